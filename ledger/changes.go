@@ -1,0 +1,73 @@
+package ledger
+
+// Changes lists what one commit did to a State, in order: for every entity
+// its version before and after, nil where it did not exist. The projector
+// writes the versions after; undoing puts back the versions before.
+//
+// The versions are shared with the State and must not be changed.
+type Changes struct {
+	Providers []ProviderChange
+	Consumers []ConsumerChange
+	Usages    []UsageChange
+	Traits    []TraitChange
+	Classes   []ClassesChange
+}
+
+// ProviderChange is one provider's step.
+type ProviderChange struct{ Before, After *Provider }
+
+// ConsumerChange is one consumer's step. A consumer steps at most once in a commit.
+type ConsumerChange struct{ Before, After *Consumer }
+
+// UsageChange is one owner's step.
+type UsageChange struct{ Before, After *Usage }
+
+// TraitChange is one trait's step.
+type TraitChange struct{ Before, After *Trait }
+
+// ClassesChange is a step of the resource classes.
+type ClassesChange struct {
+	Before, After *ClassTable
+	NextBefore    ClassID
+}
+
+// Mark is a moment within or between commits that State.Undo can go back to.
+type Mark struct {
+	ledgerID UUID
+	head     Head
+	lastTime int64
+}
+
+// Begin starts a commit: it forgets the last commit's changes and returns the
+// moment before this one.
+func (s *State) Begin() Mark {
+	s.epoch++
+	s.changes = Changes{}
+	return Mark{ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime}
+}
+
+// Changes returns what happened since Begin. The caller may keep it.
+func (s *State) Changes() Changes { return s.changes }
+
+// Undo takes back the changes of one commit. Commits are undone newest first,
+// each with the Mark that its Begin returned.
+func (s *State) Undo(mark Mark, changes Changes) {
+	for i := len(changes.Consumers) - 1; i >= 0; i-- {
+		s.indexConsumer(changes.Consumers[i].After, changes.Consumers[i].Before)
+	}
+	for i := len(changes.Usages) - 1; i >= 0; i-- {
+		s.indexUsage(changes.Usages[i].After, changes.Usages[i].Before)
+	}
+	for i := len(changes.Providers) - 1; i >= 0; i-- {
+		s.indexProvider(changes.Providers[i].After, changes.Providers[i].Before)
+	}
+	for i := len(changes.Traits) - 1; i >= 0; i-- {
+		s.indexTrait(changes.Traits[i].After, changes.Traits[i].Before)
+	}
+	for i := len(changes.Classes) - 1; i >= 0; i-- {
+		s.classes, s.nextClass = changes.Classes[i].Before, changes.Classes[i].NextBefore
+	}
+	s.ledgerID, s.head, s.lastTime = mark.ledgerID, mark.head, mark.lastTime
+	s.epoch++
+	s.changes = Changes{}
+}

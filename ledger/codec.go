@@ -1,0 +1,225 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// ErrCorrupt reports bytes that are not what they should be: a damaged
+// commit, snapshot or export. Decoders return it and never panic or allocate
+// more than the input could hold.
+var ErrCorrupt = errors.New("ledger: corrupt data")
+
+// encoder writes the ledger's stored forms: msgpack arrays of small integers,
+// strings and 16-byte ids, in one canonical way. Writing to memory cannot
+// fail, so the first error, which would be a bug, is kept for the end.
+type encoder struct {
+	buf bytes.Buffer
+	mp  *msgpack.Encoder
+	err error
+}
+
+func newEncoder() *encoder {
+	e := &encoder{}
+	e.mp = msgpack.NewEncoder(&e.buf)
+	return e
+}
+
+func (e *encoder) reset() {
+	e.buf.Reset()
+	e.err = nil
+}
+
+func (e *encoder) keep(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+func (e *encoder) array(n int)     { e.keep(e.mp.EncodeArrayLen(n)) }
+func (e *encoder) uint(n uint64)   { e.keep(e.mp.EncodeUint(n)) }
+func (e *encoder) int(n int64)     { e.keep(e.mp.EncodeInt(n)) }
+func (e *encoder) float(f float64) { e.keep(e.mp.EncodeFloat64(f)) }
+func (e *encoder) string(s string) { e.keep(e.mp.EncodeString(s)) }
+func (e *encoder) bytes(b []byte)  { e.keep(e.mp.EncodeBytes(b)) }
+func (e *encoder) uuid(id UUID)    { e.keep(e.mp.EncodeBytes(id[:])) }
+func (e *encoder) digest(d Digest) { e.keep(e.mp.EncodeBytes(d[:])) }
+func (e *encoder) null()           { e.keep(e.mp.EncodeNil()) }
+func (e *encoder) raw(b []byte)    { e.buf.Write(b) }
+func (e *encoder) strings(s []string) {
+	e.array(len(s))
+	for _, v := range s {
+		e.string(v)
+	}
+}
+func (e *encoder) uuids(ids []UUID) {
+	e.array(len(ids))
+	for _, id := range ids {
+		e.uuid(id)
+	}
+}
+
+// decoder reads what encoder wrote. It keeps the first error, after which
+// every read yields a zero value.
+type decoder struct {
+	in  *bytes.Reader
+	mp  *msgpack.Decoder
+	err error
+}
+
+func newDecoder(data []byte) *decoder {
+	in := bytes.NewReader(data)
+	return &decoder{in: in, mp: msgpack.NewDecoder(in)}
+}
+
+func (d *decoder) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: "+format, append([]any{ErrCorrupt}, args...)...)
+	}
+}
+
+func (d *decoder) keep(err error) {
+	if err != nil {
+		d.fail("at byte %d: %v", d.in.Size()-int64(d.in.Len()), err)
+	}
+}
+
+// array reads an array header. Every element takes at least one byte, so a
+// length beyond the remaining input is a lie and is refused before anything
+// is allocated for it.
+func (d *decoder) array() int {
+	if d.err != nil {
+		return 0
+	}
+	n, err := d.mp.DecodeArrayLen()
+	d.keep(err)
+	if n < 0 || n > d.in.Len() || n > maxDecodeElements {
+		d.fail("array of %d elements in %d bytes", n, d.in.Len())
+	}
+	if d.err != nil {
+		return 0
+	}
+	return n
+}
+
+// exactly reads an array header that must announce n elements.
+func (d *decoder) exactly(n int, what string) {
+	if got := d.array(); got != n {
+		d.fail("%s has %d fields, not %d", what, got, n)
+	}
+}
+
+func (d *decoder) uint() uint64 {
+	if d.err != nil {
+		return 0
+	}
+	n, err := d.mp.DecodeUint64()
+	d.keep(err)
+	return n
+}
+
+func (d *decoder) int() int64 {
+	if d.err != nil {
+		return 0
+	}
+	n, err := d.mp.DecodeInt64()
+	d.keep(err)
+	return n
+}
+
+func (d *decoder) float() float64 {
+	if d.err != nil {
+		return 0
+	}
+	f, err := d.mp.DecodeFloat64()
+	d.keep(err)
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		d.fail("float %v", f)
+	}
+	return f
+}
+
+func (d *decoder) string() string { return string(d.bytes()) }
+
+// bytes reads a string or binary after checking its length against the input.
+func (d *decoder) bytes() []byte {
+	if d.err != nil {
+		return nil
+	}
+	n, err := d.mp.DecodeBytesLen()
+	d.keep(err)
+	if n < 0 {
+		n = 0
+	}
+	if n > d.in.Len() {
+		d.fail("string of %d bytes in %d bytes", n, d.in.Len())
+	}
+	if d.err != nil {
+		return nil
+	}
+	b := make([]byte, n)
+	d.keep(d.mp.ReadFull(b))
+	return b
+}
+
+func (d *decoder) fixed(out []byte, what string) {
+	b := d.bytes()
+	if d.err == nil && len(b) != len(out) {
+		d.fail("%s of %d bytes, not %d", what, len(b), len(out))
+		return
+	}
+	copy(out, b)
+}
+
+func (d *decoder) uuid() (id UUID) {
+	d.fixed(id[:], "uuid")
+	return id
+}
+
+func (d *decoder) digest() (g Digest) {
+	d.fixed(g[:], "digest")
+	return g
+}
+
+// null reports whether the next value is nil, and takes it if so.
+func (d *decoder) null() bool {
+	if d.err != nil {
+		return false
+	}
+	code, err := d.mp.PeekCode()
+	d.keep(err)
+	if d.err != nil || code != 0xc0 {
+		return false
+	}
+	d.keep(d.mp.DecodeNil())
+	return true
+}
+
+func (d *decoder) strings() []string {
+	n := d.array()
+	out := make([]string, 0, n)
+	for i := 0; i < n && d.err == nil; i++ {
+		out = append(out, d.string())
+	}
+	return out
+}
+
+func (d *decoder) uuids() []UUID {
+	n := d.array()
+	out := make([]UUID, 0, n)
+	for i := 0; i < n && d.err == nil; i++ {
+		out = append(out, d.uuid())
+	}
+	return out
+}
+
+func (d *decoder) end() error {
+	if d.err == nil && d.in.Len() > 0 {
+		d.fail("%d bytes after the end", d.in.Len())
+	}
+	return d.err
+}

@@ -1,0 +1,90 @@
+package ledger
+
+// Event is one fact about the ledger. An event says what is so now, in full:
+// folding it needs no rule beyond "make it so", and its meaning never changes
+// once it is stored. A change of shape is a new version, which decoding maps
+// to the present type.
+type Event interface {
+	// EventKind names the event, as it is printed.
+	EventKind() string
+
+	code() eventCode
+	encode(*encoder)
+	apply(*State, moment) error
+}
+
+// moment is where in the log an event stands.
+type moment struct {
+	sequence uint64
+	time     int64 // Unix nanoseconds
+}
+
+// eventCode is an event's stored number: kind * 256 + schema version.
+// Codes are never used for anything else again.
+type eventCode uint64
+
+const (
+	codeLedgerCreated               eventCode = 1<<8 | 1
+	codeStandardNamesAdded          eventCode = 2<<8 | 1
+	codeProviderCreated             eventCode = 10<<8 | 1
+	codeProviderRenamed             eventCode = 11<<8 | 1
+	codeProviderReparented          eventCode = 12<<8 | 1
+	codeProviderDeleted             eventCode = 13<<8 | 1
+	codeProviderGenerationsAdvanced eventCode = 14<<8 | 1
+	codeInventoriesReplaced         eventCode = 20<<8 | 1
+	codeInventorySet                eventCode = 21<<8 | 1
+	codeInventoryDeleted            eventCode = 22<<8 | 1
+	codeTraitCreated                eventCode = 30<<8 | 1
+	codeTraitDeleted                eventCode = 31<<8 | 1
+	codeProviderTraitsReplaced      eventCode = 32<<8 | 1
+	codeProviderAggregatesReplaced  eventCode = 33<<8 | 1
+	codeClassCreated                eventCode = 40<<8 | 1
+	codeClassRenamed                eventCode = 41<<8 | 1
+	codeClassDeleted                eventCode = 42<<8 | 1
+	codeAllocationsReplaced         eventCode = 50<<8 | 1
+	codeConsumerRemoved             eventCode = 51<<8 | 1
+)
+
+// eventDecoders is the whole vocabulary of stored events.
+var eventDecoders = map[eventCode]func(*decoder) Event{
+	codeLedgerCreated:               decodeLedgerCreated,
+	codeStandardNamesAdded:          decodeStandardNamesAdded,
+	codeProviderCreated:             decodeProviderCreated,
+	codeProviderRenamed:             decodeProviderRenamed,
+	codeProviderReparented:          decodeProviderReparented,
+	codeProviderDeleted:             decodeProviderDeleted,
+	codeProviderGenerationsAdvanced: decodeProviderGenerationsAdvanced,
+	codeInventoriesReplaced:         decodeInventoriesReplaced,
+	codeInventorySet:                decodeInventorySet,
+	codeInventoryDeleted:            decodeInventoryDeleted,
+	codeTraitCreated:                decodeTraitCreated,
+	codeTraitDeleted:                decodeTraitDeleted,
+	codeProviderTraitsReplaced:      decodeProviderTraitsReplaced,
+	codeProviderAggregatesReplaced:  decodeProviderAggregatesReplaced,
+	codeClassCreated:                decodeClassCreated,
+	codeClassRenamed:                decodeClassRenamed,
+	codeClassDeleted:                decodeClassDeleted,
+	codeAllocationsReplaced:         decodeAllocationsReplaced,
+	codeConsumerRemoved:             decodeConsumerRemoved,
+}
+
+// encodeEvent writes [code, fields...].
+func encodeEvent(e *encoder, event Event) {
+	e.array(2)
+	e.uint(uint64(event.code()))
+	event.encode(e)
+}
+
+func decodeEvent(d *decoder) Event {
+	d.exactly(2, "event")
+	code := eventCode(d.uint())
+	if d.err != nil {
+		return nil
+	}
+	decode, ok := eventDecoders[code]
+	if !ok {
+		d.fail("event kind %d version %d is unknown: the log was written by a newer Allot", code>>8, code&0xff)
+		return nil
+	}
+	return decode(d)
+}

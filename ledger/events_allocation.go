@@ -1,0 +1,133 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+)
+
+// AllocationRecord is an amount of a class on a provider as an event states
+// it. Amounts are in the class's unit, 1..MaxAmount.
+type AllocationRecord struct {
+	Provider UUID   `json:"provider"`
+	Class    string `json:"class"`
+	Amount   int64  `json:"amount"`
+}
+
+// AllocationsReplaced says what a consumer holds, all of it, and for whom.
+// The consumer exists from then on if it did not before, and its generation
+// is the sequence of the commit that carries the event.
+type AllocationsReplaced struct {
+	Consumer    UUID               `json:"consumer"`
+	Project     string             `json:"project"`
+	User        string             `json:"user"`
+	Type        string             `json:"type,omitempty"`
+	Allocations []AllocationRecord `json:"allocations"` // at least one
+}
+
+// EventKind implements Event.
+func (AllocationsReplaced) EventKind() string { return "AllocationsReplaced" }
+func (AllocationsReplaced) code() eventCode   { return codeAllocationsReplaced }
+
+func (ev AllocationsReplaced) encode(e *encoder) {
+	e.array(5)
+	e.uuid(ev.Consumer)
+	e.string(ev.Project)
+	e.string(ev.User)
+	e.string(ev.Type)
+	e.array(3 * len(ev.Allocations))
+	for _, a := range ev.Allocations {
+		e.uuid(a.Provider)
+		e.string(a.Class)
+		e.int(a.Amount)
+	}
+}
+
+func decodeAllocationsReplaced(d *decoder) Event {
+	d.exactly(5, "AllocationsReplaced")
+	ev := AllocationsReplaced{Consumer: d.uuid(), Project: d.string(), User: d.string(), Type: d.string()}
+	n := d.array()
+	if n%3 != 0 {
+		d.fail("allocations have %d fields", n)
+	}
+	ev.Allocations = make([]AllocationRecord, 0, n/3)
+	for i := 0; i < n/3 && d.err == nil; i++ {
+		ev.Allocations = append(ev.Allocations, AllocationRecord{Provider: d.uuid(), Class: d.string(), Amount: d.int()})
+	}
+	return ev
+}
+
+func (ev AllocationsReplaced) apply(s *State, at moment) error {
+	if len(ev.Allocations) == 0 {
+		return fmt.Errorf("%w: consumer %s without allocations", ErrInvariant, ev.Consumer)
+	}
+	after := &Consumer{
+		UUID: ev.Consumer, Generation: at.sequence, CreatedAt: at.time, UpdatedAt: at.time,
+		Owner:       &Owner{Project: ev.Project, User: ev.User, Type: ev.Type},
+		Allocations: make([]Allocation, 0, len(ev.Allocations)),
+	}
+	for _, r := range ev.Allocations {
+		id, ok := s.classes.ID(r.Class)
+		if !ok {
+			return fmt.Errorf("%w: no resource class %q", ErrInvariant, r.Class)
+		}
+		if r.Amount < 1 || r.Amount > MaxAmount {
+			return fmt.Errorf("%w: consumer %s holds %d of %s", ErrInvariant, ev.Consumer, r.Amount, r.Class)
+		}
+		after.Allocations = append(after.Allocations, Allocation{Provider: r.Provider, Class: id, Amount: r.Amount})
+	}
+	slices.SortFunc(after.Allocations, compareAllocations)
+	for i := 1; i < len(after.Allocations); i++ {
+		if compareAllocations(after.Allocations[i-1], after.Allocations[i]) == 0 {
+			return fmt.Errorf("%w: consumer %s holds a class twice on one provider", ErrInvariant, ev.Consumer)
+		}
+	}
+	before, existed := s.Consumer(ev.Consumer)
+	if existed {
+		if before.Generation == at.sequence {
+			return fmt.Errorf("%w: consumer %s changed twice in commit %d", ErrInvariant, ev.Consumer, at.sequence)
+		}
+		after.CreatedAt = before.CreatedAt
+		if _, err := s.countUsage(before, -1); err != nil {
+			return err
+		}
+	}
+	owner, err := s.countUsage(after, 1)
+	if err != nil {
+		return err
+	}
+	after.Owner = owner
+	s.setConsumer(before, after)
+	return nil
+}
+
+// ConsumerRemoved says that a consumer holds nothing any more and so no
+// longer exists.
+type ConsumerRemoved struct {
+	Consumer UUID `json:"consumer"`
+}
+
+// EventKind implements Event.
+func (ConsumerRemoved) EventKind() string { return "ConsumerRemoved" }
+func (ConsumerRemoved) code() eventCode   { return codeConsumerRemoved }
+
+func (ev ConsumerRemoved) encode(e *encoder) {
+	e.array(1)
+	e.uuid(ev.Consumer)
+}
+
+func decodeConsumerRemoved(d *decoder) Event {
+	d.exactly(1, "ConsumerRemoved")
+	return ConsumerRemoved{Consumer: d.uuid()}
+}
+
+func (ev ConsumerRemoved) apply(s *State, at moment) error {
+	before, ok := s.Consumer(ev.Consumer)
+	if !ok || before.Generation == at.sequence {
+		return fmt.Errorf("%w: consumer %s cannot go", ErrInvariant, ev.Consumer)
+	}
+	if _, err := s.countUsage(before, -1); err != nil {
+		return err
+	}
+	s.setConsumer(before, nil)
+	return nil
+}

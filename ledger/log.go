@@ -1,0 +1,100 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// What can be wrong with a log, grouped by who finds out.
+var (
+	// ErrChain: a commit does not follow the one before it. The log lost,
+	// gained or swapped something.
+	ErrChain = errors.New("ledger: the log's digest chain is broken")
+
+	// ErrLogBehind: the log ends before a position that read models or
+	// snapshots have seen.
+	ErrLogBehind = errors.New("ledger: the log is behind its high-water mark")
+
+	// ErrLogGap: the log does not hold every sequence from 1 on.
+	ErrLogGap = errors.New("ledger: the log has a gap")
+
+	// ErrLogUnsafe: the log's configuration does not promise what Allot
+	// promises (sync always, no limits, no deletion).
+	ErrLogUnsafe = errors.New("ledger: the log's configuration is unsafe")
+)
+
+// How an append can fail.
+var (
+	// ErrConflict: the commit was not appended because another one has its
+	// sequence.
+	ErrConflict = errors.New("ledger: another writer appended first")
+
+	// ErrUnknownFate: the commit may or may not have been appended. Only
+	// reading the log tells.
+	ErrUnknownFate = errors.New("ledger: the fate of the append is unknown")
+
+	// ErrTooLarge: the commit is larger than the log takes. It was not
+	// appended.
+	ErrTooLarge = errors.New("ledger: the commit is too large")
+)
+
+// Entry is one stored commit, still encoded.
+type Entry struct {
+	Sequence uint64
+	Data     []byte
+}
+
+// Log keeps encoded commits under contiguous sequences from 1 on. All
+// appends are conditional, so any number of writers may try and none can fork
+// history. Implementations are safe for concurrent use.
+type Log interface {
+	// Append starts to append a commit under exactly this sequence and calls
+	// done once, from any goroutine, when its fate is clear. A nil error
+	// promises that the commit is durable; otherwise the error wraps
+	// ErrConflict, ErrTooLarge or, for everything else, ErrUnknownFate.
+	// Several appends may be under way if each follows the one before; when
+	// one fails, those after it fail too.
+	Append(sequence uint64, encoded []byte, done func(error))
+
+	// Last returns the last sequence, 0 for an empty log. It fails with
+	// ErrLogGap if sequences are missing.
+	Last(ctx context.Context) (uint64, error)
+
+	// Read calls yield for the entries from..to in order. Entries must not
+	// be kept after yield returns. A missing sequence is ErrLogGap.
+	Read(ctx context.Context, from, to uint64, yield func(Entry) error) error
+
+	// MaxCommitBytes is the largest encoded commit that Append takes.
+	MaxCommitBytes() int
+}
+
+// ReadCommits reads and decodes the commits after prev up to to and checks that they
+// chain, the first one to prev.
+func ReadCommits(ctx context.Context, log Log, prev Head, to uint64, yield func(*Commit) error) error {
+	return log.Read(ctx, prev.Sequence+1, to, func(entry Entry) error {
+		commit, err := DecodeCommit(entry.Data)
+		if err != nil {
+			return &BadEntryError{Sequence: entry.Sequence, Err: err}
+		}
+		if commit.Sequence != entry.Sequence || commit.Sequence != prev.Sequence+1 || commit.Prev != prev.Digest {
+			return &BadEntryError{Sequence: entry.Sequence, Err: ErrChain}
+		}
+		prev = commit.Head()
+		return yield(commit)
+	})
+}
+
+// BadEntryError names the first sequence at which a log is damaged.
+type BadEntryError struct {
+	Sequence uint64
+	Err      error
+}
+
+// Error implements error.
+func (e *BadEntryError) Error() string {
+	return fmt.Sprintf("log entry %d: %v", e.Sequence, e.Err)
+}
+
+// Unwrap returns what is wrong with the entry.
+func (e *BadEntryError) Unwrap() error { return e.Err }

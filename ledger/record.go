@@ -1,0 +1,277 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+)
+
+// Digest is a SHA-256 sum.
+type Digest [32]byte
+
+// String returns the digest in hexadecimal.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Digest) UnmarshalText(text []byte) error {
+	raw, err := hex.DecodeString(string(text))
+	if err != nil || len(raw) != len(d) {
+		return fmt.Errorf("ledger: %q is not a SHA-256 digest", text)
+	}
+	copy(d[:], raw)
+	return nil
+}
+
+// Address names a record for ever: the sequence of its commit and its place
+// in it, from 0.
+type Address struct {
+	Sequence uint64 `json:"sequence"`
+	Index    int    `json:"index"`
+}
+
+// String returns SEQUENCE.INDEX.
+func (a Address) String() string { return fmt.Sprintf("%d.%d", a.Sequence, a.Index) }
+
+// Record is one accepted command: who asked for what and when, and the events
+// that were decided. Its events happened together.
+type Record struct {
+	CommandID   UUID        `json:"command_id"`
+	Fingerprint Fingerprint `json:"fingerprint"` // of the command's content
+	Command     string      `json:"command"`     // the command's name
+	Time        int64       `json:"time"`        // Unix nanoseconds, by the writer's clock
+	Actor       string      `json:"actor"`       // the authenticated user
+	RequestID   string      `json:"request_id,omitempty"`
+	Cause       *Address    `json:"cause,omitempty"` // the record that led to this one, if one did
+	Events      []Event     `json:"-"`
+}
+
+// Fingerprint tells commands of different content apart, so that one command
+// id cannot stand for two of them.
+type Fingerprint [16]byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(f[:])), nil }
+
+// CommandResult is what is remembered of an accepted command: where its
+// record is, and which content its id stands for.
+type CommandResult struct {
+	Address     Address
+	Fingerprint Fingerprint
+}
+
+const (
+	recordVersion = 1
+	commitVersion = 1
+)
+
+func (r *Record) encode(e *encoder) {
+	e.array(9)
+	e.uint(recordVersion)
+	e.uuid(r.CommandID)
+	e.bytes(r.Fingerprint[:])
+	e.string(r.Command)
+	e.int(r.Time)
+	e.string(r.Actor)
+	e.string(r.RequestID)
+	if r.Cause == nil {
+		e.null()
+	} else {
+		e.array(2)
+		e.uint(r.Cause.Sequence)
+		e.uint(uint64(r.Cause.Index))
+	}
+	e.array(len(r.Events))
+	for _, event := range r.Events {
+		encodeEvent(e, event)
+	}
+}
+
+func decodeRecord(d *decoder) Record {
+	d.exactly(9, "record")
+	if v := d.uint(); d.err == nil && v != recordVersion {
+		d.fail("record version %d is unknown", v)
+	}
+	var r Record
+	r.CommandID = d.uuid()
+	d.fixed(r.Fingerprint[:], "fingerprint")
+	r.Command, r.Time, r.Actor, r.RequestID = d.string(), d.int(), d.string(), d.string()
+	if !d.null() {
+		d.exactly(2, "cause")
+		r.Cause = &Address{Sequence: d.uint(), Index: int(d.uint() & 0x7fffffff)}
+	}
+	n := d.array()
+	if n == 0 {
+		d.fail("record without events")
+	}
+	for i := 0; i < n && d.err == nil; i++ {
+		r.Events = append(r.Events, decodeEvent(d))
+	}
+	return r
+}
+
+// Apply folds one record of commit sequence into the State. After an error,
+// which wraps ErrInvariant, the commit must be undone.
+func (s *State) Apply(sequence uint64, r *Record) error {
+	if r.Time < s.lastTime {
+		return fmt.Errorf("%w: command %s at %d is older than the record before it (%d)", ErrInvariant, r.CommandID, r.Time, s.lastTime)
+	}
+	s.lastTime = r.Time
+	at := moment{sequence: sequence, time: r.Time}
+	for i, event := range r.Events {
+		if err := event.apply(s, at); err != nil {
+			return fmt.Errorf("event %d (%s) of command %s: %w", i, event.EventKind(), r.CommandID, err)
+		}
+	}
+	return nil
+}
+
+// Commit is the unit of the log: the records of all commands that were
+// decided together, in order. It is one stream message, so it is durable as a
+// whole or not at all.
+type Commit struct {
+	Sequence uint64
+	Prev     Digest // digest of the commit before; zero for the first
+	Records  []Record
+
+	Digest Digest // of the encoded commit; not part of the encoding
+	Size   int    // of the encoded commit, in bytes; not part of the encoding
+}
+
+// Head returns the commit's own position.
+func (c *Commit) Head() Head { return Head{Sequence: c.Sequence, Digest: c.Digest} }
+
+// DigestOf returns the digest of an encoded commit. Since a commit holds the
+// digest of the one before, a digest stands for all of the log up to there.
+func DigestOf(encoded []byte) Digest { return sha256.Sum256(encoded) }
+
+// DecodeCommit reads a stored commit. Any damage gives an error that wraps
+// ErrCorrupt.
+func DecodeCommit(encoded []byte) (*Commit, error) {
+	d := newDecoder(encoded)
+	d.exactly(4, "commit")
+	if v := d.uint(); d.err == nil && v != commitVersion {
+		d.fail("commit version %d is unknown: the log was written by a newer Allot", v)
+	}
+	c := &Commit{Sequence: d.uint(), Prev: d.digest()}
+	n := d.array()
+	if n == 0 {
+		d.fail("commit without records")
+	}
+	for i := 0; i < n && d.err == nil; i++ {
+		c.Records = append(c.Records, decodeRecord(d))
+	}
+	if err := d.end(); err != nil {
+		return nil, err
+	}
+	c.Digest, c.Size = DigestOf(encoded), len(encoded)
+	return c, nil
+}
+
+// CommitBuilder encodes a commit record by record, so that the writer knows
+// its size while it grows.
+type CommitBuilder struct {
+	sequence uint64
+	prev     Digest
+	records  []Record
+	body     *encoder
+	frame    *encoder
+}
+
+// commitOverhead bounds what a commit takes besides its records.
+const commitOverhead = 64
+
+// NewCommitBuilder returns a builder with nothing begun.
+func NewCommitBuilder() *CommitBuilder {
+	return &CommitBuilder{body: newEncoder(), frame: newEncoder()}
+}
+
+// Begin starts the commit that follows head.
+func (b *CommitBuilder) Begin(head Head) {
+	b.sequence, b.prev = head.Sequence+1, head.Digest
+	b.records = nil
+	b.body.reset()
+}
+
+// Sequence is that of the commit being built.
+func (b *CommitBuilder) Sequence() uint64 { return b.sequence }
+
+// Len is the number of records so far.
+func (b *CommitBuilder) Len() int { return len(b.records) }
+
+// Size is the encoded size so far, in bytes, to within a few bytes.
+func (b *CommitBuilder) Size() int { return b.body.buf.Len() + commitOverhead }
+
+// Add appends a record if the commit then takes at most limit bytes, and
+// reports whether it did, with the size the commit would have had.
+func (b *CommitBuilder) Add(r Record, limit int) (size int, fits bool, err error) {
+	before := b.body.buf.Len()
+	r.encode(b.body)
+	if b.body.err != nil {
+		return 0, false, fmt.Errorf("ledger: encode record: %w", b.body.err)
+	}
+	size = b.Size()
+	if size > limit {
+		b.body.buf.Truncate(before)
+		return size, false, nil
+	}
+	b.records = append(b.records, r)
+	return size, true, nil
+}
+
+// Seal returns the commit and its encoding.
+func (b *CommitBuilder) Seal() (*Commit, []byte, error) {
+	e := b.frame
+	e.reset()
+	e.array(4)
+	e.uint(commitVersion)
+	e.uint(b.sequence)
+	e.digest(b.prev)
+	e.array(len(b.records))
+	e.raw(b.body.buf.Bytes())
+	if e.err != nil {
+		return nil, nil, fmt.Errorf("ledger: encode commit: %w", e.err)
+	}
+	encoded := append([]byte(nil), e.buf.Bytes()...)
+	return &Commit{
+		Sequence: b.sequence, Prev: b.prev, Records: b.records,
+		Digest: DigestOf(encoded), Size: len(encoded),
+	}, encoded, nil
+}
+
+// EncodeCommit encodes a whole commit; it is the inverse of DecodeCommit.
+func EncodeCommit(c *Commit) ([]byte, error) {
+	b := NewCommitBuilder()
+	b.Begin(Head{Sequence: c.Sequence - 1, Digest: c.Prev})
+	for _, r := range c.Records {
+		if _, _, err := b.Add(r, int(^uint(0)>>1)); err != nil {
+			return nil, err
+		}
+	}
+	_, encoded, err := b.Seal()
+	return encoded, err
+}
+
+// Fold folds a commit read from the log: it must follow the State's head and
+// carry its digest. On error the State is as before. The changes are returned
+// for the projector.
+func (s *State) Fold(c *Commit) (Changes, error) {
+	if c.Sequence != s.head.Sequence+1 || c.Prev != s.head.Digest {
+		return Changes{}, fmt.Errorf("%w: commit %d (prev %.8s) does not follow commit %d (%.8s)",
+			ErrChain, c.Sequence, c.Prev, s.head.Sequence, s.head.Digest)
+	}
+	mark := s.Begin()
+	for i := range c.Records {
+		if err := s.Apply(c.Sequence, &c.Records[i]); err != nil {
+			s.Undo(mark, s.changes)
+			return Changes{}, fmt.Errorf("commit %d record %d: %w", c.Sequence, i, err)
+		}
+	}
+	s.head = c.Head()
+	return s.changes, nil
+}
+
+// Advance moves the head to a commit whose records were applied one by one.
+func (s *State) Advance(head Head) { s.head = head }

@@ -1,0 +1,348 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/btree"
+)
+
+// ErrInvariant reports events that cannot follow from the State they are
+// folded into: a log that was not written by Allot, or a bug. It is never a
+// client's fault, and the writer stops on it.
+var ErrInvariant = errors.New("ledger: invariant broken")
+
+// State is everything that is so after some commit. It lives in memory, is
+// exact, and is what commands are decided against.
+//
+// The tables are copy-on-write trees, so Fork costs nothing until one of the
+// copies changes. A State is not safe for concurrent use; forks of it are
+// independent of each other.
+type State struct {
+	ledgerID UUID
+	head     Head
+	lastTime int64 // of the newest record, Unix nanoseconds
+
+	providers *btree.BTreeG[providerEntry]
+	names     *btree.BTreeG[nameEntry]
+	children  *btree.BTreeG[childEntry]
+	consumers *btree.BTreeG[consumerEntry]
+	usages    *btree.BTreeG[usageEntry]
+	traits    *btree.BTreeG[*Trait]
+	classes   *ClassTable
+	nextClass ClassID
+
+	// epoch counts begun commits. A provider or usage whose epoch is the
+	// current one was copied in this commit and may be edited in place.
+	epoch   uint64
+	changes Changes
+}
+
+// Head is a position in the log: the sequence of the last commit and its
+// digest, which by the digest chain stands for the whole log up to there.
+type Head struct {
+	Sequence uint64 `json:"sequence"`
+	Digest   Digest `json:"digest"`
+}
+
+type nameEntry struct {
+	name string
+	id   UUID
+}
+
+type childEntry struct{ parent, child UUID }
+
+// Entries repeat the key beside the pointer so that a search touches tree
+// nodes only, and needs nothing made to search for.
+type (
+	providerEntry struct {
+		id UUID
+		p  *Provider
+	}
+	consumerEntry struct {
+		id UUID
+		c  *Consumer
+	}
+	usageEntry struct {
+		owner *Owner
+		u     *Usage
+	}
+)
+
+var treeOptions = btree.Options{NoLocks: true}
+
+// NewState returns the State before the first commit.
+func NewState() *State {
+	return &State{
+		providers: btree.NewBTreeGOptions(func(a, b providerEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
+		names:     btree.NewBTreeGOptions(func(a, b nameEntry) bool { return a.name < b.name }, treeOptions),
+		children: btree.NewBTreeGOptions(func(a, b childEntry) bool {
+			if c := a.parent.Compare(b.parent); c != 0 {
+				return c < 0
+			}
+			return a.child.Compare(b.child) < 0
+		}, treeOptions),
+		consumers: btree.NewBTreeGOptions(func(a, b consumerEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
+		usages:    btree.NewBTreeGOptions(func(a, b usageEntry) bool { return a.owner.Compare(*b.owner) < 0 }, treeOptions),
+		traits:    btree.NewBTreeGOptions(func(a, b *Trait) bool { return a.Name < b.Name }, treeOptions),
+		classes:   NewClassTable(nil),
+		nextClass: FirstCustomClass,
+	}
+}
+
+// Fork returns an independent copy, in constant time. It must be called
+// between commits.
+func (s *State) Fork() *State {
+	s.epoch++ // neither copy may edit shared entities in place
+	fork := *s
+	fork.providers = s.providers.Copy()
+	fork.names = s.names.Copy()
+	fork.children = s.children.Copy()
+	fork.consumers = s.consumers.Copy()
+	fork.usages = s.usages.Copy()
+	fork.traits = s.traits.Copy()
+	fork.changes = Changes{}
+	return &fork
+}
+
+// LedgerID identifies the log this State was folded from. It is NilUUID
+// before the first commit.
+func (s *State) LedgerID() UUID { return s.ledgerID }
+
+// Head is the position of the last folded commit.
+func (s *State) Head() Head { return s.head }
+
+// LastTime is the time of the newest record, in Unix nanoseconds. Times of
+// records never go back.
+func (s *State) LastTime() int64 { return s.lastTime }
+
+// Provider finds a provider.
+func (s *State) Provider(id UUID) (*Provider, bool) {
+	entry, ok := s.providers.Get(providerEntry{id: id})
+	return entry.p, ok
+}
+
+// ProviderNamed finds a provider by its name.
+func (s *State) ProviderNamed(name string) (UUID, bool) {
+	entry, ok := s.names.Get(nameEntry{name: name})
+	return entry.id, ok
+}
+
+// Providers calls yield for each provider in UUID order until it returns false.
+func (s *State) Providers(yield func(*Provider) bool) {
+	s.providers.Scan(func(e providerEntry) bool { return yield(e.p) })
+}
+
+// ProviderCount returns the number of providers.
+func (s *State) ProviderCount() int { return s.providers.Len() }
+
+// Children calls yield for each child of a provider in UUID order.
+func (s *State) Children(parent UUID, yield func(UUID) bool) {
+	s.children.Ascend(childEntry{parent: parent}, func(e childEntry) bool {
+		return e.parent == parent && yield(e.child)
+	})
+}
+
+// Consumer finds a consumer.
+func (s *State) Consumer(id UUID) (*Consumer, bool) {
+	entry, ok := s.consumers.Get(consumerEntry{id: id})
+	return entry.c, ok
+}
+
+// Consumers calls yield for each consumer in UUID order until it returns false.
+func (s *State) Consumers(yield func(*Consumer) bool) {
+	s.consumers.Scan(func(e consumerEntry) bool { return yield(e.c) })
+}
+
+// ConsumerCount returns the number of consumers.
+func (s *State) ConsumerCount() int { return s.consumers.Len() }
+
+// Usage finds what an owner's consumers hold together.
+func (s *State) Usage(owner *Owner) (*Usage, bool) {
+	entry, ok := s.usages.Get(usageEntry{owner: owner})
+	return entry.u, ok
+}
+
+// Usages calls yield for each usage in owner order until it returns false.
+func (s *State) Usages(yield func(*Usage) bool) {
+	s.usages.Scan(func(e usageEntry) bool { return yield(e.u) })
+}
+
+// Classes returns the resource classes.
+func (s *State) Classes() *ClassTable { return s.classes }
+
+// NextClassID is the number that the next custom class gets. Numbers are not
+// used again after a class is deleted.
+func (s *State) NextClassID() ClassID { return s.nextClass }
+
+// HasTrait reports whether the trait exists.
+func (s *State) HasTrait(name string) bool {
+	_, ok := s.traits.Get(&Trait{Name: name})
+	return ok
+}
+
+// Traits calls yield for each trait by name until it returns false.
+func (s *State) Traits(yield func(*Trait) bool) { s.traits.Scan(yield) }
+
+// TraitInUse reports whether some provider carries the trait. It scans all
+// providers: only the deletion of a trait asks.
+func (s *State) TraitInUse(name string) bool {
+	found := false
+	s.providers.Scan(func(e providerEntry) bool {
+		found = e.p.HasTrait(name)
+		return !found
+	})
+	return found
+}
+
+// ClassInUse reports whether some provider has inventory of the class. It
+// scans all providers: only the deletion of a class asks.
+func (s *State) ClassInUse(id ClassID) bool {
+	found := false
+	s.providers.Scan(func(e providerEntry) bool {
+		_, found = e.p.findInventory(id)
+		return !found
+	})
+	return found
+}
+
+// editProvider returns the provider's copy of this commit, which the caller
+// may change.
+func (s *State) editProvider(id UUID) (*Provider, error) {
+	before, ok := s.Provider(id)
+	if !ok {
+		return nil, fmt.Errorf("%w: no provider %s", ErrInvariant, id)
+	}
+	if before.epoch == s.epoch {
+		return before, nil
+	}
+	after := *before
+	after.Inventories = slices.Clone(before.Inventories)
+	after.epoch = s.epoch
+	s.setProvider(before, &after)
+	return &after, nil
+}
+
+// setProvider moves the provider tables from one version of a provider to
+// another; nil means that it does not exist. It is also how changes are undone.
+func (s *State) setProvider(before, after *Provider) {
+	s.changes.Providers = append(s.changes.Providers, ProviderChange{Before: before, After: after})
+	s.indexProvider(before, after)
+}
+
+func (s *State) indexProvider(before, after *Provider) {
+	if before != nil && (after == nil || before.Name != after.Name) {
+		s.names.Delete(nameEntry{name: before.Name})
+	}
+	if before != nil && !before.Parent.IsNil() && (after == nil || before.Parent != after.Parent) {
+		s.children.Delete(childEntry{before.Parent, before.UUID})
+	}
+	if after == nil {
+		s.providers.Delete(providerEntry{id: before.UUID})
+		return
+	}
+	s.providers.Set(providerEntry{after.UUID, after})
+	s.names.Set(nameEntry{after.Name, after.UUID})
+	if !after.Parent.IsNil() {
+		s.children.Set(childEntry{after.Parent, after.UUID})
+	}
+}
+
+// setConsumer replaces a consumer; nil means that it does not exist. Usages
+// are the caller's to keep.
+func (s *State) setConsumer(before, after *Consumer) {
+	s.changes.Consumers = append(s.changes.Consumers, ConsumerChange{Before: before, After: after})
+	s.indexConsumer(before, after)
+}
+
+func (s *State) indexConsumer(before, after *Consumer) {
+	if after == nil {
+		s.consumers.Delete(consumerEntry{id: before.UUID})
+		return
+	}
+	s.consumers.Set(consumerEntry{after.UUID, after})
+}
+
+// editUsage returns the owner's usage of this commit, which the caller may
+// change, and makes an empty one for a new owner.
+func (s *State) editUsage(owner *Owner) *Usage {
+	before, ok := s.Usage(owner)
+	if ok && before.epoch == s.epoch {
+		return before
+	}
+	after := &Usage{epoch: s.epoch}
+	if ok {
+		*after = *before
+		after.Amounts = slices.Clone(before.Amounts)
+		after.epoch = s.epoch
+	} else {
+		before, after.Owner = nil, owner
+	}
+	s.setUsage(before, after)
+	return after
+}
+
+func (s *State) setUsage(before, after *Usage) {
+	s.changes.Usages = append(s.changes.Usages, UsageChange{Before: before, After: after})
+	s.indexUsage(before, after)
+}
+
+func (s *State) indexUsage(before, after *Usage) {
+	if after == nil {
+		s.usages.Delete(usageEntry{owner: before.Owner})
+		return
+	}
+	s.usages.Set(usageEntry{after.Owner, after})
+}
+
+func (s *State) setTrait(before, after *Trait) {
+	s.changes.Traits = append(s.changes.Traits, TraitChange{Before: before, After: after})
+	s.indexTrait(before, after)
+}
+
+func (s *State) indexTrait(before, after *Trait) {
+	if after == nil {
+		s.traits.Delete(before)
+		return
+	}
+	s.traits.Set(after)
+}
+
+func (s *State) setClasses(after *ClassTable, next ClassID) {
+	s.changes.Classes = append(s.changes.Classes, ClassesChange{
+		Before: s.classes, After: after, NextBefore: s.nextClass,
+	})
+	s.classes, s.nextClass = after, next
+}
+
+// countUsage adds a consumer's allocations to its providers' and owner's
+// usages, or with sign -1 takes them away. It returns the owner that all its
+// consumers share.
+func (s *State) countUsage(c *Consumer, sign int64) (*Owner, error) {
+	usage := s.editUsage(c.Owner)
+	usage.Consumers += sign
+	var provider *Provider
+	for _, a := range c.Allocations {
+		if provider == nil || provider.UUID != a.Provider {
+			edited, err := s.editProvider(a.Provider)
+			if err != nil {
+				return nil, err
+			}
+			provider = edited
+		}
+		i, ok := provider.findInventory(a.Class)
+		if !ok {
+			return nil, fmt.Errorf("%w: provider %s has no inventory of class %d", ErrInvariant, a.Provider, a.Class)
+		}
+		provider.Inventories[i].Used += sign * a.Amount
+		if provider.Inventories[i].Used < 0 {
+			return nil, fmt.Errorf("%w: usage of class %d on provider %s below 0", ErrInvariant, a.Class, a.Provider)
+		}
+		usage.add(a.Class, sign*a.Amount)
+	}
+	if usage.Consumers == 0 {
+		s.setUsage(usage, nil)
+	}
+	return usage.Owner, nil
+}

@@ -1,0 +1,262 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"io"
+)
+
+const stateVersion = 1
+
+// stateFlushBytes is how much of a State is encoded before it is written out.
+const stateFlushBytes = 1 << 16
+
+// Encode writes the State in its one canonical form: equal States give equal
+// bytes. It does not change the State and may run on a fork while the
+// original goes on.
+func (s *State) Encode(w io.Writer) error {
+	out := &stateWriter{w: w, e: newEncoder()}
+	e := out.e
+	e.array(10)
+	e.uint(stateVersion)
+	e.uuid(s.ledgerID)
+	e.uint(s.head.Sequence)
+	e.digest(s.head.Digest)
+	e.int(s.lastTime)
+	e.uint(uint64(s.nextClass))
+	e.array(len(s.classes.byID))
+	for _, c := range s.classes.byID {
+		e.array(4)
+		e.uint(uint64(c.ID))
+		e.string(c.Name)
+		e.int(c.CreatedAt)
+		e.int(c.UpdatedAt)
+		out.flushAt(stateFlushBytes)
+	}
+	e.array(s.traits.Len())
+	s.traits.Scan(func(t *Trait) bool {
+		e.array(2)
+		e.string(t.Name)
+		e.int(t.CreatedAt)
+		return out.flushAt(stateFlushBytes)
+	})
+	e.array(s.providers.Len())
+	s.providers.Scan(func(entry providerEntry) bool {
+		encodeProvider(e, entry.p)
+		return out.flushAt(stateFlushBytes)
+	})
+	e.array(s.consumers.Len())
+	s.consumers.Scan(func(entry consumerEntry) bool {
+		encodeConsumer(e, entry.c)
+		return out.flushAt(stateFlushBytes)
+	})
+	out.flushAt(0)
+	return out.err
+}
+
+// stateWriter passes an encoder's output on in pieces.
+type stateWriter struct {
+	w   io.Writer
+	e   *encoder
+	err error
+}
+
+func (out *stateWriter) flushAt(n int) bool {
+	if out.err == nil {
+		out.err = out.e.err
+	}
+	if out.err == nil && out.e.buf.Len() >= n {
+		_, out.err = out.w.Write(out.e.buf.Bytes())
+		out.e.buf.Reset()
+	}
+	return out.err == nil
+}
+
+// Digest is the SHA-256 of the State's canonical form.
+func (s *State) Digest() (Digest, error) {
+	h := sha256.New()
+	if err := s.Encode(h); err != nil {
+		return Digest{}, err
+	}
+	return sumOf(h), nil
+}
+
+func sumOf(h hash.Hash) (d Digest) {
+	h.Sum(d[:0])
+	return d
+}
+
+func encodeProvider(e *encoder, p *Provider) {
+	e.array(9)
+	e.uuid(p.UUID)
+	e.string(p.Name)
+	e.int(p.Generation)
+	e.uuid(p.Parent)
+	e.int(p.CreatedAt)
+	e.int(p.UpdatedAt)
+	e.array(len(p.Inventories))
+	for _, inv := range p.Inventories {
+		encodeInventory(e, inv)
+	}
+	e.strings(p.Traits)
+	e.uuids(p.Aggregates)
+}
+
+// encodeInventory writes an inventory without its usage, which follows from
+// the consumers.
+func encodeInventory(e *encoder, inv Inventory) {
+	e.array(8)
+	e.uint(uint64(inv.Class))
+	e.int(inv.Total)
+	e.int(inv.Reserved)
+	e.int(inv.MinUnit)
+	e.int(inv.MaxUnit)
+	e.int(inv.StepSize)
+	e.float(inv.Ratio)
+	e.int(inv.UpdatedAt)
+}
+
+func decodeInventory(d *decoder) Inventory {
+	d.exactly(8, "inventory")
+	return Inventory{
+		Class: ClassID(d.uint()), Total: d.int(), Reserved: d.int(), MinUnit: d.int(),
+		MaxUnit: d.int(), StepSize: d.int(), Ratio: d.float(), UpdatedAt: d.int(),
+	}
+}
+
+func decodeProvider(d *decoder) *Provider {
+	d.exactly(9, "provider")
+	p := &Provider{
+		UUID: d.uuid(), Name: d.string(), Generation: d.int(), Parent: d.uuid(),
+		CreatedAt: d.int(), UpdatedAt: d.int(),
+	}
+	n := d.array()
+	for i := 0; i < n && d.err == nil; i++ {
+		p.Inventories = append(p.Inventories, decodeInventory(d))
+	}
+	p.Traits, p.Aggregates = d.strings(), d.uuids()
+	return p
+}
+
+func encodeConsumer(e *encoder, c *Consumer) {
+	e.array(8)
+	e.uuid(c.UUID)
+	e.uint(c.Generation)
+	e.int(c.CreatedAt)
+	e.int(c.UpdatedAt)
+	e.string(c.Owner.Project)
+	e.string(c.Owner.User)
+	e.string(c.Owner.Type)
+	encodeAllocations(e, c.Allocations)
+}
+
+func encodeAllocations(e *encoder, allocations []Allocation) {
+	e.array(3 * len(allocations))
+	for _, a := range allocations {
+		e.uuid(a.Provider)
+		e.uint(uint64(a.Class))
+		e.int(a.Amount)
+	}
+}
+
+func decodeAllocations(d *decoder) []Allocation {
+	n := d.array()
+	if n%3 != 0 {
+		d.fail("allocations have %d fields", n)
+	}
+	out := make([]Allocation, 0, n/3)
+	for i := 0; i < n/3 && d.err == nil; i++ {
+		out = append(out, Allocation{Provider: d.uuid(), Class: ClassID(d.uint()), Amount: d.int()})
+	}
+	return out
+}
+
+func decodeConsumer(d *decoder) *Consumer {
+	d.exactly(8, "consumer")
+	return &Consumer{
+		UUID: d.uuid(), Generation: d.uint(), CreatedAt: d.int(), UpdatedAt: d.int(),
+		Owner:       &Owner{Project: d.string(), User: d.string(), Type: d.string()},
+		Allocations: decodeAllocations(d),
+	}
+}
+
+// DecodeState reads what Encode wrote. Damage gives an error that wraps
+// ErrCorrupt or, where the parts contradict each other, ErrInvariant.
+func DecodeState(data []byte) (*State, error) {
+	s := NewState()
+	d := newDecoder(data)
+	d.exactly(10, "state")
+	if v := d.uint(); d.err == nil && v != stateVersion {
+		d.fail("state version %d is unknown", v)
+	}
+	s.ledgerID = d.uuid()
+	s.head = Head{Sequence: d.uint(), Digest: d.digest()}
+	s.lastTime = d.int()
+	s.nextClass = ClassID(d.uint())
+	if err := s.decodeTables(d); err != nil {
+		return nil, err
+	}
+	if err := d.end(); err != nil {
+		return nil, err
+	}
+	s.changes = Changes{}
+	s.epoch++
+	return s, nil
+}
+
+func (s *State) decodeTables(d *decoder) error {
+	classes := make([]Class, 0, 64)
+	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
+		d.exactly(4, "class")
+		classes = append(classes, Class{ID: ClassID(d.uint()), Name: d.string(), CreatedAt: d.int(), UpdatedAt: d.int()})
+	}
+	s.classes = NewClassTable(classes)
+	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
+		d.exactly(2, "trait")
+		s.traits.Set(&Trait{Name: d.string(), CreatedAt: d.int()})
+	}
+	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
+		s.indexProvider(nil, decodeProvider(d))
+	}
+	if d.err != nil {
+		return d.err
+	}
+	if err := s.decideRoots(); err != nil {
+		return err
+	}
+	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
+		c := decodeConsumer(d)
+		if d.err != nil {
+			break
+		}
+		owner, err := s.countUsage(c, 1)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		c.Owner = owner
+		s.indexConsumer(nil, c)
+		s.changes = Changes{}
+	}
+	return d.err
+}
+
+// decideRoots finds every provider's root from the parents.
+func (s *State) decideRoots() error {
+	var broken error
+	s.providers.Scan(func(entry providerEntry) bool {
+		p := entry.p
+		root := p
+		for depth := 0; !root.Parent.IsNil(); depth++ {
+			parent, ok := s.Provider(root.Parent)
+			if !ok || depth > s.providers.Len() {
+				broken = fmt.Errorf("%w: provider %s has no root", ErrCorrupt, p.UUID)
+				return false
+			}
+			root = parent
+		}
+		p.Root = root.UUID
+		return true
+	})
+	return broken
+}

@@ -1,0 +1,226 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// Limits of the domain's values. Where Placement has the same limit, the name
+// of its schema constant is given.
+const (
+	MaxAmount         = 2147483647 // MAX_INT: totals, units and allocated amounts
+	MaxAllocRatio     = 3.40282e+38
+	MaxNameRunes      = 200 // provider names, in code points
+	MaxSymbolBytes    = 255 // traits, resource classes, consumer types
+	MaxOwnerRunes     = 255 // project and user ids, in code points
+	FirstCustomClass  = ClassID(10000)
+	UnknownType       = "unknown" // how Placement shows a consumer without a type (1.38)
+	maxDecodeElements = 1 << 30
+)
+
+// ClassID is a resource class's number: standard classes are numbered by
+// their place in Placement's list, custom ones from FirstCustomClass up. A
+// rename keeps the number, so inventories and allocations refer to it.
+type ClassID uint32
+
+// Inventory is how much of one class a provider offers, and how much of that
+// is used. Amounts are in the class's unit, 0..MaxAmount.
+type Inventory struct {
+	Class     ClassID
+	Total     int64
+	Reserved  int64
+	MinUnit   int64
+	MaxUnit   int64
+	StepSize  int64
+	Ratio     float64 // allocation_ratio
+	Used      int64   // sum of the allocations on it
+	UpdatedAt int64   // Unix nanoseconds
+}
+
+// Capacity is (total - reserved) * ratio, as a float: Placement compares
+// usage with the untruncated value.
+func (inv Inventory) Capacity() float64 {
+	return float64(inv.Total-inv.Reserved) * inv.Ratio
+}
+
+// Provider is a resource provider. Values reached from a State or View are
+// shared and must not be changed.
+type Provider struct {
+	UUID        UUID
+	Name        string
+	Generation  int64
+	Parent      UUID // NilUUID at the root of a tree
+	Root        UUID
+	CreatedAt   int64       // Unix nanoseconds
+	UpdatedAt   int64       // Unix nanoseconds
+	Inventories []Inventory // sorted by Class
+	Traits      []string    // sorted
+	Aggregates  []UUID      // sorted
+
+	epoch uint64 // of the State edit that made this copy; see State.editProvider
+}
+
+// Inventory finds the inventory of a class.
+func (p *Provider) Inventory(class ClassID) (Inventory, bool) {
+	if i, ok := p.findInventory(class); ok {
+		return p.Inventories[i], true
+	}
+	return Inventory{}, false
+}
+
+func (p *Provider) findInventory(class ClassID) (int, bool) {
+	for i := range p.Inventories {
+		if p.Inventories[i].Class >= class {
+			return i, p.Inventories[i].Class == class
+		}
+	}
+	return len(p.Inventories), false
+}
+
+// HasTrait reports whether the provider itself carries the trait.
+func (p *Provider) HasTrait(name string) bool {
+	_, found := slices.BinarySearch(p.Traits, name)
+	return found
+}
+
+// InUse lists, in class order, the classes of which something is allocated.
+func (p *Provider) InUse() []ClassID {
+	var classes []ClassID
+	for _, inv := range p.Inventories {
+		if inv.Used > 0 {
+			classes = append(classes, inv.Class)
+		}
+	}
+	return classes
+}
+
+// Allocation is an amount of one class taken from one provider.
+type Allocation struct {
+	Provider UUID
+	Class    ClassID
+	Amount   int64
+}
+
+func compareAllocations(a, b Allocation) int {
+	if c := a.Provider.Compare(b.Provider); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Class, b.Class)
+}
+
+// Owner is whom a consumer's usage is counted for. Type is empty for
+// consumers written below microversion 1.38.
+type Owner struct {
+	Project string
+	User    string
+	Type    string
+}
+
+// Compare orders owners by project, user and type.
+func (o Owner) Compare(other Owner) int {
+	return cmp.Or(cmp.Compare(o.Project, other.Project),
+		cmp.Compare(o.User, other.User), cmp.Compare(o.Type, other.Type))
+}
+
+// Consumer holds allocations. It exists as long as it holds any.
+type Consumer struct {
+	UUID       UUID
+	Generation uint64 // stream sequence of the commit that last changed it
+	CreatedAt  int64  // Unix nanoseconds
+	UpdatedAt  int64  // Unix nanoseconds
+	Owner      *Owner
+	// Allocations are sorted by provider and class.
+	Allocations []Allocation
+}
+
+// ClassAmount is an amount of one class, summed over something.
+type ClassAmount struct {
+	Class  ClassID
+	Amount int64
+}
+
+// Usage is what the consumers of one owner hold together.
+type Usage struct {
+	Owner     *Owner
+	Consumers int64
+	Amounts   []ClassAmount // sorted by class, never 0
+
+	epoch uint64
+}
+
+func (u *Usage) add(class ClassID, amount int64) {
+	i := sort.Search(len(u.Amounts), func(i int) bool { return u.Amounts[i].Class >= class })
+	if i == len(u.Amounts) || u.Amounts[i].Class != class {
+		u.Amounts = slices.Insert(u.Amounts, i, ClassAmount{Class: class})
+	}
+	u.Amounts[i].Amount += amount
+	if u.Amounts[i].Amount == 0 {
+		u.Amounts = slices.Delete(u.Amounts, i, i+1)
+	}
+}
+
+// Class is a resource class.
+type Class struct {
+	ID        ClassID
+	Name      string
+	CreatedAt int64 // Unix nanoseconds
+	UpdatedAt int64 // Unix nanoseconds
+}
+
+// ClassTable is an immutable set of resource classes. It is replaced as a
+// whole when a class changes, which is rare.
+type ClassTable struct {
+	byID   []Class // sorted by ID
+	byName map[string]ClassID
+}
+
+// NewClassTable indexes classes, which it takes over.
+func NewClassTable(classes []Class) *ClassTable {
+	slices.SortFunc(classes, func(a, b Class) int { return cmp.Compare(a.ID, b.ID) })
+	t := &ClassTable{byID: classes, byName: make(map[string]ClassID, len(classes))}
+	for _, c := range classes {
+		t.byName[c.Name] = c.ID
+	}
+	return t
+}
+
+// ID finds a class by name.
+func (t *ClassTable) ID(name string) (ClassID, bool) {
+	id, ok := t.byName[name]
+	return id, ok
+}
+
+// Get finds a class by number.
+func (t *ClassTable) Get(id ClassID) (Class, bool) {
+	i, ok := slices.BinarySearchFunc(t.byID, id, func(c Class, id ClassID) int { return cmp.Compare(c.ID, id) })
+	if !ok {
+		return Class{}, false
+	}
+	return t.byID[i], true
+}
+
+// Name returns a class's name. The number must come from the same moment's
+// inventories or allocations.
+func (t *ClassTable) Name(id ClassID) string {
+	c, _ := t.Get(id)
+	return c.Name
+}
+
+// All lists the classes by number, standard ones first.
+func (t *ClassTable) All() []Class { return t.byID }
+
+func (t *ClassTable) with(class Class) *ClassTable {
+	classes := slices.DeleteFunc(slices.Clone(t.byID), func(c Class) bool { return c.ID == class.ID })
+	return NewClassTable(append(classes, class))
+}
+
+func (t *ClassTable) without(id ClassID) *ClassTable {
+	return NewClassTable(slices.DeleteFunc(slices.Clone(t.byID), func(c Class) bool { return c.ID == id }))
+}
+
+// Trait is a name that providers can carry.
+type Trait struct {
+	Name      string
+	CreatedAt int64 // Unix nanoseconds
+}
