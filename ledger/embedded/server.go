@@ -1,0 +1,201 @@
+// Package embedded runs a NATS server with JetStream inside the process. It
+// is the only package that knows nats-server.
+package embedded
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// MaxPayload is the largest message: a reshape of 10,000 consumers is one
+// message, and takes about 3 MiB.
+const MaxPayload = 8 << 20
+
+// startTimeout bounds the recovery of the stream at start.
+const startTimeout = 10 * time.Minute
+
+// Users of the embedded server. Their permissions are the least they need.
+const (
+	// ClientUser is who connects without credentials: it may submit
+	// commands and discover the service, and nothing else.
+	ClientUser = "client"
+	// writerUser is the process itself. It alone may publish commits.
+	writerUser = "writer"
+)
+
+// Config says how the server runs.
+type Config struct {
+	StoreDir string // where JetStream keeps the log
+	// Listen is HOST:PORT for clients, or empty to serve this process only.
+	Listen string
+	// Monitor is HOST:PORT for NATS's own monitoring endpoint, or empty.
+	Monitor string
+	// LazySync makes JetStream sync every two minutes instead of before each
+	// acknowledgement. A power cut then loses acknowledged commits.
+	LazySync bool
+	Logger   *slog.Logger
+}
+
+// Server is a running NATS server.
+type Server struct {
+	ns       *server.Server
+	password string
+}
+
+// Start starts a server and waits until it is ready.
+func Start(cfg Config) (*Server, error) {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	password := base64.RawURLEncoding.EncodeToString(secret)
+	opts, err := options(cfg, password)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("embedded: NATS server: %w", err)
+	}
+	log := &natsLogger{log: cfg.Logger}
+	ns.SetLoggerV2(log, false, false, false)
+	go ns.Start()
+	if !ns.ReadyForConnections(startTimeout) {
+		ns.Shutdown()
+		return nil, fmt.Errorf("embedded: the NATS server did not start: %s", log.lastError())
+	}
+	if cfg.Listen != "" && ns.Addr() == nil {
+		ns.Shutdown()
+		return nil, fmt.Errorf("embedded: the NATS server does not listen on %s: %s", cfg.Listen, log.lastError())
+	}
+	return &Server{ns: ns, password: password}, nil
+}
+
+func options(cfg Config, password string) (*server.Options, error) {
+	opts := &server.Options{
+		ServerName:     "allot",
+		JetStream:      true,
+		StoreDir:       cfg.StoreDir,
+		SyncAlways:     !cfg.LazySync,
+		MaxPayload:     MaxPayload,
+		MaxPending:     64 << 20,
+		MaxControlLine: 4096,
+		NoSigs:         true,
+		DontListen:     cfg.Listen == "",
+		NoAuthUser:     ClientUser,
+		Users: []*server.User{
+			{Username: writerUser, Password: password},
+			{Username: ClientUser, Permissions: clientPermissions()},
+		},
+	}
+	var err error
+	if cfg.Listen != "" {
+		if opts.Host, opts.Port, err = splitHostPort(cfg.Listen); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Monitor != "" {
+		if opts.HTTPHost, opts.HTTPPort, err = splitHostPort(cfg.Monitor); err != nil {
+			return nil, err
+		}
+	}
+	return opts, nil
+}
+
+// clientPermissions: commands out, answers in, discovery. Commit subjects and
+// the JetStream API are out of reach.
+func clientPermissions() *server.Permissions {
+	return &server.Permissions{
+		Publish: &server.SubjectPermission{
+			Allow: []string{"allot.command.>", "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>", "$SRV.STATS", "$SRV.STATS.>"},
+			Deny:  []string{jetstream.Subject, "$JS.>", "$SYS.>"},
+		},
+		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+	}
+}
+
+// splitHostPort reads HOST:PORT; port 0 lets the system choose one.
+func splitHostPort(address string) (string, int, error) {
+	host, portText, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, fmt.Errorf("embedded: %q is not HOST:PORT", address)
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("embedded: %q has no valid port", address)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}
+
+// ClientURL is where clients connect, or empty if the server serves this
+// process only.
+func (s *Server) ClientURL() string {
+	if s.ns.Addr() == nil {
+		return ""
+	}
+	return s.ns.ClientURL()
+}
+
+// MonitorURL is the monitoring endpoint, or empty.
+func (s *Server) MonitorURL() string {
+	if addr := s.ns.MonitorAddr(); addr != nil {
+		return "http://" + addr.String()
+	}
+	return ""
+}
+
+// Connect opens the writer's connection inside the process.
+func (s *Server) Connect() (*nats.Conn, error) {
+	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.UserInfo(writerUser, s.password),
+		nats.Name("allot writer"), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		return nil, fmt.Errorf("embedded: connect in process: %w", err)
+	}
+	return nc, nil
+}
+
+// Shutdown stops the server and waits until its files are closed.
+func (s *Server) Shutdown() {
+	s.ns.Shutdown()
+	s.ns.WaitForShutdown()
+}
+
+// natsLogger passes NATS's log lines on. Routine notices become debug lines.
+type natsLogger struct {
+	log  *slog.Logger
+	last errorLine
+}
+
+func (l *natsLogger) lastError() error { return l.last.get() }
+
+func (l *natsLogger) line(level slog.Level, format string, v []any) {
+	text := fmt.Sprintf(format, v...)
+	if level >= slog.LevelError {
+		l.last.set(errors.New(strings.TrimSpace(text)))
+	}
+	if l.log != nil {
+		l.log.Log(nil, level, text, "from", "nats") //nolint:staticcheck // slog accepts a nil context
+	}
+}
+
+func (l *natsLogger) Noticef(format string, v ...any) { l.line(slog.LevelDebug, format, v) }
+func (l *natsLogger) Warnf(format string, v ...any)   { l.line(slog.LevelWarn, format, v) }
+func (l *natsLogger) Errorf(format string, v ...any)  { l.line(slog.LevelError, format, v) }
+func (l *natsLogger) Fatalf(format string, v ...any)  { l.line(slog.LevelError, format, v) }
+func (l *natsLogger) Debugf(format string, v ...any)  { l.line(slog.LevelDebug, format, v) }
+func (l *natsLogger) Tracef(format string, v ...any)  { l.line(slog.LevelDebug, format, v) }

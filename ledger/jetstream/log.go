@@ -1,0 +1,269 @@
+// Package jetstream keeps the ledger's log in a NATS JetStream stream: one
+// message is one commit, on one subject, fenced by the stream's last sequence.
+//
+// It is the only package that knows nats.go's JetStream API.
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Names in the NATS account that holds the log.
+const (
+	DefaultStream = "ALLOT"
+	// Subject carries the commits. Only the writer may publish on it.
+	Subject = "allot.log"
+)
+
+// headroomBytes is what a message's headers and framing take of the payload limit.
+const headroomBytes = 4096
+
+// fileStoreMaxBytes is the largest record JetStream's file store takes.
+const fileStoreMaxBytes = 32 << 20
+
+// DefaultAckTimeout is how long an append waits for JetStream's answer before
+// its fate counts as unknown.
+const DefaultAckTimeout = 10 * time.Second
+
+// readAhead is how many messages a read keeps on the way.
+const readAhead = 2000
+
+// stallTimeout is how long a read waits for a message that the stream says it has.
+const stallTimeout = 30 * time.Second
+
+// Config says where the log is.
+type Config struct {
+	Stream     string        // DefaultStream if empty
+	Replicas   int           // of a stream that is created; 1 if 0
+	AckTimeout time.Duration // DefaultAckTimeout if 0
+
+	// MayCreate allows Open to create a missing stream. It must be false
+	// when anything on this machine has seen commits of the log before.
+	MayCreate bool
+}
+
+// ErrNoStream: the stream does not exist and may not be created.
+var ErrNoStream = errors.New("jetstream: the log's stream does not exist")
+
+// JetStream's codes for a lost race; replicated streams answer the second one,
+// which nats.go's ErrKeyExists does not match.
+var conflictCodes = map[jetstream.ErrorCode]bool{
+	jetstream.JSErrCodeStreamWrongLastSequence:         true,
+	jetstream.JSErrCodeStreamWrongLastSequenceConstant: true,
+}
+
+const errCodeMessageExceedsMaximum = 10054
+
+// Log is a ledger.Log in a stream.
+type Log struct {
+	js       jetstream.JetStream
+	stream   string
+	maxBytes int
+}
+
+var _ ledger.Log = (*Log)(nil)
+
+// Open finds or creates the stream and checks that its configuration keeps
+// what Allot promises; otherwise the error wraps ledger.ErrLogUnsafe.
+func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
+	if cfg.Stream == "" {
+		cfg.Stream = DefaultStream
+	}
+	if cfg.AckTimeout == 0 {
+		cfg.AckTimeout = DefaultAckTimeout
+	}
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(cfg.AckTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("jetstream: %w", err)
+	}
+	stream, err := js.Stream(ctx, cfg.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if !cfg.MayCreate {
+			return nil, fmt.Errorf("%w: %s", ErrNoStream, cfg.Stream)
+		}
+		stream, err = js.CreateStream(ctx, streamConfig(cfg))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jetstream: open stream %s: %w", cfg.Stream, err)
+	}
+	if err := checkConfig(stream.CachedInfo().Config); err != nil {
+		return nil, err
+	}
+	return &Log{
+		js:       js,
+		stream:   cfg.Stream,
+		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
+	}, nil
+}
+
+// streamConfig keeps everything for ever and lets nobody delete a message.
+// Message ids are not used: idempotency is the ledger's own and has no window.
+func streamConfig(cfg Config) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        cfg.Stream,
+		Description: "Allot's ledger: every message is one commit. Never delete, purge or edit this stream.",
+		Subjects:    []string{Subject},
+		Retention:   jetstream.LimitsPolicy,
+		Discard:     jetstream.DiscardNew,
+		Storage:     jetstream.FileStorage,
+		MaxMsgs:     -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, MaxMsgsPerSubject: -1,
+		Replicas:    max(cfg.Replicas, 1),
+		Duplicates:  time.Second,
+		DenyDelete:  true,
+		DenyPurge:   true,
+		AllowDirect: true,
+	}
+}
+
+func checkConfig(cfg jetstream.StreamConfig) error {
+	var wrong string
+	switch {
+	case len(cfg.Subjects) != 1 || cfg.Subjects[0] != Subject:
+		wrong = fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, Subject)
+	case cfg.Storage != jetstream.FileStorage:
+		wrong = "it is not kept in files"
+	case cfg.Retention != jetstream.LimitsPolicy:
+		wrong = "its retention policy removes messages"
+	case cfg.MaxMsgs > 0 || cfg.MaxBytes > 0 || cfg.MaxAge > 0 || cfg.MaxMsgsPerSubject > 0:
+		wrong = "it has limits that remove messages or refuse commits"
+	case cfg.PersistMode != jetstream.DefaultPersistMode:
+		wrong = "it persists asynchronously"
+	case !cfg.DenyDelete || !cfg.DenyPurge:
+		wrong = "it lets messages be deleted or purged"
+	case cfg.AllowRollup:
+		wrong = "it allows roll-ups"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: stream %s: %s", ledger.ErrLogUnsafe, cfg.Name, wrong)
+}
+
+// MaxCommitBytes implements ledger.Log.
+func (l *Log) MaxCommitBytes() int { return l.maxBytes }
+
+// Append implements ledger.Log.
+func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
+	if len(encoded) > l.maxBytes {
+		done(fmt.Errorf("%w: %d bytes, at most %d", ledger.ErrTooLarge, len(encoded), l.maxBytes))
+		return
+	}
+	future, err := l.js.PublishMsgAsync(
+		&nats.Msg{Subject: Subject, Data: encoded},
+		jetstream.WithExpectStream(l.stream),
+		jetstream.WithExpectLastSequence(sequence-1),
+		jetstream.WithRetryAttempts(0), // a retry could hide that the first try was stored
+	)
+	if err != nil {
+		done(appendError(err))
+		return
+	}
+	go func() {
+		select {
+		case ack := <-future.Ok():
+			if ack.Sequence != sequence || ack.Duplicate {
+				done(fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence))
+				return
+			}
+			done(nil)
+		case err := <-future.Err():
+			done(appendError(err))
+		}
+	}()
+}
+
+func appendError(err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		if conflictCodes[api.ErrorCode] {
+			return fmt.Errorf("%w: %v", ledger.ErrConflict, err)
+		}
+		if api.ErrorCode == errCodeMessageExceedsMaximum {
+			return fmt.Errorf("%w: %v", ledger.ErrTooLarge, err)
+		}
+	}
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return fmt.Errorf("%w: %v", ledger.ErrTooLarge, err)
+	}
+	return fmt.Errorf("%w: %v", ledger.ErrUnknownFate, err)
+}
+
+// Last implements ledger.Log.
+func (l *Log) Last(ctx context.Context) (uint64, error) {
+	stream, err := l.js.Stream(ctx, l.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, fmt.Errorf("%w: %s", ErrNoStream, l.stream)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("jetstream: stream %s: %w", l.stream, err)
+	}
+	state := stream.CachedInfo().State
+	if state.LastSeq == 0 {
+		return 0, nil
+	}
+	if state.FirstSeq != 1 || state.Msgs != state.LastSeq {
+		return 0, fmt.Errorf("%w: stream %s holds %d messages from %d to %d",
+			ledger.ErrLogGap, l.stream, state.Msgs, state.FirstSeq, state.LastSeq)
+	}
+	return state.LastSeq, nil
+}
+
+// Read implements ledger.Log.
+func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if from > to {
+		return nil
+	}
+	reader, err := l.js.OrderedConsumer(ctx, l.stream, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:   from,
+	})
+	if err != nil {
+		return fmt.Errorf("jetstream: read stream %s: %w", l.stream, err)
+	}
+	messages, err := reader.Messages(jetstream.PullMaxMessages(readAhead))
+	if err != nil {
+		return fmt.Errorf("jetstream: read stream %s: %w", l.stream, err)
+	}
+	defer messages.Stop()
+	for want := from; want <= to; want++ {
+		entry, left, err := next(ctx, messages, want)
+		if err != nil {
+			return err
+		}
+		if entry.Sequence != want {
+			return fmt.Errorf("%w: sequence %d follows %d", ledger.ErrLogGap, entry.Sequence, want-1)
+		}
+		if err := yield(entry); err != nil {
+			return err
+		}
+		if left == 0 && want < to {
+			return fmt.Errorf("%w: nothing after sequence %d, but %d was there", ledger.ErrLogGap, want, to)
+		}
+	}
+	return nil
+}
+
+// next reads one message and says how many the stream still has after it.
+func next(ctx context.Context, messages jetstream.MessagesContext, want uint64) (ledger.Entry, uint64, error) {
+	wait, cancel := context.WithTimeout(ctx, stallTimeout)
+	defer cancel()
+	msg, err := messages.Next(jetstream.NextContext(wait))
+	if err != nil {
+		if ctx.Err() != nil {
+			return ledger.Entry{}, 0, ctx.Err()
+		}
+		return ledger.Entry{}, 0, fmt.Errorf("%w: sequence %d cannot be read: %v", ledger.ErrLogGap, want, err)
+	}
+	meta, err := msg.Metadata()
+	if err != nil {
+		return ledger.Entry{}, 0, fmt.Errorf("jetstream: message without metadata: %w", err)
+	}
+	return ledger.Entry{Sequence: meta.Sequence.Stream, Data: msg.Data()}, meta.NumPending, nil
+}

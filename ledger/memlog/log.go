@@ -1,0 +1,126 @@
+// Package memlog keeps a ledger.Log in memory and injects faults into it. It
+// is for tests of what happens when the log is slow, contended or unsure.
+package memlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Fault is what happens to one append.
+type Fault int
+
+// The ways an append can go.
+const (
+	None       Fault = iota
+	Conflict         // refused, as if another writer had been first
+	LostAck          // stored, but the answer is lost
+	LostAppend       // not stored, and the answer is lost
+)
+
+// Log is a ledger.Log in memory.
+type Log struct {
+	mu      sync.Mutex
+	entries [][]byte
+
+	// Decide, if set, is asked for each append under the log's lock.
+	Decide func(sequence uint64) Fault
+	// Gate, if set, holds each append back until it returns.
+	Gate func()
+	// MaxBytes is the largest commit; 1 MiB if 0.
+	MaxBytes int
+}
+
+var _ ledger.Log = (*Log)(nil)
+
+// ErrInjected is the text behind an injected unknown fate.
+var ErrInjected = errors.New("memlog: injected fault")
+
+// MaxCommitBytes implements ledger.Log.
+func (l *Log) MaxCommitBytes() int {
+	if l.MaxBytes == 0 {
+		return 1 << 20
+	}
+	return l.MaxBytes
+}
+
+// Append implements ledger.Log. Appends are stored in the order of the calls.
+func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
+	err := l.append(sequence, encoded)
+	go func() {
+		if l.Gate != nil {
+			l.Gate()
+		}
+		done(err)
+	}()
+}
+
+func (l *Log) append(sequence uint64, encoded []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(encoded) > l.MaxCommitBytes() {
+		return ledger.ErrTooLarge
+	}
+	if sequence != uint64(len(l.entries))+1 {
+		return ledger.ErrConflict
+	}
+	fault := None
+	if l.Decide != nil {
+		fault = l.Decide(sequence)
+	}
+	switch fault {
+	case Conflict:
+		return ledger.ErrConflict
+	case LostAppend:
+		return fmt.Errorf("%w: %w", ledger.ErrUnknownFate, ErrInjected)
+	}
+	l.entries = append(l.entries, append([]byte(nil), encoded...))
+	if fault == LostAck {
+		return fmt.Errorf("%w: %w", ledger.ErrUnknownFate, ErrInjected)
+	}
+	return nil
+}
+
+// Last implements ledger.Log.
+func (l *Log) Last(context.Context) (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(len(l.entries)), nil
+}
+
+// Read implements ledger.Log.
+func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	for sequence := from; sequence <= to; sequence++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		data, ok := l.entry(sequence)
+		if !ok {
+			return fmt.Errorf("%w: no sequence %d", ledger.ErrLogGap, sequence)
+		}
+		if err := yield(ledger.Entry{Sequence: sequence, Data: data}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) entry(sequence uint64) ([]byte, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if sequence < 1 || sequence > uint64(len(l.entries)) {
+		return nil, false
+	}
+	return l.entries[sequence-1], true
+}
+
+// Edit lets a test damage the stored entries.
+func (l *Log) Edit(edit func(entries [][]byte) [][]byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = edit(l.entries)
+}
