@@ -1,0 +1,68 @@
+package commands
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+//go:embed standard_traits.json
+var standardTraitsJSON []byte // os-traits 3.9.0
+
+//go:embed standard_classes.json
+var standardClassesJSON []byte // os-resource-classes 1.1.0, in the order of their numbers
+
+// AddStandardNames begins a ledger, and gives it the standard traits and
+// resource classes that it does not have yet. Every server submits it once at
+// its start; it has nothing to do unless the ledger is new or the server
+// knows more names than the ones before it.
+type AddStandardNames struct {
+	noConsumers `json:"-"`
+
+	Ledger  ledger.UUID `json:"ledger"` // the id of the ledger, should it be new
+	Classes []string    `json:"classes"`
+	Traits  []string    `json:"traits"`
+}
+
+// NewAddStandardNames returns the command with the names that this build knows.
+func NewAddStandardNames(id ledger.UUID) (*AddStandardNames, error) {
+	c := &AddStandardNames{Ledger: id}
+	if err := json.Unmarshal(standardTraitsJSON, &c.Traits); err != nil {
+		return nil, fmt.Errorf("commands: standard traits: %w", err)
+	}
+	if err := json.Unmarshal(standardClassesJSON, &c.Classes); err != nil {
+		return nil, fmt.Errorf("commands: standard resource classes: %w", err)
+	}
+	return c, nil
+}
+
+// CommandName implements Command.
+func (*AddStandardNames) CommandName() string { return "AddStandardNames" }
+
+// Check implements Command.
+func (c *AddStandardNames) Check() *Rejection { return checkUUID("ledger", c.Ledger) }
+
+// Decide implements Command.
+func (c *AddStandardNames) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	var events []ledger.Event
+	if s.LedgerID().IsNil() {
+		events = append(events, ledger.LedgerCreated{Ledger: c.Ledger})
+	}
+	var added ledger.StandardNamesAdded
+	for i, name := range c.Classes {
+		if _, exists := s.Classes().ID(name); !exists {
+			added.Classes = append(added.Classes, ledger.StandardClass{ID: ledger.ClassID(i), Name: name})
+		}
+	}
+	for _, name := range c.Traits {
+		if !s.HasTrait(name) {
+			added.Traits = append(added.Traits, name)
+		}
+	}
+	if len(added.Classes)+len(added.Traits) > 0 {
+		events = append(events, added)
+	}
+	return events, nil
+}

@@ -1,0 +1,359 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// AllocateForConsumers states everything that one or more consumers hold: all
+// of them change, or none. What a consumer held before is replaced; a
+// consumer with no allocations is removed.
+//
+// The generation of every provider that the new allocations name moves by 1,
+// as does that of the providers of a consumer that is removed.
+type AllocateForConsumers struct {
+	Allocations []ConsumerAllocations `json:"allocations"`
+}
+
+// ConsumerAllocations is what one consumer is to hold.
+type ConsumerAllocations struct {
+	Consumer ledger.UUID `json:"consumer"`
+	Project  string      `json:"project"`        // 1..255 characters
+	User     string      `json:"user"`           // 1..255 characters
+	Type     *string     `json:"type,omitempty"` // absent: as it is (below 1.38)
+	// Generation is the consumer's; null or absent says "I am the first".
+	Generation *uint64 `json:"generation"`
+	// AnyGeneration does not check the generation (below 1.28).
+	AnyGeneration bool                 `json:"any_generation,omitempty"`
+	Resources     []ProviderAllocation `json:"resources"` // empty: remove the consumer
+}
+
+// ProviderAllocation is an amount of one class from one provider.
+type ProviderAllocation struct {
+	Provider ledger.UUID `json:"provider"`
+	Class    string      `json:"class"`
+	Amount   int64       `json:"amount"` // 1..MaxAmount
+}
+
+// CommandName implements Command.
+func (*AllocateForConsumers) CommandName() string { return "AllocateForConsumers" }
+
+// Consumers implements Command.
+func (c *AllocateForConsumers) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
+
+func consumersOf(allocations []ConsumerAllocations) []ledger.UUID {
+	ids := make([]ledger.UUID, len(allocations))
+	for i := range allocations {
+		ids[i] = allocations[i].Consumer
+	}
+	return ids
+}
+
+// Check implements Command.
+func (c *AllocateForConsumers) Check() *Rejection {
+	if len(c.Allocations) == 0 {
+		return invalid("allocations", "names no consumer")
+	}
+	return checkAllocations(c.Allocations)
+}
+
+func checkAllocations(allocations []ConsumerAllocations) *Rejection {
+	if len(allocations) > 1 {
+		seen := make(map[ledger.UUID]bool, len(allocations))
+		for i := range allocations {
+			if seen[allocations[i].Consumer] {
+				return invalid("allocations", "consumer %s is given twice", allocations[i].Consumer)
+			}
+			seen[allocations[i].Consumer] = true
+		}
+	}
+	for i := range allocations {
+		if r := allocations[i].check(); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+func (a *ConsumerAllocations) check() *Rejection {
+	r := first(checkUUID("consumer", a.Consumer), checkOwner("project", a.Project), checkOwner("user", a.User))
+	if r != nil {
+		return r
+	}
+	if a.Type != nil && !isSymbol(*a.Type) {
+		return invalid("type", "%q is not the name of a consumer type", *a.Type)
+	}
+	if a.AnyGeneration && a.Generation != nil {
+		return invalid("any_generation", "contradicts a generation")
+	}
+	for i, res := range a.Resources {
+		if r := first(checkUUID("provider", res.Provider), checkRange("amount", res.Amount, 1)); r != nil {
+			return r
+		}
+		for _, other := range a.Resources[:i] {
+			if other.Provider == res.Provider && other.Class == res.Class {
+				return invalid("resources", "%s of provider %s is given twice", res.Class, res.Provider)
+			}
+		}
+	}
+	return nil
+}
+
+// Decide implements Command. The checks are made in Placement's order:
+// consumer generations, providers, classes, then per allocation inventory,
+// units and capacity.
+func (c *AllocateForConsumers) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	if r := checkConsumerGenerations(s, c.Allocations); r != nil {
+		return nil, r
+	}
+	a := allocator{state: s}
+	return a.decide(c.Allocations)
+}
+
+// checkConsumerGenerations wants each consumer to be as its client believes.
+func checkConsumerGenerations(s *ledger.State, allocations []ConsumerAllocations) *Rejection {
+	for i := range allocations {
+		want := &allocations[i]
+		if want.AnyGeneration {
+			continue
+		}
+		consumer, exists := s.Consumer(want.Consumer)
+		switch {
+		case !exists && want.Generation != nil:
+			return consumerConflict(want.Consumer, nil, want.Generation)
+		case exists && (want.Generation == nil || *want.Generation != consumer.Generation):
+			return consumerConflict(want.Consumer, &consumer.Generation, want.Generation)
+		}
+	}
+	return nil
+}
+
+// allocator decides a set of allocations against a State, of which a reshape
+// may have changed some inventories first.
+type allocator struct {
+	state *ledger.State
+	// reshaped holds providers as a reshape leaves them for the allocations.
+	reshaped map[ledger.UUID]*ledger.Provider
+
+	last  *ledger.Provider // looked up last: allocations name the same one in a row
+	slots []slot
+	index map[slotKey]int // of slots, once there are many
+	moved []ledger.ProviderGeneration
+	seen  map[ledger.UUID]bool // providers in moved, once there are many
+}
+
+type slotKey struct {
+	provider ledger.UUID
+	class    ledger.ClassID
+}
+
+// slot is the count for one inventory while a command is decided.
+type slot struct {
+	slotKey
+	before int64 // used before the command
+	freed  int64 // held by the command's consumers before it
+	asked  int64 // by the command, so far
+}
+
+// linearMax is up to how many entries a scan beats a map.
+const linearMax = 16
+
+func (a *allocator) decide(allocations []ConsumerAllocations) ([]ledger.Event, *Rejection) {
+	for i := range allocations {
+		for _, res := range allocations[i].Resources {
+			if _, ok := a.provider(res.Provider); !ok {
+				return nil, &Rejection{
+					Code:    CodeProviderUnknown,
+					Message: fmt.Sprintf("no provider %s to allocate from", res.Provider),
+					Facts:   Facts{Provider: &res.Provider, Consumer: &allocations[i].Consumer},
+				}
+			}
+		}
+	}
+	for i := range allocations {
+		for _, res := range allocations[i].Resources {
+			if _, ok := a.state.Classes().ID(res.Class); !ok {
+				r := classUnknown(res.Class)
+				r.Facts.Consumer = &allocations[i].Consumer
+				return nil, r
+			}
+		}
+	}
+	for i := range allocations {
+		a.free(allocations[i].Consumer)
+	}
+	events := make([]ledger.Event, 0, len(allocations)+1)
+	for i := range allocations {
+		event, rejection := a.replace(&allocations[i])
+		if rejection != nil {
+			return nil, rejection
+		}
+		if event != nil {
+			events = append(events, event)
+		}
+	}
+	if len(a.moved) > 0 {
+		events = append(events, ledger.ProviderGenerationsAdvanced{Providers: a.moved})
+	}
+	return events, nil
+}
+
+func (a *allocator) provider(id ledger.UUID) (*ledger.Provider, bool) {
+	if a.last != nil && a.last.UUID == id {
+		return a.last, true
+	}
+	p, ok := a.reshaped[id]
+	if !ok {
+		p, ok = a.state.Provider(id)
+	}
+	if ok {
+		a.last = p
+	}
+	return p, ok
+}
+
+// slot returns the count for an inventory, which need not exist.
+func (a *allocator) slot(key slotKey, used int64) *slot {
+	if a.index != nil {
+		if i, ok := a.index[key]; ok {
+			return &a.slots[i]
+		}
+	} else {
+		for i := range a.slots {
+			if a.slots[i].slotKey == key {
+				return &a.slots[i]
+			}
+		}
+	}
+	a.slots = append(a.slots, slot{slotKey: key, before: used})
+	if a.index != nil {
+		a.index[key] = len(a.slots) - 1
+	} else if len(a.slots) > linearMax {
+		a.index = make(map[slotKey]int, 4*linearMax)
+		for i := range a.slots {
+			a.index[a.slots[i].slotKey] = i
+		}
+	}
+	return &a.slots[len(a.slots)-1]
+}
+
+// free counts what a consumer holds as free for the command.
+func (a *allocator) free(id ledger.UUID) {
+	consumer, ok := a.state.Consumer(id)
+	if !ok {
+		return
+	}
+	for _, held := range consumer.Allocations {
+		p, _ := a.provider(held.Provider)
+		inv, _ := p.Inventory(held.Class)
+		a.slot(slotKey{held.Provider, held.Class}, inv.Used).freed += held.Amount
+	}
+}
+
+// replace decides one consumer's new allocations.
+func (a *allocator) replace(want *ConsumerAllocations) (ledger.Event, *Rejection) {
+	before, existed := a.state.Consumer(want.Consumer)
+	if len(want.Resources) == 0 {
+		if !existed {
+			return nil, nil
+		}
+		for _, held := range before.Allocations {
+			a.move(held.Provider)
+		}
+		return ledger.ConsumerRemoved{Consumer: want.Consumer}, nil
+	}
+	event := ledger.AllocationsReplaced{
+		Consumer: want.Consumer, Project: want.Project, User: want.User,
+		Allocations: make([]ledger.AllocationRecord, 0, len(want.Resources)),
+	}
+	if want.Type != nil {
+		event.Type = *want.Type
+	} else if existed {
+		event.Type = before.Owner.Type
+	}
+	for i := range want.Resources {
+		res := &want.Resources[i]
+		if r := a.take(want.Consumer, res); r != nil {
+			return nil, r
+		}
+		a.move(res.Provider)
+		event.Allocations = append(event.Allocations, ledger.AllocationRecord{
+			Provider: res.Provider, Class: res.Class, Amount: res.Amount,
+		})
+	}
+	return event, nil
+}
+
+// take checks one allocation against its inventory and counts it.
+//
+// More than the capacity is allowed where the inventory was over capacity
+// already and the command leaves it no worse: that is how consumers move off
+// an inventory that has shrunk below its usage.
+func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *Rejection {
+	p, _ := a.provider(res.Provider)
+	class, _ := a.state.Classes().ID(res.Class)
+	inv, ok := p.Inventory(class)
+	if !ok {
+		return &Rejection{
+			Code:    CodeNoInventory,
+			Message: fmt.Sprintf("provider %s has no inventory of %s", res.Provider, res.Class),
+			Facts:   Facts{Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount},
+		}
+	}
+	if res.Amount < inv.MinUnit || res.Amount > inv.MaxUnit || res.Amount%inv.StepSize != 0 {
+		return &Rejection{
+			Code: CodeUnitConstraint,
+			Message: fmt.Sprintf("%d of %s on provider %s is not within %d..%d in steps of %d",
+				res.Amount, res.Class, res.Provider, inv.MinUnit, inv.MaxUnit, inv.StepSize),
+			Facts: Facts{
+				Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount,
+				MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
+			},
+		}
+	}
+	count := a.slot(slotKey{res.Provider, class}, inv.Used)
+	used := count.before - count.freed + count.asked
+	if float64(used+res.Amount) > inv.Capacity() && used+res.Amount > count.before {
+		return capacityExceeded(consumer, res, inv, used)
+	}
+	count.asked += res.Amount
+	return nil
+}
+
+func capacityExceeded(consumer ledger.UUID, res *ProviderAllocation, inv ledger.Inventory, used int64) *Rejection {
+	return &Rejection{
+		Code: CodeCapacityExceeded,
+		Message: fmt.Sprintf("%d of %s on provider %s exceeds the capacity: total %d, reserved %d, ratio %v, used %d",
+			res.Amount, res.Class, res.Provider, inv.Total, inv.Reserved, inv.Ratio, used),
+		Facts: Facts{
+			Provider: &res.Provider, Consumer: &consumer, Class: res.Class, Asked: res.Amount,
+			Total: inv.Total, Reserved: inv.Reserved, Ratio: inv.Ratio, Used: used,
+		},
+	}
+}
+
+// move notes that a provider's generation moves, once.
+func (a *allocator) move(id ledger.UUID) {
+	if a.seen != nil {
+		if a.seen[id] {
+			return
+		}
+	} else {
+		for _, m := range a.moved {
+			if m.Provider == id {
+				return
+			}
+		}
+	}
+	p, _ := a.provider(id)
+	a.moved = append(a.moved, ledger.ProviderGeneration{Provider: id, Generation: p.Generation + 1})
+	if a.seen != nil {
+		a.seen[id] = true
+	} else if len(a.moved) > linearMax {
+		a.seen = make(map[ledger.UUID]bool, 4*linearMax)
+		for _, m := range a.moved {
+			a.seen[m.Provider] = true
+		}
+	}
+}

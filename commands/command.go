@@ -1,0 +1,99 @@
+package commands
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Command asks for a change. It is data: its JSON and msgpack forms are what
+// clients submit.
+type Command interface {
+	// CommandName is the command's name in records, on NATS and in the docs.
+	CommandName() string
+
+	// Check finds what is wrong with the command whatever the State: a
+	// missing field, an amount out of range. It changes nothing.
+	Check() *Rejection
+
+	// Decide answers what happens if the command is carried out now: events,
+	// or why not. A command that has nothing to do answers no events.
+	Decide(*ledger.State) ([]ledger.Event, *Rejection)
+
+	// Consumers lists the consumers that the command changes. Commands that
+	// share one are never decided in the same commit, because a consumer's
+	// generation is the sequence of the commit that last changed it.
+	Consumers() []ledger.UUID
+}
+
+// noConsumers is embedded by commands that change no consumer.
+type noConsumers struct{}
+
+// Consumers implements Command.
+func (noConsumers) Consumers() []ledger.UUID { return nil }
+
+// Submission is a command with everything about it that is not the command:
+// who sends it, and the id that makes a retry safe.
+type Submission struct {
+	// ID names this submission. The same id submitted again, at any later
+	// time, answers with the first result and appends nothing.
+	ID        ledger.UUID
+	Actor     string // the authenticated user
+	RequestID string // the door's name for the request, for tracing
+	Cause     *ledger.Address
+	Command   Command
+}
+
+// Outcome is the answer to a submission.
+type Outcome struct {
+	// Address is that of the command's record. Its sequence is the new
+	// generation of every consumer the command changed. It is zero for a
+	// command that was accepted but had nothing to do.
+	Address ledger.Address
+	// Rejection says why the command was not accepted; nil if it was.
+	Rejection *Rejection
+	// Repeated: the command id was known, and this is the first result.
+	Repeated bool
+}
+
+// fingerprintOf identifies a command's content.
+func fingerprintOf(c Command) (ledger.Fingerprint, error) {
+	body, err := json.Marshal(c)
+	if err != nil {
+		return ledger.Fingerprint{}, fmt.Errorf("commands: %s cannot be encoded: %w", c.CommandName(), err)
+	}
+	h := sha256.New()
+	h.Write([]byte(c.CommandName()))
+	h.Write([]byte{0})
+	h.Write(body)
+	var f ledger.Fingerprint
+	copy(f[:], h.Sum(nil))
+	return f, nil
+}
+
+// Registry makes an empty command of each kind, by name. It is the whole
+// vocabulary of commands.
+var Registry = map[string]func() Command{
+	"CreateProvider":            func() Command { return new(CreateProvider) },
+	"RenameProvider":            func() Command { return new(RenameProvider) },
+	"ReparentProvider":          func() Command { return new(ReparentProvider) },
+	"UpdateProvider":            func() Command { return new(UpdateProvider) },
+	"DeleteProvider":            func() Command { return new(DeleteProvider) },
+	"ReplaceInventories":        func() Command { return new(ReplaceInventories) },
+	"CreateInventory":           func() Command { return new(CreateInventory) },
+	"UpdateInventory":           func() Command { return new(UpdateInventory) },
+	"DeleteInventory":           func() Command { return new(DeleteInventory) },
+	"DeleteInventories":         func() Command { return new(DeleteInventories) },
+	"CreateTrait":               func() Command { return new(CreateTrait) },
+	"DeleteTrait":               func() Command { return new(DeleteTrait) },
+	"ReplaceProviderTraits":     func() Command { return new(ReplaceProviderTraits) },
+	"ReplaceProviderAggregates": func() Command { return new(ReplaceProviderAggregates) },
+	"CreateResourceClass":       func() Command { return new(CreateResourceClass) },
+	"RenameResourceClass":       func() Command { return new(RenameResourceClass) },
+	"DeleteResourceClass":       func() Command { return new(DeleteResourceClass) },
+	"AllocateForConsumers":      func() Command { return new(AllocateForConsumers) },
+	"ReleaseConsumer":           func() Command { return new(ReleaseConsumer) },
+	"Reshape":                   func() Command { return new(Reshape) },
+}

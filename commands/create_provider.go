@@ -1,0 +1,74 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// CreateProvider makes a provider at generation 0.
+type CreateProvider struct {
+	noConsumers `json:"-"`
+
+	Provider ledger.UUID `json:"provider"`
+	Name     string      `json:"name"`            // unique, 1..200 characters
+	Parent   ledger.UUID `json:"parent,omitzero"` // absent: the root of a new tree (1.14)
+}
+
+// CommandName implements Command.
+func (*CreateProvider) CommandName() string { return "CreateProvider" }
+
+// Check implements Command.
+func (c *CreateProvider) Check() *Rejection {
+	if c.Name == "" {
+		return invalid("name", "is required")
+	}
+	return first(checkUUID("provider", c.Provider), checkProviderName(c.Name))
+}
+
+// Decide implements Command.
+func (c *CreateProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	if c.Parent == c.Provider {
+		return nil, parentLoop(c.Provider, c.Parent)
+	}
+	if !c.Parent.IsNil() {
+		if _, ok := s.Provider(c.Parent); !ok {
+			return nil, parentUnknown(c.Provider, c.Parent)
+		}
+	}
+	var taken []string
+	facts := Facts{}
+	if _, exists := s.ProviderNamed(c.Name); exists {
+		taken = append(taken, "name "+c.Name)
+		facts.Name = c.Name
+	}
+	if _, exists := s.Provider(c.Provider); exists {
+		taken = append(taken, "uuid "+c.Provider.String())
+		facts.Provider = &c.Provider
+	}
+	if taken != nil {
+		return nil, &Rejection{
+			Code:    CodeProviderExists,
+			Message: fmt.Sprintf("a provider with %s exists", strings.Join(taken, " and ")),
+			Facts:   facts,
+		}
+	}
+	return []ledger.Event{ledger.ProviderCreated{Provider: c.Provider, Name: c.Name, Parent: c.Parent}}, nil
+}
+
+func parentUnknown(provider, parent ledger.UUID) *Rejection {
+	return &Rejection{
+		Code:    CodeParentUnknown,
+		Message: fmt.Sprintf("no provider %s to be the parent", parent),
+		Facts:   Facts{Provider: &provider, Name: parent.String()},
+	}
+}
+
+func parentLoop(provider, parent ledger.UUID) *Rejection {
+	return &Rejection{
+		Code:    CodeParentLoop,
+		Message: fmt.Sprintf("provider %s cannot hang below %s, which is itself or below it", provider, parent),
+		Facts:   Facts{Provider: &provider, Name: parent.String()},
+	}
+}

@@ -1,0 +1,24 @@
+package commands
+
+import "github.com/allot-project/allot/ledger"
+
+// CreateResourceClass makes a custom resource class.
+type CreateResourceClass struct {
+	noConsumers `json:"-"`
+
+	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
+}
+
+// CommandName implements Command.
+func (*CreateResourceClass) CommandName() string { return "CreateResourceClass" }
+
+// Check implements Command.
+func (c *CreateResourceClass) Check() *Rejection { return checkCustomClass(c.Name) }
+
+// Decide implements Command.
+func (c *CreateResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	if _, exists := s.Classes().ID(c.Name); exists {
+		return nil, classExists(c.Name)
+	}
+	return []ledger.Event{ledger.ClassCreated{ID: s.NextClassID(), Name: c.Name}}, nil
+}

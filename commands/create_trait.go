@@ -1,0 +1,35 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// CreateTrait makes a custom trait.
+type CreateTrait struct {
+	noConsumers `json:"-"`
+
+	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
+}
+
+// CommandName implements Command.
+func (*CreateTrait) CommandName() string { return "CreateTrait" }
+
+// Check implements Command.
+func (c *CreateTrait) Check() *Rejection {
+	if !isCustom(c.Name) {
+		return invalid("name", "%q is not the name of a custom trait", c.Name)
+	}
+	return nil
+}
+
+// Decide implements Command.
+func (c *CreateTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	if s.HasTrait(c.Name) {
+		return nil, &Rejection{
+			Code: CodeTraitExists, Message: fmt.Sprintf("trait %s exists", c.Name), Facts: Facts{Name: c.Name},
+		}
+	}
+	return []ledger.Event{ledger.TraitCreated{Name: c.Name}}, nil
+}

@@ -1,0 +1,30 @@
+package commands
+
+import "github.com/allot-project/allot/ledger"
+
+// DeleteInventories takes all classes away from a provider (microversion
+// 1.5). Nothing may be allocated on it. The provider's generation moves by 1
+// even if it had none.
+type DeleteInventories struct {
+	noConsumers `json:"-"`
+
+	Provider ledger.UUID `json:"provider"`
+}
+
+// CommandName implements Command.
+func (*DeleteInventories) CommandName() string { return "DeleteInventories" }
+
+// Check implements Command.
+func (c *DeleteInventories) Check() *Rejection { return checkUUID("provider", c.Provider) }
+
+// Decide implements Command.
+func (c *DeleteInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
+	}
+	if used := p.InUse(); used != nil {
+		return nil, inventoryInUse(c.Provider, classNames(s, used))
+	}
+	return []ledger.Event{ledger.InventoriesReplaced{Provider: c.Provider, Generation: p.Generation + 1}}, nil
+}

@@ -1,0 +1,47 @@
+package commands
+
+import "github.com/allot-project/allot/ledger"
+
+// DeleteInventory takes a class away from a provider. Nothing of it may be
+// allocated. The provider's generation moves by 1.
+type DeleteInventory struct {
+	noConsumers `json:"-"`
+
+	Provider ledger.UUID `json:"provider"`
+	Class    string      `json:"class"`
+}
+
+// CommandName implements Command.
+func (*DeleteInventory) CommandName() string { return "DeleteInventory" }
+
+// Check implements Command.
+func (c *DeleteInventory) Check() *Rejection {
+	if c.Class == "" {
+		return invalid("class", "is required")
+	}
+	return checkUUID("provider", c.Provider)
+}
+
+// Decide implements Command.
+func (c *DeleteInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
+	}
+	id, ok := s.Classes().ID(c.Class)
+	if !ok {
+		return nil, inventoryNotFound(c.Provider, c.Class)
+	}
+	inv, ok := p.Inventory(id)
+	if !ok {
+		return nil, inventoryNotFound(c.Provider, c.Class)
+	}
+	if inv.Used > 0 {
+		r := inventoryInUse(c.Provider, []string{c.Class})
+		r.Facts.Used = inv.Used
+		return nil, r
+	}
+	return []ledger.Event{ledger.InventoryDeleted{
+		Provider: c.Provider, Generation: p.Generation + 1, Class: c.Class,
+	}}, nil
+}

@@ -1,0 +1,54 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// DeleteProvider removes a provider with its inventories, traits and
+// aggregate memberships. It must have no children and no allocations.
+type DeleteProvider struct {
+	noConsumers `json:"-"`
+
+	Provider ledger.UUID `json:"provider"`
+}
+
+// CommandName implements Command.
+func (*DeleteProvider) CommandName() string { return "DeleteProvider" }
+
+// Check implements Command.
+func (c *DeleteProvider) Check() *Rejection { return checkUUID("provider", c.Provider) }
+
+// Decide implements Command.
+func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
+	}
+	var child *ledger.UUID
+	s.Children(c.Provider, func(id ledger.UUID) bool { child = &id; return false })
+	if child != nil {
+		return nil, &Rejection{
+			Code:    CodeProviderHasChild,
+			Message: fmt.Sprintf("provider %s has children, %s among them", c.Provider, child),
+			Facts:   Facts{Provider: &c.Provider, Name: child.String()},
+		}
+	}
+	if used := p.InUse(); used != nil {
+		return nil, &Rejection{
+			Code:    CodeProviderInUse,
+			Message: fmt.Sprintf("provider %s has allocations", c.Provider),
+			Facts:   Facts{Provider: &c.Provider, Classes: classNames(s, used)},
+		}
+	}
+	return []ledger.Event{ledger.ProviderDeleted{Provider: c.Provider}}, nil
+}
+
+func classNames(s *ledger.State, ids []ledger.ClassID) []string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = s.Classes().Name(id)
+	}
+	return names
+}

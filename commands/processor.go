@@ -1,0 +1,741 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// How the Processor works, in order:
+//
+//  1. Submit puts a call into one bounded queue.
+//  2. The loop takes what is queued, decides each command against its State,
+//     applies the events at once and adds the record to the open commit. So a
+//     command is decided against everything before it, durable or not.
+//  3. The commit is appended under the one sequence that it may have. The
+//     loop goes on with the next commit; at most maxAhead are under way.
+//  4. The finisher takes the commits in order. When one is durable it is
+//     folded into the read models and its calls are answered. Rejections
+//     wait for the commits they may depend on in the same way.
+//  5. When an append fails, everything undone since is taken back, the log
+//     is read up to its end, and the calls are decided again. A call whose
+//     command id turns up in the log is answered from there.
+//
+// Invariants: only the loop touches the State; nothing is answered before it
+// is durable and readable; a command id is in the log at most once.
+
+// Limits of the Processor.
+const (
+	// QueueLength is how many calls may wait; more are refused with ErrBusy.
+	QueueLength = 8192
+	// maxAhead is how many commits may be on their way to the log.
+	maxAhead = 3
+	// groupRecords and groupBytes end a commit, so that a flood does not
+	// make the first caller in it wait for ever.
+	groupRecords = 2048
+	groupBytes   = 1 << 20
+	// appendTries is how often a call is decided again after failed appends
+	// before its caller is told that the log cannot be written.
+	appendTries = 10
+	// retryPause, times the tries so far, lies between tries.
+	retryPause = 20 * time.Millisecond
+)
+
+// Errors of Submit. A command may still be carried out after any of them but
+// ErrBusy; submitting it again with the same id is safe and gives its result.
+var (
+	// ErrBusy: the queue is full. Nothing happened.
+	ErrBusy = errors.New("commands: too many commands are waiting")
+	// ErrStopped: the processor stopped before it answered.
+	ErrStopped = errors.New("commands: the processor has stopped")
+	// ErrNoAnswer: the caller's context ended first.
+	ErrNoAnswer = errors.New("commands: no answer in time")
+	// ErrLogUnavailable: the log does not take commits.
+	ErrLogUnavailable = errors.New("commands: the log cannot be written")
+)
+
+// Projection is what the Processor needs of the read models.
+type Projection interface {
+	// Fold makes a durable commit readable. Commits come in order.
+	Fold(*ledger.Commit, ledger.Changes) error
+	// Command finds the record of a command id among the folded commits.
+	Command(id ledger.UUID) (ledger.CommandResult, bool, error)
+	// Checkpoint is the position of the last folded commit.
+	Checkpoint() ledger.Head
+}
+
+// Options are the Processor's choices.
+type Options struct {
+	// Now is the writer's clock.
+	Now    func() time.Time
+	Logger *slog.Logger
+	// SaveSnapshot, if set, is offered a fork of the State when
+	// SnapshotRecords records or SnapshotAge have passed since the last one.
+	// It is called once the State is durable, one call at a time.
+	SaveSnapshot    func(*ledger.State)
+	SnapshotRecords int
+	SnapshotAge     time.Duration
+}
+
+// Processor is the single writer.
+type Processor struct {
+	log  ledger.Log
+	proj Projection
+	opts Options
+
+	queue   chan *call
+	slots   chan struct{} // one per commit under way
+	flights chan *flight  // from the loop to the finisher, in order
+	trouble chan struct{} // the finisher saw an append fail
+	quit    chan struct{} // closed by Close: decide what is queued and stop
+	done    chan struct{} // closed when loop and finisher have ended
+
+	mu      sync.Mutex
+	pending map[ledger.UUID]*call // accepted, not yet answered; guarded by mu
+	closed  bool                  // guarded by mu
+	failure error                 // why the processor stopped by itself; guarded by mu
+
+	// Owned by the loop.
+	state        *ledger.State
+	builder      *ledger.CommitBuilder
+	again        []*call // to be decided before the queue
+	lastSnapshot time.Time
+	unsaved      int // records since the last snapshot
+
+	saving atomic.Bool // a snapshot is being written
+}
+
+// call is one submission on its way.
+type call struct {
+	Submission
+	fingerprint ledger.Fingerprint
+	consumers   []ledger.UUID
+	tries       int
+	outcome     Outcome
+	err         error
+	answered    chan struct{}
+	followers   []*call // the same submission again, while this one is pending
+}
+
+// flight is a commit on its way to the log, or, without a commit, answers
+// that must wait for the commits before them.
+type flight struct {
+	commit   *ledger.Commit // nil: nothing to append
+	mark     ledger.Mark
+	changes  ledger.Changes
+	calls    []*call
+	appended chan error    // the append's fate; capacity 1
+	fork     *ledger.State // to be saved as a snapshot once durable
+	barrier  chan []*flight
+}
+
+// NewProcessor starts the writer on a State that Restore returned.
+func NewProcessor(log ledger.Log, proj Projection, state *ledger.State, opts Options) *Processor {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Processor{
+		log: log, proj: proj, opts: opts,
+		queue:   make(chan *call, QueueLength),
+		slots:   make(chan struct{}, maxAhead),
+		flights: make(chan *flight, maxAhead+2),
+		trouble: make(chan struct{}, 1),
+		quit:    make(chan struct{}),
+		done:    make(chan struct{}),
+		pending: make(map[ledger.UUID]*call),
+		state:   state, builder: ledger.NewCommitBuilder(),
+		lastSnapshot: opts.Now(),
+	}
+	go p.run()
+	return p
+}
+
+// Submit carries a command out. It returns when the command's record is
+// durable and readable, or with the reason why it was rejected. An error says
+// nothing about the command; see the errors above.
+func (p *Processor) Submit(ctx context.Context, s Submission) (Outcome, error) {
+	if s.ID.IsNil() {
+		return Outcome{Rejection: invalid("command_id", "is required")}, nil
+	}
+	if rejection := s.Command.Check(); rejection != nil {
+		return Outcome{Rejection: rejection}, nil
+	}
+	fingerprint, err := fingerprintOf(s.Command)
+	if err != nil {
+		return Outcome{}, err
+	}
+	c := &call{
+		Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(),
+		answered: make(chan struct{}),
+	}
+	if err := p.enqueue(c); err != nil {
+		return Outcome{}, err
+	}
+	select {
+	case <-c.answered:
+		return c.outcome, c.err
+	case <-ctx.Done():
+		return Outcome{}, fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
+	}
+}
+
+func (p *Processor) enqueue(c *call) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return ErrStopped
+	}
+	select {
+	case p.queue <- c:
+		return nil
+	default:
+		return ErrBusy
+	}
+}
+
+// Close lets what is queued be decided and answered, and stops.
+func (p *Processor) Close() error {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		close(p.quit)
+	}
+	p.mu.Unlock()
+	<-p.done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failure
+}
+
+// Done is closed when the processor has stopped, by Close or by itself.
+func (p *Processor) Done() <-chan struct{} { return p.done }
+
+// Waiting is how many calls are queued.
+func (p *Processor) Waiting() int { return len(p.queue) }
+
+// run is the loop. It ends when Close was called and nothing is left, or when
+// going on could break an invariant.
+func (p *Processor) run() {
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		p.finish()
+	}()
+	err := p.decideAll()
+	close(p.flights)
+	<-finished
+	p.stop(err)
+	close(p.done)
+}
+
+func (p *Processor) decideAll() error {
+	for {
+		select {
+		case <-p.trouble:
+			if err := p.recover(); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
+		next, more := p.await()
+		if !more {
+			if len(p.again) > 0 {
+				continue
+			}
+			return p.drain()
+		}
+		if next != nil {
+			p.again = append(p.again, next)
+		}
+		if len(p.again) == 0 {
+			continue // woken by trouble
+		}
+		if !p.takeSlot() {
+			continue
+		}
+		if err := p.buildCommit(); err != nil {
+			return err
+		}
+	}
+}
+
+// await waits for a call, unless some must be decided again. It returns false
+// when Close was called and the queue is empty.
+func (p *Processor) await() (*call, bool) {
+	if len(p.again) > 0 {
+		return nil, true
+	}
+	select {
+	case c := <-p.queue:
+		return c, true
+	default:
+	}
+	select {
+	case c := <-p.queue:
+		return c, true
+	case <-p.trouble:
+		p.signalTrouble()
+		return nil, true
+	case <-p.quit:
+		select {
+		case c := <-p.queue:
+			return c, true
+		default:
+			return nil, false
+		}
+	}
+}
+
+// drain waits for the commits under way after the last call. If one fails
+// there is work again.
+func (p *Processor) drain() error {
+	failed := p.sync()
+	if len(failed) == 0 {
+		return nil
+	}
+	if err := p.recoverFrom(failed); err != nil {
+		return err
+	}
+	return p.decideAll()
+}
+
+// takeSlot waits until another commit may be under way. It returns false if
+// an append failed meanwhile.
+func (p *Processor) takeSlot() bool {
+	select {
+	case p.slots <- struct{}{}:
+		return true
+	case <-p.trouble:
+		p.signalTrouble()
+		return false
+	}
+}
+
+func (p *Processor) signalTrouble() {
+	select {
+	case p.trouble <- struct{}{}:
+	default:
+	}
+}
+
+// buildCommit decides what is waiting and sends the commit off. It holds a
+// slot, which the finisher gives back.
+func (p *Processor) buildCommit() error {
+	f := &flight{appended: make(chan error, 1), mark: p.state.Begin()}
+	p.builder.Begin(p.state.Head())
+	waiting := p.again
+	p.again = nil
+	changed := make(map[ledger.UUID]bool)
+	var err error
+	for full := false; err == nil && !full && p.builder.Len() < groupRecords; {
+		c := p.nextCall(&waiting)
+		if c == nil {
+			break
+		}
+		if full, err = p.decide(c, f, changed); full || err != nil {
+			p.again = append(p.again, c)
+		}
+	}
+	p.again = append(p.again, waiting...)
+	if err != nil {
+		return err
+	}
+	return p.send(f)
+}
+
+// nextCall takes from the calls that were put back, then from the queue.
+func (p *Processor) nextCall(waiting *[]*call) *call {
+	if len(*waiting) > 0 {
+		c := (*waiting)[0]
+		*waiting = (*waiting)[1:]
+		return c
+	}
+	select {
+	case c := <-p.queue:
+		return c
+	default:
+		return nil
+	}
+}
+
+// decide decides one call and applies and adds its record. It reports full if
+// the record must go into the next commit.
+func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full bool, err error) {
+	for _, id := range c.consumers {
+		if changed[id] {
+			// A consumer changes at most once in a commit: wait for the
+			// next one, and let others on the same consumers wait behind.
+			markAll(changed, c.consumers)
+			p.again = append(p.again, c)
+			return false, nil
+		}
+	}
+	known, err := p.known(c)
+	if err != nil || known {
+		return false, err
+	}
+	events, rejection := c.Command.Decide(p.state)
+	if rejection != nil || len(events) == 0 {
+		c.outcome = Outcome{Rejection: rejection}
+		f.calls = append(f.calls, c)
+		return false, nil
+	}
+	record := ledger.Record{
+		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
+		Time: p.now(), Actor: c.Actor, RequestID: c.RequestID, Cause: c.Cause, Events: events,
+	}
+	limit := p.log.MaxCommitBytes()
+	if p.builder.Len() > 0 {
+		limit = min(limit, groupBytes)
+	}
+	size, fits, err := p.builder.Add(record, limit)
+	if err != nil {
+		return false, err
+	}
+	if !fits && p.builder.Len() > 0 {
+		p.forget(c)
+		return true, nil
+	}
+	if !fits {
+		c.outcome = Outcome{Rejection: tooLarge(size, limit)}
+		f.calls = append(f.calls, c)
+		return false, nil
+	}
+	if err := p.state.Apply(p.builder.Sequence(), &record); err != nil {
+		return false, err
+	}
+	markAll(changed, c.consumers)
+	c.outcome = Outcome{Address: ledger.Address{Sequence: p.builder.Sequence(), Index: p.builder.Len() - 1}}
+	f.calls = append(f.calls, c)
+	return false, nil
+}
+
+func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {
+	for _, id := range ids {
+		set[id] = true
+	}
+}
+
+func tooLarge(size, limit int) *Rejection {
+	return &Rejection{
+		Code:    CodeTooLarge,
+		Message: fmt.Sprintf("the record would take %d bytes, and the log takes at most %d", size, limit),
+		Facts:   Facts{SizeBytes: size, LimitBytes: limit},
+	}
+}
+
+// now is the writer's clock, which never goes back in the log.
+func (p *Processor) now() int64 {
+	return max(p.opts.Now().UnixNano(), p.state.LastTime())
+}
+
+// known answers a call whose command id was accepted before, and lets it wait
+// for the first one if that is still on its way. Otherwise the id is taken.
+func (p *Processor) known(c *call) (bool, error) {
+	p.mu.Lock()
+	earlier, ok := p.pending[c.ID]
+	if ok && earlier != c {
+		earlier.followers = append(earlier.followers, c)
+	}
+	p.pending[c.ID] = orFirst(earlier, c)
+	p.mu.Unlock()
+	if ok && earlier != c {
+		return true, nil
+	}
+	result, found, err := p.proj.Command(c.ID)
+	if err != nil {
+		return false, err
+	}
+	if !found {
+		return false, nil
+	}
+	c.outcome = repeatedOutcome(c, result)
+	p.answer(c)
+	return true, nil
+}
+
+func orFirst(earlier, c *call) *call {
+	if earlier != nil {
+		return earlier
+	}
+	return c
+}
+
+func repeatedOutcome(c *call, first ledger.CommandResult) Outcome {
+	if first.Fingerprint != c.fingerprint {
+		return Outcome{Rejection: &Rejection{
+			Code:    CodeCommandIDReused,
+			Message: fmt.Sprintf("command id %s stands for another command, at %s", c.ID, first.Address),
+		}}
+	}
+	return Outcome{Address: first.Address, Repeated: true}
+}
+
+// forget gives a command id back that known took.
+func (p *Processor) forget(c *call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pending[c.ID] == c {
+		delete(p.pending, c.ID)
+	}
+}
+
+// send seals the open commit and starts its append.
+func (p *Processor) send(f *flight) error {
+	if p.builder.Len() == 0 {
+		<-p.slots
+		if len(f.calls) > 0 {
+			p.flights <- f // rejections wait for the commits before them
+		}
+		return nil
+	}
+	commit, encoded, err := p.builder.Seal()
+	if err != nil {
+		return err
+	}
+	p.state.Advance(commit.Head())
+	f.commit, f.changes = commit, p.state.Changes()
+	f.fork = p.forkIfDue(len(commit.Records))
+	p.log.Append(commit.Sequence, encoded, func(err error) { f.appended <- err })
+	p.flights <- f
+	return nil
+}
+
+// forkIfDue returns a copy of the State when it is time for a snapshot.
+func (p *Processor) forkIfDue(records int) *ledger.State {
+	p.unsaved += records
+	due := p.opts.SnapshotRecords > 0 && p.unsaved >= p.opts.SnapshotRecords ||
+		p.opts.SnapshotAge > 0 && p.opts.Now().Sub(p.lastSnapshot) >= p.opts.SnapshotAge
+	if p.opts.SaveSnapshot == nil || !due || !p.saving.CompareAndSwap(false, true) {
+		return nil
+	}
+	p.unsaved, p.lastSnapshot = 0, p.opts.Now()
+	return p.state.Fork()
+}
+
+// finish takes flights in order and answers their calls. After a failed
+// append it only collects, until the loop has seen the failure.
+func (p *Processor) finish() {
+	var failed []*flight
+	for f := range p.flights {
+		if f.barrier != nil {
+			f.barrier <- failed
+			failed = nil
+			continue
+		}
+		var err error
+		if f.commit != nil {
+			err = <-f.appended
+			<-p.slots
+		}
+		if err == nil && len(failed) == 0 {
+			err = p.land(f)
+		}
+		if err != nil || len(failed) > 0 {
+			if len(failed) == 0 {
+				p.opts.Logger.Warn("a commit was not appended; reading the log", "error", err)
+			}
+			failed = append(failed, f)
+			p.signalTrouble()
+			continue
+		}
+		for _, c := range f.calls {
+			p.answer(c)
+		}
+	}
+	// Nobody will decide these again.
+	for _, f := range failed {
+		p.giveUp(f.calls, ErrStopped)
+	}
+}
+
+// land makes a durable commit readable.
+func (p *Processor) land(f *flight) error {
+	if f.commit == nil {
+		return nil
+	}
+	if err := p.proj.Fold(f.commit, f.changes); err != nil {
+		return err
+	}
+	if f.fork != nil {
+		go func() {
+			defer p.saving.Store(false)
+			p.opts.SaveSnapshot(f.fork)
+		}()
+	}
+	return nil
+}
+
+// answer wakes a call and those that wait for the same command.
+func (p *Processor) answer(c *call) {
+	p.mu.Lock()
+	if p.pending[c.ID] == c {
+		delete(p.pending, c.ID)
+	}
+	followers := c.followers
+	c.followers = nil
+	p.mu.Unlock()
+	for _, f := range followers {
+		f.outcome, f.err = c.outcome, c.err
+		if c.err == nil && f.fingerprint != c.fingerprint {
+			f.outcome = repeatedOutcome(f, ledger.CommandResult{Address: c.outcome.Address, Fingerprint: c.fingerprint})
+		} else if c.err == nil && c.outcome.Rejection == nil {
+			f.outcome.Repeated = true
+		}
+		close(f.answered)
+	}
+	close(c.answered)
+}
+
+func (p *Processor) giveUp(calls []*call, err error) {
+	for _, c := range calls {
+		c.outcome, c.err = Outcome{}, err
+		p.answer(c)
+	}
+}
+
+// sync waits until every flight has been dealt with and returns those whose
+// append failed, or that came after one.
+func (p *Processor) sync() []*flight {
+	barrier := make(chan []*flight, 1)
+	p.flights <- &flight{barrier: barrier}
+	return <-barrier
+}
+
+// recover deals with failed appends.
+func (p *Processor) recover() error { return p.recoverFrom(p.sync()) }
+
+// recoverFrom takes back everything that is not known to be durable, reads
+// the log to its end and puts the calls back to be decided again.
+func (p *Processor) recoverFrom(failed []*flight) error {
+	for i := len(failed) - 1; i >= 0; i-- {
+		if failed[i].commit != nil {
+			p.state.Undo(failed[i].mark, failed[i].changes)
+		}
+		if failed[i].fork != nil {
+			p.saving.Store(false)
+		}
+	}
+	var calls []*call
+	for _, f := range failed {
+		calls = append(calls, f.calls...)
+	}
+	if err := p.catchUp(); err != nil {
+		p.giveUp(append(calls, p.again...), ErrStopped)
+		p.again = nil
+		return err
+	}
+	var again []*call
+	tries := 0
+	for _, c := range calls {
+		p.forget(c)
+		c.tries++
+		tries = max(tries, c.tries)
+		if c.tries >= appendTries {
+			p.giveUp([]*call{c}, ErrLogUnavailable)
+			continue
+		}
+		again = append(again, c)
+	}
+	p.again = append(again, p.again...)
+	if tries > 1 {
+		time.Sleep(time.Duration(tries) * retryPause) // the log needs a moment
+	}
+	return nil
+}
+
+// catchUp folds what the log holds beyond the State. While the log cannot be
+// reached it tries again; a log that is wrong is an error.
+func (p *Processor) catchUp() error {
+	wait := 10 * time.Millisecond
+	for {
+		err := p.readTail()
+		if err == nil {
+			return nil
+		}
+		if isLogBroken(err) {
+			return err
+		}
+		p.opts.Logger.Warn("the log cannot be read; trying again", "error", err, "wait", wait)
+		select {
+		case <-time.After(wait):
+		case <-p.quit:
+			return fmt.Errorf("%w while the log could not be read: %w", ErrStopped, err)
+		}
+		wait = min(2*wait, time.Second)
+	}
+}
+
+// isLogBroken tells a log that is wrong from one that is out of reach.
+func isLogBroken(err error) bool {
+	for _, broken := range []error{
+		ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogBehind, ledger.ErrLogGap, errProjection,
+	} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	return false
+}
+
+// errProjection: the read models could not be written.
+var errProjection = errors.New("commands: the read models cannot be written")
+
+const readTailTimeout = 30 * time.Second
+
+func (p *Processor) readTail() error {
+	ctx, cancel := context.WithTimeout(context.Background(), readTailTimeout)
+	defer cancel()
+	last, err := p.log.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if last < p.state.Head().Sequence {
+		return fmt.Errorf("%w: it ends at %d, but %d was durable", ledger.ErrLogBehind, last, p.state.Head().Sequence)
+	}
+	return ledger.ReadCommits(ctx, p.log, p.state.Head(), last, func(c *ledger.Commit) error {
+		changes, err := p.state.Fold(c)
+		if err != nil {
+			return err
+		}
+		if c.Sequence <= p.proj.Checkpoint().Sequence {
+			return nil // it was folded before an answer to it failed
+		}
+		if err := p.proj.Fold(c, changes); err != nil {
+			return fmt.Errorf("%w: %w", errProjection, err)
+		}
+		return nil
+	})
+}
+
+// stop answers everything that is still waiting.
+func (p *Processor) stop(err error) {
+	p.mu.Lock()
+	p.closed = true
+	p.failure = err
+	var left []*call
+	for _, c := range p.pending {
+		left = append(left, c)
+	}
+	p.mu.Unlock()
+	if err != nil {
+		p.opts.Logger.Error("the writer has stopped", "error", err)
+	}
+	p.giveUp(left, ErrStopped)
+	p.giveUp(p.again, ErrStopped)
+	for {
+		select {
+		case c := <-p.queue:
+			p.giveUp([]*call{c}, ErrStopped)
+		default:
+			return
+		}
+	}
+}

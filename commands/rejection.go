@@ -1,0 +1,107 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Code says what kind of rejection it is. Codes are part of the API.
+type Code string
+
+// The reasons for which a command is not accepted.
+const (
+	CodeInvalid           Code = "invalid"             // a field is missing or out of range
+	CodeTooLarge          Code = "too_large"           // the record would exceed the log's limit
+	CodeCommandIDReused   Code = "command_id_reused"   // the id stands for another command
+	CodeProviderNotFound  Code = "provider_not_found"  // the provider that the command is about
+	CodeProviderUnknown   Code = "provider_unknown"    // a provider that the command refers to
+	CodeProviderExists    Code = "provider_exists"     // name or uuid taken
+	CodeProviderInUse     Code = "provider_in_use"     // it has allocations
+	CodeProviderHasChild  Code = "provider_has_child"  // it has children
+	CodeParentUnknown     Code = "parent_unknown"      //
+	CodeParentFixed       Code = "parent_fixed"        // re-parenting was not asked for (below 1.37)
+	CodeParentLoop        Code = "parent_loop"         // the parent is the provider or below it
+	CodeProviderConflict  Code = "provider_conflict"   // provider generation is not the one given
+	CodeConsumerConflict  Code = "consumer_conflict"   // consumer generation is not the one given
+	CodeConsumerNotFound  Code = "consumer_not_found"  //
+	CodeClassUnknown      Code = "class_unknown"       //
+	CodeClassExists       Code = "class_exists"        //
+	CodeClassStandard     Code = "class_standard"      // standard classes cannot change
+	CodeClassInUse        Code = "class_in_use"        // some provider has inventory of it
+	CodeTraitUnknown      Code = "trait_unknown"       //
+	CodeTraitExists       Code = "trait_exists"        //
+	CodeTraitStandard     Code = "trait_standard"      // standard traits cannot change
+	CodeTraitInUse        Code = "trait_in_use"        // some provider carries it
+	CodeInventoryExists   Code = "inventory_exists"    //
+	CodeInventoryNotFound Code = "inventory_not_found" //
+	CodeInventoryInUse    Code = "inventory_in_use"    // something of it is allocated
+	CodeInventoryCapacity Code = "inventory_capacity"  // reserved leaves no capacity
+	CodeNoInventory       Code = "no_inventory"        // allocation of a class the provider lacks
+	CodeUnitConstraint    Code = "unit_constraint"     // min_unit, max_unit or step_size
+	CodeCapacityExceeded  Code = "capacity_exceeded"   //
+)
+
+// Facts are the values that decided a rejection. Only those that apply are set.
+type Facts struct {
+	Field      string       `json:"field,omitempty"`
+	Provider   *ledger.UUID `json:"provider,omitempty"`
+	Consumer   *ledger.UUID `json:"consumer,omitempty"`
+	Class      string       `json:"class,omitempty"`
+	Classes    []string     `json:"classes,omitempty"`
+	Name       string       `json:"name,omitempty"`
+	Names      []string     `json:"names,omitempty"`
+	Total      int64        `json:"total,omitempty"`
+	Reserved   int64        `json:"reserved,omitempty"`
+	Ratio      float64      `json:"allocation_ratio,omitempty"`
+	Used       int64        `json:"used,omitempty"`
+	Asked      int64        `json:"asked,omitempty"`
+	MinUnit    int64        `json:"min_unit,omitempty"`
+	MaxUnit    int64        `json:"max_unit,omitempty"`
+	StepSize   int64        `json:"step_size,omitempty"`
+	Expected   *int64       `json:"expected,omitempty"` // the generation that is so; absent: none yet
+	Got        *int64       `json:"got,omitempty"`      // the generation that was given; absent: null
+	SizeBytes  int          `json:"size_bytes,omitempty"`
+	LimitBytes int          `json:"limit_bytes,omitempty"`
+}
+
+// Rejection says why a command was not accepted. It is a value, not an error:
+// the command was understood, and changed nothing.
+type Rejection struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	Facts   Facts  `json:"facts"`
+}
+
+// String returns code and message.
+func (r *Rejection) String() string { return string(r.Code) + ": " + r.Message }
+
+func invalid(field, format string, args ...any) *Rejection {
+	return &Rejection{Code: CodeInvalid, Message: field + ": " + fmt.Sprintf(format, args...), Facts: Facts{Field: field}}
+}
+
+func providerNotFound(id ledger.UUID) *Rejection {
+	return &Rejection{
+		Code: CodeProviderNotFound, Message: fmt.Sprintf("no provider %s", id), Facts: Facts{Provider: &id},
+	}
+}
+
+func classUnknown(name string) *Rejection {
+	return &Rejection{
+		Code: CodeClassUnknown, Message: fmt.Sprintf("no resource class %s", name), Facts: Facts{Class: name},
+	}
+}
+
+// checkProviderGeneration compares a provider's generation with the one a
+// client gave; nil is not checked (microversions and routes that send none).
+func checkProviderGeneration(p *ledger.Provider, given *int64) *Rejection {
+	if given == nil || *given == p.Generation {
+		return nil
+	}
+	id, expected := p.UUID, p.Generation
+	return &Rejection{
+		Code:    CodeProviderConflict,
+		Message: fmt.Sprintf("provider %s is at generation %d, not %d", id, expected, *given),
+		Facts:   Facts{Provider: &id, Expected: &expected, Got: given},
+	}
+}

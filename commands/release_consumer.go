@@ -1,0 +1,66 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ReleaseConsumer takes everything from a consumer, which then no longer
+// exists. Providers' generations stay.
+type ReleaseConsumer struct {
+	Consumer   ledger.UUID `json:"consumer"`
+	Generation *uint64     `json:"generation,omitempty"` // absent: not checked, as in REST
+}
+
+// CommandName implements Command.
+func (*ReleaseConsumer) CommandName() string { return "ReleaseConsumer" }
+
+// Consumers implements Command.
+func (c *ReleaseConsumer) Consumers() []ledger.UUID { return []ledger.UUID{c.Consumer} }
+
+// Check implements Command.
+func (c *ReleaseConsumer) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
+
+// Decide implements Command.
+func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	consumer, ok := s.Consumer(c.Consumer)
+	if !ok {
+		return nil, &Rejection{
+			Code:    CodeConsumerNotFound,
+			Message: fmt.Sprintf("consumer %s holds nothing", c.Consumer),
+			Facts:   Facts{Consumer: &c.Consumer},
+		}
+	}
+	if c.Generation != nil && *c.Generation != consumer.Generation {
+		return nil, consumerConflict(c.Consumer, &consumer.Generation, c.Generation)
+	}
+	return []ledger.Event{ledger.ConsumerRemoved{Consumer: c.Consumer}}, nil
+}
+
+// consumerConflict says which generation a consumer has and which was given;
+// nil stands for "does not exist" and "I am the first".
+func consumerConflict(id ledger.UUID, has, given *uint64) *Rejection {
+	facts := Facts{Consumer: &id, Expected: signed(has), Got: signed(given)}
+	return &Rejection{
+		Code: CodeConsumerConflict,
+		Message: fmt.Sprintf("consumer %s is at generation %s, not %s",
+			id, orNull(facts.Expected), orNull(facts.Got)),
+		Facts: facts,
+	}
+}
+
+func signed(n *uint64) *int64 {
+	if n == nil {
+		return nil
+	}
+	v := int64(*n)
+	return &v
+}
+
+func orNull(n *int64) string {
+	if n == nil {
+		return "null"
+	}
+	return fmt.Sprint(*n)
+}

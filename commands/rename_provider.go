@@ -1,0 +1,42 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// RenameProvider gives a provider another name. Its generation stays.
+type RenameProvider struct {
+	noConsumers `json:"-"`
+
+	Provider ledger.UUID `json:"provider"`
+	Name     string      `json:"name"` // unique, at most 200 characters
+}
+
+// CommandName implements Command.
+func (*RenameProvider) CommandName() string { return "RenameProvider" }
+
+// Check implements Command. Unlike CreateProvider it lets an empty name
+// through, as Placement's PUT does.
+func (c *RenameProvider) Check() *Rejection {
+	return first(checkUUID("provider", c.Provider), checkProviderName(c.Name))
+}
+
+// Decide implements Command.
+func (c *RenameProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
+	}
+	if holder, taken := s.ProviderNamed(c.Name); taken && holder != c.Provider {
+		return nil, &Rejection{
+			Code: CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", c.Name),
+			Facts: Facts{Name: c.Name},
+		}
+	}
+	if p.Name == c.Name {
+		return nil, nil
+	}
+	return []ledger.Event{ledger.ProviderRenamed{Provider: c.Provider, Name: c.Name}}, nil
+}

@@ -1,0 +1,33 @@
+package commands
+
+import "github.com/allot-project/allot/ledger"
+
+// RenameResourceClass gives a custom resource class another name
+// (microversions 1.2-1.6). Inventories and allocations of it stay.
+type RenameResourceClass struct {
+	noConsumers `json:"-"`
+
+	Name    string `json:"name"`
+	NewName string `json:"new_name"`
+}
+
+// CommandName implements Command.
+func (*RenameResourceClass) CommandName() string { return "RenameResourceClass" }
+
+// Check implements Command.
+func (c *RenameResourceClass) Check() *Rejection { return checkCustomClass(c.NewName) }
+
+// Decide implements Command.
+func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	id, rejection := customClass(s, c.Name)
+	if rejection != nil {
+		return nil, rejection
+	}
+	if c.Name == c.NewName {
+		return nil, nil
+	}
+	if _, exists := s.Classes().ID(c.NewName); exists {
+		return nil, classExists(c.NewName)
+	}
+	return []ledger.Event{ledger.ClassRenamed{ID: id, Name: c.NewName}}, nil
+}

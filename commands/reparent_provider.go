@@ -1,0 +1,51 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ReparentProvider hangs a provider and its subtree below another provider,
+// or with no parent makes it the root of a tree. Generations stay.
+type ReparentProvider struct {
+	noConsumers `json:"-"`
+
+	Provider ledger.UUID `json:"provider"`
+	Parent   ledger.UUID `json:"parent,omitzero"` // absent: becomes a root
+	// RefuseMove lets only a root get a parent, as Placement does below 1.37.
+	RefuseMove bool `json:"refuse_move,omitempty"`
+}
+
+// CommandName implements Command.
+func (*ReparentProvider) CommandName() string { return "ReparentProvider" }
+
+// Check implements Command.
+func (c *ReparentProvider) Check() *Rejection { return checkUUID("provider", c.Provider) }
+
+// Decide implements Command.
+func (c *ReparentProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
+	}
+	if !c.Parent.IsNil() {
+		if _, ok := s.Provider(c.Parent); !ok {
+			return nil, parentUnknown(c.Provider, c.Parent)
+		}
+	}
+	if p.Parent == c.Parent {
+		return nil, nil
+	}
+	if c.RefuseMove && !p.Parent.IsNil() {
+		return nil, &Rejection{
+			Code:    CodeParentFixed,
+			Message: fmt.Sprintf("provider %s has a parent already", c.Provider),
+			Facts:   Facts{Provider: &c.Provider, Name: p.Parent.String()},
+		}
+	}
+	if s.InSubtree(c.Parent, c.Provider) {
+		return nil, parentLoop(c.Provider, c.Parent)
+	}
+	return []ledger.Event{ledger.ProviderReparented{Provider: c.Provider, Parent: c.Parent}}, nil
+}

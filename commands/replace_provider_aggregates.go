@@ -1,0 +1,58 @@
+package commands
+
+import (
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ReplaceProviderAggregates states all aggregates that a provider is a member
+// of. The provider's generation moves by 1 even if nothing changes.
+type ReplaceProviderAggregates struct {
+	noConsumers `json:"-"`
+
+	Provider   ledger.UUID   `json:"provider"`
+	Generation *int64        `json:"generation,omitempty"` // the provider's; absent: not checked
+	Aggregates []ledger.UUID `json:"aggregates"`
+	// KeepGeneration leaves the generation alone, as Placement does below 1.19.
+	KeepGeneration bool `json:"keep_generation,omitempty"`
+}
+
+// CommandName implements Command.
+func (*ReplaceProviderAggregates) CommandName() string { return "ReplaceProviderAggregates" }
+
+// Check implements Command.
+func (c *ReplaceProviderAggregates) Check() *Rejection {
+	if len(sortedUUIDs(c.Aggregates)) != len(c.Aggregates) {
+		return invalid("aggregates", "an aggregate is given twice")
+	}
+	return checkUUID("provider", c.Provider)
+}
+
+// Decide implements Command.
+func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
+	}
+	if r := checkProviderGeneration(p, c.Generation); r != nil {
+		return nil, r
+	}
+	event := ledger.ProviderAggregatesReplaced{
+		Provider: c.Provider, Generation: p.Generation + 1, Aggregates: sortedUUIDs(c.Aggregates),
+	}
+	if c.KeepGeneration {
+		event.Generation = p.Generation
+		if slices.Equal(event.Aggregates, p.Aggregates) {
+			return nil, nil
+		}
+	}
+	return []ledger.Event{event}, nil
+}
+
+// sortedUUIDs returns a sorted copy without duplicates.
+func sortedUUIDs(ids []ledger.UUID) []ledger.UUID {
+	sorted := slices.Clone(ids)
+	slices.SortFunc(sorted, ledger.UUID.Compare)
+	return slices.Compact(sorted)
+}

@@ -1,0 +1,59 @@
+package commands
+
+import (
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ReplaceProviderTraits states all traits of a provider. The provider's
+// generation moves by 1 if that changes anything.
+type ReplaceProviderTraits struct {
+	noConsumers `json:"-"`
+
+	Provider   ledger.UUID `json:"provider"`
+	Generation *int64      `json:"generation,omitempty"` // the provider's; absent: not checked
+	Traits     []string    `json:"traits"`               // duplicates count once
+}
+
+// CommandName implements Command.
+func (*ReplaceProviderTraits) CommandName() string { return "ReplaceProviderTraits" }
+
+// Check implements Command.
+func (c *ReplaceProviderTraits) Check() *Rejection {
+	for _, name := range c.Traits {
+		if name == "" || len(name) > ledger.MaxSymbolBytes {
+			return invalid("traits", "%q is not the name of a trait", name)
+		}
+	}
+	return checkUUID("provider", c.Provider)
+}
+
+// Decide implements Command.
+func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
+	}
+	if r := checkProviderGeneration(p, c.Generation); r != nil {
+		return nil, r
+	}
+	names := slices.Clone(c.Traits)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	var unknown []string
+	for _, name := range names {
+		if !s.HasTrait(name) {
+			unknown = append(unknown, name)
+		}
+	}
+	if unknown != nil {
+		return nil, traitUnknown(unknown)
+	}
+	if slices.Equal(names, p.Traits) {
+		return nil, nil
+	}
+	return []ledger.Event{ledger.ProviderTraitsReplaced{
+		Provider: c.Provider, Generation: p.Generation + 1, Traits: names,
+	}}, nil
+}

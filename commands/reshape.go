@@ -1,0 +1,173 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Reshape changes inventories and allocations together, so that allocations
+// can move between providers whose inventories move too (microversion 1.30).
+// While the allocations are decided, each provider has its old and its new
+// inventories; afterwards only the new ones.
+//
+// A provider's generation moves by 1 for the interim inventories (unless the
+// new set is empty), by 1 if an allocation names it, and by 1 for the final
+// inventories.
+type Reshape struct {
+	Inventories []ProviderInventories `json:"inventories"` // at least one
+	Allocations []ConsumerAllocations `json:"allocations"`
+}
+
+// ProviderInventories is all inventories that a provider is to have.
+type ProviderInventories struct {
+	Provider    ledger.UUID `json:"provider"`
+	Generation  *int64      `json:"generation"` // the provider's; required
+	Inventories []Inventory `json:"inventories"`
+}
+
+// CommandName implements Command.
+func (*Reshape) CommandName() string { return "Reshape" }
+
+// Consumers implements Command.
+func (c *Reshape) Consumers() []ledger.UUID { return consumersOf(c.Allocations) }
+
+// Check implements Command.
+func (c *Reshape) Check() *Rejection {
+	if len(c.Inventories) == 0 {
+		return invalid("inventories", "names no provider")
+	}
+	seen := make(map[ledger.UUID]bool, len(c.Inventories))
+	for _, p := range c.Inventories {
+		if p.Generation == nil {
+			return invalid("generation", "is required")
+		}
+		if r := first(checkUUID("provider", p.Provider), checkInventories(p.Inventories)); r != nil {
+			return r
+		}
+		if seen[p.Provider] {
+			return invalid("inventories", "provider %s is given twice", p.Provider)
+		}
+		seen[p.Provider] = true
+	}
+	return checkAllocations(c.Allocations)
+}
+
+// Decide implements Command. Placement does not check here that the reserved
+// amount leaves capacity, and neither does Allot.
+func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	for _, want := range c.Inventories {
+		p, ok := s.Provider(want.Provider)
+		if !ok {
+			return nil, providerNotFound(want.Provider)
+		}
+		if r := checkProviderGeneration(p, want.Generation); r != nil {
+			return nil, r
+		}
+	}
+	if r := checkConsumerGenerations(s, c.Allocations); r != nil {
+		return nil, r
+	}
+	for _, want := range c.Inventories {
+		if _, r := classIDs(s, want.Inventories); r != nil {
+			return nil, r
+		}
+	}
+	a := allocator{state: s, reshaped: make(map[ledger.UUID]*ledger.Provider, len(c.Inventories))}
+	events := c.interim(s, &a)
+	allocated, rejection := a.decide(c.Allocations)
+	if rejection != nil {
+		return nil, rejection
+	}
+	final, rejection := c.final(s, &a)
+	if rejection != nil {
+		return nil, rejection
+	}
+	return slices.Concat(events, allocated, final), nil
+}
+
+// interim gives each provider the union of its old and new inventories, the
+// new ones winning.
+func (c *Reshape) interim(s *ledger.State, a *allocator) []ledger.Event {
+	var events []ledger.Event
+	for _, want := range c.Inventories {
+		p, _ := s.Provider(want.Provider)
+		between := *p
+		between.Inventories = slices.Clone(p.Inventories)
+		a.reshaped[want.Provider] = &between
+		if len(want.Inventories) == 0 {
+			continue
+		}
+		for _, inv := range want.Inventories {
+			between.Inventories = withInventory(s.Classes(), between.Inventories, inv.record())
+		}
+		between.Generation++
+		events = append(events, ledger.InventoriesReplaced{
+			Provider: want.Provider, Generation: between.Generation,
+			Inventories: inventoryRecords(s.Classes(), between.Inventories),
+		})
+	}
+	return events
+}
+
+// withInventory sets one class in a list sorted by class and keeps its usage.
+func withInventory(classes *ledger.ClassTable, list []ledger.Inventory, r ledger.InventoryRecord) []ledger.Inventory {
+	id, _ := classes.ID(r.Class)
+	inv := ledger.Inventory{
+		Class: id, Total: r.Total, Reserved: r.Reserved, MinUnit: r.MinUnit,
+		MaxUnit: r.MaxUnit, StepSize: r.StepSize, Ratio: r.Ratio,
+	}
+	i, found := slices.BinarySearchFunc(list, id, func(inv ledger.Inventory, id ledger.ClassID) int {
+		return int(inv.Class) - int(id)
+	})
+	if !found {
+		return slices.Insert(list, i, inv)
+	}
+	inv.Used = list[i].Used
+	list[i] = inv
+	return list
+}
+
+func inventoryRecords(classes *ledger.ClassTable, list []ledger.Inventory) []ledger.InventoryRecord {
+	records := make([]ledger.InventoryRecord, len(list))
+	for i, inv := range list {
+		records[i] = ledger.InventoryRecord{
+			Class: classes.Name(inv.Class), Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit,
+			MaxUnit: inv.MaxUnit, StepSize: inv.StepSize, Ratio: inv.Ratio,
+		}
+	}
+	return records
+}
+
+// final leaves each provider with its new inventories. A class that goes must
+// be free after the command's allocations.
+func (c *Reshape) final(s *ledger.State, a *allocator) ([]ledger.Event, *Rejection) {
+	events := make([]ledger.Event, 0, len(c.Inventories))
+	for _, want := range c.Inventories {
+		kept, _ := classIDs(s, want.Inventories)
+		between := a.reshaped[want.Provider]
+		var dropped []ledger.ClassID
+		for _, inv := range between.Inventories {
+			count := a.slot(slotKey{want.Provider, inv.Class}, inv.Used)
+			if !kept[inv.Class] && count.before-count.freed+count.asked > 0 {
+				dropped = append(dropped, inv.Class)
+			}
+		}
+		if dropped != nil {
+			r := inventoryInUse(want.Provider, classNames(s, dropped))
+			r.Message = fmt.Sprintf("%s after the new allocations", r.Message)
+			return nil, r
+		}
+		generation := between.Generation
+		for _, moved := range a.moved {
+			if moved.Provider == want.Provider {
+				generation = moved.Generation
+			}
+		}
+		events = append(events, ledger.InventoriesReplaced{
+			Provider: want.Provider, Generation: generation + 1, Inventories: recordsOf(want.Inventories),
+		})
+	}
+	return events, nil
+}

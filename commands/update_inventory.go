@@ -1,0 +1,48 @@
+package commands
+
+import "github.com/allot-project/allot/ledger"
+
+// UpdateInventory states the inventory of a class that a provider has. It may
+// shrink below what is used. The provider's generation moves by 1.
+type UpdateInventory struct {
+	noConsumers `json:"-"`
+
+	Provider   ledger.UUID `json:"provider"`
+	Generation *int64      `json:"generation,omitempty"` // the provider's; absent: not checked
+	Inventory  Inventory   `json:"inventory"`
+	// RefuseFullyReserved refuses an inventory without capacity, as
+	// Placement does below 1.26.
+	RefuseFullyReserved bool `json:"refuse_fully_reserved,omitempty"`
+}
+
+// CommandName implements Command.
+func (*UpdateInventory) CommandName() string { return "UpdateInventory" }
+
+// Check implements Command.
+func (c *UpdateInventory) Check() *Rejection {
+	return first(checkUUID("provider", c.Provider), c.Inventory.check())
+}
+
+// Decide implements Command.
+func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
+	}
+	if r := checkProviderGeneration(p, c.Generation); r != nil {
+		return nil, r
+	}
+	if r := c.Inventory.checkCapacity(c.Provider, c.RefuseFullyReserved); r != nil {
+		return nil, r
+	}
+	id, ok := s.Classes().ID(c.Inventory.Class)
+	if !ok {
+		return nil, classUnknown(c.Inventory.Class)
+	}
+	if _, exists := p.Inventory(id); !exists {
+		return nil, inventoryNotFound(c.Provider, c.Inventory.Class)
+	}
+	return []ledger.Event{ledger.InventorySet{
+		Provider: c.Provider, Generation: p.Generation + 1, Inventory: c.Inventory.record(),
+	}}, nil
+}
