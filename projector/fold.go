@@ -1,0 +1,185 @@
+package projector
+
+import (
+	"encoding/binary"
+	"slices"
+	"unsafe"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// writer puts one commit into a batch.
+type writer struct {
+	batch   *pebble.Batch
+	p       *Projector
+	commit  *ledger.Commit
+	changes *ledger.Changes
+	err     error
+}
+
+func (w *writer) set(key, value []byte) {
+	if w.err == nil {
+		w.err = w.batch.Set(key, value, nil)
+	}
+}
+
+func (w *writer) delete(key []byte) {
+	if w.err == nil {
+		w.err = w.batch.Delete(key, nil)
+	}
+}
+
+// idKey builds a key in the projector's scratch; it is good until the next one.
+func (w *writer) idKey(table byte, id ledger.UUID) []byte {
+	w.p.key = append(append(w.p.key[:0], table), id[:]...)
+	return w.p.key
+}
+
+func (w *writer) version(key []byte) []byte {
+	w.p.key = appendVersion(key, w.commit.Sequence)
+	return w.p.key
+}
+
+func (w *writer) textKey(table byte, text string) []byte {
+	w.p.key = appendText(append(w.p.key[:0], table), text)
+	return w.p.key
+}
+
+// keep remembers a value's buffer for the next one.
+func (w *writer) keep(value []byte) []byte {
+	w.p.value = value
+	return value
+}
+
+func (w *writer) scratch() []byte { return w.p.value[:0] }
+
+func (w *writer) all() error {
+	for _, c := range w.changes.Providers {
+		w.provider(c.Before, c.After)
+	}
+	for _, c := range w.changes.Consumers {
+		w.consumer(c.Before, c.After)
+	}
+	for _, c := range w.changes.Usages {
+		w.usage(c)
+	}
+	for _, c := range w.changes.Traits {
+		w.trait(c)
+	}
+	for _, c := range w.changes.Classes {
+		w.p.key = append(w.p.key[:0], tableClasses)
+		w.set(w.version(w.p.key), w.keep(appendClasses(w.scratch(), c.After)))
+	}
+	for i := range w.commit.Records {
+		w.command(i, &w.commit.Records[i])
+	}
+	w.history()
+	w.position()
+	return w.err
+}
+
+// provider writes the half of a provider that changed. Allocations move only
+// the small half, whatever number of traits the other one has.
+func (w *writer) provider(before, after *ledger.Provider) {
+	switch {
+	case after == nil:
+		w.set(w.version(w.idKey(tableProvider, before.UUID)), nil)
+		w.set(w.version(w.idKey(tableProviderState, before.UUID)), nil)
+		w.set(w.version(w.textKey(tableName, before.Name)), nil)
+		return
+	case before == nil || !sameDescription(before, after):
+		if before != nil && before.Name != after.Name {
+			w.set(w.version(w.textKey(tableName, before.Name)), nil)
+		}
+		if before == nil || before.Name != after.Name {
+			w.set(w.version(w.textKey(tableName, after.Name)), after.UUID[:])
+		}
+		w.set(w.version(w.idKey(tableProvider, after.UUID)), w.keep(appendProvider(w.scratch(), after)))
+	}
+	w.set(w.version(w.idKey(tableProviderState, after.UUID)), w.keep(appendProviderState(w.scratch(), after)))
+}
+
+// sameDescription compares what tableProvider holds. Lists that are the same
+// list are equal without looking at them: edits share what they leave alone.
+func sameDescription(a, b *ledger.Provider) bool {
+	return a.Name == b.Name && a.Parent == b.Parent && a.Root == b.Root &&
+		(sameList(a.Traits, b.Traits) || slices.Equal(a.Traits, b.Traits)) &&
+		(sameList(a.Aggregates, b.Aggregates) || slices.Equal(a.Aggregates, b.Aggregates))
+}
+
+func sameList[T any](a, b []T) bool {
+	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+}
+
+func (w *writer) consumer(before, after *ledger.Consumer) {
+	if after == nil {
+		w.set(w.version(w.idKey(tableConsumer, before.UUID)), nil)
+	} else {
+		w.set(w.version(w.idKey(tableConsumer, after.UUID)), w.keep(appendConsumer(w.scratch(), after)))
+	}
+	eachProvider(after, func(provider ledger.UUID) {
+		if !holds(before, provider) {
+			w.set(append(w.idKey(tableHolding, provider), after.UUID[:]...), nil)
+		}
+	})
+	eachProvider(before, func(provider ledger.UUID) {
+		if !holds(after, provider) {
+			w.delete(append(w.idKey(tableHolding, provider), before.UUID[:]...))
+			w.set(append(w.version(w.idKey(tableHeld, provider)), before.UUID[:]...), nil)
+		}
+	})
+}
+
+// eachProvider calls yield for each provider that a consumer, which may be
+// nil, holds something of.
+func eachProvider(c *ledger.Consumer, yield func(ledger.UUID)) {
+	if c == nil {
+		return
+	}
+	for i, a := range c.Allocations {
+		if i == 0 || c.Allocations[i-1].Provider != a.Provider {
+			yield(a.Provider)
+		}
+	}
+}
+
+func holds(c *ledger.Consumer, provider ledger.UUID) bool {
+	return c != nil && slices.ContainsFunc(c.Allocations, func(a ledger.Allocation) bool { return a.Provider == provider })
+}
+
+func (w *writer) usage(c ledger.UsageChange) {
+	if c.After == nil {
+		w.set(w.version(w.usageKey(c.Before.Owner)), nil)
+		return
+	}
+	w.set(w.version(w.usageKey(c.After.Owner)), w.keep(appendUsage(w.scratch(), c.After)))
+}
+
+func (w *writer) usageKey(o *ledger.Owner) []byte {
+	w.p.key = appendText(appendText(w.textKey(tableUsage, o.Project), o.User), o.Type)
+	return w.p.key
+}
+
+func (w *writer) trait(c ledger.TraitChange) {
+	if c.After == nil {
+		w.set(w.version(w.textKey(tableTrait, c.Before.Name)), nil)
+		return
+	}
+	w.set(w.version(w.textKey(tableTrait, c.After.Name)), w.keep(binary.AppendVarint(w.scratch(), c.After.CreatedAt)))
+}
+
+func (w *writer) command(index int, r *ledger.Record) {
+	value := binary.AppendUvarint(w.scratch(), w.commit.Sequence)
+	value = binary.AppendUvarint(value, uint64(index))
+	w.set(w.idKey(tableCommand, r.CommandID), w.keep(append(value, r.Fingerprint[:]...)))
+}
+
+func (w *writer) position() {
+	last := w.commit.Records[len(w.commit.Records)-1].Time
+	w.p.key = binary.BigEndian.AppendUint64(append(w.p.key[:0], tableCommit), w.commit.Sequence)
+	w.set(w.p.key, w.keep(append(binary.AppendVarint(w.scratch(), last), w.commit.Digest[:]...)))
+	w.p.key = append(w.p.key[:0], tableCheckpoint)
+	w.set(w.p.key, w.keep(appendCheckpoint(w.scratch(), w.commit.Head())))
+}

@@ -1,0 +1,82 @@
+package projector
+
+import (
+	"encoding/binary"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Keys begin with a table's letter. "^seq" is the inverted sequence, so that
+// newer versions of the same thing come first.
+//
+//	m                                  checkpoint
+//	s seq                              commit: time and digest
+//	x command                          command: address and fingerprint
+//	p provider ^seq                    provider without what allocations move
+//	g provider ^seq                    provider: generation, inventories, usage
+//	n name ^seq                        provider of that name
+//	c consumer ^seq                    consumer with its allocations
+//	a provider consumer                consumer holds something of provider now
+//	e provider ^seq consumer           consumer held something of provider until seq
+//	u project user type ^seq           usage
+//	k ^seq                             all resource classes
+//	t trait ^seq                       trait
+//	h kind id ^seq                     history: record indexes in the commit
+//
+// A version with an empty value says that the thing no longer exists.
+const (
+	tableCheckpoint    = 'm'
+	tableCommit        = 's'
+	tableCommand       = 'x'
+	tableProvider      = 'p'
+	tableProviderState = 'g'
+	tableName          = 'n'
+	tableConsumer      = 'c'
+	tableHolding       = 'a'
+	tableHeld          = 'e'
+	tableUsage         = 'u'
+	tableClasses       = 'k'
+	tableTrait         = 't'
+	tableHistory       = 'h'
+)
+
+// versionBytes is the length of the version at the end of a key.
+const versionBytes = 8
+
+func appendVersion(key []byte, sequence uint64) []byte {
+	return binary.BigEndian.AppendUint64(key, ^sequence)
+}
+
+func versionOf(key []byte) uint64 {
+	return ^binary.BigEndian.Uint64(key[len(key)-versionBytes:])
+}
+
+// appendText writes a string so that no text is a prefix of another.
+func appendText(key []byte, text string) []byte {
+	key = binary.BigEndian.AppendUint16(key, uint16(len(text)))
+	return append(key, text...)
+}
+
+func idKey(table byte, id ledger.UUID) []byte {
+	key := make([]byte, 1, 1+len(id)+versionBytes)
+	key[0] = table
+	return append(key, id[:]...)
+}
+
+func textKey(table byte, text string) []byte {
+	key := make([]byte, 1, 1+2+len(text)+versionBytes)
+	key[0] = table
+	return appendText(key, text)
+}
+
+// after is the first key behind all keys with this prefix.
+func after(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		end[i]++
+		if end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}

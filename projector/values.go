@@ -1,0 +1,224 @@
+package projector
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ErrDamaged reports read models that cannot be read. They can be deleted:
+// the log has everything.
+var ErrDamaged = errors.New("projector: the read models are damaged")
+
+// Stored values are sequences of varints, length-prefixed strings and 16-byte
+// ids.
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// fields reads a stored value. After the first fault everything is zero.
+type fields struct {
+	data []byte
+	bad  bool
+}
+
+func (f *fields) uint() uint64 {
+	n, size := binary.Uvarint(f.data)
+	if size <= 0 {
+		f.data, f.bad = nil, true
+		return 0
+	}
+	f.data = f.data[size:]
+	return n
+}
+
+func (f *fields) int() int64 {
+	n, size := binary.Varint(f.data)
+	if size <= 0 {
+		f.data, f.bad = nil, true
+		return 0
+	}
+	f.data = f.data[size:]
+	return n
+}
+
+func (f *fields) take(n uint64) []byte {
+	if n > uint64(len(f.data)) {
+		f.data, f.bad = nil, true
+		return nil
+	}
+	b := f.data[:n]
+	f.data = f.data[n:]
+	return b
+}
+
+func (f *fields) string() string { return string(f.take(f.uint())) }
+
+func (f *fields) uuid() (id ledger.UUID) {
+	copy(id[:], f.take(uint64(len(id))))
+	return id
+}
+
+// count reads a number of elements, each of which takes at least a byte.
+func (f *fields) count() int {
+	n := f.uint()
+	if n > uint64(len(f.data)) {
+		f.data, f.bad = nil, true
+		return 0
+	}
+	return int(n)
+}
+
+func (f *fields) end(what string) error {
+	if f.bad || len(f.data) > 0 {
+		return fmt.Errorf("%w: %s", ErrDamaged, what)
+	}
+	return nil
+}
+
+func appendProvider(b []byte, p *ledger.Provider) []byte {
+	b = appendString(b, p.Name)
+	b = append(b, p.Parent[:]...)
+	b = append(b, p.Root[:]...)
+	b = binary.AppendVarint(b, p.CreatedAt)
+	b = binary.AppendUvarint(b, uint64(len(p.Traits)))
+	for _, name := range p.Traits {
+		b = appendString(b, name)
+	}
+	b = binary.AppendUvarint(b, uint64(len(p.Aggregates)))
+	for _, id := range p.Aggregates {
+		b = append(b, id[:]...)
+	}
+	return b
+}
+
+func readProvider(data []byte, p *ledger.Provider) error {
+	f := fields{data: data}
+	p.Name, p.Parent, p.Root, p.CreatedAt = f.string(), f.uuid(), f.uuid(), f.int()
+	for i, n := 0, f.count(); i < n; i++ {
+		p.Traits = append(p.Traits, f.string())
+	}
+	for i, n := 0, f.count(); i < n; i++ {
+		p.Aggregates = append(p.Aggregates, f.uuid())
+	}
+	return f.end("provider")
+}
+
+func appendProviderState(b []byte, p *ledger.Provider) []byte {
+	b = binary.AppendVarint(b, p.Generation)
+	b = binary.AppendVarint(b, p.UpdatedAt)
+	b = binary.AppendUvarint(b, uint64(len(p.Inventories)))
+	for i := range p.Inventories {
+		inv := &p.Inventories[i]
+		b = binary.AppendUvarint(b, uint64(inv.Class))
+		for _, n := range [...]int64{inv.Total, inv.Reserved, inv.MinUnit, inv.MaxUnit, inv.StepSize, inv.Used, inv.UpdatedAt} {
+			b = binary.AppendVarint(b, n)
+		}
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(inv.Ratio))
+	}
+	return b
+}
+
+func readProviderState(data []byte, p *ledger.Provider) error {
+	f := fields{data: data}
+	p.Generation, p.UpdatedAt = f.int(), f.int()
+	n := f.count()
+	p.Inventories = make([]ledger.Inventory, 0, n)
+	for i := 0; i < n && !f.bad; i++ {
+		inv := ledger.Inventory{
+			Class: ledger.ClassID(f.uint()), Total: f.int(), Reserved: f.int(), MinUnit: f.int(),
+			MaxUnit: f.int(), StepSize: f.int(), Used: f.int(), UpdatedAt: f.int(),
+		}
+		if raw := f.take(8); raw != nil {
+			inv.Ratio = math.Float64frombits(binary.BigEndian.Uint64(raw))
+		}
+		p.Inventories = append(p.Inventories, inv)
+	}
+	return f.end("provider state")
+}
+
+// appendConsumer writes a consumer. Its generation is the key's sequence.
+func appendConsumer(b []byte, c *ledger.Consumer) []byte {
+	b = binary.AppendVarint(b, c.CreatedAt)
+	b = binary.AppendVarint(b, c.UpdatedAt)
+	b = appendString(b, c.Owner.Project)
+	b = appendString(b, c.Owner.User)
+	b = appendString(b, c.Owner.Type)
+	b = binary.AppendUvarint(b, uint64(len(c.Allocations)))
+	var provider ledger.UUID
+	for _, a := range c.Allocations {
+		// A class number of 0 for "same provider" would be ambiguous with
+		// VCPU, so the flag comes first.
+		if a.Provider == provider {
+			b = append(b, 0)
+		} else {
+			provider = a.Provider
+			b = append(append(b, 1), provider[:]...)
+		}
+		b = binary.AppendUvarint(b, uint64(a.Class))
+		b = binary.AppendVarint(b, a.Amount)
+	}
+	return b
+}
+
+func readConsumer(data []byte) (*ledger.Consumer, error) {
+	f := fields{data: data}
+	c := &ledger.Consumer{
+		CreatedAt: f.int(), UpdatedAt: f.int(),
+		Owner: &ledger.Owner{Project: f.string(), User: f.string(), Type: f.string()},
+	}
+	var provider ledger.UUID
+	n := f.count()
+	c.Allocations = make([]ledger.Allocation, 0, n)
+	for i := 0; i < n && !f.bad; i++ {
+		if flag := f.take(1); flag != nil && flag[0] == 1 {
+			provider = f.uuid()
+		}
+		c.Allocations = append(c.Allocations, ledger.Allocation{Provider: provider, Class: ledger.ClassID(f.uint()), Amount: f.int()})
+	}
+	return c, f.end("consumer")
+}
+
+func appendUsage(b []byte, u *ledger.Usage) []byte {
+	b = binary.AppendVarint(b, u.Consumers)
+	b = binary.AppendUvarint(b, uint64(len(u.Amounts)))
+	for _, a := range u.Amounts {
+		b = binary.AppendUvarint(b, uint64(a.Class))
+		b = binary.AppendVarint(b, a.Amount)
+	}
+	return b
+}
+
+func readUsage(data []byte) (*ledger.Usage, error) {
+	f := fields{data: data}
+	u := &ledger.Usage{Consumers: f.int()}
+	for i, n := 0, f.count(); i < n && !f.bad; i++ {
+		u.Amounts = append(u.Amounts, ledger.ClassAmount{Class: ledger.ClassID(f.uint()), Amount: f.int()})
+	}
+	return u, f.end("usage")
+}
+
+func appendClasses(b []byte, t *ledger.ClassTable) []byte {
+	for _, c := range t.All() {
+		b = binary.AppendUvarint(b, uint64(c.ID))
+		b = appendString(b, c.Name)
+		b = binary.AppendVarint(b, c.CreatedAt)
+		b = binary.AppendVarint(b, c.UpdatedAt)
+	}
+	return b
+}
+
+func readClasses(data []byte) (*ledger.ClassTable, error) {
+	f := fields{data: data}
+	var classes []ledger.Class
+	for len(f.data) > 0 {
+		classes = append(classes, ledger.Class{
+			ID: ledger.ClassID(f.uint()), Name: f.string(), CreatedAt: f.int(), UpdatedAt: f.int(),
+		})
+	}
+	return ledger.NewClassTable(classes), f.end("resource classes")
+}

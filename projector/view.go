@@ -1,0 +1,315 @@
+package projector
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// View reads everything as it was right after one commit. It costs nothing to
+// make and need not be closed; any number may be used at once, whatever is
+// being folded meanwhile.
+type View struct {
+	p        *Projector
+	sequence uint64
+}
+
+// View returns the newest view.
+func (p *Projector) View() View { return View{p: p, sequence: p.sequence.Load()} }
+
+// ErrNotYet: a view was asked for that is still in the future.
+var ErrNotYet = errors.New("projector: the sequence has not been reached")
+
+// ViewAt returns the view after the commit with this sequence.
+func (p *Projector) ViewAt(sequence uint64) (View, error) {
+	if newest := p.sequence.Load(); sequence > newest {
+		return View{}, fmt.Errorf("%w: %d, newest is %d", ErrNotYet, sequence, newest)
+	}
+	return View{p: p, sequence: sequence}, nil
+}
+
+// Sequence is that of the commit that the view is right after.
+func (v View) Sequence() uint64 { return v.sequence }
+
+func (v View) iterate(lower, upper []byte) (*pebble.Iterator, error) {
+	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return it, nil
+}
+
+// finish closes an iterator and returns the first thing that went wrong.
+func finish(it *pebble.Iterator, err error) error {
+	if closing := it.Close(); err == nil && closing != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, closing)
+	}
+	return err
+}
+
+// version finds the newest version of a key that the view can see. It takes
+// the key without its version.
+func (v View) version(key []byte) (value []byte, sequence uint64, found bool, err error) {
+	it, err := v.iterate(appendVersion(slices.Clone(key), v.sequence), after(appendVersion(slices.Clone(key), 0)))
+	if err != nil {
+		return nil, 0, false, err
+	}
+	if it.First() && len(it.Value()) > 0 {
+		value, sequence, found = slices.Clone(it.Value()), versionOf(it.Key()), true
+	}
+	return value, sequence, found, finish(it, nil)
+}
+
+// each calls yield with the newest visible version of every key that begins
+// with prefix, as long as it returns true. Key and value must not be kept.
+func (v View) each(prefix []byte, yield func(key []byte, sequence uint64, value []byte) (bool, error)) error {
+	it, err := v.iterate(prefix, after(prefix))
+	if err != nil {
+		return err
+	}
+	var base, seek []byte // the key without its version, and where to seek
+	for ok := it.First(); ok; {
+		base = append(base[:0], it.Key()[:len(it.Key())-versionBytes]...)
+		if versionOf(it.Key()) > v.sequence {
+			seek = appendVersion(append(seek[:0], base...), v.sequence)
+			if ok = it.SeekGE(seek); !ok || !isVersionOf(it.Key(), base) {
+				continue // it did not exist then
+			}
+		}
+		if len(it.Value()) > 0 {
+			more, err := yield(base, versionOf(it.Key()), it.Value())
+			if err != nil || !more {
+				return finish(it, err)
+			}
+		}
+		if ok = it.Next(); ok && isVersionOf(it.Key(), base) {
+			ok = it.SeekGE(after(base)) // skip older versions
+		}
+	}
+	return finish(it, nil)
+}
+
+func isVersionOf(key, base []byte) bool {
+	return len(key) == len(base)+versionBytes && bytes.HasPrefix(key, base)
+}
+
+// Provider finds a provider.
+func (v View) Provider(id ledger.UUID) (*ledger.Provider, bool, error) {
+	description, _, found, err := v.version(idKey(tableProvider, id))
+	if err != nil || !found {
+		return nil, false, err
+	}
+	p, err := v.provider(id, description)
+	return p, err == nil, err
+}
+
+func (v View) provider(id ledger.UUID, description []byte) (*ledger.Provider, error) {
+	p := &ledger.Provider{UUID: id}
+	if err := readProvider(description, p); err != nil {
+		return nil, err
+	}
+	state, _, found, err := v.version(idKey(tableProviderState, id))
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, fmt.Errorf("%w: provider %s has no state", ErrDamaged, id)
+	}
+	return p, readProviderState(state, p)
+}
+
+// ProviderNamed finds a provider by name.
+func (v View) ProviderNamed(name string) (*ledger.Provider, bool, error) {
+	value, _, found, err := v.version(textKey(tableName, name))
+	if err != nil || !found {
+		return nil, false, err
+	}
+	var id ledger.UUID
+	if copy(id[:], value) != len(id) {
+		return nil, false, fmt.Errorf("%w: name", ErrDamaged)
+	}
+	return v.Provider(id)
+}
+
+// Providers calls yield for every provider, in UUID order, as long as it
+// returns true.
+func (v View) Providers(yield func(*ledger.Provider) bool) error {
+	return v.each([]byte{tableProvider}, func(key []byte, _ uint64, value []byte) (bool, error) {
+		var id ledger.UUID
+		copy(id[:], key[1:])
+		p, err := v.provider(id, value)
+		if err != nil {
+			return false, err
+		}
+		return yield(p), nil
+	})
+}
+
+// Consumer finds a consumer.
+func (v View) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
+	value, sequence, found, err := v.version(idKey(tableConsumer, id))
+	if err != nil || !found {
+		return nil, false, err
+	}
+	c, err := readConsumer(value)
+	if err != nil {
+		return nil, false, err
+	}
+	c.UUID, c.Generation = id, sequence
+	return c, true, nil
+}
+
+// ProviderConsumers calls yield for every consumer that holds something of a
+// provider, as long as it returns true.
+func (v View) ProviderConsumers(id ledger.UUID, yield func(*ledger.Consumer) bool) error {
+	ids, err := v.consumersOf(id)
+	if err != nil {
+		return err
+	}
+	for _, consumer := range ids {
+		c, found, err := v.Consumer(consumer)
+		if err != nil {
+			return err
+		}
+		if found && holds(c, id) && !yield(c) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// consumersOf lists the consumers that hold something of a provider now or
+// held it until some commit after the view: those that the view can see are
+// among them. One iterator sees both tables at one moment.
+func (v View) consumersOf(id ledger.UUID) ([]ledger.UUID, error) {
+	it, err := v.iterate([]byte{tableHolding}, []byte{tableHeld + 1})
+	if err != nil {
+		return nil, err
+	}
+	var ids []ledger.UUID
+	collect := func(prefix, upTo []byte) {
+		for ok := it.SeekGE(prefix); ok && bytes.Compare(it.Key(), upTo) < 0; ok = it.Next() {
+			var consumer ledger.UUID
+			copy(consumer[:], it.Key()[len(it.Key())-len(consumer):])
+			ids = append(ids, consumer)
+		}
+	}
+	now := idKey(tableHolding, id)
+	collect(now, after(now))
+	then := idKey(tableHeld, id)
+	collect(then, appendVersion(slices.Clone(then), v.sequence))
+	if err := finish(it, nil); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(ids, ledger.UUID.Compare)
+	return slices.Compact(ids), nil
+}
+
+// Usages lists what the owners of a project hold, or with a user only those
+// of that user.
+func (v View) Usages(project, user string) ([]*ledger.Usage, error) {
+	prefix := textKey(tableUsage, project)
+	if user != "" {
+		prefix = appendText(prefix, user)
+	}
+	var usages []*ledger.Usage
+	err := v.each(prefix, func(key []byte, _ uint64, value []byte) (bool, error) {
+		u, err := readUsage(value)
+		if err != nil {
+			return false, err
+		}
+		u.Owner, err = ownerOf(key)
+		usages = append(usages, u)
+		return true, err
+	})
+	return usages, err
+}
+
+func ownerOf(key []byte) (*ledger.Owner, error) {
+	rest := key[1:]
+	var parts [3]string
+	for i := range parts {
+		if len(rest) < 2 {
+			return nil, fmt.Errorf("%w: usage key", ErrDamaged)
+		}
+		n := int(binary.BigEndian.Uint16(rest))
+		if len(rest) < 2+n {
+			return nil, fmt.Errorf("%w: usage key", ErrDamaged)
+		}
+		parts[i], rest = string(rest[2:2+n]), rest[2+n:]
+	}
+	return &ledger.Owner{Project: parts[0], User: parts[1], Type: parts[2]}, nil
+}
+
+// Classes returns the resource classes.
+func (v View) Classes() (*ledger.ClassTable, error) {
+	if latest := v.p.classes.Load(); latest.since <= v.sequence {
+		return latest.table, nil
+	}
+	value, _, found, err := v.version([]byte{tableClasses})
+	if err != nil || !found {
+		return ledger.NewClassTable(nil), err
+	}
+	return readClasses(value)
+}
+
+// Trait finds a trait.
+func (v View) Trait(name string) (*ledger.Trait, bool, error) {
+	value, _, found, err := v.version(textKey(tableTrait, name))
+	if err != nil || !found {
+		return nil, false, err
+	}
+	f := fields{data: value}
+	trait := &ledger.Trait{Name: name, CreatedAt: f.int()}
+	return trait, true, f.end("trait")
+}
+
+// Traits calls yield for every trait as long as it returns true.
+func (v View) Traits(yield func(*ledger.Trait) bool) error {
+	return v.each([]byte{tableTrait}, func(key []byte, _ uint64, value []byte) (bool, error) {
+		f := fields{data: value}
+		trait := &ledger.Trait{Name: string(key[3:]), CreatedAt: f.int()}
+		if err := f.end("trait"); err != nil {
+			return false, err
+		}
+		return yield(trait), nil
+	})
+}
+
+// CommitMark returns what the read models remember of a commit: its digest
+// and the time of its last record in Unix nanoseconds.
+func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
+	key := binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence)
+	value, closer, err := v.p.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return ledger.Head{}, 0, false, nil
+	}
+	if err != nil {
+		return ledger.Head{}, 0, false, fmt.Errorf("%w: commit: %w", ErrDamaged, err)
+	}
+	f := fields{data: value}
+	head, at := ledger.Head{Sequence: sequence}, f.int()
+	copy(head.Digest[:], f.take(uint64(len(head.Digest))))
+	return head, at, true, errors.Join(f.end("commit"), closer.Close())
+}
+
+// Digest is the SHA-256 over every key and value of the read models. Equal
+// logs give equal digests, however they were folded.
+func (p *Projector) Digest() (ledger.Digest, error) {
+	it, err := p.View().iterate(nil, nil)
+	if err != nil {
+		return ledger.Digest{}, err
+	}
+	sum := newDigester()
+	for ok := it.First(); ok; ok = it.Next() {
+		sum.add(it.Key())
+		sum.add(it.Value())
+	}
+	return sum.digest(), finish(it, nil)
+}
