@@ -1,0 +1,263 @@
+// Package snapshots keeps the ledger's State at some sequences in files, so
+// that a start need not read the whole log. Snapshots are disposable: a
+// damaged or missing one costs time, nothing else.
+//
+// A file is
+//
+//	magic 8 | sequence 8 | digest 32 | check 8 | State | SHA-256 of all before
+//
+// where check is the beginning of the SHA-256 of what stands before it, so
+// that the position, which is also a high-water mark of the log, can be
+// trusted even when the State behind it cannot.
+package snapshots
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+const (
+	magic       = "ALLOTSN1"
+	headerBytes = 8 + 8 + 32
+	checkBytes  = 8
+	suffix      = ".snapshot"
+	// keep is how many snapshots stay; older ones are pruned.
+	keep = 3
+)
+
+// ErrDamaged reports a file that is not a whole snapshot.
+var ErrDamaged = errors.New("snapshots: damaged snapshot")
+
+// Store is a folder of snapshots. One process uses it at a time.
+type Store struct {
+	dir string
+	log *slog.Logger
+}
+
+// Open opens or makes the folder and removes what unfinished writes left.
+func Open(dir string, log *slog.Logger) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("snapshots: %w", err)
+	}
+	leftovers, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	if err != nil {
+		return nil, fmt.Errorf("snapshots: %w", err)
+	}
+	for _, path := range leftovers {
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("snapshots: %w", err)
+		}
+	}
+	return &Store{dir: dir, log: log}, nil
+}
+
+// files lists the snapshots, newest first.
+func (s *Store) files() ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(s.dir, "*"+suffix))
+	if err != nil {
+		return nil, fmt.Errorf("snapshots: %w", err)
+	}
+	slices.Sort(paths)
+	slices.Reverse(paths)
+	return paths, nil
+}
+
+// Marks lists the positions that snapshots were taken at, newest first.
+// Files whose position is damaged are skipped with a warning.
+func (s *Store) Marks() ([]ledger.Head, error) {
+	paths, err := s.files()
+	if err != nil {
+		return nil, err
+	}
+	var marks []ledger.Head
+	for _, path := range paths {
+		head, err := readHeader(path)
+		if errors.Is(err, ErrDamaged) {
+			s.log.Warn("snapshot skipped", "file", path, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		marks = append(marks, head)
+	}
+	return marks, nil
+}
+
+func readHeader(path string) (ledger.Head, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return ledger.Head{}, fmt.Errorf("snapshots: %w", err)
+	}
+	defer f.Close()
+	header := make([]byte, headerBytes+checkBytes)
+	if _, err := io.ReadFull(f, header); err != nil {
+		return ledger.Head{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return parseHeader(header)
+}
+
+func parseHeader(header []byte) (ledger.Head, error) {
+	if len(header) < headerBytes+checkBytes || string(header[:8]) != magic {
+		return ledger.Head{}, fmt.Errorf("%w: no header", ErrDamaged)
+	}
+	sum := sha256.Sum256(header[:headerBytes])
+	if !bytes.Equal(sum[:checkBytes], header[headerBytes:headerBytes+checkBytes]) {
+		return ledger.Head{}, fmt.Errorf("%w: wrong header checksum", ErrDamaged)
+	}
+	return ledger.Head{
+		Sequence: binary.BigEndian.Uint64(header[8:16]),
+		Digest:   ledger.Digest(header[16:48]),
+	}, nil
+}
+
+// Load returns the newest undamaged snapshot at or before a sequence. Damaged
+// ones are skipped with a warning.
+func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
+	paths, err := s.files()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, path := range paths {
+		head, err := readHeader(path)
+		if err == nil && head.Sequence > atOrBefore {
+			continue
+		}
+		state, err := Read(path)
+		if errors.Is(err, ErrDamaged) {
+			s.log.Warn("snapshot skipped", "file", path, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		return state, true, nil
+	}
+	return nil, false, nil
+}
+
+// Read loads one file. The error wraps ErrDamaged if it is not whole.
+func Read(path string) (*ledger.State, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("snapshots: %w", err)
+	}
+	return Decode(data)
+}
+
+// Decode reads a snapshot's bytes. The error wraps ErrDamaged if they are not
+// what Save wrote.
+func Decode(data []byte) (*ledger.State, error) {
+	head, err := parseHeader(data)
+	if err != nil {
+		return nil, err
+	}
+	end := len(data) - sha256.Size
+	if end < headerBytes+checkBytes {
+		return nil, fmt.Errorf("%w: cut off", ErrDamaged)
+	}
+	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
+		return nil, fmt.Errorf("%w: wrong checksum", ErrDamaged)
+	}
+	state, err := ledger.DecodeState(data[headerBytes+checkBytes : end])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if state.Head() != head {
+		return nil, fmt.Errorf("%w: header and State disagree", ErrDamaged)
+	}
+	return state, nil
+}
+
+// Save writes a snapshot and prunes old ones. The State must not change
+// meanwhile.
+func (s *Store) Save(state *ledger.State) error {
+	begun := time.Now()
+	path := filepath.Join(s.dir, fmt.Sprintf("%020d%s", state.Head().Sequence, suffix))
+	size, err := write(path+".tmp", state)
+	if err != nil {
+		return errors.Join(fmt.Errorf("snapshots: %w", err), ignoreMissing(os.Remove(path+".tmp")))
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("snapshots: %w", err)
+	}
+	if err := syncDir(s.dir); err != nil {
+		return fmt.Errorf("snapshots: %w", err)
+	}
+	s.log.Info("snapshot written", "sequence", state.Head().Sequence, "bytes", size, "took", time.Since(begun))
+	return s.prune()
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func write(path string, state *ledger.State) (int64, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return 0, err
+	}
+	sum := sha256.New()
+	out := bufio.NewWriterSize(f, 1<<20)
+	body := io.MultiWriter(out, sum)
+	_, err = body.Write(header(state.Head()))
+	if err == nil {
+		err = state.Encode(body)
+	}
+	if err == nil {
+		_, err = out.Write(sum.Sum(nil))
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	size, _ := f.Seek(0, io.SeekCurrent)
+	return size, errors.Join(err, f.Close())
+}
+
+func header(head ledger.Head) []byte {
+	b := binary.BigEndian.AppendUint64([]byte(magic), head.Sequence)
+	b = append(b, head.Digest[:]...)
+	sum := sha256.Sum256(b)
+	return append(b, sum[:checkBytes]...)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (s *Store) prune() error {
+	paths, err := s.files()
+	if err != nil {
+		return err
+	}
+	for _, path := range paths[min(keep, len(paths)):] {
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("snapshots: %w", err)
+		}
+		s.log.Debug("snapshot pruned", "file", strings.TrimPrefix(path, s.dir))
+	}
+	return nil
+}
