@@ -1,0 +1,168 @@
+// Package audit serves what happened: the records of the log, checked against
+// its digest chain, as lines of JSON.
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Line is one record as it is printed.
+type Line struct {
+	ledger.Address
+	Time      time.Time       `json:"time"`
+	Actor     string          `json:"actor"`
+	Command   string          `json:"command"`
+	CommandID ledger.UUID     `json:"command_id"`
+	RequestID string          `json:"request_id,omitempty"`
+	Cause     *ledger.Address `json:"cause,omitempty"`
+	Events    []EventLine     `json:"events"`
+}
+
+// EventLine is one event of a record.
+type EventLine struct {
+	Kind string `json:"kind"`
+	Data any    `json:"data"`
+}
+
+// LineOf describes a record.
+func LineOf(at ledger.Address, r *ledger.Record) Line {
+	line := Line{
+		Address: at, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command,
+		CommandID: r.CommandID, RequestID: r.RequestID, Cause: r.Cause,
+		Events: make([]EventLine, len(r.Events)),
+	}
+	for i, event := range r.Events {
+		line.Events[i] = EventLine{Kind: event.EventKind(), Data: event}
+	}
+	return line
+}
+
+// Trouble is the last line of an answer that had to be cut short.
+type Trouble struct {
+	Error string `json:"error"`
+}
+
+// readChunk is how many commits are read from the log at a time.
+const readChunk = 1000
+
+// Records serves GET /audit/records?from=SEQ&follow=true.
+type Records struct {
+	Log   ledger.Log
+	Views *projector.Projector
+	// Authorize answers the request itself and returns false if the client
+	// may not read the log.
+	Authorize func(http.ResponseWriter, *http.Request) bool
+	Logger    *slog.Logger
+	// Stop ends followers when the server stops.
+	Stop <-chan struct{}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+		return
+	}
+	if !h.Authorize(w, r) {
+		return
+	}
+	from, follow, err := parameters(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := json.NewEncoder(w)
+	if err := h.stream(r.Context(), w, out, from, follow); err != nil && r.Context().Err() == nil {
+		h.Logger.Error("the log cannot be read", "error", err)
+		_ = out.Encode(Trouble{Error: err.Error()}) // the client is gone if this fails
+	}
+}
+
+func parameters(r *http.Request) (from uint64, follow bool, err error) {
+	from = 1
+	for key, values := range r.URL.Query() {
+		value := values[len(values)-1]
+		switch key {
+		case "from":
+			if from, err = strconv.ParseUint(value, 10, 64); err != nil || from == 0 {
+				return 0, false, fmt.Errorf("from: %q is not a sequence (1 or more)", value)
+			}
+		case "follow":
+			if follow, err = strconv.ParseBool(value); err != nil {
+				return 0, false, fmt.Errorf("follow: %q is not true or false", value)
+			}
+		default:
+			return 0, false, fmt.Errorf("unknown parameter %q", key)
+		}
+	}
+	return from, follow, nil
+}
+
+func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out *json.Encoder, from uint64, follow bool) error {
+	for {
+		changed := h.Views.Changed()
+		end := h.Views.Checkpoint().Sequence
+		for from <= end {
+			to := min(end, from+readChunk-1)
+			if err := h.chunk(ctx, out, from, to); err != nil {
+				return err
+			}
+			from = to + 1
+			if err := http.NewResponseController(w).Flush(); err != nil {
+				return err
+			}
+		}
+		if !follow {
+			return nil
+		}
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-h.Stop:
+			return nil
+		}
+	}
+}
+
+// chunk writes the records of the commits from..to. Each commit must be the
+// one that the read models have folded.
+func (h *Records) chunk(ctx context.Context, out *json.Encoder, from, to uint64) error {
+	view := h.Views.View()
+	return h.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
+		commit, err := ledger.DecodeCommit(entry.Data)
+		if err != nil {
+			return fmt.Errorf("sequence %d: %w", entry.Sequence, err)
+		}
+		mark, _, found, err := view.CommitMark(entry.Sequence)
+		if err != nil {
+			return err
+		}
+		if !found || mark != commit.Head() {
+			return fmt.Errorf("sequence %d: %w", entry.Sequence, errNotSeen)
+		}
+		for i := range commit.Records {
+			if err := out.Encode(LineOf(ledger.Address{Sequence: commit.Sequence, Index: i}, &commit.Records[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+var errNotSeen = errors.New("the log holds another commit than the one that the read models have folded")

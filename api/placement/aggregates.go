@@ -1,0 +1,69 @@
+package placement
+
+import (
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// aggregateGenerationsSince is the microversion from which aggregates carry,
+// check and move the provider's generation.
+const aggregateGenerationsSince version = 19
+
+func aggregatesAnswer(r *request, p *ledger.Provider) *response {
+	aggregates := p.Aggregates
+	if aggregates == nil {
+		aggregates = []ledger.UUID{}
+	}
+	body := m{"aggregates": aggregates}
+	if r.version >= aggregateGenerationsSince {
+		body["resource_provider_generation"] = p.Generation
+	}
+	return ok(body, 0)
+}
+
+func showAggregates(_ *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	return aggregatesAnswer(r, p), nil
+}
+
+func replaceAggregates(h *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := decodeBody(r, "replace aggregates")
+	if err != nil {
+		return nil, err
+	}
+	c := &commands.ReplaceProviderAggregates{Provider: p.UUID, KeepGeneration: true}
+	members := listOf(doc)
+	if r.version >= aggregateGenerationsSince {
+		body := objectOf(doc)
+		members = listOf(body.get("aggregates"))
+		c.KeepGeneration = false
+		c.Generation = integerPointer(body, "resource_provider_generation")
+	}
+	for _, member := range members {
+		c.Aggregates = append(c.Aggregates, uuidOf(member))
+	}
+	_, rejection, err := h.submit(r, c)
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		if rejection.Code == commands.CodeProviderConflict {
+			return nil, generationChanged()
+		}
+		return nil, general(rejection)
+	}
+	return showAggregates(h, r)
+}
+
+// generationChanged has the words that traits and aggregates use.
+func generationChanged() *apiError {
+	return conflict(codeConcurrentUpdate,
+		"Resource provider's generation already changed. Please update the generation and try again.")
+}

@@ -1,0 +1,313 @@
+package placement
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Microversions that changed how allocations are written and shown.
+const (
+	allocationsNamedSince     version = 8  // project_id and user_id are required
+	allocationsByProvider     version = 12 // a dictionary keyed by provider
+	consumerGenerationsSince  version = 28
+	consumerGenerationsShown  version = 28
+	allocationOwnerShownSince version = 12
+)
+
+func showAllocations(_ *Handler, r *request) (*response, error) {
+	body := m{"allocations": m{}}
+	id, valid := parseUUID(r.params[0])
+	if !valid {
+		return ok(body, 0), nil
+	}
+	c, found, err := r.view.Consumer(id)
+	if err != nil || !found {
+		return ok(body, 0), err
+	}
+	byProvider, err := allocationsOf(r, c)
+	if err != nil {
+		return nil, err
+	}
+	body["allocations"] = byProvider
+	if r.version >= allocationOwnerShownSince {
+		body["project_id"], body["user_id"] = c.Owner.Project, c.Owner.User
+	}
+	if r.version >= consumerGenerationsShown {
+		body["consumer_generation"] = c.Generation
+	}
+	if r.version >= consumerTypesSince {
+		body["consumer_type"] = c.Owner.Type
+		if c.Owner.Type == "" {
+			body["consumer_type"] = ledger.UnknownType
+		}
+	}
+	return ok(body, c.UpdatedAt), nil
+}
+
+type providerAllocation struct {
+	Resources  map[string]int64 `json:"resources"`
+	Generation int64            `json:"generation"`
+}
+
+func allocationsOf(r *request, c *ledger.Consumer) (map[string]*providerAllocation, error) {
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	byProvider := make(map[string]*providerAllocation)
+	for _, a := range c.Allocations {
+		key := a.Provider.String()
+		if byProvider[key] == nil {
+			p, found, err := r.view.Provider(a.Provider)
+			if err != nil {
+				return nil, err
+			}
+			if !found {
+				return nil, fmt.Errorf("placement: consumer %s holds something of provider %s, which does not exist", c.UUID, key)
+			}
+			byProvider[key] = &providerAllocation{Resources: make(map[string]int64), Generation: p.Generation}
+		}
+		byProvider[key].Resources[classes.Name(a.Class)] = a.Amount
+	}
+	return byProvider, nil
+}
+
+func showProviderAllocations(_ *Handler, r *request) (*response, error) {
+	p, err := r.providerNamed(r.params[0])
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		return nil, notFound("Resource provider '%s' not found: No resource provider with uuid %s found", r.params[0], r.params[0])
+	}
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	byConsumer := make(map[string]m)
+	newest := int64(0)
+	err = r.view.ProviderConsumers(p.UUID, func(c *ledger.Consumer) bool {
+		resources := make(map[string]int64)
+		for _, a := range c.Allocations {
+			if a.Provider == p.UUID {
+				resources[classes.Name(a.Class)] = a.Amount
+			}
+		}
+		entry := m{"resources": resources}
+		if r.version >= consumerGenerationsShown {
+			entry["consumer_generation"] = c.Generation
+		}
+		byConsumer[c.UUID.String()] = entry
+		newest = max(newest, c.UpdatedAt)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ok(m{"allocations": byConsumer, "resource_provider_generation": p.Generation}, newest), nil
+}
+
+// allocationReader turns validated bodies into commands.
+type allocationReader struct {
+	h       *Handler
+	version version
+}
+
+// consumer reads what one consumer is to hold.
+func (a allocationReader) consumer(id ledger.UUID, body *object) (commands.ConsumerAllocations, *apiError) {
+	want := commands.ConsumerAllocations{
+		Consumer: id, Project: a.h.IncompleteProject, User: a.h.IncompleteUser, AnyGeneration: true,
+	}
+	if a.version >= allocationsNamedSince {
+		want.Project, want.User = textOf(body.get("project_id")), textOf(body.get("user_id"))
+	}
+	if a.version >= consumerGenerationsSince {
+		want.AnyGeneration = false
+		if generation := integerPointer(body, "consumer_generation"); body.get("consumer_generation") != nil {
+			if *generation <= 0 {
+				return want, consumerConflict(id, "another one", *generation)
+			}
+			unsigned := uint64(*generation)
+			want.Generation = &unsigned
+		}
+	}
+	if a.version >= consumerTypesSince {
+		kind := textOf(body.get("consumer_type"))
+		want.Type = &kind
+	}
+	want.Resources = a.resources(body.get("allocations"))
+	return want, nil
+}
+
+// consumerConflict refuses a generation that no consumer can have.
+func consumerConflict(id ledger.UUID, expected string, got int64) *apiError {
+	return conflict(codeConcurrentUpdate, "consumer generation conflict - expected %s but got %d for consumer %s", expected, got, id)
+}
+
+// resources reads either form of allocations. In the list form, a provider
+// that is named twice counts as it stands last.
+func (a allocationReader) resources(value any) []commands.ProviderAllocation {
+	var all []commands.ProviderAllocation
+	add := func(provider ledger.UUID, resources *object) {
+		kept := all[:0]
+		for _, earlier := range all {
+			if earlier.Provider != provider {
+				kept = append(kept, earlier)
+			}
+		}
+		all = kept
+		for _, class := range resources.keys {
+			all = append(all, commands.ProviderAllocation{Provider: provider, Class: class, Amount: integerOf(resources.get(class))})
+		}
+	}
+	if byProvider, isObject := value.(*object); isObject {
+		for _, key := range byProvider.keys {
+			id, _ := parseUUID(key)
+			add(id, objectOf(objectOf(byProvider.get(key)).get("resources")))
+		}
+		return all
+	}
+	for _, item := range listOf(value) {
+		entry := objectOf(item)
+		add(uuidOf(objectOf(entry.get("resource_provider")).get("uuid")), objectOf(entry.get("resources")))
+	}
+	return all
+}
+
+// badProviderKey finds a provider key that has 36 characters, as the schema
+// wants, but is no uuid, and so names no provider.
+func badProviderKey(value any) *apiError {
+	byProvider, _ := value.(*object)
+	if byProvider == nil {
+		return nil
+	}
+	for _, key := range byProvider.keys {
+		if id, valid := parseUUID(key); !valid || id.IsNil() {
+			return unknownProvider(key)
+		}
+	}
+	return nil
+}
+
+func unknownProvider(id any) *apiError {
+	return badRequest("Allocation for resource provider '%s' that does not exist.", id)
+}
+
+func allocateOne(h *Handler, r *request) (*response, error) {
+	id, valid := parseUUID(r.params[0])
+	if !valid || id.IsNil() {
+		return nil, badRequest("Malformed consumer_uuid: %s", r.params[0])
+	}
+	doc, err := decodeBody(r, "allocate")
+	if err != nil {
+		return nil, err
+	}
+	body := objectOf(doc)
+	if failure := badProviderKey(body.get("allocations")); failure != nil {
+		return nil, failure
+	}
+	want, failure := allocationReader{h, r.version}.consumer(id, body)
+	if failure != nil {
+		return nil, failure
+	}
+	_, rejection, err := h.submit(r, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{want}})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, allocationRejected(rejection, fmt.Sprintf(" for consumer %s:", id))
+	}
+	return noContent(), nil
+}
+
+func allocateMany(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r, "allocate many")
+	if err != nil {
+		return nil, err
+	}
+	consumers, failure := allocationReader{h, r.version}.consumers(objectOf(doc))
+	if failure != nil {
+		return nil, failure
+	}
+	_, rejection, err := h.submit(r, &commands.AllocateForConsumers{Allocations: consumers})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, allocationRejected(rejection, "")
+	}
+	return noContent(), nil
+}
+
+// consumers reads allocations keyed by consumer.
+func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, *apiError) {
+	all := make([]commands.ConsumerAllocations, 0, len(o.keys))
+	for _, key := range o.keys {
+		id, valid := parseUUID(key)
+		if !valid || id.IsNil() {
+			return nil, badRequest("Malformed consumer_uuid: %s", key)
+		}
+		body := objectOf(o.get(key))
+		if failure := badProviderKey(body.get("allocations")); failure != nil {
+			return nil, failure
+		}
+		want, failure := a.consumer(id, body)
+		if failure != nil {
+			return nil, failure
+		}
+		all = append(all, want)
+	}
+	return all, nil
+}
+
+// allocationRejected has the words for allocations. Unknown classes are the
+// only case in which PUT names the consumer.
+func allocationRejected(r *commands.Rejection, who string) *apiError {
+	f := r.Facts
+	switch r.Code {
+	case commands.CodeConsumerConflict:
+		return conflict(codeConcurrentUpdate, "consumer generation conflict - expected %s but got %s",
+			generationText(f.Expected, "null"), generationText(f.Got, "None"))
+	case commands.CodeProviderUnknown:
+		return unknownProvider(f.Provider)
+	case commands.CodeClassUnknown:
+		return badRequest("Unable to allocate inventory%s No such resource class %s.", who, f.Class)
+	case commands.CodeNoInventory:
+		return conflict("", "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid.", f.Class, f.Provider)
+	case commands.CodeUnitConstraint:
+		return conflict("", "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. "+
+			"The requested amount would violate inventory constraints.", f.Class, f.Provider)
+	case commands.CodeCapacityExceeded:
+		return conflict("", "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. "+
+			"The requested amount would exceed the capacity.", f.Class, f.Provider)
+	}
+	return general(r)
+}
+
+func generationText(generation *int64, none string) string {
+	if generation == nil {
+		return none
+	}
+	return fmt.Sprint(*generation)
+}
+
+func releaseConsumer(h *Handler, r *request) (*response, error) {
+	missing := notFound("No allocations for consumer '%s'", r.params[0])
+	id, valid := parseUUID(r.params[0])
+	if !valid || id.IsNil() {
+		return nil, missing
+	}
+	_, rejection, err := h.submit(r, &commands.ReleaseConsumer{Consumer: id})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		if rejection.Code == commands.CodeConsumerNotFound {
+			return nil, missing
+		}
+		return nil, general(rejection)
+	}
+	return noContent(), nil
+}

@@ -1,0 +1,129 @@
+package placement
+
+import (
+	"net/http"
+	"regexp"
+
+	"github.com/allot-project/allot/commands"
+)
+
+var (
+	classNamePattern = regexp.MustCompile(`^[A-Z0-9_]{1,255}$`)
+)
+
+func classPath(name string) string { return "/resource_classes/" + name }
+
+func classBody(r *request, name string) m {
+	return m{"name": name, "links": []link{{"self", r.prefix + classPath(name)}}}
+}
+
+func listClasses(_ *Handler, r *request) (*response, error) {
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]m, 0, len(classes.All()))
+	newest := int64(0)
+	for _, c := range classes.All() {
+		list = append(list, classBody(r, c.Name))
+		newest = max(newest, c.UpdatedAt)
+	}
+	return ok(m{"resource_classes": list}, newest), nil
+}
+
+func showClass(_ *Handler, r *request) (*response, error) {
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	id, known := classes.ID(r.params[0])
+	if !known {
+		return nil, notFound("No such resource class %s.", r.params[0])
+	}
+	c, _ := classes.Get(id)
+	return ok(classBody(r, c.Name), c.UpdatedAt), nil
+}
+
+func createClass(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r, "resource class")
+	if err != nil {
+		return nil, err
+	}
+	name := textOf(objectOf(doc).get("name"))
+	_, rejection, err := h.submit(r, &commands.CreateResourceClass{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		if rejection.Code == commands.CodeClassExists {
+			return nil, conflict("", "Conflicting resource class already exists: %s", name)
+		}
+		return nil, general(rejection)
+	}
+	return &response{status: http.StatusCreated, location: classPath(name)}, nil
+}
+
+// ensureClass is PUT from 1.7 on. Its body is ignored.
+func ensureClass(h *Handler, r *request) (*response, error) {
+	name := r.params[0]
+	if text := schemaFor("resource class", r.version).check(m{"name": name}); text != "" {
+		return nil, badRequest("JSON does not validate: %s", text)
+	}
+	_, rejection, err := h.submit(r, &commands.CreateResourceClass{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	answer := &response{status: http.StatusCreated, location: classPath(name)}
+	if rejection != nil {
+		if rejection.Code != commands.CodeClassExists {
+			return nil, general(rejection)
+		}
+		answer.status = http.StatusNoContent
+	}
+	return answer, nil
+}
+
+// renameClass is PUT at 1.2 to 1.6.
+func renameClass(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r, "resource class")
+	if err != nil {
+		return nil, err
+	}
+	c := &commands.RenameResourceClass{Name: r.params[0], NewName: textOf(objectOf(doc).get("name"))}
+	_, rejection, err := h.submit(r, c)
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeClassUnknown:
+			return nil, notFound("No such resource class %s.", c.Name)
+		case commands.CodeClassStandard:
+			return nil, badRequest("Cannot update standard resource class %s", c.Name)
+		case commands.CodeClassExists:
+			return nil, conflict("", "Resource class already exists: %s", c.NewName)
+		}
+		return nil, general(rejection)
+	}
+	return ok(classBody(r, c.NewName), 0), nil
+}
+
+func deleteClass(h *Handler, r *request) (*response, error) {
+	name := r.params[0]
+	_, rejection, err := h.submit(r, &commands.DeleteResourceClass{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeClassUnknown:
+			return nil, notFound("No such resource class %s.", name)
+		case commands.CodeClassStandard:
+			return nil, badRequest("Error in delete resource class: Cannot delete standard resource class %s.", name)
+		case commands.CodeClassInUse:
+			return nil, conflict("", "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name)
+		}
+		return nil, general(rejection)
+	}
+	return noContent(), nil
+}

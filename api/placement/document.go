@@ -1,0 +1,246 @@
+package placement
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Limits of JSON documents.
+const (
+	maxDepth       = 32
+	maxNumberChars = 400 // digits and exponent of one number
+)
+
+// object is a JSON object whose members keep their order: allocations are
+// checked in the order of the request.
+type object struct {
+	keys    []string
+	members map[string]any
+}
+
+func (o *object) get(key string) any { return o.members[key] }
+
+func (o *object) has(key string) bool {
+	_, ok := o.members[key]
+	return ok
+}
+
+// decodeDocument reads a JSON document into *object, []any, string,
+// json.Number, bool and nil. It is stricter than Python's parser, which takes
+// NaN and repeated keys: see docs/compatibility.md.
+func decodeDocument(body []byte) (any, *apiError) {
+	if !utf8.Valid(body) {
+		return nil, badRequest("Malformed JSON: the body is not valid UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	doc, err := decodeValue(dec, 0)
+	if err == nil {
+		if _, trailing := dec.Token(); !errors.Is(trailing, io.EOF) {
+			err = errors.New("extra data after the document")
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = errors.New("expecting a value")
+	}
+	if err != nil {
+		return nil, badRequest("Malformed JSON: %v", err)
+	}
+	return doc, nil
+}
+
+func decodeValue(dec *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
+	}
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '{' {
+			return decodeObject(dec, depth)
+		}
+		return decodeArray(dec, depth)
+	case json.Number:
+		return t, checkNumber(t)
+	}
+	return token, nil
+}
+
+func decodeObject(dec *json.Decoder, depth int) (any, error) {
+	o := &object{members: make(map[string]any)}
+	for dec.More() {
+		token, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		key, isString := token.(string)
+		if !isString {
+			return nil, errors.New("expecting a property name")
+		}
+		if o.has(key) {
+			return nil, fmt.Errorf("the key %q is repeated", key)
+		}
+		value, err := decodeValue(dec, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		o.keys = append(o.keys, key)
+		o.members[key] = value
+	}
+	_, err := dec.Token()
+	return o, err
+}
+
+func decodeArray(dec *json.Decoder, depth int) (any, error) {
+	list := []any{}
+	for dec.More() {
+		value, err := decodeValue(dec, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	_, err := dec.Token()
+	return list, err
+}
+
+// checkNumber refuses numbers whose exact value would be huge: the schema
+// validator computes with exact values.
+func checkNumber(n json.Number) error {
+	text := strings.ToLower(string(n))
+	mantissa, exponent, has := strings.Cut(text, "e")
+	if len(mantissa) > maxNumberChars {
+		return fmt.Errorf("a number with %d digits", len(mantissa))
+	}
+	if has {
+		if e, err := strconv.Atoi(exponent); err != nil || e > maxNumberChars || e < -maxNumberChars {
+			return fmt.Errorf("the number %s is out of range", shorten(text))
+		}
+	}
+	return nil
+}
+
+func shorten(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}
+
+// plain turns a document into what the schema validator takes.
+func plain(value any) any {
+	switch v := value.(type) {
+	case *object:
+		m := make(map[string]any, len(v.keys))
+		for key, member := range v.members {
+			m[key] = plain(member)
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = plain(v[i])
+		}
+		return list
+	}
+	return value
+}
+
+// The functions below read validated documents. A value of another type than
+// the schema promises reads as zero.
+
+func textOf(value any) string {
+	s, _ := value.(string)
+	return s
+}
+
+// integerOf reads an integer, which may be written as 1.0 or 1e3. Values
+// beyond int64 saturate, so that range checks see them as out of range.
+func integerOf(value any) int64 {
+	n, _ := value.(json.Number)
+	if i, err := n.Int64(); err == nil {
+		return i
+	}
+	r, ok := new(big.Rat).SetString(string(n))
+	switch {
+	case !ok || !r.IsInt():
+		return 0
+	case r.Num().IsInt64():
+		return r.Num().Int64()
+	case r.Sign() < 0:
+		return math.MinInt64
+	}
+	return math.MaxInt64
+}
+
+func integerPointer(o *object, key string) *int64 {
+	if !o.has(key) {
+		return nil
+	}
+	i := integerOf(o.get(key))
+	return &i
+}
+
+func floatPointer(o *object, key string) *float64 {
+	if !o.has(key) {
+		return nil
+	}
+	n, _ := o.get(key).(json.Number)
+	f, err := n.Float64()
+	if err != nil {
+		f = math.Inf(1) // refused by the command's check
+	}
+	return &f
+}
+
+func objectOf(value any) *object {
+	if o, ok := value.(*object); ok {
+		return o
+	}
+	return &object{}
+}
+
+func listOf(value any) []any {
+	list, _ := value.([]any)
+	return list
+}
+
+func stringsOf(value any) []string {
+	list := listOf(value)
+	out := make([]string, len(list))
+	for i := range list {
+		out[i] = textOf(list[i])
+	}
+	return out
+}
+
+// parseUUID reads a uuid as Python's UUID() does: dashes anywhere or nowhere,
+// any case, also urn:uuid: and {} forms.
+func parseUUID(text string) (ledger.UUID, bool) {
+	text = strings.NewReplacer("urn:", "", "uuid:", "").Replace(text)
+	text = strings.ReplaceAll(strings.Trim(text, "{}"), "-", "")
+	if len(text) != 32 {
+		return ledger.NilUUID, false
+	}
+	id, err := ledger.ParseUUID(text)
+	return id, err == nil
+}
+
+// uuidOf reads a uuid that the schema has checked.
+func uuidOf(value any) ledger.UUID {
+	id, _ := parseUUID(textOf(value))
+	return id
+}

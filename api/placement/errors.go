@@ -1,0 +1,125 @@
+package placement
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// Codes of error bodies (microversion 1.23), as clients match them.
+const (
+	codeUndefined        = "placement.undefined_code"
+	codeConcurrentUpdate = "placement.concurrent_update"
+	codeInventoryInUse   = "placement.inventory.inuse"
+	codeDuplicateName    = "placement.duplicate_name"
+	codeProviderInUse    = "placement.resource_provider.inuse"
+	codeDeleteParent     = "placement.resource_provider.cannot_delete_parent"
+	codeProviderNotFound = "placement.resource_provider.not_found"
+)
+
+// codesSince is the microversion from which error bodies carry a code.
+const codesSince version = 23
+
+// apiError is an answer that is not a success.
+type apiError struct {
+	status      int
+	code        string // codeUndefined if empty
+	message     string
+	negotiation bool   // a 406 about the microversion: says which there are
+	allow       string // of a 405
+	retryAfter  string // of a 503
+}
+
+// Error implements error.
+func (e *apiError) Error() string { return e.message }
+
+func errorf(status int, format string, args ...any) *apiError {
+	return &apiError{status: status, message: fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) *apiError {
+	return errorf(http.StatusBadRequest, format, args...)
+}
+
+func notFound(format string, args ...any) *apiError {
+	return errorf(http.StatusNotFound, format, args...)
+}
+
+func conflict(code, format string, args ...any) *apiError {
+	return &apiError{status: http.StatusConflict, code: code, message: fmt.Sprintf(format, args...)}
+}
+
+// preambles are the sentences that Placement puts before its messages.
+var preambles = map[int]string{
+	http.StatusBadRequest:           "The server could not comply with the request since it is either malformed or otherwise incorrect.",
+	http.StatusForbidden:            "Access was denied to this resource.",
+	http.StatusNotFound:             "The resource could not be found.",
+	http.StatusNotAcceptable:        "The resource could not be generated that was acceptable to your browser.",
+	http.StatusConflict:             "There was a conflict when trying to complete your request.",
+	http.StatusUnsupportedMediaType: "The request media type is not supported by this server.",
+}
+
+var tagPattern = regexp.MustCompile(`<[^<>]*>`)
+
+// detail is the text of an error body: preamble and message on one line,
+// without anything that a browser could take for markup.
+func (e *apiError) detail(method string) string {
+	preamble := preambles[e.status]
+	if e.status == http.StatusMethodNotAllowed {
+		preamble = "The method " + method + " is not allowed for this resource."
+	}
+	message := strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(e.message)
+	message = tagPattern.ReplaceAllString(message, "")
+	if message == "" {
+		return preamble
+	}
+	return preamble + "\n\n " + message + "  "
+}
+
+type errorBody struct {
+	Status     int    `json:"status"`
+	Title      string `json:"title"`
+	Detail     string `json:"detail"`
+	Code       string `json:"code,omitempty"`
+	RequestID  string `json:"request_id"`
+	MinVersion string `json:"min_version,omitempty"`
+	MaxVersion string `json:"max_version,omitempty"`
+}
+
+// writeError answers in the error format, or as plain text to a client that
+// takes no JSON.
+func writeError(w http.ResponseWriter, r *request, e *apiError) {
+	header := w.Header()
+	if e.allow != "" {
+		header.Set("Allow", e.allow)
+	}
+	if e.retryAfter != "" {
+		header.Set("Retry-After", e.retryAfter)
+	}
+	body := errorBody{
+		Status: e.status, Title: http.StatusText(e.status), Detail: e.detail(r.Method), RequestID: r.id,
+	}
+	if e.negotiation {
+		body.MinVersion, body.MaxVersion = minVersion.String(), maxVersion.String()
+	} else if r.negotiated && r.version >= codesSince {
+		body.Code = e.code
+		if body.Code == "" {
+			body.Code = codeUndefined
+		}
+	}
+	if !acceptsJSON(r.Header.Get("Accept")) {
+		header.Set("Content-Type", "text/plain; charset=UTF-8")
+		w.WriteHeader(e.status)
+		fmt.Fprintf(w, "%d %s\n\n%s\n", e.status, body.Title, body.Detail)
+		return
+	}
+	encoded, err := json.Marshal(map[string][]errorBody{"errors": {body}})
+	if err != nil {
+		panic(err) // strings and ints always encode
+	}
+	header.Set("Content-Type", "application/json")
+	w.WriteHeader(e.status)
+	_, _ = w.Write(encoded) // the client is gone if this fails
+}

@@ -1,0 +1,291 @@
+package placement
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Limits of requests.
+const (
+	// MaxBodyBytes is the largest request body: a reshape of 10,000
+	// consumers takes about 4 MiB.
+	MaxBodyBytes = 16 << 20
+	// submitTimeout bounds how long a request waits for its command.
+	submitTimeout = 30 * time.Second
+	// retryAfterSeconds is what a refused client is told to wait.
+	retryAfterSeconds = "1"
+)
+
+// CommandIDHeader lets a client name its command, so that sending the request
+// again after a lost answer is safe: the first result is answered again.
+const CommandIDHeader = "Allot-Command-Id"
+
+// Submitter carries commands out; commands.Processor does.
+type Submitter interface {
+	Submit(context.Context, commands.Submission) (commands.Outcome, error)
+}
+
+// Handler serves the API below one path prefix.
+type Handler struct {
+	Commands Submitter
+	Views    *projector.Projector
+	Log      *slog.Logger
+	// Prefix is the path that clouds mount the API at: empty or "/placement".
+	Prefix string
+	// IncompleteProject and IncompleteUser own consumers that are written
+	// below microversion 1.8, where clients do not say for whom.
+	IncompleteProject, IncompleteUser string
+}
+
+// DefaultIncompleteID is upstream's default for incomplete_consumer_project_id
+// and incomplete_consumer_user_id.
+const DefaultIncompleteID = "00000000-0000-0000-0000-000000000000"
+
+// request is a request on its way through the checks.
+type request struct {
+	*http.Request
+	id         string // x-openstack-request-id
+	prefix     string
+	version    version
+	negotiated bool
+	who        identity
+	params     []string
+	view       projector.View
+}
+
+// response is a success.
+type response struct {
+	status   int
+	body     any    // nil: none
+	location string // path below the prefix
+	cache    bool   // Last-Modified and Cache-Control apply (1.15)
+	modified int64  // Unix nanoseconds; 0: now
+	// noModified leaves Last-Modified out.
+	noModified bool
+}
+
+const cacheHeadersSince version = 15
+
+// ServeHTTP makes Placement's checks in Placement's order: authentication,
+// microversion, body headers, route, microversion of the route, media types,
+// policy, and then the handler's own.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	r := &request{Request: hr, id: "req-" + uuid.NewString(), prefix: h.Prefix}
+	w.Header().Set("X-Openstack-Request-Id", r.id)
+	if accept := r.Header.Get("Accept"); accept == "*/*" {
+		r.Header.Del("Accept")
+	}
+	path := strings.TrimPrefix(hr.URL.EscapedPath(), h.Prefix)
+	if path != "" && path != "/" {
+		who, ok := noauth(hr)
+		if !ok {
+			writeUnauthorized(w)
+			return
+		}
+		r.who = who
+	}
+	answer, err := h.serve(w, r, path)
+	if err != nil {
+		h.writeFailure(w, r, err)
+		return
+	}
+	h.write(w, r, answer)
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*response, error) {
+	v, failure := negotiate(r.Header)
+	if failure != nil {
+		return nil, failure
+	}
+	r.version, r.negotiated = v, true
+	w.Header().Set(versionHeader, serviceType+" "+v.String())
+	w.Header().Set("Vary", versionHeader)
+	if failure := checkContentLength(r.Request); failure != nil {
+		return nil, failure
+	}
+	rt, params := findRoute(path)
+	if rt == nil {
+		return nil, notFound("")
+	}
+	r.params = params
+	op, known := rt.find(r.Method, v)
+	if !known {
+		failure := errorf(http.StatusMethodNotAllowed, "")
+		failure.allow = rt.allow()
+		return nil, failure
+	}
+	if failure := checkOperation(r, op); failure != nil {
+		return nil, failure
+	}
+	if op.rule != "" {
+		if failure := authorize(r.who, op.rule, r.URL.Query().Get("project_id")); failure != nil {
+			return nil, failure
+		}
+	}
+	r.view = h.Views.View()
+	return op.handle(h, r)
+}
+
+// checkContentLength: a body needs a type. The standard library has refused
+// malformed lengths before.
+func checkContentLength(r *http.Request) *apiError {
+	if r.ContentLength > 0 && r.Header.Get("Content-Type") == "" {
+		return badRequest("content-type header required when content-length > 0")
+	}
+	return nil
+}
+
+// checkOperation makes the checks of microversion and media types in the
+// order that the operation has them.
+func checkOperation(r *request, op *operation) *apiError {
+	var outOfRange *apiError
+	if r.version < op.from || r.version > op.until {
+		outOfRange = notFound("")
+		if op.method == http.MethodDelete && strings.HasSuffix(op.rule, "inventories:delete") {
+			outOfRange = errorf(http.StatusMethodNotAllowed, "") // without Allow, as upstream
+		}
+	}
+	media := checkMedia(r, op)
+	if op.mediaFirst && media != nil {
+		return media
+	}
+	if outOfRange != nil {
+		return outOfRange
+	}
+	return media
+}
+
+func checkMedia(r *request, op *operation) *apiError {
+	if op.reads && !acceptsJSON(r.Header.Get("Accept")) {
+		return errorf(http.StatusNotAcceptable, "Only application/json is provided")
+	}
+	if !op.body {
+		return nil
+	}
+	given := r.Header.Get("Content-Type")
+	if mediaType, _, err := mime.ParseMediaType(given); err == nil && mediaType == jsonType {
+		return nil
+	}
+	if given == "" {
+		given = "None"
+	}
+	return errorf(http.StatusUnsupportedMediaType, "The media type %s is not supported, use application/json", given)
+}
+
+// writeFailure answers with an error. What is not the client's fault is
+// logged and answered with 500, or 503 if trying again can help.
+func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
+	var failure *apiError
+	switch {
+	case errors.As(err, &failure):
+	case errors.Is(err, commands.ErrBusy), errors.Is(err, commands.ErrStopped),
+		errors.Is(err, commands.ErrNoAnswer), errors.Is(err, commands.ErrLogUnavailable):
+		h.Log.Warn("request not answered", "request_id", r.id, "error", err)
+		failure = errorf(http.StatusServiceUnavailable, "%s", strings.TrimPrefix(err.Error(), "commands: "))
+		failure.retryAfter = retryAfterSeconds
+	default:
+		h.Log.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
+		failure = errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
+	}
+	writeError(w, r, failure)
+}
+
+func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
+	header := w.Header()
+	if answer.location != "" {
+		header.Set("Location", absolute(r.Request)+h.Prefix+answer.location)
+	}
+	if answer.cache && r.version >= cacheHeadersSince {
+		header.Set("Cache-Control", "no-cache")
+		if !answer.noModified {
+			header.Set("Last-Modified", lastModified(answer.modified))
+		}
+	}
+	if answer.body == nil {
+		w.WriteHeader(answer.status)
+		return
+	}
+	encoded, err := json.Marshal(answer.body)
+	if err != nil {
+		h.writeFailure(w, r, err)
+		return
+	}
+	header.Set("Content-Type", jsonType)
+	header.Set("Content-Length", strconv.Itoa(len(encoded)))
+	w.WriteHeader(answer.status)
+	_, _ = w.Write(encoded) // the client is gone if this fails
+}
+
+// absolute is the scheme and host that the client used.
+func absolute(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+func lastModified(at int64) string {
+	t := time.Now()
+	if at != 0 {
+		t = time.Unix(0, at)
+	}
+	return t.UTC().Format(http.TimeFormat)
+}
+
+// ok is a 200 with a body.
+func ok(body any, modified int64) *response {
+	return &response{status: http.StatusOK, body: body, cache: true, modified: modified}
+}
+
+// noContent is a 204.
+func noContent() *response { return &response{status: http.StatusNoContent} }
+
+// readBody reads a body up to its limit.
+func readBody(r *request) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxBodyBytes))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, errorf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", MaxBodyBytes)
+	}
+	if err != nil {
+		return nil, badRequest("the body could not be read: %v", err)
+	}
+	return body, nil
+}
+
+// submit carries a command out for a request. A rejection is returned as a
+// value: each handler has its own words for it.
+func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *commands.Rejection, error) {
+	id := ledger.UUID(uuid.New())
+	if given := r.Header.Get(CommandIDHeader); given != "" {
+		var err error
+		if id, err = ledger.ParseUUID(given); err != nil || id.IsNil() {
+			return commands.Outcome{}, nil, badRequest("%s: %q is not a uuid", CommandIDHeader, given)
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
+	defer cancel()
+	outcome, err := h.Commands.Submit(ctx, commands.Submission{
+		ID: id, Actor: r.who.user, RequestID: r.id, Command: c,
+	})
+	if err != nil {
+		return outcome, nil, err
+	}
+	r.view = h.Views.View()
+	return outcome, outcome.Rejection, nil
+}

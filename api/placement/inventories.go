@@ -1,0 +1,281 @@
+package placement
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// fullyReservedSince is the microversion from which reserved may equal total.
+const fullyReservedSince version = 26
+
+type inventoryBody struct {
+	Generation *int64  `json:"resource_provider_generation,omitempty"`
+	Total      int64   `json:"total"`
+	Reserved   int64   `json:"reserved"`
+	MinUnit    int64   `json:"min_unit"`
+	MaxUnit    int64   `json:"max_unit"`
+	StepSize   int64   `json:"step_size"`
+	Ratio      float64 `json:"allocation_ratio"`
+}
+
+func bodyOfInventory(inv ledger.Inventory) inventoryBody {
+	return inventoryBody{
+		Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit,
+		MaxUnit: inv.MaxUnit, StepSize: inv.StepSize, Ratio: inv.Ratio,
+	}
+}
+
+// inventoryOf reads an inventory that the schema has checked.
+func inventoryOf(class string, o *object) commands.Inventory {
+	return commands.Inventory{
+		Class: class, Total: integerOf(o.get("total")), Reserved: integerOf(o.get("reserved")),
+		MinUnit: integerPointer(o, "min_unit"), MaxUnit: integerPointer(o, "max_unit"),
+		StepSize: integerPointer(o, "step_size"), Ratio: floatPointer(o, "allocation_ratio"),
+	}
+}
+
+// inventoriesOf reads a set of inventories. Names that cannot be classes pass
+// the schema upstream, and are unknown classes.
+func inventoriesOf(o *object) ([]commands.Inventory, *apiError) {
+	inventories := make([]commands.Inventory, 0, len(o.keys))
+	for _, class := range o.keys {
+		if !classNamePattern.MatchString(class) {
+			return nil, unknownClassInInventory(class)
+		}
+		inventories = append(inventories, inventoryOf(class, objectOf(o.get(class))))
+	}
+	return inventories, nil
+}
+
+func unknownClassInInventory(class string) *apiError {
+	return badRequest("Unknown resource class in inventory for resource provider: No such resource class %s.", class)
+}
+
+func listInventories(_ *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	return inventoriesAnswer(r, p)
+}
+
+func inventoriesAnswer(r *request, p *ledger.Provider) (*response, error) {
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	inventories := make(map[string]inventoryBody, len(p.Inventories))
+	newest := int64(0)
+	for _, inv := range p.Inventories {
+		inventories[classes.Name(inv.Class)] = bodyOfInventory(inv)
+		newest = max(newest, inv.UpdatedAt)
+	}
+	answer := ok(m{"resource_provider_generation": p.Generation, "inventories": inventories}, newest)
+	answer.noModified = len(inventories) == 0
+	return answer, nil
+}
+
+func showInventory(_ *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	return inventoryAnswer(r, p, r.params[1])
+}
+
+func inventoryAnswer(r *request, p *ledger.Provider, class string) (*response, error) {
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	id, known := classes.ID(class)
+	inv, found := p.Inventory(id)
+	if !known || !found {
+		return nil, notFound("No inventory of class %s for %s", class, p.UUID)
+	}
+	body := bodyOfInventory(inv)
+	body.Generation = &p.Generation
+	return ok(body, inv.UpdatedAt), nil
+}
+
+func createInventory(h *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := decodeBody(r, "create inventory")
+	if err != nil {
+		return nil, err
+	}
+	class := textOf(objectOf(doc).get("resource_class"))
+	_, rejection, err := h.submit(r, &commands.CreateInventory{
+		Provider: p.UUID, Inventory: inventoryOf(class, objectOf(doc)), RefuseFullyReserved: r.version < fullyReservedSince,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeClassUnknown:
+			return nil, badRequest("Unable to create inventory for resource provider %s: No such resource class %s.", p.UUID, class)
+		case commands.CodeInventoryExists:
+			return nil, conflict(codeConcurrentUpdate, "Update conflict: inventory of class %s exists on resource provider %s", class, p.UUID)
+		}
+		return nil, inventoryRejected("create", r, rejection)
+	}
+	answer, err := showAfterWrite(r, class)
+	if err != nil {
+		return nil, err
+	}
+	answer.status = http.StatusCreated
+	answer.location = providerPath(p.UUID) + "/inventories/" + class
+	return answer, nil
+}
+
+// showAfterWrite answers one inventory as it is after a write.
+func showAfterWrite(r *request, class string) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	return inventoryAnswer(r, p, class)
+}
+
+// inventoryRejected has the words for what creating and updating share.
+func inventoryRejected(verb string, r *request, rejection *commands.Rejection) *apiError {
+	if rejection.Code == commands.CodeInventoryCapacity {
+		reason := "The reserved value is greater than total."
+		if r.version < fullyReservedSince {
+			reason = "The reserved value is greater than or equal to total."
+		}
+		return badRequest("Unable to %s inventory for resource provider %s: Invalid inventory for '%s' on resource provider '%s'. %s",
+			verb, rejection.Facts.Provider, rejection.Facts.Class, rejection.Facts.Provider, reason)
+	}
+	return general(rejection)
+}
+
+func updateInventory(h *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := decodeBody(r, "update inventory")
+	if err != nil {
+		return nil, err
+	}
+	body, class := objectOf(doc), r.params[1]
+	if !classNamePattern.MatchString(class) {
+		return nil, notFound("No such resource class %s.", class)
+	}
+	_, rejection, err := h.submit(r, &commands.UpdateInventory{
+		Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"),
+		Inventory: inventoryOf(class, body), RefuseFullyReserved: r.version < fullyReservedSince,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeClassUnknown:
+			return nil, notFound("No such resource class %s.", class)
+		case commands.CodeInventoryNotFound:
+			return nil, badRequest("No inventory record with resource class for resource provider %s: Inventory for '%s' not found", p.UUID, class)
+		}
+		return nil, inventoryRejected("update", r, rejection)
+	}
+	return showAfterWrite(r, class)
+}
+
+func replaceInventories(h *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := decodeBody(r, "replace inventories")
+	if err != nil {
+		return nil, err
+	}
+	body := objectOf(doc)
+	generation := integerOf(body.get("resource_provider_generation"))
+	inventories, failure := inventoriesOf(objectOf(body.get("inventories")))
+	if failure != nil {
+		if generation != p.Generation {
+			return nil, conflict(codeConcurrentUpdate, "resource provider generation conflict")
+		}
+		return nil, failure
+	}
+	_, rejection, err := h.submit(r, &commands.ReplaceInventories{
+		Provider: p.UUID, Generation: &generation, Inventories: inventories,
+		RefuseFullyReserved: r.version < fullyReservedSince,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeClassUnknown:
+			return nil, unknownClassInInventory(rejection.Facts.Class)
+		case commands.CodeInventoryInUse:
+			return nil, conflict(codeInventoryInUse, "update conflict: %s", inUseText(rejection))
+		}
+		return nil, inventoryRejected("update", r, rejection)
+	}
+	if p, err = r.provider(); err != nil {
+		return nil, err
+	}
+	answer, err := inventoriesAnswer(r, p)
+	if err != nil {
+		return nil, err
+	}
+	answer.modified, answer.noModified = 0, false
+	return answer, nil
+}
+
+func inUseText(rejection *commands.Rejection) string {
+	return "Inventory for '" + strings.Join(rejection.Facts.Classes, ", ") + "' on resource provider '" +
+		rejection.Facts.Provider.String() + "' in use."
+}
+
+func deleteInventories(h *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	_, rejection, err := h.submit(r, &commands.DeleteInventories{Provider: p.UUID})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		if rejection.Code == commands.CodeInventoryInUse {
+			return nil, conflict(codeInventoryInUse, "%s", inUseText(rejection))
+		}
+		return nil, general(rejection)
+	}
+	return noContent(), nil
+}
+
+func deleteInventory(h *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	class := r.params[1]
+	_, rejection, err := h.submit(r, &commands.DeleteInventory{Provider: p.UUID, Class: class})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeInventoryNotFound:
+			return nil, notFound("No inventory of class %s found for delete: No inventory of class %s on resource provider %s", class, class, p.UUID)
+		case commands.CodeInventoryInUse:
+			// Not the code one would expect, but the one clients see.
+			return nil, conflict(codeConcurrentUpdate, "Unable to delete inventory of class %s: %s", class, inUseText(rejection))
+		}
+		return nil, general(rejection)
+	}
+	return noContent(), nil
+}

@@ -1,0 +1,350 @@
+package placement
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// parameters is a parsed query string.
+type parameters url.Values
+
+func (p parameters) has(key string) bool { return len(p[key]) > 0 }
+
+// last is the value that counts where a parameter is repeated.
+func (p parameters) last(key string) string {
+	if !p.has(key) {
+		return ""
+	}
+	return p[key][len(p[key])-1]
+}
+
+// parseQuery reads the query string and validates it against a schema.
+func parseQuery(r *request, name string) (parameters, *apiError) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequest("Invalid query string parameters: %v", err)
+	}
+	flat := make(m, len(values))
+	for key, list := range values {
+		for _, value := range list {
+			if !utf8.ValidString(key) || !utf8.ValidString(value) {
+				return nil, badRequest("Invalid query string parameters: 'utf-8' codec can't decode the query string")
+			}
+		}
+		flat[key] = list[len(list)-1]
+	}
+	if text := schemaFor(name, r.version).check(flat); text != "" {
+		return nil, badRequest("Invalid query string parameters: %s", text)
+	}
+	return parameters(values), nil
+}
+
+// Microversions of the query language.
+const (
+	forbiddenTraitsSince     version = 22
+	repeatedMemberOfSince    version = 24
+	forbiddenAggregatesSince version = 32
+	anyTraitsSince           version = 39
+)
+
+// providerQuery is what GET /resource_providers asks for. Everything must hold.
+type providerQuery struct {
+	name      string
+	uuid      *ledger.UUID
+	inTree    *ledger.UUID
+	memberOf  [][]ledger.UUID // each: in any of these
+	notIn     []ledger.UUID   // in none of these
+	required  [][]string      // each: has any of these traits
+	forbidden []string        // has none of these traits
+	resources []classRequest
+}
+
+type classRequest struct {
+	class  ledger.ClassID
+	amount int64
+}
+
+func parseProviderQuery(r *request) (*providerQuery, error) {
+	params, failure := parseQuery(r, "list providers")
+	if failure != nil {
+		return nil, failure
+	}
+	q := &providerQuery{name: params.last("name")}
+	if params.has("uuid") {
+		id, _ := parseUUID(params.last("uuid"))
+		q.uuid = &id
+	}
+	if params.has("in_tree") {
+		id, _ := parseUUID(params.last("in_tree"))
+		q.inTree = &id
+	}
+	if failure := q.parseMemberOf(r.version, params["member_of"]); failure != nil {
+		return nil, failure
+	}
+	required := params["required"]
+	if r.version < anyTraitsSince && len(required) > 1 {
+		required = required[len(required)-1:]
+	}
+	for _, value := range required {
+		if failure := q.parseRequired(r.version, value); failure != nil {
+			return nil, failure
+		}
+	}
+	if err := q.checkTraits(r.view); err != nil {
+		return nil, err
+	}
+	if params.has("resources") {
+		if err := q.parseResources(r.view, params.last("resources")); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+func (q *providerQuery) parseMemberOf(v version, values []string) *apiError {
+	if len(values) > 1 && v < repeatedMemberOfSince {
+		return badRequest("Multiple member_of parameters are not supported")
+	}
+	for _, value := range values {
+		list := value
+		forbidden := strings.HasPrefix(list, "!")
+		if forbidden && v < forbiddenAggregatesSince {
+			return badRequest("Forbidden member_of parameters are not supported in the specified microversion")
+		}
+		list = strings.TrimPrefix(list, "!")
+		names := []string{list}
+		if strings.HasPrefix(list, "in:") {
+			names = strings.Split(strings.TrimPrefix(list, "in:"), ",")
+		} else if strings.Contains(list, ",") {
+			return badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword "+
+				"using the valid microversion. Got: %s", value)
+		}
+		ids := make([]ledger.UUID, len(names))
+		for i, name := range names {
+			id, valid := parseUUID(name)
+			if !valid {
+				return badRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", value)
+			}
+			ids[i] = id
+		}
+		if forbidden {
+			q.notIn = append(q.notIn, ids...)
+		} else {
+			q.memberOf = append(q.memberOf, ids)
+		}
+	}
+	return nil
+}
+
+func (q *providerQuery) parseRequired(v version, value string) *apiError {
+	const prefix = "Invalid query string parameters: "
+	form := "HW_CPU_X86_VMX,CUSTOM_MAGIC"
+	if v >= forbiddenTraitsSince {
+		form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC"
+	}
+	if strings.HasPrefix(value, "in:") {
+		if v < anyTraitsSince {
+			return badRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: %s", value)
+		}
+		var anyOf []string
+		for _, name := range strings.Split(strings.TrimPrefix(value, "in:"), ",") {
+			name = strings.TrimSpace(name)
+			if name == "" {
+				return badRequest(prefix+"Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: %s", value)
+			}
+			if strings.HasPrefix(name, "!") {
+				return badRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got: %s", value)
+			}
+			anyOf = append(anyOf, name)
+		}
+		q.required = append(q.required, anyOf)
+		return nil
+	}
+	for _, name := range strings.Split(value, ",") {
+		name = strings.TrimSpace(name)
+		bare := strings.TrimSpace(strings.TrimLeft(name, "!"))
+		switch {
+		case bare == "":
+			return badRequest(prefix+"Expected 'required' parameter value of the form: %s. Got an empty trait in: %s", form, value)
+		case bare != name && v < forbiddenTraitsSince:
+			return badRequest(prefix+"Expected 'required' parameter value of the form: %s. Got: %s", form, value)
+		case bare != name:
+			q.forbidden = append(q.forbidden, bare)
+		default:
+			q.required = append(q.required, []string{bare})
+		}
+	}
+	return nil
+}
+
+// checkTraits wants every trait of the query to exist.
+func (q *providerQuery) checkTraits(view projector.View) error {
+	var unknown []string
+	check := func(names []string) error {
+		for _, name := range names {
+			_, found, err := view.Trait(name)
+			if err != nil {
+				return err
+			}
+			if !found {
+				unknown = append(unknown, name)
+			}
+		}
+		return nil
+	}
+	for _, names := range append(q.required, q.forbidden) {
+		if err := check(names); err != nil {
+			return err
+		}
+	}
+	if unknown != nil {
+		return badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+func (q *providerQuery) parseResources(view projector.View, value string) error {
+	classes, err := view.Classes()
+	if err != nil {
+		return err
+	}
+	badly := func(got string) error {
+		return badRequest("Badly formed resources parameter. Expected resources query string parameter in form: "+
+			"?resources=VCPU:2,MEMORY_MB:1024. Got: %s.", got)
+	}
+	if strings.TrimSpace(value) == "" {
+		return badly("empty string")
+	}
+	for _, part := range strings.Split(value, ",") {
+		name, amountText, found := strings.Cut(part, ":")
+		if !found {
+			return badly(part)
+		}
+		amount, ok := parsePythonInt(amountText)
+		if !ok {
+			return badRequest("Requested resource %s expected positive integer amount. Got: %s.", name, amountText)
+		}
+		if amount < 1 {
+			return badRequest("Requested resource %s requires amount >= 1. Got: %d.", name, amount)
+		}
+		id, known := classes.ID(name)
+		if !known {
+			return badRequest("Invalid resource class in resources parameter: No such resource class %s.", name)
+		}
+		q.setResource(id, amount)
+	}
+	return nil
+}
+
+// setResource lets the last amount of a class count.
+func (q *providerQuery) setResource(class ledger.ClassID, amount int64) {
+	for i := range q.resources {
+		if q.resources[i].class == class {
+			q.resources[i].amount = amount
+			return
+		}
+	}
+	q.resources = append(q.resources, classRequest{class, amount})
+}
+
+// parsePythonInt reads what Python's int() reads: blanks around, a sign, and
+// single underscores between digits.
+func parsePythonInt(text string) (int64, bool) {
+	text = strings.TrimSpace(text)
+	if strings.Contains(text, "__") || strings.HasPrefix(text, "_") || strings.HasSuffix(text, "_") {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+	return n, err == nil
+}
+
+// each calls yield for the providers that match.
+func (q *providerQuery) each(view projector.View, yield func(*ledger.Provider)) error {
+	var root ledger.UUID
+	if q.inTree != nil {
+		p, found, err := view.Provider(*q.inTree)
+		if err != nil || !found {
+			return err
+		}
+		root = p.Root
+	}
+	consider := func(p *ledger.Provider) {
+		if (root.IsNil() || p.Root == root) && q.matches(p) {
+			yield(p)
+		}
+	}
+	switch {
+	case q.uuid != nil:
+		p, found, err := view.Provider(*q.uuid)
+		if err == nil && found {
+			consider(p)
+		}
+		return err
+	case q.name != "":
+		p, found, err := view.ProviderNamed(q.name)
+		if err == nil && found {
+			consider(p)
+		}
+		return err
+	}
+	return view.Providers(func(p *ledger.Provider) bool {
+		consider(p)
+		return true
+	})
+}
+
+func (q *providerQuery) matches(p *ledger.Provider) bool {
+	if q.name != "" && p.Name != q.name {
+		return false
+	}
+	for _, anyOf := range q.memberOf {
+		if !memberOfAny(p, anyOf) {
+			return false
+		}
+	}
+	if memberOfAny(p, q.notIn) {
+		return false
+	}
+	for _, anyOf := range q.required {
+		if !hasAny(p, anyOf) {
+			return false
+		}
+	}
+	return !hasAny(p, q.forbidden) && q.fits(p)
+}
+
+func memberOfAny(p *ledger.Provider, aggregates []ledger.UUID) bool {
+	for _, id := range aggregates {
+		for _, own := range p.Aggregates {
+			if own == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func hasAny(p *ledger.Provider, traits []string) bool {
+	for _, name := range traits {
+		if p.HasTrait(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *providerQuery) fits(p *ledger.Provider) bool {
+	for _, want := range q.resources {
+		inv, found := p.Inventory(want.class)
+		if !found || float64(inv.Used)+float64(want.amount) > inv.Capacity() ||
+			want.amount < inv.MinUnit || want.amount > inv.MaxUnit || want.amount%inv.StepSize != 0 {
+			return false
+		}
+	}
+	return true
+}

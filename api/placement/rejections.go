@@ -1,0 +1,23 @@
+package placement
+
+import (
+	"net/http"
+
+	"github.com/allot-project/allot/commands"
+)
+
+// general maps the rejections that mean the same on every route. Handlers
+// look at theirs first.
+func general(r *commands.Rejection) *apiError {
+	switch r.Code {
+	case commands.CodeTooLarge:
+		return errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)
+	case commands.CodeCommandIDReused:
+		return conflict("", "%s", r.Message)
+	case commands.CodeProviderNotFound:
+		return notFound("No resource provider with uuid %s found", r.Facts.Provider)
+	case commands.CodeProviderConflict:
+		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
+	}
+	return badRequest("%s", r.Message)
+}

@@ -1,0 +1,67 @@
+package placement
+
+import (
+	"github.com/allot-project/allot/commands"
+)
+
+func reshape(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r, "reshape")
+	if err != nil {
+		return nil, err
+	}
+	c, failure := reshapeOf(h, r, objectOf(doc))
+	if failure != nil {
+		return nil, failure
+	}
+	_, rejection, err := h.submit(r, c)
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, reshapeRejected(rejection)
+	}
+	return noContent(), nil
+}
+
+func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *apiError) {
+	c := &commands.Reshape{}
+	byProvider := objectOf(body.get("inventories"))
+	for _, key := range byProvider.keys {
+		id, valid := parseUUID(key)
+		if !valid || id.IsNil() {
+			return nil, reshapedProviderUnknown(key)
+		}
+		entry := objectOf(byProvider.get(key))
+		inventories, failure := inventoriesOf(objectOf(entry.get("inventories")))
+		if failure != nil {
+			return nil, badRequest("malformed reshaper data: %s", failure.message)
+		}
+		c.Inventories = append(c.Inventories, commands.ProviderInventories{
+			Provider: id, Generation: integerPointer(entry, "resource_provider_generation"), Inventories: inventories,
+		})
+	}
+	var failure *apiError
+	c.Allocations, failure = allocationReader{h, r.version}.consumers(objectOf(body.get("allocations")))
+	return c, failure
+}
+
+func reshapedProviderUnknown(id any) *apiError {
+	failure := badRequest("Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id)
+	failure.code = codeProviderNotFound
+	return failure
+}
+
+func reshapeRejected(r *commands.Rejection) *apiError {
+	switch r.Code {
+	case commands.CodeProviderNotFound:
+		return reshapedProviderUnknown(r.Facts.Provider)
+	case commands.CodeProviderConflict:
+		return conflict(codeConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d",
+			r.Facts.Provider, *r.Facts.Expected, *r.Facts.Got)
+	case commands.CodeClassUnknown:
+		return badRequest("malformed reshaper data: No such resource class %s.", r.Facts.Class)
+	case commands.CodeInventoryInUse:
+		return conflict(codeInventoryInUse, "update conflict: %s", inUseText(r))
+	}
+	return allocationRejected(r, "")
+}

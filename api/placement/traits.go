@@ -1,0 +1,194 @@
+package placement
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+func traitPath(name string) string { return "/traits/" + name }
+
+func listTraits(_ *Handler, r *request) (*response, error) {
+	query, failure := parseQuery(r, "list traits")
+	if failure != nil {
+		return nil, failure
+	}
+	matches, failure := traitFilter(query.last("name"), query.has("name"))
+	if failure != nil {
+		return nil, failure
+	}
+	associated, err := associatedTraits(r, query)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{}
+	newest := int64(0)
+	err = r.view.Traits(func(t *ledger.Trait) bool {
+		if matches(t.Name) && associated(t.Name) {
+			names = append(names, t.Name)
+			newest = max(newest, t.CreatedAt)
+		}
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ok(m{"traits": names}, newest), nil
+}
+
+// traitFilter reads name=in:A,B and name=startswith:P. Another word before
+// the colon filters nothing, as upstream.
+func traitFilter(value string, given bool) (func(string) bool, *apiError) {
+	all := func(string) bool { return true }
+	if !given {
+		return all, nil
+	}
+	operator, operand, found := strings.Cut(value, ":")
+	if !found {
+		return nil, badRequest("Badly formatted name parameter. Expected name query string parameter in form: "+
+			"?name=[in|startswith]:[name1,name2|prefix]. Got: \"%s\"", value)
+	}
+	switch operator {
+	case "in":
+		wanted := make(map[string]bool)
+		for _, name := range strings.Split(operand, ",") {
+			wanted[name] = true
+		}
+		return func(name string) bool { return wanted[name] }, nil
+	case "startswith":
+		return func(name string) bool { return strings.HasPrefix(name, operand) }, nil
+	}
+	return all, nil
+}
+
+// associatedTraits filters by whether some provider has the trait.
+func associatedTraits(r *request, query parameters) (func(string) bool, error) {
+	if !query.has("associated") {
+		return func(string) bool { return true }, nil
+	}
+	wanted := strings.ToLower(query.last("associated"))
+	if wanted != "true" && wanted != "false" {
+		return nil, badRequest("The query parameter \"associated\" only accepts \"true\" or \"false\"")
+	}
+	used := make(map[string]bool)
+	err := r.view.Providers(func(p *ledger.Provider) bool {
+		for _, name := range p.Traits {
+			used[name] = true
+		}
+		return true
+	})
+	return func(name string) bool { return used[name] == (wanted == "true") }, err
+}
+
+func showTrait(_ *Handler, r *request) (*response, error) {
+	trait, found, err := r.view.Trait(r.params[0])
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, notFound("No such trait(s): %s.", r.params[0])
+	}
+	return &response{status: http.StatusNoContent, cache: true, modified: trait.CreatedAt}, nil
+}
+
+func ensureTrait(h *Handler, r *request) (*response, error) {
+	name := r.params[0]
+	_, rejection, err := h.submit(r, &commands.CreateTrait{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	answer := &response{status: http.StatusCreated, location: traitPath(name), cache: true}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeTraitExists:
+			answer.status = http.StatusNoContent
+		case commands.CodeInvalid:
+			return nil, badRequest("The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix " +
+				"\"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"")
+		default:
+			return nil, general(rejection)
+		}
+	}
+	return answer, nil
+}
+
+func deleteTrait(h *Handler, r *request) (*response, error) {
+	name := r.params[0]
+	_, rejection, err := h.submit(r, &commands.DeleteTrait{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeTraitUnknown:
+			return nil, notFound("No such trait(s): %s.", name)
+		case commands.CodeTraitStandard:
+			return nil, badRequest("Cannot delete standard trait %s.", name)
+		case commands.CodeTraitInUse:
+			return nil, conflict("", "The trait %s is in use by a resource provider.", name)
+		}
+		return nil, general(rejection)
+	}
+	return noContent(), nil
+}
+
+func providerTraitsAnswer(p *ledger.Provider) *response {
+	names := p.Traits
+	if names == nil {
+		names = []string{}
+	}
+	return ok(m{"traits": names, "resource_provider_generation": p.Generation}, p.UpdatedAt)
+}
+
+func showProviderTraits(_ *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	return providerTraitsAnswer(p), nil
+}
+
+func replaceProviderTraits(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r, "replace traits") // before the provider, as upstream
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	body := objectOf(doc)
+	_, rejection, err := h.submit(r, &commands.ReplaceProviderTraits{
+		Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"), Traits: stringsOf(body.get("traits")),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		switch rejection.Code {
+		case commands.CodeProviderConflict:
+			return nil, generationChanged()
+		case commands.CodeTraitUnknown:
+			return nil, badRequest("No such trait %s", strings.Join(rejection.Facts.Names, ", "))
+		}
+		return nil, general(rejection)
+	}
+	return showProviderTraits(h, r)
+}
+
+func deleteProviderTraits(h *Handler, r *request) (*response, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, err
+	}
+	_, rejection, err := h.submit(r, &commands.ReplaceProviderTraits{Provider: p.UUID})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, general(rejection)
+	}
+	return noContent(), nil
+}
