@@ -74,3 +74,18 @@ func writeUnauthorized(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusUnauthorized)
 	_, _ = w.Write(body) // the client is gone if this fails
 }
+
+// RequireAdmin guards Allot's own routes beside the API: it answers 401 or
+// 403 itself and returns false for anyone but an administrator.
+func RequireAdmin(w http.ResponseWriter, r *http.Request) bool {
+	who, ok := noauth(r)
+	if !ok {
+		writeUnauthorized(w)
+		return false
+	}
+	if who.system || !who.has("admin") {
+		http.Error(w, "only an administrator may read the log", http.StatusForbidden)
+		return false
+	}
+	return true
+}

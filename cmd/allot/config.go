@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// configFile resolves flags from the YAML file that --config or ALLOT_CONFIG
+// names. A key that is no flag is an error, not a silent default.
+type configFile struct {
+	values map[string]any
+	loaded bool
+}
+
+// Validate implements kong.Resolver.
+func (c *configFile) Validate(app *kong.Application) error {
+	if err := c.load(); err != nil {
+		return err
+	}
+	known := make(map[string]bool)
+	for _, flag := range app.AllFlags(false) {
+		for _, f := range flag {
+			known[f.Name] = true
+		}
+	}
+	for _, command := range app.Children {
+		for _, f := range command.Flags {
+			known[f.Name] = true
+		}
+	}
+	for key := range c.values {
+		if !known[key] {
+			return fmt.Errorf("config file: unknown key %q", key)
+		}
+	}
+	return nil
+}
+
+// Resolve implements kong.Resolver.
+func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if err := c.load(); err != nil {
+		return nil, err
+	}
+	if value, ok := c.values[flag.Name]; ok {
+		if list, isList := value.([]any); isList {
+			return list, nil
+		}
+		return fmt.Sprint(value), nil
+	}
+	return nil, nil
+}
+
+// load finds the file before kong has parsed the flags that it resolves.
+func (c *configFile) load() error {
+	if c.loaded {
+		return nil
+	}
+	c.loaded = true
+	path := os.Getenv("ALLOT_CONFIG")
+	for i, arg := range os.Args {
+		if arg == "--config" && i+1 < len(os.Args) {
+			path = os.Args[i+1]
+		} else if value, found := bytes.CutPrefix([]byte(arg), []byte("--config=")); found {
+			path = string(value)
+		}
+	}
+	if path == "" {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("config file: %w", err)
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&c.values); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("config file %s: %w", path, err)
+	}
+	return nil
+}

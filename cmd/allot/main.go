@@ -1,0 +1,60 @@
+// Command allot runs the ledger and looks into it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli is the command line. Every flag can also be set as ALLOT_NAME in the
+// environment or as "name: value" in the file that --config names.
+type cli struct {
+	Config string `help:"YAML file with flags as keys; the environment and the command line win over it." env:"ALLOT_CONFIG" type:"path"`
+
+	Serve   serveCommand   `cmd:"" help:"Run the ledger."`
+	Log     logCommand     `cmd:"" help:"Print the records of a ledger."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+type versionCommand struct{}
+
+// Run prints the version.
+func (versionCommand) Run() error {
+	fmt.Println("allot", version())
+	return nil
+}
+
+// version is the module's version as the go command recorded it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "0.1.0-dev"
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	var args cli
+	parser := kong.Must(&args,
+		kong.Name("allot"),
+		kong.Description("An event-sourced allocation ledger that speaks OpenStack Placement."),
+		kong.UsageOnError(),
+		kong.DefaultEnvars("ALLOT"),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Resolvers(&configFile{}),
+	)
+	selected, err := parser.Parse(os.Args[1:])
+	parser.FatalIfErrorf(err)
+	if err := selected.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "allot:", err)
+		stop()
+		os.Exit(1)
+	}
+}

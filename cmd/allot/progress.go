@@ -1,0 +1,45 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/allot-project/allot/commands"
+)
+
+// longReplay is how many commits a replay has when it is worth a message.
+const longReplay = 1000
+
+// replayProgress shows how far a replay has come: a bar on a terminal, a line
+// at the end of a long one otherwise.
+func replayProgress(log *slog.Logger) (progress commands.Progress, end func()) {
+	begun := time.Now()
+	var bar *progressbar.ProgressBar
+	var commits uint64
+	terminal := term.IsTerminal(int(os.Stderr.Fd()))
+	progress = func(done, total uint64) {
+		commits = done
+		if !terminal || total < longReplay {
+			return
+		}
+		if bar == nil {
+			bar = progressbar.NewOptions64(int64(total), progressbar.OptionSetDescription("replaying"),
+				progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+		}
+		_ = bar.Set64(int64(done)) // a terminal that is gone is no reason to stop
+	}
+	end = func() {
+		if bar != nil {
+			_ = bar.Finish()
+		}
+		if commits >= longReplay {
+			log.Info("replayed", "commits", commits, "took", time.Since(begun).Round(time.Millisecond))
+		}
+	}
+	return progress, end
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// serveCommand is "allot serve".
+type serveCommand struct {
+	Data string `help:"Folder of the log, the read models and the snapshots." default:"data" type:"path"`
+	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
+	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients; empty keeps it in-process." default:"127.0.0.1:4222"`
+
+	NATSURL         string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
+	NATSCreds       string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
+	NATSMonitor     []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
+	NATSReplicas    int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
+	AcceptLazySync  bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
+	LazySync        bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
+	AllowNoauth     bool          `help:"Serve without authentication on an address that other machines can reach."`
+	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
+	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
+	LogLevel        slog.Level    `help:"debug, info, warn or error." default:"info"`
+}
+
+// Limits of the HTTP server.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 60 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+	// drainTimeout is how long requests under way may take after SIGTERM.
+	drainTimeout = 5 * time.Second
+)
+
+// Run serves until the context ends.
+func (c *serveCommand) Run(ctx context.Context) error {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	if err := c.check(); err != nil {
+		return err
+	}
+	n := &node{config: c, log: logger}
+	err := n.start(ctx)
+	if err == nil {
+		logger.Info("serving", "http", n.http.Addr, "nats", n.natsURL, "sequence", n.views.Checkpoint().Sequence)
+		err = n.wait(ctx)
+	}
+	return errors.Join(err, n.stop())
+}
+
+// check refuses settings that are dangerous or contradict each other.
+func (c *serveCommand) check() error {
+	host, _, err := net.SplitHostPort(c.HTTP)
+	if err != nil {
+		return fmt.Errorf("--http: %q is not HOST:PORT", c.HTTP)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !c.AllowNoauth {
+		return fmt.Errorf("--http %s can be reached from other machines, and requests are not authenticated: "+
+			"bind 127.0.0.1 behind an authenticating proxy, or accept it with --allow-noauth", c.HTTP)
+	}
+	return nil
+}
+
+// node is a running server: the parts in the order in which they start.
+type node struct {
+	config *serveCommand
+	log    *slog.Logger
+
+	lock     *os.File
+	listener net.Listener
+	nats     *embedded.Server
+	natsURL  string
+	nc       *nats.Conn
+	ledger   *jetstream.Log
+	views    *projector.Projector
+	snaps    *snapshots.Store
+	writer   *commands.Processor
+	commands *natsapi.Service
+	http     *http.Server
+	failed   chan error
+	stopping chan struct{}
+}
+
+func (n *node) start(ctx context.Context) error {
+	n.failed, n.stopping = make(chan error, 1), make(chan struct{})
+	if err := n.lockData(); err != nil {
+		return err
+	}
+	var err error
+	// Bind first: a port that is taken should be known before a long replay.
+	if n.listener, err = net.Listen("tcp", n.config.HTTP); err != nil {
+		return err
+	}
+	if n.views, err = projector.Open(filepath.Join(n.config.Data, "readmodel"), n.log); err != nil {
+		return err
+	}
+	if n.snaps, err = snapshots.Open(filepath.Join(n.config.Data, "snapshots"), n.log); err != nil {
+		return err
+	}
+	if err := n.openLog(ctx); err != nil {
+		return err
+	}
+	if err := n.startWriter(ctx); err != nil {
+		return err
+	}
+	if n.commands, err = natsapi.Start(n.nc, n.writer, version(), natsActor, n.log); err != nil {
+		return err
+	}
+	n.serveHTTP()
+	return nil
+}
+
+// natsActor is whom records name for commands over NATS, where clients are
+// not told apart.
+const natsActor = "nats:client"
+
+// lockData keeps a second server off the folder.
+func (n *node) lockData() error {
+	if err := os.MkdirAll(n.config.Data, 0o750); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(n.config.Data, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return err
+	}
+	n.lock = lock
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("the folder %s is in use by another server", n.config.Data)
+	}
+	return nil
+}
+
+func (n *node) openLog(ctx context.Context) error {
+	marks, err := n.snaps.Marks()
+	if err != nil {
+		return err
+	}
+	cfg := jetstream.Config{
+		Replicas:  n.config.NATSReplicas,
+		MayCreate: n.views.Checkpoint().Sequence == 0 && len(marks) == 0,
+	}
+	if n.config.NATSURL != "" {
+		err = n.connectOutside(ctx)
+	} else {
+		err = n.startInside()
+	}
+	if err != nil {
+		return err
+	}
+	n.ledger, err = jetstream.Open(ctx, n.nc, cfg)
+	if errors.Is(err, jetstream.ErrNoStream) {
+		return fmt.Errorf("%w, but this data folder has seen commits of it: restore the log (%s or the NATS stream) "+
+			"from a backup or a replica; nothing was changed", err, filepath.Join(n.config.Data, "log"))
+	}
+	return err
+}
+
+func (n *node) startInside() error {
+	if n.config.LazySync {
+		n.log.Warn("--lazy-sync: a power cut can lose commands that were answered")
+	}
+	var err error
+	n.nats, err = embedded.Start(embedded.Config{
+		StoreDir: filepath.Join(n.config.Data, "log"), Listen: n.config.NATS,
+		LazySync: n.config.LazySync, Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	n.natsURL = n.nats.ClientURL()
+	n.nc, err = n.nats.Connect()
+	return err
+}
+
+func (n *node) connectOutside(ctx context.Context) error {
+	if err := jetstream.CheckSync(ctx, n.config.NATSMonitor); err != nil {
+		if !n.config.AcceptLazySync {
+			return fmt.Errorf("%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err)
+		}
+		n.log.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
+	}
+	options := []nats.Option{nats.Name("allot writer"), nats.MaxReconnects(-1)}
+	if n.config.NATSCreds != "" {
+		options = append(options, nats.UserCredentials(n.config.NATSCreds))
+	}
+	nc, err := nats.Connect(n.config.NATSURL, options...)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", n.config.NATSURL, err)
+	}
+	n.nc, n.natsURL = nc, nc.ConnectedUrlRedacted()
+	return nil
+}
+
+func (n *node) startWriter(ctx context.Context) error {
+	progress, end := replayProgress(n.log)
+	state, err := commands.Restore(ctx, n.ledger, n.snaps, n.views, progress)
+	end()
+	if err != nil {
+		return err
+	}
+	n.writer = commands.NewProcessor(n.ledger, n.views, state, commands.Options{
+		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
+		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge,
+	})
+	begin, err := commands.NewAddStandardNames(ledger.UUID(uuid.New()))
+	if err != nil {
+		return err
+	}
+	outcome, err := n.writer.Submit(ctx, commands.Submission{ID: ledger.UUID(uuid.New()), Actor: "allot", Command: begin})
+	if err == nil && outcome.Rejection != nil {
+		err = fmt.Errorf("the ledger cannot be begun: %s", outcome.Rejection)
+	}
+	return err
+}
+
+func (n *node) saveSnapshot(state *ledger.State) {
+	if err := n.snaps.Save(state); err != nil {
+		n.log.Error("snapshot not written", "error", err)
+	}
+}
+
+func (n *node) serveHTTP() {
+	n.http = &http.Server{
+		Addr: n.listener.Addr().String(), Handler: n.routes(), ErrorLog: slog.NewLogLogger(n.log.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	}
+	go func() {
+		if err := n.http.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- err
+		}
+	}()
+}
+
+// routes puts the facades behind one port: Placement at the root and below
+// /placement, Allot's own reads below /audit.
+func (n *node) routes() http.Handler {
+	facade := func(prefix string) http.Handler {
+		return &placement.Handler{
+			Commands: n.writer, Views: n.views, Log: n.log, Prefix: prefix,
+			IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
+		}
+	}
+	root, mounted := facade(""), facade("/placement")
+	records := &audit.Records{
+		Log: n.ledger, Views: n.views, Authorize: placement.RequireAdmin, Logger: n.log, Stop: n.stopping,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.EscapedPath()
+		switch {
+		case path == "/audit/records":
+			records.ServeHTTP(w, r)
+		case path == "/placement" || strings.HasPrefix(path, "/placement/"):
+			mounted.ServeHTTP(w, r)
+		default:
+			root.ServeHTTP(w, r)
+		}
+	})
+}
+
+// wait returns when the server should stop.
+func (n *node) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		n.log.Info("stopping")
+		return nil
+	case err := <-n.failed:
+		return err
+	case <-n.writer.Done():
+		return n.writer.Close()
+	}
+}
+
+// stop ends the parts in reverse order: doors first, then the writer once
+// everything that it took is answered, then the stores.
+func (n *node) stop() error {
+	var errs []error
+	keep := func(err error) { errs = append(errs, err) }
+	close(n.stopping)
+	if n.http != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+		if err := n.http.Shutdown(ctx); err != nil {
+			keep(n.http.Close())
+		}
+		cancel()
+	} else if n.listener != nil {
+		keep(n.listener.Close())
+	}
+	if n.commands != nil {
+		keep(n.commands.Stop())
+	}
+	if n.writer != nil {
+		keep(n.writer.Close())
+	}
+	if n.nc != nil {
+		n.nc.Close()
+	}
+	if n.nats != nil {
+		n.nats.Shutdown()
+	}
+	if n.views != nil {
+		keep(n.views.Close())
+	}
+	if n.lock != nil {
+		keep(n.lock.Close())
+	}
+	return errors.Join(errs...)
+}
