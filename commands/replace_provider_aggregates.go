@@ -18,13 +18,23 @@ type ReplaceProviderAggregates struct {
 	KeepGeneration bool `json:"keep_generation,omitempty"`
 }
 
+// maxAggregates bounds the memberships of one provider.
+const maxAggregates = 4096
+
 // CommandName implements Command.
 func (*ReplaceProviderAggregates) CommandName() string { return "ReplaceProviderAggregates" }
 
 // Check implements Command.
 func (c *ReplaceProviderAggregates) Check() *Rejection {
-	if len(sortedUUIDs(c.Aggregates)) != len(c.Aggregates) {
-		return invalid("aggregates", "an aggregate is given twice")
+	if len(c.Aggregates) > maxAggregates {
+		return invalid("aggregates", "a provider is in at most %d aggregates", maxAggregates)
+	}
+	seen := make(map[ledger.UUID]bool, len(c.Aggregates))
+	for _, id := range c.Aggregates {
+		if seen[id] {
+			return invalid("aggregates", "%s is given twice", id)
+		}
+		seen[id] = true
 	}
 	return checkUUID("provider", c.Provider)
 }
@@ -39,7 +49,7 @@ func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *Re
 		return nil, r
 	}
 	event := ledger.ProviderAggregatesReplaced{
-		Provider: c.Provider, Generation: p.Generation + 1, Aggregates: sortedUUIDs(c.Aggregates),
+		Provider: c.Provider, Generation: p.Generation + 1, Aggregates: slices.Clone(c.Aggregates),
 	}
 	if c.KeepGeneration {
 		event.Generation = p.Generation
@@ -48,11 +58,4 @@ func (c *ReplaceProviderAggregates) Decide(s *ledger.State) ([]ledger.Event, *Re
 		}
 	}
 	return []ledger.Event{event}, nil
-}
-
-// sortedUUIDs returns a sorted copy without duplicates.
-func sortedUUIDs(ids []ledger.UUID) []ledger.UUID {
-	sorted := slices.Clone(ids)
-	slices.SortFunc(sorted, ledger.UUID.Compare)
-	return slices.Compact(sorted)
 }

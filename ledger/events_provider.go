@@ -311,7 +311,7 @@ func (ev ProviderTraitsReplaced) apply(s *State, at moment) error {
 type ProviderAggregatesReplaced struct {
 	Provider   UUID   `json:"provider"`
 	Generation int64  `json:"generation"`
-	Aggregates []UUID `json:"aggregates"` // sorted, without duplicates
+	Aggregates []UUID `json:"aggregates"` // in the client's order, without duplicates
 }
 
 // EventKind implements Event.
@@ -331,9 +331,9 @@ func decodeProviderAggregatesReplaced(d *decoder) Event {
 }
 
 func (ev ProviderAggregatesReplaced) apply(s *State, at moment) error {
-	for i := 1; i < len(ev.Aggregates); i++ {
-		if ev.Aggregates[i-1].Compare(ev.Aggregates[i]) >= 0 {
-			return fmt.Errorf("%w: aggregates of provider %s out of order", ErrInvariant, ev.Provider)
+	for i, id := range ev.Aggregates {
+		if slices.Contains(ev.Aggregates[:i], id) {
+			return fmt.Errorf("%w: provider %s twice in aggregate %s", ErrInvariant, ev.Provider, id)
 		}
 	}
 	p, err := s.advanceProvider(ev.Provider, ev.Generation, at)

@@ -56,7 +56,7 @@ type Provider struct {
 	UpdatedAt   int64       // Unix nanoseconds
 	Inventories []Inventory // sorted by Class
 	Traits      []string    // sorted
-	Aggregates  []UUID      // sorted
+	Aggregates  []UUID      // in the client's order
 
 	epoch uint64 // of the State edit that made this copy; see State.editProvider
 }

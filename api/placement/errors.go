@@ -3,6 +3,7 @@ package placement
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"regexp"
 	"strings"
@@ -110,9 +111,7 @@ func writeError(w http.ResponseWriter, r *request, e *apiError) {
 		}
 	}
 	if !acceptsJSON(r.Header.Get("Accept")) {
-		header.Set("Content-Type", "text/plain; charset=UTF-8")
-		w.WriteHeader(e.status)
-		fmt.Fprintf(w, "%d %s\n\n%s\n", e.status, body.Title, body.Detail)
+		writePlainError(w, r, body)
 		return
 	}
 	encoded, err := json.Marshal(map[string][]errorBody{"errors": {body}})
@@ -122,4 +121,20 @@ func writeError(w http.ResponseWriter, r *request, e *apiError) {
 	header.Set("Content-Type", "application/json")
 	w.WriteHeader(e.status)
 	_, _ = w.Write(encoded) // the client is gone if this fails
+}
+
+// writePlainError answers a client that takes no JSON: as HTML if it takes
+// that, else as plain text.
+func writePlainError(w http.ResponseWriter, r *request, body errorBody) {
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		title := html.EscapeString(fmt.Sprintf("%d %s", body.Status, body.Title))
+		w.Header().Set("Content-Type", "text/html; charset=UTF-8")
+		w.WriteHeader(body.Status)
+		fmt.Fprintf(w, "<html><head><title>%s</title></head><body><h1>%s</h1>%s</body></html>\n",
+			title, title, html.EscapeString(body.Detail))
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
+	w.WriteHeader(body.Status)
+	fmt.Fprintf(w, "%d %s\n\n%s\n", body.Status, body.Title, body.Detail)
 }

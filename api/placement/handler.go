@@ -113,7 +113,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	}
 	r.version, r.negotiated = v, true
 	w.Header().Set(versionHeader, serviceType+" "+v.String())
-	w.Header().Set("Vary", versionHeader)
+	w.Header().Set("Vary", "openstack-api-version") // as upstream spells it
 	if failure := checkContentLength(r.Request); failure != nil {
 		return nil, failure
 	}

@@ -1,0 +1,140 @@
+// Package commandstest runs a writer with real read models for tests, over
+// any log.
+package commandstest
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// Ledger is a running writer with its stores.
+type Ledger struct {
+	Dir       string
+	Log       ledger.Log
+	Views     *projector.Projector
+	Snapshots *snapshots.Store
+	Processor *commands.Processor
+}
+
+// Start restores a ledger in dir from a log and starts its writer.
+func Start(t testing.TB, dir string, log ledger.Log) *Ledger {
+	t.Helper()
+	l, err := Open(dir, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Stop(t) })
+	return l
+}
+
+// Open is Start for tests that expect an error.
+func Open(dir string, log ledger.Log) (*Ledger, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	views, err := projector.Open(filepath.Join(dir, "readmodel"), quiet)
+	if err != nil {
+		return nil, err
+	}
+	snaps, err := snapshots.Open(filepath.Join(dir, "snapshots"), quiet)
+	if err != nil {
+		return nil, err
+	}
+	state, err := commands.Restore(context.Background(), log, snaps, views, nil)
+	if err != nil {
+		_ = views.Close() // the error that counts is the one before
+		return nil, err
+	}
+	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
+	l.Processor = commands.NewProcessor(log, views, state, commands.Options{Now: time.Now, Logger: quiet})
+	begin, err := commands.NewAddStandardNames(NewID())
+	if err == nil {
+		_, err = l.Processor.Submit(context.Background(), commands.Submission{ID: NewID(), Actor: "test", Command: begin})
+	}
+	return l, err
+}
+
+// Stop stops the writer and closes the read models. It may be called twice.
+func (l *Ledger) Stop(t testing.TB) {
+	t.Helper()
+	if l.Views == nil {
+		return
+	}
+	if err := l.Processor.Close(); err != nil {
+		t.Errorf("the writer stopped: %v", err)
+	}
+	if err := l.Views.Close(); err != nil {
+		t.Errorf("the read models did not close: %v", err)
+	}
+	l.Views = nil
+}
+
+// NewID returns a random id.
+func NewID() ledger.UUID { return ledger.UUID(uuid.New()) }
+
+// Submit carries a command out under a new id and fails the test on an error.
+func (l *Ledger) Submit(t testing.TB, c commands.Command) commands.Outcome {
+	t.Helper()
+	outcome, err := l.Processor.Submit(context.Background(), commands.Submission{ID: NewID(), Actor: "test", Command: c})
+	if err != nil {
+		t.Fatalf("%s: %v", c.CommandName(), err)
+	}
+	return outcome
+}
+
+// Accept is Submit for commands that must be accepted.
+func (l *Ledger) Accept(t testing.TB, c commands.Command) ledger.Address {
+	t.Helper()
+	outcome := l.Submit(t, c)
+	if outcome.Rejection != nil {
+		t.Fatalf("%s: %s", c.CommandName(), outcome.Rejection)
+	}
+	return outcome.Address
+}
+
+// Provider makes a provider with inventories.
+func (l *Ledger) Provider(t testing.TB, name string, inventories ...commands.Inventory) ledger.UUID {
+	t.Helper()
+	id := NewID()
+	l.Accept(t, &commands.CreateProvider{Provider: id, Name: name})
+	l.Accept(t, &commands.ReplaceInventories{Provider: id, Inventories: inventories})
+	return id
+}
+
+// Allocate is a command that gives a new consumer an amount of one class.
+func Allocate(consumer, provider ledger.UUID, class string, amount int64) *commands.AllocateForConsumers {
+	return &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
+		Consumer: consumer, Project: "project", User: "user",
+		Resources: []commands.ProviderAllocation{{Provider: provider, Class: class, Amount: amount}},
+	}}}
+}
+
+// JetStream starts an embedded NATS server and opens its log.
+func JetStream(t testing.TB, dir string, lazy bool) (*jetstream.Log, *embedded.Server) {
+	t.Helper()
+	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: lazy, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Shutdown)
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log, ns
+}

@@ -1,0 +1,264 @@
+package commands_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestFaultyLog submits from many clients while appends conflict, vanish or
+// lose their acknowledgement. Every accepted command must be in the log
+// exactly once, capacity must hold, and replay must give what the writer has.
+func TestFaultyLog(t *testing.T) {
+	for seed := range int64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			log := &memlog.Log{}
+			l := commandstest.Start(t, t.TempDir(), log)
+			provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 100})
+			random := rand.New(rand.NewSource(seed))
+			log.Decide = func(uint64) memlog.Fault {
+				if random.Intn(3) > 0 {
+					return memlog.None
+				}
+				return memlog.Fault(1 + random.Intn(3))
+			}
+			accepted := submitMany(t, l, provider, 16, 20)
+			checkLog(t, l, accepted)
+			checkCapacity(t, l, provider)
+			checkReplay(t, l)
+		})
+	}
+}
+
+// submitMany lets clients allocate one VCPU each, again and again, and
+// returns the ids of the commands that were accepted.
+func submitMany(t *testing.T, l *commandstest.Ledger, provider ledger.UUID, clients, each int) map[ledger.UUID]ledger.Address {
+	t.Helper()
+	var mu sync.Mutex
+	accepted := make(map[ledger.UUID]ledger.Address)
+	var clientsDone sync.WaitGroup
+	for range clients {
+		clientsDone.Go(func() {
+			for range each {
+				id := commandstest.NewID()
+				outcome, err := l.Processor.Submit(context.Background(), commands.Submission{
+					ID: id, Actor: "test", Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1),
+				})
+				if err != nil && !errors.Is(err, commands.ErrLogUnavailable) {
+					t.Errorf("submit: %v", err)
+				}
+				if err == nil && outcome.Rejection == nil {
+					mu.Lock()
+					accepted[id] = outcome.Address
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	clientsDone.Wait()
+	return accepted
+}
+
+// checkLog wants every accepted command in the log exactly once, where its
+// answer said.
+func checkLog(t *testing.T, l *commandstest.Ledger, accepted map[ledger.UUID]ledger.Address) {
+	t.Helper()
+	last, err := l.Log.Last(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[ledger.UUID]ledger.Address)
+	err = ledger.ReadCommits(context.Background(), l.Log, ledger.Head{}, last, func(c *ledger.Commit) error {
+		for i, r := range c.Records {
+			if earlier, twice := found[r.CommandID]; twice {
+				t.Errorf("command %s is in the log twice: %s and %d.%d", r.CommandID, earlier, c.Sequence, i)
+			}
+			found[r.CommandID] = ledger.Address{Sequence: c.Sequence, Index: i}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, at := range accepted {
+		if found[id] != at {
+			t.Errorf("command %s was answered %s, but the log has it at %s", id, at, found[id])
+		}
+	}
+}
+
+func checkCapacity(t *testing.T, l *commandstest.Ledger, provider ledger.UUID) {
+	t.Helper()
+	p, found, err := l.Views.View().Provider(provider)
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	for _, inv := range p.Inventories {
+		if float64(inv.Used) > inv.Capacity() {
+			t.Errorf("%d used of %v", inv.Used, inv.Capacity())
+		}
+	}
+}
+
+// checkReplay rebuilds the read models from the log and compares every byte.
+func checkReplay(t *testing.T, l *commandstest.Ledger) {
+	t.Helper()
+	before, err := l.Views.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := commandstest.Start(t, t.TempDir(), l.Log)
+	after, err := again.Views.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before != after {
+		t.Errorf("read models built one by one have digest %s, rebuilt ones %s", before, after)
+	}
+}
+
+// TestRepeatedCommand submits the same id again: at once, later, after a
+// restart, and with another content.
+func TestRepeatedCommand(t *testing.T) {
+	log := &memlog.Log{}
+	dir := t.TempDir()
+	l := commandstest.Start(t, dir, log)
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 2})
+	again := commands.Submission{
+		ID: commandstest.NewID(), Actor: "test", Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2),
+	}
+	outcomes := make([]commands.Outcome, 8)
+	var all sync.WaitGroup
+	for i := range outcomes {
+		all.Go(func() {
+			var err error
+			if outcomes[i], err = l.Processor.Submit(context.Background(), again); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	first := outcomes[0].Address
+	check := func(o commands.Outcome) {
+		t.Helper()
+		if o.Rejection != nil || o.Address != first {
+			t.Errorf("got %+v, want the first result %s", o, first)
+		}
+	}
+	for _, o := range outcomes {
+		check(o)
+	}
+	l.Stop(t)
+	l = commandstest.Start(t, dir, log)
+	o, err := l.Processor.Submit(context.Background(), again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(o)
+	if !o.Repeated {
+		t.Error("the repetition is not marked")
+	}
+	again.Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
+	o, err = l.Processor.Submit(context.Background(), again)
+	if err != nil || o.Rejection == nil || o.Rejection.Code != commands.CodeCommandIDReused {
+		t.Errorf("another command under the same id: %+v, %v", o, err)
+	}
+	checkLog(t, l, map[ledger.UUID]ledger.Address{again.ID: first})
+}
+
+// TestConsumerChangesOncePerCommit floods one consumer: each change must have
+// a commit of its own, so that its generation is an address.
+func TestConsumerChangesOncePerCommit(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1000})
+	consumer := commandstest.NewID()
+	var mu sync.Mutex
+	generations := make(map[uint64]bool)
+	var all sync.WaitGroup
+	for i := range 64 {
+		all.Go(func() {
+			c := commandstest.Allocate(consumer, provider, "VCPU", int64(i+1))
+			c.Allocations[0].AnyGeneration = true
+			at := l.Accept(t, c)
+			mu.Lock()
+			defer mu.Unlock()
+			if generations[at.Sequence] {
+				t.Errorf("two changes in commit %d", at.Sequence)
+			}
+			generations[at.Sequence] = true
+		})
+	}
+	all.Wait()
+	c, found, err := l.Views.View().Consumer(consumer)
+	if err != nil || !found || !generations[c.Generation] {
+		t.Fatalf("consumer %+v, %v, %v", c, found, err)
+	}
+}
+
+// TestForeignWriter appends behind the writer's back: it must notice, fold the
+// other one's commits and go on without a restart.
+func TestForeignWriter(t *testing.T) {
+	log := &memlog.Log{}
+	a := commandstest.Start(t, t.TempDir(), log)
+	provider := a.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
+	b := commandstest.Start(t, t.TempDir(), log)
+	for i := range 5 {
+		a.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+		b.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+		_ = i
+	}
+	for _, l := range []*commandstest.Ledger{a, b} {
+		o := l.Submit(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+		if o.Rejection == nil || o.Rejection.Code != commands.CodeCapacityExceeded || o.Rejection.Facts.Used != 10 {
+			t.Errorf("the eleventh of ten: %+v", o)
+		}
+	}
+	checkReplay(t, a)
+}
+
+// TestBusyAndStopped: a full queue refuses, a stopped writer says so.
+func TestBusyAndStopped(t *testing.T) {
+	gate := make(chan struct{})
+	var once sync.Once
+	log := &memlog.Log{}
+	l := commandstest.Start(t, t.TempDir(), log)
+	log.Gate = func() { <-gate }
+	defer once.Do(func() { close(gate) })
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	var refused error
+	for range commands.QueueLength + 8192 {
+		_, err := l.Processor.Submit(expired(ctx), commands.Submission{
+			ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"},
+		})
+		if errors.Is(err, commands.ErrBusy) {
+			refused = err
+			break
+		}
+	}
+	if refused == nil {
+		t.Error("the queue never filled up")
+	}
+	once.Do(func() { close(gate) })
+	l.Stop(t)
+	_, err := l.Processor.Submit(context.Background(), commands.Submission{ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"}})
+	if !errors.Is(err, commands.ErrStopped) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// expired returns a context that has ended, so that Submit does not wait.
+func expired(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancel(parent)
+	cancel()
+	return ctx
+}
