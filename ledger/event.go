@@ -88,3 +88,12 @@ func decodeEvent(d *decoder) Event {
 	}
 	return decode(d)
 }
+
+// EventKinds is how many kinds of events there are.
+func EventKinds() int {
+	kinds := make(map[eventCode]bool)
+	for code := range eventDecoders {
+		kinds[code>>8] = true
+	}
+	return len(kinds)
+}

@@ -1,0 +1,213 @@
+package ledger_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+var update = flag.Bool("update", false, "write golden files that do not exist yet; existing ones are never changed")
+
+// TestGoldenCommits compares encodings with those on file, and reads the ones
+// on file: logs are for ever.
+func TestGoldenCommits(t *testing.T) {
+	path := filepath.Join("testdata", "commits.v1.hex")
+	commits := ledgertest.Commits(t, 3)
+	var lines []string
+	for _, c := range commits {
+		encoded, err := ledger.EncodeCommit(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, hex.EncodeToString(encoded))
+	}
+	if *update {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	golden, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Fields(string(golden)) {
+		if line != lines[i] {
+			t.Errorf("commit %d is encoded as %s, on file is %s", i+1, lines[i], line)
+		}
+		encoded, err := hex.DecodeString(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := ledger.DecodeCommit(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(commits[i], decoded); diff != "" {
+			t.Errorf("commit %d reads differently:\n%s", i+1, diff)
+		}
+	}
+}
+
+// TestVocabularyIsComplete wants every event kind in the golden commits.
+func TestVocabularyIsComplete(t *testing.T) {
+	seen := map[string]bool{ledger.ConsumerRemoved{}.EventKind(): true}
+	for _, event := range ledgertest.Vocabulary() {
+		seen[event.EventKind()] = true
+		if name := reflect.TypeOf(event).Name(); name != event.EventKind() {
+			t.Errorf("%s calls itself %s", name, event.EventKind())
+		}
+		if _, err := json.Marshal(event); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(seen) != ledger.EventKinds() {
+		t.Errorf("%d kinds of events are tested, %d exist", len(seen), ledger.EventKinds())
+	}
+}
+
+// TestDamagedCommitsAreFound flips bits and cuts: either the bytes are no
+// commit, or they have another digest and so break the chain.
+func TestDamagedCommitsAreFound(t *testing.T) {
+	commit := ledgertest.Commits(t, 1)[0]
+	whole, err := ledger.EncodeCommit(commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		damaged := bytes.Clone(whole)
+		damaged[i] ^= 1 << (i % 8)
+		if c, err := ledger.DecodeCommit(damaged); err == nil && c.Digest == commit.Digest {
+			t.Fatalf("flipped bit in byte %d goes unnoticed", i)
+		}
+		if _, err := ledger.DecodeCommit(whole[:i]); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Fatalf("cut at byte %d: %v", i, err)
+		}
+	}
+	if _, err := ledger.DecodeCommit(append(bytes.Clone(whole), 0)); !errors.Is(err, ledger.ErrCorrupt) {
+		t.Errorf("a byte more: %v", err)
+	}
+}
+
+// TestFoldRefusesWhatDoesNotFollow drops, repeats, swaps and forges commits.
+func TestFoldRefusesWhatDoesNotFollow(t *testing.T) {
+	commits := ledgertest.Commits(t, 4)
+	forged := *commits[1]
+	forged.Prev[0] ^= 1
+	for name, list := range map[string][]*ledger.Commit{
+		"dropped":  {commits[0], commits[2]},
+		"repeated": {commits[0], commits[0]},
+		"swapped":  {commits[1], commits[0]},
+		"forged":   {commits[0], &forged},
+	} {
+		s := ledger.NewState()
+		var err error
+		for _, c := range list {
+			if err == nil {
+				_, err = s.Fold(c)
+			}
+		}
+		if !errors.Is(err, ledger.ErrChain) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestUndo folds and undoes every commit of a log: each time the State must
+// be byte for byte what it was.
+func TestUndo(t *testing.T) {
+	s := ledger.NewState()
+	for _, c := range ledgertest.Commits(t, 20) {
+		before, err := s.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fork := s.Fork()
+		mark := fork.Begin()
+		for i := range c.Records {
+			if err := fork.Apply(c.Sequence, &c.Records[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fork.Undo(mark, fork.Changes())
+		if after, err := fork.Digest(); err != nil || after != before {
+			t.Fatalf("undoing commit %d: %s, %v; want %s", c.Sequence, after, err, before)
+		}
+		if _, err := s.Fold(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStateEncoding: decoding gives the same State, usages included.
+func TestStateEncoding(t *testing.T) {
+	s := ledgertest.State(t, 30)
+	var out bytes.Buffer
+	if err := s.Encode(&out); err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := ledger.DecodeState(out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again bytes.Buffer
+	if err := decoded.Encode(&again); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Bytes(), again.Bytes()) {
+		t.Error("the State changes when it is stored")
+	}
+	a, _ := s.Provider(ledgertest.ID(1, 1))
+	b, _ := decoded.Provider(ledgertest.ID(1, 1))
+	if !cmp.Equal(a.Inventories, b.Inventories) {
+		t.Errorf("inventories differ: %s", cmp.Diff(a.Inventories, b.Inventories))
+	}
+}
+
+func FuzzDecodeCommit(f *testing.F) {
+	for _, c := range ledgertest.Commits(f, 3) {
+		encoded, err := ledger.EncodeCommit(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(encoded)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := ledger.DecodeCommit(data)
+		if err != nil {
+			if !errors.Is(err, ledger.ErrCorrupt) {
+				t.Errorf("error of another kind: %v", err)
+			}
+			return
+		}
+		if _, err := ledger.EncodeCommit(c); err != nil {
+			t.Errorf("what was read cannot be written: %v", err)
+		}
+	})
+}
+
+func FuzzDecodeState(f *testing.F) {
+	var out bytes.Buffer
+	if err := ledgertest.State(f, 10).Encode(&out); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(out.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := ledger.DecodeState(data); err != nil && !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("error of another kind: %v", err)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+// Package ledgertest makes commits and States for tests.
+package ledgertest
+
+import (
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ID returns a uuid that is the same every time.
+func ID(kind, n byte) ledger.UUID {
+	return ledger.UUID{0: kind, 6: 0x40, 8: 0x80, 15: n}
+}
+
+// Vocabulary is a record that holds every kind of event once or more, in an
+// order in which they can be folded.
+func Vocabulary() []ledger.Event {
+	provider, child, consumer := ID(1, 1), ID(1, 2), ID(2, 1)
+	inventory := func(class string) ledger.InventoryRecord {
+		return ledger.InventoryRecord{Class: class, Total: 100, Reserved: 1, MinUnit: 1, MaxUnit: 64, StepSize: 1, Ratio: 1.5}
+	}
+	return []ledger.Event{
+		ledger.LedgerCreated{Ledger: ID(9, 9)},
+		ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}}, Traits: []string{"HW_CPU_X86_AVX"}},
+		ledger.TraitCreated{Name: "CUSTOM_GOLD"},
+		ledger.TraitCreated{Name: "CUSTOM_OLD"},
+		ledger.TraitDeleted{Name: "CUSTOM_OLD"},
+		ledger.ClassCreated{ID: 10000, Name: "CUSTOM_IRON"},
+		ledger.ClassRenamed{ID: 10000, Name: "CUSTOM_STEEL"},
+		ledger.ClassCreated{ID: 10001, Name: "CUSTOM_TIN"},
+		ledger.ClassDeleted{ID: 10001, Name: "CUSTOM_TIN"},
+		ledger.ProviderCreated{Provider: provider, Name: "node"},
+		ledger.ProviderCreated{Provider: child, Name: "numa", Parent: provider},
+		ledger.ProviderRenamed{Provider: provider, Name: "node ☃"},
+		ledger.ProviderReparented{Provider: child},
+		ledger.InventoriesReplaced{Provider: provider, Generation: 1, Inventories: []ledger.InventoryRecord{inventory("VCPU"), inventory("CUSTOM_STEEL")}},
+		ledger.InventorySet{Provider: provider, Generation: 2, Inventory: inventory("MEMORY_MB")},
+		ledger.InventoryDeleted{Provider: provider, Generation: 3, Class: "CUSTOM_STEEL"},
+		ledger.ProviderTraitsReplaced{Provider: provider, Generation: 4, Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_AVX"}},
+		ledger.ProviderAggregatesReplaced{Provider: provider, Generation: 5, Aggregates: []ledger.UUID{ID(3, 2), ID(3, 1)}},
+		ledger.AllocationsReplaced{Consumer: consumer, Project: "p", User: "u", Type: "INSTANCE", Allocations: []ledger.AllocationRecord{
+			{Provider: provider, Class: "VCPU", Amount: 2}, {Provider: provider, Class: "MEMORY_MB", Amount: 64},
+		}},
+		ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: provider, Generation: 6}}},
+		ledger.ProviderDeleted{Provider: child},
+	}
+}
+
+// Commits returns a log of n commits: the vocabulary, then consumers that
+// come, and one that goes.
+func Commits(t testing.TB, n int) []*ledger.Commit {
+	t.Helper()
+	events := [][]ledger.Event{Vocabulary(), {ledger.ConsumerRemoved{Consumer: ID(2, 1)}}}
+	for i := len(events); i < n; i++ {
+		events = append(events, []ledger.Event{ledger.AllocationsReplaced{
+			Consumer: ID(2, byte(i)), Project: "p", User: "u",
+			Allocations: []ledger.AllocationRecord{{Provider: ID(1, 1), Class: "VCPU", Amount: 1}},
+		}})
+	}
+	var head ledger.Head
+	commits := make([]*ledger.Commit, 0, n)
+	builder := ledger.NewCommitBuilder()
+	for i, list := range events[:n] {
+		builder.Begin(head)
+		record := ledger.Record{
+			CommandID: ID(4, byte(i)), Fingerprint: ledger.Fingerprint{1, 2, 3}, Command: "Test",
+			Time: 1_700_000_000_000_000_000 + int64(i), Actor: "admin", RequestID: "req-1",
+			Cause: &ledger.Address{Sequence: 1, Index: 2}, Events: list,
+		}
+		if _, fits, err := builder.Add(record, 1<<20); err != nil || !fits {
+			t.Fatal(fits, err)
+		}
+		commit, _, err := builder.Seal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		head = commit.Head()
+		commits = append(commits, commit)
+	}
+	return commits
+}
+
+// State folds Commits.
+func State(t testing.TB, n int) *ledger.State {
+	t.Helper()
+	s := ledger.NewState()
+	for _, c := range Commits(t, n) {
+		if _, err := s.Fold(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}

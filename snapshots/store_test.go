@@ -1,0 +1,116 @@
+package snapshots_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/snapshots"
+)
+
+func saved(t *testing.T) (dir, path string, state *ledger.State) {
+	t.Helper()
+	dir = t.TempDir()
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state = ledgertest.State(t, 50)
+	if err := store.Save(state); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.snapshot"))
+	if err != nil || len(paths) != 1 {
+		t.Fatal(paths, err)
+	}
+	return dir, paths[0], state
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	dir, _, state := saved(t)
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, found, err := store.Load(state.Head().Sequence)
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	want, err := state.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := loaded.Digest(); err != nil || got != want {
+		t.Errorf("loaded State has digest %s, %v; want %s", got, err, want)
+	}
+	if _, found, err := store.Load(state.Head().Sequence - 1); found || err != nil {
+		t.Errorf("a snapshot from the future was loaded: %v", err)
+	}
+}
+
+// TestEveryDamageIsFound flips every bit and cuts at every byte.
+func TestEveryDamageIsFound(t *testing.T) {
+	_, path, _ := saved(t)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		damaged := append([]byte(nil), whole...)
+		damaged[i] ^= 1 << (i % 8)
+		if _, err := snapshots.Decode(damaged); !errors.Is(err, snapshots.ErrDamaged) {
+			t.Fatalf("flipped bit in byte %d: %v", i, err)
+		}
+		if _, err := snapshots.Decode(whole[:i]); !errors.Is(err, snapshots.ErrDamaged) {
+			t.Fatalf("cut at byte %d: %v", i, err)
+		}
+	}
+}
+
+// TestDamagedSnapshotIsSkipped: an older good one serves, and the head of the
+// damaged one still counts as a mark.
+func TestDamagedSnapshotIsSkipped(t *testing.T) {
+	dir, _, older := saved(t)
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := ledgertest.State(t, 60)
+	if err := store.Save(newer); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := paths[len(paths)-1]
+	data, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(last, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded, found, err := store.Load(1 << 60)
+	if err != nil || !found || loaded.Head() != older.Head() {
+		t.Fatalf("loaded %v, %v", found, err)
+	}
+	marks, err := store.Marks()
+	if err != nil || len(marks) != 2 || marks[0] != newer.Head() {
+		t.Errorf("marks %v, %v", marks, err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("ALLOTSN1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := snapshots.Decode(data); err == nil {
+			t.Error("random bytes are a snapshot")
+		}
+	})
+}
