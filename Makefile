@@ -1,0 +1,31 @@
+# make check: everything that CI runs, and the linters that are installed.
+.PHONY: build check test race fuzz bench lint
+
+build:
+	go build -o bin/allot ./cmd/allot
+
+check: lint race
+
+lint:
+	gofmt -l . | (! grep .)
+	go vet ./...
+	if command -v golangci-lint >/dev/null; then golangci-lint run; fi
+
+test:
+	go test ./...
+
+race:
+	go test -race -timeout 20m ./...
+
+# Each decoder for FUZZTIME.
+FUZZTIME ?= 30s
+fuzz:
+	go test ./ledger -run '^$$' -fuzz FuzzDecodeCommit -fuzztime $(FUZZTIME)
+	go test ./ledger -run '^$$' -fuzz FuzzDecodeState -fuzztime $(FUZZTIME)
+	go test ./snapshots -run '^$$' -fuzz FuzzDecode -fuzztime $(FUZZTIME)
+	go test ./api/natsapi -run '^$$' -fuzz FuzzDecode -fuzztime $(FUZZTIME)
+	go test ./api/placement -run '^$$' -fuzz FuzzRequest -fuzztime $(FUZZTIME)
+
+# Compare ratios within one run; absolute figures hold for one machine and day.
+bench:
+	go test ./ledger ./commands ./projector -run '^$$' -bench . -benchmem

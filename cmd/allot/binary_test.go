@@ -1,0 +1,364 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// binary is the built program that these tests run.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "allot-test")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "allot")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// server is a running "allot serve".
+type server struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	http string
+	logs *bytes.Buffer
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// launch starts a server on a data folder and waits until it serves.
+func launch(t *testing.T, data string, flags ...string) *server {
+	t.Helper()
+	s := start(t, data, flags...)
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		if resp, err := http.Get("http://" + s.http + "/"); err == nil {
+			_ = resp.Body.Close()
+			return s
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("the server does not answer:\n%s", s.logs)
+	return nil
+}
+
+func start(t *testing.T, data string, flags ...string) *server {
+	t.Helper()
+	s := &server{t: t, http: freeAddress(t), logs: new(bytes.Buffer)}
+	s.cmd = exec.Command(binary, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
+	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if s.cmd.ProcessState == nil {
+			_ = s.cmd.Process.Kill()
+			_ = s.cmd.Wait()
+		}
+	})
+	return s
+}
+
+func (s *server) kill() {
+	s.t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = s.cmd.Wait() // "signal: killed" is what was wanted
+}
+
+// call sends a request as the administrator at the newest microversion.
+func (s *server) call(method, path, commandID, body string) (int, string, error) {
+	req, err := http.NewRequest(method, "http://"+s.http+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	req.Header.Set("OpenStack-API-Version", "placement latest")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if commandID != "" {
+		req.Header.Set("Allot-Command-Id", commandID)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(answer), err
+}
+
+func (s *server) must(want int, method, path, body string) string {
+	s.t.Helper()
+	status, answer, err := s.call(method, path, "", body)
+	if err != nil || status != want {
+		s.t.Fatalf("%s %s: %d %s, %v; want %d", method, path, status, answer, err, want)
+	}
+	return answer
+}
+
+// commandIDs reads the whole log and counts the command ids in it.
+func (s *server) commandIDs() map[string]int {
+	s.t.Helper()
+	counts := make(map[string]int)
+	lines := bufio.NewScanner(strings.NewReader(s.must(http.StatusOK, "GET", "/audit/records", "")))
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var line struct {
+			CommandID string `json:"command_id"`
+			Error     string `json:"error"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Error != "" {
+			s.t.Fatalf("%s: %v", lines.Text(), err)
+		}
+		counts[line.CommandID]++
+	}
+	return counts
+}
+
+const provider = "/resource_providers/11111111-1111-4111-8111-111111111111"
+
+func (s *server) makeProvider(vcpus int) {
+	s.t.Helper()
+	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"node","uuid":"11111111-1111-4111-8111-111111111111"}`)
+	s.must(http.StatusOK, "PUT", provider+"/inventories",
+		fmt.Sprintf(`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":%d}}}`, vcpus))
+}
+
+func allocation() string {
+	return `{"allocations":{"11111111-1111-4111-8111-111111111111":{"resources":{"VCPU":1}}},` +
+		`"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
+}
+
+// TestKill9 kills the server under load, again and again. Every answered
+// command must be in the log exactly once, every other one at most once, and
+// what is used must be what was allocated.
+func TestKill9(t *testing.T) {
+	rounds := 50
+	if testing.Short() {
+		rounds = 5
+	}
+	data := t.TempDir()
+	answered := make(map[string]bool)
+	s := launch(t, data)
+	s.makeProvider(1_000_000)
+	for round := range rounds {
+		for id := range s.loadAndKill(time.Duration(20+round*3) * time.Millisecond) {
+			answered[id] = true
+		}
+		s = launch(t, data, "--snapshot-records", "100")
+		counts := s.commandIDs()
+		for id := range answered {
+			if counts[id] != 1 {
+				t.Fatalf("round %d: command %s was answered and is in the log %d times", round, id, counts[id])
+			}
+		}
+		for id, n := range counts {
+			if n != 1 {
+				t.Fatalf("round %d: command %s is in the log %d times", round, id, n)
+			}
+		}
+		used := fmt.Sprintf(`"VCPU":%d}`, len(counts)-3) // without the ledger's and the provider's own
+		if usages := s.must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(usages, used) {
+			t.Fatalf("round %d: usages %s, want %s", round, usages, used)
+		}
+	}
+	if len(answered) < rounds {
+		t.Errorf("only %d commands were answered in %d rounds", len(answered), rounds)
+	}
+}
+
+// loadAndKill allocates from several clients until the server is killed, and
+// returns the ids of the commands that were answered.
+func (s *server) loadAndKill(after time.Duration) map[string]bool {
+	var mu sync.Mutex
+	answered := make(map[string]bool)
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for {
+				id := uuid.NewString()
+				status, answer, err := s.call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
+				if err != nil {
+					return // killed
+				}
+				if status != http.StatusNoContent {
+					s.t.Errorf("allocate: %d %s", status, answer)
+					return
+				}
+				mu.Lock()
+				answered[id] = true
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(after)
+	s.kill()
+	clients.Wait()
+	return answered
+}
+
+// TestSigtermDrains: requests under way are answered, and the exit code is 0.
+func TestSigtermDrains(t *testing.T) {
+	data := t.TempDir()
+	s := launch(t, data)
+	s.makeProvider(100)
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Fatalf("exit: %v\n%s", err, s.logs)
+	}
+	s = launch(t, data)
+	s.must(http.StatusOK, "GET", provider, "")
+}
+
+// TestReadModelsAreDisposable deletes read models and snapshots.
+func TestReadModelsAreDisposable(t *testing.T) {
+	data := t.TempDir()
+	s := launch(t, data)
+	s.makeProvider(100)
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	before := s.must(http.StatusOK, "GET", provider+"/allocations", "")
+	s.kill()
+	for _, folder := range []string{"readmodel", "snapshots"} {
+		if err := os.RemoveAll(filepath.Join(data, folder)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = launch(t, data)
+	if after := s.must(http.StatusOK, "GET", provider+"/allocations", ""); after != before {
+		t.Errorf("before %s, after %s", before, after)
+	}
+}
+
+// TestLostLogIsRefused deletes the log, or swaps it for another one: the
+// server must not begin a new history over what it has seen.
+func TestLostLogIsRefused(t *testing.T) {
+	data, other := t.TempDir(), t.TempDir()
+	for _, dir := range []string{data, other} {
+		s := launch(t, dir)
+		s.makeProvider(100)
+		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(what string, words ...string) {
+		t.Helper()
+		s := start(t, data)
+		if err := s.cmd.Wait(); err == nil {
+			t.Fatalf("%s: the server served", what)
+		}
+		for _, word := range words {
+			if !strings.Contains(s.logs.String(), word) {
+				t.Errorf("%s: the message does not say %q:\n%s", what, word, s.logs)
+			}
+		}
+	}
+	if err := os.Rename(filepath.Join(data, "log"), filepath.Join(data, "away")); err != nil {
+		t.Fatal(err)
+	}
+	refused("lost", "does not exist", "backup", "nothing was changed")
+	if err := os.RemoveAll(filepath.Join(data, "log")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(other, "log"), filepath.Join(data, "log")); err != nil {
+		t.Fatal(err)
+	}
+	refused("swapped", "digest", "To recover", "nothing was changed")
+	if err := os.RemoveAll(filepath.Join(data, "log")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(data, "away"), filepath.Join(data, "log")); err != nil {
+		t.Fatal(err)
+	}
+	launch(t, data).must(http.StatusOK, "GET", provider, "")
+}
+
+// TestLogCommand prints the records of a running server.
+func TestLogCommand(t *testing.T) {
+	s := launch(t, t.TempDir())
+	s.makeProvider(100)
+	out, err := exec.Command(binary, "log", "--http", s.http, "--from", "2").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "CreateProvider") || strings.Contains(string(out), "LedgerCreated") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = exec.Command(binary, "log", "--http", s.http, "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	follow := exec.Command(binary, "log", "--http", s.http, "--from", "4", "--follow")
+	pipe, err := follow.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := follow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	if line, err := bufio.NewReader(pipe).ReadString('\n'); err != nil || !strings.Contains(line, "AllocateForConsumers") {
+		t.Errorf("%q, %v", line, err)
+	}
+	_ = follow.Process.Signal(os.Interrupt)
+	if err := follow.Wait(); err != nil {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// TestRefusedSettings: what is dangerous or unknown is an error at the start.
+func TestRefusedSettings(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "allot.yaml")
+	if err := os.WriteFile(config, []byte("snapshot-recrods: 5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"open to the world": {"serve", "--data", t.TempDir(), "--http", "0.0.0.0:0"},
+		"no port":           {"serve", "--data", t.TempDir(), "--http", "localhost"},
+		"unknown key":       {"serve", "--data", t.TempDir(), "--config", config},
+	} {
+		out, err := exec.Command(binary, args...).CombinedOutput()
+		if err == nil || len(out) == 0 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
