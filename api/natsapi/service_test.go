@@ -1,0 +1,202 @@
+package natsapi_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+)
+
+type door struct {
+	*commandstest.Ledger
+	client *nats.Conn
+}
+
+func open(t *testing.T) door {
+	t.Helper()
+	dir := t.TempDir()
+	log, ns := commandstest.JetStream(t, dir, false)
+	l := commandstest.Start(t, dir, log)
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	svc, err := natsapi.Start(nc, l.Processor, "0.0.1", "nats:client", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := svc.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	client, err := nats.Connect(ns.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return door{l, client}
+}
+
+// ask sends a request and decodes the reply by its content type.
+func (d door) ask(t *testing.T, name string, header map[string]string, body []byte) natsapi.Reply {
+	t.Helper()
+	msg := nats.NewMsg(natsapi.SubjectPrefix + "." + name)
+	msg.Data = body
+	for key, value := range header {
+		msg.Header.Set(key, value)
+	}
+	answer, err := d.client.RequestMsg(msg, 10*time.Second)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	var reply natsapi.Reply
+	if err := natsapi.Decode(answer.Data, answer.Header.Get(natsapi.HeaderContentType), &reply); err != nil {
+		t.Fatalf("%s: %v in %q", name, err, answer.Data)
+	}
+	failed := reply.Error != nil || reply.Rejection != nil
+	if failed != (answer.Header.Get("Nats-Service-Error") != "") {
+		t.Errorf("%s: headers %v, reply %+v", name, answer.Header, reply)
+	}
+	return reply
+}
+
+func headers(encoding string) map[string]string {
+	return map[string]string{
+		natsapi.HeaderContentType: encoding, natsapi.HeaderCommandID: commandstest.NewID().String(),
+	}
+}
+
+func TestCommandsInBothEncodings(t *testing.T) {
+	d := open(t)
+	for i, encoding := range []string{natsapi.TypeJSON, natsapi.TypeMsgpack} {
+		provider, consumer := commandstest.NewID(), commandstest.NewID()
+		send := func(c commands.Command) natsapi.Reply {
+			t.Helper()
+			body, err := natsapi.Encode(c, encoding)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.ask(t, c.CommandName(), headers(encoding), body)
+		}
+		for _, c := range []commands.Command{
+			&commands.CreateProvider{Provider: provider, Name: encoding},
+			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 4}}},
+			commandstest.Allocate(consumer, provider, "VCPU", 3),
+		} {
+			if reply := send(c); reply.Sequence == 0 {
+				t.Fatalf("%s %s: %+v", encoding, c.CommandName(), reply)
+			}
+		}
+		reply := send(commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
+		if r := reply.Rejection; r == nil || r.Code != commands.CodeCapacityExceeded || r.Facts.Used != 3 || *r.Facts.Provider != provider {
+			t.Errorf("%d: %+v", i, reply)
+		}
+		// What Python sends: a map with uuids as strings.
+		raw := map[string]any{"consumer": consumer.String()}
+		body, err := json.Marshal(raw)
+		if encoding == natsapi.TypeMsgpack {
+			body, err = msgpack.Marshal(raw)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reply := d.ask(t, "ReleaseConsumer", headers(encoding), body); reply.Sequence == 0 {
+			t.Errorf("%s: %+v", encoding, reply)
+		}
+	}
+}
+
+func TestRepeatedRequest(t *testing.T) {
+	d := open(t)
+	header := headers(natsapi.TypeJSON)
+	body := []byte(`{"name":"CUSTOM_GOLD"}`)
+	first := d.ask(t, "CreateTrait", header, body)
+	second := d.ask(t, "CreateTrait", header, body)
+	if first.Sequence == 0 || second.Sequence != first.Sequence || !second.Repeated {
+		t.Errorf("first %+v, second %+v", first, second)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	d := open(t)
+	before := d.Views.Checkpoint()
+	huge := append([]byte{0x81, 0xa4, 'n', 'a', 'm', 'e'}, 0xdb, 0xff, 0xff, 0xff, 0xff)
+	for name, c := range map[string]struct {
+		header map[string]string
+		body   string
+	}{
+		"no id":           {map[string]string{}, `{"name":"CUSTOM_X"}`},
+		"nil id":          {map[string]string{natsapi.HeaderCommandID: "00000000-0000-0000-0000-000000000000"}, `{"name":"CUSTOM_X"}`},
+		"content type":    {headers("text/plain"), `{"name":"CUSTOM_X"}`},
+		"empty":           {headers(natsapi.TypeJSON), ``},
+		"unknown field":   {headers(natsapi.TypeJSON), `{"name":"CUSTOM_X","nam":1}`},
+		"wrong type":      {headers(natsapi.TypeJSON), `{"name":5}`},
+		"trailing":        {headers(natsapi.TypeJSON), `{"name":"CUSTOM_X"}{}`},
+		"half a message":  {headers(natsapi.TypeMsgpack), "\x81\xa4na"},
+		"huge length":     {headers(natsapi.TypeMsgpack), string(huge)},
+		"unknown in msgp": {headers(natsapi.TypeMsgpack), "\x81\xa3nam\x01"},
+		"json as msgpack": {headers(natsapi.TypeMsgpack), `{"name":"CUSTOM_X"}`},
+		"deep nesting":    {headers(natsapi.TypeMsgpack), strings.Repeat("\x91", 100) + "\x01"},
+	} {
+		if reply := d.ask(t, "CreateTrait", c.header, []byte(c.body)); reply.Error == nil || reply.Error.Code != natsapi.ErrorBadRequest {
+			t.Errorf("%s: %+v", name, reply)
+		}
+	}
+	for name, body := range map[string]string{
+		"amount 0":        `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","project":"p","user":"u","resources":[{"provider":"11111111-1111-4111-8111-111111111111","class":"VCPU","amount":0}]}]}`,
+		"amount negative": `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","project":"p","user":"u","resources":[{"provider":"11111111-1111-4111-8111-111111111111","class":"VCPU","amount":-1}]}]}`,
+		"amount too big":  `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","project":"p","user":"u","resources":[{"provider":"11111111-1111-4111-8111-111111111111","class":"VCPU","amount":2147483648}]}]}`,
+		"no project":      `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","user":"u"}]}`,
+		"nobody":          `{"allocations":[]}`,
+	} {
+		reply := d.ask(t, "AllocateForConsumers", headers(natsapi.TypeJSON), []byte(body))
+		if reply.Rejection == nil || reply.Rejection.Code != commands.CodeInvalid {
+			t.Errorf("%s: %+v", name, reply)
+		}
+	}
+	if after := d.Views.Checkpoint(); after != before {
+		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
+	}
+}
+
+// TestDiscovery: every command is an endpoint that $SRV.INFO shows.
+func TestDiscovery(t *testing.T) {
+	d := open(t)
+	answer, err := d.client.Request("$SRV.INFO.allot", nil, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range commands.Registry {
+		if !strings.Contains(string(answer.Data), natsapi.SubjectPrefix+"."+name) {
+			t.Errorf("%s is not shown", name)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222"}]}`), false)
+	f.Add([]byte("\x81\xabal"), true)
+	f.Fuzz(func(t *testing.T, data []byte, packed bool) {
+		encoding := natsapi.TypeJSON
+		if packed {
+			encoding = natsapi.TypeMsgpack
+		}
+		for _, empty := range commands.Registry {
+			c := empty()
+			if err := natsapi.Decode(data, encoding, c); err == nil {
+				c.Check() // must not panic either
+				c.Consumers()
+			}
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/allot-project/allot/"
+
+// homes are the import paths behind the names in the table's last column.
+var homes = map[string]string{
+	"kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",
+	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
+	"pebble": "github.com/cockroachdb/pebble/v2", "nats.go/jetstream": "github.com/nats-io/nats.go/jetstream",
+	"nats-server": "github.com/nats-io/nats-server/v2/server", "btree": "github.com/tidwall/btree",
+}
+
+// TestFloors checks the floors table of ARCHITECTURE.md against the imports.
+func TestFloors(t *testing.T) {
+	text, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	floors := make(map[string]float64)
+	owner := make(map[string]string)
+	for _, row := range regexp.MustCompile("(?m)^\\| ([0-9.]+) \\| `([^`]+)` \\|[^|]*\\| ?([^|]*)\\|$").FindAllStringSubmatch(string(text), -1) {
+		floor, err := strconv.ParseFloat(row[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		floors[row[2]] = floor
+		for _, name := range strings.FieldsFunc(row[3], func(r rune) bool { return r == ',' || r == ' ' }) {
+			path, known := homes[name]
+			if !known {
+				t.Errorf("the test does not know %q of %s", name, row[2])
+			}
+			owner[path] = row[2]
+		}
+	}
+	if len(floors) < 10 || len(owner) != len(homes) {
+		t.Fatalf("the table has %d packages and %d homes", len(floors), len(owner))
+	}
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "../../...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		fields := strings.Fields(line)
+		name := strings.TrimPrefix(fields[0], module)
+		if strings.HasSuffix(name, "test") {
+			continue // helpers of tests may import anything
+		}
+		floor, listed := floors[name]
+		if !listed {
+			t.Errorf("%s is not in the table", name)
+		}
+		for _, imported := range fields[1:] {
+			if below, ours := strings.CutPrefix(imported, module); ours && floors[below] >= floor {
+				t.Errorf("%s (floor %v) imports %s (floor %v)", name, floor, below, floors[below])
+			}
+			if home, owned := owner[imported]; owned && home != name {
+				t.Errorf("%s imports %s, whose sole home is %s", name, imported, home)
+			}
+		}
+	}
+}
