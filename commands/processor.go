@@ -68,6 +68,9 @@ type Projection interface {
 	Command(id ledger.UUID) (ledger.CommandResult, bool, error)
 	// Checkpoint is the position of the last folded commit.
 	Checkpoint() ledger.Head
+	// Mark is the position of the newest commit that was ever folded, also
+	// when the read models themselves were lost since.
+	Mark() ledger.Head
 }
 
 // Options are the Processor's choices.

@@ -38,8 +38,10 @@ func Restore(ctx context.Context, log ledger.Log, snaps SnapshotSource, proj Pro
 	if err != nil {
 		return nil, err
 	}
-	if checkpoint := proj.Checkpoint(); checkpoint.Sequence > 0 {
-		marks = append(marks, checkpoint)
+	for _, mark := range []ledger.Head{proj.Checkpoint(), proj.Mark()} {
+		if mark.Sequence > 0 {
+			marks = append(marks, mark)
+		}
 	}
 	last, err := log.Last(ctx)
 	if err != nil {

@@ -41,6 +41,7 @@ type Projector struct {
 
 	mu      sync.Mutex
 	head    ledger.Head   // guarded by mu
+	mark    *markFile     // guarded by mu
 	changed chan struct{} // closed at the next fold; guarded by mu
 	dirty   bool          // folded since the last sync; guarded by mu
 	closed  bool          // guarded by mu
@@ -62,22 +63,30 @@ type versionedClasses struct {
 // but damaged, or of another version, is moved aside and rebuilt: Checkpoint
 // then is at 0.
 func Open(dir string, logger *slog.Logger) (*Projector, error) {
-	p, err := open(dir, logger)
-	if err == nil || !errors.Is(err, ErrDamaged) {
-		return p, err
-	}
-	aside := fmt.Sprintf("%s.damaged-%d", dir, time.Now().UnixNano())
-	logger.Warn("read models set aside; they are rebuilt from the log", "error", err, "moved_to", aside)
-	if err := os.Rename(dir, aside); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	return open(dir, logger)
+	mark, err := openMark(filepath.Join(dir, "mark"))
+	if err != nil {
+		return nil, err
+	}
+	db := filepath.Join(dir, "pebble")
+	p, err := open(db, mark, logger)
+	if errors.Is(err, ErrDamaged) {
+		aside := fmt.Sprintf("%s.damaged-%d", db, time.Now().UnixNano())
+		logger.Warn("read models set aside; they are rebuilt from the log", "error", err, "moved_to", aside)
+		if err := os.Rename(db, aside); err != nil {
+			return nil, errors.Join(fmt.Errorf("projector: %w", err), mark.f.Close())
+		}
+		p, err = open(db, mark, logger)
+	}
+	if err != nil {
+		return nil, errors.Join(err, mark.f.Close())
+	}
+	return p, nil
 }
 
-func open(dir string, logger *slog.Logger) (*Projector, error) {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
-		return nil, fmt.Errorf("projector: %w", err)
-	}
+func open(dir string, mark *markFile, logger *slog.Logger) (*Projector, error) {
 	cache := pebble.NewCache(cacheBytes)
 	db, err := pebble.Open(dir, options(cache, logger))
 	if err != nil {
@@ -88,7 +97,7 @@ func open(dir string, logger *slog.Logger) (*Projector, error) {
 		return nil, fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, err)
 	}
 	p := &Projector{
-		db: db, cache: cache,
+		db: db, cache: cache, mark: mark,
 		changed: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if err := p.load(); err != nil {
@@ -180,7 +189,7 @@ func (p *Projector) Close() error {
 	p.mu.Unlock()
 	close(p.stopped)
 	p.idle.Wait()
-	return p.closeDB()
+	return errors.Join(p.closeDB(), p.mark.f.Close())
 }
 
 func (p *Projector) closeDB() error {
@@ -194,6 +203,14 @@ func (p *Projector) Checkpoint() ledger.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.head
+}
+
+// Mark is the position of the newest commit that was ever folded here. A log
+// that ends before it has lost something.
+func (p *Projector) Mark() ledger.Head {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mark.head
 }
 
 // Changed is closed when the next commit is folded. Take it before reading
@@ -212,6 +229,12 @@ func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	w := &writer{batch: batch, p: p, commit: commit, changes: &changes}
 	if err := w.all(); err != nil {
 		return errors.Join(fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err), batch.Close())
+	}
+	p.mu.Lock()
+	err := p.mark.set(commit.Head())
+	p.mu.Unlock()
+	if err != nil {
+		return errors.Join(err, batch.Close())
 	}
 	if err := batch.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err)
@@ -239,7 +262,7 @@ func (p *Projector) Sync() error {
 	if !dirty {
 		return nil
 	}
-	if err := p.db.LogData(nil, pebble.Sync); err != nil {
+	if err := errors.Join(p.db.LogData(nil, pebble.Sync), p.mark.f.Sync()); err != nil {
 		return fmt.Errorf("projector: sync: %w", err)
 	}
 	return nil

@@ -180,7 +180,7 @@ func TestDamageIsNotSilent(t *testing.T) {
 // damage flips a bit or cuts a file.
 func damage(t *testing.T, random *rand.Rand, dir string) {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*"))
+	paths, err := filepath.Glob(filepath.Join(dir, "pebble", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}

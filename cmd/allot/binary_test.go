@@ -44,6 +44,9 @@ type server struct {
 	cmd  *exec.Cmd
 	http string
 	logs *bytes.Buffer
+
+	exited chan struct{} // closed when the process has ended
+	exit   error         // its result; read it after exited
 }
 
 func freeAddress(t *testing.T) string {
@@ -60,41 +63,58 @@ func freeAddress(t *testing.T) string {
 func launch(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
 	s := start(t, data, flags...)
-	deadline := time.Now().Add(30 * time.Second)
-	for time.Now().Before(deadline) {
+	if !s.waitServing() {
+		t.Fatalf("the server does not serve:\n%s", s.logs)
+	}
+	return s
+}
+
+// startLimit is how long a start may take.
+const startLimit = 30 * time.Second
+
+// waitServing waits until the server answers, and returns false if it exits.
+func (s *server) waitServing() bool {
+	s.t.Helper()
+	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if resp, err := http.Get("http://" + s.http + "/"); err == nil {
 			_ = resp.Body.Close()
-			return s
+			return true
 		}
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case <-s.exited:
+			return false
+		default:
+		}
 	}
-	t.Fatalf("the server does not answer:\n%s", s.logs)
-	return nil
+	s.t.Fatalf("the server neither serves nor exits:\n%s", s.logs)
+	return false
 }
 
 func start(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
-	s := &server{t: t, http: freeAddress(t), logs: new(bytes.Buffer)}
+	s := &server{t: t, http: freeAddress(t), logs: new(bytes.Buffer), exited: make(chan struct{})}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if s.cmd.ProcessState == nil {
-			_ = s.cmd.Process.Kill()
-			_ = s.cmd.Wait()
-		}
-	})
+	go func() {
+		s.exit = s.cmd.Wait()
+		close(s.exited)
+	}()
+	t.Cleanup(s.kill)
 	return s
 }
 
+// wait returns how the process ended.
+func (s *server) wait() error {
+	<-s.exited
+	return s.exit
+}
+
 func (s *server) kill() {
-	s.t.Helper()
-	if err := s.cmd.Process.Kill(); err != nil {
-		s.t.Fatal(err)
-	}
-	_ = s.cmd.Wait() // "signal: killed" is what was wanted
+	_ = s.cmd.Process.Kill() // it may have ended already
+	<-s.exited
 }
 
 // call sends a request as the administrator at the newest microversion.
@@ -238,7 +258,7 @@ func TestSigtermDrains(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Wait(); err != nil {
+	if err := s.wait(); err != nil {
 		t.Fatalf("exit: %v\n%s", err, s.logs)
 	}
 	s = launch(t, data)
@@ -274,14 +294,14 @@ func TestLostLogIsRefused(t *testing.T) {
 		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.cmd.Wait(); err != nil {
+		if err := s.wait(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	refused := func(what string, words ...string) {
 		t.Helper()
 		s := start(t, data)
-		if err := s.cmd.Wait(); err == nil {
+		if err := s.wait(); err == nil {
 			t.Fatalf("%s: the server served", what)
 		}
 		for _, word := range words {

@@ -159,7 +159,7 @@ func (n *node) openLog(ctx context.Context) error {
 	}
 	cfg := jetstream.Config{
 		Replicas:  n.config.NATSReplicas,
-		MayCreate: n.views.Checkpoint().Sequence == 0 && len(marks) == 0,
+		MayCreate: n.views.Mark().Sequence == 0 && n.views.Checkpoint().Sequence == 0 && len(marks) == 0,
 	}
 	if n.config.NATSURL != "" {
 		err = n.connectOutside(ctx)

@@ -1,0 +1,132 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// disk is an ext4 file system in a file, whose power can be cut: what was not
+// synced is then gone.
+type disk struct {
+	t            *testing.T
+	image, mount string
+}
+
+func newDisk(t *testing.T) *disk {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: power cuts need root to mount a file system")
+	}
+	d := &disk{t: t, image: filepath.Join(t.TempDir(), "disk.img"), mount: t.TempDir()}
+	if out, err := exec.Command("truncate", "-s", "512M", d.image).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", d.image).CombinedOutput(); err != nil {
+		t.Skipf("skipped: no ext4 file system can be made: %v: %s", err, out)
+	}
+	if out, err := exec.Command("mount", "-o", "loop", d.image, d.mount).CombinedOutput(); err != nil {
+		t.Skipf("skipped: no file system can be mounted: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", d.mount).Run() })
+	return d
+}
+
+// shutdownNow is FS_IOC_SHUTDOWN with "do not even flush the journal".
+const (
+	shutdownIoctl = 0x8004587d
+	shutdownNow   = uint32(2)
+)
+
+func (d *disk) cut() {
+	d.t.Helper()
+	dir, err := os.Open(d.mount)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer dir.Close()
+	flag := shutdownNow
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, dir.Fd(), shutdownIoctl, uintptr(unsafe.Pointer(&flag))); errno != 0 {
+		d.t.Fatalf("FS_IOC_SHUTDOWN: %v", errno)
+	}
+}
+
+// remount brings the disk back after a cut, and replays its journal.
+func (d *disk) remount() {
+	d.t.Helper()
+	for _, args := range [][]string{{"umount", d.mount}, {"mount", "-o", "loop", d.image, d.mount}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			d.t.Fatalf("%v: %v: %s", args, err, out)
+		}
+	}
+}
+
+// TestPowerCut cuts the power under load: no answered command may be lost.
+// The same with lazy syncing must lose some, or the test proves nothing.
+func TestPowerCut(t *testing.T) {
+	for _, lazy := range []bool{false, true} {
+		name := "sync always"
+		flags := []string{}
+		if lazy {
+			name, flags = "negative control", []string{"--lazy-sync"}
+		}
+		t.Run(name, func(t *testing.T) {
+			d := newDisk(t)
+			data := filepath.Join(d.mount, "data")
+			s := launch(t, data, flags...)
+			s.makeProvider(1_000_000)
+			answered := s.loadAndCut(d, 500*time.Millisecond)
+			if len(answered) == 0 {
+				t.Fatal("nothing was answered before the cut")
+			}
+			d.remount()
+			lost := s.lostAfter(t, data, flags, answered)
+			t.Logf("%d answered, %d lost", len(answered), lost)
+			if lazy && lost == 0 {
+				t.Error("lazy syncing lost nothing: the cut cuts nothing")
+			}
+			if !lazy && lost > 0 {
+				t.Errorf("%d of %d answered commands were lost", lost, len(answered))
+			}
+		})
+	}
+}
+
+// loadAndCut is loadAndKill, with the power cut first.
+func (s *server) loadAndCut(d *disk, after time.Duration) map[string]bool {
+	var cutting sync.WaitGroup
+	cutting.Go(func() {
+		time.Sleep(after)
+		d.cut()
+	})
+	answered := s.loadAndKill(after + 50*time.Millisecond)
+	cutting.Wait()
+	return answered
+}
+
+// lostAfter starts again and counts the answered commands that are gone. A
+// server that refuses to start has noticed that everything is.
+func (s *server) lostAfter(t *testing.T, data string, flags []string, answered map[string]bool) int {
+	t.Helper()
+	again := start(t, data, flags...)
+	if !again.waitServing() {
+		t.Logf("the server refuses to start:\n%s", again.logs)
+		return len(answered)
+	}
+	counts := again.commandIDs()
+	lost := 0
+	for id := range answered {
+		if counts[id] == 0 {
+			lost++
+		} else if counts[id] > 1 {
+			t.Errorf("command %s is in the log %d times", id, counts[id])
+		}
+	}
+	again.kill()
+	return lost
+}
