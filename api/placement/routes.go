@@ -76,6 +76,7 @@ var routes = []route{
 		get(0, "placement:allocations:list", showAllocations),
 		put(0, "placement:allocations:update", allocateOne),
 		del(0, "placement:allocations:delete", releaseConsumer)),
+	at("allocation_candidates", get(10, "placement:allocation_candidates:list", listCandidates)),
 	at("usages", get(9, "placement:usages", showUsages)),
 	at("reshaper", post(30, "placement:reshaper:reshape", reshape)),
 }

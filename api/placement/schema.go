@@ -186,22 +186,24 @@ func schemaSources() map[schemaName]m {
 	for _, v := range []version{30, 34, 38} {
 		sources[schemaName{"reshape", v}] = reshapeSchema(v)
 	}
-	for name, s := range querySchemas() {
-		sources[name] = s
+	for _, more := range []map[schemaName]m{querySchemas(), candidateSchemas()} {
+		for name, s := range more {
+			sources[name] = s
+		}
 	}
 	return sources
 }
 
 func querySchemas() map[schemaName]m {
-	any := m{}
+	anything := m{}
 	strict := m{"type": "string", "pattern": `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`}
-	providers := m{"name": any, "uuid": strict}
+	providers := m{"name": anything, "uuid": strict}
 	sources := map[schemaName]m{{"list providers", 0}: closed(providers)}
 	for _, step := range []struct {
 		from version
 		key  string
 		rule m
-	}{{3, "member_of", any}, {4, "resources", any}, {14, "in_tree", strict}, {18, "required", any}} {
+	}{{3, "member_of", anything}, {4, "resources", anything}, {14, "in_tree", strict}, {18, "required", anything}} {
 		providers = with(providers, step.key, step.rule)
 		sources[schemaName{"list providers", step.from}] = closed(providers)
 	}
@@ -209,7 +211,7 @@ func querySchemas() map[schemaName]m {
 	sources[schemaName{"usages", 9}] = closed(usages, "project_id")
 	sources[schemaName{"usages", 38}] = closed(with(usages, "consumer_type",
 		m{"type": "string", "pattern": `^[A-Z0-9_]+$|^all|^unknown$`, "minLength": 1, "maxLength": 255}), "project_id")
-	sources[schemaName{"list traits", 6}] = closed(m{"name": any, "associated": any})
+	sources[schemaName{"list traits", 6}] = closed(m{"name": anything, "associated": anything})
 	return sources
 }
 

@@ -10,9 +10,11 @@ import (
 
 // conformanceFiles are the upstream gabbi files that must pass whole.
 var conformanceFiles = []string{
-	"aggregate.yaml", "allocation-bad-class.yaml", "allocations-1-12.yaml", "allocations-1-8.yaml",
+	"aggregate.yaml", "allocation-bad-class.yaml", "allocation-candidates-any-traits.yaml",
+	"allocation-candidates-mappings-sharing.yaml", "allocation-candidates-member-of.yaml",
+	"allocation-candidates.yaml", "allocations-1.28.yaml", "allocations-1-12.yaml", "allocations-1-8.yaml",
 	"allocations-post.yaml", "allocations.yaml", "confirm-auth.yaml", "ensure-consumer.yaml",
-	"inventory.yaml", "microversion.yaml", "reshaper.yaml", "resource-class-in-use.yaml",
+	"granular.yaml", "inventory.yaml", "microversion.yaml", "reshaper.yaml", "resource-class-in-use.yaml",
 	"resource-classes.yaml", "resource-provider-any-traits.yaml", "resource-provider-links.yaml",
 	"resource-provider.yaml", "traits.yaml", "usage.yaml",
 }

@@ -1,0 +1,478 @@
+package placement
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+const (
+	codeDuplicateKey = "placement.query.duplicate_key"
+	codeBadValue     = "placement.query.bad_value"
+	codeMissingValue = "placement.query.missing_value"
+
+	candidatesDictSince     version = 12
+	summaryTraitsSince      version = 17
+	allClassesSince         version = 27
+	nestedCandidatesSince   version = 29
+	mappingsSince           version = 34
+	resourcelessGroupsSince version = 36
+
+	// maxCandidateSteps bounds the work of one request, about a second.
+	maxCandidateSteps  = 5_000_000
+	maxCandidateGroups = 64
+)
+
+var groupKeyPattern = regexp.MustCompile(`^(resources|required|member_of|in_tree)(.*)$`)
+
+// candidateSchemas are the query schemas of GET /allocation_candidates.
+func candidateSchemas() map[schemaName]m {
+	anything := m{}
+	limit := m{"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}
+	policy := m{"type": "string", "enum": []any{"none", "isolate"}}
+	plain := m{"resources": anything}
+	sources := map[schemaName]m{{"candidates", 10}: closed(plain, "resources")}
+	for _, step := range []struct {
+		from version
+		key  string
+		rule m
+	}{{16, "limit", limit}, {17, "required", anything}, {21, "member_of", anything}} {
+		plain = with(plain, step.key, step.rule)
+		sources[schemaName{"candidates", step.from}] = closed(plain, "resources")
+	}
+	grouped := func(from version, suffix string, keys []string, extra ...string) {
+		s := closed(m{"limit": limit, "group_policy": policy})
+		for _, key := range extra {
+			s["properties"].(m)[key] = anything
+		}
+		patterns := m{}
+		for _, key := range keys {
+			patterns["^"+key+"("+suffix+")?$"] = anything
+		}
+		s["patternProperties"] = patterns
+		sources[schemaName{"candidates", from}] = s
+	}
+	numbers, names := "[1-9][0-9]*", "[a-zA-Z0-9_-]{1,64}"
+	keys := []string{"member_of", "required", "resources"}
+	treed := append([]string{"in_tree"}, keys...)
+	grouped(25, numbers, keys)
+	grouped(31, numbers, treed)
+	grouped(33, names, treed)
+	grouped(35, names, treed, "root_required")
+	grouped(36, names, treed, "root_required", "same_subtree")
+	return sources
+}
+
+// candidateQuery is a parsed request with the words of its groups.
+type candidateQuery struct {
+	request  candidates.Request
+	suffixes []string
+	groups   map[string]*providerQuery
+	keys     map[string]map[string]bool // suffix -> which keys were given
+}
+
+func listCandidates(_ *Handler, r *request) (*response, error) {
+	params, failure := parseQuery(r, "candidates")
+	if failure != nil {
+		return nil, failure
+	}
+	q := &candidateQuery{groups: map[string]*providerQuery{}, keys: map[string]map[string]bool{}}
+	if err := q.parse(r, params); err != nil {
+		return nil, err
+	}
+	var providers []*ledger.Provider
+	if err := r.view.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true }); err != nil {
+		return nil, err
+	}
+	world := candidates.NewWorld(providers)
+	found, err := candidates.Search(r.Context(), world, &q.request)
+	if errors.Is(err, candidates.ErrBudget) {
+		return nil, badRequest("The request has too many combinations to search: %v. Ask with a limit, or for fewer groups.", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return candidatesAnswer(r, world, &q.request, found)
+}
+
+func (q *candidateQuery) parse(r *request, params parameters) error {
+	if failure := q.parseRoot(r, params); failure != nil {
+		return failure
+	}
+	if failure := q.parseSubtrees(params); failure != nil {
+		return failure
+	}
+	if failure := q.parseGroups(r, params); failure != nil {
+		return failure
+	}
+	if failure := q.checkGroups(r.version, params); failure != nil {
+		return failure
+	}
+	for _, suffix := range q.suffixes {
+		g := q.groups[suffix]
+		if q.keys[suffix]["resources"] {
+			if err := g.parseResources(r.view, params.last("resources"+suffix)); err != nil {
+				return err
+			}
+		}
+		if err := checkTraitsExist(r.view, slices.Concat(g.required, [][]string{g.forbidden})); err != nil {
+			return err
+		}
+		q.request.Groups = append(q.request.Groups, groupOf(suffix, g))
+	}
+	if err := checkTraitsExist(r.view, [][]string{q.request.RootRequired, q.request.RootForbidden}); err != nil {
+		return err
+	}
+	if len(params["limit"]) > 0 {
+		limit, err := strconv.Atoi(params["limit"][0])
+		if err != nil {
+			return badRequest("Invalid query string parameters: limit %s is out of range", params["limit"][0])
+		}
+		q.request.Limit = limit
+	}
+	q.request.Isolate = params.has("group_policy") && params["group_policy"][0] == "isolate"
+	q.request.Nested = r.version >= nestedCandidatesSince
+	q.request.MaxSteps = maxCandidateSteps
+	return nil
+}
+
+func groupOf(suffix string, g *providerQuery) candidates.Group {
+	group := candidates.Group{
+		Suffix: suffix, Required: g.required, Forbidden: g.forbidden, MemberOf: g.memberOf, NotMemberOf: g.notIn, InTree: g.inTree,
+	}
+	for _, want := range g.resources {
+		group.Resources = append(group.Resources, candidates.Resource{Class: want.class, Amount: want.amount})
+	}
+	return group
+}
+
+func checkTraitsExist(view projector.View, lists [][]string) error {
+	var unknown []string
+	for _, names := range lists {
+		for _, name := range names {
+			_, found, err := view.Trait(name)
+			if err != nil {
+				return err
+			}
+			if !found {
+				unknown = append(unknown, name)
+			}
+		}
+	}
+	if unknown != nil {
+		return badRequest("No such trait(s): %s.", strings.Join(unknown, ", "))
+	}
+	return nil
+}
+
+func (q *candidateQuery) parseRoot(r *request, params parameters) *apiError {
+	values := params["root_required"]
+	if len(values) > 1 {
+		failure := badRequest("Query parameter 'root_required' may be specified only once.")
+		failure.code = codeDuplicateKey
+		return failure
+	}
+	if len(values) == 0 {
+		return nil
+	}
+	root := &providerQuery{}
+	v := r.version
+	if strings.HasPrefix(values[0], "in:") {
+		v = anyTraitsSince - 1 // any-of is not supported here at any microversion
+	}
+	if failure := root.parseRequired(v, values[0]); failure != nil {
+		return failure
+	}
+	var clash []string
+	for _, anyOf := range root.required {
+		q.request.RootRequired = append(q.request.RootRequired, anyOf...)
+		if slices.Contains(root.forbidden, anyOf[0]) {
+			clash = append(clash, anyOf[0])
+		}
+	}
+	q.request.RootForbidden = root.forbidden
+	if clash != nil {
+		sort.Strings(clash)
+		failure := badRequest("Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "))
+		failure.code = codeBadValue
+		return failure
+	}
+	return nil
+}
+
+func (q *candidateQuery) parseSubtrees(params parameters) *apiError {
+	for _, value := range params["same_subtree"] {
+		var suffixes []string
+		for _, suffix := range strings.Split(value, ",") {
+			suffix = strings.TrimSpace(suffix)
+			if suffix == "" {
+				failure := badRequest("Empty string (unsuffixed group) can not be specified in `same_subtree`")
+				failure.code = codeBadValue
+				return failure
+			}
+			if !slices.Contains(suffixes, suffix) {
+				suffixes = append(suffixes, suffix)
+			}
+		}
+		q.request.SameSubtree = append(q.request.SameSubtree, suffixes)
+	}
+	return nil
+}
+
+func (q *candidateQuery) parseGroups(r *request, params parameters) *apiError {
+	for key := range params {
+		match := groupKeyPattern.FindStringSubmatch(key)
+		if match == nil {
+			continue
+		}
+		suffix := match[2]
+		if q.groups[suffix] == nil {
+			q.groups[suffix], q.keys[suffix] = &providerQuery{}, map[string]bool{}
+			q.suffixes = append(q.suffixes, suffix)
+		}
+		q.keys[suffix][match[1]] = true
+	}
+	sort.Strings(q.suffixes)
+	if len(q.suffixes) > maxCandidateGroups {
+		return badRequest("at most %d request groups are supported, not %d", maxCandidateGroups, len(q.suffixes))
+	}
+	for _, suffix := range q.suffixes {
+		if failure := q.parseGroup(r, params, suffix); failure != nil {
+			return failure
+		}
+	}
+	return nil
+}
+
+func (q *candidateQuery) parseGroup(r *request, params parameters, suffix string) *apiError {
+	g := q.groups[suffix]
+	required := params["required"+suffix]
+	if r.version < anyTraitsSince && len(required) > 1 {
+		required = required[len(required)-1:]
+	}
+	for _, value := range required {
+		if failure := g.parseRequired(r.version, value); failure != nil {
+			return failure
+		}
+	}
+	if members := params["member_of"+suffix]; len(members) > 1 && r.version < repeatedMemberOfSince {
+		return badRequest("Multiple member_of%s parameters are not supported", suffix)
+	} else if failure := g.parseMemberOf(r.version, members); failure != nil {
+		return failure
+	}
+	if params.has("in_tree" + suffix) {
+		id, valid := parseUUID(params.last("in_tree" + suffix))
+		if !valid {
+			return badRequest("Expected 'in_tree%s' parameter to be a format of uuid. Got: %s", suffix, params.last("in_tree"+suffix))
+		}
+		g.inTree = &id
+	}
+	return nil
+}
+
+// checkGroups makes the checks about the groups as a whole.
+func (q *candidateQuery) checkGroups(v version, params parameters) *apiError {
+	var failure *apiError
+	if v >= resourcelessGroupsSince {
+		failure = q.checkResourceless()
+	} else {
+		failure = q.checkOrphans()
+	}
+	if failure == nil && v >= forbiddenTraitsSince {
+		failure = q.checkClashes()
+	}
+	if failure != nil {
+		return failure
+	}
+	suffixed := 0
+	for _, suffix := range q.suffixes {
+		if suffix != "" {
+			suffixed++
+		}
+	}
+	if suffixed > 1 && !params.has("group_policy") {
+		return badRequest("The \"group_policy\" parameter is required when specifying more than one \"resources{N}\" parameter.")
+	}
+	return nil
+}
+
+func (q *candidateQuery) checkOrphans() *apiError {
+	orphans := func(key string) []string {
+		var found []string
+		for _, suffix := range q.suffixes {
+			if q.keys[suffix][key] && !q.keys[suffix]["resources"] {
+				found = append(found, key+suffix)
+			}
+		}
+		return found
+	}
+	if found := orphans("required"); found != nil {
+		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s", strings.Join(found, ", "))
+	}
+	if found := orphans("member_of"); found != nil {
+		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s", strings.Join(found, ", "))
+	}
+	if found := orphans("in_tree"); found != nil {
+		return badRequest("All request groups must specify resources.")
+	}
+	if len(q.suffixes) == 0 {
+		return badRequest("At least one request group (`resources` or `resources{$S}`) is required.")
+	}
+	return nil
+}
+
+func (q *candidateQuery) checkResourceless() *apiError {
+	var bare, real []string
+	resources := false
+	grouped := map[string]bool{}
+	for _, suffixes := range q.request.SameSubtree {
+		for _, suffix := range suffixes {
+			grouped[suffix] = true
+		}
+	}
+	for _, suffix := range q.suffixes {
+		resources = resources || q.keys[suffix]["resources"]
+		if suffix != "" {
+			real = append(real, suffix)
+		}
+		if !q.keys[suffix]["resources"] && !grouped[suffix] {
+			bare = append(bare, suffix)
+		}
+	}
+	if !resources {
+		failure := badRequest("There must be at least one resources or resources[$S] parameter.")
+		failure.code = codeMissingValue
+		return failure
+	}
+	if bare != nil {
+		failure := badRequest("Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.", repr(list(bare)))
+		failure.code = codeBadValue
+		return failure
+	}
+	var unreal []string
+	for suffix := range grouped {
+		if !slices.Contains(real, suffix) {
+			unreal = append(unreal, suffix)
+		}
+	}
+	if unreal != nil {
+		sort.Strings(unreal)
+		failure := badRequest("Real suffixes should be specified in `same_subtree`: %s not found in %s.", repr(list(unreal)), repr(list(real)))
+		failure.code = codeBadValue
+		return failure
+	}
+	return nil
+}
+
+// checkClashes finds groups that require what they forbid.
+func (q *candidateQuery) checkClashes() *apiError {
+	var clashes []string
+	for _, suffix := range q.suffixes {
+		g := q.groups[suffix]
+		var names []string
+		for _, anyOf := range g.required {
+			if !slices.ContainsFunc(anyOf, func(name string) bool { return !slices.Contains(g.forbidden, name) }) {
+				names = append(names, anyOf...)
+			}
+		}
+		if names != nil {
+			sort.Strings(names)
+			clashes = append(clashes, "required"+suffix+": ("+strings.Join(names, ", ")+")")
+		}
+	}
+	if clashes != nil {
+		return badRequest("Conflicting required and forbidden traits found in the following traits keys: %s", strings.Join(clashes, ", "))
+	}
+	return nil
+}
+
+func candidatesAnswer(r *request, world *candidates.World, req *candidates.Request, found []candidates.Candidate) (*response, error) {
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	requests := make([]m, 0, len(found))
+	summaries := make(map[string]m)
+	for _, c := range found {
+		requests = append(requests, candidateBody(r.version, classes, c))
+		for _, use := range c.Uses {
+			shown := []*ledger.Provider{use.Provider}
+			if r.version >= nestedCandidatesSince || !world.Nested() {
+				shown = world.Tree(use.Provider.Root)
+			}
+			for _, p := range shown {
+				if key := p.UUID.String(); summaries[key] == nil {
+					summaries[key] = summaryBody(r.version, classes, req, p)
+				}
+			}
+		}
+	}
+	return &response{status: http.StatusOK, cache: true, body: m{"allocation_requests": requests, "provider_summaries": summaries}}, nil
+}
+
+func candidateBody(v version, classes *ledger.ClassTable, c candidates.Candidate) m {
+	byProvider := make(map[string]map[string]int64)
+	var order []string
+	for _, use := range c.Uses {
+		key := use.Provider.UUID.String()
+		if byProvider[key] == nil {
+			byProvider[key] = make(map[string]int64)
+			order = append(order, key)
+		}
+		byProvider[key][classes.Name(use.Class)] = use.Amount
+	}
+	if v < candidatesDictSince {
+		list := make([]m, 0, len(order))
+		for _, key := range order {
+			list = append(list, m{"resource_provider": m{"uuid": key}, "resources": byProvider[key]})
+		}
+		return m{"allocations": list}
+	}
+	allocations := make(m, len(order))
+	for _, key := range order {
+		allocations[key] = m{"resources": byProvider[key]}
+	}
+	body := m{"allocations": allocations}
+	if v >= mappingsSince {
+		body["mappings"] = c.Mappings
+	}
+	return body
+}
+
+func summaryBody(v version, classes *ledger.ClassTable, req *candidates.Request, p *ledger.Provider) m {
+	resources := make(m)
+	for _, inv := range p.Inventories {
+		if v >= allClassesSince || requested(req, inv.Class) {
+			resources[classes.Name(inv.Class)] = m{"capacity": int64(inv.Capacity()), "used": inv.Used}
+		}
+	}
+	body := m{"resources": resources}
+	if v >= summaryTraitsSince {
+		traits := p.Traits
+		if traits == nil {
+			traits = []string{}
+		}
+		body["traits"] = traits
+	}
+	if v >= nestedCandidatesSince {
+		body["root_provider_uuid"], body["parent_provider_uuid"] = p.Root, nil
+		if !p.Parent.IsNil() {
+			body["parent_provider_uuid"] = p.Parent
+		}
+	}
+	return body
+}
+
+func requested(req *candidates.Request, class ledger.ClassID) bool {
+	return slices.ContainsFunc(req.Groups, func(g candidates.Group) bool {
+		return slices.ContainsFunc(g.Resources, func(r candidates.Resource) bool { return r.Class == class })
+	})
+}
