@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/crypto/bcrypt"
 
 	"github.com/allot-project/allot/ledger/jetstream"
 )
@@ -61,7 +62,11 @@ func Start(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
 	password := base64.RawURLEncoding.EncodeToString(secret)
-	opts, err := options(cfg, password)
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost) // the password has 256 random bits
+	if err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	opts, err := options(cfg, string(hash))
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func Start(cfg Config) (*Server, error) {
 	return &Server{ns: ns, password: password}, nil
 }
 
-func options(cfg Config, password string) (*server.Options, error) {
+func options(cfg Config, passwordHash string) (*server.Options, error) {
 	opts := &server.Options{
 		ServerName:     "allot",
 		JetStream:      true,
@@ -96,7 +101,7 @@ func options(cfg Config, password string) (*server.Options, error) {
 		DontListen:     cfg.Listen == "",
 		NoAuthUser:     ClientUser,
 		Users: []*server.User{
-			{Username: writerUser, Password: password},
+			{Username: writerUser, Password: passwordHash},
 			{Username: ClientUser, Permissions: clientPermissions()},
 		},
 	}

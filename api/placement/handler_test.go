@@ -1,0 +1,174 @@
+package placement_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+func handler(l *commandstest.Ledger) *placement.Handler {
+	return &placement.Handler{
+		Commands: l.Processor, Views: l.Views, Log: slog.New(slog.DiscardHandler),
+		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
+	}
+}
+
+func send(h http.Handler, method, target, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set("Openstack-Api-Version", "placement latest")
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestBadBodies: each is a 4xx in Placement's format, and changes nothing.
+func TestBadBodies(t *testing.T) {
+	dir := t.TempDir()
+	log, _ := commandstest.JetStream(t, dir, true)
+	l := commandstest.Start(t, dir, log)
+	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
+	h := handler(l)
+	allocate := func(amount string) string {
+		return fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":%s}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`, provider, amount)
+	}
+	before := l.Views.Checkpoint()
+	for name, c := range map[string]struct{ method, path, body string }{
+		"empty":           {"POST", "/resource_providers", ``},
+		"half":            {"POST", "/resource_providers", `{"name":`},
+		"two documents":   {"POST", "/resource_providers", `{"name":"a"}{"name":"b"}`},
+		"repeated key":    {"POST", "/resource_providers", `{"name":"a","name":"b"}`},
+		"deep":            {"POST", "/resource_providers", strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)},
+		"long name":       {"POST", "/resource_providers", `{"name":"` + strings.Repeat("x", 1<<20) + `"}`},
+		"bad UTF-8":       {"POST", "/resource_providers", "{\"name\":\"\xff\"}"},
+		"NaN":             {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate("NaN")},
+		"1e400":           {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate("1e400")},
+		"1e400000000":     {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate("1e400000000")},
+		"2^63":            {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate("9223372036854775808")},
+		"2^31":            {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate("2147483648")},
+		"0":               {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate("0")},
+		"-1":              {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate("-1")},
+		"a string":        {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate(`"1"`)},
+		"more than room":  {"PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocate("11")},
+		"zero in path":    {"PUT", "/resource_classes/CUSTOM_%00", ``},
+		"slash in path":   {"GET", "/resource_providers/a%2Fb", ``},
+		"too large":       {"POST", "/allocations", strings.Repeat(" ", placement.MaxBodyBytes+1)},
+		"unknown field":   {"POST", "/resource_providers", `{"name":"a","colour":"red"}`},
+		"unknown command": {"POST", "/resource_provider", `{"name":"a"}`},
+		"absurd groups":   {"GET", "/allocation_candidates?group_policy=none" + manyGroups(500), ``},
+		"limit 2^63":      {"GET", "/allocation_candidates?resources=VCPU:1&limit=9223372036854775808", ``},
+	} {
+		w := send(h, c.method, c.path, c.body)
+		var answer struct {
+			Errors []struct {
+				Status    int    `json:"status"`
+				RequestID string `json:"request_id"`
+			} `json:"errors"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Errors) != 1 || w.Code < 400 || w.Code > 499 ||
+			answer.Errors[0].Status != w.Code || answer.Errors[0].RequestID == "" {
+			t.Errorf("%s: %d %.300s", name, w.Code, w.Body)
+		}
+	}
+	if after := l.Views.Checkpoint(); after != before {
+		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
+	}
+}
+
+func manyGroups(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "&resources%d=VCPU:1", i+1)
+	}
+	return b.String()
+}
+
+// TestLargeReshape moves 10,000 consumers in one record; one that the log
+// cannot take is refused with 413 and changes nothing.
+func TestLargeReshape(t *testing.T) {
+	dir := t.TempDir()
+	log, _ := commandstest.JetStream(t, dir, true)
+	l := commandstest.Start(t, dir, log)
+	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 100_000})
+	h := handler(l)
+	reshape := func(consumers int, project string, generation int) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, `{"inventories":{"%s":{"resource_provider_generation":%d,"inventories":{"VCPU":{"total":100000}}}},"allocations":{`, provider, generation)
+		for i := range consumers {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, `"%s":{"allocations":{"%s":{"resources":{"VCPU":1}}},"project_id":"%s","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+				commandstest.NewID(), provider, project)
+		}
+		return b.String() + "}}"
+	}
+	if w := send(h, "POST", "/reshaper", reshape(10_000, "11111111-2222-3333-4444-555555555555", 1)); w.Code != http.StatusNoContent {
+		t.Fatalf("10,000 consumers: %d %s", w.Code, w.Body)
+	}
+	before := l.Views.Checkpoint()
+	if w := send(h, "POST", "/reshaper", reshape(30_000, strings.Repeat("p", 255), 4)); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("too much: %d %s", w.Code, w.Body)
+	}
+	p, found, err := l.Views.View().Provider(provider)
+	if err != nil || !found || p.Inventories[0].Used != 10_000 || p.Generation != 4 || l.Views.Checkpoint() != before {
+		t.Errorf("%+v, %v, %v", p, found, err)
+	}
+}
+
+// TestRetriedRequest: the same command id gives the first answer.
+func TestRetriedRequest(t *testing.T) {
+	dir := t.TempDir()
+	log, _ := commandstest.JetStream(t, dir, true)
+	l := commandstest.Start(t, dir, log)
+	h := handler(l)
+	id := commandstest.NewID().String()
+	for range 2 {
+		r := httptest.NewRequest("PUT", "/traits/CUSTOM_GOLD", nil)
+		r.Header.Set("X-Auth-Token", "admin")
+		r.Header.Set("Openstack-Api-Version", "placement 1.39")
+		r.Header.Set(placement.CommandIDHeader, id)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusCreated {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// FuzzRequest throws anything at the API: no panic, no 5xx.
+func FuzzRequest(f *testing.F) {
+	l := commandstest.Start(f, f.TempDir(), &memlog.Log{})
+	h := handler(l)
+	id := ledger.UUID{1}
+	f.Add("GET", "/allocation_candidates", "resources=VCPU:1&required=in:A,B&limit=3", "", "placement 1.39")
+	f.Add("PUT", "/allocations/"+id.String(), "", `{"allocations":{}}`, "placement 1.28")
+	f.Add("POST", "/reshaper", "", `{"inventories":{},"allocations":{}}`, "placement 1.30")
+	f.Add("GET", "/resource_providers", "member_of=!in:a,b&resources=VCPU:1_0", "", "placement 1.39")
+	f.Fuzz(func(t *testing.T, method, path, query, body, version string) {
+		r, err := http.NewRequest(method, "http://h/", strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		r.URL.Path, r.URL.RawQuery = path, query
+		r.Header.Set("X-Auth-Token", "admin")
+		r.Header.Set("Openstack-Api-Version", version)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code >= 500 {
+			t.Errorf("%s %s?%s %s: %d %s", method, path, query, body, w.Code, w.Body)
+		}
+	})
+}
