@@ -28,4 +28,4 @@ fuzz:
 
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
-	go test ./ledger ./commands ./projector -run '^$$' -bench . -benchmem
+	go test ./ledger ./commands ./projector -run '^$$' -bench . -benchmem -timeout 30m
