@@ -82,6 +82,10 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	// The server's read timeout would end a follower's request.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		h.Logger.Warn("followers may be cut off", "error", err)
+	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
 	if err := h.stream(r.Context(), w, out, from, follow); err != nil && r.Context().Err() == nil {

@@ -1,0 +1,99 @@
+package main_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// outside starts a NATS server that is not Allot's.
+func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.Server {
+	t.Helper()
+	ns, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: port, HTTPHost: "127.0.0.1", HTTPPort: natsserver.RANDOM_PORT,
+		JetStream: true, StoreDir: store, SyncAlways: syncAlways, NoSigs: true, NoLog: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ns.Start()
+	if !ns.ReadyForConnections(20 * time.Second) {
+		t.Fatal("the NATS server does not start")
+	}
+	t.Cleanup(ns.Shutdown)
+	return ns
+}
+
+// TestExternalNATS: a server that syncs always serves; one that does not, or
+// that nobody can ask, is refused unless the risk is accepted.
+func TestExternalNATS(t *testing.T) {
+	safe := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
+	lazy := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
+	monitor := func(ns *natsserver.Server) string { return "http://" + ns.MonitorAddr().String() }
+	for name, flags := range map[string][]string{
+		"nobody asked": {"--nats-url", safe.ClientURL()},
+		"lazy":         {"--nats-url", lazy.ClientURL(), "--nats-monitor", monitor(lazy)},
+	} {
+		s := start(t, t.TempDir(), flags...)
+		if s.waitServing() || !strings.Contains(s.logs.String(), "--accept-lazy-sync") {
+			t.Errorf("%s: served, or no advice:\n%s", name, s.logs)
+		}
+	}
+	data := t.TempDir()
+	s := launch(t, data, "--nats-url", safe.ClientURL(), "--nats-monitor", monitor(safe))
+	s.makeProvider(10)
+	if _, err := os.Stat(filepath.Join(data, "log")); err == nil {
+		t.Error("the embedded server has run, too")
+	}
+	s.kill()
+	s = launch(t, data, "--nats-url", safe.ClientURL(), "--nats-monitor", monitor(safe))
+	s.must(http.StatusOK, "GET", provider, "")
+	launch(t, t.TempDir(), "--nats-url", lazy.ClientURL(), "--accept-lazy-sync").makeProvider(10)
+}
+
+// TestNATSRestart takes the external server away and brings it back: the
+// writer must go on by itself, and nothing may be there twice.
+func TestNATSRestart(t *testing.T) {
+	store := t.TempDir()
+	ns := outside(t, store, natsserver.RANDOM_PORT, true)
+	port := ns.Addr().String()
+	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String())
+	s.makeProvider(10)
+	ns.Shutdown()
+	ns.WaitForShutdown()
+	id := uuid.NewString()
+	consumer := uuid.NewString()
+	answered := make(chan int, 1)
+	go func() {
+		for {
+			status, _, err := s.call("PUT", "/allocations/"+consumer, id, allocation())
+			if err != nil || status != http.StatusServiceUnavailable {
+				answered <- status
+				return
+			}
+		}
+	}()
+	time.Sleep(300 * time.Millisecond)
+	number := 0
+	for _, digit := range port[strings.LastIndex(port, ":")+1:] {
+		number = number*10 + int(digit-'0')
+	}
+	outside(t, store, number, true)
+	select {
+	case status := <-answered:
+		if status != http.StatusNoContent {
+			t.Errorf("answered %d\n%s", status, s.logs)
+		}
+	case <-time.After(60 * time.Second):
+		t.Fatalf("no answer after the restart\n%s", s.logs)
+	}
+	if n := s.commandIDs()[id]; n != 1 {
+		t.Errorf("the command is in the log %d times", n)
+	}
+}
