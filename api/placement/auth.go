@@ -46,13 +46,15 @@ func noauth(r *http.Request) (identity, bool) {
 
 // authorize decides whether an identity may do something. Every rule of
 // Placement's is "admin or service", apart from a project's readers, who may
-// see the usages of their own project. A token with system scope may do
-// nothing, since every rule is about projects.
-func authorize(id identity, rule, project string) *apiError {
+// see the usages of their own project, and reshapes, which under the new
+// defaults are the service's alone. A token with system scope may do nothing,
+// since every rule is about projects.
+func authorize(id identity, rule, project string, newDefaults bool) *apiError {
+	serviceOnly := newDefaults && rule == "placement:reshaper:reshape"
 	switch {
 	case id.system:
 		return errorf(http.StatusForbidden, "%s", rule)
-	case id.has("admin"), id.has("service"):
+	case id.has("service"), id.has("admin") && !serviceOnly:
 		return nil
 	case rule == "placement:usages" && id.has("reader") && project != "" && project == id.project:
 		return nil

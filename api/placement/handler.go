@@ -49,6 +49,9 @@ type Handler struct {
 	// IncompleteProject and IncompleteUser own consumers that are written
 	// below microversion 1.8, where clients do not say for whom.
 	IncompleteProject, IncompleteUser string
+	// NewDefaults leaves out the rules that upstream has deprecated, as
+	// oslo.policy's enforce_new_defaults does.
+	NewDefaults bool
 }
 
 // DefaultIncompleteID is upstream's default for incomplete_consumer_project_id
@@ -132,7 +135,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 		return nil, failure
 	}
 	if op.rule != "" {
-		if failure := authorize(r.who, op.rule, r.URL.Query().Get("project_id")); failure != nil {
+		if failure := authorize(r.who, op.rule, r.URL.Query().Get("project_id"), h.NewDefaults); failure != nil {
 			return nil, failure
 		}
 	}

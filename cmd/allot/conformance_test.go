@@ -17,6 +17,10 @@ var conformanceFiles = []string{
 	"granular.yaml", "inventory.yaml", "microversion.yaml", "reshaper.yaml", "resource-class-in-use.yaml",
 	"resource-classes.yaml", "resource-provider-any-traits.yaml", "resource-provider-links.yaml",
 	"resource-provider.yaml", "traits.yaml", "usage.yaml",
+	"aggregate-legacy-rbac.yaml", "allocation-candidates-legacy-rbac.yaml", "allocation-candidates-secure-rbac.yaml",
+	"allocations-legacy-rbac.yaml", "inventory-legacy-rbac.yaml", "reshaper-legacy-rbac.yaml", "reshaper-secure-rbac.yaml",
+	"resource-classes-legacy-rbac.yaml", "resource-classes-secure-rbac.yaml", "resource-provider-legacy-rbac.yaml",
+	"resource-provider-secure-rbac.yaml", "traits-legacy-rbac.yaml", "usage-legacy-rbac.yaml",
 }
 
 // TestConformance runs Placement's own tests against the binary over HTTP.
@@ -35,7 +39,7 @@ func TestConformance(t *testing.T) {
 	}
 	args := []string{
 		filepath.Join(suite, "gabbi_live.py"), "--dir", chosenFiles(t, filepath.Join(suite, "gabbits")), "--stream-generations",
-		"--jobs", "4", "--profiles", "default", "--workdir", t.TempDir(),
+		"--jobs", "4", "--profiles", "default,legacy-rbac,secure-rbac", "--workdir", t.TempDir(),
 		"--server-cmd", filepath.Join(root, ".ci", "conformance-server") + " {port} {dir} {profile}",
 	}
 	run := exec.Command("/usr/bin/python3", args...)
