@@ -114,6 +114,10 @@ func Start(nc *nats.Conn, submit Submitter, version, actor string, log *slog.Log
 			return nil, errors.Join(fmt.Errorf("natsapi: endpoint %s: %w", name, err), svc.Stop())
 		}
 	}
+	// A client that asks as soon as Start has returned must find the service.
+	if err := nc.Flush(); err != nil {
+		return nil, errors.Join(fmt.Errorf("natsapi: %w", err), svc.Stop())
+	}
 	return s, nil
 }
 

@@ -190,6 +190,9 @@ func (l *natsLogger) lastError() error { return l.last.get() }
 
 func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	text := fmt.Sprintf(format, v...)
+	if strings.HasPrefix(text, "Plaintext passwords detected") {
+		level = slog.LevelDebug // it means the empty one of clients, who come in without credentials
+	}
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
 	}
