@@ -201,15 +201,18 @@ func (s *Service) respond(req micro.Request, reply Reply, encoding string) {
 		s.log.Error("a reply cannot be encoded", "error", err)
 		return
 	}
-	headers := micro.WithHeaders(micro.Headers{HeaderContentType: {encoding}})
+	headers := micro.Headers{HeaderContentType: {encoding}}
+	// Not req.Error: it notes the error for micro's statistics, which is a
+	// data race once the handler has returned, as ours has.
 	switch {
 	case reply.Error != nil:
-		err = req.Error(statusOf(reply.Error.Code), reply.Error.Message, body, headers)
+		headers[micro.ErrorCodeHeader] = []string{statusOf(reply.Error.Code)}
+		headers[micro.ErrorHeader] = []string{reply.Error.Code + ": " + oneLine(reply.Error.Message)}
 	case reply.Rejection != nil:
-		err = req.Error("409", string(reply.Rejection.Code)+": "+reply.Rejection.Message, body, headers)
-	default:
-		err = req.Respond(body, headers)
+		headers[micro.ErrorCodeHeader] = []string{"409"}
+		headers[micro.ErrorHeader] = []string{string(reply.Rejection.Code) + ": " + oneLine(reply.Rejection.Message)}
 	}
+	err = req.Respond(body, micro.WithHeaders(headers))
 	if err != nil {
 		s.log.Warn("a reply cannot be sent", "error", err)
 	}
@@ -272,4 +275,9 @@ func Encode(value any, encoding string) ([]byte, error) {
 	enc.SetCustomStructTag("json")
 	err := enc.Encode(value)
 	return out.Bytes(), err
+}
+
+// oneLine makes a text fit for a header.
+func oneLine(text string) string {
+	return strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
 }
