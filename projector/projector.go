@@ -44,7 +44,6 @@ type Projector struct {
 	mark    *markFile     // guarded by mu
 	changed chan struct{} // closed at the next fold; guarded by mu
 	dirty   bool          // folded since the last sync; guarded by mu
-	closed  bool          // guarded by mu
 	stopped chan struct{}
 	idle    sync.WaitGroup
 
@@ -184,9 +183,6 @@ func (p *Projector) loadClasses() error {
 
 // Close syncs and closes the read models.
 func (p *Projector) Close() error {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
 	close(p.stopped)
 	p.idle.Wait()
 	return errors.Join(p.closeDB(), p.mark.f.Close())

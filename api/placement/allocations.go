@@ -9,10 +9,8 @@ import (
 
 // Microversions that changed how allocations are written and shown.
 const (
-	allocationsNamedSince     version = 8  // project_id and user_id are required
-	allocationsByProvider     version = 12 // a dictionary keyed by provider
+	allocationsNamedSince     version = 8 // project_id and user_id are required
 	consumerGenerationsSince  version = 28
-	consumerGenerationsShown  version = 28
 	allocationOwnerShownSince version = 12
 )
 
@@ -34,7 +32,7 @@ func showAllocations(_ *Handler, r *request) (*response, error) {
 	if r.version >= allocationOwnerShownSince {
 		body["project_id"], body["user_id"] = c.Owner.Project, c.Owner.User
 	}
-	if r.version >= consumerGenerationsShown {
+	if r.version >= consumerGenerationsSince {
 		body["consumer_generation"] = c.Generation
 	}
 	if r.version >= consumerTypesSince {
@@ -96,7 +94,7 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 			}
 		}
 		entry := m{"resources": resources}
-		if r.version >= consumerGenerationsShown {
+		if r.version >= consumerGenerationsSince {
 			entry["consumer_generation"] = c.Generation
 		}
 		byConsumer[c.UUID.String()] = entry

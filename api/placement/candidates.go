@@ -155,22 +155,11 @@ func groupOf(suffix string, g *providerQuery) candidates.Group {
 }
 
 func checkTraitsExist(view projector.View, lists [][]string) error {
-	var unknown []string
-	for _, names := range lists {
-		for _, name := range names {
-			_, found, err := view.Trait(name)
-			if err != nil {
-				return err
-			}
-			if !found {
-				unknown = append(unknown, name)
-			}
-		}
-	}
-	if unknown != nil {
+	unknown, err := unknownTraits(view, lists)
+	if err == nil && unknown != nil {
 		return badRequest("No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
-	return nil
+	return err
 }
 
 func (q *candidateQuery) parseRoot(r *request, params parameters) *apiError {
@@ -254,14 +243,8 @@ func (q *candidateQuery) parseGroups(r *request, params parameters) *apiError {
 
 func (q *candidateQuery) parseGroup(r *request, params parameters, suffix string) *apiError {
 	g := q.groups[suffix]
-	required := params["required"+suffix]
-	if r.version < anyTraitsSince && len(required) > 1 {
-		required = required[len(required)-1:]
-	}
-	for _, value := range required {
-		if failure := g.parseRequired(r.version, value); failure != nil {
-			return failure
-		}
+	if failure := g.parseAllRequired(r.version, params["required"+suffix]); failure != nil {
+		return failure
 	}
 	if members := params["member_of"+suffix]; len(members) > 1 && r.version < repeatedMemberOfSince {
 		return badRequest("Multiple member_of%s parameters are not supported", suffix)

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -86,17 +87,15 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if failure := q.parseMemberOf(r.version, params["member_of"]); failure != nil {
 		return nil, failure
 	}
-	required := params["required"]
-	if r.version < anyTraitsSince && len(required) > 1 {
-		required = required[len(required)-1:]
+	if failure := q.parseAllRequired(r.version, params["required"]); failure != nil {
+		return nil, failure
 	}
-	for _, value := range required {
-		if failure := q.parseRequired(r.version, value); failure != nil {
-			return nil, failure
-		}
-	}
-	if err := q.checkTraits(r.view); err != nil {
+	unknown, err := unknownTraits(r.view, slices.Concat(q.required, [][]string{q.forbidden}))
+	if err != nil {
 		return nil, err
+	}
+	if unknown != nil {
+		return nil, badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
 	if params.has("resources") {
 		if err := q.parseResources(r.view, params.last("resources")); err != nil {
@@ -182,30 +181,33 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 	return nil
 }
 
-// checkTraits wants every trait of the query to exist.
-func (q *providerQuery) checkTraits(view projector.View) error {
-	var unknown []string
-	check := func(names []string) error {
-		for _, name := range names {
-			_, found, err := view.Trait(name)
-			if err != nil {
-				return err
-			}
-			if !found {
-				unknown = append(unknown, name)
-			}
-		}
-		return nil
+// parseAllRequired reads a repeated parameter. Below 1.39 only the last one
+// counts.
+func (q *providerQuery) parseAllRequired(v version, values []string) *apiError {
+	if v < anyTraitsSince && len(values) > 1 {
+		values = values[len(values)-1:]
 	}
-	for _, names := range append(q.required, q.forbidden) {
-		if err := check(names); err != nil {
-			return err
+	for _, value := range values {
+		if failure := q.parseRequired(v, value); failure != nil {
+			return failure
 		}
-	}
-	if unknown != nil {
-		return badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
 	return nil
+}
+
+// unknownTraits lists the names that are no traits.
+func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
+	var unknown []string
+	for _, name := range slices.Concat(lists...) {
+		_, found, err := view.Trait(name)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown, nil
 }
 
 func (q *providerQuery) parseResources(view projector.View, value string) error {
