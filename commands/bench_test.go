@@ -126,6 +126,7 @@ func benchSubmit(b *testing.B, submitters int) {
 	next := make(chan int, submitters)
 	var mu sync.Mutex
 	var took []time.Duration
+	firstCommit := l.Views.Checkpoint().Sequence
 	b.ResetTimer()
 	var all sync.WaitGroup
 	for range submitters {
@@ -149,6 +150,7 @@ func benchSubmit(b *testing.B, submitters int) {
 	b.StopTimer()
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+	b.ReportMetric(float64(b.N)/float64(l.Views.Checkpoint().Sequence-firstCommit), "commands/commit")
 	perSecond(b, b.N)
 }
 

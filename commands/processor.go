@@ -36,8 +36,9 @@ const (
 	QueueLength = 8192
 	// maxAhead is how many commits may be on their way to the log.
 	maxAhead = 3
-	// groupRecords and groupBytes end a commit, so that a flood does not
-	// make the first caller in it wait for ever.
+	// groupRecords and groupBytes end a commit, so that a flood, be it of
+	// commands that are rejected, does not make the first caller in it wait
+	// for ever.
 	groupRecords = 2048
 	groupBytes   = 1 << 20
 	// appendTries is how often a call is decided again after failed appends
@@ -337,7 +338,7 @@ func (p *Processor) buildCommit() error {
 	p.again = nil
 	changed := make(map[ledger.UUID]bool)
 	var err error
-	for full := false; err == nil && !full && p.builder.Len() < groupRecords; {
+	for full := false; err == nil && !full && len(f.calls)+len(p.again) < groupRecords; {
 		c := p.nextCall(&waiting)
 		if c == nil {
 			break

@@ -236,7 +236,9 @@ func TestBusyAndStopped(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	var refused error
-	for range commands.QueueLength + 8192 {
+	// With the log at a standstill the queue fills up behind the commits that
+	// may be decided meanwhile.
+	for range 4 * commands.QueueLength {
 		_, err := l.Processor.Submit(expired(ctx), commands.Submission{
 			ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"},
 		})
