@@ -1,5 +1,5 @@
 # make check: everything that CI runs, and the linters that are installed.
-.PHONY: build check test race fuzz bench lint
+.PHONY: build check test race fuzz bench bench-candidates lint
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -29,3 +29,7 @@ fuzz:
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
 	go test ./ledger ./commands ./projector -run '^$$' -bench . -benchmem -timeout 30m
+
+# Allocation candidates over HTTP, by size and shape of the world and of the request.
+bench-candidates:
+	go test ./api/placement -run '^$$' -bench Candidates -timeout 30m

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -36,7 +37,16 @@ func (id UUID) IsNil() bool { return id == NilUUID }
 func (id UUID) Compare(other UUID) int { return bytes.Compare(id[:], other[:]) }
 
 // MarshalText implements encoding.TextMarshaler.
-func (id UUID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+func (id UUID) MarshalText() ([]byte, error) { return id.AppendText(make([]byte, 0, 36)) }
+
+// AppendText implements encoding.TextAppender.
+func (id UUID) AppendText(b []byte) ([]byte, error) {
+	b = hex.AppendEncode(b, id[:4])
+	for _, part := range [][]byte{id[4:6], id[6:8], id[8:10], id[10:]} {
+		b = hex.AppendEncode(append(b, '-'), part)
+	}
+	return b, nil
+}
 
 // UnmarshalText implements encoding.TextUnmarshaler with ParseUUID's rules.
 func (id *UUID) UnmarshalText(text []byte) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // schemaVersion counts changes of the read models' form. Read models of
@@ -40,12 +41,15 @@ type Projector struct {
 	classes  atomic.Pointer[versionedClasses]
 
 	mu      sync.Mutex
-	head    ledger.Head   // guarded by mu
-	mark    *markFile     // guarded by mu
-	changed chan struct{} // closed at the next fold; guarded by mu
-	dirty   bool          // folded since the last sync; guarded by mu
+	index   *candidates.Index // of the newest folded commit; guarded by mu
+	head    ledger.Head       // guarded by mu
+	mark    *markFile         // guarded by mu
+	changed chan struct{}     // closed at the next fold; guarded by mu
+	dirty   bool              // folded since the last sync; guarded by mu
 	stopped chan struct{}
 	idle    sync.WaitGroup
+
+	past pastWorlds
 
 	value []byte // scratch of Fold
 	key   []byte // scratch of Fold
@@ -96,10 +100,10 @@ func open(dir string, mark *markFile, logger *slog.Logger) (*Projector, error) {
 		return nil, fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, err)
 	}
 	p := &Projector{
-		db: db, cache: cache, mark: mark,
+		db: db, cache: cache, mark: mark, index: candidates.NewIndex(),
 		changed: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	if err := p.load(); err != nil {
+	if err := errors.Join(p.load(), p.loadIndex()); err != nil {
 		return nil, errors.Join(err, p.closeDB())
 	}
 	p.idle.Add(1)
@@ -238,8 +242,9 @@ func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	if n := len(changes.Classes); n > 0 {
 		p.classes.Store(&versionedClasses{since: commit.Sequence, table: changes.Classes[n-1].After})
 	}
-	p.sequence.Store(commit.Sequence)
 	p.mu.Lock()
+	p.sequence.Store(commit.Sequence)
+	p.index.Apply(changes.Providers)
 	p.head = commit.Head()
 	p.dirty = true
 	close(p.changed)

@@ -2,10 +2,14 @@ package projector
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
+	"sort"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -26,12 +30,44 @@ func (p *Projector) View() View { return View{p: p, sequence: p.sequence.Load()}
 // ErrNotYet: a view was asked for that is still in the future.
 var ErrNotYet = errors.New("projector: the sequence has not been reached")
 
+// ErrBeforeFirst: a view was asked for of a time before the first commit.
+var ErrBeforeFirst = errors.New("projector: that is before the first commit")
+
 // ViewAt returns the view after the commit with this sequence.
 func (p *Projector) ViewAt(sequence uint64) (View, error) {
+	if sequence == 0 {
+		return View{}, fmt.Errorf("%w, which has sequence 1", ErrBeforeFirst)
+	}
 	if newest := p.sequence.Load(); sequence > newest {
 		return View{}, fmt.Errorf("%w: %d, newest is %d", ErrNotYet, sequence, newest)
 	}
 	return View{p: p, sequence: sequence}, nil
+}
+
+// ViewAtTime returns the view after the last commit that was decided at or
+// before a time, which must not be after now.
+func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
+	if at.After(now) {
+		return View{}, fmt.Errorf("%w: %s is in the future", ErrNotYet, at.Format(time.RFC3339Nano))
+	}
+	newest := p.View()
+	var failure error
+	// Times of records never go back, so the commits are sorted by time.
+	after := sort.Search(int(newest.sequence), func(i int) bool {
+		_, decided, found, err := newest.CommitMark(uint64(i) + 1)
+		if err == nil && !found {
+			err = fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, i+1)
+		}
+		failure = cmp.Or(failure, err)
+		return decided > at.UnixNano()
+	})
+	if failure != nil {
+		return View{}, failure
+	}
+	if after == 0 {
+		return View{}, fmt.Errorf("%w: %s", ErrBeforeFirst, at.Format(time.RFC3339Nano))
+	}
+	return p.ViewAt(uint64(after))
 }
 
 // Sequence is that of the commit that the view is right after.
@@ -140,15 +176,46 @@ func (v View) ProviderNamed(name string) (*ledger.Provider, bool, error) {
 // Providers calls yield for every provider, in UUID order, as long as it
 // returns true.
 func (v View) Providers(yield func(*ledger.Provider) bool) error {
+	// Descriptions and states are walked through side by side.
+	states, stop := iter.Pull2(v.states())
+	defer stop()
 	return v.each([]byte{tableProvider}, func(key []byte, _ uint64, value []byte) (bool, error) {
-		var id ledger.UUID
-		copy(id[:], key[1:])
-		p, err := v.provider(id, value)
+		p := &ledger.Provider{}
+		copy(p.UUID[:], key[1:])
+		if err := readProvider(value, p); err != nil {
+			return false, err
+		}
+		state, err, more := states()
 		if err != nil {
+			return false, err
+		}
+		if !more || state.id != p.UUID {
+			return false, fmt.Errorf("%w: provider %s has no state", ErrDamaged, p.UUID)
+		}
+		if err := readProviderState(state.value, p); err != nil {
 			return false, err
 		}
 		return yield(p), nil
 	})
+}
+
+type providerState struct {
+	id    ledger.UUID
+	value []byte
+}
+
+// states yields the state of every provider, in UUID order.
+func (v View) states() iter.Seq2[providerState, error] {
+	return func(yield func(providerState, error) bool) {
+		err := v.each([]byte{tableProviderState}, func(key []byte, _ uint64, value []byte) (bool, error) {
+			s := providerState{value: value}
+			copy(s.id[:], key[1:])
+			return yield(s, nil), nil
+		})
+		if err != nil {
+			yield(providerState{}, err)
+		}
+	}
 }
 
 // Consumer finds a consumer.

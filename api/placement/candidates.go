@@ -1,15 +1,15 @@
 package placement
 
 import (
-	"errors"
-	"net/http"
+	"cmp"
+	"math"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -26,8 +26,6 @@ const (
 	mappingsSince           version = 34
 	resourcelessGroupsSince version = 36
 
-	// maxCandidateSteps bounds the work of one request, about a second.
-	maxCandidateSteps  = 5_000_000
 	maxCandidateGroups = 64
 )
 
@@ -77,30 +75,70 @@ type candidateQuery struct {
 	suffixes []string
 	groups   map[string]*providerQuery
 	keys     map[string]map[string]bool // suffix -> which keys were given
+	explain  bool
 }
 
-func listCandidates(_ *Handler, r *request) (*response, error) {
+// CandidateOptions bounds and orders candidates, for all requests alike.
+type CandidateOptions struct {
+	// Max ends every search after this many candidates, like a limit that
+	// clients cannot go beyond (upstream's max_allocation_candidates). 0: none.
+	Max int
+	// MaxSteps is the work that one request may take; 0: DefaultCandidateSteps.
+	MaxSteps int
+	// Order is upstream's allocation_candidates_generation_strategy.
+	Order candidates.Order
+	// Shuffle finds candidates in random order (upstream's
+	// randomize_allocation_candidates); without it the order is the same
+	// as long as the providers are.
+	Shuffle bool
+}
+
+// DefaultCandidateSteps takes about a second.
+const DefaultCandidateSteps = 5_000_000
+
+func listCandidates(h *Handler, r *request) (*response, error) {
+	q := &candidateQuery{groups: map[string]*providerQuery{}, keys: map[string]map[string]bool{}}
+	if failure := q.takeExplain(r); failure != nil {
+		return nil, failure
+	}
 	params, failure := parseQuery(r, "candidates")
 	if failure != nil {
 		return nil, failure
 	}
-	q := &candidateQuery{groups: map[string]*providerQuery{}, keys: map[string]map[string]bool{}}
-	if err := q.parse(r, params); err != nil {
-		return nil, err
-	}
-	var providers []*ledger.Provider
-	if err := r.view.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true }); err != nil {
-		return nil, err
-	}
-	world := candidates.NewWorld(providers)
-	found, err := candidates.Search(r.Context(), world, &q.request)
-	if errors.Is(err, candidates.ErrBudget) {
-		return nil, badRequest("The request has too many combinations to search: %v. Ask with a limit, or for fewer groups.", err)
-	}
+	world, err := h.world(r)
 	if err != nil {
 		return nil, err
 	}
-	return candidatesAnswer(r, world, &q.request, found)
+	if err := q.parse(r, params); err != nil {
+		return nil, err
+	}
+	q.bound(h.Candidates)
+	return candidatesAnswer(r, world, q)
+}
+
+// takeExplain reads Allot's own parameter.
+func (q *candidateQuery) takeExplain(r *request) *apiError {
+	value, found, failure := takeParameter(r.Request, "explain")
+	if failure != nil || !found {
+		return failure
+	}
+	var err error
+	if q.explain, err = strconv.ParseBool(value); err != nil {
+		return badRequest("Invalid query string parameters: explain must be true or false, not %q", value)
+	}
+	return nil
+}
+
+// bound applies the server's options.
+func (q *candidateQuery) bound(o CandidateOptions) {
+	q.request.MaxSteps = cmp.Or(o.MaxSteps, DefaultCandidateSteps)
+	if o.Max > 0 && (q.request.Limit == 0 || q.request.Limit > o.Max) {
+		q.request.Limit = o.Max
+	}
+	q.request.Order, q.request.Shuffle = o.Order, o.Shuffle
+	if o.Shuffle {
+		q.request.Seed = rand.Uint64()
+	}
 }
 
 func (q *candidateQuery) parse(r *request, params parameters) error {
@@ -134,13 +172,12 @@ func (q *candidateQuery) parse(r *request, params parameters) error {
 	if len(params["limit"]) > 0 {
 		limit, err := strconv.Atoi(params["limit"][0])
 		if err != nil {
-			return badRequest("Invalid query string parameters: limit %s is out of range", params["limit"][0])
+			limit = math.MaxInt // the schema has let digits through only
 		}
 		q.request.Limit = limit
 	}
 	q.request.Isolate = params.has("group_policy") && params["group_policy"][0] == "isolate"
 	q.request.Nested = r.version >= nestedCandidatesSince
-	q.request.MaxSteps = maxCandidateSteps
 	return nil
 }
 
@@ -375,87 +412,4 @@ func (q *candidateQuery) checkClashes() *apiError {
 		return badRequest("Conflicting required and forbidden traits found in the following traits keys: %s", strings.Join(clashes, ", "))
 	}
 	return nil
-}
-
-func candidatesAnswer(r *request, world *candidates.World, req *candidates.Request, found []candidates.Candidate) (*response, error) {
-	classes, err := r.view.Classes()
-	if err != nil {
-		return nil, err
-	}
-	requests := make([]m, 0, len(found))
-	summaries := make(map[string]m)
-	for _, c := range found {
-		requests = append(requests, candidateBody(r.version, classes, c))
-		for _, use := range c.Uses {
-			shown := []*ledger.Provider{use.Provider}
-			if r.version >= nestedCandidatesSince || !world.Nested() {
-				shown = world.Tree(use.Provider.Root)
-			}
-			for _, p := range shown {
-				if key := p.UUID.String(); summaries[key] == nil {
-					summaries[key] = summaryBody(r.version, classes, req, p)
-				}
-			}
-		}
-	}
-	return &response{status: http.StatusOK, cache: true, body: m{"allocation_requests": requests, "provider_summaries": summaries}}, nil
-}
-
-func candidateBody(v version, classes *ledger.ClassTable, c candidates.Candidate) m {
-	byProvider := make(map[string]map[string]int64)
-	var order []string
-	for _, use := range c.Uses {
-		key := use.Provider.UUID.String()
-		if byProvider[key] == nil {
-			byProvider[key] = make(map[string]int64)
-			order = append(order, key)
-		}
-		byProvider[key][classes.Name(use.Class)] = use.Amount
-	}
-	if v < candidatesDictSince {
-		list := make([]m, 0, len(order))
-		for _, key := range order {
-			list = append(list, m{"resource_provider": m{"uuid": key}, "resources": byProvider[key]})
-		}
-		return m{"allocations": list}
-	}
-	allocations := make(m, len(order))
-	for _, key := range order {
-		allocations[key] = m{"resources": byProvider[key]}
-	}
-	body := m{"allocations": allocations}
-	if v >= mappingsSince {
-		body["mappings"] = c.Mappings
-	}
-	return body
-}
-
-func summaryBody(v version, classes *ledger.ClassTable, req *candidates.Request, p *ledger.Provider) m {
-	resources := make(m)
-	for _, inv := range p.Inventories {
-		if v >= allClassesSince || requested(req, inv.Class) {
-			resources[classes.Name(inv.Class)] = m{"capacity": int64(inv.Capacity()), "used": inv.Used}
-		}
-	}
-	body := m{"resources": resources}
-	if v >= summaryTraitsSince {
-		traits := p.Traits
-		if traits == nil {
-			traits = []string{}
-		}
-		body["traits"] = traits
-	}
-	if v >= nestedCandidatesSince {
-		body["root_provider_uuid"], body["parent_provider_uuid"] = p.Root, nil
-		if !p.Parent.IsNil() {
-			body["parent_provider_uuid"] = p.Parent
-		}
-	}
-	return body
-}
-
-func requested(req *candidates.Request, class ledger.ClassID) bool {
-	return slices.ContainsFunc(req.Groups, func(g candidates.Group) bool {
-		return slices.ContainsFunc(g.Resources, func(r candidates.Resource) bool { return r.Class == class })
-	})
 }

@@ -52,6 +52,10 @@ type Handler struct {
 	// NewDefaults leaves out the rules that upstream has deprecated, as
 	// oslo.policy's enforce_new_defaults does.
 	NewDefaults bool
+	// Candidates bounds and orders what GET /allocation_candidates finds.
+	Candidates CandidateOptions
+	// Now is the clock that decides what is in the future; nil: time.Now.
+	Now func() time.Time
 }
 
 // DefaultIncompleteID is upstream's default for incomplete_consumer_project_id
@@ -68,15 +72,17 @@ type request struct {
 	who        identity
 	params     []string
 	view       projector.View
+	past       bool // the client asked for a moment in the past
 }
 
 // response is a success.
 type response struct {
 	status   int
-	body     any    // nil: none
-	location string // path below the prefix
-	cache    bool   // Last-Modified and Cache-Control apply (1.15)
-	modified int64  // Unix nanoseconds; 0: now
+	body     any                   // nil: none
+	stream   func(io.Writer) error // writes the body instead
+	location string                // path below the prefix
+	cache    bool                  // Last-Modified and Cache-Control apply (1.15)
+	modified int64                 // Unix nanoseconds; 0: now
 	// noModified leaves Last-Modified out.
 	noModified bool
 }
@@ -139,7 +145,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 			return nil, failure
 		}
 	}
-	r.view = h.Views.View()
+	at, failure := takeAt(r.Request)
+	if failure != nil {
+		return nil, failure
+	}
+	var err error
+	if r.view, err = h.viewAt(at); err != nil {
+		return nil, err
+	}
+	r.past = at != ""
 	return op.handle(h, r)
 }
 
@@ -217,6 +231,13 @@ func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 		if !answer.noModified {
 			header.Set("Last-Modified", lastModified(answer.modified))
 		}
+	}
+	if r.Method == http.MethodGet {
+		header.Set(SequenceHeader, strconv.FormatUint(r.view.Sequence(), 10))
+	}
+	if answer.stream != nil {
+		h.writeStream(w, r, answer)
+		return
 	}
 	if answer.body == nil {
 		w.WriteHeader(answer.status)

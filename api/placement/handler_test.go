@@ -1,11 +1,13 @@
 package placement_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,7 +69,15 @@ func TestBadBodies(t *testing.T) {
 		"unknown field":   {"POST", "/resource_providers", `{"name":"a","colour":"red"}`},
 		"unknown command": {"POST", "/resource_provider", `{"name":"a"}`},
 		"absurd groups":   {"GET", "/allocation_candidates?group_policy=none" + manyGroups(500), ``},
-		"limit 2^63":      {"GET", "/allocation_candidates?resources=VCPU:1&limit=9223372036854775808", ``},
+		"limit 0":         {"GET", "/allocation_candidates?resources=VCPU:1&limit=0", ``},
+		"time and tide":   {"GET", "/resource_providers?at=soon", ``},
+		"to come":         {"GET", "/resource_providers?at=99999999", ``},
+		"the year 2999":   {"GET", "/resource_providers?at=2999-01-01T00:00:00Z", ``},
+		"before all":      {"GET", "/resource_providers?at=0", ``},
+		"the year 1999":   {"GET", "/resource_providers?at=1999-01-01T00:00:00Z", ``},
+		"past write":      {"PUT", "/allocations/22222222-2222-4222-8222-222222222222?at=1", allocate("1")},
+		"at and at":       {"GET", "/resource_providers?at=1&at=2", ``},
+		"explain what":    {"GET", "/allocation_candidates?resources=VCPU:1&explain=why", ``},
 	} {
 		w := send(h, c.method, c.path, c.body)
 		var answer struct {
@@ -171,4 +181,56 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %s?%s %s: %d %s", method, path, query, body, w.Code, w.Body)
 		}
 	})
+}
+
+// TestCandidateOptions: what the operator sets holds for every request, and
+// an explanation comes only to who asks for it.
+func TestCandidateOptions(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range 30 {
+		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
+	}
+	ask := func(o placement.CandidateOptions, query string) (int, []json.RawMessage, json.RawMessage) {
+		h := handler(l)
+		h.Candidates = o
+		w := send(h, "GET", "/allocation_candidates?resources=VCPU:1"+query, "")
+		var answer struct {
+			Requests    []json.RawMessage `json:"allocation_requests"`
+			Explanation json.RawMessage   `json:"explanation"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+			t.Fatal(err)
+		}
+		return w.Code, answer.Requests, answer.Explanation
+	}
+	for name, c := range map[string]struct {
+		options placement.CandidateOptions
+		query   string
+		code    int
+		found   int
+	}{
+		"no bound":        {placement.CandidateOptions{}, "", 200, 30},
+		"client's limit":  {placement.CandidateOptions{}, "&limit=4", 200, 4},
+		"limit 2^63":      {placement.CandidateOptions{}, "&limit=9223372036854775808", 200, 30},
+		"server's bound":  {placement.CandidateOptions{Max: 7}, "", 200, 7},
+		"the lower bound": {placement.CandidateOptions{Max: 7}, "&limit=9", 200, 7},
+		"the lower limit": {placement.CandidateOptions{Max: 7}, "&limit=3", 200, 3},
+		"over the budget": {placement.CandidateOptions{MaxSteps: 20}, "", 400, 0},
+		"below it":        {placement.CandidateOptions{MaxSteps: 20}, "&limit=5", 200, 5},
+	} {
+		if code, found, explanation := ask(c.options, c.query); code != c.code || len(found) != c.found || explanation != nil {
+			t.Errorf("%s: %d, %d candidates, %s", name, code, len(found), explanation)
+		}
+	}
+	_, first, _ := ask(placement.CandidateOptions{}, "")
+	_, second, _ := ask(placement.CandidateOptions{}, "")
+	_, shuffled, _ := ask(placement.CandidateOptions{Shuffle: true}, "")
+	same := func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }
+	if !slices.EqualFunc(first, second, same) || slices.EqualFunc(first, shuffled, same) {
+		t.Error("candidates in the wrong order")
+	}
+	if _, found, explanation := ask(placement.CandidateOptions{}, "&required=HW_CPU_X86_VMX&explain=true"); len(found) != 0 ||
+		!bytes.Contains(explanation, []byte(`"removed_last":"trees: required traits together`)) {
+		t.Errorf("%d candidates, explained by %s", len(found), explanation)
+	}
 }

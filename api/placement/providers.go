@@ -78,14 +78,18 @@ func showProvider(_ *Handler, r *request) (*response, error) {
 	return ok(providerBody(r, p), p.UpdatedAt), nil
 }
 
-func listProviders(_ *Handler, r *request) (*response, error) {
+func listProviders(h *Handler, r *request) (*response, error) {
+	world, err := h.world(r)
+	if err != nil {
+		return nil, err
+	}
 	query, err := parseProviderQuery(r)
 	if err != nil {
 		return nil, err
 	}
 	found := []m{}
 	newest := int64(0)
-	err = query.each(r.view, func(p *ledger.Provider) {
+	err = query.each(r.view, world, func(p *ledger.Provider) {
 		found = append(found, providerBody(r, p))
 		newest = max(newest, p.UpdatedAt)
 	})

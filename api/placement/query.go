@@ -9,6 +9,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // parameters is a parsed query string.
@@ -266,12 +267,12 @@ func parsePythonInt(text string) (int64, bool) {
 }
 
 // each calls yield for the providers that match.
-func (q *providerQuery) each(view projector.View, yield func(*ledger.Provider)) error {
+func (q *providerQuery) each(view projector.View, world *candidates.World, yield func(*ledger.Provider)) error {
 	var root ledger.UUID
 	if q.inTree != nil {
-		p, found, err := view.Provider(*q.inTree)
-		if err != nil || !found {
-			return err
+		p, found := world.Provider(*q.inTree)
+		if !found {
+			return nil
 		}
 		root = p.Root
 	}
@@ -282,22 +283,24 @@ func (q *providerQuery) each(view projector.View, yield func(*ledger.Provider)) 
 	}
 	switch {
 	case q.uuid != nil:
-		p, found, err := view.Provider(*q.uuid)
-		if err == nil && found {
+		if p, found := world.Provider(*q.uuid); found {
 			consider(p)
 		}
-		return err
 	case q.name != "":
 		p, found, err := view.ProviderNamed(q.name)
 		if err == nil && found {
 			consider(p)
 		}
 		return err
+	case q.inTree != nil:
+		world.Tree(root, consider)
+	default:
+		world.Providers(func(p *ledger.Provider) bool {
+			consider(p)
+			return true
+		})
 	}
-	return view.Providers(func(p *ledger.Provider) bool {
-		consider(p)
-		return true
-	})
+	return nil
 }
 
 func (q *providerQuery) matches(p *ledger.Provider) bool {

@@ -10,7 +10,7 @@ import (
 
 func traitPath(name string) string { return "/traits/" + name }
 
-func listTraits(_ *Handler, r *request) (*response, error) {
+func listTraits(h *Handler, r *request) (*response, error) {
 	query, failure := parseQuery(r, "list traits")
 	if failure != nil {
 		return nil, failure
@@ -19,7 +19,7 @@ func listTraits(_ *Handler, r *request) (*response, error) {
 	if failure != nil {
 		return nil, failure
 	}
-	associated, err := associatedTraits(r, query)
+	associated, err := associatedTraits(h, r, query)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func traitFilter(value string, given bool) (func(string) bool, *apiError) {
 }
 
 // associatedTraits filters by whether some provider has the trait.
-func associatedTraits(r *request, query parameters) (func(string) bool, error) {
+func associatedTraits(h *Handler, r *request, query parameters) (func(string) bool, error) {
 	if !query.has("associated") {
 		return func(string) bool { return true }, nil
 	}
@@ -72,14 +72,11 @@ func associatedTraits(r *request, query parameters) (func(string) bool, error) {
 	if wanted != "true" && wanted != "false" {
 		return nil, badRequest("The query parameter \"associated\" only accepts \"true\" or \"false\"")
 	}
-	used := make(map[string]bool)
-	err := r.view.Providers(func(p *ledger.Provider) bool {
-		for _, name := range p.Traits {
-			used[name] = true
-		}
-		return true
-	})
-	return func(name string) bool { return used[name] == (wanted == "true") }, err
+	world, err := h.world(r)
+	if err != nil {
+		return nil, err
+	}
+	return func(name string) bool { return world.TraitInUse(name) == (wanted == "true") }, nil
 }
 
 func showTrait(_ *Handler, r *request) (*response, error) {

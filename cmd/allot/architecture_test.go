@@ -16,7 +16,7 @@ var homes = map[string]string{
 	"kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",
 	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
 	"pebble": "github.com/cockroachdb/pebble/v2", "nats.go/jetstream": "github.com/nats-io/nats.go/jetstream",
-	"nats-server": "github.com/nats-io/nats-server/v2/server", "btree": "github.com/tidwall/btree",
+	"nats-server": "github.com/nats-io/nats-server/v2/server", "roaring": "github.com/RoaringBitmap/roaring/v2",
 }
 
 // TestFloors checks the floors table of ARCHITECTURE.md against the imports.

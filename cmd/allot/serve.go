@@ -24,6 +24,7 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/candidates"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -33,17 +34,22 @@ type serveCommand struct {
 	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
 	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients; empty keeps it in-process." default:"127.0.0.1:4222"`
 
-	NATSURL            string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
-	NATSCreds          string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
-	NATSMonitor        []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
-	NATSReplicas       int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
-	AcceptLazySync     bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
-	LazySync           bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
-	AllowNoauth        bool          `help:"Serve without authentication on an address that other machines can reach."`
-	EnforceNewDefaults bool          `help:"Leave out the policy rules that Placement has deprecated: reshapes are then for services only."`
-	SnapshotRecords    int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
-	SnapshotAge        time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
-	LogLevel           slog.Level    `help:"debug, info, warn or error." default:"info"`
+	NATSURL             string   `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
+	NATSCreds           string   `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
+	NATSMonitor         []string `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
+	NATSReplicas        int      `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
+	AcceptLazySync      bool     `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
+	LazySync            bool     `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
+	AllowNoauth         bool     `help:"Serve without authentication on an address that other machines can reach."`
+	EnforceNewDefaults  bool     `help:"Leave out the policy rules that Placement has deprecated: reshapes are then for services only."`
+	MaxCandidates       int      `help:"Most candidates that one request gets; 0: no bound." default:"0"`
+	CandidatesBudget    int      `help:"Most providers and combinations that one request for candidates may look at." default:"5000000"`
+	CandidatesOrder     string   `help:"depth-first: all candidates of a tree before the next tree's; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
+	RandomizeCandidates bool     `help:"Answer candidates in random order."`
+
+	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
+	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
+	LogLevel        slog.Level    `help:"debug, info, warn or error." default:"info"`
 }
 
 // Limits of the HTTP server.
@@ -254,6 +260,14 @@ func (n *node) serveHTTP() {
 	}()
 }
 
+func (c *serveCommand) candidateOptions() placement.CandidateOptions {
+	options := placement.CandidateOptions{Max: c.MaxCandidates, MaxSteps: c.CandidatesBudget, Shuffle: c.RandomizeCandidates}
+	if c.CandidatesOrder == "breadth-first" {
+		options.Order = candidates.BreadthFirst
+	}
+	return options
+}
+
 // routes puts the facades behind one port: Placement at the root and below
 // /placement, Allot's own reads below /audit.
 func (n *node) routes() http.Handler {
@@ -262,6 +276,7 @@ func (n *node) routes() http.Handler {
 			Commands: n.writer, Views: n.views, Log: n.log, Prefix: prefix,
 			IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
 			NewDefaults: n.config.EnforceNewDefaults,
+			Candidates:  n.config.candidateOptions(),
 		}
 	}
 	root, mounted := facade(""), facade("/placement")

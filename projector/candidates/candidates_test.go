@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sort"
 	"strings"
@@ -21,22 +22,27 @@ import (
 // every rule, one after the other.
 func brute(all []*ledger.Provider, req *candidates.Request) []string {
 	byID := map[ledger.UUID]*ledger.Provider{}
+	nested := false
 	for _, p := range all {
 		byID[p.UUID] = p
+		nested = nested || !p.Parent.IsNil()
 	}
 	type slot struct {
 		group int
-		res   candidates.Resource
+		res   *candidates.Resource // nil: a resourceless group
 	}
 	var slots []slot
 	for i, g := range req.Groups {
-		for _, r := range g.Resources {
-			slots = append(slots, slot{i, r})
+		for j := range g.Resources {
+			slots = append(slots, slot{i, &g.Resources[j]})
+		}
+		if len(g.Resources) == 0 {
+			slots = append(slots, slot{i, nil})
 		}
 	}
 	found := map[string]bool{}
 	for _, root := range all {
-		if root.UUID != root.Root {
+		if root.UUID != root.Root || !carries(root, req.RootRequired) || carriesAny(root, req.RootForbidden) {
 			continue
 		}
 		chosen := make([]*ledger.Provider, len(slots))
@@ -53,19 +59,36 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 			}
 			sums := map[string]int64{}
 			for j, s := range slots {
-				sums[fmt.Sprint(chosen[j].UUID, s.res.Class)] += s.res.Amount
+				if s.res != nil {
+					sums[fmt.Sprint(chosen[j].UUID, s.res.Class)] += s.res.Amount
+				}
 			}
 			mappings := map[string]map[string]bool{}
 			perGroup := make([][]*ledger.Provider, len(req.Groups))
 			for j, s := range slots {
 				g := req.Groups[s.group]
 				p := chosen[j]
-				inv, ok := p.Inventory(s.res.Class)
-				sum := sums[fmt.Sprint(p.UUID, s.res.Class)]
-				if !ok || s.res.Amount < inv.MinUnit || s.res.Amount%inv.StepSize != 0 || sum > inv.MaxUnit || float64(inv.Used+sum) > inv.Capacity() {
+				guest := p.Root != root.UUID
+				if s.res != nil {
+					inv, ok := p.Inventory(s.res.Class)
+					sum := sums[fmt.Sprint(p.UUID, s.res.Class)]
+					if !ok || s.res.Amount < inv.MinUnit || s.res.Amount%inv.StepSize != 0 || sum > inv.MaxUnit || float64(inv.Used+sum) > inv.Capacity() {
+						return
+					}
+					if g.InTree != nil {
+						u := byID[*g.InTree]
+						if u == nil || u.Root != p.Root || g.Suffix == "" && guest {
+							return
+						}
+					}
+					for k, other := range slots[:j] {
+						if !req.Nested && nested && other.res != nil && chosen[k] != p && chosen[k].Root == p.Root {
+							return
+						}
+					}
+				} else if len(g.Required)+len(g.MemberOf) == 0 {
 					return
 				}
-				guest := p.Root != root.UUID
 				for _, set := range g.MemberOf {
 					direct := slices.ContainsFunc(set, func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) })
 					rooted := slices.ContainsFunc(set, func(a ledger.UUID) bool { return slices.Contains(root.Aggregates, a) })
@@ -73,10 +96,13 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 						return
 					}
 				}
-				for _, name := range g.Forbidden {
-					if slices.Contains(p.Traits, name) {
+				for _, a := range g.NotMemberOf {
+					if slices.Contains(p.Aggregates, a) || g.Suffix == "" && slices.Contains(root.Aggregates, a) {
 						return
 					}
+				}
+				if carriesAny(p, g.Forbidden) {
+					return
 				}
 				perGroup[s.group] = append(perGroup[s.group], p)
 				if mappings[g.Suffix] == nil {
@@ -87,9 +113,7 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 			var suffixed []ledger.UUID
 			for j, g := range req.Groups {
 				for _, set := range g.Required {
-					if !slices.ContainsFunc(perGroup[j], func(p *ledger.Provider) bool {
-						return slices.ContainsFunc(set, func(name string) bool { return slices.Contains(p.Traits, name) })
-					}) {
+					if !slices.ContainsFunc(perGroup[j], func(p *ledger.Provider) bool { return carriesAny(p, set) }) {
 						return
 					}
 				}
@@ -104,6 +128,28 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 				}
 				suffixed = append(suffixed, perGroup[j][0].UUID)
 			}
+			for _, suffixes := range req.SameSubtree {
+				var members []*ledger.Provider
+				for j, g := range req.Groups {
+					if slices.Contains(suffixes, g.Suffix) {
+						members = append(members, perGroup[j]...)
+					}
+				}
+				topped := false
+				for _, top := range members {
+					above := true
+					for _, p := range members {
+						for p != nil && p != top {
+							p = byID[p.Parent]
+						}
+						above = above && p == top
+					}
+					topped = topped || above
+				}
+				if !topped {
+					return
+				}
+			}
 			found[text(sums, mappings)] = true
 		}
 		try(0)
@@ -114,6 +160,24 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 	}
 	sort.Strings(list)
 	return list
+}
+
+func carries(p *ledger.Provider, traits []string) bool {
+	for _, name := range traits {
+		if !slices.Contains(p.Traits, name) {
+			return false
+		}
+	}
+	return true
+}
+
+func carriesAny(p *ledger.Provider, traits []string) bool {
+	for _, name := range traits {
+		if slices.Contains(p.Traits, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // anchored: p is in root's tree, or shares an aggregate with a member of it.
@@ -146,18 +210,32 @@ func text(sums map[string]int64, mappings map[string]map[string]bool) string {
 	return strings.Join(parts, ";")
 }
 
-func textOf(c candidates.Candidate) string {
+func textOf(req *candidates.Request, c *candidates.Candidate) string {
 	sums, mappings := map[string]int64{}, map[string]map[string]bool{}
 	for _, u := range c.Uses {
 		sums[fmt.Sprint(u.Provider.UUID, u.Class)] += u.Amount
 	}
-	for suffix, ids := range c.Mappings {
+	for i, members := range c.Groups {
+		suffix := req.Groups[i].Suffix
 		mappings[suffix] = map[string]bool{}
-		for _, id := range ids {
-			mappings[suffix][id.String()] = true
+		for _, p := range members {
+			mappings[suffix][p.UUID.String()] = true
 		}
 	}
 	return text(sums, mappings)
+}
+
+// search runs a search to its end.
+func search(t interface{ Fatal(...any) }, w *candidates.World, req *candidates.Request) []string {
+	var list []string
+	err := candidates.Search(context.Background(), w, req, func(c *candidates.Candidate) bool {
+		list = append(list, textOf(req, c))
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 var traits = []string{"A", "B", candidates.SharingTrait}
@@ -195,51 +273,218 @@ func drawWorld(rt *rapid.T) []*ledger.Provider {
 	return all
 }
 
-func drawRequest(rt *rapid.T) *candidates.Request {
-	req := &candidates.Request{Nested: true, Isolate: rapid.Bool().Draw(rt, "isolate"), MaxSteps: 1_000_000}
+func drawRequest(rt *rapid.T, all []*ledger.Provider) *candidates.Request {
+	often := func(label string, n int) bool { return rapid.IntRange(0, n).Draw(rt, label) == 0 }
+	aggregate := func() ledger.UUID { return ledgertest.ID(3, byte(rapid.IntRange(1, 2).Draw(rt, "of"))) }
+	trait := func(label string) string { return rapid.SampledFrom(traits).Draw(rt, label) }
+	req := &candidates.Request{Nested: !often("old", 5), Isolate: rapid.Bool().Draw(rt, "isolate"), MaxSteps: 1_000_000}
 	for _, suffix := range []string{"", "1", "2"} {
 		if len(req.Groups) > 0 && rapid.Bool().Draw(rt, "skip") {
 			continue
 		}
 		g := candidates.Group{Suffix: suffix}
+		resourceless := suffix != "" && often("resourceless", 3)
 		for class := range ledger.ClassID(3) {
-			if class == 0 || rapid.IntRange(0, 3).Draw(rt, "more") == 0 {
+			if !resourceless && (class == 0 || often("more", 3)) {
 				g.Resources = append(g.Resources, candidates.Resource{Class: class, Amount: rapid.Int64Range(1, 3).Draw(rt, "amount")})
 			}
 		}
-		if rapid.IntRange(0, 3).Draw(rt, "required") == 0 {
+		if often("required", 3) {
 			g.Required = append(g.Required, rapid.SliceOfNDistinct(rapid.SampledFrom(traits), 1, 2, rapid.ID[string]).Draw(rt, "any"))
 		}
-		if rapid.IntRange(0, 4).Draw(rt, "forbidden") == 0 {
-			g.Forbidden = append(g.Forbidden, rapid.SampledFrom(traits).Draw(rt, "none"))
+		if often("forbidden", 4) {
+			g.Forbidden = append(g.Forbidden, trait("none"))
 		}
-		if rapid.IntRange(0, 3).Draw(rt, "member") == 0 {
-			g.MemberOf = append(g.MemberOf, []ledger.UUID{ledgertest.ID(3, byte(rapid.IntRange(1, 2).Draw(rt, "of")))})
+		if often("member", 3) {
+			g.MemberOf = append(g.MemberOf, []ledger.UUID{aggregate()})
+		}
+		if often("not member", 6) {
+			g.NotMemberOf = append(g.NotMemberOf, aggregate())
+		}
+		if often("in_tree", 6) {
+			id := rapid.SampledFrom(all).Draw(rt, "tree").UUID
+			g.InTree = &id
 		}
 		req.Groups = append(req.Groups, g)
+	}
+	if n := len(req.Groups); n > 1 && req.Groups[n-2].Suffix != "" && rapid.Bool().Draw(rt, "same_subtree") {
+		req.SameSubtree = append(req.SameSubtree, []string{"1", "2"})
+	}
+	if often("root_required", 5) {
+		req.RootRequired = append(req.RootRequired, trait("root"))
+	}
+	if often("root_forbidden", 5) {
+		req.RootForbidden = append(req.RootForbidden, trait("not root"))
 	}
 	return req
 }
 
-// TestBruteForce compares the search with the obvious one on small worlds.
+// TestBruteForce compares the search, in every order, with the obvious one on
+// small worlds.
 func TestBruteForce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		for range 20 {
-			all, req := drawWorld(rt), drawRequest(rt)
-			found, err := candidates.Search(context.Background(), candidates.NewWorld(all), req)
-			if err != nil {
-				rt.Fatal(err)
-			}
-			got := make([]string, len(found))
-			for i, c := range found {
-				got[i] = textOf(c)
-			}
-			sort.Strings(got)
-			if want := brute(all, req); !slices.Equal(got, want) {
-				rt.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		for range 200 {
+			all := drawWorld(rt)
+			req := drawRequest(rt, all)
+			want := brute(all, req)
+			world := candidates.NewWorld(all)
+			for _, order := range []candidates.Order{candidates.DepthFirst, candidates.BreadthFirst} {
+				for _, shuffle := range []bool{false, true} {
+					req.Order, req.Shuffle, req.Seed = order, shuffle, 7
+					got := search(rt, world, req)
+					if again := search(rt, world, req); !slices.Equal(got, again) {
+						rt.Fatalf("the order is not the same again:\n%s\n%s", got, again)
+					}
+					sort.Strings(got)
+					if !slices.Equal(got, want) {
+						rt.Fatalf("order %d, shuffled %v: got\n%s\nwant\n%s", order, shuffle, strings.Join(got, "\n"), strings.Join(want, "\n"))
+					}
+				}
 			}
 		}
 	})
+}
+
+// TestBreadthFirst: every tree gives a candidate before any gives its second.
+func TestBreadthFirst(t *testing.T) {
+	inventory := []ledger.Inventory{{Total: 10, MinUnit: 1, MaxUnit: 10, StepSize: 1, Ratio: 1}}
+	var all []*ledger.Provider
+	for i := range byte(4) {
+		root := ledgertest.ID(1, i+1)
+		all = append(all, &ledger.Provider{UUID: root, Root: root})
+		for j := range byte(5) {
+			all = append(all, &ledger.Provider{UUID: ledgertest.ID(2, 16*i+j), Root: root, Parent: root, Inventories: inventory})
+		}
+	}
+	req := &candidates.Request{Nested: true, Order: candidates.BreadthFirst, Groups: []candidates.Group{{Resources: []candidates.Resource{{Amount: 1}}}}}
+	var roots []byte
+	err := candidates.Search(context.Background(), candidates.NewWorld(all), req, func(c *candidates.Candidate) bool {
+		roots = append(roots, c.Uses[0].Provider.Root[15])
+		return true
+	})
+	if want := []byte{1, 2, 3, 4, 1, 1, 2, 2, 3, 3, 4, 4, 1, 1, 2, 2, 3, 3, 4, 4}; err != nil || !slices.Equal(roots, want) {
+		t.Errorf("%v, %v", roots, err)
+	}
+}
+
+// TestIndex drives an index with random changes, and compares every snapshot,
+// also older ones, with an index of the same providers made at once.
+func TestIndex(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		index := candidates.NewIndex()
+		type moment struct {
+			world *candidates.World
+			all   []*ledger.Provider
+		}
+		var moments []moment
+		now := map[ledger.UUID]*ledger.Provider{}
+		for step := range 12 {
+			var changes []ledger.ProviderChange
+			next := map[ledger.UUID]*ledger.Provider{}
+			for _, p := range drawWorld(rt) {
+				p.CreatedAt = int64(step)
+				if old := now[p.UUID]; old != nil {
+					p.CreatedAt = old.CreatedAt
+				}
+				next[p.UUID] = p
+				changes = append(changes, ledger.ProviderChange{Before: now[p.UUID], After: p})
+			}
+			for id, p := range now {
+				if next[id] == nil {
+					changes = append(changes, ledger.ProviderChange{Before: p})
+				}
+			}
+			index.Apply(changes)
+			now = next
+			m := moment{world: index.Snapshot()}
+			for _, p := range now {
+				m.all = append(m.all, p)
+			}
+			moments = append(moments, m)
+		}
+		for _, m := range moments {
+			if m.world.Len() != len(m.all) {
+				rt.Fatalf("%d providers, not %d", m.world.Len(), len(m.all))
+			}
+			for range 5 {
+				req := drawRequest(rt, m.all)
+				if got, want := search(rt, m.world, req), search(rt, candidates.NewWorld(m.all), req); !slices.Equal(got, want) {
+					rt.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+			}
+		}
+	})
+}
+
+// TestExplainAgrees: an explanation names what removed the last provider or
+// tree exactly if there are no candidates, and no filter adds any.
+func TestExplainAgrees(t *testing.T) {
+	classes := ledger.NewClassTable([]ledger.Class{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 2, Name: "DISK_GB"}})
+	rapid.Check(t, func(rt *rapid.T) {
+		for range 20 {
+			all := drawWorld(rt)
+			req := drawRequest(rt, all)
+			world := candidates.NewWorld(all)
+			found := search(rt, world, req)
+			e, err := candidates.Explain(context.Background(), world, req, classes)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if (len(found) == 0) != (e.RemovedLast != "") {
+				rt.Fatalf("%d candidates, explained by %+v", len(found), e)
+			}
+			for _, steps := range append([][]candidates.Step{e.Trees}, stepsOf(e.Groups)...) {
+				if !slices.IsSortedFunc(steps, func(a, b candidates.Step) int { return b.Left - a.Left }) {
+					rt.Fatalf("a filter adds something: %+v", steps)
+				}
+			}
+		}
+	})
+}
+
+func stepsOf(groups []candidates.GroupExplanation) (all [][]candidates.Step) {
+	for _, g := range groups {
+		all = append(all, g.Steps)
+	}
+	return all
+}
+
+// TestExplain: what an operator reads who asks for too much memory.
+func TestExplain(t *testing.T) {
+	classes := ledger.NewClassTable([]ledger.Class{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}})
+	var all []*ledger.Provider
+	for i := range byte(4) {
+		id := ledgertest.ID(1, i+1)
+		p := &ledger.Provider{UUID: id, Root: id, Inventories: []ledger.Inventory{{Class: 0, Total: 8, MinUnit: 1, MaxUnit: int64(i) * 2, StepSize: 1, Ratio: 1}}}
+		if i > 0 {
+			p.Inventories = append(p.Inventories, ledger.Inventory{Class: 1, Total: 100, Used: 60, MinUnit: 1, MaxUnit: 100, StepSize: 1, Ratio: 1})
+		}
+		all = append(all, p)
+	}
+	req := &candidates.Request{Nested: true, Groups: []candidates.Group{{
+		Suffix: "1", Resources: []candidates.Resource{{Class: 0, Amount: 4}, {Class: 1, Amount: 50}}, Forbidden: []string{"A"},
+	}}}
+	e, err := candidates.Explain(context.Background(), candidates.NewWorld(all), req, classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &candidates.Explanation{
+		Groups: []candidates.GroupExplanation{{Suffix: "1", Steps: []candidates.Step{
+			{Filter: "all providers", Left: 4}, {Filter: "has inventory of VCPU", Left: 4},
+			{Filter: "min_unit, max_unit and step_size allow 4 of VCPU at once", Left: 2}, {Filter: "has 4 of VCPU free", Left: 2},
+			{Filter: "has inventory of MEMORY_MB", Left: 2},
+			{Filter: "min_unit, max_unit and step_size allow 50 of MEMORY_MB at once", Left: 2},
+			{Filter: "has 50 of MEMORY_MB free", Left: 0}, {Filter: "has not trait A", Left: 0},
+		}}},
+		Trees: []candidates.Step{
+			{Filter: "all trees", Left: 4}, {Filter: `can reach providers for group "1"`, Left: 0},
+			{Filter: "required traits together, group_policy, same_subtree and the sums of amounts", Left: 0},
+		},
+		RemovedLast: `group "1": has 50 of MEMORY_MB free`,
+	}
+	if !reflect.DeepEqual(e, want) {
+		t.Errorf("%+v", e)
+	}
 }
 
 // TestBudgetAndCancel: a search that explodes ends with an error, and one
@@ -258,17 +503,19 @@ func TestBudgetAndCancel(t *testing.T) {
 		req.Groups = append(req.Groups, candidates.Group{Suffix: fmt.Sprint(i + 1), Resources: []candidates.Resource{{Amount: 1}}})
 	}
 	world := candidates.NewWorld(all)
-	if _, err := candidates.Search(context.Background(), world, req); !errors.Is(err, candidates.ErrBudget) {
+	found := 0
+	count := func(*candidates.Candidate) bool { found++; return true }
+	if err := candidates.Search(context.Background(), world, req, count); !errors.Is(err, candidates.ErrBudget) {
 		t.Errorf("20 to the power of 10 combinations: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	req.MaxSteps = 0
-	if _, err := candidates.Search(ctx, world, req); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+	req.MaxSteps, found = 0, 0
+	err := candidates.Search(ctx, world, req, func(*candidates.Candidate) bool { found++; cancel(); return true })
+	if !errors.Is(err, context.Canceled) || found > 2000 {
+		t.Errorf("cancelled: %v after %d", err, found)
 	}
-	req.Limit = 7
-	if found, err := candidates.Search(context.Background(), world, req); err != nil || len(found) != 7 {
-		t.Errorf("limit 7: %d, %v", len(found), err)
+	req.Limit, found = 7, 0
+	if err := candidates.Search(context.Background(), world, req, count); err != nil || found != 7 {
+		t.Errorf("limit 7: %d, %v", found, err)
 	}
 }

@@ -1,0 +1,272 @@
+package placement
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// flushBytes is how much of an answer is put together before it is sent on.
+const flushBytes = 32 << 10
+
+// candidatesWriter writes an answer while it is found. The pieces of it that
+// repeat are encoded once; everything else is appended to one buffer.
+type candidatesWriter struct {
+	version version
+	world   *candidates.World
+	req     *candidates.Request
+	classes *ledger.ClassTable
+
+	out      io.Writer
+	buf      []byte
+	err      error // of out
+	count    int
+	names    map[ledger.ClassID][]byte // encoded
+	suffixes [][]byte                  // encoded, per group
+	traits   map[string][]byte         // encoded
+	used     map[ledger.UUID]bool      // providers in the candidates
+	roots    map[ledger.UUID]bool      // their roots
+}
+
+func candidatesAnswer(r *request, world *candidates.World, q *candidateQuery) (*response, error) {
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	return &response{status: http.StatusOK, cache: true, stream: func(out io.Writer) error {
+		c := &candidatesWriter{
+			version: r.version, world: world, req: &q.request, classes: classes, out: out,
+			names: map[ledger.ClassID][]byte{}, traits: map[string][]byte{},
+			used: map[ledger.UUID]bool{}, roots: map[ledger.UUID]bool{},
+		}
+		for _, g := range q.request.Groups {
+			c.suffixes = append(c.suffixes, quote(g.Suffix))
+		}
+		return c.write(r, q)
+	}}, nil
+}
+
+func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
+	c.add(`{"allocation_requests":[`)
+	err := candidates.Search(r.Context(), c.world, c.req, func(candidate *candidates.Candidate) bool {
+		c.candidate(candidate)
+		return c.err == nil
+	})
+	if err != nil {
+		return err
+	}
+	c.add(`],"provider_summaries":{`)
+	c.summaries()
+	c.add(`}`)
+	if q.explain {
+		explanation, err := candidates.Explain(r.Context(), c.world, c.req, c.classes)
+		if err != nil {
+			return err
+		}
+		encoded, err := json.Marshal(explanation)
+		if err != nil {
+			return err
+		}
+		c.add(`,"explanation":`)
+		c.buf = append(c.buf, encoded...)
+	}
+	c.add(`}`)
+	c.flush(0)
+	return c.err
+}
+
+func (c *candidatesWriter) add(text string) { c.buf = append(c.buf, text...) }
+
+// flush sends the buffer on if it has more than some bytes.
+func (c *candidatesWriter) flush(above int) {
+	if len(c.buf) > above && c.err == nil {
+		_, c.err = c.out.Write(c.buf)
+		c.buf = c.buf[:0]
+	}
+}
+
+func quote(text string) []byte {
+	encoded, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // strings always encode
+	}
+	return encoded
+}
+
+func (c *candidatesWriter) class(id ledger.ClassID) {
+	if c.names[id] == nil {
+		c.names[id] = quote(c.classes.Name(id))
+	}
+	c.buf = append(c.buf, c.names[id]...)
+}
+
+func (c *candidatesWriter) uuid(id ledger.UUID) {
+	c.buf = append(c.buf, '"')
+	c.buf, _ = id.AppendText(c.buf) // never fails
+	c.buf = append(c.buf, '"')
+}
+
+func (c *candidatesWriter) int(n int64) { c.buf = strconv.AppendInt(c.buf, n, 10) }
+
+// comma separates the elements of a list: it is written before all but the first.
+func (c *candidatesWriter) comma(first *bool) {
+	if !*first {
+		c.buf = append(c.buf, ',')
+	}
+	*first = false
+}
+
+// candidate writes one element of allocation_requests: the allocations as a
+// list below 1.12, with mappings from 1.34.
+func (c *candidatesWriter) candidate(candidate *candidates.Candidate) {
+	first := c.count == 0
+	c.comma(&first)
+	c.count++
+	open, end := `{"allocations":{`, `}`
+	if c.version < candidatesDictSince {
+		open, end = `{"allocations":[`, `]`
+	}
+	c.add(open)
+	for i, use := range candidate.Uses {
+		if slices.ContainsFunc(candidate.Uses[:i], func(u candidates.Use) bool { return u.Provider == use.Provider }) {
+			continue // written with its provider's first
+		}
+		first := i == 0
+		c.comma(&first)
+		c.allocations(use.Provider, candidate.Uses[i:])
+		c.used[use.Provider.UUID], c.roots[use.Provider.Root] = true, true
+	}
+	c.add(end)
+	if c.version >= mappingsSince {
+		c.mappings(candidate)
+	}
+	c.add(`}`)
+	c.flush(flushBytes)
+}
+
+func (c *candidatesWriter) allocations(p *ledger.Provider, uses []candidates.Use) {
+	if c.version < candidatesDictSince {
+		c.add(`{"resource_provider":{"uuid":`)
+		c.uuid(p.UUID)
+		c.add(`},"resources":{`)
+	} else {
+		c.uuid(p.UUID)
+		c.add(`:{"resources":{`)
+	}
+	first := true
+	for _, use := range uses {
+		if use.Provider == p {
+			c.comma(&first)
+			c.class(use.Class)
+			c.add(`:`)
+			c.int(use.Amount)
+		}
+	}
+	c.add(`}}`)
+}
+
+func (c *candidatesWriter) mappings(candidate *candidates.Candidate) {
+	c.add(`,"mappings":{`)
+	first := true
+	for i, members := range candidate.Groups {
+		c.comma(&first)
+		c.buf = append(c.buf, c.suffixes[i]...)
+		c.add(`:[`)
+		first := true
+		for _, p := range members {
+			c.comma(&first)
+			c.uuid(p.UUID)
+		}
+		c.add(`]`)
+	}
+	c.add(`}`)
+}
+
+// summaries writes provider_summaries: from 1.29, and where no provider has a
+// parent, every provider of the trees that are used; else the used ones.
+func (c *candidatesWriter) summaries() {
+	first := true
+	write := func(p *ledger.Provider) {
+		c.comma(&first)
+		c.summary(p)
+		c.flush(flushBytes)
+	}
+	if c.version >= nestedCandidatesSince || !c.world.Nested() {
+		for _, root := range sortedIDs(c.roots) {
+			c.world.Tree(root, write)
+		}
+		return
+	}
+	for _, id := range sortedIDs(c.used) {
+		if p, found := c.world.Provider(id); found {
+			write(p)
+		}
+	}
+}
+
+func sortedIDs(set map[ledger.UUID]bool) []ledger.UUID {
+	list := make([]ledger.UUID, 0, len(set))
+	for id := range set {
+		list = append(list, id)
+	}
+	slices.SortFunc(list, ledger.UUID.Compare)
+	return list
+}
+
+func (c *candidatesWriter) summary(p *ledger.Provider) {
+	c.uuid(p.UUID)
+	c.add(`:{"resources":{`)
+	first := true
+	for i := range p.Inventories {
+		inv := &p.Inventories[i]
+		if c.version < allClassesSince && !requested(c.req, inv.Class) {
+			continue
+		}
+		c.comma(&first)
+		c.class(inv.Class)
+		c.add(`:{"capacity":`)
+		c.int(int64(inv.Capacity()))
+		c.add(`,"used":`)
+		c.int(inv.Used)
+		c.add(`}`)
+	}
+	c.add(`}`)
+	if c.version >= summaryTraitsSince {
+		c.traitList(p.Traits)
+	}
+	if c.version >= nestedCandidatesSince {
+		c.add(`,"root_provider_uuid":`)
+		c.uuid(p.Root)
+		c.add(`,"parent_provider_uuid":`)
+		if p.Parent.IsNil() {
+			c.add(`null`)
+		} else {
+			c.uuid(p.Parent)
+		}
+	}
+	c.add(`}`)
+}
+
+func (c *candidatesWriter) traitList(traits []string) {
+	c.add(`,"traits":[`)
+	first := true
+	for _, name := range traits {
+		c.comma(&first)
+		if c.traits[name] == nil {
+			c.traits[name] = quote(name)
+		}
+		c.buf = append(c.buf, c.traits[name]...)
+	}
+	c.add(`]`)
+}
+
+func requested(req *candidates.Request, class ledger.ClassID) bool {
+	return slices.ContainsFunc(req.Groups, func(g candidates.Group) bool {
+		return slices.ContainsFunc(g.Resources, func(r candidates.Resource) bool { return r.Class == class })
+	})
+}

@@ -1,0 +1,72 @@
+package placement
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// heldBytes is how much of an answer is held back, so that one that fails
+// early can still become an error, and a short one gets its length.
+const heldBytes = 256 << 10
+
+// streamWriter sends an answer as it grows.
+type streamWriter struct {
+	w       http.ResponseWriter
+	status  int
+	held    []byte
+	started bool
+}
+
+// Write implements io.Writer.
+func (s *streamWriter) Write(b []byte) (int, error) {
+	if !s.started && len(s.held)+len(b) <= heldBytes {
+		s.held = append(s.held, b...)
+		return len(b), nil
+	}
+	if err := s.start(); err != nil {
+		return 0, err
+	}
+	return s.w.Write(b)
+}
+
+func (s *streamWriter) start() error {
+	if s.started {
+		return nil
+	}
+	s.started = true
+	s.w.WriteHeader(s.status)
+	_, err := s.w.Write(s.held)
+	return err
+}
+
+// writeStream sends a body that is written piece by piece. Once a part of it
+// has been sent, all that can be said of a failure is to break off, so that
+// no client takes half an answer for a whole one.
+func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *response) {
+	out := &streamWriter{w: w, status: answer.status}
+	w.Header().Set("Content-Type", jsonType)
+	err := answer.stream(out)
+	if errors.Is(err, candidates.ErrBudget) {
+		err = badRequest("The request has too many combinations to search: %v. Ask with a limit, or for fewer groups.", err)
+	}
+	if err == nil && !out.started {
+		w.Header().Set("Content-Length", strconv.Itoa(len(out.held)))
+	}
+	switch {
+	case err == nil:
+		_ = out.start() // the client is gone if this fails
+	case r.Context().Err() != nil:
+		panic(http.ErrAbortHandler)
+	case !out.started:
+		h.writeFailure(w, r, err)
+	default:
+		h.Log.Warn("answer broken off", "request_id", r.id, "path", r.URL.Path, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+var _ io.Writer = (*streamWriter)(nil)

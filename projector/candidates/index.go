@@ -1,0 +1,354 @@
+package candidates
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"unsafe"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/tidwall/btree"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// World is the providers at one moment, indexed for searches. It never
+// changes and may be used by any number of goroutines.
+//
+// Providers are numbered in the order of their creation; the numbers are the
+// members of the bitmaps, and the order in which searches look at them.
+type World struct {
+	ids        *btree.BTreeG[numbered]
+	entries    pages[entry]
+	trees      pages[[]uint32] // at a root's number: the tree's members, ascending
+	all        *roaring.Bitmap
+	roots      *roaring.Bitmap
+	nested     *roaring.Bitmap // providers with a parent
+	classes    map[ledger.ClassID]*posting
+	traits     map[string]*posting
+	aggregates map[ledger.UUID]*posting
+}
+
+type numbered struct {
+	id     ledger.UUID
+	number uint32
+}
+
+type entry struct {
+	p    *ledger.Provider
+	root uint32
+}
+
+// posting is the providers that have something. It is copied before its first
+// change after a snapshot.
+type posting struct {
+	bits  *roaring.Bitmap
+	epoch uint64
+}
+
+// Index keeps a World up to date, change by change. Snapshots of it cost
+// nothing to take; what they share with the index is copied when it changes,
+// page by page. It is not safe for concurrent use.
+type Index struct {
+	world World
+	next  uint32
+	epoch uint64 // counts snapshots: what was copied since the last one may be edited
+	owned struct{ all, classes, traits, aggregates uint64 }
+}
+
+// NewIndex returns an index without providers.
+func NewIndex() *Index {
+	x := &Index{epoch: 1}
+	x.world = World{
+		ids: btree.NewBTreeGOptions(func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }, btree.Options{NoLocks: true}),
+		all: roaring.New(), roots: roaring.New(), nested: roaring.New(),
+		classes: map[ledger.ClassID]*posting{}, traits: map[string]*posting{}, aggregates: map[ledger.UUID]*posting{},
+	}
+	x.owned.all, x.owned.classes, x.owned.traits, x.owned.aggregates = 1, 1, 1, 1
+	return x
+}
+
+// NewWorld indexes providers.
+func NewWorld(providers []*ledger.Provider) *World {
+	x := NewIndex()
+	x.Add(providers)
+	return x.Snapshot()
+}
+
+// Snapshot returns the World as it is now.
+func (x *Index) Snapshot() *World {
+	world := x.world
+	world.ids = x.world.ids.Copy()
+	x.epoch++
+	return &world
+}
+
+// Add indexes providers that are new, in the order of their creation.
+func (x *Index) Add(providers []*ledger.Provider) {
+	providers = slices.Clone(providers)
+	slices.SortFunc(providers, func(a, b *ledger.Provider) int {
+		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), a.UUID.Compare(b.UUID))
+	})
+	x.own()
+	for _, p := range providers {
+		x.world.ids.Set(numbered{p.UUID, x.next})
+		x.world.all.Add(x.next)
+		x.next++
+	}
+	for _, p := range providers {
+		x.set(p)
+	}
+}
+
+// Apply indexes what a commit did to providers.
+func (x *Index) Apply(changes []ledger.ProviderChange) {
+	latest := make(map[ledger.UUID]*ledger.Provider, len(changes))
+	for _, c := range changes {
+		if c.After != nil {
+			latest[c.After.UUID] = c.After
+		} else {
+			latest[c.Before.UUID] = nil
+		}
+	}
+	var fresh []*ledger.Provider
+	for _, c := range changes {
+		if c.After == nil {
+			continue
+		}
+		p := latest[c.After.UUID]
+		if _, known := x.world.number(c.After.UUID); !known && p != nil {
+			fresh = append(fresh, p)
+		}
+		if p != nil {
+			delete(latest, p.UUID)
+			if known := !slices.Contains(fresh, p); known {
+				x.set(p)
+			}
+		}
+	}
+	if fresh != nil {
+		x.Add(fresh)
+	}
+	for id, p := range latest {
+		if p == nil {
+			x.remove(id)
+		}
+	}
+}
+
+// own makes the parts that are copied as a whole the index's own.
+func (x *Index) own() {
+	if x.owned.all == x.epoch {
+		return
+	}
+	x.owned.all = x.epoch
+	x.world.all, x.world.roots, x.world.nested = x.world.all.Clone(), x.world.roots.Clone(), x.world.nested.Clone()
+}
+
+// set moves a numbered provider to its new version. What allocations change
+// is in the provider itself, so that they cost one page.
+func (x *Index) set(p *ledger.Provider) {
+	number, _ := x.world.number(p.UUID)
+	root, _ := x.world.number(p.Root)
+	was := x.world.entries.get(number)
+	x.world.entries.set(number, entry{p, root}, x.epoch)
+	before := was.p
+	if before == nil {
+		before = &ledger.Provider{}
+	}
+	if was.p == nil || before.Root != p.Root || before.Parent.IsNil() != p.Parent.IsNil() {
+		x.place(number, was, entry{p, root})
+	}
+	if !sameList(before.Traits, p.Traits) {
+		x.world.traits = owned(x.world.traits, &x.owned.traits, x.epoch)
+		diff(before.Traits, p.Traits, func(name string, has bool) { mark(x.world.traits, name, number, has, x.epoch) })
+	}
+	if !sameList(before.Aggregates, p.Aggregates) {
+		x.world.aggregates = owned(x.world.aggregates, &x.owned.aggregates, x.epoch)
+		diff(before.Aggregates, p.Aggregates, func(id ledger.UUID, has bool) { mark(x.world.aggregates, id, number, has, x.epoch) })
+	}
+	if !sameClasses(before, p) {
+		x.world.classes = owned(x.world.classes, &x.owned.classes, x.epoch)
+		diff(classesOf(before), classesOf(p), func(c ledger.ClassID, has bool) { mark(x.world.classes, c, number, has, x.epoch) })
+	}
+}
+
+// place moves a provider from its old tree into its new one.
+func (x *Index) place(number uint32, was, is entry) {
+	x.own()
+	if was.p != nil {
+		members := slices.DeleteFunc(slices.Clone(x.world.trees.get(was.root)), func(n uint32) bool { return n == number })
+		x.world.trees.set(was.root, members, x.epoch)
+	}
+	x.world.roots.Remove(number)
+	x.world.nested.Remove(number)
+	if is.p == nil {
+		return
+	}
+	members := append(slices.Clone(x.world.trees.get(is.root)), number)
+	slices.Sort(members)
+	x.world.trees.set(is.root, members, x.epoch)
+	if is.p.Parent.IsNil() {
+		x.world.roots.Add(number)
+	} else {
+		x.world.nested.Add(number)
+	}
+}
+
+func (x *Index) remove(id ledger.UUID) {
+	number, known := x.world.number(id)
+	if !known {
+		return // created and deleted in one commit
+	}
+	empty := *x.world.entries.get(number).p
+	empty.Traits, empty.Aggregates, empty.Inventories = nil, nil, nil
+	x.set(&empty)
+	x.place(number, x.world.entries.get(number), entry{})
+	x.world.all.Remove(number)
+	x.world.entries.set(number, entry{}, x.epoch)
+	x.world.ids.Delete(numbered{id: id})
+}
+
+func (w *World) number(id ledger.UUID) (uint32, bool) {
+	found, ok := w.ids.Get(numbered{id: id})
+	return found.number, ok
+}
+
+// Len is the number of providers.
+func (w *World) Len() int { return w.ids.Len() }
+
+// Nested reports whether any provider has a parent.
+func (w *World) Nested() bool { return !w.nested.IsEmpty() }
+
+// Provider finds a provider.
+func (w *World) Provider(id ledger.UUID) (*ledger.Provider, bool) {
+	number, ok := w.number(id)
+	if !ok {
+		return nil, false
+	}
+	return w.entries.get(number).p, true
+}
+
+// Providers calls yield for every provider, in UUID order, as long as it
+// returns true.
+func (w *World) Providers(yield func(*ledger.Provider) bool) {
+	w.ids.Scan(func(n numbered) bool { return yield(w.entries.get(n.number).p) })
+}
+
+// Tree calls yield for every provider of the tree with this root.
+func (w *World) Tree(root ledger.UUID, yield func(*ledger.Provider)) {
+	number, ok := w.number(root)
+	if !ok {
+		return
+	}
+	for _, member := range w.trees.get(number) {
+		yield(w.entries.get(member).p)
+	}
+}
+
+// TraitInUse reports whether any provider carries the trait.
+func (w *World) TraitInUse(name string) bool { return !bitsOf(w.traits, name).IsEmpty() }
+
+var none = roaring.New()
+
+func bitsOf[K comparable](table map[K]*posting, key K) *roaring.Bitmap {
+	if p := table[key]; p != nil {
+		return p.bits
+	}
+	return none
+}
+
+// owned returns a table that may be edited.
+func owned[K comparable](table map[K]*posting, since *uint64, epoch uint64) map[K]*posting {
+	if *since == epoch {
+		return table
+	}
+	*since = epoch
+	return maps.Clone(table)
+}
+
+func mark[K comparable](table map[K]*posting, key K, number uint32, has bool, epoch uint64) {
+	p := table[key]
+	switch {
+	case p == nil:
+		p = &posting{bits: roaring.New(), epoch: epoch}
+		table[key] = p
+	case p.epoch != epoch:
+		p = &posting{bits: p.bits.Clone(), epoch: epoch}
+		table[key] = p
+	}
+	if has {
+		p.bits.Add(number)
+		return
+	}
+	p.bits.Remove(number)
+	if p.bits.IsEmpty() {
+		delete(table, key)
+	}
+}
+
+// diff calls yield for what only one of two lists has.
+func diff[T comparable](before, after []T, yield func(item T, has bool)) {
+	for _, item := range before {
+		if !slices.Contains(after, item) {
+			yield(item, false)
+		}
+	}
+	for _, item := range after {
+		if !slices.Contains(before, item) {
+			yield(item, true)
+		}
+	}
+}
+
+func sameList[T any](a, b []T) bool {
+	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+}
+
+func sameClasses(a, b *ledger.Provider) bool {
+	return slices.EqualFunc(a.Inventories, b.Inventories, func(x, y ledger.Inventory) bool { return x.Class == y.Class })
+}
+
+func classesOf(p *ledger.Provider) []ledger.ClassID {
+	list := make([]ledger.ClassID, len(p.Inventories))
+	for i := range p.Inventories {
+		list[i] = p.Inventories[i].Class
+	}
+	return list
+}
+
+// pages is a long list whose copies share what did not change since.
+type pages[T any] struct {
+	list  []*page[T]
+	epoch uint64 // since when list is the index's own
+}
+
+const pageSize = 256
+
+type page[T any] struct {
+	items [pageSize]T
+	epoch uint64
+}
+
+func (p *pages[T]) get(n uint32) (item T) {
+	if i := int(n / pageSize); i < len(p.list) {
+		return p.list[i].items[n%pageSize]
+	}
+	return item
+}
+
+func (p *pages[T]) set(n uint32, item T, epoch uint64) {
+	if p.epoch != epoch {
+		p.list, p.epoch = slices.Clone(p.list), epoch
+	}
+	i := int(n / pageSize)
+	for len(p.list) <= i {
+		p.list = append(p.list, &page[T]{epoch: epoch})
+	}
+	if p.list[i].epoch != epoch {
+		fresh := *p.list[i]
+		fresh.epoch = epoch
+		p.list[i] = &fresh
+	}
+	p.list[i].items[n%pageSize] = item
+}

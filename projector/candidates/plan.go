@@ -1,0 +1,223 @@
+package candidates
+
+import (
+	"math/rand/v2"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// slot is one choice that a candidate makes: the provider of one class of the
+// group without a suffix, or the one provider of another group.
+type slot struct {
+	group     int
+	resources []Resource
+	// allowed holds the providers that pass every filter but those of
+	// amounts and those that depend on the anchor.
+	allowed *roaring.Bitmap
+	last    bool // of its group's slots
+}
+
+// plan is what bitmaps can say about a request.
+type plan struct {
+	slots   []slot
+	anchors *roaring.Bitmap
+	guests  []guest
+}
+
+// guest is a sharing provider that some slot allows, and where.
+type guest struct {
+	number  uint32
+	anchors *roaring.Bitmap
+}
+
+func (w *World) plan(req *Request) *plan {
+	p := &plan{anchors: w.roots.Clone()}
+	for _, name := range req.RootRequired {
+		p.anchors.And(bitsOf(w.traits, name))
+	}
+	for _, name := range req.RootForbidden {
+		p.anchors.AndNot(bitsOf(w.traits, name))
+	}
+	for i := range req.Groups {
+		g := &req.Groups[i]
+		if g.Suffix == "" {
+			w.planSpread(p, i, g)
+		} else {
+			w.planWhole(p, i, g)
+		}
+	}
+	w.findGuests(p, req)
+	for _, s := range p.slots {
+		p.anchors.And(w.anchorsOf(s.allowed, p.guestsOf(&req.Groups[s.group])))
+	}
+	return p
+}
+
+// planSpread plans the group without a suffix: each class wholly from one
+// source, wherever that is.
+func (w *World) planSpread(p *plan, i int, g *Group) {
+	filter := w.all.Clone()
+	for _, name := range g.Forbidden {
+		filter.AndNot(bitsOf(w.traits, name))
+	}
+	for _, aggregate := range g.NotMemberOf {
+		filter.AndNot(bitsOf(w.aggregates, aggregate))
+		p.anchors.AndNot(bitsOf(w.aggregates, aggregate))
+	}
+	if g.InTree != nil {
+		filter.And(w.treeOf(*g.InTree))
+		p.anchors.And(w.treeOf(*g.InTree))
+	}
+	for _, anyOf := range g.MemberOf {
+		filter.And(w.spanned(w.inAnyAggregate(anyOf)))
+	}
+	for j, r := range g.Resources {
+		p.slots = append(p.slots, slot{
+			group: i, resources: g.Resources[j : j+1], last: j == len(g.Resources)-1,
+			allowed: roaring.And(bitsOf(w.classes, r.Class), filter),
+		})
+	}
+}
+
+// spanned adds to the members of aggregates what a root in one of them spans:
+// its tree. Sharing providers of other trees do not come in by this.
+func (w *World) spanned(members *roaring.Bitmap) *roaring.Bitmap {
+	var more []uint32
+	for it := roaring.And(members, w.roots).Iterator(); it.HasNext(); {
+		if tree := w.trees.get(it.Next()); len(tree) > 1 {
+			more = append(more, tree...)
+		}
+	}
+	spanned := members.Clone()
+	spanned.AddMany(more)
+	return spanned
+}
+
+// planWhole plans a group that one provider serves.
+func (w *World) planWhole(p *plan, i int, g *Group) {
+	allowed := w.all.Clone()
+	if len(g.Resources) == 0 && len(g.Required) == 0 && len(g.MemberOf) == 0 {
+		allowed = roaring.New() // as upstream: what is only forbidden matches nothing
+	}
+	for _, r := range g.Resources {
+		allowed.And(bitsOf(w.classes, r.Class))
+	}
+	for _, anyOf := range g.Required {
+		allowed.And(w.withAnyTrait(anyOf))
+	}
+	for _, name := range g.Forbidden {
+		allowed.AndNot(bitsOf(w.traits, name))
+	}
+	for _, anyOf := range g.MemberOf {
+		allowed.And(w.inAnyAggregate(anyOf))
+	}
+	for _, aggregate := range g.NotMemberOf {
+		allowed.AndNot(bitsOf(w.aggregates, aggregate))
+	}
+	if g.InTree != nil && len(g.Resources) > 0 { // in_tree of a resourceless group is ignored, as upstream
+		allowed.And(w.treeOf(*g.InTree))
+	}
+	p.slots = append(p.slots, slot{group: i, resources: g.Resources, allowed: allowed, last: true})
+}
+
+func (w *World) withAnyTrait(names []string) *roaring.Bitmap {
+	if len(names) == 1 {
+		return bitsOf(w.traits, names[0])
+	}
+	sets := make([]*roaring.Bitmap, len(names))
+	for i, name := range names {
+		sets[i] = bitsOf(w.traits, name)
+	}
+	return roaring.FastOr(sets...)
+}
+
+func (w *World) inAnyAggregate(ids []ledger.UUID) *roaring.Bitmap {
+	if len(ids) == 1 {
+		return bitsOf(w.aggregates, ids[0])
+	}
+	sets := make([]*roaring.Bitmap, len(ids))
+	for i, id := range ids {
+		sets[i] = bitsOf(w.aggregates, id)
+	}
+	return roaring.FastOr(sets...)
+}
+
+// treeOf is the tree that a provider is in; without that provider, nothing.
+func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
+	number, ok := w.number(id)
+	if !ok {
+		return none
+	}
+	return roaring.BitmapOf(w.trees.get(w.entries.get(number).root)...)
+}
+
+// findGuests finds the sharing providers that some slot allows.
+func (w *World) findGuests(p *plan, req *Request) {
+	sharing := bitsOf(w.traits, SharingTrait)
+	if sharing.IsEmpty() {
+		return
+	}
+	wanted := roaring.New()
+	for _, s := range p.slots {
+		if visitable(&req.Groups[s.group]) {
+			wanted.Or(roaring.And(s.allowed, sharing))
+		}
+	}
+	for it := wanted.Iterator(); it.HasNext(); {
+		number := it.Next()
+		members := w.inAnyAggregate(w.entries.get(number).p.Aggregates)
+		p.guests = append(p.guests, guest{number: number, anchors: w.rootsOf(members)})
+	}
+}
+
+// visitable groups may be served from outside the anchor's tree. in_tree of
+// the group without a suffix forbids that.
+func visitable(g *Group) bool { return g.Suffix != "" || g.InTree == nil }
+
+func (p *plan) guestsOf(g *Group) []guest {
+	if !visitable(g) {
+		return nil
+	}
+	return p.guests
+}
+
+// rootsOf lists the roots of the trees that have one of these providers.
+func (w *World) rootsOf(providers *roaring.Bitmap) *roaring.Bitmap {
+	if !providers.Intersects(w.nested) {
+		return providers
+	}
+	roots := roaring.And(providers, w.roots)
+	nested := roaring.And(providers, w.nested)
+	list := make([]uint32, 0, nested.GetCardinality())
+	for it := nested.Iterator(); it.HasNext(); {
+		root := w.entries.get(it.Next()).root
+		if n := len(list); n == 0 || list[n-1] != root {
+			list = append(list, root)
+		}
+	}
+	roots.AddMany(list)
+	return roots
+}
+
+// anchorsOf lists the anchors under which one of these providers can be used.
+func (w *World) anchorsOf(providers *roaring.Bitmap, guests []guest) *roaring.Bitmap {
+	anchors := w.rootsOf(providers)
+	for _, g := range guests {
+		if providers.Contains(g.number) {
+			anchors = roaring.Or(anchors, g.anchors)
+		}
+	}
+	return anchors
+}
+
+// order lists the anchors as the request wants them visited.
+func (p *plan) order(req *Request) []uint32 {
+	list := p.anchors.ToArray()
+	if req.Shuffle {
+		draw := rand.New(rand.NewPCG(req.Seed, 0))
+		draw.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
+	return list
+}

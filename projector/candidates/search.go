@@ -1,0 +1,380 @@
+package candidates
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// search is one run. It holds the present combination and nothing else of
+// what it passes on, but for candidates that several anchors could give.
+type search struct {
+	ctx   context.Context
+	world *World
+	req   *Request
+	plan  *plan
+	yield func(*Candidate) bool
+
+	steps int
+	found int
+	ended bool // the caller or the limit wants no more
+
+	anchor  uint32
+	root    *ledger.Provider
+	sources [][]source // per slot, under the present anchor
+	chosen  []source   // per slot so far
+	taken   []Use      // sums of what is chosen so far
+	skip    int        // candidates of each anchor to pass over
+	take    int        // candidates of each anchor to look at then; 0: all
+	draw    *rand.Rand
+	seen    map[string]bool // candidates of sharing providers alone
+	out     Candidate
+}
+
+// source is a provider that can fill a slot under the present anchor.
+type source struct {
+	number uint32
+	p      *ledger.Provider
+	own    bool // of the anchor's tree
+}
+
+// Search finds candidates and passes each to yield until that returns false.
+// What yield gets is good until it returns. The same request against the same
+// providers finds the same candidates in the same order.
+func Search(ctx context.Context, w *World, req *Request, yield func(*Candidate) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return newSearch(ctx, w, req, w.plan(req), yield).run()
+}
+
+func newSearch(ctx context.Context, w *World, req *Request, p *plan, yield func(*Candidate) bool) *search {
+	return &search{
+		ctx: ctx, world: w, req: req, plan: p, yield: yield,
+		sources: make([][]source, len(p.slots)), seen: make(map[string]bool),
+		out: Candidate{Groups: make([][]*ledger.Provider, len(req.Groups))},
+	}
+}
+
+// run visits the anchors in the order that the request wants.
+func (s *search) run() error {
+	if len(s.plan.slots) == 0 {
+		return nil
+	}
+	anchors := s.plan.order(s.req)
+	if s.req.Order == DepthFirst {
+		_, err := s.visit(anchors)
+		return err
+	}
+	// Each round passes over what the rounds before have found and takes as
+	// much again and one, so that nothing is found more than twice.
+	for s.take = 1; len(anchors) > 0 && !s.ended; s.skip, s.take = s.skip+s.take, 2*s.take {
+		var err error
+		if anchors, err = s.visit(anchors); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit finds candidates under each anchor and returns those that may have more.
+func (s *search) visit(anchors []uint32) (more []uint32, err error) {
+	for _, anchor := range anchors {
+		s.anchor, s.root = anchor, s.world.entries.get(anchor).p
+		full, err := s.visitAnchor()
+		if err != nil || s.ended {
+			return nil, err
+		}
+		if full {
+			more = append(more, anchor)
+		}
+	}
+	return more, nil
+}
+
+// step counts work and stops a search that has become too long or unwanted.
+func (s *search) step() error {
+	s.steps++
+	if s.req.MaxSteps > 0 && s.steps > s.req.MaxSteps {
+		return fmt.Errorf("%w: more than %d steps", ErrBudget, s.req.MaxSteps)
+	}
+	if s.steps%1024 == 0 {
+		return s.ctx.Err()
+	}
+	return nil
+}
+
+// visitAnchor reports whether it stopped because it had found enough here.
+func (s *search) visitAnchor() (full bool, err error) {
+	if s.req.Shuffle {
+		s.draw = rand.New(rand.NewPCG(s.req.Seed, uint64(s.anchor)+1))
+	}
+	for i := range s.plan.slots {
+		if err := s.findSources(i); err != nil {
+			return false, err
+		}
+		if len(s.sources[i]) == 0 {
+			return false, nil
+		}
+	}
+	s.chosen, s.taken = s.chosen[:0], s.taken[:0]
+	a := &visit{skip: s.skip, left: s.take}
+	err = s.choose(a)
+	return a.full, err
+}
+
+// visit counts what one anchor has given.
+type visit struct {
+	skip int // candidates still to be passed over
+	left int // candidates still to be looked at, if take is set
+	full bool
+}
+
+// findSources lists the providers that can fill a slot under the anchor.
+func (s *search) findSources(i int) error {
+	slot := &s.plan.slots[i]
+	g := &s.req.Groups[slot.group]
+	list := s.sources[i][:0]
+	consider := func(number uint32, own bool) error {
+		if err := s.step(); err != nil || !slot.allowed.Contains(number) {
+			return err
+		}
+		p := s.world.entries.get(number).p
+		if fits(p, slot.resources) && (g.Suffix != "" || s.spanned(p, own, g)) {
+			list = append(list, source{number, p, own})
+		}
+		return nil
+	}
+	for _, number := range s.world.trees.get(s.anchor) {
+		if err := consider(number, true); err != nil {
+			return err
+		}
+	}
+	if visitable(g) {
+		for _, guest := range s.plan.guests {
+			if guest.anchors.Contains(s.anchor) && s.world.entries.get(guest.number).root != s.anchor {
+				if err := consider(guest.number, false); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if s.draw != nil {
+		s.draw.Shuffle(len(list), func(a, b int) { list[a], list[b] = list[b], list[a] })
+	}
+	s.sources[i] = list
+	return nil
+}
+
+// spanned checks member_of of the group without a suffix under the anchor: an
+// aggregate of the root spans its tree, but not sharing providers.
+func (s *search) spanned(p *ledger.Provider, own bool, g *Group) bool {
+	for _, anyOf := range g.MemberOf {
+		if !memberOfAny(p, anyOf) && !(own && memberOfAny(s.root, anyOf)) {
+			return false
+		}
+	}
+	return true
+}
+
+// choose fills the next slot in every way. What can only get worse is checked
+// as soon as it is chosen.
+func (s *search) choose(a *visit) error {
+	if err := s.step(); err != nil {
+		return err
+	}
+	i := len(s.chosen)
+	if i == len(s.plan.slots) {
+		s.emit(a)
+		return nil
+	}
+	for _, src := range s.sources[i] {
+		before := len(s.taken)
+		if s.fill(i, src) {
+			s.chosen = append(s.chosen, src)
+			if s.groupHolds(i) {
+				if err := s.choose(a); err != nil {
+					return err
+				}
+			}
+			s.chosen = s.chosen[:i]
+		}
+		s.taken = s.taken[:before]
+		if s.ended || a.full {
+			return nil
+		}
+	}
+	return nil
+}
+
+// fill takes what a slot wants from a source if there is room beside what is
+// taken already. taken is a stack of running sums: the newest for a provider
+// and class counts.
+func (s *search) fill(i int, src source) bool {
+	slot := &s.plan.slots[i]
+	if s.req.Isolate && s.req.Groups[slot.group].Suffix != "" {
+		for j, other := range s.chosen {
+			if other.number == src.number && s.req.Groups[s.plan.slots[j].group].Suffix != "" {
+				return false
+			}
+		}
+	}
+	if !s.req.Nested && s.world.Nested() && len(slot.resources) > 0 {
+		for j, other := range s.chosen {
+			if other.number != src.number && other.p.Root == src.p.Root && len(s.plan.slots[j].resources) > 0 {
+				return false
+			}
+		}
+	}
+	for _, r := range slot.resources {
+		sum := r.Amount
+		for j := len(s.taken) - 1; j >= 0; j-- {
+			if s.taken[j].Provider == src.p && s.taken[j].Class == r.Class {
+				sum += s.taken[j].Amount
+				inv, _ := src.p.Inventory(r.Class)
+				if sum > inv.MaxUnit || float64(inv.Used+sum) > inv.Capacity() {
+					return false
+				}
+				break
+			}
+		}
+		s.taken = append(s.taken, Use{src.p, r.Class, sum})
+	}
+	return true
+}
+
+// groupHolds makes the checks that are possible once a group is complete.
+func (s *search) groupHolds(i int) bool {
+	slot := &s.plan.slots[i]
+	if !slot.last {
+		return true
+	}
+	g := &s.req.Groups[slot.group]
+	if g.Suffix == "" && !s.coversTraits(slot.group, g.Required) {
+		return false
+	}
+	for _, suffixes := range s.req.SameSubtree {
+		if g.Suffix != "" && slices.Contains(suffixes, g.Suffix) && !s.shareSubtree(suffixes) {
+			return false
+		}
+	}
+	return true
+}
+
+// coversTraits: the sources of the group without a suffix have the required
+// traits together.
+func (s *search) coversTraits(group int, required [][]string) bool {
+	for _, anyOf := range required {
+		covered := false
+		for j, src := range s.chosen {
+			covered = covered || s.plan.slots[j].group == group && hasAny(src.p, anyOf)
+		}
+		if !covered {
+			return false
+		}
+	}
+	return true
+}
+
+// shareSubtree checks same_subtree once all its groups are chosen: one of
+// their providers is an ancestor of all, or all of them.
+func (s *search) shareSubtree(suffixes []string) bool {
+	var members []*ledger.Provider
+	for j, src := range s.chosen {
+		if suffix := s.req.Groups[s.plan.slots[j].group].Suffix; suffix != "" && slices.Contains(suffixes, suffix) {
+			members = append(members, src.p)
+		}
+	}
+	if len(members) < len(suffixes) {
+		return true // not yet
+	}
+	return slices.ContainsFunc(members, func(top *ledger.Provider) bool {
+		return !slices.ContainsFunc(members, func(p *ledger.Provider) bool { return !s.below(p, top) })
+	})
+}
+
+// below reports whether a provider is top or under it.
+func (s *search) below(p, top *ledger.Provider) bool {
+	for p != top {
+		if p.Parent.IsNil() {
+			return false
+		}
+		p, _ = s.world.Provider(p.Parent)
+	}
+	return true
+}
+
+// emit passes a complete candidate on if it is new.
+func (s *search) emit(a *visit) {
+	if a.skip > 0 {
+		a.skip--
+		return
+	}
+	if !s.repeated() {
+		s.assemble()
+		s.found++
+		s.ended = !s.yield(&s.out) || s.req.Limit > 0 && s.found >= s.req.Limit
+	}
+	a.left--
+	a.full = s.take > 0 && a.left == 0
+}
+
+// repeated reports whether another anchor gave the candidate before, which
+// only sharing providers make possible: any other provider ties it to its tree.
+func (s *search) repeated() bool {
+	for _, src := range s.chosen {
+		if !src.p.HasTrait(SharingTrait) {
+			return false
+		}
+	}
+	key := make([]byte, 0, len(s.chosen)*4)
+	for _, src := range s.chosen {
+		key = append(key, byte(src.number), byte(src.number>>8), byte(src.number>>16), byte(src.number>>24))
+	}
+	if s.seen[string(key)] {
+		return true
+	}
+	s.seen[string(key)] = true
+	return false
+}
+
+// assemble fills out with what is chosen.
+func (s *search) assemble() {
+	s.out.Uses = s.out.Uses[:0]
+	for i := range s.out.Groups {
+		s.out.Groups[i] = s.out.Groups[i][:0]
+	}
+	for j, src := range s.chosen {
+		slot := &s.plan.slots[j]
+		if members := s.out.Groups[slot.group]; !slices.Contains(members, src.p) {
+			s.out.Groups[slot.group] = append(members, src.p)
+		}
+	}
+	for j := len(s.taken) - 1; j >= 0; j-- {
+		if use := s.taken[j]; !slices.ContainsFunc(s.out.Uses, func(u Use) bool { return u.Provider == use.Provider && u.Class == use.Class }) {
+			s.out.Uses = append(s.out.Uses, use)
+		}
+	}
+	slices.Reverse(s.out.Uses)
+}
+
+// fits checks each resource by itself against what is free.
+func fits(p *ledger.Provider, resources []Resource) bool {
+	for _, r := range resources {
+		inv, ok := p.Inventory(r.Class)
+		if !ok || float64(inv.Used)+float64(r.Amount) > inv.Capacity() ||
+			r.Amount < inv.MinUnit || r.Amount > inv.MaxUnit || r.Amount%inv.StepSize != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func hasAny(p *ledger.Provider, traits []string) bool { return slices.ContainsFunc(traits, p.HasTrait) }
+
+func memberOfAny(p *ledger.Provider, aggregates []ledger.UUID) bool {
+	return slices.ContainsFunc(aggregates, func(id ledger.UUID) bool { return slices.Contains(p.Aggregates, id) })
+}
