@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -49,9 +51,9 @@ type Handler struct {
 	// IncompleteProject and IncompleteUser own consumers that are written
 	// below microversion 1.8, where clients do not say for whom.
 	IncompleteProject, IncompleteUser string
-	// NewDefaults leaves out the rules that upstream has deprecated, as
-	// oslo.policy's enforce_new_defaults does.
-	NewDefaults bool
+	// Auth finds out who sends a request, and Policy what they may do.
+	Auth   auth.Authenticator
+	Policy *policy.Rules
 	// Candidates bounds and orders what GET /allocation_candidates finds.
 	Candidates CandidateOptions
 	// Now is the clock that decides what is in the future; nil: time.Now.
@@ -69,7 +71,7 @@ type request struct {
 	prefix     string
 	version    version
 	negotiated bool
-	who        identity
+	who        policy.Identity
 	params     []string
 	view       projector.View
 	past       bool // the client asked for a moment in the past
@@ -100,12 +102,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 	path := strings.TrimPrefix(hr.URL.EscapedPath(), h.Prefix)
 	if path != "" && path != "/" {
-		who, ok := noauth(hr)
-		if !ok {
-			writeUnauthorized(w)
+		var err error
+		if r.who, err = h.Auth.Authenticate(hr); errors.Is(err, auth.ErrUnauthorized) {
+			auth.WriteUnauthorized(w, h.Auth)
+			return
+		} else if err != nil {
+			h.writeFailure(w, r, err)
 			return
 		}
-		r.who = who
 	}
 	answer, err := h.serve(w, r, path)
 	if err != nil {
@@ -141,7 +145,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 		return nil, failure
 	}
 	if op.rule != "" {
-		if failure := authorize(r.who, op.rule, r.URL.Query().Get("project_id"), h.NewDefaults); failure != nil {
+		if failure := h.authorize(r, op.rule); failure != nil {
 			return nil, failure
 		}
 	}
@@ -155,6 +159,19 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	}
 	r.past = at != ""
 	return op.handle(h, r)
+}
+
+// authorize asks the policy. A token with system scope may do nothing, since
+// every rule is about projects (enforce_scope), and is told in other words.
+func (h *Handler) authorize(r *request, rule string) *apiError {
+	target := policy.Target{"project_id": r.URL.Query().Get("project_id")}
+	switch {
+	case r.who.System:
+		return errorf(http.StatusForbidden, "%s", rule)
+	case h.Policy.Allows(rule, r.who, target):
+		return nil
+	}
+	return errorf(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
 }
 
 // checkContentLength: a body needs a type. The standard library has refused
@@ -210,9 +227,9 @@ func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
 	switch {
 	case errors.As(err, &failure):
 	case errors.Is(err, commands.ErrBusy), errors.Is(err, commands.ErrStopped),
-		errors.Is(err, commands.ErrNoAnswer), errors.Is(err, commands.ErrLogUnavailable):
+		errors.Is(err, commands.ErrNoAnswer), errors.Is(err, commands.ErrLogUnavailable), errors.Is(err, auth.ErrUnavailable):
 		h.Log.Warn("request not answered", "request_id", r.id, "error", err)
-		failure = errorf(http.StatusServiceUnavailable, "%s", strings.TrimPrefix(err.Error(), "commands: "))
+		failure = errorf(http.StatusServiceUnavailable, "%s", strings.TrimPrefix(strings.TrimPrefix(err.Error(), "commands: "), "auth: "))
 		failure.retryAfter = retryAfterSeconds
 	default:
 		h.Log.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
@@ -305,7 +322,7 @@ func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *com
 	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
 	defer cancel()
 	outcome, err := h.Commands.Submit(ctx, commands.Submission{
-		ID: id, Actor: r.who.user, RequestID: r.id, Command: c,
+		ID: id, Actor: r.who.User, RequestID: r.id, Command: c,
 	})
 	if err != nil {
 		return outcome, nil, err

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -19,7 +21,12 @@ import (
 )
 
 func handler(l *commandstest.Ledger) *placement.Handler {
+	rules, err := policy.Load(nil, false)
+	if err != nil {
+		panic(err)
+	}
 	return &placement.Handler{
+		Auth: auth.Noauth{}, Policy: rules,
 		Commands: l.Processor, Views: l.Views, Log: slog.New(slog.DiscardHandler),
 		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
 	}

@@ -95,15 +95,21 @@ func start(t *testing.T, data string, flags ...string) *server {
 	s := &server{t: t, http: freeAddress(t), logs: new(bytes.Buffer), exited: make(chan struct{})}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
+	s.run()
+	return s
+}
+
+// run starts the process and kills it at the end of the test.
+func (s *server) run() {
+	s.t.Helper()
 	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	go func() {
 		s.exit = s.cmd.Wait()
 		close(s.exited)
 	}()
-	t.Cleanup(s.kill)
-	return s
+	s.t.Cleanup(s.kill)
 }
 
 // wait returns how the process ended.
@@ -380,5 +386,103 @@ func TestRefusedSettings(t *testing.T) {
 		if err == nil || len(out) == 0 {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
+	}
+}
+
+// TestMalformedHTTP: what the HTTP library refuses by itself is told in
+// Placement's error format, too.
+func TestMalformedHTTP(t *testing.T) {
+	s := launch(t, t.TempDir())
+	for name, c := range map[string]struct {
+		request, detail string
+		status          int
+	}{
+		"length is no number": {"POST /resource_providers HTTP/1.1\r\nHost: x\r\nContent-Length: hi mom\r\n\r\n", "content-length header must be an integer", 400},
+		"negative length":     {"POST /resource_providers HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", "content-length header must be an integer", 400},
+		"two lengths":         {"POST /resource_providers HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}", "not well-formed", 400},
+		"no host":             {"GET / HTTP/1.1\r\n\r\n", "not well-formed", 400},
+		"no HTTP":             {"hello\r\n\r\n", "not well-formed", 400},
+		"blank in a header":   {"GET / HTTP/1.1\r\nHost: x\r\nX Y: 1\r\n\r\n", "not well-formed", 400},
+		"too many headers":    {"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 1<<20) + "\r\n\r\n", "headers have more than", 431},
+	} {
+		conn, err := net.Dial("tcp", s.http)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = io.WriteString(conn, c.request) }() // the server may hang up before the end
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var body struct {
+			Errors []struct {
+				Status int
+				Detail string
+			}
+		}
+		if err := json.NewDecoder(answer.Body).Decode(&body); err != nil || answer.StatusCode != c.status || len(body.Errors) != 1 ||
+			body.Errors[0].Status != c.status || !strings.Contains(body.Errors[0].Detail, c.detail) {
+			t.Errorf("%s: %d %+v, %v", name, answer.StatusCode, body, err)
+		}
+		_ = conn.Close()
+	}
+}
+
+// TestSecurityFlags: a server that could let in anybody by mistake does not start.
+func TestSecurityFlags(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(bad, []byte("placement:traits:list: 'role:admin or'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, flags := range map[string][]string{
+		"it ends too early":        {"--policy-file", bad},
+		"keystone-username":        {"--keystone-url", "http://127.0.0.1:5000/v3"},
+		"not authenticated":        {"--http", "0.0.0.0:0"},
+		"no certificates":          {"--keystone-url", "https://127.0.0.1:5000/v3", "--keystone-username", "a", "--keystone-password", "b", "--keystone-ca-file", bad},
+		"unexpected argument what": {"what"},
+	} {
+		s := start(t, t.TempDir(), flags...)
+		if s.waitServing() || !strings.Contains(s.logs.String(), want) {
+			t.Errorf("%v: %s", flags, s.logs)
+		}
+	}
+}
+
+// TestConfig: a flag wins over the environment, which wins over the file.
+func TestConfig(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "allot.yaml")
+	content := "data: " + filepath.Join(dir, "from-file") + "\nmax-candidates: 3\ncors-allowed-origin: [http://a.example, http://b.example]\nlog-level: debug\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ALLOT_DATA", filepath.Join(dir, "from-environment"))
+	for name, c := range map[string]struct{ flags []string }{
+		"from-flag": {[]string{"--config", file, "--data", filepath.Join(dir, "from-flag")}}, "from-environment": {[]string{"--config", file}},
+	} {
+		address := freeAddress(t)
+		cmd := exec.Command(binary, append([]string{"serve", "--http", address, "--nats", ""}, c.flags...)...)
+		s := &server{t: t, http: address, cmd: cmd, logs: new(bytes.Buffer), exited: make(chan struct{})}
+		cmd.Stdout, cmd.Stderr = s.logs, s.logs
+		s.run()
+		if !s.waitServing() {
+			t.Fatalf("%s: %s", name, s.logs)
+		}
+		if _, err := os.Stat(filepath.Join(dir, name, "readmodel")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !strings.Contains(s.logs.String(), "level=DEBUG") {
+			t.Errorf("%s: the file's log level does not count: %s", name, s.logs)
+		}
+		r, err := http.NewRequest("GET", "http://"+address+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Origin", "http://b.example")
+		if answer, err := http.DefaultClient.Do(r); err != nil || answer.Header.Get("Access-Control-Allow-Origin") != "http://b.example" {
+			t.Errorf("%s: a list in the file: %v, %v", name, answer, err)
+		}
+		s.kill()
 	}
 }

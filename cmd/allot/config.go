@@ -47,6 +47,11 @@ func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 	if err := c.load(); err != nil {
 		return nil, err
 	}
+	for _, name := range flag.Envs {
+		if _, set := os.LookupEnv(name); set {
+			return nil, nil // the environment wins; kong has read it already
+		}
+	}
 	if value, ok := c.values[flag.Name]; ok {
 		if list, isList := value.([]any); isList {
 			return list, nil

@@ -17,8 +17,10 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -34,18 +36,21 @@ type serveCommand struct {
 	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
 	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients; empty keeps it in-process." default:"127.0.0.1:4222"`
 
-	NATSURL             string   `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
-	NATSCreds           string   `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
-	NATSMonitor         []string `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
-	NATSReplicas        int      `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
-	AcceptLazySync      bool     `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
-	LazySync            bool     `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
-	AllowNoauth         bool     `help:"Serve without authentication on an address that other machines can reach."`
-	EnforceNewDefaults  bool     `help:"Leave out the policy rules that Placement has deprecated: reshapes are then for services only."`
-	MaxCandidates       int      `help:"Most candidates that one request gets; 0: no bound." default:"0"`
-	CandidatesBudget    int      `help:"Most providers and combinations that one request for candidates may look at." default:"5000000"`
-	CandidatesOrder     string   `help:"depth-first: all candidates of a tree before the next tree's; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
-	RandomizeCandidates bool     `help:"Answer candidates in random order."`
+	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
+	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
+	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
+	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
+	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
+	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
+	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
+	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
+	CORS                corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
+	PolicyFile          string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
+	EnforceNewDefaults  bool          `help:"Leave out the policy rules that Placement has deprecated: reshapes are then for services only."`
+	MaxCandidates       int           `help:"Most candidates that one request gets; 0: no bound." default:"0"`
+	CandidatesBudget    int           `help:"Most providers and combinations that one request for candidates may look at." default:"5000000"`
+	CandidatesOrder     string        `help:"depth-first: all candidates of a tree before the next tree's; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
+	RandomizeCandidates bool          `help:"Answer candidates in random order."`
 
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
@@ -83,9 +88,13 @@ func (c *serveCommand) check() error {
 	if err != nil {
 		return fmt.Errorf("--http: %q is not HOST:PORT", c.HTTP)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && !c.AllowNoauth {
+	local := host == "localhost"
+	if ip := net.ParseIP(host); ip != nil {
+		local = ip.IsLoopback()
+	}
+	if !local && c.Keystone.URL == "" && !c.AllowNoauth {
 		return fmt.Errorf("--http %s can be reached from other machines, and requests are not authenticated: "+
-			"bind 127.0.0.1 behind an authenticating proxy, or accept it with --allow-noauth", c.HTTP)
+			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept it with --allow-noauth", c.HTTP)
 	}
 	return nil
 }
@@ -95,6 +104,8 @@ type node struct {
 	config *serveCommand
 	log    *slog.Logger
 
+	auth     auth.Authenticator
+	policy   *policy.Rules
 	lock     *os.File
 	listener net.Listener
 	nats     *embedded.Server
@@ -116,6 +127,9 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	var err error
+	if n.auth, n.policy, err = n.config.security(); err != nil {
+		return err
+	}
 	// Bind first: a port that is taken should be known before a long replay.
 	if n.listener, err = net.Listen("tcp", n.config.HTTP); err != nil {
 		return err
@@ -254,7 +268,7 @@ func (n *node) serveHTTP() {
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 	}
 	go func() {
-		if err := n.http.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := n.http.Serve(plainErrors{n.listener}); !errors.Is(err, http.ErrServerClosed) {
 			n.failed <- err
 		}
 	}()
@@ -275,15 +289,15 @@ func (n *node) routes() http.Handler {
 		return &placement.Handler{
 			Commands: n.writer, Views: n.views, Log: n.log, Prefix: prefix,
 			IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
-			NewDefaults: n.config.EnforceNewDefaults,
-			Candidates:  n.config.candidateOptions(),
+			Auth: n.auth, Policy: n.policy,
+			Candidates: n.config.candidateOptions(),
 		}
 	}
 	root, mounted := facade(""), facade("/placement")
 	records := &audit.Records{
-		Log: n.ledger, Views: n.views, Authorize: placement.RequireAdmin, Logger: n.log, Stop: n.stopping,
+		Log: n.ledger, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return n.config.crossOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		switch {
 		case path == "/audit/records":
@@ -293,7 +307,7 @@ func (n *node) routes() http.Handler {
 		default:
 			root.ServeHTTP(w, r)
 		}
-	})
+	}))
 }
 
 // wait returns when the server should stop.

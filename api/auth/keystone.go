@@ -1,0 +1,209 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"github.com/hashicorp/golang-lru/v2/expirable"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/allot-project/allot/api/policy"
+)
+
+// Bounds of what is remembered of tokens.
+const (
+	cachedTokens = 10_000
+	// refusedFor is how long a token that Keystone does not know is refused
+	// without asking again.
+	refusedFor = 10 * time.Second
+	// keystoneTimeout bounds one question to Keystone.
+	keystoneTimeout = 10 * time.Second
+	// maxTokenBytes bounds what is asked about at all.
+	maxTokenBytes = 16 << 10
+)
+
+// KeystoneConfig says where Keystone is and as whom the service asks it.
+type KeystoneConfig struct {
+	// URL is the Identity v3 endpoint: https://keystone.example:5000/v3.
+	URL string
+	// PublicURL is what clients are told in a 401; empty: URL.
+	PublicURL string
+	// Account is the service's own. Its token is renewed when needed.
+	Account Account
+	// CacheTime is how long an answer of Keystone's is believed, and so how
+	// long a revoked token may still be good. 0: 5 minutes.
+	CacheTime time.Duration
+	TLS       *tls.Config
+	Now       func() time.Time
+}
+
+// Account is a user with a password and a project, or an application
+// credential, which takes the place of both.
+type Account struct {
+	Username, Password, UserDomain string
+	Project, ProjectDomain         string
+	CredentialID, CredentialSecret string
+}
+
+func (a Account) options(url string) *gophercloud.AuthOptions {
+	// AllowReauth stays false: Keystone renews the token itself.
+	if a.CredentialID != "" {
+		return &gophercloud.AuthOptions{
+			IdentityEndpoint: url, ApplicationCredentialID: a.CredentialID, ApplicationCredentialSecret: a.CredentialSecret,
+		}
+	}
+	return &gophercloud.AuthOptions{
+		IdentityEndpoint: url, Username: a.Username, Password: a.Password, DomainName: a.UserDomain,
+		Scope: &gophercloud.AuthScope{ProjectName: a.Project, DomainName: a.ProjectDomain},
+	}
+}
+
+// Keystone validates tokens at an OpenStack Identity v3 service.
+type Keystone struct {
+	config  KeystoneConfig
+	client  *gophercloud.ServiceClient
+	known   *expirable.LRU[tokenKey, validated]
+	refused *expirable.LRU[tokenKey, struct{}]
+	asking  singleflight.Group
+}
+
+// tokenKey stands for a token, so that a dump of memory or a map does not
+// hold the tokens themselves.
+type tokenKey [sha256.Size]byte
+
+type validated struct {
+	id      policy.Identity
+	expires time.Time
+}
+
+// NewKeystone returns an Authenticator. It does not speak to Keystone yet,
+// which may come up later than we do.
+func NewKeystone(config KeystoneConfig) (*Keystone, error) {
+	if config.CacheTime == 0 {
+		config.CacheTime = 5 * time.Minute
+	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	provider, err := openstack.NewClient(config.URL)
+	if err != nil {
+		return nil, fmt.Errorf("auth: keystone url: %w", err)
+	}
+	provider.HTTPClient = http.Client{
+		Timeout:   keystoneTimeout,
+		Transport: &http.Transport{TLSClientConfig: config.TLS, Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16},
+	}
+	provider.UseTokenLock()
+	provider.ReauthFunc = func(ctx context.Context) error {
+		// A client of its own, so that a refused password does not lead here again.
+		fresh := *provider
+		fresh.SetThrowaway(true)
+		fresh.ReauthFunc = nil
+		if err := fresh.SetTokenAndAuthResult(nil); err != nil {
+			return err
+		}
+		if err := openstack.AuthenticateV3(ctx, &fresh, config.Account.options(config.URL), gophercloud.EndpointOpts{}); err != nil {
+			return err
+		}
+		provider.CopyTokenFrom(&fresh)
+		return nil
+	}
+	k := &Keystone{
+		config:  config,
+		client:  &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: strings.TrimSuffix(config.URL, "/") + "/"},
+		known:   expirable.NewLRU[tokenKey, validated](cachedTokens, nil, config.CacheTime),
+		refused: expirable.NewLRU[tokenKey, struct{}](cachedTokens, nil, min(refusedFor, config.CacheTime)),
+	}
+	return k, nil
+}
+
+// Challenge implements Authenticator.
+func (k *Keystone) Challenge() string {
+	url := k.config.PublicURL
+	if url == "" {
+		url = k.config.URL
+	}
+	return fmt.Sprintf("Keystone uri=%q", url)
+}
+
+// Authenticate implements Authenticator. Everything a client says about
+// itself in other headers is ignored.
+func (k *Keystone) Authenticate(r *http.Request) (policy.Identity, error) {
+	token := r.Header.Get(TokenHeader)
+	if token == "" || len(token) > maxTokenBytes {
+		return policy.Identity{}, ErrUnauthorized
+	}
+	key := tokenKey(sha256.Sum256([]byte(token)))
+	if v, ok := k.known.Get(key); ok {
+		return v.at(k.config.Now())
+	}
+	if k.refused.Contains(key) {
+		return policy.Identity{}, ErrUnauthorized
+	}
+	// One question for all requests with the same token. It is not ended by
+	// the one request that happened to ask.
+	answer, err, _ := k.asking.Do(string(key[:]), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keystoneTimeout)
+		defer cancel()
+		return k.ask(ctx, token)
+	})
+	if errors.Is(err, ErrUnauthorized) {
+		k.refused.Add(key, struct{}{})
+	}
+	if err != nil {
+		return policy.Identity{}, err
+	}
+	v := answer.(validated)
+	k.known.Add(key, v)
+	return v.at(k.config.Now())
+}
+
+func (v validated) at(now time.Time) (policy.Identity, error) {
+	if !now.Before(v.expires) {
+		return policy.Identity{}, ErrUnauthorized
+	}
+	return v.id, nil
+}
+
+// ask validates a token: GET /v3/auth/tokens with the token as subject.
+func (k *Keystone) ask(ctx context.Context, token string) (validated, error) {
+	result := tokens.Get(ctx, k.client, token)
+	if gophercloud.ResponseCodeIs(result.Err, http.StatusNotFound) {
+		return validated{}, ErrUnauthorized
+	}
+	var body struct {
+		Expires time.Time `json:"expires_at"`
+		User    struct {
+			ID string `json:"id"`
+		} `json:"user"`
+		Project struct {
+			ID string `json:"id"`
+		} `json:"project"`
+		Roles []struct {
+			Name string `json:"name"`
+		} `json:"roles"`
+		System map[string]any `json:"system"`
+	}
+	if err := result.ExtractInto(&body); err != nil {
+		return validated{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if body.User.ID == "" || body.Expires.IsZero() {
+		return validated{}, fmt.Errorf("%w: its answer names no user or no expiry", ErrUnavailable)
+	}
+	v := validated{expires: body.Expires, id: policy.Identity{
+		User: body.User.ID, Project: body.Project.ID, System: body.System["all"] == true,
+	}}
+	for _, role := range body.Roles {
+		v.id.Roles = append(v.id.Roles, role.Name)
+	}
+	return v, nil
+}

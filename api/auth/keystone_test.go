@@ -1,0 +1,147 @@
+package auth_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/auth/keystonetest"
+	"github.com/allot-project/allot/api/policy"
+)
+
+var users = []keystonetest.User{
+	{Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"}},
+	{Name: "nova", Password: "n", ID: "u-nova", Project: "p-service", Roles: []string{"admin", "service"}},
+	{Name: "root", Password: "r", ID: "u-root", Roles: []string{"admin"}},
+}
+
+func open(t *testing.T, server *keystonetest.Server, change func(*auth.KeystoneConfig)) *auth.Keystone {
+	t.Helper()
+	config := auth.KeystoneConfig{
+		URL: server.URL, PublicURL: "https://public.example:5000/v3",
+		Account: auth.Account{Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default"},
+	}
+	if change != nil {
+		change(&config)
+	}
+	k, err := auth.NewKeystone(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func ask(k *auth.Keystone, token string) (policy.Identity, error) {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set(auth.TokenHeader, token)
+	// What a client says of itself must not count.
+	r.Header.Set("X-Roles", "admin")
+	r.Header.Set("X-Project-Id", "mine")
+	return k.Authenticate(r)
+}
+
+func TestKeystone(t *testing.T) {
+	server := keystonetest.Start(t, users...)
+	k := open(t, server, nil)
+	nova := server.Token("nova")
+	id, err := ask(k, nova)
+	if err != nil || id.User != "u-nova" || id.Project != "p-service" || !slices.Equal(id.Roles, []string{"admin", "service"}) || id.System {
+		t.Errorf("nova is %+v, %v", id, err)
+	}
+	if id, err := ask(k, server.Token("root")); err != nil || !id.System || id.Project != "" {
+		t.Errorf("a token with system scope: %+v, %v", id, err)
+	}
+	for _, token := range []string{"", "nobody's", strings.Repeat("x", 1<<20)} {
+		if _, err := ask(k, token); !errors.Is(err, auth.ErrUnauthorized) {
+			t.Errorf("token %.20q: %v", token, err)
+		}
+	}
+	if got := k.Challenge(); got != `Keystone uri="https://public.example:5000/v3"` {
+		t.Errorf("challenge %s", got)
+	}
+}
+
+// TestKeystoneCache: a token is asked about once, good or bad, and also when
+// many ask at once; an answer is believed no longer than the token lives.
+func TestKeystoneCache(t *testing.T) {
+	server := keystonetest.Start(t, users...)
+	now := time.Now()
+	k := open(t, server, func(c *auth.KeystoneConfig) { c.Now = func() time.Time { return now } })
+	nova := server.Token("nova")
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if _, err := ask(k, nova); err != nil {
+				t.Error(err)
+			}
+			if _, err := ask(k, "wrong"); !errors.Is(err, auth.ErrUnauthorized) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	// The first question of all comes without a token of our own, and again.
+	if good, bad := server.Validations(nova), server.Validations("wrong"); good > 2 || bad > 2 || good+bad > 4 {
+		t.Errorf("asked %d and %d times", good, bad)
+	}
+	server.Revoke("nova")
+	if _, err := ask(k, nova); err != nil {
+		t.Errorf("revoked, but believed for some minutes: %v", err)
+	}
+	now = now.Add(2 * time.Hour)
+	if _, err := ask(k, nova); !errors.Is(err, auth.ErrUnauthorized) {
+		t.Errorf("expired: %v", err)
+	}
+	quick := open(t, server, func(c *auth.KeystoneConfig) { c.CacheTime = time.Millisecond })
+	again := server.Token("nova")
+	for range 2 {
+		if _, err := ask(quick, again); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	server.Revoke("nova")
+	if _, err := ask(quick, again); !errors.Is(err, auth.ErrUnauthorized) {
+		t.Errorf("revoked: %v", err)
+	}
+}
+
+// TestKeystoneTrouble: nobody is let in, and nobody is told that their token
+// is bad, while Keystone cannot be asked; our own token is renewed.
+func TestKeystoneTrouble(t *testing.T) {
+	server := keystonetest.Start(t, users...)
+	k := open(t, server, nil)
+	nova := server.Token("nova")
+	server.Break(true)
+	if _, err := ask(k, nova); !errors.Is(err, auth.ErrUnavailable) {
+		t.Errorf("broken: %v", err)
+	}
+	server.Break(false)
+	if _, err := ask(k, nova); err != nil {
+		t.Errorf("mended: %v", err)
+	}
+	server.Revoke("allot")
+	if _, err := ask(k, server.Token("nova")); err != nil {
+		t.Errorf("our own token was revoked: %v", err)
+	}
+	wrong := open(t, server, func(c *auth.KeystoneConfig) { c.Account.Password = "wrong" })
+	if _, err := ask(wrong, nova); !errors.Is(err, auth.ErrUnavailable) {
+		t.Errorf("our own password is wrong: %v", err)
+	}
+	gone := open(t, server, func(c *auth.KeystoneConfig) { c.URL = "http://127.0.0.1:1/v3" })
+	if _, err := ask(gone, nova); !errors.Is(err, auth.ErrUnavailable) {
+		t.Errorf("nobody there: %v", err)
+	}
+	byCredential := open(t, server, func(c *auth.KeystoneConfig) {
+		c.Account = auth.Account{CredentialID: "allot", CredentialSecret: "secret"}
+	})
+	if _, err := ask(byCredential, nova); err != nil {
+		t.Errorf("application credential: %v", err)
+	}
+}

@@ -1,0 +1,181 @@
+// Package policy decides who may do what, by the rules of oslo.policy that
+// OpenStack's operators write: Placement's own, and what a YAML file puts in
+// their place.
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Identity is who sends a request, as authentication found out.
+type Identity struct {
+	User    string // id
+	Project string // id; empty for tokens without a project
+	Roles   []string
+	// System marks a token with system scope. Every rule of Placement's is
+	// about projects, so such a token may do nothing (enforce_scope).
+	System bool
+}
+
+// Has reports whether the identity has a role. Case does not matter.
+func (id Identity) Has(role string) bool {
+	return slices.ContainsFunc(id.Roles, func(r string) bool { return strings.EqualFold(r, role) })
+}
+
+// Target is what a request is about: attributes that rules can compare.
+type Target map[string]string
+
+// TargetAttributes are the attributes that rules can name as %(NAME)s.
+var TargetAttributes = []string{"project_id"}
+
+// Rules decides requests. It never changes.
+type Rules struct{ checks map[string]check }
+
+// rule is a default: its text, and what upstream has deprecated but still
+// lets through unless enforce_new_defaults is set.
+type rule struct{ text, deprecated string }
+
+const (
+	adminOrService = "rule:admin_or_service_api"
+	legacy         = "role:admin"
+)
+
+// defaults are upstream's rules, with their names, and Allot's own.
+var defaults = func() map[string]rule {
+	rules := map[string]rule{
+		"admin_api":            {text: "role:admin"},
+		"service_api":          {text: "role:service", deprecated: legacy},
+		"admin_or_service_api": {text: "role:admin or role:service", deprecated: legacy},
+		"project_reader_api":   {text: "role:reader and project_id:%(project_id)s"},
+		"admin_or_project_reader_or_service_api": {
+			text: "role:admin or rule:project_reader_api or role:service", deprecated: legacy,
+		},
+		"placement:usages":           {text: "rule:admin_or_project_reader_or_service_api"},
+		"placement:reshaper:reshape": {text: "rule:service_api"},
+		"allot:audit":                {text: "rule:admin_api"},
+	}
+	for area, actions := range map[string][]string{
+		"resource_providers":             {"list", "create", "show", "update", "delete", "usages"},
+		"resource_classes":               {"list", "create", "show", "update", "delete"},
+		"resource_providers:inventories": {"list", "create", "show", "update", "delete"},
+		"resource_providers:aggregates":  {"list", "update"},
+		"resource_providers:traits":      {"list", "update", "delete"},
+		"resource_providers:allocations": {"list"},
+		"traits":                         {"list", "show", "update", "delete"},
+		"allocations":                    {"manage", "update", "list", "delete"},
+		"allocation_candidates":          {"list"},
+	} {
+		for _, action := range actions {
+			rules["placement:"+area+":"+action] = rule{text: adminOrService}
+		}
+	}
+	return rules
+}()
+
+// Names lists the rules that requests are decided by.
+func Names() []string {
+	var names []string
+	for name := range defaults {
+		if strings.Contains(name, ":") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ErrRules wraps whatever is wrong with a policy file.
+var ErrRules = errors.New("policy")
+
+// Load returns the rules: the defaults, without what upstream has deprecated
+// if newDefaults is set, and in their place those of a YAML file in
+// oslo.policy's form, which may be empty. What it cannot read, a rule that
+// Placement does not have, and a reference to no rule are errors: nothing is
+// let through because of a typing error.
+func Load(overrides []byte, newDefaults bool) (*Rules, error) {
+	given, err := readFile(overrides)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rules{checks: make(map[string]check)}
+	for name, d := range defaults {
+		text := d.text
+		if d.deprecated != "" && !newDefaults {
+			text = "(" + text + ") or " + d.deprecated
+		}
+		if _, overridden := given[name]; overridden {
+			continue
+		}
+		if r.checks[name], err = parse(text); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrRules, name, err)
+		}
+	}
+	for name, text := range given {
+		if _, known := defaults[name]; !known && strings.Contains(name, ":") {
+			return nil, fmt.Errorf("%w: there is no rule %q", ErrRules, name)
+		}
+		if r.checks[name], err = parse(text); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrRules, name, err)
+		}
+	}
+	return r, r.checkReferences()
+}
+
+func readFile(data []byte) (map[string]string, error) {
+	var given map[string]string
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	if err := dec.Decode(&given); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: the file is not a map of rule names to rules: %w", ErrRules, err)
+	}
+	if err := dec.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: the file has more than one document", ErrRules)
+	}
+	return given, nil
+}
+
+// checkReferences finds references to no rule, and rules that lead to themselves.
+func (r *Rules) checkReferences() error {
+	state := make(map[string]int) // 1: on the way, 2: good
+	var visit func(name string) error
+	visit = func(name string) error {
+		c, known := r.checks[name]
+		switch {
+		case !known:
+			return fmt.Errorf("%w: there is no rule %q", ErrRules, name)
+		case state[name] == 1:
+			return fmt.Errorf("%w: rule %q leads to itself", ErrRules, name)
+		case state[name] == 2:
+			return nil
+		}
+		state[name] = 1
+		for _, other := range c.references() {
+			if err := visit(other); err != nil {
+				return err
+			}
+		}
+		state[name] = 2
+		return nil
+	}
+	for name := range r.checks {
+		if err := visit(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Allows decides. A rule that does not exist allows nothing.
+func (r *Rules) Allows(name string, id Identity, target Target) bool {
+	c, known := r.checks[name]
+	return known && c.allows(r, id, target)
+}
+
+// Default is the text of a rule as Placement has it by default.
+func Default(name string) string { return defaults[name].text }

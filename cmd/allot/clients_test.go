@@ -1,0 +1,207 @@
+package main_test
+
+import (
+	"context"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocationcandidates"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/allocations"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceclasses"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/resourceproviders"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/traits"
+	"github.com/gophercloud/gophercloud/v2/openstack/placement/v1/usages"
+
+	"github.com/allot-project/allot/api/auth/keystonetest"
+)
+
+// cloud runs the server behind a Keystone and returns a client that nova
+// would have, and one of somebody without a role.
+func cloud(t *testing.T) (nova, nobody *gophercloud.ServiceClient) {
+	t.Helper()
+	keystone := keystonetest.Start(t,
+		keystonetest.User{Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"}},
+		keystonetest.User{Name: "nova", Password: "n", ID: "u-nova", Project: "service", Roles: []string{"service"}},
+		keystonetest.User{Name: "joe", Password: "j", ID: "u-joe", Project: "p-joe", Roles: []string{"reader"}},
+	)
+	t.Setenv("ALLOT_KEYSTONE_PASSWORD", "secret")
+	s := launch(t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot")
+	keystone.AddEndpoint("placement", "http://"+s.http+"/placement")
+	login := func(name, password string) *gophercloud.ServiceClient {
+		provider, err := openstack.AuthenticatedClient(context.Background(), gophercloud.AuthOptions{
+			IdentityEndpoint: keystone.URL, Username: name, Password: password, DomainName: "Default",
+			Scope: &gophercloud.AuthScope{ProjectName: "service", DomainName: "Default"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := openstack.NewPlacementV1(provider, gophercloud.EndpointOpts{Region: "RegionOne"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.Microversion = "1.39"
+		return client
+	}
+	return login("nova", "n"), login("joe", "j")
+}
+
+// TestGophercloud makes every call that gophercloud has for Placement, with a
+// token that a Keystone issued and endpoints from its catalog.
+func TestGophercloud(t *testing.T) {
+	c, nobody := cloud(t)
+	ctx := context.Background()
+	check := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	if _, err := resourceproviders.List(nobody, nil).AllPages(ctx); !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
+		t.Errorf("somebody without a role: %v", err)
+	}
+	check("usages of one's own project", usages.Get(ctx, nobody, usages.GetOpts{ProjectID: "p-joe"}).Err)
+
+	check("create class", resourceclasses.Create(ctx, c, resourceclasses.CreateOpts{Name: "CUSTOM_GPU"}).Err)
+	check("ensure class", resourceclasses.Update(ctx, c, "CUSTOM_FPGA").Err)
+	check("get class", resourceclasses.Get(ctx, c, "CUSTOM_GPU").Err)
+	pages, err := resourceclasses.List(c).AllPages(ctx)
+	check("list classes", err)
+	if classes, err := resourceclasses.ExtractResourceClasses(pages); err != nil || len(classes) < 3 {
+		t.Errorf("classes: %v, %v", classes, err)
+	}
+	check("delete class", resourceclasses.Delete(ctx, c, "CUSTOM_FPGA").Err)
+
+	check("create trait", traits.Create(ctx, c, "CUSTOM_GOLD").Err)
+	check("get trait", traits.Get(ctx, c, "CUSTOM_GOLD").Err)
+	pages, err = traits.List(c, traits.ListOpts{Name: "startswith:CUSTOM"}).AllPages(ctx)
+	check("list traits", err)
+	if names, err := traits.ExtractTraits(pages); err != nil || len(names) != 1 {
+		t.Errorf("traits: %v, %v", names, err)
+	}
+
+	root, err := resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "root"}).Extract()
+	check("create provider", err)
+	child, err := resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "child", UUID: uuid.NewString(), ParentProviderUUID: root.UUID}).Extract()
+	check("create child", err)
+	name := "kid"
+	check("rename provider", resourceproviders.Update(ctx, c, child.UUID, resourceproviders.UpdateOpts{Name: &name, ParentProviderUUID: &root.UUID}).Err)
+	check("get provider", resourceproviders.Get(ctx, c, child.UUID).Err)
+	pages, err = resourceproviders.List(c, resourceproviders.ListOpts{InTree: root.UUID}).AllPages(ctx)
+	check("list providers", err)
+	if list, err := resourceproviders.ExtractResourceProviders(pages); err != nil || len(list) != 2 {
+		t.Errorf("providers: %v, %v", list, err)
+	}
+	check("set inventories", resourceproviders.UpdateInventories(ctx, c, root.UUID, resourceproviders.UpdateInventoriesOpts{
+		Inventories: map[string]resourceproviders.Inventory{
+			"VCPU":       {Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, AllocationRatio: 4},
+			"CUSTOM_GPU": {Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1},
+		},
+	}).Err)
+	check("set inventory", resourceproviders.UpdateInventory(ctx, c, root.UUID, "VCPU", resourceproviders.UpdateInventoryOpts{
+		ResourceProviderGeneration: 1, Inventory: resourceproviders.Inventory{Total: 32, MinUnit: 1, MaxUnit: 32, StepSize: 1, AllocationRatio: 4},
+	}).Err)
+	check("get inventories", resourceproviders.GetInventories(ctx, c, root.UUID).Err)
+	check("get inventory", resourceproviders.GetInventory(ctx, c, root.UUID, "VCPU").Err)
+	check("delete inventory", resourceproviders.DeleteInventory(ctx, c, root.UUID, "CUSTOM_GPU").Err)
+	check("set traits", resourceproviders.UpdateTraits(ctx, c, root.UUID, resourceproviders.UpdateTraitsOpts{ResourceProviderGeneration: 3, Traits: []string{"CUSTOM_GOLD"}}).Err)
+	check("get traits", resourceproviders.GetTraits(ctx, c, root.UUID).Err)
+	generation := 4
+	check("set aggregates", resourceproviders.UpdateAggregates(ctx, c, root.UUID, resourceproviders.UpdateAggregatesOpts{
+		ResourceProviderGeneration: &generation, Aggregates: []string{uuid.NewString()},
+	}).Err)
+	check("get aggregates", resourceproviders.GetAggregates(ctx, c, root.UUID).Err)
+
+	pages, err = allocationcandidates.List(c, allocationcandidates.ListOpts{Resources: "VCPU:2", Required: []string{"CUSTOM_GOLD"}, Limit: 5}).AllPages(ctx)
+	check("list candidates", err)
+	found, err := allocationcandidates.ExtractAllocationCandidates(pages)
+	if err != nil || len(found.AllocationRequests) != 1 {
+		t.Errorf("candidates: %+v, %v", found, err)
+	}
+	consumer, other := uuid.NewString(), uuid.NewString()
+	want := allocations.UpdateOpts{
+		Allocations: map[string]allocations.ProviderAllocationsOpts{root.UUID: {Resources: map[string]int{"VCPU": 2}}},
+		ProjectID:   "p", UserID: "u", ConsumerType: "INSTANCE",
+	}
+	check("allocate", allocations.Update(ctx, c, consumer, want).Err)
+	got, err := allocations.Get(ctx, c, consumer).Extract()
+	check("get allocations", err)
+	if err := allocations.Update(ctx, c, consumer, want).Err; !gophercloud.ResponseCodeIs(err, http.StatusConflict) {
+		t.Errorf("allocate as if new: %v", err)
+	}
+	want.ConsumerGeneration = got.ConsumerGeneration
+	check("allocate again", allocations.Update(ctx, c, consumer, want).Err)
+	want.ConsumerGeneration = nil
+	check("allocate many", allocations.Manage(ctx, c, allocations.ManageOpts{other: want}).Err)
+	check("usages of a provider", resourceproviders.GetUsages(ctx, c, root.UUID).Err)
+	check("allocations of a provider", resourceproviders.GetAllocations(ctx, c, root.UUID).Err)
+	check("usages of a project", usages.Get(ctx, c, usages.GetOpts{ProjectID: "p", ConsumerType: "INSTANCE"}).Err)
+	check("release", allocations.Delete(ctx, c, consumer).Err)
+	check("release the other", allocations.Delete(ctx, c, other).Err)
+
+	check("delete traits", resourceproviders.DeleteTraits(ctx, c, root.UUID).Err)
+	check("delete trait", traits.Delete(ctx, c, "CUSTOM_GOLD").Err)
+	check("delete inventories", resourceproviders.DeleteInventories(ctx, c, root.UUID).Err)
+	check("delete child", resourceproviders.Delete(ctx, c, child.UUID).Err)
+	check("delete root", resourceproviders.Delete(ctx, c, root.UUID).Err)
+}
+
+// TestOpenstackCommand runs every command of osc-placement once.
+func TestOpenstackCommand(t *testing.T) {
+	if err := exec.Command("openstack", "resource", "provider", "list", "--help").Run(); err != nil {
+		t.Skip("skipped: python3-openstackclient and python3-osc-placement are not installed")
+	}
+	s := launch(t, t.TempDir())
+	run := func(want string, args ...string) {
+		t.Helper()
+		all := append([]string{"--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", "http://" + s.http, "--os-placement-api-version", "1.29"}, args...)
+		out, err := exec.Command("openstack", all...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Fatalf("openstack %s: %v, wanted %q\n%s", strings.Join(args, " "), err, want, out)
+		}
+	}
+	const p, kid, consumer = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"
+	const aggregate, project, user = "44444444-4444-4444-8444-444444444444", "55555555-5555-4555-8555-555555555555", "66666666-6666-4666-8666-666666666666"
+	for _, step := range []struct{ want, args string }{
+		{"", "resource class create CUSTOM_GPU"},
+		{"", "resource class set CUSTOM_FPGA"},
+		{"CUSTOM_GPU", "resource class list"},
+		{"CUSTOM_GPU", "resource class show CUSTOM_GPU"},
+		{"", "resource class delete CUSTOM_FPGA"},
+		{"", "trait create CUSTOM_GOLD"},
+		{"CUSTOM_GOLD", "trait show CUSTOM_GOLD"},
+		{"CUSTOM_GOLD", "trait list --name startswith:CUSTOM"},
+		{p, "resource provider create --uuid " + p + " root"},
+		{p, "resource provider create --uuid " + kid + " --parent-provider " + p + " kid"},
+		{"node", "resource provider set --name node " + p},
+		{"node", "resource provider show " + p},
+		{"node", "resource provider list --in-tree " + kid},
+		{"VCPU", "resource provider inventory set " + p + " --resource VCPU=16 --resource CUSTOM_GPU=2"},
+		{"32", "resource provider inventory class set " + p + " VCPU --total 32"},
+		{"VCPU", "resource provider inventory list " + p},
+		{"32", "resource provider inventory show " + p + " VCPU"},
+		{"", "resource provider inventory delete " + p + " --resource-class CUSTOM_GPU"},
+		{"CUSTOM_GOLD", "resource provider trait set --trait CUSTOM_GOLD " + p},
+		{"CUSTOM_GOLD", "resource provider trait list " + p},
+		{aggregate, "resource provider aggregate set --aggregate " + aggregate + " --generation 4 " + p},
+		{aggregate, "resource provider aggregate list " + p},
+		{"VCPU=2", "allocation candidate list --resource VCPU=2 --required CUSTOM_GOLD"},
+		{p, "resource provider allocation set --allocation rp=" + p + ",VCPU=2 --project-id " + project + " --user-id " + user + " " + consumer},
+		{p, "resource provider allocation show " + consumer},
+		{"VCPU", "resource provider usage show " + p},
+		{"VCPU", "resource usage show " + project + " --user-id " + user},
+		{"", "resource provider allocation unset --resource-class VCPU " + consumer},
+		{p, "resource provider allocation set --allocation rp=" + p + ",VCPU=2 --project-id " + project + " --user-id " + user + " " + consumer},
+		{"", "resource provider allocation delete " + consumer},
+		{"", "resource provider trait delete " + p},
+		{"", "trait delete CUSTOM_GOLD"},
+		{"", "resource provider delete " + kid},
+		{"", "resource provider delete " + p},
+	} {
+		run(step.want, strings.Fields(step.args)...)
+	}
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/api/policy"
+)
+
+// policyCommand is "allot policy": it prints a policy file to start from.
+type policyCommand struct {
+	Open bool `help:"Let everybody do everything, as behind a proxy that decides."`
+}
+
+// Run prints every rule that requests are decided by.
+func (c *policyCommand) Run() error {
+	for _, name := range policy.Names() {
+		text := policy.Default(name)
+		if c.Open {
+			text = "@"
+		}
+		if _, err := fmt.Printf("%q: %q\n", name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

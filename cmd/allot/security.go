@@ -1,0 +1,100 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/rs/cors"
+
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/policy"
+)
+
+// keystoneFlags say where Keystone is, and the account that the server asks
+// it with: a password or an application credential.
+type keystoneFlags struct {
+	URL       string `name:"url" help:"Identity v3 endpoint, such as https://keystone.example:5000/v3; without it requests are not authenticated."`
+	PublicURL string `name:"public-url" help:"What clients are told in a 401; as --keystone-url if empty."`
+	Username  string `help:"The server's own user."`
+	Password  string `help:"Its password; better in the environment or the config file."`
+	Project   string `help:"Its project." default:"service"`
+
+	UserDomain    string `help:"The user's domain." default:"Default"`
+	ProjectDomain string `help:"The project's domain." default:"Default"`
+
+	ApplicationCredentialID     string `help:"Application credential instead of user and password."`
+	ApplicationCredentialSecret string `help:"Its secret."`
+
+	CAFile    string        `name:"ca-file" help:"Certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
+	CacheTime time.Duration `help:"How long an answer of Keystone's is believed." default:"5m"`
+}
+
+// corsFlags are oslo.middleware's options of the same names.
+type corsFlags struct {
+	AllowedOrigin []string `help:"Origins of web pages that may use the API; none: cross-origin requests are not answered."`
+	AllowHeaders  []string `help:"Request headers that they may send." default:"X-Auth-Token,X-Openstack-Request-Id,X-Identity-Status,X-Roles,X-Service-Catalog,X-User-Id,X-Tenant-Id,OpenStack-API-Version"`
+	ExposeHeaders []string `help:"Response headers that they may see." default:"X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,X-Service-Token,OpenStack-API-Version"`
+	AllowMethods  []string `help:"Methods that they may use." default:"GET,PUT,POST,DELETE,PATCH"`
+}
+
+// security reads who may do what, and how that is found out.
+func (c *serveCommand) security() (auth.Authenticator, *policy.Rules, error) {
+	var overrides []byte
+	var err error
+	if c.PolicyFile != "" {
+		if overrides, err = os.ReadFile(c.PolicyFile); err != nil {
+			return nil, nil, err
+		}
+	}
+	rules, err := policy.Load(overrides, c.EnforceNewDefaults)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--policy-file %s: %w", c.PolicyFile, err)
+	}
+	if c.Keystone.URL == "" {
+		return auth.Noauth{}, rules, nil
+	}
+	keystone, err := c.Keystone.authenticator()
+	return keystone, rules, err
+}
+
+func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
+	account := auth.Account{
+		Username: k.Username, Password: k.Password, UserDomain: k.UserDomain, Project: k.Project, ProjectDomain: k.ProjectDomain,
+		CredentialID: k.ApplicationCredentialID, CredentialSecret: k.ApplicationCredentialSecret,
+	}
+	switch {
+	case account.CredentialID != "" && account.CredentialSecret != "":
+	case k.Username == "" || k.Password == "":
+		return nil, errors.New("--keystone-url needs --keystone-username and --keystone-password, " +
+			"or --keystone-application-credential-id and --keystone-application-credential-secret")
+	}
+	config := auth.KeystoneConfig{URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: k.CacheTime}
+	if k.CAFile != "" {
+		pem, err := os.ReadFile(k.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		config.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
+		if !config.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--keystone-ca-file %s: no certificates in it", k.CAFile)
+		}
+	}
+	return auth.NewKeystone(config)
+}
+
+// crossOrigin answers preflights, outside of authentication, and adds CORS
+// headers for allowed origins.
+func (c *serveCommand) crossOrigin(next http.Handler) http.Handler {
+	if len(c.CORS.AllowedOrigin) == 0 {
+		return next
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: c.CORS.AllowedOrigin, AllowedMethods: c.CORS.AllowMethods, AllowedHeaders: c.CORS.AllowHeaders,
+		ExposedHeaders: c.CORS.ExposeHeaders, AllowCredentials: true, MaxAge: 3600, OptionsSuccessStatus: http.StatusOK,
+	}).Handler(next)
+}
