@@ -1,5 +1,5 @@
 # make check: everything that CI runs, and the linters that are installed.
-.PHONY: build check test race fuzz bench bench-candidates lint
+.PHONY: build check test race fuzz bench bench-candidates differential side-by-side lint
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -29,6 +29,10 @@ fuzz:
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
 	go test ./ledger ./commands ./projector -run '^$$' -bench . -benchmem -timeout 30m
+
+# The same random requests to Allot and to OpenStack Placement 8.0.0.
+differential:
+	.ci/differential 20000
 
 # Allocation candidates over HTTP, by size and shape of the world and of the request.
 bench-candidates:

@@ -159,17 +159,25 @@ type slot struct {
 // linearMax is up to how many entries a scan beats a map.
 const linearMax = 16
 
-func (a *allocator) decide(allocations []ConsumerAllocations) ([]ledger.Event, *Rejection) {
+// checkProvidersExist finds the first provider that is not there.
+func checkProvidersExist(s *ledger.State, allocations []ConsumerAllocations) *Rejection {
 	for i := range allocations {
 		for _, res := range allocations[i].Resources {
-			if _, ok := a.provider(res.Provider); !ok {
-				return nil, &Rejection{
+			if _, ok := s.Provider(res.Provider); !ok {
+				return &Rejection{
 					Code:    CodeProviderUnknown,
 					Message: fmt.Sprintf("no provider %s to allocate from", res.Provider),
 					Facts:   Facts{Provider: &res.Provider, Consumer: &allocations[i].Consumer},
 				}
 			}
 		}
+	}
+	return nil
+}
+
+func (a *allocator) decide(allocations []ConsumerAllocations) ([]ledger.Event, *Rejection) {
+	if r := checkProvidersExist(a.state, allocations); r != nil {
+		return nil, r
 	}
 	for i := range allocations {
 		for _, res := range allocations[i].Resources {

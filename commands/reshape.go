@@ -69,6 +69,9 @@ func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if r := checkConsumerGenerations(s, c.Allocations); r != nil {
 		return nil, r
 	}
+	if r := checkProvidersExist(s, c.Allocations); r != nil {
+		return nil, r
+	}
 	for _, want := range c.Inventories {
 		if _, r := classIDs(s, want.Inventories); r != nil {
 			return nil, r

@@ -6,32 +6,44 @@ import (
 	"strings"
 )
 
-const jsonType = "application/json"
+const (
+	jsonType = "application/json"
+	htmlType = "text/html"
+)
 
-// acceptsJSON reports whether an Accept header admits application/json with a
-// quality above 0. The most specific range decides.
-func acceptsJSON(accept string) bool {
+// quality is how much an Accept header wants a media type, from 0 (not at
+// all) to 1. The most specific range decides.
+func quality(accept, offer string) float64 {
 	if strings.TrimSpace(accept) == "" {
-		return true
+		return 1
 	}
-	best, accepted := -1, false
+	family, _, _ := strings.Cut(offer, "/")
+	rank := map[string]int{"*/*": 0, family + "/*": 1, offer: 2}
+	best, wanted := -1, 0.0
 	for _, part := range strings.Split(accept, ",") {
 		mediaType, params, err := mime.ParseMediaType(part)
 		if err != nil {
 			continue
 		}
-		rank := map[string]int{"*/*": 0, "application/*": 1, jsonType: 2}
 		specific, matches := rank[mediaType]
 		if !matches || specific < best {
 			continue
 		}
-		quality := 1.0
-		if q, ok := params["q"]; ok {
-			if quality, err = strconv.ParseFloat(q, 64); err != nil {
+		q := 1.0
+		if given, ok := params["q"]; ok {
+			if q, err = strconv.ParseFloat(given, 64); err != nil {
 				continue
 			}
 		}
-		best, accepted = specific, quality > 0
+		best, wanted = specific, q
 	}
-	return accepted
+	return wanted
+}
+
+func acceptsJSON(accept string) bool { return quality(accept, jsonType) > 0 }
+
+// prefersHTML decides the format of errors, as webob does: HTML for who wants
+// it at least as much as JSON and says so.
+func prefersHTML(accept string) bool {
+	return accept != "" && quality(accept, htmlType) > 0 && quality(accept, htmlType) >= quality(accept, jsonType)
 }

@@ -34,7 +34,7 @@ func replaceAggregates(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := decodeBody(r, "replace aggregates")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}

@@ -198,7 +198,7 @@ func allocateOne(h *Handler, r *request) (*response, error) {
 	if !valid || id.IsNil() {
 		return nil, badRequest("Malformed consumer_uuid: %s", r.params[0])
 	}
-	doc, err := decodeBody(r, "allocate")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func allocateOne(h *Handler, r *request) (*response, error) {
 }
 
 func allocateMany(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r, "allocate many")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func listCandidates(h *Handler, r *request) (*response, error) {
 	if failure := q.takeExplain(r); failure != nil {
 		return nil, failure
 	}
-	params, failure := parseQuery(r, "candidates")
+	params, failure := parseQuery(r)
 	if failure != nil {
 		return nil, failure
 	}
@@ -154,10 +154,13 @@ func (q *candidateQuery) parse(r *request, params parameters) error {
 	if failure := q.checkGroups(r.version, params); failure != nil {
 		return failure
 	}
+	if err := checkTraitsExist(r.view, [][]string{q.request.RootRequired, q.request.RootForbidden}); err != nil {
+		return err
+	}
 	for _, suffix := range q.suffixes {
 		g := q.groups[suffix]
 		if q.keys[suffix]["resources"] {
-			if err := g.parseResources(r.view, params.last("resources"+suffix)); err != nil {
+			if err := g.findResources(r.view, params.last("resources"+suffix)); err != nil {
 				return err
 			}
 		}
@@ -165,9 +168,6 @@ func (q *candidateQuery) parse(r *request, params parameters) error {
 			return err
 		}
 		q.request.Groups = append(q.request.Groups, groupOf(suffix, g))
-	}
-	if err := checkTraitsExist(r.view, [][]string{q.request.RootRequired, q.request.RootForbidden}); err != nil {
-		return err
 	}
 	if len(params["limit"]) > 0 {
 		limit, err := strconv.Atoi(params["limit"][0])
@@ -280,18 +280,23 @@ func (q *candidateQuery) parseGroups(r *request, params parameters) *apiError {
 
 func (q *candidateQuery) parseGroup(r *request, params parameters, suffix string) *apiError {
 	g := q.groups[suffix]
+	if q.keys[suffix]["resources"] {
+		if _, failure := parseResources(params.last("resources" + suffix)); failure != nil {
+			return failure
+		}
+	}
 	if failure := g.parseAllRequired(r.version, params["required"+suffix]); failure != nil {
 		return failure
 	}
 	if members := params["member_of"+suffix]; len(members) > 1 && r.version < repeatedMemberOfSince {
 		return badRequest("Multiple member_of%s parameters are not supported", suffix)
-	} else if failure := g.parseMemberOf(r.version, members); failure != nil {
+	} else if failure := g.parseMemberOf(r.version, suffix, members); failure != nil {
 		return failure
 	}
 	if params.has("in_tree" + suffix) {
 		id, valid := parseUUID(params.last("in_tree" + suffix))
 		if !valid {
-			return badRequest("Expected 'in_tree%s' parameter to be a format of uuid. Got: %s", suffix, params.last("in_tree"+suffix))
+			return badRequest("Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s", params.last("in_tree"+suffix))
 		}
 		g.inTree = &id
 	}
@@ -325,26 +330,29 @@ func (q *candidateQuery) checkGroups(v version, params parameters) *apiError {
 }
 
 func (q *candidateQuery) checkOrphans() *apiError {
-	orphans := func(key string) []string {
+	orphans := func(key string, counts func(*providerQuery) bool) []string {
 		var found []string
 		for _, suffix := range q.suffixes {
-			if q.keys[suffix][key] && !q.keys[suffix]["resources"] {
+			if q.keys[suffix][key] && !q.keys[suffix]["resources"] && counts(q.groups[suffix]) {
 				found = append(found, key+suffix)
 			}
 		}
 		return found
 	}
-	if found := orphans("required"); found != nil {
+	// What is only forbidden does not count, as upstream.
+	if found := orphans("required", func(g *providerQuery) bool { return g.required != nil }); found != nil {
 		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s", strings.Join(found, ", "))
 	}
-	if found := orphans("member_of"); found != nil {
+	if found := orphans("member_of", func(g *providerQuery) bool { return g.memberOf != nil }); found != nil {
 		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s", strings.Join(found, ", "))
-	}
-	if found := orphans("in_tree"); found != nil {
-		return badRequest("All request groups must specify resources.")
 	}
 	if len(q.suffixes) == 0 {
 		return badRequest("At least one request group (`resources` or `resources{$S}`) is required.")
+	}
+	for _, suffix := range q.suffixes {
+		if !q.keys[suffix]["resources"] {
+			return badRequest("All request groups must specify resources.")
+		}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func showClass(_ *Handler, r *request) (*response, error) {
 }
 
 func createClass(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r, "resource class")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func ensureClass(h *Handler, r *request) (*response, error) {
 
 // renameClass is PUT at 1.2 to 1.6.
 func renameClass(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r, "resource class")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func writeError(w http.ResponseWriter, r *request, e *apiError) {
 			body.Code = codeUndefined
 		}
 	}
-	if !acceptsJSON(r.Header.Get("Accept")) {
+	if accept := r.Header.Get("Accept"); prefersHTML(accept) || !acceptsJSON(accept) {
 		writePlainError(w, r, body)
 		return
 	}
@@ -126,7 +126,7 @@ func writeError(w http.ResponseWriter, r *request, e *apiError) {
 // writePlainError answers a client that takes no JSON: as HTML if it takes
 // that, else as plain text.
 func writePlainError(w http.ResponseWriter, r *request, body errorBody) {
-	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+	if prefersHTML(r.Header.Get("Accept")) {
 		title := html.EscapeString(fmt.Sprintf("%d %s", body.Status, body.Title))
 		w.Header().Set("Content-Type", "text/html; charset=UTF-8")
 		w.WriteHeader(body.Status)

@@ -73,6 +73,7 @@ type request struct {
 	negotiated bool
 	who        policy.Identity
 	params     []string
+	op         *operation
 	view       projector.View
 	past       bool // the client asked for a moment in the past
 }
@@ -101,7 +102,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		r.Header.Del("Accept")
 	}
 	path := strings.TrimPrefix(hr.URL.EscapedPath(), h.Prefix)
-	if path != "" && path != "/" {
+	if path != "" && path != "/" && path != "/openapi.json" {
 		var err error
 		if r.who, err = h.Auth.Authenticate(hr); errors.Is(err, auth.ErrUnauthorized) {
 			auth.WriteUnauthorized(w, h.Auth)
@@ -137,10 +138,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	r.params = params
 	op, known := rt.find(r.Method, v)
 	if !known {
-		failure := errorf(http.StatusMethodNotAllowed, "")
+		failure := errorf(http.StatusMethodNotAllowed, "The method specified is not allowed for this resource.")
 		failure.allow = rt.allow()
 		return nil, failure
 	}
+	r.op = op
 	if failure := checkOperation(r, op); failure != nil {
 		return nil, failure
 	}
@@ -207,7 +209,7 @@ func checkMedia(r *request, op *operation) *apiError {
 	if op.reads && !acceptsJSON(r.Header.Get("Accept")) {
 		return errorf(http.StatusNotAcceptable, "Only application/json is provided")
 	}
-	if !op.body {
+	if op.body == "" {
 		return nil
 	}
 	given := r.Header.Get("Content-Type")

@@ -33,9 +33,13 @@ func handler(l *commandstest.Ledger) *placement.Handler {
 }
 
 func send(h http.Handler, method, target, body string) *httptest.ResponseRecorder {
+	return sendAt(h, "latest", method, target, body)
+}
+
+func sendAt(h http.Handler, version, method, target, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Header.Set("X-Auth-Token", "admin")
-	r.Header.Set("Openstack-Api-Version", "placement latest")
+	r.Header.Set("Openstack-Api-Version", "placement "+version)
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)

@@ -39,19 +39,19 @@ func inventoryOf(class string, o *object) commands.Inventory {
 
 // inventoriesOf reads a set of inventories. Names that cannot be classes pass
 // the schema upstream, and are unknown classes.
-func inventoriesOf(o *object) ([]commands.Inventory, *apiError) {
+func inventoriesOf(provider string, o *object) ([]commands.Inventory, *apiError) {
 	inventories := make([]commands.Inventory, 0, len(o.keys))
 	for _, class := range o.keys {
 		if !classNamePattern.MatchString(class) {
-			return nil, unknownClassInInventory(class)
+			return nil, unknownClassInInventory(provider, class)
 		}
 		inventories = append(inventories, inventoryOf(class, objectOf(o.get(class))))
 	}
 	return inventories, nil
 }
 
-func unknownClassInInventory(class string) *apiError {
-	return badRequest("Unknown resource class in inventory for resource provider: No such resource class %s.", class)
+func unknownClassInInventory(provider, class string) *apiError {
+	return badRequest("Unknown resource class in inventory for resource provider %s: No such resource class %s.", provider, class)
 }
 
 func listInventories(_ *Handler, r *request) (*response, error) {
@@ -106,7 +106,7 @@ func createInventory(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := decodeBody(r, "create inventory")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := decodeBody(r, "update inventory")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 		case commands.CodeClassUnknown:
 			return nil, notFound("No such resource class %s.", class)
 		case commands.CodeInventoryNotFound:
-			return nil, badRequest("No inventory record with resource class for resource provider %s: Inventory for '%s' not found", p.UUID, class)
+			return nil, badRequest("No inventory record with resource class for resource provider %s: No inventory of class %s found", p.UUID, class)
 		}
 		return nil, inventoryRejected("update", r, rejection)
 	}
@@ -194,13 +194,13 @@ func replaceInventories(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := decodeBody(r, "replace inventories")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}
 	body := objectOf(doc)
 	generation := integerOf(body.get("resource_provider_generation"))
-	inventories, failure := inventoriesOf(objectOf(body.get("inventories")))
+	inventories, failure := inventoriesOf(r.params[0], objectOf(body.get("inventories")))
 	if failure != nil {
 		if generation != p.Generation {
 			return nil, conflict(codeConcurrentUpdate, "resource provider generation conflict")
@@ -217,7 +217,7 @@ func replaceInventories(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		switch rejection.Code {
 		case commands.CodeClassUnknown:
-			return nil, unknownClassInInventory(rejection.Facts.Class)
+			return nil, unknownClassInInventory(r.params[0], rejection.Facts.Class)
 		case commands.CodeInventoryInUse:
 			return nil, conflict(codeInventoryInUse, "update conflict: %s", inUseText(rejection))
 		}
@@ -257,6 +257,17 @@ func deleteInventories(h *Handler, r *request) (*response, error) {
 	return noContent(), nil
 }
 
+func noInventoryToDelete(r *request, class string) error {
+	classes, err := r.view.Classes()
+	if err != nil {
+		return err
+	}
+	if _, known := classes.ID(class); !known {
+		return notFound("No inventory of class %s found for delete: No such resource class %s.", class, class)
+	}
+	return notFound("No inventory of class %s found for delete: No inventory of class %s found", class, class)
+}
+
 func deleteInventory(h *Handler, r *request) (*response, error) {
 	p, err := r.provider()
 	if err != nil {
@@ -270,7 +281,7 @@ func deleteInventory(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		switch rejection.Code {
 		case commands.CodeInventoryNotFound:
-			return nil, notFound("No inventory of class %s found for delete: No inventory of class %s on resource provider %s", class, class, p.UUID)
+			return nil, noInventoryToDelete(r, class)
 		case commands.CodeInventoryInUse:
 			// Not the code one would expect, but the one clients see.
 			return nil, conflict(codeConcurrentUpdate, "Unable to delete inventory of class %s: %s", class, inUseText(rejection))

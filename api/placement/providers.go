@@ -100,7 +100,7 @@ func listProviders(h *Handler, r *request) (*response, error) {
 }
 
 func createProvider(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r, "create provider")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func createProvider(h *Handler, r *request) (*response, error) {
 		c.Parent = uuidOf(body.get("parent_provider_uuid"))
 	}
 	if c.Name == "" {
-		return nil, badRequest("name is required")
+		return nil, badRequest("Unable to create resource provider \"%s\", %s: Object action create failed because: name is required", c.Name, c.Provider)
 	}
 	_, rejection, err := h.submit(r, c)
 	if err != nil {
@@ -162,7 +162,7 @@ func updateProvider(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := decodeBody(r, "update provider")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ func (p parameters) last(key string) string {
 }
 
 // parseQuery reads the query string and validates it against a schema.
-func parseQuery(r *request, name string) (parameters, *apiError) {
+func parseQuery(r *request) (parameters, *apiError) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, badRequest("Invalid query string parameters: %v", err)
@@ -40,7 +40,7 @@ func parseQuery(r *request, name string) (parameters, *apiError) {
 		}
 		flat[key] = list[len(list)-1]
 	}
-	if text := schemaFor(name, r.version).check(flat); text != "" {
+	if text := schemaFor(r.op.query, r.version).check(flat); text != "" {
 		return nil, badRequest("Invalid query string parameters: %s", text)
 	}
 	return parameters(values), nil
@@ -72,7 +72,7 @@ type classRequest struct {
 }
 
 func parseProviderQuery(r *request) (*providerQuery, error) {
-	params, failure := parseQuery(r, "list providers")
+	params, failure := parseQuery(r)
 	if failure != nil {
 		return nil, failure
 	}
@@ -85,7 +85,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 		id, _ := parseUUID(params.last("in_tree"))
 		q.inTree = &id
 	}
-	if failure := q.parseMemberOf(r.version, params["member_of"]); failure != nil {
+	if failure := q.parseMemberOf(r.version, "", params["member_of"]); failure != nil {
 		return nil, failure
 	}
 	if failure := q.parseAllRequired(r.version, params["required"]); failure != nil {
@@ -99,23 +99,20 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 		return nil, badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
 	if params.has("resources") {
-		if err := q.parseResources(r.view, params.last("resources")); err != nil {
+		if err := q.findResources(r.view, params.last("resources")); err != nil {
 			return nil, err
 		}
 	}
 	return q, nil
 }
 
-func (q *providerQuery) parseMemberOf(v version, values []string) *apiError {
+func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *apiError {
 	if len(values) > 1 && v < repeatedMemberOfSince {
 		return badRequest("Multiple member_of parameters are not supported")
 	}
 	for _, value := range values {
 		list := value
 		forbidden := strings.HasPrefix(list, "!")
-		if forbidden && v < forbiddenAggregatesSince {
-			return badRequest("Forbidden member_of parameters are not supported in the specified microversion")
-		}
 		list = strings.TrimPrefix(list, "!")
 		names := []string{list}
 		if strings.HasPrefix(list, "in:") {
@@ -128,9 +125,12 @@ func (q *providerQuery) parseMemberOf(v version, values []string) *apiError {
 		for i, name := range names {
 			id, valid := parseUUID(name)
 			if !valid {
-				return badRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", value)
+				return badRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", name)
 			}
 			ids[i] = id
+		}
+		if forbidden && v < forbiddenAggregatesSince {
+			return badRequest("Forbidden member_of%s parameters are not supported in the specified microversion", suffix)
 		}
 		if forbidden {
 			q.notIn = append(q.notIn, ids...)
@@ -211,37 +211,56 @@ func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 	return unknown, nil
 }
 
-func (q *providerQuery) parseResources(view projector.View, value string) error {
+// findResources reads the resources of a query whose form was checked.
+func (q *providerQuery) findResources(view projector.View, value string) error {
 	classes, err := view.Classes()
 	if err != nil {
 		return err
 	}
-	badly := func(got string) error {
+	wanted, failure := parseResources(value)
+	if failure != nil {
+		return failure
+	}
+	for _, want := range wanted {
+		id, known := classes.ID(want.name)
+		if !known {
+			return badRequest("Invalid resource class in resources parameter: No such resource class %s.", want.name)
+		}
+		q.setResource(id, want.amount)
+	}
+	return nil
+}
+
+type namedResource struct {
+	name   string
+	amount int64
+}
+
+// parseResources reads CLASS:AMOUNT,CLASS:AMOUNT without looking for the classes.
+func parseResources(value string) ([]namedResource, *apiError) {
+	var wanted []namedResource
+	badly := func(got string) *apiError {
 		return badRequest("Badly formed resources parameter. Expected resources query string parameter in form: "+
 			"?resources=VCPU:2,MEMORY_MB:1024. Got: %s.", got)
 	}
 	if strings.TrimSpace(value) == "" {
-		return badly("empty string")
+		return nil, badly("empty string")
 	}
 	for _, part := range strings.Split(value, ",") {
 		name, amountText, found := strings.Cut(part, ":")
-		if !found {
-			return badly(part)
+		if !found || strings.Contains(amountText, ":") {
+			return nil, badly(part)
 		}
 		amount, ok := parsePythonInt(amountText)
 		if !ok {
-			return badRequest("Requested resource %s expected positive integer amount. Got: %s.", name, amountText)
+			return nil, badRequest("Requested resource %s expected positive integer amount. Got: %s.", name, amountText)
 		}
 		if amount < 1 {
-			return badRequest("Requested resource %s requires amount >= 1. Got: %d.", name, amount)
+			return nil, badRequest("Requested resource %s requires amount >= 1. Got: %d.", name, amount)
 		}
-		id, known := classes.ID(name)
-		if !known {
-			return badRequest("Invalid resource class in resources parameter: No such resource class %s.", name)
-		}
-		q.setResource(id, amount)
+		wanted = append(wanted, namedResource{name, amount})
 	}
-	return nil
+	return wanted, nil
 }
 
 // setResource lets the last amount of a class count.

@@ -5,7 +5,7 @@ import (
 )
 
 func reshape(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r, "reshape")
+	doc, err := decodeBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *apiErr
 			return nil, reshapedProviderUnknown(key)
 		}
 		entry := objectOf(byProvider.get(key))
-		inventories, failure := inventoriesOf(objectOf(entry.get("inventories")))
+		inventories, failure := inventoriesOf(key, objectOf(entry.get("inventories")))
 		if failure != nil {
 			return nil, badRequest("malformed reshaper data: %s", failure.message)
 		}

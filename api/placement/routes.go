@@ -12,14 +12,17 @@ type operation struct {
 	until  version // last microversion that has it
 	rule   string  // policy rule; empty: open to everyone
 	handle func(*Handler, *request) (*response, error)
-	body   bool // takes a JSON body
-	reads  bool // answers a JSON body: Accept is checked
+	body   string // the schema of the JSON body that it takes; empty: none
+	query  string // the schema of its query string; empty: not looked at
+	answer string // the component in /openapi.json that describes its answer
+	status []int  // of a success
+	reads  bool   // answers a JSON body: Accept is checked
 	// mediaFirst checks Accept and Content-Type before the microversion,
 	// as Placement does for aggregates.
 	mediaFirst bool
 }
 
-// route is a path pattern, "*" standing for a parameter, and what can be done
+// route is a path pattern with parameters in braces, and what can be done
 // there, in the order of the Allow header.
 type route struct {
 	path       []string
@@ -30,56 +33,61 @@ type route struct {
 // redirects and 404 and 405 with bodies of its own, and clients rely on
 // Placement's.
 var routes = []route{
-	at("", get(0, "", showRoot)),
+	at("", gives("Versions", get(0, "", showRoot))),
+	at("openapi.json", gives("OpenAPI", get(0, "", showOpenAPI))),
 	at("resource_providers",
-		get(0, "placement:resource_providers:list", listProviders),
-		post(0, "placement:resource_providers:create", createProvider)),
-	at("resource_providers/*",
-		get(0, "placement:resource_providers:show", showProvider),
+		gives("Providers", asks("list providers", get(0, "placement:resource_providers:list", listProviders))),
+		gives("Provider", post(0, "placement:resource_providers:create", "create provider", createProvider), 200, 201)),
+	at("resource_providers/{uuid}",
+		gives("Provider", get(0, "placement:resource_providers:show", showProvider)),
 		del(0, "placement:resource_providers:delete", deleteProvider),
-		put(0, "placement:resource_providers:update", updateProvider)),
-	at("resource_providers/*/inventories",
-		get(0, "placement:resource_providers:inventories:list", listInventories),
-		post(0, "placement:resource_providers:inventories:create", createInventory),
-		put(0, "placement:resource_providers:inventories:update", replaceInventories),
+		gives("Provider", put(0, "placement:resource_providers:update", "update provider", updateProvider))),
+	at("resource_providers/{uuid}/inventories",
+		gives("Inventories", get(0, "placement:resource_providers:inventories:list", listInventories)),
+		gives("Inventory", post(0, "placement:resource_providers:inventories:create", "create inventory", createInventory), 201),
+		gives("Inventories", put(0, "placement:resource_providers:inventories:update", "replace inventories", replaceInventories)),
 		del(5, "placement:resource_providers:inventories:delete", deleteInventories)),
-	at("resource_providers/*/inventories/*",
-		get(0, "placement:resource_providers:inventories:show", showInventory),
-		put(0, "placement:resource_providers:inventories:update", updateInventory),
+	at("resource_providers/{uuid}/inventories/{resource_class}",
+		gives("Inventory", get(0, "placement:resource_providers:inventories:show", showInventory)),
+		gives("Inventory", put(0, "placement:resource_providers:inventories:update", "update inventory", updateInventory)),
 		del(0, "placement:resource_providers:inventories:delete", deleteInventory)),
-	at("resource_providers/*/usages",
-		get(0, "placement:resource_providers:usages", showProviderUsages)),
-	at("resource_providers/*/aggregates",
-		mediaFirst(get(1, "placement:resource_providers:aggregates:list", showAggregates)),
-		mediaFirst(put(1, "placement:resource_providers:aggregates:update", replaceAggregates))),
-	at("resource_providers/*/allocations",
-		get(0, "placement:resource_providers:allocations:list", showProviderAllocations)),
-	at("resource_providers/*/traits",
-		get(6, "placement:resource_providers:traits:list", showProviderTraits),
-		put(6, "placement:resource_providers:traits:update", replaceProviderTraits),
+	at("resource_providers/{uuid}/usages",
+		gives("ProviderUsages", get(0, "placement:resource_providers:usages", showProviderUsages))),
+	at("resource_providers/{uuid}/aggregates",
+		gives("Aggregates", mediaFirst(get(1, "placement:resource_providers:aggregates:list", showAggregates))),
+		gives("Aggregates", mediaFirst(put(1, "placement:resource_providers:aggregates:update", "replace aggregates", replaceAggregates)))),
+	at("resource_providers/{uuid}/allocations",
+		gives("ProviderAllocations", get(0, "placement:resource_providers:allocations:list", showProviderAllocations))),
+	at("resource_providers/{uuid}/traits",
+		gives("ProviderTraits", get(6, "placement:resource_providers:traits:list", showProviderTraits)),
+		gives("ProviderTraits", put(6, "placement:resource_providers:traits:update", "replace traits", replaceProviderTraits)),
 		del(6, "placement:resource_providers:traits:delete", deleteProviderTraits)),
 	at("resource_classes",
-		get(2, "placement:resource_classes:list", listClasses),
-		post(2, "placement:resource_classes:create", createClass)),
-	at("resource_classes/*",
-		get(2, "placement:resource_classes:show", showClass),
-		until(6, put(2, "placement:resource_classes:update", renameClass)),
-		ensure(7, "placement:resource_classes:update", ensureClass),
+		gives("ResourceClasses", get(2, "placement:resource_classes:list", listClasses)),
+		gives("", post(2, "placement:resource_classes:create", "resource class", createClass), 201)),
+	at("resource_classes/{name}",
+		gives("ResourceClass", get(2, "placement:resource_classes:show", showClass)),
+		gives("ResourceClass", until(6, put(2, "placement:resource_classes:update", "resource class", renameClass))),
+		gives("", ensure("PUT", 7, "placement:resource_classes:update", ensureClass), 201, 204),
 		del(2, "placement:resource_classes:delete", deleteClass)),
-	at("traits", get(6, "placement:traits:list", listTraits)),
-	at("traits/*",
-		ensure2("GET", 6, "placement:traits:show", showTrait),
-		ensure(6, "placement:traits:update", ensureTrait),
+	at("traits", gives("Traits", asks("list traits", get(6, "placement:traits:list", listTraits)))),
+	at("traits/{name}",
+		gives("", ensure("GET", 6, "placement:traits:show", showTrait), 204),
+		gives("", ensure("PUT", 6, "placement:traits:update", ensureTrait), 201, 204),
 		del(6, "placement:traits:delete", deleteTrait)),
-	at("allocations", post(13, "placement:allocations:manage", allocateMany)),
-	at("allocations/*",
-		get(0, "placement:allocations:list", showAllocations),
-		put(0, "placement:allocations:update", allocateOne),
+	at("allocations", gives("", post(13, "placement:allocations:manage", "allocate many", allocateMany), 204)),
+	at("allocations/{consumer_uuid}",
+		gives("Allocations", get(0, "placement:allocations:list", showAllocations)),
+		gives("", put(0, "placement:allocations:update", "allocate", allocateOne), 204),
 		del(0, "placement:allocations:delete", releaseConsumer)),
-	at("allocation_candidates", get(10, "placement:allocation_candidates:list", listCandidates)),
-	at("usages", get(9, "placement:usages", showUsages)),
-	at("reshaper", post(30, "placement:reshaper:reshape", reshape)),
+	at("allocation_candidates",
+		gives("AllocationCandidates", asks("candidates", get(10, "placement:allocation_candidates:list", listCandidates)))),
+	at("usages", gives("Usages", asks("usages", get(9, "placement:usages", showUsages)))),
+	at("reshaper", gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204)),
 }
+
+// The handlers of the two open routes look at this table themselves.
+func init() { document = encodeOpenAPI() }
 
 type handle = func(*Handler, *request) (*response, error)
 
@@ -91,24 +99,36 @@ func get(from version, rule string, h handle) operation {
 	return operation{method: "GET", from: from, until: maxVersion, rule: rule, handle: h, reads: true}
 }
 
-func post(from version, rule string, h handle) operation {
-	return operation{method: "POST", from: from, until: maxVersion, rule: rule, handle: h, body: true}
+func post(from version, rule, body string, h handle) operation {
+	return operation{method: "POST", from: from, until: maxVersion, rule: rule, handle: h, body: body}
 }
 
-func put(from version, rule string, h handle) operation {
-	return operation{method: "PUT", from: from, until: maxVersion, rule: rule, handle: h, body: true}
+func put(from version, rule, body string, h handle) operation {
+	return operation{method: "PUT", from: from, until: maxVersion, rule: rule, handle: h, body: body}
 }
 
 func del(from version, rule string, h handle) operation {
-	return operation{method: "DELETE", from: from, until: maxVersion, rule: rule, handle: h}
+	return operation{method: "DELETE", from: from, until: maxVersion, rule: rule, handle: h, status: []int{204}}
 }
 
-// ensure is a PUT without a body.
-func ensure(from version, rule string, h handle) operation { return ensure2("PUT", from, rule, h) }
-
-// ensure2 is an operation with neither body nor answer.
-func ensure2(method string, from version, rule string, h handle) operation {
+// ensure is an operation that takes and answers no body.
+func ensure(method string, from version, rule string, h handle) operation {
 	return operation{method: method, from: from, until: maxVersion, rule: rule, handle: h}
+}
+
+// asks names the schema of the query string.
+func asks(query string, op operation) operation {
+	op.query = query
+	return op
+}
+
+// gives describes the answer; its status is 200 if none is named.
+func gives(answer string, op operation, status ...int) operation {
+	if status == nil {
+		status = []int{200}
+	}
+	op.answer, op.status = answer, status
+	return op
 }
 
 func until(last version, op operation) operation {
@@ -143,10 +163,11 @@ func (rt *route) match(segments []string) ([]string, bool) {
 	var params []string
 	for i, segment := range segments {
 		decoded, err := url.PathUnescape(segment)
-		if err != nil || decoded == "" || rt.path[i] != "*" && decoded != rt.path[i] {
+		parameter := strings.HasPrefix(rt.path[i], "{")
+		if err != nil || decoded == "" || !parameter && decoded != rt.path[i] {
 			return nil, false
 		}
-		if rt.path[i] == "*" {
+		if parameter {
 			params = append(params, decoded)
 		}
 	}

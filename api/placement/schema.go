@@ -257,7 +257,7 @@ func schemaFor(name string, v version) schema {
 }
 
 // decodeBody reads and validates a request's body.
-func decodeBody(r *request, name string) (any, error) {
+func decodeBody(r *request) (any, error) {
 	body, err := readBody(r)
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func decodeBody(r *request, name string) (any, error) {
 	if failure != nil {
 		return nil, failure
 	}
-	if text := schemaFor(name, r.version).check(plain(doc)); text != "" {
+	if text := schemaFor(r.op.body, r.version).check(plain(doc)); text != "" {
 		return nil, badRequest("JSON does not validate: %s", text)
 	}
 	return doc, nil

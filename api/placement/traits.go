@@ -11,7 +11,7 @@ import (
 func traitPath(name string) string { return "/traits/" + name }
 
 func listTraits(h *Handler, r *request) (*response, error) {
-	query, failure := parseQuery(r, "list traits")
+	query, failure := parseQuery(r)
 	if failure != nil {
 		return nil, failure
 	}
@@ -148,7 +148,7 @@ func showProviderTraits(_ *Handler, r *request) (*response, error) {
 }
 
 func replaceProviderTraits(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r, "replace traits") // before the provider, as upstream
+	doc, err := decodeBody(r) // before the provider, as upstream
 	if err != nil {
 		return nil, err
 	}

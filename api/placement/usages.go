@@ -31,7 +31,7 @@ const (
 )
 
 func showUsages(_ *Handler, r *request) (*response, error) {
-	query, failure := parseQuery(r, "usages")
+	query, failure := parseQuery(r)
 	if failure != nil {
 		return nil, failure
 	}

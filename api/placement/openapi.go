@@ -1,0 +1,253 @@
+package placement
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// document is the OpenAPI description of the routes, made once at the start
+// from the tables that requests are served by.
+var document []byte
+
+func showOpenAPI(_ *Handler, _ *request) (*response, error) {
+	return &response{status: http.StatusOK, noModified: true, stream: func(w io.Writer) error {
+		_, err := w.Write(document)
+		return err
+	}}, nil
+}
+
+// OpenAPI describes the API as OpenAPI 3.1. Bodies and queries are those of
+// the newest microversion; where earlier ones differ, the extension
+// x-openstack-microversions lists from which on each form holds.
+func OpenAPI() map[string]any {
+	paths := m{}
+	for i := range routes {
+		item := m{}
+		var parameters []any
+		for _, segment := range routes[i].path {
+			if name, isParameter := strings.CutPrefix(segment, "{"); isParameter {
+				parameters = append(parameters, m{
+					"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": m{"type": "string"},
+				})
+			}
+		}
+		if parameters != nil {
+			item["parameters"] = parameters
+		}
+		for _, op := range routes[i].operations {
+			method := strings.ToLower(op.method)
+			described := describe(&op)
+			if earlier, known := item[method].(m); known {
+				// The same method did something else before: the newest is
+				// described, the other named.
+				described["x-openstack-before"] = earlier
+			}
+			item[method] = described
+		}
+		paths["/"+strings.Join(routes[i].path, "/")] = item
+	}
+	return m{
+		"openapi": "3.1.0",
+		"info": m{
+			"title": "OpenStack Placement API, served by Allot", "version": maxVersion.String(),
+			"license": m{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+		},
+		"servers":    []any{m{"url": "/"}, m{"url": "/placement"}},
+		"security":   []any{m{"token": []any{}}},
+		"paths":      paths,
+		"components": components(),
+	}
+}
+
+func encodeOpenAPI() []byte {
+	encoded, err := json.Marshal(OpenAPI())
+	if err != nil {
+		panic(err) // a mistake in this file
+	}
+	return encoded
+}
+
+// describe is an operation object.
+func describe(op *operation) m {
+	parameters := []any{m{"$ref": "#/components/parameters/microversion"}}
+	if op.method == "GET" && op.rule != "" {
+		parameters = append(parameters, m{"$ref": "#/components/parameters/at"})
+	}
+	d := m{
+		"operationId":             strings.NewReplacer(":", "_", "placement_", "").Replace(op.method + "_" + op.rule),
+		"x-openstack-min-version": op.from.String(), "x-openstack-max-version": op.until.String(),
+		"responses": responses(op),
+	}
+	if op.rule == "" {
+		d["operationId"] = "GET_" + op.answer
+		d["security"] = []any{}
+	} else {
+		d["x-openstack-policy"] = op.rule
+	}
+	if op.query != "" {
+		parameters = append(parameters, queryParameters(op)...)
+		d["x-openstack-microversions"] = history(op.query, op)
+	}
+	if op.body != "" {
+		d["requestBody"] = m{"required": true, "content": m{jsonType: m{"schema": schemaFor(op.body, op.until).source}}}
+		d["x-openstack-microversions"] = history(op.body, op)
+	}
+	d["parameters"] = parameters
+	return d
+}
+
+// history lists the forms of a body or query by the microversion that each came with.
+func history(name string, op *operation) []any {
+	var forms []any
+	for v := version(0); v <= op.until; v++ {
+		if s, found := schemas[schemaName{name, v}]; found {
+			forms = append(forms, m{"from": max(v, op.from).String(), "schema": s.source})
+		}
+	}
+	return forms
+}
+
+// queryParameters lists the parameters of a query. Those of request groups,
+// which end in the group's suffix, are one free-form object.
+func queryParameters(op *operation) []any {
+	source := schemaFor(op.query, op.until).source
+	var list []any
+	required, _ := source["required"].([]any)
+	properties, _ := source["properties"].(m)
+	for _, name := range sortedKeys(properties) {
+		list = append(list, m{
+			"name": name, "in": "query", "required": slices.Contains(required, any(name)), "schema": properties[name],
+		})
+	}
+	if patterns, grouped := source["patternProperties"].(m); grouped {
+		list = append(list, m{
+			"name": "groups", "in": "query", "style": "form", "explode": true,
+			"schema":      m{"type": "object", "patternProperties": patterns, "additionalProperties": false},
+			"description": "resources, required, member_of and in_tree, each followed by the suffix of its group",
+		}, m{
+			"name": "explain", "in": "query", "schema": m{"type": "string", "enum": []any{"true", "false"}},
+			"description": "Allot's own: add how each filter narrowed down the providers",
+		})
+	}
+	return list
+}
+
+func sortedKeys(object m) []string {
+	keys := make([]string, 0, len(object))
+	for key := range object {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func responses(op *operation) m {
+	r := m{"default": m{"$ref": "#/components/responses/Errors"}}
+	for _, status := range op.status {
+		success := m{"description": http.StatusText(status)}
+		// 201 for a new provider has no body below 1.20.
+		if op.answer != "" && (status == http.StatusOK || op.body == "create inventory") {
+			success["content"] = m{jsonType: m{"schema": m{"$ref": "#/components/schemas/" + op.answer}}}
+		}
+		r[fmt.Sprint(status)] = success
+	}
+	return r
+}
+
+func components() m {
+	return m{
+		"securitySchemes": m{"token": m{"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
+		"parameters": m{
+			"microversion": m{
+				"name": versionHeader, "in": "header", "schema": m{"type": "string", "pattern": `^placement (latest|1\.\d+)$`},
+				"description": "1.0 if it is not sent",
+			},
+			"at": m{
+				"name": "at", "in": "query", "schema": m{"type": "string"},
+				"description": "Allot's own: answer as of a commit's sequence or an RFC 3339 time; also as the header " + AtHeader,
+			},
+		},
+		"responses": m{"Errors": m{
+			"description": "What went wrong", "content": m{jsonType: m{"schema": m{"$ref": "#/components/schemas/Errors"}}},
+		}},
+		"schemas": answerSchemas(),
+	}
+}
+
+// answerSchemas describe answers at every microversion: what came later is
+// not required.
+func answerSchemas() m {
+	var (
+		id         = m{"type": "string", "format": "uuid"}
+		idOrNull   = m{"type": []any{"string", "null"}, "format": "uuid"}
+		count      = m{"type": "integer", "minimum": 0}
+		generation = m{"type": "integer", "minimum": 0}
+		names      = m{"type": "array", "items": m{"type": "string"}}
+		ids        = m{"type": "array", "items": id}
+		amounts    = m{"type": "object", "additionalProperties": count}
+		links      = m{"type": "array", "items": closed(m{"rel": m{"type": "string"}, "href": m{"type": "string"}}, "rel")}
+		many       = func(value m) m { return m{"type": "object", "additionalProperties": value} }
+		class      = closed(m{"name": m{"type": "string"}, "links": links}, "name", "links")
+	)
+	provider := closed(m{
+		"uuid": id, "name": m{"type": "string"}, "generation": generation, "links": links,
+		"parent_provider_uuid": idOrNull, "root_provider_uuid": id,
+	}, "uuid", "name", "generation", "links")
+	inventory := m{
+		"total": count, "reserved": count, "min_unit": count, "max_unit": count, "step_size": count,
+		"allocation_ratio": m{"type": "number"},
+	}
+	inventoryKeys := []string{"total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio"}
+	owner := m{
+		"project_id": m{"type": "string"}, "user_id": m{"type": "string"}, "consumer_type": m{"type": "string"},
+		"consumer_generation": m{"type": []any{"integer", "null"}},
+	}
+	held := closed(m{"resources": amounts, "generation": generation}, "resources")
+	candidate := m{
+		"allocations": m{"anyOf": []any{
+			many(closed(m{"resources": amounts}, "resources")),
+			m{"type": "array", "items": closed(m{"resource_provider": closed(m{"uuid": id}, "uuid"), "resources": amounts}, "resource_provider", "resources")},
+		}},
+		"mappings": many(ids),
+	}
+	summary := closed(m{
+		"resources": many(closed(m{"capacity": m{"type": "integer"}, "used": count}, "capacity", "used")),
+		"traits":    names, "parent_provider_uuid": idOrNull, "root_provider_uuid": id,
+	}, "resources")
+	steps := m{"type": "array", "items": closed(m{"filter": m{"type": "string"}, "left": count}, "filter", "left")}
+	return m{
+		"Versions":            m{"type": "object", "required": []any{"versions"}},
+		"OpenAPI":             m{"type": "object"},
+		"Provider":            provider,
+		"Providers":           closed(m{"resource_providers": m{"type": "array", "items": provider}}, "resource_providers"),
+		"Inventory":           closed(with(inventory, "resource_provider_generation", generation), append(inventoryKeys, "resource_provider_generation")...),
+		"Inventories":         closed(m{"resource_provider_generation": generation, "inventories": many(closed(inventory, inventoryKeys...))}, "resource_provider_generation", "inventories"),
+		"ProviderUsages":      closed(m{"resource_provider_generation": generation, "usages": amounts}, "resource_provider_generation", "usages"),
+		"Aggregates":          closed(m{"aggregates": ids, "resource_provider_generation": generation}, "aggregates"),
+		"ProviderTraits":      closed(m{"traits": names, "resource_provider_generation": generation}, "traits", "resource_provider_generation"),
+		"ProviderAllocations": closed(m{"allocations": many(closed(m{"resources": amounts, "consumer_generation": generation}, "resources")), "resource_provider_generation": generation}, "allocations", "resource_provider_generation"),
+		"ResourceClass":       class,
+		"ResourceClasses":     closed(m{"resource_classes": m{"type": "array", "items": class}}, "resource_classes"),
+		"Traits":              closed(m{"traits": names}, "traits"),
+		"Allocations":         closed(with(owner, "allocations", many(held)), "allocations"),
+		"AllocationCandidates": closed(m{
+			"allocation_requests": m{"type": "array", "items": closed(candidate, "allocations")}, "provider_summaries": many(summary),
+			"explanation": closed(m{
+				"groups": m{"type": "array", "items": closed(m{"suffix": m{"type": "string"}, "resource_class": m{"type": "string"}, "steps": steps}, "suffix", "steps")},
+				"trees":  steps, "removed_last": m{"type": "string"},
+			}, "groups", "trees", "removed_last"),
+		}, "allocation_requests", "provider_summaries"),
+		"Usages": closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
+		"Errors": closed(m{"errors": m{"type": "array", "minItems": 1, "items": m{
+			"type": "object", "required": []any{"status", "title", "detail", "request_id"},
+			"properties": m{
+				"status": count, "title": m{"type": "string"}, "detail": m{"type": "string"}, "code": m{"type": "string"},
+				"request_id": m{"type": "string"}, "min_version": m{"type": "string"}, "max_version": m{"type": "string"},
+			},
+		}}}, "errors"),
+	}
+}
