@@ -37,3 +37,7 @@ differential:
 # Allocation candidates over HTTP, by size and shape of the world and of the request.
 bench-candidates:
 	go test ./api/placement -run '^$$' -bench Candidates -timeout 30m
+
+# Beside OpenStack Placement with MariaDB; writes docs/performance.md.
+side-by-side:
+	.ci/side-by-side

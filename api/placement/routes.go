@@ -33,7 +33,7 @@ type route struct {
 // redirects and 404 and 405 with bodies of its own, and clients rely on
 // Placement's.
 var routes = []route{
-	at("", gives("Versions", get(0, "", showRoot))),
+	at("", gives("Versions", ensure("GET", 0, "", showRoot))), // whatever the client accepts
 	at("openapi.json", gives("OpenAPI", get(0, "", showOpenAPI))),
 	at("resource_providers",
 		gives("Providers", asks("list providers", get(0, "placement:resource_providers:list", listProviders))),
@@ -111,7 +111,7 @@ func del(from version, rule string, h handle) operation {
 	return operation{method: "DELETE", from: from, until: maxVersion, rule: rule, handle: h, status: []int{204}}
 }
 
-// ensure is an operation that takes and answers no body.
+// ensure is an operation that looks at no body and at no Accept header.
 func ensure(method string, from version, rule string, h handle) operation {
 	return operation{method: method, from: from, until: maxVersion, rule: rule, handle: h}
 }

@@ -435,6 +435,8 @@ func explain(r request, placement, allot answer) string {
 		same && placement.status == 400 && strings.Contains(r.path, "in:a,b") && says(placement, "UUID") && says(allot, "UUID"),
 		same && placement.status == 400 && says(placement, "required s such trait") && says(allot, "required s such trait"):
 		return "of several unknown names another one, or all, are named"
+	case strings.HasPrefix(r.path, "/allocation_candidates") && same && onlyMoreSharing(placement.body, allot.body):
+		return "sharing providers of the group without a suffix are combined under all their anchors"
 	case placement.status == 500 && allot.status == 400:
 		return "Placement fails with 500"
 	case same && r.method == "PUT" && placement.headers["Last-Modified"] == "" && text(placement.body) == text(allot.body):
@@ -449,4 +451,37 @@ func explain(r request, placement, allot answer) string {
 		return "both conflicts of a new provider are named"
 	}
 	return ""
+}
+
+// onlyMoreSharing: Allot's candidates are Placement's and some more, each of
+// which uses a sharing provider.
+func onlyMoreSharing(placement, allot any) bool {
+	requests := func(body any) ([]any, map[string]any) {
+		object, _ := body.(map[string]any)
+		list, _ := object["allocation_requests"].([]any)
+		summaries, _ := object["provider_summaries"].(map[string]any)
+		return list, summaries
+	}
+	theirs, _ := requests(placement)
+	ours, summaries := requests(allot)
+	known := map[string]bool{}
+	for _, one := range ours {
+		known[text(one)] = true
+	}
+	for _, one := range theirs {
+		if !known[text(one)] {
+			return false
+		}
+		delete(known, text(one))
+	}
+	for more := range known {
+		shares := false
+		for id, summary := range summaries {
+			shares = shares || strings.Contains(more, id) && strings.Contains(text(summary), "MISC_SHARES_VIA_AGGREGATE")
+		}
+		if !shares {
+			return false
+		}
+	}
+	return len(known) > 0
 }

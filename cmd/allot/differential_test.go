@@ -148,14 +148,16 @@ func (d *differential) generation(k int, kind, id string) string {
 	if kind != "P" {
 		path, field = "/allocations/"+id, "consumer_generation"
 	}
+	a := d.send(k, request{method: "GET", path: path, version: "1.39"}, "")
+	body, _ := a.raw.(map[string]any)
 	if kind == "S" {
-		if old, known := d.peers[k].stale[id]; known {
+		// Placement counts anew when a consumer comes again, so that an old
+		// generation may be right once more.
+		if old, known := d.peers[k].stale[id]; known && old != body[field] && old != 0.0 && old != 1.0 {
 			return fmt.Sprint(old)
 		}
 		return "77777"
 	}
-	a := d.send(k, request{method: "GET", path: path, version: "1.39"}, "")
-	body, _ := a.raw.(map[string]any)
 	if body[field] == nil {
 		return "null"
 	}
