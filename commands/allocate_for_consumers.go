@@ -23,7 +23,7 @@ type ConsumerAllocations struct {
 	User     string      `json:"user"`           // 1..255 characters
 	Type     *string     `json:"type,omitempty"` // absent: as it is (below 1.38)
 	// Generation is the consumer's; null or absent says "I am the first".
-	Generation *uint64 `json:"generation"`
+	Generation *uint64 `json:"generation" jsonschema:"nullable"`
 	// AnyGeneration does not check the generation (below 1.28).
 	AnyGeneration bool                 `json:"any_generation,omitempty"`
 	Resources     []ProviderAllocation `json:"resources"` // empty: remove the consumer

@@ -43,7 +43,10 @@ type Submission struct {
 	Actor     string // the authenticated user
 	RequestID string // the door's name for the request, for tracing
 	Cause     *ledger.Address
-	Command   Command
+	// DryRun decides the command against the present and says what would
+	// happen; nothing is appended. No ID is needed, and none is remembered.
+	DryRun  bool
+	Command Command
 }
 
 // Outcome is the answer to a submission.
@@ -56,6 +59,8 @@ type Outcome struct {
 	Rejection *Rejection
 	// Repeated: the command id was known, and this is the first result.
 	Repeated bool
+	// Events are what a dry run would record; empty if it had nothing to do.
+	Events []ledger.Event
 }
 
 // fingerprintOf identifies a command's content.

@@ -164,7 +164,7 @@ func NewProcessor(log ledger.Log, proj Projection, state *ledger.State, opts Opt
 // durable and readable, or with the reason why it was rejected. An error says
 // nothing about the command; see the errors above.
 func (p *Processor) Submit(ctx context.Context, s Submission) (Outcome, error) {
-	if s.ID.IsNil() {
+	if s.ID.IsNil() && !s.DryRun {
 		return Outcome{Rejection: invalid("command_id", "is required")}, nil
 	}
 	if rejection := s.Command.Check(); rejection != nil {
@@ -381,6 +381,10 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 			return false, nil
 		}
 	}
+	if c.DryRun {
+		p.rehearse(c, f)
+		return false, nil
+	}
 	known, err := p.known(c)
 	if err != nil || known {
 		return false, err
@@ -419,6 +423,14 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 	c.outcome = Outcome{Address: ledger.Address{Sequence: p.builder.Sequence(), Index: p.builder.Len() - 1}}
 	f.calls = append(f.calls, c)
 	return false, nil
+}
+
+// rehearse decides a dry run. Its answer waits, like a rejection, for the
+// commits that it was decided after: what it says has then come true so far.
+func (p *Processor) rehearse(c *call, f *flight) {
+	events, rejection := c.Command.Decide(p.state)
+	c.outcome = Outcome{Rejection: rejection, Events: events}
+	f.calls = append(f.calls, c)
 }
 
 func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {

@@ -97,3 +97,18 @@ func EventKinds() int {
 	}
 	return len(kinds)
 }
+
+// EventLine is an event as it is printed and answered: in JSON, with its name.
+type EventLine struct {
+	Kind string `json:"kind"`
+	Data any    `json:"data"`
+}
+
+// EventLines names events.
+func EventLines(events []Event) []EventLine {
+	lines := make([]EventLine, len(events))
+	for i, event := range events {
+		lines[i] = EventLine{Kind: event.EventKind(), Data: event}
+	}
+	return lines
+}

@@ -59,8 +59,9 @@ func (w *writer) all() error {
 	for _, c := range w.changes.Providers {
 		w.provider(c.Before, c.After)
 	}
-	for _, c := range w.changes.Consumers {
-		w.consumer(c.Before, c.After)
+	records := w.recordsOfConsumers()
+	for i, c := range w.changes.Consumers {
+		w.consumer(records[i], c.Before, c.After)
 	}
 	for _, c := range w.changes.Usages {
 		w.usage(c)
@@ -113,11 +114,26 @@ func sameList[T any](a, b []T) bool {
 	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
-func (w *writer) consumer(before, after *ledger.Consumer) {
+// recordsOfConsumers finds the record of each step in changes.Consumers,
+// which has one step per event about allocations.
+func (w *writer) recordsOfConsumers() []int {
+	records := make([]int, 0, len(w.changes.Consumers))
+	for index := range w.commit.Records {
+		for _, event := range w.commit.Records[index].Events {
+			switch event.(type) {
+			case ledger.AllocationsReplaced, ledger.ConsumerRemoved:
+				records = append(records, index)
+			}
+		}
+	}
+	return records
+}
+
+func (w *writer) consumer(record int, before, after *ledger.Consumer) {
 	if after == nil {
 		w.set(w.version(w.idKey(tableConsumer, before.UUID)), nil)
 	} else {
-		w.set(w.version(w.idKey(tableConsumer, after.UUID)), w.keep(appendConsumer(w.scratch(), after)))
+		w.set(w.version(w.idKey(tableConsumer, after.UUID)), w.keep(appendConsumer(w.scratch(), record, after)))
 	}
 	eachProvider(after, func(provider ledger.UUID) {
 		if !holds(before, provider) {
@@ -171,6 +187,7 @@ func (w *writer) trait(c ledger.TraitChange) {
 }
 
 func (w *writer) command(index int, r *ledger.Record) {
+	w.p.commands.add(r.CommandID)
 	value := binary.AppendUvarint(w.scratch(), w.commit.Sequence)
 	value = binary.AppendUvarint(value, uint64(index))
 	w.set(w.idKey(tableCommand, r.CommandID), w.keep(append(value, r.Fingerprint[:]...)))

@@ -73,7 +73,10 @@ func touchConsumer(change ledger.ConsumerChange, touch func(subject)) {
 		if c == nil {
 			continue
 		}
-		touch(subject{kind: ConsumerHistory, id: c.UUID})
+		if change.After == nil {
+			// Other changes are in the consumer's own versions.
+			touch(subject{kind: ConsumerHistory, id: c.UUID})
+		}
 		touch(subject{kind: ProjectHistory, name: c.Owner.Project})
 		touch(subject{kind: UserHistory, name: c.Owner.User})
 		eachProvider(c, func(id ledger.UUID) { touch(subject{kind: ProviderHistory, id: id}) })
@@ -109,7 +112,42 @@ func providerOf(event ledger.Event) (ledger.UUID, bool) {
 // History lists the records that touched a consumer or provider, newest first,
 // from before a sequence (0: from the View's) and at most limit of them.
 func (v View) History(kind Kind, id ledger.UUID, before uint64, limit int) ([]ledger.Address, error) {
+	if kind == ConsumerHistory {
+		return v.consumerHistory(id, before, limit)
+	}
 	return v.history(subject{kind: kind, id: id}, before, limit)
+}
+
+// consumerHistory walks through a consumer's versions. Its removals, whose
+// versions are empty, are in the history table.
+func (v View) consumerHistory(id ledger.UUID, before uint64, limit int) ([]ledger.Address, error) {
+	from := v.sequence
+	if before > 0 {
+		from = min(from, before-1)
+	}
+	prefix := idKey(tableConsumer, id)
+	it, err := v.iterate(appendVersion(slices.Clone(prefix), from), after(prefix))
+	if err != nil {
+		return nil, err
+	}
+	var list []ledger.Address
+	for ok := it.First(); ok && len(list) < limit; ok = it.Next() {
+		sequence := versionOf(it.Key())
+		if len(it.Value()) > 0 {
+			f := fields{data: it.Value()}
+			list = append(list, ledger.Address{Sequence: sequence, Index: int(f.uint())})
+			continue
+		}
+		removals, err := v.history(subject{kind: ConsumerHistory, id: id}, sequence+1, 1)
+		if err == nil && (len(removals) != 1 || removals[0].Sequence != sequence) {
+			err = fmt.Errorf("%w: history of consumer %s", ErrDamaged, id)
+		}
+		if err != nil {
+			return nil, finish(it, err)
+		}
+		list = append(list, removals...)
+	}
+	return list, finish(it, nil)
 }
 
 // OwnerHistory is History for a project or user.

@@ -15,13 +15,14 @@ import (
 //	p provider ^seq                    provider without what allocations move
 //	g provider ^seq                    provider: generation, inventories, usage
 //	n name ^seq                        provider of that name
-//	c consumer ^seq                    consumer with its allocations
+//	c consumer ^seq                    consumer with its allocations; record
 //	a provider consumer                consumer holds something of provider now
 //	e provider ^seq consumer           consumer held something of provider until seq
 //	u project user type ^seq           usage
 //	k ^seq                             all resource classes
 //	t trait ^seq                       trait
-//	h kind id ^seq                     history: record indexes in the commit
+//	h kind id ^seq                     history: record indexes in the commit;
+//	                                   of consumers, only removals
 //
 // A version with an empty value says that the thing no longer exists.
 const (

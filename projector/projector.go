@@ -21,7 +21,7 @@ import (
 
 // schemaVersion counts changes of the read models' form. Read models of
 // another version are rebuilt from the log.
-const schemaVersion = 1
+const schemaVersion = 2
 
 const (
 	cacheBytes    = 128 << 20
@@ -49,7 +49,8 @@ type Projector struct {
 	stopped chan struct{}
 	idle    sync.WaitGroup
 
-	past pastWorlds
+	past     pastWorlds
+	commands commandFilter
 
 	value []byte // scratch of Fold
 	key   []byte // scratch of Fold
@@ -106,8 +107,12 @@ func open(dir string, mark *markFile, logger *slog.Logger) (*Projector, error) {
 	if err := errors.Join(p.load(), p.loadIndex()); err != nil {
 		return nil, errors.Join(err, p.closeDB())
 	}
-	p.idle.Add(1)
-	go p.syncLoop(logger)
+	p.idle.Go(func() { p.syncLoop(logger) })
+	p.idle.Go(func() {
+		if err := p.commands.load(p.View(), p.stopped); err != nil {
+			logger.Error("command ids not read; each is looked for on disk", "error", err)
+		}
+	})
 	return p, nil
 }
 
@@ -270,7 +275,6 @@ func (p *Projector) Sync() error {
 }
 
 func (p *Projector) syncLoop(logger *slog.Logger) {
-	defer p.idle.Done()
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
 	for {
@@ -291,6 +295,9 @@ func (p *Projector) syncLoop(logger *slog.Logger) {
 // Command finds the record of a command id.
 func (p *Projector) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
 	var result ledger.CommandResult
+	if p.commands.excludes(id) {
+		return result, false, nil
+	}
 	value, closer, err := p.db.Get(idKey(tableCommand, id))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return result, false, nil

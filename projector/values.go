@@ -141,8 +141,11 @@ func readProviderState(data []byte, p *ledger.Provider) error {
 	return f.end("provider state")
 }
 
-// appendConsumer writes a consumer. Its generation is the key's sequence.
-func appendConsumer(b []byte, c *ledger.Consumer) []byte {
+// appendConsumer writes a consumer, after the index of the record that changed
+// it: the versions of a consumer are its history, too. Its generation is the
+// key's sequence.
+func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
+	b = binary.AppendUvarint(b, uint64(record))
 	b = binary.AppendVarint(b, c.CreatedAt)
 	b = binary.AppendVarint(b, c.UpdatedAt)
 	b = appendString(b, c.Owner.Project)
@@ -167,6 +170,7 @@ func appendConsumer(b []byte, c *ledger.Consumer) []byte {
 
 func readConsumer(data []byte) (*ledger.Consumer, error) {
 	f := fields{data: data}
+	f.uint() // the record
 	c := &ledger.Consumer{
 		CreatedAt: f.int(), UpdatedAt: f.int(),
 		Owner: &ledger.Owner{Project: f.string(), User: f.string(), Type: f.string()},

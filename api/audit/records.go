@@ -19,32 +19,21 @@ import (
 // Line is one record as it is printed.
 type Line struct {
 	ledger.Address
-	Time      time.Time       `json:"time"`
-	Actor     string          `json:"actor"`
-	Command   string          `json:"command"`
-	CommandID ledger.UUID     `json:"command_id"`
-	RequestID string          `json:"request_id,omitempty"`
-	Cause     *ledger.Address `json:"cause,omitempty"`
-	Events    []EventLine     `json:"events"`
-}
-
-// EventLine is one event of a record.
-type EventLine struct {
-	Kind string `json:"kind"`
-	Data any    `json:"data"`
+	Time      time.Time          `json:"time"`
+	Actor     string             `json:"actor"`
+	Command   string             `json:"command"`
+	CommandID ledger.UUID        `json:"command_id"`
+	RequestID string             `json:"request_id,omitempty"`
+	Cause     *ledger.Address    `json:"cause,omitempty"`
+	Events    []ledger.EventLine `json:"events"`
 }
 
 // LineOf describes a record.
 func LineOf(at ledger.Address, r *ledger.Record) Line {
-	line := Line{
+	return Line{
 		Address: at, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command,
-		CommandID: r.CommandID, RequestID: r.RequestID, Cause: r.Cause,
-		Events: make([]EventLine, len(r.Events)),
+		CommandID: r.CommandID, RequestID: r.RequestID, Cause: r.Cause, Events: ledger.EventLines(r.Events),
 	}
-	for i, event := range r.Events {
-		line.Events[i] = EventLine{Kind: event.EventKind(), Data: event}
-	}
-	return line
 }
 
 // Trouble is the last line of an answer that had to be cut short.

@@ -1,44 +1,38 @@
-// Package natsapi takes commands over NATS: a micro service with an endpoint
-// per command, on the subject allot.command.NAME. It can be discovered with
-// $SRV.INFO.
+// Package natsapi takes commands and queries over NATS: a micro service with
+// an endpoint per command, on the subject allot.command.NAME, and per query, on
+// allot.query.NAME. It can be discovered with $SRV.INFO.
 //
-// A request's body is the command as JSON or msgpack, told by the header
+// A request's body is the command or query as JSON or msgpack, told by the header
 // Content-Type (application/json, which is the default, or
-// application/msgpack). The header Allot-Command-Id, a uuid, is required: it
-// makes a retry safe. The reply has the encoding of the request.
+// application/msgpack). The header Allot-Command-Id, a uuid, is required with
+// commands: it makes a retry safe. With the header Allot-Dry-Run: true it is
+// not, and the command is decided, but nothing is recorded. The reply has the encoding of the request.
 package natsapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"sort"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/wire/asyncapi"
 	"github.com/allot-project/allot/ledger"
 )
 
 // Names and limits of the service.
 const (
-	ServiceName   = "allot"
-	SubjectPrefix = "allot.command"
-
-	HeaderContentType = "Content-Type"
-	HeaderCommandID   = "Allot-Command-Id"
-	HeaderRequestID   = "Allot-Request-Id"
-
-	TypeJSON    = "application/json"
-	TypeMsgpack = "application/msgpack"
+	ServiceName = "allot"
 
 	// workers is how many commands of this door may be under way. More
 	// wait in the subscription, up to pendingMessages.
@@ -46,32 +40,6 @@ const (
 	pendingMessages = 8192
 	pendingBytes    = 256 << 20
 	submitTimeout   = 30 * time.Second
-)
-
-// Reply is the answer to every request. Exactly one of Sequence, Nothing,
-// Rejection and Error says what became of the command.
-type Reply struct {
-	Sequence  uint64              `json:"sequence,omitempty"` // of the commit: the consumers' new generation
-	Index     int                 `json:"index,omitempty"`    // of the record in the commit
-	Repeated  bool                `json:"repeated,omitempty"` // the id was known; this is the first result
-	Nothing   bool                `json:"nothing,omitempty"`  // accepted, and nothing had to change
-	Rejection *commands.Rejection `json:"rejection,omitempty"`
-	Error     *Error              `json:"error,omitempty"`
-}
-
-// Error says that a request could not be dealt with.
-type Error struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	// Retry: the same request, with the same command id, may succeed.
-	Retry bool `json:"retry,omitempty"`
-}
-
-// Codes of Error.
-const (
-	ErrorBadRequest  = "bad_request"
-	ErrorUnavailable = "unavailable"
-	ErrorInternal    = "internal"
 )
 
 // Submitter carries commands out; commands.Processor does.
@@ -83,35 +51,49 @@ type Submitter interface {
 type Service struct {
 	micro   micro.Service
 	submit  Submitter
+	queries *Queries
 	log     *slog.Logger
 	workers chan struct{}
 	actor   string
 }
 
-// Start adds the service to a connection. actor is who the records name:
-// clients of this door are not told apart.
-func Start(nc *nats.Conn, submit Submitter, version, actor string, log *slog.Logger) (*Service, error) {
+// Config is what the service needs.
+type Config struct {
+	Commands Submitter
+	Queries  *Queries
+	Version  string
+	// Actor is who the records name: clients of this door are not told apart.
+	Actor  string
+	Logger *slog.Logger
+}
+
+// Start adds the service to a connection.
+func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	svc, err := micro.AddService(nc, micro.Config{
-		Name: ServiceName, Version: version,
+		Name: ServiceName, Version: cfg.Version,
 		Description: "Allot: an event-sourced allocation ledger",
-		Metadata:    map[string]string{"content-types": TypeJSON + ", " + TypeMsgpack},
+		Metadata:    map[string]string{"content-types": wire.TypeJSON + ", " + wire.TypeMsgpack},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
-	s := &Service{micro: svc, submit: submit, log: log, workers: make(chan struct{}, workers), actor: actor}
-	names := make([]string, 0, len(commands.Registry))
-	for name := range commands.Registry {
-		names = append(names, name)
+	s := &Service{
+		micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, workers: make(chan struct{}, workers),
 	}
-	sort.Strings(names)
-	for _, name := range names {
-		err := svc.AddEndpoint(name, s.handler(commands.Registry[name]),
-			micro.WithEndpointSubject(SubjectPrefix+"."+name),
-			micro.WithEndpointPendingLimits(pendingMessages, pendingBytes),
-			micro.WithEndpointMetadata(map[string]string{"command": name}))
+	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
+		request, reply := asyncapi.RequestSchema(commands.Registry[name]()), asyncapi.ReplySchema()
+		if err := s.endpoint(wire.CommandPrefix, name, s.command(commands.Registry[name]), request, reply); err != nil {
+			return nil, errors.Join(err, svc.Stop())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
+		q := wire.Queries[name]()
+		answer, err := asyncapi.AnswerSchema(q)
+		if err == nil {
+			err = s.endpoint(wire.QueryPrefix, name, s.query(wire.Queries[name]), asyncapi.RequestSchema(q), answer)
+		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("natsapi: endpoint %s: %w", name, err), svc.Stop())
+			return nil, errors.Join(err, svc.Stop())
 		}
 	}
 	// A client that asks as soon as Start has returned must find the service.
@@ -119,6 +101,26 @@ func Start(nc *nats.Conn, submit Submitter, version, actor string, log *slog.Log
 		return nil, errors.Join(fmt.Errorf("natsapi: %w", err), svc.Stop())
 	}
 	return s, nil
+}
+
+// endpoint adds an endpoint that $SRV.INFO shows with the schemas of its bodies.
+func (s *Service) endpoint(prefix, name string, h micro.Handler, request, reply any) error {
+	metadata := make(map[string]string, 2)
+	for key, schema := range map[string]any{"request_schema": request, "reply_schema": reply} {
+		encoded, err := json.Marshal(schema)
+		if err != nil {
+			return fmt.Errorf("natsapi: schema of %s: %w", name, err)
+		}
+		metadata[key] = string(encoded)
+	}
+	err := s.micro.AddEndpoint(strings.TrimPrefix(prefix, "allot.")+"-"+name, h,
+		micro.WithEndpointMetadata(metadata),
+		micro.WithEndpointSubject(prefix+"."+name),
+		micro.WithEndpointPendingLimits(pendingMessages, pendingBytes))
+	if err != nil {
+		return fmt.Errorf("natsapi: endpoint %s: %w", name, err)
+	}
+	return nil
 }
 
 // Stop stops taking requests and waits until those under way are answered.
@@ -130,87 +132,148 @@ func (s *Service) Stop() error {
 	return err
 }
 
-func (s *Service) handler(empty func() commands.Command) micro.Handler {
+// concurrently answers each request in a goroutine of its own, of which there
+// is a bounded number.
+func (s *Service) concurrently(answer func(micro.Request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		s.workers <- struct{}{}
 		go func() {
 			defer func() { <-s.workers }()
-			reply, encoding := s.answer(req, empty())
-			s.respond(req, reply, encoding)
+			answer(req)
 		}()
 	})
 }
 
-// answer decodes a request, submits its command and says what became of it.
-func (s *Service) answer(req micro.Request, c commands.Command) (Reply, string) {
-	encoding := req.Headers().Get(HeaderContentType)
-	switch encoding {
+func (s *Service) command(empty func() commands.Command) micro.Handler {
+	return s.concurrently(func(req micro.Request) {
+		encoding, err := encodingOf(req)
+		if err != nil {
+			s.respond(req, wire.Reply{Error: err}, wire.TypeJSON, err)
+			return
+		}
+		reply := s.carryOut(req, encoding, empty())
+		s.respond(req, reply, encoding, reply.Error)
+	})
+}
+
+func (s *Service) query(empty func() wire.Query) micro.Handler {
+	return s.concurrently(func(req micro.Request) {
+		encoding, failure := encodingOf(req)
+		if failure != nil {
+			s.respond(req, wire.Answer[any]{Error: failure}, wire.TypeJSON, failure)
+			return
+		}
+		q := empty()
+		if err := wire.Decode(req.Data(), encoding, q); err != nil {
+			failure = bad("%s: %v", q.QueryName(), err)
+			s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
+		defer cancel()
+		answer, err := s.queries.Ask(ctx, q)
+		if err != nil {
+			failure = s.failure(err)
+			answer = wire.Answer[any]{Error: failure}
+		}
+		s.respond(req, answer, encoding, failure)
+	})
+}
+
+// encodingOf reads the encoding of a request, which is its reply's, too.
+func encodingOf(req micro.Request) (string, *wire.Error) {
+	switch encoding := req.Headers().Get(wire.HeaderContentType); encoding {
 	case "":
-		encoding = TypeJSON
-	case TypeJSON, TypeMsgpack:
+		return wire.TypeJSON, nil
+	case wire.TypeJSON, wire.TypeMsgpack:
+		return encoding, nil
 	default:
-		return badRequest("%s %q is neither %s nor %s", HeaderContentType, encoding, TypeJSON, TypeMsgpack), TypeJSON
+		return "", bad("%s %q is neither %s nor %s", wire.HeaderContentType, encoding, wire.TypeJSON, wire.TypeMsgpack)
 	}
-	id, err := ledger.ParseUUID(req.Headers().Get(HeaderCommandID))
-	if err != nil || id.IsNil() {
-		return badRequest("the header %s must hold a uuid", HeaderCommandID), encoding
+}
+
+// carryOut decodes a command, submits it and says what became of it.
+func (s *Service) carryOut(req micro.Request, encoding string, c commands.Command) wire.Reply {
+	submission := commands.Submission{Actor: s.actor, RequestID: req.Headers().Get(wire.HeaderRequestID), Command: c}
+	var err error
+	if submission.DryRun, err = dryRunOf(req); err != nil {
+		return wire.Reply{Error: bad("%v", err)}
 	}
-	if err := Decode(req.Data(), encoding, c); err != nil {
-		return badRequest("%s: %v", c.CommandName(), err), encoding
+	if !submission.DryRun {
+		if submission.ID, err = ledger.ParseUUID(req.Headers().Get(wire.HeaderCommandID)); err != nil || submission.ID.IsNil() {
+			return wire.Reply{Error: bad("the header %s must hold a uuid", wire.HeaderCommandID)}
+		}
+	}
+	if err := wire.Decode(req.Data(), encoding, c); err != nil {
+		return wire.Reply{Error: bad("%s: %v", c.CommandName(), err)}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
 	defer cancel()
-	outcome, err := s.submit.Submit(ctx, commands.Submission{
-		ID: id, Actor: s.actor, RequestID: req.Headers().Get(HeaderRequestID), Command: c,
-	})
+	outcome, err := s.submit.Submit(ctx, submission)
 	if err != nil {
-		return s.failure(err), encoding
+		return wire.Reply{Error: s.failure(err)}
 	}
-	return replyOf(outcome), encoding
+	return replyOf(submission.DryRun, outcome)
 }
 
-func replyOf(o commands.Outcome) Reply {
-	if o.Rejection != nil {
-		return Reply{Rejection: o.Rejection}
+func dryRunOf(req micro.Request) (bool, error) {
+	value := req.Headers().Get(wire.HeaderDryRun)
+	if value == "" {
+		return false, nil
 	}
-	return Reply{
+	dryRun, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("the header %s must be true or false, not %q", wire.HeaderDryRun, value)
+	}
+	return dryRun, nil
+}
+
+func replyOf(dryRun bool, o commands.Outcome) wire.Reply {
+	if o.Rejection != nil {
+		return wire.Reply{Rejection: o.Rejection}
+	}
+	if dryRun {
+		return wire.Reply{DryRun: true, Events: ledger.EventLines(o.Events)}
+	}
+	return wire.Reply{
 		Sequence: o.Address.Sequence, Index: o.Address.Index, Repeated: o.Repeated,
 		Nothing: o.Address.Sequence == 0,
 	}
 }
 
-func badRequest(format string, args ...any) Reply {
-	return Reply{Error: &Error{Code: ErrorBadRequest, Message: fmt.Sprintf(format, args...)}}
-}
-
-func (s *Service) failure(err error) Reply {
+// failure says what clients are told of an error.
+func (s *Service) failure(err error) *wire.Error {
+	var told *wire.Error
+	if errors.As(err, &told) {
+		return told
+	}
 	for _, retry := range []error{commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrLogUnavailable} {
 		if errors.Is(err, retry) {
-			return Reply{Error: &Error{Code: ErrorUnavailable, Message: err.Error(), Retry: true}}
+			return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true}
 		}
 	}
-	s.log.Error("a command over NATS failed", "error", err)
-	return Reply{Error: &Error{Code: ErrorInternal, Message: "the command failed; the server's log says more", Retry: true}}
+	s.log.Error("a request over NATS failed", "error", err)
+	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
 }
 
 // respond sends the reply. Clients that only look at micro's error headers
 // find the code there, too.
-func (s *Service) respond(req micro.Request, reply Reply, encoding string) {
-	body, err := Encode(reply, encoding)
+func (s *Service) respond(req micro.Request, reply any, encoding string, failure *wire.Error) {
+	body, err := wire.Encode(reply, encoding)
 	if err != nil {
 		s.log.Error("a reply cannot be encoded", "error", err)
 		return
 	}
-	headers := micro.Headers{HeaderContentType: {encoding}}
+	headers := micro.Headers{wire.HeaderContentType: {encoding}}
 	// Not req.Error: it notes the error for micro's statistics, which is a
 	// data race once the handler has returned, as ours has.
-	switch {
-	case reply.Error != nil:
-		headers[micro.ErrorCodeHeader] = []string{statusOf(reply.Error.Code)}
-		headers[micro.ErrorHeader] = []string{reply.Error.Code + ": " + oneLine(reply.Error.Message)}
-	case reply.Rejection != nil:
+	if failure != nil {
+		headers[micro.ErrorCodeHeader] = []string{statusOf(failure.Code)}
+		headers[micro.ErrorHeader] = []string{oneLine(failure.Error())}
+	}
+	if r, isReply := reply.(wire.Reply); isReply && r.Rejection != nil {
 		headers[micro.ErrorCodeHeader] = []string{"409"}
-		headers[micro.ErrorHeader] = []string{string(reply.Rejection.Code) + ": " + oneLine(reply.Rejection.Message)}
+		headers[micro.ErrorHeader] = []string{oneLine(r.Rejection.String())}
 	}
 	err = req.Respond(body, micro.WithHeaders(headers))
 	if err != nil {
@@ -220,61 +283,14 @@ func (s *Service) respond(req micro.Request, reply Reply, encoding string) {
 
 func statusOf(code string) string {
 	switch code {
-	case ErrorBadRequest:
+	case wire.ErrorBadRequest:
 		return "400"
-	case ErrorUnavailable:
+	case wire.ErrorNotFound:
+		return "404"
+	case wire.ErrorUnavailable:
 		return "503"
 	}
 	return "500"
-}
-
-// Decode reads a command strictly: unknown fields, trailing bytes and wrong
-// types are errors.
-func Decode(data []byte, encoding string, c any) error {
-	if len(bytes.TrimSpace(data)) == 0 {
-		return errors.New("the body is empty")
-	}
-	if encoding == TypeMsgpack {
-		return decodeMsgpack(data, c)
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(c); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is something after the command")
-	}
-	return nil
-}
-
-func decodeMsgpack(data []byte, c any) error {
-	if err := checkMsgpack(data); err != nil {
-		return err
-	}
-	in := bytes.NewReader(data)
-	dec := msgpack.NewDecoder(in)
-	dec.SetCustomStructTag("json")
-	dec.DisallowUnknownFields(true)
-	if err := dec.Decode(c); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "msgpack: "))
-	}
-	if in.Len() > 0 {
-		return errors.New("there is something after the command")
-	}
-	return nil
-}
-
-// Encode writes a reply, or a command, in the given encoding.
-func Encode(value any, encoding string) ([]byte, error) {
-	if encoding != TypeMsgpack {
-		return json.Marshal(value)
-	}
-	var out bytes.Buffer
-	enc := msgpack.NewEncoder(&out)
-	enc.SetCustomStructTag("json")
-	err := enc.Encode(value)
-	return out.Bytes(), err
 }
 
 // oneLine makes a text fit for a header.

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/wire"
 )
 
 type door struct {
@@ -30,7 +31,10 @@ func open(t *testing.T) door {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	svc, err := natsapi.Start(nc, l.Processor, "0.0.1", "nats:client", slog.New(slog.DiscardHandler))
+	svc, err := natsapi.Start(nc, natsapi.Config{
+		Commands: l.Processor, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
+		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 1_000_000, Now: time.Now},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +52,9 @@ func open(t *testing.T) door {
 }
 
 // ask sends a request and decodes the reply by its content type.
-func (d door) ask(t *testing.T, name string, header map[string]string, body []byte) natsapi.Reply {
+func (d door) ask(t *testing.T, name string, header map[string]string, body []byte) wire.Reply {
 	t.Helper()
-	msg := nats.NewMsg(natsapi.SubjectPrefix + "." + name)
+	msg := nats.NewMsg(wire.CommandPrefix + "." + name)
 	msg.Data = body
 	for key, value := range header {
 		msg.Header.Set(key, value)
@@ -59,8 +63,8 @@ func (d door) ask(t *testing.T, name string, header map[string]string, body []by
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	var reply natsapi.Reply
-	if err := natsapi.Decode(answer.Data, answer.Header.Get(natsapi.HeaderContentType), &reply); err != nil {
+	var reply wire.Reply
+	if err := wire.Decode(answer.Data, answer.Header.Get(wire.HeaderContentType), &reply); err != nil {
 		t.Fatalf("%s: %v in %q", name, err, answer.Data)
 	}
 	failed := reply.Error != nil || reply.Rejection != nil
@@ -72,17 +76,17 @@ func (d door) ask(t *testing.T, name string, header map[string]string, body []by
 
 func headers(encoding string) map[string]string {
 	return map[string]string{
-		natsapi.HeaderContentType: encoding, natsapi.HeaderCommandID: commandstest.NewID().String(),
+		wire.HeaderContentType: encoding, wire.HeaderCommandID: commandstest.NewID().String(),
 	}
 }
 
 func TestCommandsInBothEncodings(t *testing.T) {
 	d := open(t)
-	for i, encoding := range []string{natsapi.TypeJSON, natsapi.TypeMsgpack} {
+	for i, encoding := range []string{wire.TypeJSON, wire.TypeMsgpack} {
 		provider, consumer := commandstest.NewID(), commandstest.NewID()
-		send := func(c commands.Command) natsapi.Reply {
+		send := func(c commands.Command) wire.Reply {
 			t.Helper()
-			body, err := natsapi.Encode(c, encoding)
+			body, err := wire.Encode(c, encoding)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +108,7 @@ func TestCommandsInBothEncodings(t *testing.T) {
 		// What Python sends: a map with uuids as strings.
 		raw := map[string]any{"consumer": consumer.String()}
 		body, err := json.Marshal(raw)
-		if encoding == natsapi.TypeMsgpack {
+		if encoding == wire.TypeMsgpack {
 			body, err = msgpack.Marshal(raw)
 		}
 		if err != nil {
@@ -118,7 +122,7 @@ func TestCommandsInBothEncodings(t *testing.T) {
 
 func TestRepeatedRequest(t *testing.T) {
 	d := open(t)
-	header := headers(natsapi.TypeJSON)
+	header := headers(wire.TypeJSON)
 	body := []byte(`{"name":"CUSTOM_GOLD"}`)
 	first := d.ask(t, "CreateTrait", header, body)
 	second := d.ask(t, "CreateTrait", header, body)
@@ -136,19 +140,19 @@ func TestBadRequests(t *testing.T) {
 		body   string
 	}{
 		"no id":           {map[string]string{}, `{"name":"CUSTOM_X"}`},
-		"nil id":          {map[string]string{natsapi.HeaderCommandID: "00000000-0000-0000-0000-000000000000"}, `{"name":"CUSTOM_X"}`},
+		"nil id":          {map[string]string{wire.HeaderCommandID: "00000000-0000-0000-0000-000000000000"}, `{"name":"CUSTOM_X"}`},
 		"content type":    {headers("text/plain"), `{"name":"CUSTOM_X"}`},
-		"empty":           {headers(natsapi.TypeJSON), ``},
-		"unknown field":   {headers(natsapi.TypeJSON), `{"name":"CUSTOM_X","nam":1}`},
-		"wrong type":      {headers(natsapi.TypeJSON), `{"name":5}`},
-		"trailing":        {headers(natsapi.TypeJSON), `{"name":"CUSTOM_X"}{}`},
-		"half a message":  {headers(natsapi.TypeMsgpack), "\x81\xa4na"},
-		"huge length":     {headers(natsapi.TypeMsgpack), string(huge)},
-		"unknown in msgp": {headers(natsapi.TypeMsgpack), "\x81\xa3nam\x01"},
-		"json as msgpack": {headers(natsapi.TypeMsgpack), `{"name":"CUSTOM_X"}`},
-		"deep nesting":    {headers(natsapi.TypeMsgpack), strings.Repeat("\x91", 100) + "\x01"},
+		"empty":           {headers(wire.TypeJSON), ``},
+		"unknown field":   {headers(wire.TypeJSON), `{"name":"CUSTOM_X","nam":1}`},
+		"wrong type":      {headers(wire.TypeJSON), `{"name":5}`},
+		"trailing":        {headers(wire.TypeJSON), `{"name":"CUSTOM_X"}{}`},
+		"half a message":  {headers(wire.TypeMsgpack), "\x81\xa4na"},
+		"huge length":     {headers(wire.TypeMsgpack), string(huge)},
+		"unknown in msgp": {headers(wire.TypeMsgpack), "\x81\xa3nam\x01"},
+		"json as msgpack": {headers(wire.TypeMsgpack), `{"name":"CUSTOM_X"}`},
+		"deep nesting":    {headers(wire.TypeMsgpack), strings.Repeat("\x91", 100) + "\x01"},
 	} {
-		if reply := d.ask(t, "CreateTrait", c.header, []byte(c.body)); reply.Error == nil || reply.Error.Code != natsapi.ErrorBadRequest {
+		if reply := d.ask(t, "CreateTrait", c.header, []byte(c.body)); reply.Error == nil || reply.Error.Code != wire.ErrorBadRequest {
 			t.Errorf("%s: %+v", name, reply)
 		}
 	}
@@ -159,7 +163,7 @@ func TestBadRequests(t *testing.T) {
 		"no project":      `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","user":"u"}]}`,
 		"nobody":          `{"allocations":[]}`,
 	} {
-		reply := d.ask(t, "AllocateForConsumers", headers(natsapi.TypeJSON), []byte(body))
+		reply := d.ask(t, "AllocateForConsumers", headers(wire.TypeJSON), []byte(body))
 		if reply.Rejection == nil || reply.Rejection.Code != commands.CodeInvalid {
 			t.Errorf("%s: %+v", name, reply)
 		}
@@ -177,7 +181,7 @@ func TestDiscovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range commands.Registry {
-		if !strings.Contains(string(answer.Data), natsapi.SubjectPrefix+"."+name) {
+		if !strings.Contains(string(answer.Data), wire.CommandPrefix+"."+name) {
 			t.Errorf("%s is not shown", name)
 		}
 	}
@@ -187,13 +191,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222"}]}`), false)
 	f.Add([]byte("\x81\xabal"), true)
 	f.Fuzz(func(t *testing.T, data []byte, packed bool) {
-		encoding := natsapi.TypeJSON
+		encoding := wire.TypeJSON
 		if packed {
-			encoding = natsapi.TypeMsgpack
+			encoding = wire.TypeMsgpack
 		}
 		for _, empty := range commands.Registry {
 			c := empty()
-			if err := natsapi.Decode(data, encoding, c); err == nil {
+			if err := wire.Decode(data, encoding, c); err == nil {
 				c.Check() // must not panic either
 				c.Consumers()
 			}

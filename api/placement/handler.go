@@ -76,6 +76,7 @@ type request struct {
 	op         *operation
 	view       projector.View
 	past       bool // the client asked for a moment in the past
+	dryRun     bool // the client asks what would happen
 }
 
 // response is a success.
@@ -113,6 +114,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		}
 	}
 	answer, err := h.serve(w, r, path)
+	var rehearsed *rehearsal
+	if errors.As(err, &rehearsed) {
+		answer, err = rehearsed.answer(), nil
+	}
 	if err != nil {
 		h.writeFailure(w, r, err)
 		return
@@ -160,6 +165,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 		return nil, err
 	}
 	r.past = at != ""
+	if r.dryRun, failure = takeDryRun(r.Request); failure != nil {
+		return nil, failure
+	}
 	return op.handle(h, r)
 }
 
@@ -324,8 +332,11 @@ func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *com
 	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
 	defer cancel()
 	outcome, err := h.Commands.Submit(ctx, commands.Submission{
-		ID: id, Actor: r.who.User, RequestID: r.id, Command: c,
+		ID: id, Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 	})
+	if err == nil && r.dryRun && outcome.Rejection == nil {
+		err = &rehearsal{events: outcome.Events}
+	}
 	if err != nil {
 		return outcome, nil, err
 	}

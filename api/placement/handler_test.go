@@ -245,3 +245,37 @@ func TestCandidateOptions(t *testing.T) {
 		t.Errorf("%d candidates, explained by %s", len(found), explanation)
 	}
 }
+
+// TestDryRun: every kind of write can be tried without a trace; what would be
+// rejected is answered as ever.
+func TestDryRun(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	p := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
+	h := handler(l)
+	before := l.Views.Checkpoint()
+	allocate := func(n int) string {
+		return fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":%d}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`, p, n)
+	}
+	for name, c := range map[string]struct {
+		method, path, body string
+		status             int
+		says               string
+	}{
+		"create provider":   {"POST", "/resource_providers?dry_run=true", `{"name":"q"}`, 200, "ProviderCreated"},
+		"rename provider":   {"PUT", "/resource_providers/" + p.String() + "?dry_run=1", `{"name":"q"}`, 200, "ProviderRenamed"},
+		"delete provider":   {"DELETE", "/resource_providers/" + p.String() + "?dry_run=true", ``, 200, "ProviderDeleted"},
+		"delete inventory":  {"DELETE", "/resource_providers/" + p.String() + "/inventories/VCPU?dry_run=true", ``, 200, "InventoryDeleted"},
+		"allocate":          {"PUT", "/allocations/" + commandstest.NewID().String() + "?dry_run=true", allocate(1), 200, "AllocationsReplaced"},
+		"allocate too much": {"PUT", "/allocations/" + commandstest.NewID().String() + "?dry_run=true", allocate(11), 409, "Unable to allocate inventory"},
+		"create trait":      {"PUT", "/traits/CUSTOM_X?dry_run=true", ``, 200, "TraitCreated"},
+		"nonsense":          {"PUT", "/traits/CUSTOM_X?dry_run=perhaps", ``, 400, "dry_run"},
+	} {
+		w := send(h, c.method, c.path, c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if after := l.Views.Checkpoint(); after != before {
+		t.Errorf("the log moved from %d to %d", before.Sequence, after.Sequence)
+	}
+}

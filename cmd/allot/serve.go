@@ -146,7 +146,10 @@ func (n *node) start(ctx context.Context) error {
 	if err := n.startWriter(ctx); err != nil {
 		return err
 	}
-	if n.commands, err = natsapi.Start(n.nc, n.writer, version(), natsActor, n.log); err != nil {
+	if n.commands, err = natsapi.Start(n.nc, natsapi.Config{
+		Commands: n.writer, Version: version(), Actor: natsActor, Logger: n.log,
+		Queries: &natsapi.Queries{Views: n.views, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
+	}); err != nil {
 		return err
 	}
 	n.serveHTTP()

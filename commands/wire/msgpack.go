@@ -1,4 +1,4 @@
-package natsapi
+package wire
 
 import (
 	"encoding/binary"

@@ -1,0 +1,269 @@
+package natsapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// QueryPrefix begins the subjects of queries: allot.query.NAME.
+const QueryPrefix = "allot.query"
+
+// Bounds of queries.
+const (
+	// minSequenceWait is how long a query waits for its min_sequence.
+	minSequenceWait = 5 * time.Second
+	// maxCandidates is how many candidates an answer holds at most.
+	maxCandidates = 10_000
+	maxGroups     = 64
+)
+
+func allocations(v projector.View, q *wire.AllocationsQuery) (any, error) {
+	c, found, err := v.Consumer(q.Consumer)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, notFound("consumer %s holds nothing", q.Consumer)
+	}
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	a := wire.Allocations{
+		Consumer: c.UUID, Generation: c.Generation, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
+		Since: rfc3339(c.CreatedAt), Changed: rfc3339(c.UpdatedAt),
+	}
+	for _, held := range c.Allocations {
+		a.Allocations = append(a.Allocations, wire.Allocation{Provider: held.Provider, Class: classes.Name(held.Class), Amount: held.Amount})
+	}
+	return a, nil
+}
+
+func usages(v projector.View, q *wire.UsagesQuery) (any, error) {
+	if q.Project == "" {
+		return nil, bad("project is required")
+	}
+	usages, err := v.Usages(q.Project, q.User)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]wire.Usage, 0, len(usages))
+	for _, u := range usages {
+		one := wire.Usage{User: u.Owner.User, Type: u.Owner.Type, Consumers: u.Consumers, Amounts: make(map[string]int64, len(u.Amounts))}
+		for _, a := range u.Amounts {
+			one.Amounts[classes.Name(a.Class)] = a.Amount
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+func provider(v projector.View, q *wire.ProviderQuery) (any, error) {
+	if q.Provider.IsNil() == (q.Name == "") {
+		return nil, bad("one of provider and name is required")
+	}
+	p, found, err := v.Provider(q.Provider)
+	if q.Name != "" {
+		p, found, err = v.ProviderNamed(q.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, notFound("there is no such provider")
+	}
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	a := wire.Provider{
+		Provider: p.UUID, Name: p.Name, Root: p.Root, Generation: p.Generation,
+		Inventories: []wire.Inventory{}, Traits: append([]string{}, p.Traits...), Aggregates: append([]ledger.UUID{}, p.Aggregates...),
+	}
+	if !p.Parent.IsNil() {
+		a.Parent = &p.Parent
+	}
+	for i := range p.Inventories {
+		inv := &p.Inventories[i]
+		a.Inventories = append(a.Inventories, wire.Inventory{
+			Class: classes.Name(inv.Class), Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit,
+			StepSize: inv.StepSize, Ratio: inv.Ratio, Capacity: int64(inv.Capacity()), Used: inv.Used,
+		})
+	}
+	return a, nil
+}
+
+const defaultCandidates = 1000
+
+func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.CandidatesQuery) (any, error) {
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	request, err := candidatesRequest(q, classes)
+	if err != nil {
+		return nil, err
+	}
+	request.MaxSteps = s.MaxSteps
+	world, err := s.world(v, q.At != "")
+	if err != nil {
+		return nil, err
+	}
+	found := []wire.Candidate{}
+	err = candidates.Search(ctx, world, request, func(c *candidates.Candidate) bool {
+		one := wire.Candidate{Mappings: make(map[string][]ledger.UUID, len(c.Groups))}
+		for _, use := range c.Uses {
+			one.Allocations = append(one.Allocations, wire.Allocation{Provider: use.Provider.UUID, Class: classes.Name(use.Class), Amount: use.Amount})
+		}
+		for i, members := range c.Groups {
+			for _, p := range members {
+				suffix := request.Groups[i].Suffix
+				one.Mappings[suffix] = append(one.Mappings[suffix], p.UUID)
+			}
+		}
+		found = append(found, one)
+		return true
+	})
+	if errors.Is(err, candidates.ErrBudget) {
+		return nil, bad("%v: ask with a lower limit or for fewer groups", err)
+	}
+	return found, err
+}
+
+func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*candidates.Request, error) {
+	if len(q.Groups) == 0 || len(q.Groups) > maxGroups {
+		return nil, bad("groups: between 1 and %d are possible, not %d", maxGroups, len(q.Groups))
+	}
+	if q.Limit < 0 || q.Limit > maxCandidates {
+		return nil, bad("limit: %d is not between 1 and %d", q.Limit, maxCandidates)
+	}
+	request := &candidates.Request{
+		Isolate: q.Isolate, SameSubtree: q.SameSubtree, RootRequired: q.RootRequired, RootForbidden: q.RootForbidden,
+		Limit: q.Limit, Nested: true,
+	}
+	if request.Limit == 0 {
+		request.Limit = defaultCandidates
+	}
+	suffixes := make(map[string]bool, len(q.Groups))
+	for _, g := range q.Groups {
+		if suffixes[g.Suffix] {
+			return nil, bad("groups: suffix %q is given twice", g.Suffix)
+		}
+		suffixes[g.Suffix] = true
+		group := candidates.Group{
+			Suffix: g.Suffix, Required: g.Required, Forbidden: g.Forbidden, MemberOf: g.MemberOf, NotMemberOf: g.NotMemberOf, InTree: g.InTree,
+		}
+		if g.Suffix == "" && len(g.Resources) == 0 {
+			return nil, bad("groups: the one without a suffix needs resources")
+		}
+		for _, class := range slices.Sorted(maps.Keys(g.Resources)) {
+			id, known := classes.ID(class)
+			if amount := g.Resources[class]; !known || amount < 1 {
+				return nil, bad("groups: %d of class %q cannot be asked for", amount, class)
+			}
+			group.Resources = append(group.Resources, candidates.Resource{Class: id, Amount: g.Resources[class]})
+		}
+		request.Groups = append(request.Groups, group)
+	}
+	for _, subtree := range q.SameSubtree {
+		for _, suffix := range subtree {
+			if suffix == "" || !suffixes[suffix] {
+				return nil, bad("same_subtree: there is no group %q", suffix)
+			}
+		}
+	}
+	return request, nil
+}
+
+// Queries answers queries from the read models.
+type Queries struct {
+	Views *projector.Projector
+	// MaxSteps bounds one search for candidates; 0: no bound.
+	MaxSteps int
+	Now      func() time.Time
+}
+
+// Ask answers one query.
+func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], error) {
+	view, err := s.view(ctx, q.Moment())
+	if err != nil {
+		return wire.Answer[any]{}, err
+	}
+	var result any
+	switch q := q.(type) {
+	case *wire.AllocationsQuery:
+		result, err = allocations(view, q)
+	case *wire.UsagesQuery:
+		result, err = usages(view, q)
+	case *wire.ProviderQuery:
+		result, err = provider(view, q)
+	case *wire.CandidatesQuery:
+		result, err = s.candidates(ctx, view, q)
+	default:
+		err = fmt.Errorf("natsapi: no answer to %s", q.QueryName())
+	}
+	return wire.Answer[any]{Sequence: view.Sequence(), Result: result}, err
+}
+
+// view waits for the moment that a query asks about.
+func (s *Queries) view(ctx context.Context, w wire.When) (projector.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, minSequenceWait)
+	defer cancel()
+	for changed := s.Views.Changed(); s.Views.View().Sequence() < w.MinSequence; changed = s.Views.Changed() {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return projector.View{}, &wire.Error{Code: wire.ErrorUnavailable, Retry: true, Message: fmt.Sprintf("min_sequence %d has not been reached, only %d", w.MinSequence, s.Views.View().Sequence())}
+		}
+	}
+	if w.At == "" {
+		return s.Views.View(), nil
+	}
+	var view projector.View
+	var err error
+	if sequence, notNumber := strconv.ParseUint(w.At, 10, 64); notNumber == nil {
+		view, err = s.Views.ViewAt(sequence)
+	} else {
+		at, malformed := time.Parse(time.RFC3339Nano, w.At)
+		if malformed != nil {
+			return view, bad("at: %q is neither a sequence nor an RFC 3339 time", w.At)
+		}
+		view, err = s.Views.ViewAtTime(at, s.Now())
+	}
+	if errors.Is(err, projector.ErrNotYet) || errors.Is(err, projector.ErrBeforeFirst) {
+		return view, bad("at: %v", err)
+	}
+	return view, err
+}
+
+func (s *Queries) world(v projector.View, past bool) (*candidates.World, error) {
+	if past {
+		return v.World()
+	}
+	world, _ := s.Views.World()
+	return world, nil
+}
+
+func bad(format string, args ...any) *wire.Error {
+	return &wire.Error{Code: wire.ErrorBadRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+func notFound(format string, args ...any) *wire.Error {
+	return &wire.Error{Code: wire.ErrorNotFound, Message: fmt.Sprintf(format, args...)}
+}
+
+func rfc3339(at int64) string { return time.Unix(0, at).UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,226 @@
+// Package client submits commands and asks queries over NATS.
+//
+//	nc, err := nats.Connect("nats://127.0.0.1:4222")
+//	ledger := client.New(nc, client.Options{})
+//	result, err := ledger.Submit(ctx, &commands.ReleaseConsumer{Consumer: id})
+//
+// A command is sent again under the same id until it is answered, so that it
+// is carried out once whatever happens on the way. Any number of calls may be
+// under way on one connection at the same time.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Options are a Client's choices; the zero value is good.
+type Options struct {
+	// Encoding is wire.TypeMsgpack (the default) or wire.TypeJSON.
+	Encoding string
+	// TryTimeout is how long one try waits for its reply, 5 seconds if 0.
+	TryTimeout time.Duration
+	// Pause lies between tries; it doubles, with some chance in it, from
+	// 20 milliseconds if 0 up to a second.
+	Pause time.Duration
+}
+
+const maxPause = time.Second
+
+// Client speaks to a ledger. It may be used by any number of goroutines.
+type Client struct {
+	nc   *nats.Conn
+	opts Options
+}
+
+// New returns a Client on a connection, which stays the caller's.
+func New(nc *nats.Conn, opts Options) *Client {
+	if opts.Encoding == "" {
+		opts.Encoding = wire.TypeMsgpack
+	}
+	if opts.TryTimeout == 0 {
+		opts.TryTimeout = 5 * time.Second
+	}
+	if opts.Pause == 0 {
+		opts.Pause = 20 * time.Millisecond
+	}
+	return &Client{nc: nc, opts: opts}
+}
+
+// Result is what became of an accepted command.
+type Result struct {
+	// Address is that of the command's record. Its sequence is the new
+	// generation of every consumer that the command changed. It is zero for
+	// a command that had nothing to do.
+	Address ledger.Address
+	// Repeated: the id was known, and this is the first result.
+	Repeated bool
+}
+
+// RejectedError says that the command was understood and not accepted. It
+// changed nothing.
+type RejectedError struct{ commands.Rejection }
+
+// Error implements error.
+func (e *RejectedError) Error() string { return e.String() }
+
+// ErrUnanswered: the context ended before the command was answered. It may
+// still be carried out; the same id submitted again gives its result.
+var ErrUnanswered = errors.New("client: no answer in time")
+
+// Submit carries a command out under a new id. It tries until the context
+// ends. A rejection is a *RejectedError.
+func (c *Client) Submit(ctx context.Context, command commands.Command) (Result, error) {
+	return c.SubmitAs(ctx, ledger.UUID(uuid.New()), command)
+}
+
+// SubmitAs is Submit under an id of the caller's, which makes it safe to
+// submit the command again after a crash.
+func (c *Client) SubmitAs(ctx context.Context, id ledger.UUID, command commands.Command) (Result, error) {
+	reply, err := c.command(ctx, map[string]string{wire.HeaderCommandID: id.String()}, command)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Address: ledger.Address{Sequence: reply.Sequence, Index: reply.Index}, Repeated: reply.Repeated}, nil
+}
+
+// DryRun says what would happen if the command were carried out now: the
+// events, or a *RejectedError.
+func (c *Client) DryRun(ctx context.Context, command commands.Command) ([]ledger.EventLine, error) {
+	reply, err := c.command(ctx, map[string]string{wire.HeaderDryRun: "true"}, command)
+	return reply.Events, err
+}
+
+func (c *Client) command(ctx context.Context, headers map[string]string, command commands.Command) (wire.Reply, error) {
+	var reply wire.Reply
+	err := c.request(ctx, wire.CommandPrefix+"."+command.CommandName(), headers, command, func(data []byte, encoding string) (*wire.Error, error) {
+		reply = wire.Reply{}
+		err := wire.DecodeReply(data, encoding, &reply)
+		return reply.Error, err
+	})
+	if err == nil && reply.Rejection != nil {
+		err = &RejectedError{*reply.Rejection}
+	}
+	return reply, err
+}
+
+// Pending is a command under way.
+type Pending struct {
+	done   chan struct{}
+	result Result
+	err    error
+}
+
+// Start submits a command without waiting for its answer, so that many can be
+// under way on one connection. The order in which they are carried out is not
+// that in which they were started.
+func (c *Client) Start(ctx context.Context, command commands.Command) *Pending {
+	p := &Pending{done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.result, p.err = c.Submit(ctx, command)
+	}()
+	return p
+}
+
+// Wait returns what became of the command.
+func (p *Pending) Wait() (Result, error) {
+	<-p.done
+	return p.result, p.err
+}
+
+// Allocations asks what a consumer holds.
+func (c *Client) Allocations(ctx context.Context, q wire.AllocationsQuery) (wire.Answer[wire.Allocations], error) {
+	return ask[wire.Allocations](ctx, c, &q)
+}
+
+// Usages asks what a project's consumers hold.
+func (c *Client) Usages(ctx context.Context, q wire.UsagesQuery) (wire.Answer[[]wire.Usage], error) {
+	return ask[[]wire.Usage](ctx, c, &q)
+}
+
+// Provider asks for a provider.
+func (c *Client) Provider(ctx context.Context, q wire.ProviderQuery) (wire.Answer[wire.Provider], error) {
+	return ask[wire.Provider](ctx, c, &q)
+}
+
+// Candidates asks which allocations would satisfy a request.
+func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.Answer[[]wire.Candidate], error) {
+	return ask[[]wire.Candidate](ctx, c, &q)
+}
+
+func ask[T any](ctx context.Context, c *Client, q wire.Query) (wire.Answer[T], error) {
+	var answer wire.Answer[T]
+	err := c.request(ctx, wire.QueryPrefix+"."+q.QueryName(), nil, q, func(data []byte, encoding string) (*wire.Error, error) {
+		answer = wire.Answer[T]{}
+		err := wire.DecodeReply(data, encoding, &answer)
+		return answer.Error, err
+	})
+	return answer, err
+}
+
+// request sends the same message until it is answered with something that is
+// not worth another try. An error that the server sent is a *wire.Error.
+func (c *Client) request(ctx context.Context, subject string, headers map[string]string, body any, read func(data []byte, encoding string) (*wire.Error, error)) error {
+	data, err := wire.Encode(body, c.opts.Encoding)
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	msg := nats.NewMsg(subject)
+	msg.Data = data
+	msg.Header.Set(wire.HeaderContentType, c.opts.Encoding)
+	for name, value := range headers {
+		msg.Header.Set(name, value)
+	}
+	var last error
+	for pause := c.opts.Pause; ; pause = min(2*pause, maxPause) {
+		again, err := c.try(ctx, msg, read)
+		if !again {
+			return err
+		}
+		last = err
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w; %w", ErrUnanswered, ctx.Err(), last)
+		}
+	}
+}
+
+// try sends the message once and says whether another try makes sense.
+func (c *Client) try(ctx context.Context, msg *nats.Msg, read func([]byte, string) (*wire.Error, error)) (again bool, err error) {
+	wait, cancel := context.WithTimeout(ctx, c.opts.TryTimeout)
+	defer cancel()
+	answer, err := c.nc.RequestMsgWithContext(wait, msg)
+	if err != nil {
+		return !permanent(err), fmt.Errorf("client: %s: %w", msg.Subject, err)
+	}
+	failure, err := read(answer.Data, answer.Header.Get(wire.HeaderContentType))
+	if err != nil {
+		return false, fmt.Errorf("client: %s: the reply cannot be read: %w", msg.Subject, err)
+	}
+	if failure != nil {
+		return failure.Retry, failure
+	}
+	return false, nil
+}
+
+// permanent errors stay however often one tries.
+func permanent(err error) bool {
+	for _, one := range []error{nats.ErrConnectionClosed, nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrPermissionViolation, context.Canceled} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,243 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/client"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// flaky loses answers, or says that it is too busy, now and then.
+type flaky struct {
+	*commands.Processor
+	count atomic.Int64
+}
+
+func (f *flaky) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	switch f.count.Add(1) % 3 {
+	case 0:
+		return commands.Outcome{}, commands.ErrBusy
+	case 1:
+		if _, err := f.Processor.Submit(ctx, s); err != nil {
+			return commands.Outcome{}, err
+		}
+		return commands.Outcome{}, commands.ErrNoAnswer // carried out, but the answer is lost
+	}
+	return f.Processor.Submit(ctx, s)
+}
+
+// serve runs a ledger behind the NATS door.
+func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
+	t.Helper()
+	dir := t.TempDir()
+	log, ns := commandstest.JetStream(t, dir, true)
+	l := commandstest.Start(t, dir, log)
+	var submit natsapi.Submitter = l.Processor
+	if unreliable {
+		submit = &flaky{Processor: l.Processor}
+	}
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	svc, err := natsapi.Start(nc, natsapi.Config{
+		Commands: submit, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
+		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 1_000_000, Now: time.Now},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = svc.Stop() }) // the test has ended
+	conn, err := nats.Connect(ns.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return l, conn
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// TestRetries: whatever gets lost, each command is carried out once.
+func TestRetries(t *testing.T) {
+	l, conn := serve(t, true)
+	for _, encoding := range []string{wire.TypeMsgpack, wire.TypeJSON} {
+		c := client.New(conn, client.Options{Encoding: encoding, Pause: time.Millisecond})
+		provider := commandstest.NewID()
+		for _, command := range []commands.Command{
+			&commands.CreateProvider{Provider: provider, Name: encoding},
+			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
+		} {
+			if _, err := c.Submit(within(t), command); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var pending []*client.Pending
+		for range 100 {
+			pending = append(pending, c.Start(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)))
+		}
+		addresses := make(map[ledger.Address]bool)
+		for _, p := range pending {
+			result, err := p.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			addresses[result.Address] = true
+		}
+		p, _, err := l.Views.View().Provider(provider)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if inv, _ := p.Inventory(0); len(addresses) != 100 || inv.Used != 100 {
+			t.Errorf("%s: 100 commands have %d addresses and used %d", encoding, len(addresses), inv.Used)
+		}
+		_, err = c.Submit(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+		var rejected *client.RejectedError
+		if !errors.As(err, &rejected) || rejected.Code != commands.CodeCapacityExceeded || rejected.Facts.Used != 100 {
+			t.Errorf("one too many: %v", err)
+		}
+	}
+}
+
+// TestSameID: an id that a caller keeps makes a command safe across crashes.
+func TestSameID(t *testing.T) {
+	l, conn := serve(t, false)
+	c := client.New(conn, client.Options{})
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
+	id, command := commandstest.NewID(), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
+	first, err := c.SubmitAs(within(t), id, command)
+	if err != nil || first.Repeated {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	second, err := c.SubmitAs(within(t), id, command)
+	if err != nil || !second.Repeated || second.Address != first.Address {
+		t.Errorf("%+v after %+v, %v", second, first, err)
+	}
+	var rejected *client.RejectedError
+	_, err = c.SubmitAs(within(t), id, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
+	if !errors.As(err, &rejected) || rejected.Code != commands.CodeCommandIDReused {
+		t.Errorf("another command: %v", err)
+	}
+}
+
+// TestQueries asks for the present, the past and for what was just written.
+func TestQueries(t *testing.T) {
+	l, conn := serve(t, false)
+	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
+	for _, encoding := range []string{wire.TypeMsgpack, wire.TypeJSON} {
+		c := client.New(conn, client.Options{Encoding: encoding})
+		consumer := commandstest.NewID()
+		made, err := c.Submit(within(t), commandstest.Allocate(consumer, provider, "VCPU", 3))
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := wire.When{MinSequence: made.Address.Sequence}
+		held, err := c.Allocations(within(t), wire.AllocationsQuery{When: written, Consumer: consumer})
+		if err != nil || held.Result.Generation != made.Address.Sequence || len(held.Result.Allocations) != 1 ||
+			held.Result.Allocations[0] != (wire.Allocation{Provider: provider, Class: "VCPU", Amount: 3}) || held.Result.Since == "" {
+			t.Errorf("%s: %+v, %v", encoding, held, err)
+		}
+		usages, err := c.Usages(within(t), wire.UsagesQuery{Project: "project"})
+		if err != nil || len(usages.Result) != 1 || usages.Result[0].Amounts["VCPU"] < 3 {
+			t.Errorf("%s: %+v, %v", encoding, usages, err)
+		}
+		p, err := c.Provider(within(t), wire.ProviderQuery{Name: "node"})
+		if err != nil || p.Result.Provider != provider || p.Result.Inventories[0].Used < 3 {
+			t.Errorf("%s: %+v, %v", encoding, p, err)
+		}
+		found, err := c.Candidates(within(t), wire.CandidatesQuery{Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}})
+		if err != nil || len(found.Result) != 1 || found.Result[0].Allocations[0].Provider != provider {
+			t.Errorf("%s: %+v, %v", encoding, found, err)
+		}
+		before, err := c.Provider(within(t), wire.ProviderQuery{When: wire.When{At: "3"}, Provider: provider})
+		if err != nil || before.Sequence != 3 || before.Result.Inventories[0].Used != 0 {
+			t.Errorf("%s: the past: %+v, %v", encoding, before, err)
+		}
+		for name, q := range map[string]wire.AllocationsQuery{
+			wire.ErrorNotFound:   {Consumer: commandstest.NewID()},
+			wire.ErrorBadRequest: {When: wire.When{At: "99999"}, Consumer: consumer},
+		} {
+			var failure *wire.Error
+			if _, err := c.Allocations(within(t), q); !errors.As(err, &failure) || failure.Code != name {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_, err := client.New(conn, client.Options{}).Provider(short, wire.ProviderQuery{When: wire.When{MinSequence: 1 << 40}, Name: "node"})
+	if !errors.Is(err, client.ErrUnanswered) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a sequence far off: %v", err)
+	}
+}
+
+// TestDryRun: it says what would happen, and nothing does.
+func TestDryRun(t *testing.T) {
+	l, conn := serve(t, false)
+	c := client.New(conn, client.Options{})
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
+	before := l.Views.Checkpoint()
+	events, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+	if err != nil || len(events) == 0 || events[0].Kind != "AllocationsReplaced" {
+		t.Errorf("%v, %v", events, err)
+	}
+	var rejected *client.RejectedError
+	if _, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 11)); !errors.As(err, &rejected) {
+		t.Errorf("too much: %v", err)
+	}
+	if after := l.Views.Checkpoint(); after != before {
+		t.Errorf("the log moved from %d to %d", before.Sequence, after.Sequence)
+	}
+}
+
+func Example() {
+	nc, err := nats.Connect(nats.DefaultURL)
+	if err != nil {
+		panic(err)
+	}
+	defer nc.Close()
+	allot := client.New(nc, client.Options{})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+
+	provider, consumer := commandstest.NewID(), commandstest.NewID()
+	many := []commands.Command{
+		&commands.CreateProvider{Provider: provider, Name: "node-1"},
+		&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 16}}},
+		&commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
+			Consumer: consumer, Project: "p", User: "u",
+			Resources: []commands.ProviderAllocation{{Provider: provider, Class: "VCPU", Amount: 4}},
+		}}},
+	}
+	var last client.Result
+	for _, command := range many {
+		if last, err = allot.Submit(ctx, command); err != nil {
+			var rejected *client.RejectedError
+			if errors.As(err, &rejected) {
+				panic(rejected.Message) // understood, and not accepted: rejected.Code and rejected.Facts say why
+			}
+			panic(err)
+		}
+	}
+	held, err := allot.Allocations(ctx, wire.AllocationsQuery{When: wire.When{MinSequence: last.Address.Sequence}, Consumer: consumer})
+	if err != nil {
+		panic(err)
+	}
+	_ = held.Result.Generation // to be sent with the next change of this consumer
+}

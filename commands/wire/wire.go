@@ -1,0 +1,127 @@
+// Package wire is what travels over NATS: subjects, headers, queries, replies
+// and their encodings, for server and clients alike.
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Subjects: each is followed by a dot and the name of the command or query.
+const (
+	CommandPrefix = "allot.command"
+	QueryPrefix   = "allot.query"
+)
+
+// Headers.
+const (
+	HeaderContentType = "Content-Type"
+	HeaderCommandID   = "Allot-Command-Id"
+	HeaderRequestID   = "Allot-Request-Id"
+	// HeaderDryRun: "true" decides a command and says what would happen.
+	HeaderDryRun = "Allot-Dry-Run"
+)
+
+// Encodings.
+const (
+	TypeJSON    = "application/json"
+	TypeMsgpack = "application/msgpack"
+)
+
+// Reply is the answer to every request. Exactly one of Sequence, Nothing,
+// DryRun, Rejection and Error says what became of the command.
+type Reply struct {
+	Sequence  uint64              `json:"sequence,omitempty"` // of the commit: the consumers' new generation
+	Index     int                 `json:"index,omitempty"`    // of the record in the commit
+	Repeated  bool                `json:"repeated,omitempty"` // the id was known; this is the first result
+	Nothing   bool                `json:"nothing,omitempty"`  // accepted, and nothing had to change
+	DryRun    bool                `json:"dry_run,omitempty"`  // accepted, and Events would happen
+	Events    []ledger.EventLine  `json:"events,omitempty"`   // of a dry run
+	Rejection *commands.Rejection `json:"rejection,omitempty"`
+	Error     *Error              `json:"error,omitempty"`
+}
+
+// Error says that a request could not be dealt with.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// Retry: the same request, with the same command id, may succeed.
+	Retry bool `json:"retry,omitempty"`
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// Codes of Error.
+const (
+	ErrorBadRequest  = "bad_request"
+	ErrorUnavailable = "unavailable"
+	ErrorInternal    = "internal"
+	ErrorNotFound    = "not_found" // a query about what is not there
+)
+
+// Decode reads a request strictly: unknown fields, trailing bytes and wrong
+// types are errors.
+func Decode(data []byte, encoding string, c any) error { return decode(data, encoding, c, true) }
+
+// DecodeReply reads a reply. Fields that a newer server added are skipped.
+func DecodeReply(data []byte, encoding string, reply any) error {
+	return decode(data, encoding, reply, false)
+}
+
+func decode(data []byte, encoding string, value any, strict bool) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("the body is empty")
+	}
+	if encoding == TypeMsgpack {
+		return decodeMsgpack(data, value, strict)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if strict {
+		dec.DisallowUnknownFields()
+	}
+	if err := dec.Decode(value); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is something after the end")
+	}
+	return nil
+}
+
+func decodeMsgpack(data []byte, value any, strict bool) error {
+	if err := checkMsgpack(data); err != nil {
+		return err
+	}
+	in := bytes.NewReader(data)
+	dec := msgpack.NewDecoder(in)
+	dec.SetCustomStructTag("json")
+	dec.DisallowUnknownFields(strict)
+	if err := dec.Decode(value); err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "msgpack: "))
+	}
+	if in.Len() > 0 {
+		return errors.New("there is something after the end")
+	}
+	return nil
+}
+
+// Encode writes a reply, or a command, in the given encoding.
+func Encode(value any, encoding string) ([]byte, error) {
+	if encoding != TypeMsgpack {
+		return json.Marshal(value)
+	}
+	var out bytes.Buffer
+	enc := msgpack.NewEncoder(&out)
+	enc.SetCustomStructTag("json")
+	err := enc.Encode(value)
+	return out.Bytes(), err
+}
