@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Digest is a SHA-256 sum.
@@ -34,6 +36,17 @@ type Address struct {
 
 // String returns SEQUENCE.INDEX.
 func (a Address) String() string { return fmt.Sprintf("%d.%d", a.Sequence, a.Index) }
+
+// ParseAddress reads SEQUENCE.INDEX.
+func ParseAddress(text string) (Address, error) {
+	sequence, index, found := strings.Cut(text, ".")
+	n, err := strconv.ParseUint(sequence, 10, 64)
+	i, err2 := strconv.ParseUint(index, 10, 31)
+	if !found || err != nil || err2 != nil || n == 0 {
+		return Address{}, fmt.Errorf("ledger: %q is not SEQUENCE.INDEX", text)
+	}
+	return Address{Sequence: n, Index: int(i)}, nil
+}
 
 // Record is one accepted command: who asked for what and when, and the events
 // that were decided. Its events happened together.

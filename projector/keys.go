@@ -10,7 +10,7 @@ import (
 // newer versions of the same thing come first.
 //
 //	m                                  checkpoint
-//	s seq                              commit: time and digest
+//	s seq                              commit: time, digest, its records but for their events
 //	x command                          command: address and fingerprint
 //	p provider ^seq                    provider without what allocations move
 //	g provider ^seq                    provider: generation, inventories, usage

@@ -80,6 +80,34 @@ func (f *fields) end(what string) error {
 	return nil
 }
 
+// mark reads the beginning of a commit's value.
+func (f *fields) mark(sequence uint64) (ledger.Head, int64) {
+	head, at := ledger.Head{Sequence: sequence}, f.int()
+	copy(head.Digest[:], f.take(uint64(len(head.Digest))))
+	return head, at
+}
+
+func appendRecord(b []byte, r *ledger.Record) []byte {
+	b = append(b, r.CommandID[:]...)
+	b = binary.AppendVarint(b, r.Time)
+	b = appendString(b, r.Command)
+	b = appendString(b, r.Actor)
+	b = appendString(b, r.RequestID)
+	if r.Cause == nil {
+		return append(b, 0)
+	}
+	b = binary.AppendUvarint(b, r.Cause.Sequence) // never 0
+	return binary.AppendUvarint(b, uint64(r.Cause.Index))
+}
+
+func readRecord(f *fields) *ledger.Record {
+	r := &ledger.Record{CommandID: f.uuid(), Time: f.int(), Command: f.string(), Actor: f.string(), RequestID: f.string()}
+	if sequence := f.uint(); sequence > 0 {
+		r.Cause = &ledger.Address{Sequence: sequence, Index: int(f.uint())}
+	}
+	return r
+}
+
 func appendProvider(b []byte, p *ledger.Provider) []byte {
 	b = appendString(b, p.Name)
 	b = append(b, p.Parent[:]...)

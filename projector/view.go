@@ -361,9 +361,35 @@ func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
 		return ledger.Head{}, 0, false, fmt.Errorf("%w: commit: %w", ErrDamaged, err)
 	}
 	f := fields{data: value}
-	head, at := ledger.Head{Sequence: sequence}, f.int()
-	copy(head.Digest[:], f.take(uint64(len(head.Digest))))
+	head, at := f.mark(sequence)
+	f.data = nil // the records
 	return head, at, true, errors.Join(f.end("commit"), closer.Close())
+}
+
+// Record returns a record but for its events, which are in the log only.
+func (v View) Record(at ledger.Address) (*ledger.Record, bool, error) {
+	if at.Sequence > v.sequence {
+		return nil, false, nil
+	}
+	value, closer, err := v.p.db.Get(binary.BigEndian.AppendUint64([]byte{tableCommit}, at.Sequence))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("%w: commit: %w", ErrDamaged, err)
+	}
+	f := fields{data: value}
+	f.mark(at.Sequence)
+	n := f.count()
+	var r *ledger.Record
+	for i := 0; i <= at.Index && i < n; i++ {
+		r = readRecord(&f)
+	}
+	if at.Index < 0 || at.Index >= n {
+		r = nil
+	}
+	f.data = nil // those after it
+	return r, r != nil, errors.Join(f.end("record"), closer.Close())
 }
 
 // Digest is the SHA-256 over every key and value of the read models. Equal

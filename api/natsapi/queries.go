@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -28,83 +29,40 @@ const (
 )
 
 func allocations(v projector.View, q *wire.AllocationsQuery) (any, error) {
-	c, found, err := v.Consumer(q.Consumer)
-	if err != nil {
-		return nil, err
+	held, err := answers.Allocations(v, q.Consumer)
+	if err == nil && held == nil {
+		err = notFound("consumer %s holds nothing", q.Consumer)
 	}
-	if !found {
-		return nil, notFound("consumer %s holds nothing", q.Consumer)
-	}
-	classes, err := v.Classes()
-	if err != nil {
-		return nil, err
-	}
-	a := wire.Allocations{
-		Consumer: c.UUID, Generation: c.Generation, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
-		Since: rfc3339(c.CreatedAt), Changed: rfc3339(c.UpdatedAt),
-	}
-	for _, held := range c.Allocations {
-		a.Allocations = append(a.Allocations, wire.Allocation{Provider: held.Provider, Class: classes.Name(held.Class), Amount: held.Amount})
-	}
-	return a, nil
+	return held, err
 }
 
 func usages(v projector.View, q *wire.UsagesQuery) (any, error) {
 	if q.Project == "" {
 		return nil, bad("project is required")
 	}
-	usages, err := v.Usages(q.Project, q.User)
-	if err != nil {
-		return nil, err
-	}
-	classes, err := v.Classes()
-	if err != nil {
-		return nil, err
-	}
-	list := make([]wire.Usage, 0, len(usages))
-	for _, u := range usages {
-		one := wire.Usage{User: u.Owner.User, Type: u.Owner.Type, Consumers: u.Consumers, Amounts: make(map[string]int64, len(u.Amounts))}
-		for _, a := range u.Amounts {
-			one.Amounts[classes.Name(a.Class)] = a.Amount
-		}
-		list = append(list, one)
-	}
-	return list, nil
+	return answers.Usages(v, q.Project, q.User)
 }
 
 func provider(v projector.View, q *wire.ProviderQuery) (any, error) {
 	if q.Provider.IsNil() == (q.Name == "") {
 		return nil, bad("one of provider and name is required")
 	}
-	p, found, err := v.Provider(q.Provider)
+	id := q.Provider
 	if q.Name != "" {
-		p, found, err = v.ProviderNamed(q.Name)
+		named, found, err := v.ProviderNamed(q.Name)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, notFound("there is no such provider")
+		}
+		id = named.UUID
 	}
-	if err != nil {
-		return nil, err
+	p, err := answers.Provider(v, id)
+	if err == nil && p == nil {
+		err = notFound("there is no such provider")
 	}
-	if !found {
-		return nil, notFound("there is no such provider")
-	}
-	classes, err := v.Classes()
-	if err != nil {
-		return nil, err
-	}
-	a := wire.Provider{
-		Provider: p.UUID, Name: p.Name, Root: p.Root, Generation: p.Generation,
-		Inventories: []wire.Inventory{}, Traits: append([]string{}, p.Traits...), Aggregates: append([]ledger.UUID{}, p.Aggregates...),
-	}
-	if !p.Parent.IsNil() {
-		a.Parent = &p.Parent
-	}
-	for i := range p.Inventories {
-		inv := &p.Inventories[i]
-		a.Inventories = append(a.Inventories, wire.Inventory{
-			Class: classes.Name(inv.Class), Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit,
-			StepSize: inv.StepSize, Ratio: inv.Ratio, Capacity: int64(inv.Capacity()), Used: inv.Used,
-		})
-	}
-	return a, nil
+	return p, err
 }
 
 const defaultCandidates = 1000
@@ -265,5 +223,3 @@ func bad(format string, args ...any) *wire.Error {
 func notFound(format string, args ...any) *wire.Error {
 	return &wire.Error{Code: wire.ErrorNotFound, Message: fmt.Sprintf(format, args...)}
 }
-
-func rfc3339(at int64) string { return time.Unix(0, at).UTC().Format(time.RFC3339Nano) }

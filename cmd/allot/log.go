@@ -2,12 +2,10 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"time"
@@ -17,11 +15,10 @@ import (
 
 // logCommand is "allot log": it asks a running server.
 type logCommand struct {
-	HTTP   string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
-	Token  string `help:"Token that is sent as X-Auth-Token." default:"admin"`
-	From   uint64 `help:"First sequence." default:"1"`
-	Follow bool   `short:"f" help:"Go on printing records as they come."`
-	JSON   bool   `name:"json" help:"One JSON object per record."`
+	serverFlags `embed:""`
+	From        uint64 `help:"First sequence." default:"1"`
+	Follow      bool   `short:"f" help:"Go on printing records as they come."`
+	JSON        bool   `name:"json" help:"One JSON object per record."`
 }
 
 // printedLine is audit.Line as it arrives.
@@ -42,23 +39,11 @@ const maxLineBytes = 64 << 20
 
 // Run prints the records.
 func (c *logCommand) Run(ctx context.Context) error {
-	target := url.URL{Scheme: "http", Host: c.HTTP, Path: "/audit/records", RawQuery: url.Values{
-		"from": {fmt.Sprint(c.From)}, "follow": {fmt.Sprint(c.Follow)},
-	}.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	resp, err := c.get(ctx, "/audit/records", url.Values{"from": {fmt.Sprint(c.From)}, "follow": {fmt.Sprint(c.Follow)}})
 	if err != nil {
 		return err
 	}
-	req.Header.Set("X-Auth-Token", c.Token)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("no server answers at %s: %w", c.HTTP, err)
-	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096))
-		return fmt.Errorf("the server answered %s: %s", resp.Status, bytes.TrimSpace(text))
-	}
 	err = c.print(resp.Body, os.Stdout)
 	if ctx.Err() != nil {
 		return nil // stopped by the user
@@ -97,13 +82,8 @@ func printLine(out io.Writer, line *printedLine) error {
 	_, err := fmt.Fprintf(out, "%-8s %s  %-12s %s\n",
 		line.Address, line.Time.Format("2006-01-02T15:04:05.000Z"), line.Actor, line.Command)
 	for _, event := range line.Events {
-		data := event.Data
-		more := ""
-		if len(data) > maxPrintedBytes {
-			data, more = data[:maxPrintedBytes], fmt.Sprintf("... (%d bytes; --json prints all)", len(event.Data))
-		}
 		if err == nil {
-			_, err = fmt.Fprintf(out, "         %s %s%s\n", event.Kind, data, more)
+			_, err = fmt.Fprintf(out, "         %s %s\n", event.Kind, shortened(event.Data))
 		}
 	}
 	return err

@@ -300,11 +300,14 @@ func (n *node) routes() http.Handler {
 	records := &audit.Records{
 		Log: n.ledger, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
 	}
+	history := &audit.History{Views: n.views, Authorize: records.Authorize, Logger: n.log}
 	return n.config.crossOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		switch {
 		case path == "/audit/records":
 			records.ServeHTTP(w, r)
+		case path == "/audit/history":
+			history.ServeHTTP(w, r)
 		case path == "/placement" || strings.HasPrefix(path, "/placement/"):
 			mounted.ServeHTTP(w, r)
 		default:

@@ -1,0 +1,80 @@
+// Package answers says what the read models hold in the words of clients.
+package answers
+
+import (
+	"time"
+
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Allocations is what a consumer holds; nil if it holds nothing.
+func Allocations(v projector.View, consumer ledger.UUID) (*wire.Allocations, error) {
+	c, found, err := v.Consumer(consumer)
+	if err != nil || !found {
+		return nil, err
+	}
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	a := &wire.Allocations{
+		Consumer: c.UUID, Generation: c.Generation, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
+		Since: rfc3339(c.CreatedAt), Changed: rfc3339(c.UpdatedAt),
+	}
+	for _, held := range c.Allocations {
+		a.Allocations = append(a.Allocations, wire.Allocation{Provider: held.Provider, Class: classes.Name(held.Class), Amount: held.Amount})
+	}
+	return a, nil
+}
+
+// Usages is what the consumers of a project, or of one of its users, hold.
+func Usages(v projector.View, project, user string) ([]wire.Usage, error) {
+	usages, err := v.Usages(project, user)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]wire.Usage, 0, len(usages))
+	for _, u := range usages {
+		one := wire.Usage{User: u.Owner.User, Type: u.Owner.Type, Consumers: u.Consumers, Amounts: make(map[string]int64, len(u.Amounts))}
+		for _, a := range u.Amounts {
+			one.Amounts[classes.Name(a.Class)] = a.Amount
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// Provider is everything about a provider; nil if there is none.
+func Provider(v projector.View, id ledger.UUID) (*wire.Provider, error) {
+	p, found, err := v.Provider(id)
+	if err != nil || !found {
+		return nil, err
+	}
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	a := &wire.Provider{
+		Provider: p.UUID, Name: p.Name, Root: p.Root, Generation: p.Generation,
+		Inventories: []wire.Inventory{}, Traits: append([]string{}, p.Traits...), Aggregates: append([]ledger.UUID{}, p.Aggregates...),
+	}
+	if !p.Parent.IsNil() {
+		a.Parent = &p.Parent
+	}
+	for i := range p.Inventories {
+		inv := &p.Inventories[i]
+		a.Inventories = append(a.Inventories, wire.Inventory{
+			Class: classes.Name(inv.Class), Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit,
+			StepSize: inv.StepSize, Ratio: inv.Ratio, Capacity: int64(inv.Capacity()), Used: inv.Used,
+		})
+	}
+	return a, nil
+}
+
+func rfc3339(at int64) string { return time.Unix(0, at).UTC().Format(time.RFC3339Nano) }
