@@ -44,7 +44,7 @@ func benchFsync(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	for b.Loop() {
 		if _, err := f.Write(make([]byte, payloadBytes)); err != nil {
 			b.Fatal(err)
@@ -107,7 +107,7 @@ func benchAtomicBatch(b *testing.B) {
 			}
 			msg.Header.Set("Nats-Batch-Commit", "1")
 			answer, err := nc.RequestMsg(msg, 10*time.Second)
-			if err != nil || !slices.Contains([]byte(answer.Data), '{') || len(answer.Data) > 200 {
+			if err != nil || !slices.Contains(answer.Data, '{') || len(answer.Data) > 200 {
 				b.Fatalf("%v: %s", err, answer.Data)
 			}
 		}

@@ -102,7 +102,7 @@ func readHeader(path string) (ledger.Head, error) {
 	if err != nil {
 		return ledger.Head{}, fmt.Errorf("snapshots: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	header := make([]byte, headerBytes+checkBytes)
 	if _, err := io.ReadFull(f, header); err != nil {
 		return ledger.Head{}, fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -130,11 +130,11 @@ func writePlainError(w http.ResponseWriter, r *request, body errorBody) {
 		title := html.EscapeString(fmt.Sprintf("%d %s", body.Status, body.Title))
 		w.Header().Set("Content-Type", "text/html; charset=UTF-8")
 		w.WriteHeader(body.Status)
-		fmt.Fprintf(w, "<html><head><title>%s</title></head><body><h1>%s</h1>%s</body></html>\n",
+		_, _ = fmt.Fprintf(w, "<html><head><title>%s</title></head><body><h1>%s</h1>%s</body></html>\n",
 			title, title, html.EscapeString(body.Detail))
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
 	w.WriteHeader(body.Status)
-	fmt.Fprintf(w, "%d %s\n\n%s\n", body.Status, body.Title, body.Detail)
+	_, _ = fmt.Fprintf(w, "%d %s\n\n%s\n", body.Status, body.Title, body.Detail)
 }

@@ -234,7 +234,7 @@ func (d *differential) send(k int, r request, body string) answer {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // nothing was written
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		d.t.Fatal(err)

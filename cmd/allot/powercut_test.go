@@ -49,7 +49,7 @@ func (d *disk) cut() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer dir.Close()
+	defer func() { _ = dir.Close() }() // nothing was written
 	flag := shutdownNow
 	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, dir.Fd(), shutdownIoctl, uintptr(unsafe.Pointer(&flag))); errno != 0 {
 		d.t.Fatalf("FS_IOC_SHUTDOWN: %v", errno)

@@ -28,7 +28,7 @@ func TestSideBySide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	p := &placementClient{t: t, url: url, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
 	for _, clients := range []int{1, 64} {
 		took, elapsed := p.migrate(clients, 5*time.Second)
@@ -80,7 +80,7 @@ func (p *placementClient) call(method, path string, body any) (int, map[string]a
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // nothing was written
 	var answer map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil && resp.StatusCode != http.StatusNoContent {
 		p.t.Fatalf("%s %s: %d, %v", method, path, resp.StatusCode, err)

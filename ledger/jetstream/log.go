@@ -183,14 +183,14 @@ func appendError(err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
 		if conflictCodes[api.ErrorCode] {
-			return fmt.Errorf("%w: %v", ledger.ErrConflict, err)
+			return fmt.Errorf("%w: %w", ledger.ErrConflict, err)
 		}
 		if api.ErrorCode == errCodeMessageExceedsMaximum {
-			return fmt.Errorf("%w: %v", ledger.ErrTooLarge, err)
+			return fmt.Errorf("%w: %w", ledger.ErrTooLarge, err)
 		}
 	}
 	if errors.Is(err, nats.ErrMaxPayload) {
-		return fmt.Errorf("%w: %v", ledger.ErrTooLarge, err)
+		return fmt.Errorf("%w: %w", ledger.ErrTooLarge, err)
 	}
 	return fmt.Errorf("%w: %v", ledger.ErrUnknownFate, err)
 }

@@ -53,7 +53,7 @@ func syncsAlways(ctx context.Context, monitor string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // nothing was written
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMonitorBytes))
 	if err != nil {
 		return false, err

@@ -173,7 +173,7 @@ func (s *search) findSources(i int) error {
 // aggregate of the root spans its tree, but not sharing providers.
 func (s *search) spanned(p *ledger.Provider, own bool, g *Group) bool {
 	for _, anyOf := range g.MemberOf {
-		if !memberOfAny(p, anyOf) && !(own && memberOfAny(s.root, anyOf)) {
+		if !memberOfAny(p, anyOf) && (!own || !memberOfAny(s.root, anyOf)) {
 			return false
 		}
 	}
