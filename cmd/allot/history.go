@@ -31,7 +31,7 @@ func (s serverFlags) get(ctx context.Context, path string, query url.Values) (*h
 		return nil, fmt.Errorf("no server answers at %s: %w", s.HTTP, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
+		defer func() { _ = resp.Body.Close() }()               // nothing was written
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // the status says enough
 		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, bytes.TrimSpace(text))
 	}
@@ -98,7 +98,7 @@ func (c *historyCommand) page(ctx context.Context, query url.Values) (*historyPa
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // nothing was written
 	var page historyPage
 	if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
 		return nil, fmt.Errorf("the server sent something else than a history: %w", err)

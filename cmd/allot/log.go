@@ -43,7 +43,7 @@ func (c *logCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // nothing was written
 	err = c.print(resp.Body, os.Stdout)
 	if ctx.Err() != nil {
 		return nil // stopped by the user

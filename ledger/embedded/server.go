@@ -79,11 +79,11 @@ func Start(cfg Config) (*Server, error) {
 	go ns.Start()
 	if !ns.ReadyForConnections(startTimeout) {
 		ns.Shutdown()
-		return nil, fmt.Errorf("embedded: the NATS server did not start: %s", log.lastError())
+		return nil, fmt.Errorf("embedded: the NATS server did not start: %w", log.lastError())
 	}
 	if cfg.Listen != "" && ns.Addr() == nil {
 		ns.Shutdown()
-		return nil, fmt.Errorf("embedded: the NATS server does not listen on %s: %s", cfg.Listen, log.lastError())
+		return nil, fmt.Errorf("embedded: the NATS server does not listen on %s: %w", cfg.Listen, log.lastError())
 	}
 	return &Server{ns: ns, password: password}, nil
 }

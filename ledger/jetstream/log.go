@@ -192,7 +192,7 @@ func appendError(err error) error {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: %w", ledger.ErrTooLarge, err)
 	}
-	return fmt.Errorf("%w: %v", ledger.ErrUnknownFate, err)
+	return fmt.Errorf("%w: %w", ledger.ErrUnknownFate, err)
 }
 
 // Last implements ledger.Log.
@@ -259,7 +259,7 @@ func next(ctx context.Context, messages jetstream.MessagesContext, want uint64) 
 		if ctx.Err() != nil {
 			return ledger.Entry{}, 0, ctx.Err()
 		}
-		return ledger.Entry{}, 0, fmt.Errorf("%w: sequence %d cannot be read: %v", ledger.ErrLogGap, want, err)
+		return ledger.Entry{}, 0, fmt.Errorf("%w: sequence %d cannot be read: %w", ledger.ErrLogGap, want, err)
 	}
 	meta, err := msg.Metadata()
 	if err != nil {

@@ -29,7 +29,7 @@ func CheckSync(ctx context.Context, monitors []string) error {
 	for _, monitor := range monitors {
 		always, err := syncsAlways(ctx, monitor)
 		if err != nil {
-			return fmt.Errorf("%w: %s: %v", ledger.ErrLogUnsafe, monitor, err)
+			return fmt.Errorf("%w: %s: %w", ledger.ErrLogUnsafe, monitor, err)
 		}
 		if !always {
 			return fmt.Errorf("%w: %s does not have jetstream { sync_interval: always }", ledger.ErrLogUnsafe, monitor)
