@@ -25,7 +25,7 @@ fuzz:
 	go test ./snapshots -run '^$$' -fuzz FuzzDecode -fuzztime $(FUZZTIME)
 	go test ./api/natsapi -run '^$$' -fuzz FuzzDecode -fuzztime $(FUZZTIME)
 	go test ./api/placement -run '^$$' -fuzz FuzzRequest -fuzztime $(FUZZTIME)
-	go test ./api/policy -run '^$$$$' -fuzz FuzzLoad -fuzztime $(FUZZTIME)
+	go test ./api/policy -run '^$$' -fuzz FuzzLoad -fuzztime $(FUZZTIME)
 
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
