@@ -339,11 +339,11 @@ func (q *candidateQuery) checkOrphans() *apiError {
 		}
 		return found
 	}
-	// What is only forbidden does not count, as upstream.
+	// Traits that are only forbidden do not count, as upstream.
 	if found := orphans("required", func(g *providerQuery) bool { return g.required != nil }); found != nil {
 		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s", strings.Join(found, ", "))
 	}
-	if found := orphans("member_of", func(g *providerQuery) bool { return g.memberOf != nil }); found != nil {
+	if found := orphans("member_of", func(g *providerQuery) bool { return g.memberOf != nil || g.notIn != nil }); found != nil {
 		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s", strings.Join(found, ", "))
 	}
 	if len(q.suffixes) == 0 {

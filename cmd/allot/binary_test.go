@@ -472,9 +472,6 @@ func TestConfig(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, name, "readmodel")); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !strings.Contains(s.logs.String(), "level=DEBUG") {
-			t.Errorf("%s: the file's log level does not count: %s", name, s.logs)
-		}
 		r, err := http.NewRequest("GET", "http://"+address+"/", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -484,5 +481,8 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: a list in the file: %v, %v", name, answer, err)
 		}
 		s.kill()
+		if !strings.Contains(s.logs.String(), "level=DEBUG") {
+			t.Errorf("%s: the file's log level does not count: %s", name, s.logs)
+		}
 	}
 }
