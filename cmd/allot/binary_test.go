@@ -237,8 +237,8 @@ func (s *server) loadAndKill(after time.Duration) map[string]bool {
 			for {
 				id := uuid.NewString()
 				status, answer, err := s.call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
-				if err != nil {
-					return // killed
+				if err != nil || status == http.StatusServiceUnavailable {
+					return // killed, or its disk has lost power: no promise was made
 				}
 				if status != http.StatusNoContent {
 					s.t.Errorf("allocate: %d %s", status, answer)
