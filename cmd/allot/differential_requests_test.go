@@ -431,12 +431,14 @@ func explain(r request, placement, allot answer) string {
 		return "SQL errors are not shown"
 	case same && placement.status == 409 && says(placement, "Unable") && says(placement, "allocate") && says(allot, "Unable") && says(allot, "allocate"):
 		return "of several providers without room another one is named"
-	case same && placement.status == 400 && says(placement, "No s such trait") && says(allot, "No s such trait"),
+	case same && placement.status == 400 && unknownName.MatchString(placement.String()) && unknownName.MatchString(allot.String()),
 		same && placement.status == 400 && strings.Contains(r.path, "in:a,b") && says(placement, "UUID") && says(allot, "UUID"),
 		same && placement.status == 400 && says(placement, "required s such trait") && says(allot, "required s such trait"):
 		return "of several unknown names another one, or all, are named"
 	case strings.HasPrefix(r.path, "/allocation_candidates") && same && onlyMoreSharing(placement.body, allot.body):
 		return "sharing providers of the group without a suffix are combined under all their anchors"
+	case strings.HasPrefix(r.path, "/allocation_candidates") && placement.status == 200 && same && onlySumsDiffer(placement.body, allot.body):
+		return "Placement adds what one candidate takes to another one, too"
 	case placement.status == 500 && allot.status == 400:
 		return "Placement fails with 500"
 	case same && r.method == "PUT" && placement.headers["Last-Modified"] == "" && text(placement.body) == text(allot.body):
@@ -485,3 +487,36 @@ func onlyMoreSharing(placement, allot any) bool {
 	}
 	return len(known) > 0
 }
+
+// onlySumsDiffer: the candidates are the same but for amounts, and where
+// these differ Placement's are the larger ones.
+func onlySumsDiffer(placement, allot any) bool {
+	requests := func(body any) (list []any) {
+		object, _ := body.(map[string]any)
+		list, _ = object["allocation_requests"].([]any)
+		return list
+	}
+	theirs, ours := requests(placement), requests(allot)
+	byShape := map[string]any{}
+	for _, one := range theirs {
+		byShape[amountPattern.ReplaceAllString(text(one), ":N")] = one
+	}
+	if len(theirs) == 0 || len(theirs) != len(ours) || len(byShape) != len(theirs) {
+		return false
+	}
+	for _, one := range ours {
+		their, found := byShape[amountPattern.ReplaceAllString(text(one), ":N")]
+		if !found {
+			return false
+		}
+		a, b := amountPattern.FindAllString(text(their), -1), amountPattern.FindAllString(text(one), -1)
+		for i := range a {
+			if len(a[i]) < len(b[i]) || len(a[i]) == len(b[i]) && a[i] < b[i] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+var amountPattern = regexp.MustCompile(`:\d+`)
