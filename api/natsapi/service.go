@@ -40,6 +40,8 @@ const (
 	pendingMessages = 8192
 	pendingBytes    = 256 << 20
 	submitTimeout   = 30 * time.Second
+	// headerRoom is what a reply's headers take at most.
+	headerRoom = 8 << 10
 )
 
 // Submitter carries commands out; commands.Processor does.
@@ -49,6 +51,7 @@ type Submitter interface {
 
 // Service is the running micro service.
 type Service struct {
+	nc      *nats.Conn
 	micro   micro.Service
 	submit  Submitter
 	queries *Queries
@@ -78,7 +81,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, workers: make(chan struct{}, workers),
+		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, workers: make(chan struct{}, workers),
 	}
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
 		request, reply := asyncapi.RequestSchema(commands.Registry[name]()), asyncapi.ReplySchema()
@@ -264,6 +267,11 @@ func (s *Service) respond(req micro.Request, reply any, encoding string, failure
 		s.log.Error("a reply cannot be encoded", "error", err)
 		return
 	}
+	if most := int(s.nc.MaxPayload()) - headerRoom; len(body) > most && failure == nil {
+		failure = &wire.Error{Code: wire.ErrorTooLarge, Message: fmt.Sprintf("the answer would take %d bytes, and NATS takes at most %d: ask for less", len(body), most)}
+		s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
+		return
+	}
 	headers := micro.Headers{wire.HeaderContentType: {encoding}}
 	// Not req.Error: it notes the error for micro's statistics, which is a
 	// data race once the handler has returned, as ours has.
@@ -285,6 +293,8 @@ func statusOf(code string) string {
 	switch code {
 	case wire.ErrorBadRequest:
 		return "400"
+	case wire.ErrorTooLarge:
+		return "413"
 	case wire.ErrorNotFound:
 		return "404"
 	case wire.ErrorUnavailable:

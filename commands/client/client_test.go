@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -184,6 +185,30 @@ func TestQueries(t *testing.T) {
 	_, err := client.New(conn, client.Options{}).Provider(short, wire.ProviderQuery{When: wire.When{MinSequence: 1 << 40}, Name: "node"})
 	if !errors.Is(err, client.ErrUnanswered) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a sequence far off: %v", err)
+	}
+}
+
+// TestLargeAnswer: an answer that NATS cannot carry is an error, not silence.
+func TestLargeAnswer(t *testing.T) {
+	l, conn := serve(t, false)
+	root := l.Provider(t, "root", commands.Inventory{Class: "DISK_GB", Total: 1})
+	for i := range 8 {
+		id := commandstest.NewID()
+		l.Accept(t, &commands.CreateProvider{Provider: id, Name: fmt.Sprint(i), Parent: root})
+		l.Accept(t, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}})
+	}
+	q := wire.CandidatesQuery{Limit: 10_000}
+	for i := range 12 {
+		q.Groups = append(q.Groups, wire.CandidateGroup{Suffix: fmt.Sprint("_", i), Resources: map[string]int64{"VCPU": 1}})
+	}
+	c := client.New(conn, client.Options{Encoding: wire.TypeJSON})
+	var failure *wire.Error
+	if _, err := c.Candidates(within(t), q); !errors.As(err, &failure) || failure.Code != wire.ErrorTooLarge {
+		t.Errorf("12 groups on 8 providers: %v", err)
+	}
+	q.Limit = 100
+	if found, err := c.Candidates(within(t), q); err != nil || len(found.Result) != 100 {
+		t.Errorf("the first 100: %d, %v", len(found.Result), err)
 	}
 }
 

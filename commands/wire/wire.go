@@ -66,6 +66,7 @@ const (
 	ErrorUnavailable = "unavailable"
 	ErrorInternal    = "internal"
 	ErrorNotFound    = "not_found" // a query about what is not there
+	ErrorTooLarge    = "too_large" // the answer would be larger than NATS takes
 )
 
 // Decode reads a request strictly: unknown fields, trailing bytes and wrong

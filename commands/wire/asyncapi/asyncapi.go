@@ -115,7 +115,7 @@ func Document() (map[string]any, error) {
 			"ReplyHeaders": m{"type": "object", "properties": m{
 				wire.HeaderContentType:    contentType,
 				"Nats-Service-Error":      text("code and message of a rejection or error"),
-				"Nats-Service-Error-Code": text("400, 404, 409 (rejected), 500 or 503"),
+				"Nats-Service-Error-Code": text("400, 404, 409 (rejected), 413, 500 or 503"),
 			}},
 		}},
 	}, nil
