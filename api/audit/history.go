@@ -34,7 +34,7 @@ const (
 //	before                        SEQUENCE.INDEX of the last entry of the page before
 //	since, until                  RFC 3339 times
 //	kind                          only records of this command, such as Reshape
-//	at                            the history as it was after this sequence
+//	at                            the history as it was at a sequence or RFC 3339 time
 type History struct {
 	Views *projector.Projector
 	// Authorize answers the request itself and returns false if the client
@@ -82,7 +82,7 @@ type historyRequest struct {
 	before       ledger.Address // zero: from the newest
 	since, until time.Time
 	only         string // records of this command
-	at           uint64 // 0: now
+	at           string // empty: now
 }
 
 // ServeHTTP implements http.Handler.
@@ -102,7 +102,7 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	page, err := h.Page(q)
 	switch {
-	case errors.Is(err, projector.ErrNotYet):
+	case errors.Is(err, answers.ErrMoment):
 		http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
 		return
 	case err != nil:
@@ -154,8 +154,8 @@ func parseHistory(values url.Values) (*historyRequest, error) {
 		case "kind":
 			q.only = value
 		case "at":
-			if q.at, err = strconv.ParseUint(value, 10, 64); err == nil && q.at == 0 {
-				err = errors.New("sequences begin with 1")
+			if q.at = value; value == "" {
+				err = errors.New("is empty")
 			}
 		default:
 			return nil, fmt.Errorf("unknown parameter %q", key)
@@ -180,12 +180,9 @@ func (q *historyRequest) about(key string) {
 
 // Page reads one page.
 func (h *History) Page(q *historyRequest) (*Page, error) {
-	view := h.Views.View()
-	if q.at > 0 {
-		var err error
-		if view, err = h.Views.ViewAt(q.at); err != nil {
-			return nil, err
-		}
+	view, err := answers.ViewAt(h.Views, q.at, time.Now())
+	if err != nil {
+		return nil, err
 	}
 	page := &Page{Sequence: view.Sequence(), Entries: []Entry{}}
 	if q.command {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
@@ -188,21 +187,8 @@ func (s *Queries) view(ctx context.Context, w wire.When) (projector.View, error)
 			return projector.View{}, &wire.Error{Code: wire.ErrorUnavailable, Retry: true, Message: fmt.Sprintf("min_sequence %d has not been reached, only %d", w.MinSequence, s.Views.View().Sequence())}
 		}
 	}
-	if w.At == "" {
-		return s.Views.View(), nil
-	}
-	var view projector.View
-	var err error
-	if sequence, notNumber := strconv.ParseUint(w.At, 10, 64); notNumber == nil {
-		view, err = s.Views.ViewAt(sequence)
-	} else {
-		at, malformed := time.Parse(time.RFC3339Nano, w.At)
-		if malformed != nil {
-			return view, bad("at: %q is neither a sequence nor an RFC 3339 time", w.At)
-		}
-		view, err = s.Views.ViewAtTime(at, s.Now())
-	}
-	if errors.Is(err, projector.ErrNotYet) || errors.Is(err, projector.ErrBeforeFirst) {
+	view, err := answers.ViewAt(s.Views, w.At, s.Now())
+	if errors.Is(err, answers.ErrMoment) {
 		return view, bad("at: %v", err)
 	}
 	return view, err

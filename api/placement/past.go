@@ -4,10 +4,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -58,23 +58,9 @@ func takeParameter(r *http.Request, key string) (value string, found bool, failu
 
 // viewAt finds the view of a moment: the newest if none is given.
 func (h *Handler) viewAt(at string) (projector.View, error) {
-	if at == "" {
-		return h.Views.View(), nil
-	}
-	var view projector.View
-	var err error
-	if sequence, notNumber := strconv.ParseUint(at, 10, 64); notNumber == nil {
-		view, err = h.Views.ViewAt(sequence)
-	} else {
-		// A blank stands for the plus sign of a time zone that was not escaped.
-		moment, malformed := time.Parse(time.RFC3339Nano, strings.ReplaceAll(at, " ", "+"))
-		if malformed != nil {
-			return view, badRequest("%q is neither a sequence nor an RFC 3339 time", at)
-		}
-		view, err = h.Views.ViewAtTime(moment, h.now())
-	}
-	if errors.Is(err, projector.ErrNotYet) || errors.Is(err, projector.ErrBeforeFirst) {
-		return view, badRequest("at %s: %s", at, strings.TrimPrefix(err.Error(), "projector: "))
+	view, err := answers.ViewAt(h.Views, at, h.now())
+	if errors.Is(err, answers.ErrMoment) {
+		return view, badRequest("%v", err)
 	}
 	return view, err
 }

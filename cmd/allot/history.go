@@ -47,7 +47,7 @@ type historyCommand struct {
 	Since       string `help:"Only what happened at or after this RFC 3339 time."`
 	Until       string `help:"Only what happened at or before this RFC 3339 time."`
 	Kind        string `help:"Only records of this command, such as Reshape."`
-	At          uint64 `help:"As of this sequence."`
+	At          string `help:"As of this sequence or RFC 3339 time."`
 	JSON        bool   `name:"json" help:"One JSON object per entry."`
 }
 
@@ -62,13 +62,10 @@ const historyPageSize = 1000
 // Run prints the entries, page after page.
 func (c *historyCommand) Run(ctx context.Context) error {
 	query := url.Values{c.Of: {c.Name}}
-	for key, value := range map[string]string{"since": c.Since, "until": c.Until, "kind": c.Kind} {
+	for key, value := range map[string]string{"since": c.Since, "until": c.Until, "kind": c.Kind, "at": c.At} {
 		if value != "" {
 			query.Set(key, value)
 		}
-	}
-	if c.At > 0 {
-		query.Set("at", fmt.Sprint(c.At))
 	}
 	for left := c.Limit; c.Limit == 0 || left > 0; {
 		size := historyPageSize
