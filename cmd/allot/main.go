@@ -20,6 +20,7 @@ type cli struct {
 	Serve   serveCommand   `cmd:"" help:"Run the ledger."`
 	Log     logCommand     `cmd:"" help:"Print the records of a ledger."`
 	History historyCommand `cmd:"" help:"Print what happened to a consumer, provider, project or user, or what a command did."`
+	Bench   benchCommand   `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
 	Policy  policyCommand  `cmd:"" help:"Print the policy rules, as a file to start from."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
