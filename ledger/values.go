@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"unsafe"
 )
 
 // Limits of the domain's values. Where Placement has the same limit, the name
@@ -223,4 +224,11 @@ func (t *ClassTable) without(id ClassID) *ClassTable {
 type Trait struct {
 	Name      string
 	CreatedAt int64 // Unix nanoseconds
+}
+
+// SameList reports whether two lists are one and the same in memory. Edits of
+// a provider share the lists that they leave alone, so that what did not
+// change can be told without looking at it.
+func SameList[T any](a, b []T) bool {
+	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }

@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/bits-and-blooms/bloom/v3"
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/allot-project/allot/ledger"
 )
@@ -54,7 +53,7 @@ func (f *commandFilter) excludes(id ledger.UUID) bool {
 // load reads the ids that are there. Commits may be folded meanwhile: Fold
 // adds their ids itself, and twice does no harm.
 func (f *commandFilter) load(v View, stopped <-chan struct{}) error {
-	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: []byte{tableCommand}, UpperBound: []byte{tableCommand + 1}})
+	it, err := v.iterate([]byte{tableCommand}, []byte{tableCommand + 1})
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func (f *commandFilter) load(v View, stopped <-chan struct{}) error {
 		f.add(id)
 		select {
 		case <-stopped:
-			return it.Close()
+			return finish(it, nil)
 		default:
 		}
 	}

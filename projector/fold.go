@@ -3,7 +3,6 @@ package projector
 import (
 	"encoding/binary"
 	"slices"
-	"unsafe"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -106,12 +105,8 @@ func (w *writer) provider(before, after *ledger.Provider) {
 // list are equal without looking at them: edits share what they leave alone.
 func sameDescription(a, b *ledger.Provider) bool {
 	return a.Name == b.Name && a.Parent == b.Parent && a.Root == b.Root &&
-		(sameList(a.Traits, b.Traits) || slices.Equal(a.Traits, b.Traits)) &&
-		(sameList(a.Aggregates, b.Aggregates) || slices.Equal(a.Aggregates, b.Aggregates))
-}
-
-func sameList[T any](a, b []T) bool {
-	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+		(ledger.SameList(a.Traits, b.Traits) || slices.Equal(a.Traits, b.Traits)) &&
+		(ledger.SameList(a.Aggregates, b.Aggregates) || slices.Equal(a.Aggregates, b.Aggregates))
 }
 
 // recordsOfConsumers finds the record of each step in changes.Consumers,

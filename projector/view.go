@@ -352,18 +352,10 @@ func (v View) Traits(yield func(*ledger.Trait) bool) error {
 // CommitMark returns what the read models remember of a commit: its digest
 // and the time of its last record in Unix nanoseconds.
 func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
-	key := binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence)
-	value, closer, err := v.p.db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return ledger.Head{}, 0, false, nil
-	}
-	if err != nil {
-		return ledger.Head{}, 0, false, fmt.Errorf("%w: commit: %w", ErrDamaged, err)
-	}
-	f := fields{data: value}
-	head, at := f.mark(sequence)
-	f.data = nil // the records
-	return head, at, true, errors.Join(f.end("commit"), closer.Close())
+	var head ledger.Head
+	var at int64
+	found, err := v.commit(sequence, func(f *fields) { head, at = f.mark(sequence) })
+	return head, at, found, err
 }
 
 // Record returns a record but for its events, which are in the log only.
@@ -371,25 +363,30 @@ func (v View) Record(at ledger.Address) (*ledger.Record, bool, error) {
 	if at.Sequence > v.sequence {
 		return nil, false, nil
 	}
-	value, closer, err := v.p.db.Get(binary.BigEndian.AppendUint64([]byte{tableCommit}, at.Sequence))
+	var record *ledger.Record
+	_, err := v.commit(at.Sequence, func(f *fields) {
+		f.mark(at.Sequence)
+		n := f.count()
+		for i := 0; at.Index < n && i <= at.Index; i++ {
+			record = readRecord(f)
+		}
+	})
+	return record, record != nil, err
+}
+
+// commit reads as much of a commit's value as the caller needs.
+func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error) {
+	value, closer, err := v.p.db.Get(binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, false, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("%w: commit: %w", ErrDamaged, err)
+		return false, fmt.Errorf("%w: commit: %w", ErrDamaged, err)
 	}
 	f := fields{data: value}
-	f.mark(at.Sequence)
-	n := f.count()
-	var r *ledger.Record
-	for i := 0; i <= at.Index && i < n; i++ {
-		r = readRecord(&f)
-	}
-	if at.Index < 0 || at.Index >= n {
-		r = nil
-	}
-	f.data = nil // those after it
-	return r, r != nil, errors.Join(f.end("record"), closer.Close())
+	read(&f)
+	f.data = nil // the rest
+	return true, errors.Join(f.end("commit"), closer.Close())
 }
 
 // Digest is the SHA-256 over every key and value of the read models. Equal

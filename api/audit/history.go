@@ -87,12 +87,7 @@ type historyRequest struct {
 
 // ServeHTTP implements http.Handler.
 func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		w.Header().Set("Allow", http.MethodGet)
-		http.Error(w, "only GET", http.StatusMethodNotAllowed)
-		return
-	}
-	if !h.Authorize(w, r) {
+	if !admitted(w, r, h.Authorize) {
 		return
 	}
 	q, err := parseHistory(r.URL.Query())

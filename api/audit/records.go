@@ -58,12 +58,7 @@ type Records struct {
 
 // ServeHTTP implements http.Handler.
 func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		w.Header().Set("Allow", http.MethodGet)
-		http.Error(w, "only GET", http.StatusMethodNotAllowed)
-		return
-	}
-	if !h.Authorize(w, r) {
+	if !admitted(w, r, h.Authorize) {
 		return
 	}
 	from, follow, err := parameters(r)
@@ -81,6 +76,17 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Logger.Error("the log cannot be read", "error", err)
 		_ = out.Encode(Trouble{Error: err.Error()}) // the client is gone if this fails
 	}
+}
+
+// admitted answers itself, and returns false, what is no GET and who may not
+// read the log.
+func admitted(w http.ResponseWriter, r *http.Request, authorize func(http.ResponseWriter, *http.Request) bool) bool {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+		return false
+	}
+	return authorize(w, r)
 }
 
 func parameters(r *http.Request) (from uint64, follow bool, err error) {

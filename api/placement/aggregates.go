@@ -30,11 +30,7 @@ func showAggregates(_ *Handler, r *request) (*response, error) {
 }
 
 func replaceAggregates(h *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	doc, err := decodeBody(r)
+	p, doc, err := r.providerAndBody()
 	if err != nil {
 		return nil, err
 	}

@@ -164,10 +164,10 @@ func (q *candidateQuery) parse(r *request, params parameters) error {
 				return err
 			}
 		}
-		if err := checkTraitsExist(r.view, slices.Concat(g.required, [][]string{g.forbidden})); err != nil {
+		if err := checkTraitsExist(r.view, slices.Concat(g.Required, [][]string{g.Forbidden})); err != nil {
 			return err
 		}
-		q.request.Groups = append(q.request.Groups, groupOf(suffix, g))
+		q.request.Groups = append(q.request.Groups, g.Group)
 	}
 	if len(params["limit"]) > 0 {
 		limit, err := strconv.Atoi(params["limit"][0])
@@ -179,16 +179,6 @@ func (q *candidateQuery) parse(r *request, params parameters) error {
 	q.request.Isolate = params.has("group_policy") && params["group_policy"][0] == "isolate"
 	q.request.Nested = r.version >= nestedCandidatesSince
 	return nil
-}
-
-func groupOf(suffix string, g *providerQuery) candidates.Group {
-	group := candidates.Group{
-		Suffix: suffix, Required: g.required, Forbidden: g.forbidden, MemberOf: g.memberOf, NotMemberOf: g.notIn, InTree: g.inTree,
-	}
-	for _, want := range g.resources {
-		group.Resources = append(group.Resources, candidates.Resource{Class: want.class, Amount: want.amount})
-	}
-	return group
 }
 
 func checkTraitsExist(view projector.View, lists [][]string) error {
@@ -218,13 +208,13 @@ func (q *candidateQuery) parseRoot(r *request, params parameters) *apiError {
 		return failure
 	}
 	var clash []string
-	for _, anyOf := range root.required {
+	for _, anyOf := range root.Required {
 		q.request.RootRequired = append(q.request.RootRequired, anyOf...)
-		if slices.Contains(root.forbidden, anyOf[0]) {
+		if slices.Contains(root.Forbidden, anyOf[0]) {
 			clash = append(clash, anyOf[0])
 		}
 	}
-	q.request.RootForbidden = root.forbidden
+	q.request.RootForbidden = root.Forbidden
 	if clash != nil {
 		sort.Strings(clash)
 		failure := badRequest("Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "))
@@ -261,7 +251,7 @@ func (q *candidateQuery) parseGroups(r *request, params parameters) *apiError {
 		}
 		suffix := match[2]
 		if q.groups[suffix] == nil {
-			q.groups[suffix], q.keys[suffix] = &providerQuery{}, map[string]bool{}
+			q.groups[suffix], q.keys[suffix] = &providerQuery{Group: candidates.Group{Suffix: suffix}}, map[string]bool{}
 			q.suffixes = append(q.suffixes, suffix)
 		}
 		q.keys[suffix][match[1]] = true
@@ -298,7 +288,7 @@ func (q *candidateQuery) parseGroup(r *request, params parameters, suffix string
 		if !valid {
 			return badRequest("Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s", params.last("in_tree"+suffix))
 		}
-		g.inTree = &id
+		g.InTree = &id
 	}
 	return nil
 }
@@ -340,10 +330,10 @@ func (q *candidateQuery) checkOrphans() *apiError {
 		return found
 	}
 	// Traits that are only forbidden do not count, as upstream.
-	if found := orphans("required", func(g *providerQuery) bool { return g.required != nil }); found != nil {
+	if found := orphans("required", func(g *providerQuery) bool { return g.Required != nil }); found != nil {
 		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s", strings.Join(found, ", "))
 	}
-	if found := orphans("member_of", func(g *providerQuery) bool { return g.memberOf != nil || g.notIn != nil }); found != nil {
+	if found := orphans("member_of", func(g *providerQuery) bool { return g.MemberOf != nil || g.NotMemberOf != nil }); found != nil {
 		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s", strings.Join(found, ", "))
 	}
 	if len(q.suffixes) == 0 {
@@ -406,8 +396,8 @@ func (q *candidateQuery) checkClashes() *apiError {
 	for _, suffix := range q.suffixes {
 		g := q.groups[suffix]
 		var names []string
-		for _, anyOf := range g.required {
-			if !slices.ContainsFunc(anyOf, func(name string) bool { return !slices.Contains(g.forbidden, name) }) {
+		for _, anyOf := range g.Required {
+			if !slices.ContainsFunc(anyOf, func(name string) bool { return !slices.Contains(g.Forbidden, name) }) {
 				names = append(names, anyOf...)
 			}
 		}

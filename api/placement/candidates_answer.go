@@ -3,6 +3,7 @@ package placement
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -197,25 +198,16 @@ func (c *candidatesWriter) summaries() {
 		c.flush(flushBytes)
 	}
 	if c.version >= nestedCandidatesSince || !c.world.Nested() {
-		for _, root := range sortedIDs(c.roots) {
+		for _, root := range slices.SortedFunc(maps.Keys(c.roots), ledger.UUID.Compare) {
 			c.world.Tree(root, write)
 		}
 		return
 	}
-	for _, id := range sortedIDs(c.used) {
+	for _, id := range slices.SortedFunc(maps.Keys(c.used), ledger.UUID.Compare) {
 		if p, found := c.world.Provider(id); found {
 			write(p)
 		}
 	}
-}
-
-func sortedIDs(set map[ledger.UUID]bool) []ledger.UUID {
-	list := make([]ledger.UUID, 0, len(set))
-	for id := range set {
-		list = append(list, id)
-	}
-	slices.SortFunc(list, ledger.UUID.Compare)
-	return list
 }
 
 func (c *candidatesWriter) summary(p *ledger.Provider) {

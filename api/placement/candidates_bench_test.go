@@ -3,6 +3,7 @@ package placement_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -181,7 +182,7 @@ func BenchmarkCandidates(b *testing.B) {
 	} {
 		b.Run(c.shape.String(), func(b *testing.B) {
 			url := c.shape.serve(b) + "/allocation_candidates?"
-			for _, name := range sortedKeys(c.queries) {
+			for _, name := range slices.Sorted(maps.Keys(c.queries)) {
 				b.Run(name+"/limit=100", func(b *testing.B) { ask(b, url+c.queries[name]+"&limit=100") })
 				if name == "plain" || name == "groups=2" {
 					b.Run(name+"/limit=none", func(b *testing.B) { ask(b, url+c.queries[name]) })
@@ -189,13 +190,4 @@ func BenchmarkCandidates(b *testing.B) {
 			}
 		})
 	}
-}
-
-func sortedKeys(queries map[string]string) []string {
-	var keys []string
-	for key := range queries {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -102,11 +102,7 @@ func inventoryAnswer(r *request, p *ledger.Provider, class string) (*response, e
 }
 
 func createInventory(h *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	doc, err := decodeBody(r)
+	p, doc, err := r.providerAndBody()
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +154,7 @@ func inventoryRejected(verb string, r *request, rejection *commands.Rejection) *
 }
 
 func updateInventory(h *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	doc, err := decodeBody(r)
+	p, doc, err := r.providerAndBody()
 	if err != nil {
 		return nil, err
 	}
@@ -190,11 +182,7 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 }
 
 func replaceInventories(h *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	doc, err := decodeBody(r)
+	p, doc, err := r.providerAndBody()
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -118,7 +119,7 @@ func queryParameters(op *operation) []any {
 	var list []any
 	required, _ := source["required"].([]any)
 	properties, _ := source["properties"].(m)
-	for _, name := range sortedKeys(properties) {
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		list = append(list, m{
 			"name": name, "in": "query", "required": slices.Contains(required, any(name)), "schema": properties[name],
 		})
@@ -134,15 +135,6 @@ func queryParameters(op *operation) []any {
 		})
 	}
 	return list
-}
-
-func sortedKeys(object m) []string {
-	keys := make([]string, 0, len(object))
-	for key := range object {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func responses(op *operation) m {

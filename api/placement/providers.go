@@ -57,6 +57,17 @@ func (r *request) provider() (*ledger.Provider, error) {
 	return p, nil
 }
 
+// providerAndBody finds the provider that the path names, and then reads the
+// body: of a provider that is not there Placement does not look at it.
+func (r *request) providerAndBody() (*ledger.Provider, any, error) {
+	p, err := r.provider()
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := decodeBody(r)
+	return p, doc, err
+}
+
 // providerNamed finds a provider by uuid; nil if there is none.
 func (r *request) providerNamed(text string) (*ledger.Provider, error) {
 	id, ok := parseUUID(text)
@@ -89,12 +100,13 @@ func listProviders(h *Handler, r *request) (*response, error) {
 	}
 	found := []m{}
 	newest := int64(0)
-	err = query.each(r.view, world, func(p *ledger.Provider) {
-		found = append(found, providerBody(r, p))
-		newest = max(newest, p.UpdatedAt)
-	})
+	providers, err := query.find(r.view, world)
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range providers {
+		found = append(found, providerBody(r, p))
+		newest = max(newest, p.UpdatedAt)
 	}
 	return ok(m{"resource_providers": found}, newest), nil
 }
@@ -158,11 +170,7 @@ func createProviderRejected(c *commands.CreateProvider, rejection *commands.Reje
 }
 
 func updateProvider(h *Handler, r *request) (*response, error) {
-	p, err := r.provider()
-	if err != nil {
-		return nil, err
-	}
-	doc, err := decodeBody(r)
+	p, doc, err := r.providerAndBody()
 	if err != nil {
 		return nil, err
 	}

@@ -54,21 +54,12 @@ const (
 	anyTraitsSince           version = 39
 )
 
-// providerQuery is what GET /resource_providers asks for. Everything must hold.
+// providerQuery is what GET /resource_providers asks for: a provider that
+// satisfies a request group by itself, and has this name and uuid if given.
 type providerQuery struct {
-	name      string
-	uuid      *ledger.UUID
-	inTree    *ledger.UUID
-	memberOf  [][]ledger.UUID // each: in any of these
-	notIn     []ledger.UUID   // in none of these
-	required  [][]string      // each: has any of these traits
-	forbidden []string        // has none of these traits
-	resources []classRequest
-}
-
-type classRequest struct {
-	class  ledger.ClassID
-	amount int64
+	name string
+	uuid *ledger.UUID
+	candidates.Group
 }
 
 func parseProviderQuery(r *request) (*providerQuery, error) {
@@ -83,7 +74,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	}
 	if params.has("in_tree") {
 		id, _ := parseUUID(params.last("in_tree"))
-		q.inTree = &id
+		q.InTree = &id
 	}
 	if failure := q.parseMemberOf(r.version, "", params["member_of"]); failure != nil {
 		return nil, failure
@@ -91,7 +82,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if failure := q.parseAllRequired(r.version, params["required"]); failure != nil {
 		return nil, failure
 	}
-	unknown, err := unknownTraits(r.view, slices.Concat(q.required, [][]string{q.forbidden}))
+	unknown, err := unknownTraits(r.view, slices.Concat(q.Required, [][]string{q.Forbidden}))
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +124,9 @@ func (q *providerQuery) parseMemberOf(v version, suffix string, values []string)
 			return badRequest("Forbidden member_of%s parameters are not supported in the specified microversion", suffix)
 		}
 		if forbidden {
-			q.notIn = append(q.notIn, ids...)
+			q.NotMemberOf = append(q.NotMemberOf, ids...)
 		} else {
-			q.memberOf = append(q.memberOf, ids)
+			q.MemberOf = append(q.MemberOf, ids)
 		}
 	}
 	return nil
@@ -162,7 +153,7 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 			}
 			anyOf = append(anyOf, name)
 		}
-		q.required = append(q.required, anyOf)
+		q.Required = append(q.Required, anyOf)
 		return nil
 	}
 	for _, name := range strings.Split(value, ",") {
@@ -174,9 +165,9 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 		case bare != name && v < forbiddenTraitsSince:
 			return badRequest(prefix+"Expected 'required' parameter value of the form: %s. Got: %s", form, value)
 		case bare != name:
-			q.forbidden = append(q.forbidden, bare)
+			q.Forbidden = append(q.Forbidden, bare)
 		default:
-			q.required = append(q.required, []string{bare})
+			q.Required = append(q.Required, []string{bare})
 		}
 	}
 	return nil
@@ -226,7 +217,7 @@ func (q *providerQuery) findResources(view projector.View, value string) error {
 		if !known {
 			return badRequest("Invalid resource class in resources parameter: No such resource class %s.", want.name)
 		}
-		q.setResource(id, want.amount)
+		q.setResource(candidates.Resource{Class: id, Amount: want.amount})
 	}
 	return nil
 }
@@ -264,14 +255,14 @@ func parseResources(value string) ([]namedResource, *apiError) {
 }
 
 // setResource lets the last amount of a class count.
-func (q *providerQuery) setResource(class ledger.ClassID, amount int64) {
-	for i := range q.resources {
-		if q.resources[i].class == class {
-			q.resources[i].amount = amount
+func (q *providerQuery) setResource(want candidates.Resource) {
+	for i := range q.Resources {
+		if q.Resources[i].Class == want.Class {
+			q.Resources[i] = want
 			return
 		}
 	}
-	q.resources = append(q.resources, classRequest{class, amount})
+	q.Resources = append(q.Resources, want)
 }
 
 // parsePythonInt reads what Python's int() reads: blanks around, a sign, and
@@ -285,90 +276,21 @@ func parsePythonInt(text string) (int64, bool) {
 	return n, err == nil
 }
 
-// each calls yield for the providers that match.
-func (q *providerQuery) each(view projector.View, world *candidates.World, yield func(*ledger.Provider)) error {
-	var root ledger.UUID
-	if q.inTree != nil {
-		p, found := world.Provider(*q.inTree)
-		if !found {
-			return nil
+// find lists the providers that match, in UUID order.
+func (q *providerQuery) find(view projector.View, world *candidates.World) ([]*ledger.Provider, error) {
+	id := q.uuid
+	if q.name != "" {
+		named, found, err := view.ProviderNamed(q.name)
+		if err != nil || !found || id != nil && *id != named.UUID {
+			return nil, err
 		}
-		root = p.Root
+		id = &named.UUID
 	}
-	consider := func(p *ledger.Provider) {
-		if (root.IsNil() || p.Root == root) && q.matches(p) {
-			yield(p)
-		}
+	if id == nil {
+		return world.Serving(&q.Group), nil
 	}
-	switch {
-	case q.uuid != nil:
-		if p, found := world.Provider(*q.uuid); found {
-			consider(p)
-		}
-	case q.name != "":
-		p, found, err := view.ProviderNamed(q.name)
-		if err == nil && found {
-			consider(p)
-		}
-		return err
-	case q.inTree != nil:
-		world.Tree(root, consider)
-	default:
-		world.Providers(func(p *ledger.Provider) bool {
-			consider(p)
-			return true
-		})
+	if p, found := world.Serves(*id, &q.Group); found {
+		return []*ledger.Provider{p}, nil
 	}
-	return nil
-}
-
-func (q *providerQuery) matches(p *ledger.Provider) bool {
-	if q.name != "" && p.Name != q.name {
-		return false
-	}
-	for _, anyOf := range q.memberOf {
-		if !memberOfAny(p, anyOf) {
-			return false
-		}
-	}
-	if memberOfAny(p, q.notIn) {
-		return false
-	}
-	for _, anyOf := range q.required {
-		if !hasAny(p, anyOf) {
-			return false
-		}
-	}
-	return !hasAny(p, q.forbidden) && q.fits(p)
-}
-
-func memberOfAny(p *ledger.Provider, aggregates []ledger.UUID) bool {
-	for _, id := range aggregates {
-		for _, own := range p.Aggregates {
-			if own == id {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func hasAny(p *ledger.Provider, traits []string) bool {
-	for _, name := range traits {
-		if p.HasTrait(name) {
-			return true
-		}
-	}
-	return false
-}
-
-func (q *providerQuery) fits(p *ledger.Provider) bool {
-	for _, want := range q.resources {
-		inv, found := p.Inventory(want.class)
-		if !found || float64(inv.Used)+float64(want.amount) > inv.Capacity() ||
-			want.amount < inv.MinUnit || want.amount > inv.MaxUnit || want.amount%inv.StepSize != 0 {
-			return false
-		}
-	}
-	return true
+	return nil, nil
 }

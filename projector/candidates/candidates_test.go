@@ -345,6 +345,48 @@ func TestBruteForce(t *testing.T) {
 	})
 }
 
+// TestServing compares it with a look at every provider.
+func TestServing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		for range 50 {
+			all := drawWorld(rt)
+			world := candidates.NewWorld(all)
+			trees := map[ledger.UUID]ledger.UUID{}
+			for _, p := range all {
+				trees[p.UUID] = p.Root
+			}
+			for _, g := range drawRequest(rt, all).Groups {
+				var want []*ledger.Provider
+				for _, p := range all { // in the order of their uuids
+					good := !carriesAny(p, g.Forbidden) && (g.InTree == nil || trees[*g.InTree] == p.Root)
+					for _, anyOf := range g.Required {
+						good = good && carriesAny(p, anyOf)
+					}
+					for _, anyOf := range g.MemberOf {
+						good = good && slices.ContainsFunc(anyOf, func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) })
+					}
+					for _, a := range g.NotMemberOf {
+						good = good && !slices.Contains(p.Aggregates, a)
+					}
+					for _, r := range g.Resources {
+						inv, ok := p.Inventory(r.Class)
+						good = good && ok && float64(inv.Used+r.Amount) <= inv.Capacity() && r.Amount >= inv.MinUnit && r.Amount <= inv.MaxUnit && r.Amount%inv.StepSize == 0
+					}
+					if _, serves := world.Serves(p.UUID, &g); serves != good {
+						rt.Fatalf("%+v serves %+v: %v", p, g, serves)
+					}
+					if good {
+						want = append(want, p)
+					}
+				}
+				if got := world.Serving(&g); !slices.Equal(got, want) {
+					rt.Fatalf("%+v is served by %v, not %v", g, got, want)
+				}
+			}
+		}
+	})
+}
+
 // TestBreadthFirst: every tree gives a candidate before any gives its second.
 func TestBreadthFirst(t *testing.T) {
 	inventory := []ledger.Inventory{{Total: 10, MinUnit: 1, MaxUnit: 10, StepSize: 1, Ratio: 1}}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"unsafe"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/tidwall/btree"
@@ -159,11 +158,11 @@ func (x *Index) set(p *ledger.Provider) {
 	if was.p == nil || before.Root != p.Root || before.Parent.IsNil() != p.Parent.IsNil() {
 		x.place(number, was, entry{p, root})
 	}
-	if !sameList(before.Traits, p.Traits) {
+	if !ledger.SameList(before.Traits, p.Traits) {
 		x.world.traits = owned(x.world.traits, &x.owned.traits, x.epoch)
 		diff(before.Traits, p.Traits, func(name string, has bool) { mark(x.world.traits, name, number, has, x.epoch) })
 	}
-	if !sameList(before.Aggregates, p.Aggregates) {
+	if !ledger.SameList(before.Aggregates, p.Aggregates) {
 		x.world.aggregates = owned(x.world.aggregates, &x.owned.aggregates, x.epoch)
 		diff(before.Aggregates, p.Aggregates, func(id ledger.UUID, has bool) { mark(x.world.aggregates, id, number, has, x.epoch) })
 	}
@@ -227,12 +226,6 @@ func (w *World) Provider(id ledger.UUID) (*ledger.Provider, bool) {
 		return nil, false
 	}
 	return w.entries.get(number).p, true
-}
-
-// Providers calls yield for every provider, in UUID order, as long as it
-// returns true.
-func (w *World) Providers(yield func(*ledger.Provider) bool) {
-	w.ids.Scan(func(n numbered) bool { return yield(w.entries.get(n.number).p) })
 }
 
 // Tree calls yield for every provider of the tree with this root.
@@ -299,10 +292,6 @@ func diff[T comparable](before, after []T, yield func(item T, has bool)) {
 			yield(item, true)
 		}
 	}
-}
-
-func sameList[T any](a, b []T) bool {
-	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
 func sameClasses(a, b *ledger.Provider) bool {

@@ -97,10 +97,21 @@ func (w *World) spanned(members *roaring.Bitmap) *roaring.Bitmap {
 
 // planWhole plans a group that one provider serves.
 func (w *World) planWhole(p *plan, i int, g *Group) {
-	allowed := w.all.Clone()
-	if len(g.Resources) == 0 && len(g.Required) == 0 && len(g.MemberOf) == 0 {
-		allowed = roaring.New() // as upstream: what is only forbidden matches nothing
+	allowed := none
+	// What is only forbidden matches nothing, as upstream.
+	if len(g.Resources) > 0 || len(g.Required) > 0 || len(g.MemberOf) > 0 {
+		allowed = w.allowed(g)
 	}
+	if g.InTree != nil && len(g.Resources) > 0 { // in_tree of a resourceless group is ignored, as upstream
+		allowed.And(w.treeOf(*g.InTree))
+	}
+	p.slots = append(p.slots, slot{group: i, resources: g.Resources, allowed: allowed, last: true})
+}
+
+// allowed are the providers that by themselves pass every filter of a group
+// but those of amounts and trees. The caller may change the bitmap.
+func (w *World) allowed(g *Group) *roaring.Bitmap {
+	allowed := w.all.Clone()
 	for _, r := range g.Resources {
 		allowed.And(bitsOf(w.classes, r.Class))
 	}
@@ -116,10 +127,7 @@ func (w *World) planWhole(p *plan, i int, g *Group) {
 	for _, aggregate := range g.NotMemberOf {
 		allowed.AndNot(bitsOf(w.aggregates, aggregate))
 	}
-	if g.InTree != nil && len(g.Resources) > 0 { // in_tree of a resourceless group is ignored, as upstream
-		allowed.And(w.treeOf(*g.InTree))
-	}
-	p.slots = append(p.slots, slot{group: i, resources: g.Resources, allowed: allowed, last: true})
+	return allowed
 }
 
 func (w *World) withAnyTrait(names []string) *roaring.Bitmap {

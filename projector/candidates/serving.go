@@ -1,0 +1,41 @@
+package candidates
+
+import (
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Serving lists the providers that satisfy a group each by itself, in UUID
+// order: what GET /resource_providers asks for. Other than in a search, every
+// provider serves a group that wants nothing, and in_tree always counts.
+func (w *World) Serving(g *Group) []*ledger.Provider {
+	var list []*ledger.Provider
+	for it := w.inGroup(g).Iterator(); it.HasNext(); {
+		if p := w.entries.get(it.Next()).p; fits(p, g.Resources) {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b *ledger.Provider) int { return a.UUID.Compare(b.UUID) })
+	return list
+}
+
+// Serves finds a provider if it satisfies a group by itself, as Serving has it.
+func (w *World) Serves(id ledger.UUID, g *Group) (*ledger.Provider, bool) {
+	number, found := w.number(id)
+	if !found || !w.inGroup(g).Contains(number) {
+		return nil, false
+	}
+	p := w.entries.get(number).p
+	return p, fits(p, g.Resources)
+}
+
+func (w *World) inGroup(g *Group) *roaring.Bitmap {
+	members := w.allowed(g)
+	if g.InTree != nil {
+		members.And(w.treeOf(*g.InTree))
+	}
+	return members
+}
