@@ -6,11 +6,13 @@ package ledger
 //
 // The versions are shared with the State and must not be changed.
 type Changes struct {
-	Providers []ProviderChange
-	Consumers []ConsumerChange
-	Usages    []UsageChange
-	Traits    []TraitChange
-	Classes   []ClassesChange
+	Providers       []ProviderChange
+	Consumers       []ConsumerChange
+	Usages          []UsageChange
+	Traits          []TraitChange
+	Classes         []ClassesChange
+	Nodes           []NodeChange
+	NodeAllocations []NodeAllocationChange
 }
 
 // ProviderChange is one provider's step.
@@ -33,9 +35,11 @@ type ClassesChange struct {
 
 // Mark is a moment within or between commits that State.Undo can go back to.
 type Mark struct {
-	ledgerID UUID
-	head     Head
-	lastTime int64
+	ledgerID      UUID
+	head          Head
+	lastTime      int64
+	numbers       uint64
+	nodeProviders bool
 }
 
 // Begin starts a commit: it forgets the last commit's changes and returns the
@@ -43,7 +47,7 @@ type Mark struct {
 func (s *State) Begin() Mark {
 	s.epoch++
 	s.changes = Changes{}
-	return Mark{ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime}
+	return Mark{ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime, numbers: s.numbers, nodeProviders: s.nodeProviders}
 }
 
 // Changes returns what happened since Begin. The caller may keep it.
@@ -67,6 +71,8 @@ func (s *State) Undo(mark Mark, changes Changes) {
 	for i := len(changes.Classes) - 1; i >= 0; i-- {
 		s.classes, s.nextClass = changes.Classes[i].Before, changes.Classes[i].NextBefore
 	}
+	s.undoNodes(changes, mark.numbers)
+	s.nodeProviders = mark.nodeProviders
 	s.ledgerID, s.head, s.lastTime = mark.ledgerID, mark.head, mark.lastTime
 	s.epoch++
 	s.changes = Changes{}

@@ -48,6 +48,7 @@ func (e *encoder) string(s string) { e.keep(e.mp.EncodeString(s)) }
 func (e *encoder) bytes(b []byte)  { e.keep(e.mp.EncodeBytes(b)) }
 func (e *encoder) uuid(id UUID)    { e.keep(e.mp.EncodeBytes(id[:])) }
 func (e *encoder) digest(d Digest) { e.keep(e.mp.EncodeBytes(d[:])) }
+func (e *encoder) bool(b bool)     { e.keep(e.mp.EncodeBool(b)) }
 func (e *encoder) null()           { e.keep(e.mp.EncodeNil()) }
 func (e *encoder) raw(b []byte)    { e.buf.Write(b) }
 func (e *encoder) strings(s []string) {
@@ -129,6 +130,29 @@ func (d *decoder) int() int64 {
 	n, err := d.mp.DecodeInt64()
 	d.keep(err)
 	return n
+}
+
+func (d *decoder) bool() bool {
+	if d.err != nil {
+		return false
+	}
+	b, err := d.mp.DecodeBool()
+	d.keep(err)
+	return b
+}
+
+// document reads a document, which must be in its canonical form: what is
+// stored is what was decided.
+func (d *decoder) document() Document {
+	text := d.bytes()
+	if d.err != nil || len(text) == 0 {
+		return ""
+	}
+	doc, err := ParseDocument(text)
+	if err != nil || string(doc) != string(text) {
+		d.fail("document of %d bytes: %v", len(text), err)
+	}
+	return doc
 }
 
 func (d *decoder) float() float64 {

@@ -43,6 +43,18 @@ const (
 	codeClassDeleted                eventCode = 42<<8 | 1
 	codeAllocationsReplaced         eventCode = 50<<8 | 1
 	codeConsumerRemoved             eventCode = 51<<8 | 1
+	codeNodeCreated                 eventCode = 60<<8 | 1
+	codeNodeDescribed               eventCode = 61<<8 | 1
+	codeNodeStateSet                eventCode = 62<<8 | 1
+	codeNodeTraitsReplaced          eventCode = 63<<8 | 1
+	codeNodeInstanceSet             eventCode = 64<<8 | 1
+	codeNodeDeleted                 eventCode = 65<<8 | 1
+	codeNodeProvidersSet            eventCode = 66<<8 | 1
+	codeAllocationRequested         eventCode = 70<<8 | 1
+	codeNodeAllocated               eventCode = 71<<8 | 1
+	codeAllocationFailed            eventCode = 72<<8 | 1
+	codeNodeAllocationUpdated       eventCode = 73<<8 | 1
+	codeNodeAllocationReleased      eventCode = 74<<8 | 1
 )
 
 // eventDecoders is the whole vocabulary of stored events.
@@ -66,6 +78,18 @@ var eventDecoders = map[eventCode]func(*decoder) Event{
 	codeClassDeleted:                decodeClassDeleted,
 	codeAllocationsReplaced:         decodeAllocationsReplaced,
 	codeConsumerRemoved:             decodeConsumerRemoved,
+	codeNodeCreated:                 decodeNodeCreated,
+	codeNodeDescribed:               decodeNodeDescribed,
+	codeNodeStateSet:                decodeNodeStateSet,
+	codeNodeTraitsReplaced:          decodeNodeTraitsReplaced,
+	codeNodeInstanceSet:             decodeNodeInstanceSet,
+	codeNodeDeleted:                 decodeNodeDeleted,
+	codeNodeProvidersSet:            decodeNodeProvidersSet,
+	codeAllocationRequested:         decodeAllocationRequested,
+	codeNodeAllocated:               decodeNodeAllocated,
+	codeAllocationFailed:            decodeAllocationFailed,
+	codeNodeAllocationUpdated:       decodeNodeAllocationUpdated,
+	codeNodeAllocationReleased:      decodeNodeAllocationReleased,
 }
 
 // encodeEvent writes [code, fields...].

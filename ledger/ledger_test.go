@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -23,8 +24,15 @@ var update = flag.Bool("update", false, "write golden files that do not exist ye
 // TestGoldenCommits compares encodings with those on file, and reads the ones
 // on file: logs are for ever.
 func TestGoldenCommits(t *testing.T) {
-	path := filepath.Join("testdata", "commits.v1.hex")
-	commits := ledgertest.Commits(t, 3)
+	for name, commits := range map[string][]*ledger.Commit{
+		"commits.v1.hex": ledgertest.Commits(t, 3),
+		"nodes.v1.hex":   ledgertest.NodeCommits(t),
+	} {
+		t.Run(name, func(t *testing.T) { compareGolden(t, filepath.Join("testdata", name), commits) })
+	}
+}
+
+func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
 	var lines []string
 	for _, c := range commits {
 		encoded, err := ledger.EncodeCommit(c)
@@ -56,7 +64,7 @@ func TestGoldenCommits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(commits[i], decoded); diff != "" {
+		if diff := cmp.Diff(commits[i], decoded, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("commit %d reads differently:\n%s", i+1, diff)
 		}
 	}
@@ -65,7 +73,7 @@ func TestGoldenCommits(t *testing.T) {
 // TestVocabularyIsComplete wants every event kind in the golden commits.
 func TestVocabularyIsComplete(t *testing.T) {
 	seen := map[string]bool{ledger.ConsumerRemoved{}.EventKind(): true}
-	for _, event := range ledgertest.Vocabulary() {
+	for _, event := range append(ledgertest.Vocabulary(), ledgertest.NodeVocabulary()...) {
 		seen[event.EventKind()] = true
 		if name := reflect.TypeOf(event).Name(); name != event.EventKind() {
 			t.Errorf("%s calls itself %s", name, event.EventKind())
@@ -129,8 +137,14 @@ func TestFoldRefusesWhatDoesNotFollow(t *testing.T) {
 // TestUndo folds and undoes every commit of a log: each time the State must
 // be byte for byte what it was.
 func TestUndo(t *testing.T) {
+	for _, commits := range [][]*ledger.Commit{ledgertest.Commits(t, 20), ledgertest.NodeCommits(t)} {
+		undoEach(t, commits)
+	}
+}
+
+func undoEach(t *testing.T, commits []*ledger.Commit) {
 	s := ledger.NewState()
-	for _, c := range ledgertest.Commits(t, 20) {
+	for _, c := range commits {
 		before, err := s.Digest()
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +168,12 @@ func TestUndo(t *testing.T) {
 
 // TestStateEncoding: decoding gives the same State, usages included.
 func TestStateEncoding(t *testing.T) {
-	s := ledgertest.State(t, 30)
+	for _, s := range []*ledger.State{ledgertest.State(t, 30), ledgertest.NodeState(t)} {
+		storeAndRead(t, s)
+	}
+}
+
+func storeAndRead(t *testing.T, s *ledger.State) {
 	var out bytes.Buffer
 	if err := s.Encode(&out); err != nil {
 		t.Fatal(err)
@@ -178,7 +197,7 @@ func TestStateEncoding(t *testing.T) {
 }
 
 func FuzzDecodeCommit(f *testing.F) {
-	for _, c := range ledgertest.Commits(f, 3) {
+	for _, c := range append(ledgertest.Commits(f, 3), ledgertest.NodeCommits(f)...) {
 		encoded, err := ledger.EncodeCommit(c)
 		if err != nil {
 			f.Fatal(err)
@@ -205,9 +224,34 @@ func FuzzDecodeState(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes())
+	var nodes bytes.Buffer
+	if err := ledgertest.NodeState(f).Encode(&nodes); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(nodes.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := ledger.DecodeState(data); err != nil && !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("error of another kind: %v", err)
 		}
 	})
+}
+
+// TestOlderStates: snapshots from before there were nodes are still read.
+func TestOlderStates(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("testdata", "state.v1.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ledger.DecodeState(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ledgertest.State(t, 4)
+	if s.Head() != want.Head() || s.ConsumerCount() != want.ConsumerCount() || s.ProviderCount() != want.ProviderCount() {
+		t.Errorf("read at %v with %d consumers", s.Head(), s.ConsumerCount())
+	}
 }

@@ -33,6 +33,9 @@ type State struct {
 	classes   *ClassTable
 	nextClass ClassID
 
+	nodeTables
+	nodeProviders bool // nodes are providers, too
+
 	// epoch counts begun commits. A provider or usage whose epoch is the
 	// current one was copied in this commit and may be edited in place.
 	epoch   uint64
@@ -83,11 +86,12 @@ func NewState() *State {
 			}
 			return a.child.Compare(b.child) < 0
 		}, treeOptions),
-		consumers: btree.NewBTreeGOptions(func(a, b consumerEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
-		usages:    btree.NewBTreeGOptions(func(a, b usageEntry) bool { return a.owner.Compare(*b.owner) < 0 }, treeOptions),
-		traits:    btree.NewBTreeGOptions(func(a, b *Trait) bool { return a.Name < b.Name }, treeOptions),
-		classes:   NewClassTable(nil),
-		nextClass: FirstCustomClass,
+		consumers:  btree.NewBTreeGOptions(func(a, b consumerEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
+		usages:     btree.NewBTreeGOptions(func(a, b usageEntry) bool { return a.owner.Compare(*b.owner) < 0 }, treeOptions),
+		traits:     btree.NewBTreeGOptions(func(a, b *Trait) bool { return a.Name < b.Name }, treeOptions),
+		classes:    NewClassTable(nil),
+		nextClass:  FirstCustomClass,
+		nodeTables: newNodeTables(),
 	}
 }
 
@@ -102,6 +106,7 @@ func (s *State) Fork() *State {
 	fork.consumers = s.consumers.Copy()
 	fork.usages = s.usages.Copy()
 	fork.traits = s.traits.Copy()
+	fork.nodeTables = s.nodeTables.fork()
 	fork.changes = Changes{}
 	return &fork
 }
@@ -116,6 +121,9 @@ func (s *State) Head() Head { return s.head }
 // LastTime is the time of the newest record, in Unix nanoseconds. Times of
 // records never go back.
 func (s *State) LastTime() int64 { return s.lastTime }
+
+// NodeProviders reports whether nodes are resource providers, too.
+func (s *State) NodeProviders() bool { return s.nodeProviders }
 
 // Provider finds a provider.
 func (s *State) Provider(id UUID) (*Provider, bool) {

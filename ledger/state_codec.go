@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-const stateVersion = 1
+// stateVersion 2 added nodes. Version 1 is still read.
+const stateVersion = 2
 
 // stateFlushBytes is how much of a State is encoded before it is written out.
 const stateFlushBytes = 1 << 16
@@ -18,7 +19,7 @@ const stateFlushBytes = 1 << 16
 func (s *State) Encode(w io.Writer) error {
 	out := &stateWriter{w: w, e: newEncoder()}
 	e := out.e
-	e.array(10)
+	e.array(14)
 	e.uint(stateVersion)
 	e.uuid(s.ledgerID)
 	e.uint(s.head.Sequence)
@@ -49,6 +50,18 @@ func (s *State) Encode(w io.Writer) error {
 	e.array(s.consumers.Len())
 	s.consumers.Scan(func(entry consumerEntry) bool {
 		encodeConsumer(e, entry.c)
+		return out.flushAt(stateFlushBytes)
+	})
+	e.bool(s.nodeProviders)
+	e.uint(s.numbers)
+	e.array(s.nodes.Len())
+	s.nodes.Scan(func(entry nodeEntry) bool {
+		encodeNode(e, entry.n)
+		return out.flushAt(stateFlushBytes)
+	})
+	e.array(s.allocations.Len())
+	s.allocations.Scan(func(entry nodeAllocationEntry) bool {
+		encodeNodeAllocation(e, entry.a)
 		return out.flushAt(stateFlushBytes)
 	})
 	out.flushAt(0)
@@ -181,14 +194,90 @@ func decodeConsumer(d *decoder) *Consumer {
 	}
 }
 
+func encodeNode(e *encoder, n *Node) {
+	e.array(13)
+	e.uuid(n.UUID)
+	e.uint(n.Number)
+	n.NodeDescription.encode(e)
+	e.uuid(n.Instance)
+	e.uuid(n.Allocation)
+	e.string(n.ProvisionState)
+	e.string(n.PowerState)
+	e.bool(n.Maintenance)
+	e.string(n.MaintenanceReason)
+	e.strings(n.Traits)
+	e.int(n.CreatedAt)
+	e.int(n.UpdatedAt)
+	e.int(n.ProvisionUpdatedAt)
+}
+
+func decodeNode(d *decoder) *Node {
+	d.exactly(13, "node")
+	return &Node{
+		UUID: d.uuid(), Number: d.uint(), NodeDescription: decodeNodeDescription(d),
+		Instance: d.uuid(), Allocation: d.uuid(), ProvisionState: d.string(), PowerState: d.string(),
+		Maintenance: d.bool(), MaintenanceReason: d.string(), Traits: d.strings(),
+		CreatedAt: d.int(), UpdatedAt: d.int(), ProvisionUpdatedAt: d.int(),
+	}
+}
+
+func encodeNodeAllocation(e *encoder, a *NodeAllocation) {
+	e.array(13)
+	e.uuid(a.UUID)
+	e.uint(a.Number)
+	e.string(a.Name)
+	e.string(a.ResourceClass)
+	e.string(a.Owner)
+	e.strings(a.Traits)
+	e.uuids(a.CandidateNodes)
+	e.string(string(a.Extra))
+	e.string(string(a.State))
+	e.string(a.LastError)
+	e.uuid(a.Node)
+	e.int(a.CreatedAt)
+	e.int(a.UpdatedAt)
+}
+
+func decodeNodeAllocation(d *decoder) *NodeAllocation {
+	d.exactly(13, "node allocation")
+	return &NodeAllocation{
+		UUID: d.uuid(), Number: d.uint(), Name: d.string(), ResourceClass: d.string(), Owner: d.string(),
+		Traits: d.strings(), CandidateNodes: d.uuids(), Extra: d.document(),
+		State: NodeAllocationState(d.string()), LastError: d.string(), Node: d.uuid(),
+		CreatedAt: d.int(), UpdatedAt: d.int(),
+	}
+}
+
+func (s *State) decodeNodes(d *decoder) error {
+	s.nodeProviders, s.numbers = d.bool(), d.uint()
+	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
+		node := decodeNode(d)
+		if d.err == nil {
+			if err := s.setNode(nil, node); err != nil {
+				return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			}
+		}
+	}
+	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
+		a := decodeNodeAllocation(d)
+		if d.err == nil {
+			if err := s.setNodeAllocation(nil, a); err != nil {
+				return fmt.Errorf("%w: %w", ErrCorrupt, err)
+			}
+		}
+	}
+	return d.err
+}
+
 // DecodeState reads what Encode wrote. Damage gives an error that wraps
 // ErrCorrupt or, where the parts contradict each other, ErrInvariant.
 func DecodeState(data []byte) (*State, error) {
 	s := NewState()
 	d := newDecoder(data)
-	d.exactly(10, "state")
-	if v := d.uint(); d.err == nil && v != stateVersion {
-		d.fail("state version %d is unknown", v)
+	fields := d.array()
+	version := d.uint()
+	if want, known := map[uint64]int{1: 10, stateVersion: 14}[version]; d.err == nil && (!known || fields != want) {
+		d.fail("state version %d with %d fields is unknown", version, fields)
 	}
 	s.ledgerID = d.uuid()
 	s.head = Head{Sequence: d.uint(), Digest: d.digest()}
@@ -196,6 +285,11 @@ func DecodeState(data []byte) (*State, error) {
 	s.nextClass = ClassID(d.uint())
 	if err := s.decodeTables(d); err != nil {
 		return nil, err
+	}
+	if version > 1 {
+		if err := s.decodeNodes(d); err != nil {
+			return nil, err
+		}
 	}
 	if err := d.end(); err != nil {
 		return nil, err

@@ -72,6 +72,12 @@ func (w *writer) all() error {
 		w.p.key = append(w.p.key[:0], tableClasses)
 		w.set(w.version(w.p.key), w.keep(appendClasses(w.scratch(), c.After)))
 	}
+	for _, c := range w.changes.Nodes {
+		w.node(c)
+	}
+	for _, c := range w.changes.NodeAllocations {
+		w.nodeAllocation(c)
+	}
 	for i := range w.commit.Records {
 		w.command(i, &w.commit.Records[i])
 	}

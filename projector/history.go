@@ -17,6 +17,9 @@ const (
 	ProviderHistory Kind = 'p'
 	ProjectHistory  Kind = 'j'
 	UserHistory     Kind = 'u'
+	NodeHistory     Kind = 'n'
+	// NodeAllocationHistory is that of a whole node's allocation.
+	NodeAllocationHistory Kind = 'b'
 )
 
 // subject is one thing with a history. Consumers and providers have an id,
@@ -39,7 +42,8 @@ func (s subject) appendTo(key []byte) []byte {
 // gave up counts as touched, too: the provider or project it left.
 func (w *writer) history() {
 	touched := make(map[subject][]byte, 4*len(w.commit.Records))
-	step := 0 // in changes.Consumers, which has one step per allocation event
+	step := 0     // in changes.Consumers, which has one step per allocation event
+	nodeStep := 0 // in changes.NodeAllocations, likewise
 	for index := range w.commit.Records {
 		touch := func(s subject) {
 			list := touched[s]
@@ -55,7 +59,14 @@ func (w *writer) history() {
 				step++
 			case ledger.ProviderGenerationsAdvanced:
 				// Allocations touch their providers already.
+			case ledger.AllocationRequested, ledger.NodeAllocated, ledger.AllocationFailed,
+				ledger.NodeAllocationUpdated, ledger.NodeAllocationReleased:
+				touchNodeAllocation(w.changes.NodeAllocations[nodeStep], touch)
+				nodeStep++
 			default:
+				if id, ok := nodeOf(ev); ok {
+					touch(subject{kind: NodeHistory, id: id})
+				}
 				if id, ok := providerOf(ev); ok {
 					touch(subject{kind: ProviderHistory, id: id})
 				}
@@ -109,7 +120,42 @@ func providerOf(event ledger.Event) (ledger.UUID, bool) {
 	return ledger.NilUUID, false
 }
 
-// History lists the records that touched a consumer or provider, newest first,
+// nodeOf is the node that an event, other than one about node allocations, is
+// about.
+func nodeOf(event ledger.Event) (ledger.UUID, bool) {
+	switch ev := event.(type) {
+	case ledger.NodeCreated:
+		return ev.Node, true
+	case ledger.NodeDescribed:
+		return ev.Node, true
+	case ledger.NodeStateSet:
+		return ev.Node, true
+	case ledger.NodeTraitsReplaced:
+		return ev.Node, true
+	case ledger.NodeInstanceSet:
+		return ev.Node, true
+	case ledger.NodeDeleted:
+		return ev.Node, true
+	}
+	return ledger.NilUUID, false
+}
+
+func touchNodeAllocation(change ledger.NodeAllocationChange, touch func(subject)) {
+	for _, a := range []*ledger.NodeAllocation{change.Before, change.After} {
+		if a == nil {
+			continue
+		}
+		touch(subject{kind: NodeAllocationHistory, id: a.UUID})
+		if !a.Node.IsNil() {
+			touch(subject{kind: NodeHistory, id: a.Node})
+		}
+		if a.Owner != "" {
+			touch(subject{kind: ProjectHistory, name: a.Owner})
+		}
+	}
+}
+
+// History lists the records that touched a thing with a uuid, newest first,
 // from before a sequence (0: from the View's) and at most limit of them.
 func (v View) History(kind Kind, id ledger.UUID, before uint64, limit int) ([]ledger.Address, error) {
 	if kind == ConsumerHistory {

@@ -21,6 +21,17 @@ import (
 //	u project user type ^seq           usage
 //	k ^seq                             all resource classes
 //	t trait ^seq                       trait
+//	N number ^seq                      node
+//	I uuid ^seq                        number of the node
+//	O name ^seq                        number of the node of that name
+//	Y number                           node exists now
+//	Z ^seq number                      node existed until seq
+//	A number ^seq                      node allocation
+//	D uuid ^seq                        number of the node allocation
+//	E name ^seq                        number of the node allocation of that name
+//	V number                           node allocation exists now
+//	W ^seq number                      node allocation existed until seq
+//	Q number                           node allocation waits for a node now
 //	h kind id ^seq                     history: record indexes in the commit;
 //	                                   of consumers, only removals
 //
@@ -39,6 +50,16 @@ const (
 	tableClasses       = 'k'
 	tableTrait         = 't'
 	tableHistory       = 'h'
+	tableWaiting       = 'Q'
+)
+
+// numbered are the tables of things that are numbered in the order in which
+// they came, and listed in that order.
+type numbered struct{ value, id, name, now, until byte }
+
+var (
+	nodeTables           = numbered{value: 'N', id: 'I', name: 'O', now: 'Y', until: 'Z'}
+	nodeAllocationTables = numbered{value: 'A', id: 'D', name: 'E', now: 'V', until: 'W'}
 )
 
 // versionBytes is the length of the version at the end of a key.
@@ -68,6 +89,12 @@ func textKey(table byte, text string) []byte {
 	key := make([]byte, 1, 1+2+len(text)+versionBytes)
 	key[0] = table
 	return appendText(key, text)
+}
+
+func numberKey(table byte, number uint64) []byte {
+	key := make([]byte, 1, 1+8+versionBytes)
+	key[0] = table
+	return binary.BigEndian.AppendUint64(key, number)
 }
 
 // after is the first key behind all keys with this prefix.

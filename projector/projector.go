@@ -21,7 +21,7 @@ import (
 
 // schemaVersion counts changes of the read models' form. Read models of
 // another version are rebuilt from the log.
-const schemaVersion = 2
+const schemaVersion = 3
 
 const (
 	cacheBytes    = 128 << 20

@@ -20,6 +20,21 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
+func appendStrings(b []byte, list []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, s := range list {
+		b = appendString(b, s)
+	}
+	return b
+}
+
+func appendBool(b []byte, yes bool) []byte {
+	if yes {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
 // fields reads a stored value. After the first fault everything is zero.
 type fields struct {
 	data []byte
@@ -57,6 +72,19 @@ func (f *fields) take(n uint64) []byte {
 }
 
 func (f *fields) string() string { return string(f.take(f.uint())) }
+
+func (f *fields) strings() []string {
+	var list []string
+	for i, n := 0, f.count(); i < n; i++ {
+		list = append(list, f.string())
+	}
+	return list
+}
+
+func (f *fields) bool() bool {
+	b := f.take(1)
+	return b != nil && b[0] == 1
+}
 
 func (f *fields) uuid() (id ledger.UUID) {
 	copy(id[:], f.take(uint64(len(id))))
@@ -113,10 +141,7 @@ func appendProvider(b []byte, p *ledger.Provider) []byte {
 	b = append(b, p.Parent[:]...)
 	b = append(b, p.Root[:]...)
 	b = binary.AppendVarint(b, p.CreatedAt)
-	b = binary.AppendUvarint(b, uint64(len(p.Traits)))
-	for _, name := range p.Traits {
-		b = appendString(b, name)
-	}
+	b = appendStrings(b, p.Traits)
 	b = binary.AppendUvarint(b, uint64(len(p.Aggregates)))
 	for _, id := range p.Aggregates {
 		b = append(b, id[:]...)
@@ -127,9 +152,7 @@ func appendProvider(b []byte, p *ledger.Provider) []byte {
 func readProvider(data []byte, p *ledger.Provider) error {
 	f := fields{data: data}
 	p.Name, p.Parent, p.Root, p.CreatedAt = f.string(), f.uuid(), f.uuid(), f.int()
-	for i, n := 0, f.count(); i < n; i++ {
-		p.Traits = append(p.Traits, f.string())
-	}
+	p.Traits = f.strings()
 	for i, n := 0, f.count(); i < n; i++ {
 		p.Aggregates = append(p.Aggregates, f.uuid())
 	}

@@ -46,6 +46,48 @@ func Vocabulary() []ledger.Event {
 	}
 }
 
+// NodeVocabulary is a record that holds every kind of event about nodes, in an
+// order in which they can be folded.
+func NodeVocabulary() []ledger.Event {
+	node, second, active, failed := ID(5, 1), ID(5, 2), ID(6, 1), ID(6, 2)
+	description := ledger.NodeDescription{
+		Name: "n1", Driver: "ipmi", ResourceClass: "baremetal", Owner: "p1", Lessee: "p2", Protected: true,
+		Properties: `{"cpus":4}`, Extra: `{"a":[1,{"b":null}]}`, DriverInfo: `{"ipmi_address":"10.0.0.1"}`,
+		InstanceInfo: `{"image":"x"}`, Details: `{"description":"first"}`,
+	}
+	renamed := description
+	renamed.Name = "n☃"
+	return []ledger.Event{
+		ledger.NodeProvidersSet{On: true},
+		ledger.NodeCreated{Node: node, Description: description, ProvisionState: "enroll"},
+		ledger.NodeCreated{Node: second, Description: ledger.NodeDescription{Driver: "fake"}, ProvisionState: "available"},
+		ledger.NodeDescribed{Node: node, Description: renamed},
+		ledger.NodeStateSet{Node: node, ProvisionState: "available", PowerState: "power off", Maintenance: true, MaintenanceReason: "fan"},
+		ledger.NodeTraitsReplaced{Node: node, Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_AVX"}},
+		ledger.NodeInstanceSet{Node: second, Instance: ID(7, 1)},
+		ledger.NodeDeleted{Node: second},
+		ledger.AllocationRequested{
+			Allocation: active, Name: "a1", ResourceClass: "baremetal", Owner: "p1",
+			Traits: []string{"CUSTOM_GOLD"}, CandidateNodes: []ledger.UUID{node}, Extra: `{"k":1.50}`,
+		},
+		ledger.NodeAllocated{Allocation: active, Node: node, InstanceInfo: `{"traits":["CUSTOM_GOLD"]}`, Seed: 1 << 63, Free: 3},
+		ledger.AllocationRequested{Allocation: failed, ResourceClass: "none", Traits: []string{"CUSTOM_X"}, CandidateNodes: []ledger.UUID{node}},
+		ledger.AllocationFailed{Allocation: failed, LastError: "no node", Exclusions: []ledger.Exclusion{{Reason: "maintenance", Nodes: 2}}},
+		ledger.NodeAllocationUpdated{Allocation: failed, Name: "a2", Extra: `{"k":2}`},
+		ledger.NodeAllocationReleased{Allocation: failed},
+	}
+}
+
+// NodeCommits returns a log of three commits: the vocabulary, the one about
+// nodes, and a node that is released.
+func NodeCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(), NodeVocabulary(),
+		{ledger.NodeAllocationReleased{Allocation: ID(6, 1)}},
+	})
+}
+
 // Commits returns a log of n commits: the vocabulary, then consumers that
 // come, and one that goes.
 func Commits(t testing.TB, n int) []*ledger.Commit {
@@ -57,10 +99,16 @@ func Commits(t testing.TB, n int) []*ledger.Commit {
 			Allocations: []ledger.AllocationRecord{{Provider: ID(1, 1), Class: "VCPU", Amount: 1}},
 		}})
 	}
+	return chain(t, events[:n])
+}
+
+// chain makes a log with a record for each list of events.
+func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
+	t.Helper()
 	var head ledger.Head
-	commits := make([]*ledger.Commit, 0, n)
+	commits := make([]*ledger.Commit, 0, len(events))
 	builder := ledger.NewCommitBuilder()
-	for i, list := range events[:n] {
+	for i, list := range events {
 		builder.Begin(head)
 		record := ledger.Record{
 			CommandID: ID(4, byte(i)), Fingerprint: ledger.Fingerprint{1, 2, 3}, Command: "Test",
@@ -85,6 +133,18 @@ func State(t testing.TB, n int) *ledger.State {
 	t.Helper()
 	s := ledger.NewState()
 	for _, c := range Commits(t, n) {
+		if _, err := s.Fold(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// NodeState folds NodeCommits but for the last.
+func NodeState(t testing.TB) *ledger.State {
+	t.Helper()
+	s := ledger.NewState()
+	for _, c := range NodeCommits(t)[:2] {
 		if _, err := s.Fold(c); err != nil {
 			t.Fatal(err)
 		}

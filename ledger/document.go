@@ -1,0 +1,192 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/vmihailenco/msgpack/v5"
+)
+
+// Document is a JSON object that clients keep with an entity and that no rule
+// looks at, in one canonical form: without blanks, keys sorted, numbers as
+// the client wrote them. The empty Document stands for {}.
+type Document string
+
+// MaxDocumentBytes bounds a document in its canonical form.
+const MaxDocumentBytes = 64 << 10
+
+// maxDocumentDepth bounds how deep lists and objects may lie in each other.
+const maxDocumentDepth = 64
+
+// ParseDocument brings JSON text, which must be one object, into its
+// canonical form.
+func ParseDocument(text []byte) (Document, error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var object map[string]any
+	if err := dec.Decode(&object); err != nil {
+		return "", fmt.Errorf("ledger: not a JSON object: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return "", errors.New("ledger: there is something after the JSON object")
+	}
+	return NewDocument(object)
+}
+
+// NewDocument encodes an object as encoding/json or msgpack decode it.
+func NewDocument(object map[string]any) (Document, error) {
+	if len(object) == 0 {
+		return "", nil
+	}
+	if err := checkDepth(object, 0); err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(object); err != nil {
+		return "", fmt.Errorf("ledger: document: %w", err)
+	}
+	text := bytes.TrimRight(out.Bytes(), "\n")
+	if len(text) > MaxDocumentBytes {
+		return "", fmt.Errorf("ledger: a document takes at most %d bytes, not %d", MaxDocumentBytes, len(text))
+	}
+	return Document(text), nil
+}
+
+func checkDepth(value any, depth int) error {
+	if depth > maxDocumentDepth {
+		return fmt.Errorf("ledger: a document is at most %d levels deep", maxDocumentDepth)
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			if err := checkDepth(v, depth+1); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, v := range value {
+			if err := checkDepth(v, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Text is the document's JSON.
+func (doc Document) Text() string {
+	if doc == "" {
+		return "{}"
+	}
+	return string(doc)
+}
+
+// Object decodes the document. Numbers are json.Number.
+func (doc Document) Object() (map[string]any, error) {
+	dec := json.NewDecoder(bytes.NewReader([]byte(doc.Text())))
+	dec.UseNumber()
+	object := map[string]any{}
+	if err := dec.Decode(&object); err != nil {
+		return nil, fmt.Errorf("%w: document: %w", ErrCorrupt, err)
+	}
+	return object, nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (doc Document) MarshalJSON() ([]byte, error) { return []byte(doc.Text()), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (doc *Document) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		*doc = ""
+		return nil
+	}
+	parsed, err := ParseDocument(text)
+	*doc = parsed
+	return err
+}
+
+// EncodeMsgpack writes the document as a map.
+func (doc Document) EncodeMsgpack(e *msgpack.Encoder) error {
+	object, err := doc.Object()
+	if err != nil {
+		return err
+	}
+	return e.Encode(PlainNumbers(object))
+}
+
+// PlainNumbers turns json.Numbers into what msgpack knows.
+func PlainNumbers(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for k, v := range value {
+			value[k] = PlainNumbers(v)
+		}
+	case []any:
+		for i, v := range value {
+			value[i] = PlainNumbers(v)
+		}
+	case json.Number:
+		if n, err := value.Int64(); err == nil {
+			return n
+		}
+		if f, err := value.Float64(); err == nil {
+			return f
+		}
+		return value.String() // beyond msgpack's numbers
+	}
+	return value
+}
+
+// DecodeMsgpack reads a map or nil.
+func (doc *Document) DecodeMsgpack(d *msgpack.Decoder) error {
+	value, err := d.DecodeInterface()
+	if err != nil {
+		return err
+	}
+	if value == nil {
+		*doc = ""
+		return nil
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return fmt.Errorf("ledger: a document is a map, not %T", value)
+	}
+	if err := checkNumbers(object); err != nil {
+		return err
+	}
+	*doc, err = NewDocument(object)
+	return err
+}
+
+// checkNumbers finds what msgpack can say and JSON cannot.
+func checkNumbers(value any) error {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			if err := checkNumbers(v); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, v := range value {
+			if err := checkNumbers(v); err != nil {
+				return err
+			}
+		}
+	case float64:
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			return fmt.Errorf("ledger: a document cannot hold %v", value)
+		}
+	case nil, bool, string, float32, int8, int16, int32, int64, uint8, uint16, uint32, uint64:
+	default:
+		return fmt.Errorf("ledger: a document cannot hold %T", value)
+	}
+	return nil
+}

@@ -1,0 +1,367 @@
+package ledger
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tidwall/btree"
+)
+
+// Limits of nodes and node allocations, which are Ironic's.
+const (
+	MaxNodeNameBytes          = 255
+	MaxNodeClassRunes         = 80
+	MaxNodeTraits             = 50
+	MaxCandidateNodes         = 10_000
+	MaxRequestedTraits        = 1_000
+	MaxLastErrorBytes         = 64 << 10
+	MaxMaintenanceReasonBytes = 64 << 10
+)
+
+// NodeAvailable is the provision state from which nodes are allocated.
+const NodeAvailable = "available"
+
+// Node is a bare metal machine, as its operator declares it (Ironic's node).
+// Values reached from a State or View are shared and must not be changed.
+type Node struct {
+	UUID   UUID
+	Number uint64 // nodes are numbered in the order of their creation
+	NodeDescription
+
+	// Instance is what runs on the node; NilUUID: nothing. While the node is
+	// allocated it is the allocation's uuid.
+	Instance   UUID
+	Allocation UUID // NilUUID: none
+
+	ProvisionState    string
+	PowerState        string // empty: not known
+	Maintenance       bool
+	MaintenanceReason string
+	Traits            []string // sorted
+
+	CreatedAt          int64 // Unix nanoseconds
+	UpdatedAt          int64 // Unix nanoseconds; 0: not changed since
+	ProvisionUpdatedAt int64 // Unix nanoseconds; 0: not changed since
+}
+
+// NodeDescription is what a node's operator says about it.
+type NodeDescription struct {
+	Name          string   `json:"name,omitempty"` // unique; empty: none
+	Driver        string   `json:"driver"`
+	ResourceClass string   `json:"resource_class,omitempty"`
+	Owner         string   `json:"owner,omitempty"`  // a project
+	Lessee        string   `json:"lessee,omitempty"` // a project
+	Protected     bool     `json:"protected,omitempty"`
+	Properties    Document `json:"properties,omitzero"`
+	Extra         Document `json:"extra,omitzero"`
+	DriverInfo    Document `json:"driver_info,omitzero"` // without secrets
+	InstanceInfo  Document `json:"instance_info,omitzero"`
+	// Details are the other fields that Ironic's clients set, by their names
+	// there; nothing follows from them.
+	Details Document `json:"details,omitzero"`
+}
+
+// Free reports whether the node can be allocated: Ironic's conditions but
+// for class, owner and traits.
+func (n *Node) Free() bool {
+	return n.ProvisionState == NodeAvailable && n.Instance.IsNil() && n.PowerState != "" && !n.Maintenance
+}
+
+// HasTraits reports whether the node has all of some traits.
+func (n *Node) HasTraits(names []string) bool {
+	for _, name := range names {
+		if _, found := slices.BinarySearch(n.Traits, name); !found {
+			return false
+		}
+	}
+	return true
+}
+
+// NodeAllocationState says how far a node allocation has come.
+type NodeAllocationState string
+
+// The states of node allocations, in Ironic's words.
+const (
+	NodeAllocating       NodeAllocationState = "allocating"
+	NodeAllocationActive NodeAllocationState = "active"
+	NodeAllocationError  NodeAllocationState = "error"
+)
+
+// NodeAllocation is a request for one whole node of a class, and what became
+// of it (Ironic's allocation). Values reached from a State or View are shared
+// and must not be changed.
+type NodeAllocation struct {
+	UUID           UUID
+	Number         uint64 // node allocations are numbered in the order of their creation
+	Name           string // unique; empty: none
+	ResourceClass  string
+	Owner          string   // a project; empty: none
+	Traits         []string // in the client's order
+	CandidateNodes []UUID   // in the client's order; empty: any
+	Extra          Document
+	State          NodeAllocationState
+	LastError      string
+	Node           UUID  // NilUUID unless active
+	CreatedAt      int64 // Unix nanoseconds
+	UpdatedAt      int64 // Unix nanoseconds; 0: not changed since
+}
+
+// NodeClass is what there is of one resource class of nodes.
+type NodeClass struct {
+	free *btree.BTreeG[nodeEntry]
+	// How many nodes there are, and how many cannot be allocated for which
+	// reason; a node may count for several.
+	Nodes, NotAvailable, Associated, NoPowerState, Maintenance int
+}
+
+// Free is how many nodes can be allocated.
+func (c *NodeClass) Free() int {
+	if c == nil {
+		return 0
+	}
+	return c.free.Len()
+}
+
+// FreeNode is the ith free node in UUID order.
+func (c *NodeClass) FreeNode(i int) *Node {
+	entry, _ := c.free.GetAt(i)
+	return entry.n
+}
+
+// FreeNodes calls yield for each free node in UUID order until it returns false.
+func (c *NodeClass) FreeNodes(yield func(*Node) bool) {
+	if c != nil {
+		c.free.Scan(func(e nodeEntry) bool { return yield(e.n) })
+	}
+}
+
+// NodeAfter is a node as events leave it, which are about no other node; nil
+// where it does not exist. Times are not kept up to date.
+func NodeAfter(n *Node, events []Event) *Node {
+	for _, event := range events {
+		switch ev := event.(type) {
+		case NodeCreated:
+			n = ev.node()
+		case NodeDeleted:
+			n = nil
+		case nodeEdit:
+			edited := *n
+			ev.edit(&edited)
+			n = &edited
+		}
+	}
+	return n
+}
+
+// nodeEdit is an event that changes a node.
+type nodeEdit interface{ edit(*Node) }
+
+// NodeChange is one node's step.
+type NodeChange struct{ Before, After *Node }
+
+// NodeAllocationChange is one node allocation's step. There is one for every
+// event about node allocations, in the events' order.
+type NodeAllocationChange struct{ Before, After *NodeAllocation }
+
+type (
+	nodeEntry struct {
+		id UUID
+		n  *Node
+	}
+	nodeAllocationEntry struct {
+		id UUID
+		a  *NodeAllocation
+	}
+	uuidEntry struct{ key, id UUID }
+)
+
+// nodeTables is the part of a State that is about nodes.
+type nodeTables struct {
+	nodes       *btree.BTreeG[nodeEntry]
+	nodeNames   *btree.BTreeG[nameEntry]
+	instances   *btree.BTreeG[uuidEntry] // node by instance
+	allocations *btree.BTreeG[nodeAllocationEntry]
+	allocNames  *btree.BTreeG[nameEntry]
+	nodeClasses map[string]*NodeClass
+
+	numbers uint64 // the last number given to a node or node allocation
+}
+
+func newNodeTables() nodeTables {
+	byName := func(a, b nameEntry) bool { return a.name < b.name }
+	return nodeTables{
+		nodes:       newNodeTree(),
+		nodeNames:   btree.NewBTreeGOptions(byName, treeOptions),
+		instances:   btree.NewBTreeGOptions(func(a, b uuidEntry) bool { return a.key.Compare(b.key) < 0 }, treeOptions),
+		allocations: btree.NewBTreeGOptions(func(a, b nodeAllocationEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
+		allocNames:  btree.NewBTreeGOptions(byName, treeOptions),
+		nodeClasses: make(map[string]*NodeClass),
+	}
+}
+
+func newNodeTree() *btree.BTreeG[nodeEntry] {
+	return btree.NewBTreeGOptions(func(a, b nodeEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions)
+}
+
+func (t *nodeTables) fork() nodeTables {
+	fork := *t
+	fork.nodes = t.nodes.Copy()
+	fork.nodeNames = t.nodeNames.Copy()
+	fork.instances = t.instances.Copy()
+	fork.allocations = t.allocations.Copy()
+	fork.allocNames = t.allocNames.Copy()
+	fork.nodeClasses = maps.Clone(t.nodeClasses)
+	for name, class := range fork.nodeClasses {
+		copied := *class
+		copied.free = class.free.Copy()
+		fork.nodeClasses[name] = &copied
+	}
+	return fork
+}
+
+// Node finds a node.
+func (s *State) Node(id UUID) (*Node, bool) {
+	entry, ok := s.nodes.Get(nodeEntry{id: id})
+	return entry.n, ok
+}
+
+// NodeNamed finds a node by its name.
+func (s *State) NodeNamed(name string) (UUID, bool) {
+	entry, ok := s.nodeNames.Get(nameEntry{name: name})
+	return entry.id, ok && name != ""
+}
+
+// NodeOfInstance finds the node that an instance runs on.
+func (s *State) NodeOfInstance(instance UUID) (UUID, bool) {
+	entry, ok := s.instances.Get(uuidEntry{key: instance})
+	return entry.id, ok
+}
+
+// Nodes calls yield for each node in UUID order until it returns false.
+func (s *State) Nodes(yield func(*Node) bool) {
+	s.nodes.Scan(func(e nodeEntry) bool { return yield(e.n) })
+}
+
+// NodesOf returns what there is of a resource class of nodes; nil if nothing.
+func (s *State) NodesOf(class string) *NodeClass { return s.nodeClasses[class] }
+
+// NodeAllocation finds a node allocation.
+func (s *State) NodeAllocation(id UUID) (*NodeAllocation, bool) {
+	entry, ok := s.allocations.Get(nodeAllocationEntry{id: id})
+	return entry.a, ok
+}
+
+// NodeAllocationNamed finds a node allocation by its name.
+func (s *State) NodeAllocationNamed(name string) (UUID, bool) {
+	entry, ok := s.allocNames.Get(nameEntry{name: name})
+	return entry.id, ok && name != ""
+}
+
+// NodeAllocations calls yield for each node allocation in UUID order until it
+// returns false.
+func (s *State) NodeAllocations(yield func(*NodeAllocation) bool) {
+	s.allocations.Scan(func(e nodeAllocationEntry) bool { return yield(e.a) })
+}
+
+// setNode moves the node tables from one version of a node to another; nil
+// means that it does not exist.
+func (s *State) setNode(before, after *Node) error {
+	if after != nil {
+		if holder, taken := s.NodeNamed(after.Name); taken && holder != after.UUID {
+			return fmt.Errorf("%w: node name %q used twice", ErrInvariant, after.Name)
+		}
+		if holder, taken := s.NodeOfInstance(after.Instance); taken && holder != after.UUID && !after.Instance.IsNil() {
+			return fmt.Errorf("%w: instance %s on two nodes", ErrInvariant, after.Instance)
+		}
+	}
+	s.changes.Nodes = append(s.changes.Nodes, NodeChange{Before: before, After: after})
+	s.indexNode(before, after)
+	return nil
+}
+
+func (s *State) indexNode(before, after *Node) {
+	if before != nil {
+		s.classifyNode(before, -1)
+		s.nodes.Delete(nodeEntry{id: before.UUID})
+		if before.Name != "" {
+			s.nodeNames.Delete(nameEntry{name: before.Name})
+		}
+		if !before.Instance.IsNil() {
+			s.instances.Delete(uuidEntry{key: before.Instance})
+		}
+	}
+	if after != nil {
+		s.classifyNode(after, 1)
+		s.nodes.Set(nodeEntry{after.UUID, after})
+		if after.Name != "" {
+			s.nodeNames.Set(nameEntry{after.Name, after.UUID})
+		}
+		if !after.Instance.IsNil() {
+			s.instances.Set(uuidEntry{after.Instance, after.UUID})
+		}
+	}
+}
+
+// classifyNode counts a node in or, with sign -1, out of its class.
+func (s *State) classifyNode(n *Node, sign int) {
+	class := s.nodeClasses[n.ResourceClass]
+	if class == nil {
+		class = &NodeClass{free: newNodeTree()}
+		s.nodeClasses[n.ResourceClass] = class
+	}
+	for counter, counts := range map[*int]bool{
+		&class.Nodes: true, &class.NotAvailable: n.ProvisionState != NodeAvailable, &class.Associated: !n.Instance.IsNil(),
+		&class.NoPowerState: n.PowerState == "", &class.Maintenance: n.Maintenance,
+	} {
+		if counts {
+			*counter += sign
+		}
+	}
+	switch {
+	case n.Free() && sign > 0:
+		class.free.Set(nodeEntry{n.UUID, n})
+	case n.Free():
+		class.free.Delete(nodeEntry{id: n.UUID})
+	}
+	if class.Nodes == 0 {
+		delete(s.nodeClasses, n.ResourceClass)
+	}
+}
+
+func (s *State) setNodeAllocation(before, after *NodeAllocation) error {
+	if after != nil {
+		if holder, taken := s.NodeAllocationNamed(after.Name); taken && holder != after.UUID {
+			return fmt.Errorf("%w: node allocation name %q used twice", ErrInvariant, after.Name)
+		}
+	}
+	s.changes.NodeAllocations = append(s.changes.NodeAllocations, NodeAllocationChange{Before: before, After: after})
+	s.indexNodeAllocation(before, after)
+	return nil
+}
+
+func (s *State) indexNodeAllocation(before, after *NodeAllocation) {
+	if before != nil {
+		s.allocations.Delete(nodeAllocationEntry{id: before.UUID})
+		if before.Name != "" {
+			s.allocNames.Delete(nameEntry{name: before.Name})
+		}
+	}
+	if after != nil {
+		s.allocations.Set(nodeAllocationEntry{after.UUID, after})
+		if after.Name != "" {
+			s.allocNames.Set(nameEntry{after.Name, after.UUID})
+		}
+	}
+}
+
+// undoNodes takes back a commit's changes of the node tables.
+func (s *State) undoNodes(changes Changes, numbers uint64) {
+	for i := len(changes.NodeAllocations) - 1; i >= 0; i-- {
+		s.indexNodeAllocation(changes.NodeAllocations[i].After, changes.NodeAllocations[i].Before)
+	}
+	for i := len(changes.Nodes) - 1; i >= 0; i-- {
+		s.indexNode(changes.Nodes[i].After, changes.Nodes[i].Before)
+	}
+	s.numbers = numbers
+}

@@ -1,0 +1,260 @@
+package projector
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// node writes a node's step.
+func (w *writer) node(c ledger.NodeChange) {
+	var before, after *thing
+	if c.Before != nil {
+		before = &thing{c.Before.Number, c.Before.UUID, c.Before.Name}
+	}
+	if c.After != nil {
+		after = &thing{c.After.Number, c.After.UUID, c.After.Name}
+	}
+	w.numbered(nodeTables, before, after, func(b []byte) []byte { return appendNode(b, c.After) })
+}
+
+// nodeAllocation writes a node allocation's step.
+func (w *writer) nodeAllocation(c ledger.NodeAllocationChange) {
+	var before, after *thing
+	if c.Before != nil {
+		before = &thing{c.Before.Number, c.Before.UUID, c.Before.Name}
+	}
+	if c.After != nil {
+		after = &thing{c.After.Number, c.After.UUID, c.After.Name}
+	}
+	w.numbered(nodeAllocationTables, before, after, func(b []byte) []byte { return appendNodeAllocation(b, c.After) })
+	waits := func(a *ledger.NodeAllocation) bool { return a != nil && a.State == ledger.NodeAllocating }
+	switch {
+	case waits(c.After) && !waits(c.Before):
+		w.set(numberKey(tableWaiting, c.After.Number), nil)
+	case waits(c.Before) && !waits(c.After):
+		w.delete(numberKey(tableWaiting, c.Before.Number))
+	}
+}
+
+// thing is what all numbered things have.
+type thing struct {
+	number uint64
+	id     ledger.UUID
+	name   string
+}
+
+// numbered writes a step of a numbered thing: nil where it does not exist.
+func (w *writer) numbered(t numbered, before, after *thing, value func([]byte) []byte) {
+	if before != nil && before.name != "" && (after == nil || before.name != after.name) {
+		w.set(w.version(w.textKey(t.name, before.name)), nil)
+	}
+	if after == nil {
+		w.set(w.version(numberKey(t.value, before.number)), nil)
+		w.set(w.version(w.idKey(t.id, before.id)), nil)
+		w.delete(numberKey(t.now, before.number))
+		w.set(binary.BigEndian.AppendUint64(appendVersion([]byte{t.until}, w.commit.Sequence), before.number), nil)
+		return
+	}
+	number := binary.AppendUvarint(nil, after.number)
+	if after.name != "" && (before == nil || before.name != after.name) {
+		w.set(w.version(w.textKey(t.name, after.name)), number)
+	}
+	if before == nil {
+		w.set(w.version(w.idKey(t.id, after.id)), number)
+		w.set(numberKey(t.now, after.number), nil)
+	}
+	w.set(w.version(numberKey(t.value, after.number)), w.keep(value(w.scratch())))
+}
+
+func appendNode(b []byte, n *ledger.Node) []byte {
+	b = append(b, n.UUID[:]...)
+	for _, text := range []string{n.Name, n.Driver, n.ResourceClass, n.Owner, n.Lessee} {
+		b = appendString(b, text)
+	}
+	b = appendBool(b, n.Protected)
+	for _, doc := range []ledger.Document{n.Properties, n.Extra, n.DriverInfo, n.InstanceInfo, n.Details} {
+		b = appendString(b, string(doc))
+	}
+	b = append(b, n.Instance[:]...)
+	b = append(b, n.Allocation[:]...)
+	b = appendString(b, n.ProvisionState)
+	b = appendString(b, n.PowerState)
+	b = appendBool(b, n.Maintenance)
+	b = appendString(b, n.MaintenanceReason)
+	b = appendStrings(b, n.Traits)
+	b = binary.AppendVarint(b, n.CreatedAt)
+	b = binary.AppendVarint(b, n.UpdatedAt)
+	return binary.AppendVarint(b, n.ProvisionUpdatedAt)
+}
+
+func readNode(number uint64, data []byte) (*ledger.Node, error) {
+	f := fields{data: data}
+	document := func() ledger.Document { return ledger.Document(f.string()) }
+	n := &ledger.Node{
+		UUID: f.uuid(), Number: number, NodeDescription: ledger.NodeDescription{
+			Name: f.string(), Driver: f.string(), ResourceClass: f.string(), Owner: f.string(), Lessee: f.string(),
+			Protected:  f.bool(),
+			Properties: document(), Extra: document(), DriverInfo: document(), InstanceInfo: document(), Details: document(),
+		},
+		Instance: f.uuid(), Allocation: f.uuid(), ProvisionState: f.string(), PowerState: f.string(),
+		Maintenance: f.bool(), MaintenanceReason: f.string(), Traits: f.strings(),
+		CreatedAt: f.int(), UpdatedAt: f.int(), ProvisionUpdatedAt: f.int(),
+	}
+	return n, f.end("node")
+}
+
+func appendNodeAllocation(b []byte, a *ledger.NodeAllocation) []byte {
+	b = append(b, a.UUID[:]...)
+	for _, text := range []string{a.Name, a.ResourceClass, a.Owner, string(a.Extra), string(a.State), a.LastError} {
+		b = appendString(b, text)
+	}
+	b = append(b, a.Node[:]...)
+	b = appendStrings(b, a.Traits)
+	b = binary.AppendUvarint(b, uint64(len(a.CandidateNodes)))
+	for _, id := range a.CandidateNodes {
+		b = append(b, id[:]...)
+	}
+	b = binary.AppendVarint(b, a.CreatedAt)
+	return binary.AppendVarint(b, a.UpdatedAt)
+}
+
+func readNodeAllocation(number uint64, data []byte) (*ledger.NodeAllocation, error) {
+	f := fields{data: data}
+	a := &ledger.NodeAllocation{
+		UUID: f.uuid(), Number: number, Name: f.string(), ResourceClass: f.string(), Owner: f.string(),
+		Extra: ledger.Document(f.string()), State: ledger.NodeAllocationState(f.string()), LastError: f.string(),
+		Node: f.uuid(), Traits: f.strings(),
+	}
+	for i, n := 0, f.count(); i < n; i++ {
+		a.CandidateNodes = append(a.CandidateNodes, f.uuid())
+	}
+	a.CreatedAt, a.UpdatedAt = f.int(), f.int()
+	return a, f.end("node allocation")
+}
+
+// Node finds a node.
+func (v View) Node(id ledger.UUID) (*ledger.Node, bool, error) {
+	return find(v, nodeTables, idKey(nodeTables.id, id), readNode)
+}
+
+// NodeNamed finds a node by its name.
+func (v View) NodeNamed(name string) (*ledger.Node, bool, error) {
+	return find(v, nodeTables, textKey(nodeTables.name, name), readNode)
+}
+
+// Nodes calls yield for every node that was created after the one with a
+// number (0: all), in that order, as long as it returns true.
+func (v View) Nodes(after uint64, yield func(*ledger.Node) bool) error {
+	return list(v, nodeTables, after, readNode, yield)
+}
+
+// NodeAllocation finds a node allocation.
+func (v View) NodeAllocation(id ledger.UUID) (*ledger.NodeAllocation, bool, error) {
+	return find(v, nodeAllocationTables, idKey(nodeAllocationTables.id, id), readNodeAllocation)
+}
+
+// NodeAllocationNamed finds a node allocation by its name.
+func (v View) NodeAllocationNamed(name string) (*ledger.NodeAllocation, bool, error) {
+	return find(v, nodeAllocationTables, textKey(nodeAllocationTables.name, name), readNodeAllocation)
+}
+
+// NodeAllocations calls yield for every node allocation that was requested
+// after the one with a number (0: all), in that order, as long as it returns
+// true.
+func (v View) NodeAllocations(after uint64, yield func(*ledger.NodeAllocation) bool) error {
+	return list(v, nodeAllocationTables, after, readNodeAllocation, yield)
+}
+
+// WaitingNodeAllocations lists, oldest first, node allocations that wait for a
+// node now and were requested after the one with a number (0: all); at most
+// limit of them.
+func (p *Projector) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error) {
+	v := p.View()
+	it, err := v.iterate(numberKey(tableWaiting, after+1), []byte{tableWaiting + 1})
+	if err != nil {
+		return nil, err
+	}
+	var waiting []*ledger.NodeAllocation
+	for ok := it.First(); ok && len(waiting) < limit; ok = it.Next() {
+		a, found, err := point(v, nodeAllocationTables, binary.BigEndian.Uint64(it.Key()[1:]), readNodeAllocation)
+		if err != nil {
+			return nil, finish(it, err)
+		}
+		if found { // else it came after the view
+			waiting = append(waiting, a)
+		}
+	}
+	return waiting, finish(it, nil)
+}
+
+// find reads the thing whose number is the value of a key.
+func find[T any](v View, t numbered, key []byte, read func(uint64, []byte) (*T, error)) (*T, bool, error) {
+	value, _, found, err := v.version(key)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	f := fields{data: value}
+	number := f.uint()
+	if err := f.end("number"); err != nil {
+		return nil, false, err
+	}
+	one, found, err := point(v, t, number, read)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: number %d has no value", ErrDamaged, number)
+	}
+	return one, found, err
+}
+
+// point reads the thing with a number.
+func point[T any](v View, t numbered, number uint64, read func(uint64, []byte) (*T, error)) (*T, bool, error) {
+	value, _, found, err := v.version(numberKey(t.value, number))
+	if err != nil || !found {
+		return nil, false, err
+	}
+	one, err := read(number, value)
+	return one, err == nil, err
+}
+
+// list yields things in the order of their numbers: those that exist now and
+// those that existed until some commit after the view, as far as the view can
+// see them. So lists of the present do not grow with history.
+func list[T any](v View, t numbered, after uint64, read func(uint64, []byte) (*T, error), yield func(*T) bool) error {
+	it, err := v.iterate([]byte{t.now}, []byte{t.until + 1})
+	if err != nil {
+		return err
+	}
+	var gone []uint64
+	upTo := appendVersion([]byte{t.until}, v.sequence)
+	for ok := it.SeekGE([]byte{t.until}); ok && slices.Compare(it.Key(), upTo) < 0; ok = it.Next() {
+		if number := binary.BigEndian.Uint64(it.Key()[1+versionBytes:]); number > after {
+			gone = append(gone, number)
+		}
+	}
+	slices.Sort(gone)
+	emit := func(number uint64) (bool, error) {
+		one, found, err := point(v, t, number, read)
+		if err != nil || !found {
+			return err == nil, err
+		}
+		return yield(one), nil
+	}
+	more := true
+	for ok := it.SeekGE(numberKey(t.now, after+1)); ok && it.Key()[0] == t.now && more && err == nil; ok = it.Next() {
+		number := binary.BigEndian.Uint64(it.Key()[1:])
+		for len(gone) > 0 && gone[0] < number && more && err == nil {
+			more, err = emit(gone[0])
+			gone = gone[1:]
+		}
+		if more && err == nil {
+			more, err = emit(number)
+		}
+	}
+	for len(gone) > 0 && more && err == nil {
+		more, err = emit(gone[0])
+		gone = gone[1:]
+	}
+	return finish(it, err)
+}
