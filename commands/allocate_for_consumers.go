@@ -189,6 +189,9 @@ func (a *allocator) decide(allocations []ConsumerAllocations) ([]ledger.Event, *
 		}
 	}
 	for i := range allocations {
+		if r := followsNodeAllocation(a.state, allocations[i].Consumer); r != nil {
+			return nil, r
+		}
 		a.free(allocations[i].Consumer)
 	}
 	events := make([]ledger.Event, 0, len(allocations)+1)

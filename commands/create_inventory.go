@@ -32,6 +32,9 @@ func (c *CreateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if !ok {
 		return nil, providerNotFound(c.Provider)
 	}
+	if r := followsNode(s, c.Provider); r != nil {
+		return nil, r
+	}
 	if r := c.Inventory.checkCapacity(c.Provider, c.RefuseFullyReserved); r != nil {
 		return nil, r
 	}

@@ -23,6 +23,9 @@ func (c *DeleteInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection)
 	if !ok {
 		return nil, providerNotFound(c.Provider)
 	}
+	if r := followsNode(s, c.Provider); r != nil {
+		return nil, r
+	}
 	if used := p.InUse(); used != nil {
 		return nil, inventoryInUse(c.Provider, classNames(s, used))
 	}

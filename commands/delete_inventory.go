@@ -28,6 +28,9 @@ func (c *DeleteInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if !ok {
 		return nil, providerNotFound(c.Provider)
 	}
+	if r := followsNode(s, c.Provider); r != nil {
+		return nil, r
+	}
 	id, ok := s.Classes().ID(c.Class)
 	if !ok {
 		return nil, inventoryNotFound(c.Provider, c.Class)

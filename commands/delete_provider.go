@@ -26,6 +26,9 @@ func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if !ok {
 		return nil, providerNotFound(c.Provider)
 	}
+	if r := followsNode(s, c.Provider); r != nil {
+		return nil, r
+	}
 	var child *ledger.UUID
 	s.Children(c.Provider, func(id ledger.UUID) bool { child = &id; return false })
 	if child != nil {

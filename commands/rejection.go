@@ -40,6 +40,22 @@ const (
 	CodeNoInventory       Code = "no_inventory"        // allocation of a class the provider lacks
 	CodeUnitConstraint    Code = "unit_constraint"     // min_unit, max_unit or step_size
 	CodeCapacityExceeded  Code = "capacity_exceeded"   //
+
+	CodeNodeNotFound           Code = "node_not_found"            // the node that the command is about
+	CodeNodeUnknown            Code = "node_unknown"              // a node that the command refers to
+	CodeNodeExists             Code = "node_exists"               // name or uuid taken
+	CodeNodeAssociated         Code = "node_associated"           // an instance runs on it
+	CodeInstanceAssociated     Code = "instance_associated"       // the instance runs on another node
+	CodeNodeState              Code = "node_state"                // not possible in its provision state
+	CodeNodeAction             Code = "node_action"               // no such verb, or not from this state
+	CodeNodeMaintenance        Code = "node_maintenance"          // not possible in maintenance
+	CodeNodeProtected          Code = "node_protected"            //
+	CodeNodeBusy               Code = "node_busy"                 // it changed a moment ago; try again
+	CodeNodeIsProvider         Code = "node_is_provider"          // Placement's view of a node follows from the node
+	CodeNodeTraitNotFound      Code = "node_trait_not_found"      //
+	CodeNodeAllocationNotFound Code = "node_allocation_not_found" //
+	CodeNodeAllocationExists   Code = "node_allocation_exists"    // name or uuid taken
+	CodePatchFailed            Code = "patch_failed"              // an operation has nothing to work on
 )
 
 // Facts are the values that decided a rejection. Only those that apply are set.
@@ -47,6 +63,10 @@ type Facts struct {
 	Field      string       `json:"field,omitempty"`
 	Provider   *ledger.UUID `json:"provider,omitempty"`
 	Consumer   *ledger.UUID `json:"consumer,omitempty"`
+	Node       *ledger.UUID `json:"node,omitempty"`
+	Instance   *ledger.UUID `json:"instance,omitempty"`
+	Allocation *ledger.UUID `json:"allocation,omitempty"` // of a whole node
+	State      string       `json:"state,omitempty"`      // provision state
 	Class      string       `json:"class,omitempty"`
 	Classes    []string     `json:"classes,omitempty"`
 	Name       string       `json:"name,omitempty"`

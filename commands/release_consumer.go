@@ -35,6 +35,9 @@ func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if c.Generation != nil && *c.Generation != consumer.Generation {
 		return nil, consumerConflict(c.Consumer, &consumer.Generation, c.Generation)
 	}
+	if r := followsNodeAllocation(s, c.Consumer); r != nil {
+		return nil, r
+	}
 	return []ledger.Event{ledger.ConsumerRemoved{Consumer: c.Consumer}}, nil
 }
 

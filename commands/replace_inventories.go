@@ -30,6 +30,9 @@ func (c *ReplaceInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection
 	if !ok {
 		return nil, providerNotFound(c.Provider)
 	}
+	if r := followsNode(s, c.Provider); r != nil {
+		return nil, r
+	}
 	if r := checkProviderGeneration(p, c.Generation); r != nil {
 		return nil, r
 	}

@@ -35,6 +35,9 @@ func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *Reject
 	if !ok {
 		return nil, providerNotFound(c.Provider)
 	}
+	if r := followsNode(s, c.Provider); r != nil {
+		return nil, r
+	}
 	if r := checkProviderGeneration(p, c.Generation); r != nil {
 		return nil, r
 	}

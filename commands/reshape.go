@@ -62,6 +62,9 @@ func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		if !ok {
 			return nil, providerNotFound(want.Provider)
 		}
+		if r := followsNode(s, want.Provider); r != nil {
+			return nil, r
+		}
 		if r := checkProviderGeneration(p, want.Generation); r != nil {
 			return nil, r
 		}

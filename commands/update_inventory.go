@@ -29,6 +29,9 @@ func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if !ok {
 		return nil, providerNotFound(c.Provider)
 	}
+	if r := followsNode(s, c.Provider); r != nil {
+		return nil, r
+	}
 	if r := checkProviderGeneration(p, c.Generation); r != nil {
 		return nil, r
 	}

@@ -46,6 +46,10 @@ func schemaOf(value any, open bool) *jsonschema.Schema {
 		Anonymous: true, DoNotReference: true, ExpandedStruct: true, AllowAdditionalProperties: open,
 		Mapper: func(t reflect.Type) *jsonschema.Schema {
 			switch t {
+			case reflect.TypeFor[ledger.Document]():
+				return &jsonschema.Schema{Type: "object"}
+			case reflect.TypeFor[commands.PatchValue]():
+				return &jsonschema.Schema{} // any value
 			case reflect.TypeFor[ledger.UUID]():
 				return &jsonschema.Schema{Type: "string", Format: "uuid"}
 			case reflect.TypeFor[time.Time]():

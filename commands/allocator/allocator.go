@@ -1,0 +1,137 @@
+// Package allocator is the process that gives nodes to the allocations that
+// wait for one. It follows what the log says, through the read models, and
+// submits a command for each; the writer decides. It keeps nothing: after a
+// restart it goes on with what still waits, and a command that was carried
+// out before the crash has nothing to do any more.
+package allocator
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Actor is whom the allocator's records name.
+const Actor = "allot:allocator"
+
+// Limits of the allocator.
+const (
+	// inFlight is how many allocations are being decided at a time.
+	inFlight = 512
+	// retryPause lies before another try of what was not answered.
+	retryPause = 100 * time.Millisecond
+)
+
+// Submitter carries commands out; commands.Processor does.
+type Submitter interface {
+	Submit(context.Context, commands.Submission) (commands.Outcome, error)
+}
+
+// ReadModels is what the allocator reads; projector.Projector has it.
+type ReadModels interface {
+	Changed() <-chan struct{}
+	WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error)
+}
+
+// Allocator is the running process.
+type Allocator struct {
+	submit Submitter
+	views  ReadModels
+	log    *slog.Logger
+	stop   context.CancelFunc
+	done   chan struct{}
+	slots  chan struct{}
+	work   sync.WaitGroup
+	again  chan struct{} // something was not answered
+}
+
+// Start begins with what waits already.
+func Start(submit Submitter, views ReadModels, log *slog.Logger) *Allocator {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &Allocator{
+		submit: submit, views: views, log: log, stop: cancel, done: make(chan struct{}),
+		slots: make(chan struct{}, inFlight), again: make(chan struct{}, 1),
+	}
+	go a.run(ctx)
+	return a
+}
+
+// Stop ends the process. What it has submitted may still be carried out.
+func (a *Allocator) Stop() {
+	a.stop()
+	<-a.done
+}
+
+// run looks at each waiting allocation once, in the order of the requests;
+// when some were not answered it begins again.
+func (a *Allocator) run(ctx context.Context) {
+	defer close(a.done)
+	defer a.work.Wait()
+	last := uint64(0) // number of the last one looked at
+	for {
+		changed := a.views.Changed()
+		waiting, err := a.views.WaitingNodeAllocations(last, inFlight)
+		if err != nil {
+			a.log.Error("waiting node allocations cannot be read", "error", err)
+			a.tryAgain()
+		}
+		for _, one := range waiting {
+			select {
+			case a.slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			last = one.Number
+			a.work.Go(func() {
+				defer func() { <-a.slots }()
+				a.choose(ctx, one.UUID)
+			})
+		}
+		if len(waiting) == inFlight {
+			continue // there are more
+		}
+		select {
+		case <-changed:
+		case <-a.again:
+			select {
+			case <-time.After(retryPause):
+			case <-ctx.Done():
+				return
+			}
+			a.work.Wait()
+			last = 0
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// choose has the writer decide one allocation.
+func (a *Allocator) choose(ctx context.Context, id ledger.UUID) {
+	outcome, err := a.submit.Submit(ctx, commands.Submission{
+		ID: ledger.UUID(uuid.New()), Actor: Actor, RequestID: "allocation " + id.String(),
+		Command: &commands.ChooseNode{Allocation: id, Seed: rand.Uint64() | 1},
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil && outcome.Rejection == nil {
+		return
+	}
+	a.log.Warn("a node allocation was not decided; trying again", "allocation", id, "error", err, "rejection", outcome.Rejection)
+	a.tryAgain()
+}
+
+func (a *Allocator) tryAgain() {
+	select {
+	case a.again <- struct{}{}:
+	default:
+	}
+}

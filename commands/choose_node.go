@@ -1,0 +1,201 @@
+package commands
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ChooseNode gives a node to an allocation that waits for one, or records
+// that there is none. The allocator submits it, not clients. An allocation
+// that does not wait any more is left alone, so submitting it twice is safe.
+type ChooseNode struct {
+	Allocation ledger.UUID `json:"allocation"`
+	// Seed decides between nodes that are equally good. It is recorded.
+	Seed uint64 `json:"seed"` // not 0
+}
+
+// CommandName implements Command.
+func (*ChooseNode) CommandName() string { return "ChooseNode" }
+
+// Consumers implements Command.
+func (c *ChooseNode) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
+
+// Check implements Command.
+func (c *ChooseNode) Check() *Rejection { return checkUUID("allocation", c.Allocation) }
+
+// Decide implements Command.
+func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	a, ok := s.NodeAllocation(c.Allocation)
+	if !ok || a.State != ledger.NodeAllocating {
+		return nil, nil
+	}
+	if holder, taken := s.NodeOfInstance(a.UUID); taken {
+		return []ledger.Event{ledger.AllocationFailed{Allocation: a.UUID, LastError: instanceElsewhere(a.UUID, holder)}}, nil
+	}
+	if _, consumes := s.Consumer(a.UUID); consumes && s.NodeProviders() {
+		return []ledger.Event{ledger.AllocationFailed{
+			Allocation: a.UUID, LastError: failedToProcess(a.UUID, "a consumer of the same uuid holds other resources"),
+		}}, nil
+	}
+	choice := nodeChoice{s: s, a: a, class: s.NodesOf(a.ResourceClass), random: rand.New(rand.NewPCG(c.Seed, 0))}
+	node := choice.node()
+	if node == nil {
+		return []ledger.Event{ledger.AllocationFailed{
+			Allocation: a.UUID, LastError: failedToProcess(a.UUID, choice.failure()), Exclusions: choice.exclusions(),
+		}}, nil
+	}
+	allocated, rejection := allocate(a.UUID, a.Traits, node)
+	if rejection != nil {
+		return nil, rejection
+	}
+	allocated.Seed, allocated.Free = c.Seed, uint64(choice.class.Free())
+	return withNodeProvider(s, node.UUID, []ledger.Event{allocated})
+}
+
+func failedToProcess(id ledger.UUID, why string) string {
+	return fmt.Sprintf("Failed to process allocation %s: %s.", id, why)
+}
+
+// allocate answers the event that gives a node to an allocation.
+func allocate(id ledger.UUID, traits []string, n *ledger.Node) (ledger.NodeAllocated, *Rejection) {
+	info, err := n.InstanceInfo.Object()
+	if err != nil {
+		return ledger.NodeAllocated{}, invalid("instance_info", "%v", err)
+	}
+	info["traits"] = append([]string{}, traits...)
+	doc, err := ledger.NewDocument(info)
+	if err != nil {
+		return ledger.NodeAllocated{}, invalid("instance_info", "%v", err)
+	}
+	return ledger.NodeAllocated{Allocation: id, Node: n.UUID, InstanceInfo: doc}, nil
+}
+
+// nodeChoice chooses a node for an allocation among those that satisfy it:
+// the one with the allocation's name if there is one, else any, each with the
+// same probability.
+type nodeChoice struct {
+	s      *ledger.State
+	a      *ledger.NodeAllocation
+	class  *ledger.NodeClass
+	random *rand.Rand
+
+	// What was found on the way to nothing.
+	suitable                    int // but for traits
+	wrongOwner, traitless, held uint64
+	notNamed                    uint64 // candidates that are not free or not of the class
+}
+
+// probes is how many free nodes are tried at random before all are looked at.
+const probes = 32
+
+func (c *nodeChoice) node() *ledger.Node {
+	if named, ok := c.s.NodeNamed(c.a.Name); ok {
+		n, _ := c.s.Node(named)
+		if c.eligible(n) && c.fits(n) {
+			return n
+		}
+	}
+	if len(c.a.CandidateNodes) > 0 {
+		return c.candidate()
+	}
+	free := c.class.Free()
+	for range min(probes, free) {
+		if n := c.class.FreeNode(c.random.IntN(free)); c.fits(n) {
+			return n
+		}
+	}
+	c.suitable, c.wrongOwner, c.traitless, c.held = 0, 0, 0, 0
+	var fitting []*ledger.Node
+	c.class.FreeNodes(func(n *ledger.Node) bool {
+		if c.fits(n) {
+			fitting = append(fitting, n)
+		}
+		return true
+	})
+	return c.anyOf(fitting)
+}
+
+func (c *nodeChoice) candidate() *ledger.Node {
+	c.suitable, c.wrongOwner, c.traitless, c.held = 0, 0, 0, 0
+	var fitting []*ledger.Node
+	for _, id := range sortedUnique(c.a.CandidateNodes) {
+		n, ok := c.s.Node(id)
+		switch {
+		case !ok || !c.eligible(n):
+			c.notNamed++
+		case c.fits(n):
+			fitting = append(fitting, n)
+		}
+	}
+	return c.anyOf(fitting)
+}
+
+func sortedUnique(ids []ledger.UUID) []ledger.UUID {
+	ids = slices.Clone(ids)
+	slices.SortFunc(ids, ledger.UUID.Compare)
+	return slices.Compact(ids)
+}
+
+func (c *nodeChoice) anyOf(nodes []*ledger.Node) *ledger.Node {
+	if len(nodes) == 0 {
+		return nil
+	}
+	return nodes[c.random.IntN(len(nodes))]
+}
+
+// eligible: the node may be named, free and of the class.
+func (c *nodeChoice) eligible(n *ledger.Node) bool {
+	return n.Free() && n.ResourceClass == c.a.ResourceClass &&
+		(len(c.a.CandidateNodes) == 0 || slices.Contains(c.a.CandidateNodes, n.UUID))
+}
+
+// fits reports whether an eligible node satisfies the rest of the request.
+func (c *nodeChoice) fits(n *ledger.Node) bool {
+	if c.a.Owner != "" && n.Owner != c.a.Owner && n.Lessee != c.a.Owner {
+		c.wrongOwner++
+		return false
+	}
+	if heldByConsumer(c.s, n) {
+		c.held++
+		return false
+	}
+	c.suitable++
+	if !n.HasTraits(c.a.Traits) {
+		c.traitless++
+		return false
+	}
+	return true
+}
+
+// failure is Ironic's text for what is missing.
+func (c *nodeChoice) failure() string {
+	switch {
+	case c.suitable > 0:
+		return "no suitable nodes have the requested traits " + strings.Join(c.a.Traits, ", ")
+	case len(c.a.CandidateNodes) > 0:
+		return "none of the requested nodes are available and match the resource class " + c.a.ResourceClass
+	}
+	return "no available nodes match the resource class " + c.a.ResourceClass
+}
+
+// exclusions says which condition left how many nodes of the class out.
+func (c *nodeChoice) exclusions() []ledger.Exclusion {
+	if c.class == nil {
+		return []ledger.Exclusion{{Reason: "no node has the resource class"}}
+	}
+	all := []ledger.Exclusion{
+		{Reason: "not in provision state available", Nodes: uint64(c.class.NotAvailable)},
+		{Reason: "has an instance", Nodes: uint64(c.class.Associated)},
+		{Reason: "power state is not known", Nodes: uint64(c.class.NoPowerState)},
+		{Reason: "in maintenance", Nodes: uint64(c.class.Maintenance)},
+		{Reason: "neither owned nor leased by the owner", Nodes: c.wrongOwner},
+		{Reason: "held by a consumer in Placement", Nodes: c.held},
+		{Reason: "lacks a trait", Nodes: c.traitless},
+		{Reason: "candidate that is not available or of another class", Nodes: c.notNamed},
+	}
+	return slices.DeleteFunc(all, func(x ledger.Exclusion) bool { return x.Nodes == 0 })
+}

@@ -1,0 +1,58 @@
+package commands
+
+import "github.com/allot-project/allot/ledger"
+
+// CreateNode makes a node, which nothing can be allocated on before it is
+// made available (see SetNodeProvisionState).
+type CreateNode struct {
+	Node ledger.UUID `json:"node"`
+	NodeFields
+	// ProvisionState is enroll, which is the default, or available, where
+	// nodes begin below Ironic's 1.11.
+	ProvisionState string `json:"provision_state,omitempty"`
+}
+
+// CommandName implements Command.
+func (*CreateNode) CommandName() string { return "CreateNode" }
+
+// Consumers implements Command.
+func (*CreateNode) Consumers() []ledger.UUID { return nil }
+
+// Check implements Command.
+func (c *CreateNode) Check() *Rejection {
+	switch c.ProvisionState {
+	case "", stateEnroll, ledger.NodeAvailable:
+	default:
+		return invalid("provision_state", "%q is neither %s nor %s", c.ProvisionState, stateEnroll, ledger.NodeAvailable)
+	}
+	return first(checkUUID("node", c.Node), c.check())
+}
+
+// Decide implements Command.
+func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	if _, exists := s.Node(c.Node); exists {
+		return nil, nodeExists("A node with UUID %s already exists.", c.Node.String())
+	}
+	if _, taken := s.NodeNamed(deref(c.Name)); taken {
+		return nil, nodeExists("A node with name %s already exists.", *c.Name)
+	}
+	description, rejection := c.description()
+	if rejection != nil {
+		return nil, rejection
+	}
+	created := ledger.NodeCreated{Node: c.Node, Description: description, ProvisionState: c.ProvisionState}
+	if created.ProvisionState == "" {
+		created.ProvisionState = stateEnroll
+	}
+	events := []ledger.Event{created}
+	if instance := deref(c.InstanceUUID); !instance.IsNil() {
+		if _, taken := s.NodeOfInstance(instance); taken {
+			return nil, instanceAssociated(instance, c.Node)
+		}
+		events = append(events, ledger.NodeInstanceSet{Node: c.Node, Instance: instance})
+	}
+	if deref(c.Maintenance) {
+		events = append(events, ledger.NodeStateSet{Node: c.Node, ProvisionState: created.ProvisionState, Maintenance: true})
+	}
+	return withNodeProvider(s, c.Node, events)
+}

@@ -1,0 +1,54 @@
+package commands
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// DeleteNode removes a node, which nothing may run on unless it is in
+// maintenance; an allocation of it then goes with it.
+type DeleteNode struct {
+	noConsumers `json:"-"`
+
+	Node ledger.UUID `json:"node"`
+}
+
+// CommandName implements Command.
+func (*DeleteNode) CommandName() string { return "DeleteNode" }
+
+// Check implements Command.
+func (c *DeleteNode) Check() *Rejection { return checkUUID("node", c.Node) }
+
+// deletableStates are those from which a node can be deleted.
+var deletableStates = []string{stateEnroll, stateManageable, "adopt failed", ledger.NodeAvailable}
+
+// Decide implements Command.
+func (c *DeleteNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	n, ok := s.Node(c.Node)
+	switch {
+	case !ok:
+		return nil, nodeNotFound(c.Node)
+	case n.Protected:
+		return nil, nodeProtected(n)
+	case !n.Maintenance && !n.Instance.IsNil():
+		return nil, nodeAssociated(n)
+	case !n.Maintenance && !slices.Contains(deletableStates, n.ProvisionState):
+		return nil, nodeState(n, "Can not delete node \"%s\" while it is in provision state \"%s\". Valid provision states to perform deletion are: %s.",
+			n.UUID, n.ProvisionState, strings.Join(deletableStates, ", "))
+	}
+	var events []ledger.Event
+	if !n.Allocation.IsNil() {
+		events = append(events, ledger.NodeAllocationReleased{Allocation: n.Allocation})
+	}
+	return withNodeProvider(s, n.UUID, append(events, ledger.NodeDeleted{Node: n.UUID}))
+}
+
+func nodeProtected(n *ledger.Node) *Rejection {
+	id := n.UUID
+	return &Rejection{
+		Code: CodeNodeProtected, Message: "Node " + id.String() + " is protected and can not be undeployed, rebuilt or deleted",
+		Facts: Facts{Node: &id},
+	}
+}

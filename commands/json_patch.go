@@ -1,0 +1,154 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// PatchOperation is one step of a JSON Patch (RFC 6902) as Ironic takes it.
+type PatchOperation struct {
+	Op    string     `json:"op"`   // add, replace or remove
+	Path  string     `json:"path"` // JSON Pointer
+	Value PatchValue `json:"value,omitzero"`
+}
+
+// PatchValue is any JSON value, in canonical form; empty: none was given.
+type PatchValue string
+
+// MarshalJSON implements json.Marshaler.
+func (v PatchValue) MarshalJSON() ([]byte, error) {
+	if v == "" {
+		return []byte("null"), nil
+	}
+	return []byte(v), nil
+}
+
+const wrapper = "v"
+
+func patchValueOf(wrapped ledger.Document) PatchValue {
+	return PatchValue(strings.TrimSuffix(strings.TrimPrefix(wrapped.Text(), `{"`+wrapper+`":`), "}"))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *PatchValue) UnmarshalJSON(text []byte) error {
+	doc, err := ledger.ParseDocument(append(append([]byte(`{"`+wrapper+`":`), text...), '}'))
+	*v = patchValueOf(doc)
+	return err
+}
+
+// EncodeMsgpack writes the value as msgpack's own.
+func (v PatchValue) EncodeMsgpack(e *msgpack.Encoder) error {
+	dec := json.NewDecoder(strings.NewReader(string(v)))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return e.Encode(ledger.PlainNumbers(value))
+}
+
+// DecodeMsgpack reads any value that JSON can say.
+func (v *PatchValue) DecodeMsgpack(d *msgpack.Decoder) error {
+	value, err := d.DecodeInterface()
+	if err != nil {
+		return err
+	}
+	doc, err := ledger.NewDocument(map[string]any{wrapper: value})
+	*v = patchValueOf(doc)
+	return err
+}
+
+// maxPatchOperations bounds a patch.
+const maxPatchOperations = 1000
+
+func checkPatch(ops []PatchOperation) *Rejection {
+	if len(ops) > maxPatchOperations {
+		return invalid("patch", "takes at most %d operations, not %d", maxPatchOperations, len(ops))
+	}
+	for _, op := range ops {
+		if op.Op != "add" && op.Op != "replace" && op.Op != "remove" {
+			return invalid("patch", "'%s' is not one of ['add', 'replace', 'remove']", op.Op)
+		}
+		if !strings.HasPrefix(op.Path, "/") || len(op.Path) < 2 {
+			return invalid("patch", "'%s' is not a path", op.Path)
+		}
+		if op.Op != "remove" && op.Value == "" {
+			return invalid("patch", "'value' is a required property of %s %s", op.Op, op.Path)
+		}
+	}
+	return nil
+}
+
+// Field is the name of the field that the operation changes or reaches into.
+func (op PatchOperation) Field() string {
+	field, _, _ := strings.Cut(strings.TrimPrefix(op.Path, "/"), "/")
+	return field
+}
+
+var patchOptions = &jsonpatch.ApplyOptions{SupportNegativeIndices: false}
+
+// withNulls is the JSON form of a struct in which absent members are null, so
+// that a patch can replace and remove them.
+func withNulls(value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	members := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, err
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(value)) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if _, there := members[name]; name == "" || there {
+			continue
+		}
+		members[name] = json.RawMessage("null")
+		if field.Type == reflect.TypeFor[ledger.Document]() {
+			members[name] = json.RawMessage("{}")
+		}
+	}
+	return json.Marshal(members)
+}
+
+// applyPatch applies the operations in order to the JSON form of from, and
+// reads the outcome into to. All of it works, or nothing happens.
+func applyPatch(ops []PatchOperation, from, to any) *Rejection {
+	doc, err := withNulls(from)
+	if err != nil {
+		return invalid("patch", "%v", err)
+	}
+	for _, op := range ops {
+		step, err := json.Marshal([]PatchOperation{op})
+		if err != nil {
+			return invalid("patch", "%v", err)
+		}
+		patch, err := jsonpatch.DecodePatch(step)
+		if err == nil {
+			doc, err = patch.ApplyWithOptions(doc, patchOptions)
+		}
+		if err != nil {
+			return &Rejection{
+				Code:    CodePatchFailed,
+				Message: fmt.Sprintf("Couldn't apply patch '%s'. Reason: %v", strings.Trim(string(step), "[]"), err),
+				Facts:   Facts{Field: op.Field()},
+			}
+		}
+	}
+	dec := json.NewDecoder(bytes.NewReader(doc))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(to); err != nil {
+		return invalid("patch", "%v", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}

@@ -1,0 +1,251 @@
+package commands
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// NodeFields is what clients say about a node, by Ironic's names. Absent and
+// null are the same.
+type NodeFields struct {
+	Name          *string         `json:"name,omitempty"` // unique, 1..255 of A-Z a-z 0-9 - . _ ~, not like a uuid
+	Driver        *string         `json:"driver,omitempty"`
+	ResourceClass *string         `json:"resource_class,omitempty"` // 1..80 characters
+	Owner         *string         `json:"owner,omitempty"`
+	Lessee        *string         `json:"lessee,omitempty"`
+	InstanceUUID  *ledger.UUID    `json:"instance_uuid,omitempty"`
+	Maintenance   *bool           `json:"maintenance,omitempty"`
+	Protected     *bool           `json:"protected,omitempty"`
+	Properties    ledger.Document `json:"properties,omitzero"`
+	Extra         ledger.Document `json:"extra,omitzero"`
+	// DriverInfo is kept without secrets: Allot contacts no hardware.
+	DriverInfo   ledger.Document `json:"driver_info,omitzero"`
+	InstanceInfo ledger.Document `json:"instance_info,omitzero"`
+
+	NodeDetails
+}
+
+// NodeDetails are the fields that are kept for clients and nothing else.
+type NodeDetails struct {
+	AutomatedClean      *bool           `json:"automated_clean,omitempty"`
+	BIOSInterface       *string         `json:"bios_interface,omitempty"`
+	BootInterface       *string         `json:"boot_interface,omitempty"`
+	ChassisUUID         *ledger.UUID    `json:"chassis_uuid,omitempty"`
+	ConductorGroup      *string         `json:"conductor_group,omitempty"`
+	ConsoleInterface    *string         `json:"console_interface,omitempty"`
+	DeployInterface     *string         `json:"deploy_interface,omitempty"`
+	Description         *string         `json:"description,omitempty"`
+	InspectInterface    *string         `json:"inspect_interface,omitempty"`
+	ManagementInterface *string         `json:"management_interface,omitempty"`
+	NetworkData         ledger.Document `json:"network_data,omitzero"`
+	NetworkInterface    *string         `json:"network_interface,omitempty"`
+	PowerInterface      *string         `json:"power_interface,omitempty"`
+	ProtectedReason     *string         `json:"protected_reason,omitempty"`
+	RAIDInterface       *string         `json:"raid_interface,omitempty"`
+	RescueInterface     *string         `json:"rescue_interface,omitempty"`
+	Retired             *bool           `json:"retired,omitempty"`
+	RetiredReason       *string         `json:"retired_reason,omitempty"`
+	Shard               *string         `json:"shard,omitempty"`
+	StorageInterface    *string         `json:"storage_interface,omitempty"`
+	VendorInterface     *string         `json:"vendor_interface,omitempty"`
+}
+
+// fieldsOf is what was said about a node.
+func fieldsOf(n *ledger.Node) (NodeFields, error) {
+	f := NodeFields{
+		Name: orNil(n.Name), Driver: orNil(n.Driver), ResourceClass: orNil(n.ResourceClass),
+		Owner: orNil(n.Owner), Lessee: orNil(n.Lessee),
+		Maintenance: &n.Maintenance, Protected: &n.Protected,
+		Properties: n.Properties, Extra: n.Extra, DriverInfo: n.DriverInfo, InstanceInfo: n.InstanceInfo,
+	}
+	if !n.Instance.IsNil() {
+		f.InstanceUUID = &n.Instance
+	}
+	return f, json.Unmarshal([]byte(n.Details.Text()), &f.NodeDetails)
+}
+
+func orNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// description is the part of the fields that is the node's description.
+func (f *NodeFields) description() (ledger.NodeDescription, *Rejection) {
+	details, err := f.details()
+	if err != nil {
+		return ledger.NodeDescription{}, invalid("details", "%v", err)
+	}
+	driverInfo, err := withoutSecrets(f.DriverInfo)
+	if err != nil {
+		return ledger.NodeDescription{}, invalid("driver_info", "%v", err)
+	}
+	return ledger.NodeDescription{
+		Name: deref(f.Name), Driver: deref(f.Driver), ResourceClass: deref(f.ResourceClass),
+		Owner: deref(f.Owner), Lessee: deref(f.Lessee), Protected: deref(f.Protected),
+		Properties: f.Properties, Extra: f.Extra, DriverInfo: driverInfo, InstanceInfo: f.InstanceInfo,
+		Details: details,
+	}, nil
+}
+
+// details is a document with those of the details that are given.
+func (f *NodeFields) details() (ledger.Document, error) {
+	text, err := json.Marshal(f.NodeDetails)
+	if err != nil {
+		return "", err
+	}
+	all, err := ledger.Document(text).Object()
+	if err != nil {
+		return "", err
+	}
+	for key, value := range all {
+		if object, isObject := value.(map[string]any); value == nil || isObject && len(object) == 0 {
+			delete(all, key)
+		}
+	}
+	return ledger.NewDocument(all)
+}
+
+// Mask is what stands in the log for a secret.
+const Mask = "******"
+
+var secretKey = regexp.MustCompile(`(?i)passw|secret|token|credential|private_?key|passphrase`)
+
+// withoutSecrets masks what looks like a secret: the log never forgets.
+func withoutSecrets(doc ledger.Document) (ledger.Document, error) {
+	if !secretKey.MatchString(string(doc)) {
+		return doc, nil
+	}
+	object, err := doc.Object()
+	if err != nil {
+		return "", err
+	}
+	maskSecrets(object)
+	return ledger.NewDocument(object)
+}
+
+func maskSecrets(object map[string]any) {
+	for key, value := range object {
+		nested, isObject := value.(map[string]any)
+		switch {
+		case isObject:
+			maskSecrets(nested)
+		case secretKey.MatchString(key):
+			object[key] = Mask
+		}
+	}
+}
+
+var (
+	identPattern = regexp.MustCompile(`^[A-Za-z0-9\-._~]+$`)
+	uuidPattern  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+)
+
+// reservedNodeNames are the words that stand beside node names in paths.
+var reservedNodeNames = []string{
+	"maintenance", "management", "states", "vendor_passthru", "detail", "ports", "portgroups", "volume", "traits",
+	"vifs", "bios", "allocation", "history", "inventory", "firmware", "validate", "virtual_media",
+}
+
+// IsIdent reports whether a text can name a node or a node allocation
+// (Ironic's valid logical names).
+func IsIdent(name string) bool {
+	return len(name) <= ledger.MaxNodeNameBytes && identPattern.MatchString(name)
+}
+
+func checkNodeName(name *string) *Rejection {
+	if name == nil {
+		return nil
+	}
+	if !IsIdent(*name) || uuidPattern.MatchString(*name) || slices.Contains(reservedNodeNames, *name) {
+		return &Rejection{
+			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name a node", *name), Facts: Facts{Field: "name", Name: *name},
+		}
+	}
+	return nil
+}
+
+// Check finds what is wrong with the fields by themselves.
+func (f *NodeFields) check() *Rejection {
+	short := func(field string, value *string, most int) *Rejection {
+		if value != nil && (utf8.RuneCountInString(*value) > most || !utf8.ValidString(*value)) {
+			return invalid(field, "takes at most %d characters of valid UTF-8", most)
+		}
+		return nil
+	}
+	if deref(f.Driver) == "" {
+		return invalid("driver", "is required")
+	}
+	return first(
+		checkNodeName(f.Name),
+		short("driver", f.Driver, ledger.MaxOwnerRunes), short("resource_class", f.ResourceClass, ledger.MaxNodeClassRunes),
+		short("owner", f.Owner, ledger.MaxOwnerRunes), short("lessee", f.Lessee, ledger.MaxOwnerRunes),
+		short("description", f.Description, 4096), short("protected_reason", f.ProtectedReason, 4096),
+		short("retired_reason", f.RetiredReason, 4096),
+	)
+}
+
+// checkTraits finds traits that neither begin with CUSTOM_ nor are standard.
+func checkTraits(s *ledger.State, field string, traits []string) *Rejection {
+	for _, name := range traits {
+		if !isCustom(name) && (strings.HasPrefix(name, CustomPrefix) || !s.HasTrait(name)) {
+			return &Rejection{
+				Code: CodeInvalid, Message: fmt.Sprintf("%s: %q is neither a standard trait nor a custom one", field, name),
+				Facts: Facts{Field: field, Name: name},
+			}
+		}
+	}
+	return nil
+}
+
+func nodeNotFound(id ledger.UUID) *Rejection {
+	return &Rejection{Code: CodeNodeNotFound, Message: fmt.Sprintf("no node %s", id), Facts: Facts{Node: &id}}
+}
+
+func nodeUnknown(ids ...ledger.UUID) *Rejection {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = id.String()
+	}
+	return &Rejection{
+		Code: CodeNodeUnknown, Message: "no node " + strings.Join(names, ", "), Facts: Facts{Names: names},
+	}
+}
+
+func nodeExists(format, name string) *Rejection {
+	return &Rejection{Code: CodeNodeExists, Message: fmt.Sprintf(format, name), Facts: Facts{Name: name}}
+}
+
+func nodeAssociated(n *ledger.Node) *Rejection {
+	id, instance := n.UUID, n.Instance
+	return &Rejection{
+		Code: CodeNodeAssociated, Message: fmt.Sprintf("Node %s is associated with instance %s.", id, instance),
+		Facts: Facts{Node: &id, Instance: &instance},
+	}
+}
+
+func instanceAssociated(instance, node ledger.UUID) *Rejection {
+	return &Rejection{
+		Code: CodeInstanceAssociated, Message: instanceElsewhere(instance, node),
+		Facts: Facts{Node: &node, Instance: &instance},
+	}
+}
+
+func instanceElsewhere(instance, node ledger.UUID) string {
+	return fmt.Sprintf("Instance %s is already associated with a node, it cannot be associated with this other node %s", instance, node)
+}

@@ -1,0 +1,314 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Nodes can be resource providers, too, so that one ledger answers both of
+// Placement's and Ironic's questions and the answers never disagree. The
+// provider has the node's uuid, its traits, and an inventory of one of
+// CUSTOM_<CLASS>. The consumer is the node's allocation. Everything about such
+// a provider that follows from the node changes in the same record as the
+// node, and is refused to Placement's clients.
+
+// Owners of consumers that are node allocations.
+const (
+	nodeConsumerType = "BAREMETAL"
+	nobody           = "00000000-0000-0000-0000-000000000000"
+)
+
+// NodeClassName is the resource class of a node's inventory: upper case, and
+// an underscore for what Placement's names cannot hold (as nova does it).
+func NodeClassName(class string) string {
+	upper := strings.Map(func(r rune) rune {
+		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
+			return '_'
+		}
+		return r
+	}, strings.ToUpper(class))
+	return CustomPrefix + upper
+}
+
+// SetNodeProviders turns node providers on or off. The server submits it at
+// its start, again and again until there is nothing left to do: at most limit
+// nodes get their provider at a time. Turned off, the providers stay as they
+// are, and are then anybody's.
+type SetNodeProviders struct {
+	noConsumers `json:"-"`
+
+	On    bool `json:"on"`
+	Limit int  `json:"limit"`
+}
+
+// CommandName implements Command.
+func (*SetNodeProviders) CommandName() string { return "SetNodeProviders" }
+
+// Check implements Command.
+func (c *SetNodeProviders) Check() *Rejection {
+	if c.Limit < 1 {
+		return invalid("limit", "is 1 or more")
+	}
+	return nil
+}
+
+// Decide implements Command.
+func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	var events []ledger.Event
+	if c.On != s.NodeProviders() {
+		events = append(events, ledger.NodeProvidersSet{On: c.On})
+	}
+	if !c.On {
+		return events, nil
+	}
+	sync := newProviderSync(s)
+	var rejection *Rejection
+	changed := 0
+	s.Nodes(func(n *ledger.Node) bool {
+		before := len(sync.events)
+		if rejection = sync.node(n, n); len(sync.events) > before {
+			changed++
+		}
+		return rejection == nil && changed < c.Limit
+	})
+	if rejection != nil {
+		return nil, rejection
+	}
+	return append(events, sync.events...), nil
+}
+
+// withNodeProvider adds what events about a node mean for its provider.
+func withNodeProvider(s *ledger.State, id ledger.UUID, events []ledger.Event) ([]ledger.Event, *Rejection) {
+	if !s.NodeProviders() || len(events) == 0 {
+		return events, nil
+	}
+	before, _ := s.Node(id)
+	sync := newProviderSync(s)
+	for _, event := range events {
+		if requested, ok := event.(ledger.AllocationRequested); ok {
+			sync.owners[requested.Allocation] = requested.Owner
+		}
+	}
+	if rejection := sync.node(before, ledger.NodeAfter(before, events)); rejection != nil {
+		return nil, rejection
+	}
+	return append(events, sync.events...), nil
+}
+
+// providerSync collects the events that bring providers into line with nodes.
+type providerSync struct {
+	s       *ledger.State
+	events  []ledger.Event
+	next    ledger.ClassID
+	classes map[string]bool
+	traits  map[string]bool
+	owners  map[ledger.UUID]string // of node allocations that the command requests
+}
+
+func newProviderSync(s *ledger.State) *providerSync {
+	return &providerSync{
+		s: s, next: s.NextClassID(), classes: make(map[string]bool), traits: make(map[string]bool), owners: make(map[ledger.UUID]string),
+	}
+}
+
+func (p *providerSync) emit(event ledger.Event) { p.events = append(p.events, event) }
+
+// node brings one node's provider from before to after; nil: no node.
+func (p *providerSync) node(before, after *ledger.Node) *Rejection {
+	if after == nil {
+		return p.remove(before)
+	}
+	provider, exists := p.s.Provider(after.UUID)
+	if !exists {
+		if _, taken := p.s.ProviderNamed(after.UUID.String()); taken {
+			return &Rejection{Code: CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", after.UUID), Facts: Facts{Node: &after.UUID}}
+		}
+		p.emit(ledger.ProviderCreated{Provider: after.UUID, Name: after.UUID.String()})
+		provider = &ledger.Provider{UUID: after.UUID}
+	}
+	generation := provider.Generation
+	freed, rejection := p.release(before, after)
+	if rejection != nil {
+		return rejection
+	}
+	if rejection := p.inventory(provider, after, freed, &generation); rejection != nil {
+		return rejection
+	}
+	p.nodeTraits(provider, after, &generation)
+	return p.consume(before, after, &generation)
+}
+
+// remove takes a deleted node's provider away.
+func (p *providerSync) remove(before *ledger.Node) *Rejection {
+	provider, exists := p.s.Provider(before.UUID)
+	if !exists {
+		return nil
+	}
+	freed, rejection := p.release(before, nil)
+	if rejection != nil {
+		return rejection
+	}
+	child := false
+	p.s.Children(before.UUID, func(ledger.UUID) bool { child = true; return false })
+	if used := provider.InUse(); child || used != nil && !freed {
+		return &Rejection{
+			Code: CodeProviderInUse, Message: fmt.Sprintf("the resource provider of node %s has allocations or children", before.UUID),
+			Facts: Facts{Node: &before.UUID, Provider: &before.UUID, Classes: classNames(p.s, used)},
+		}
+	}
+	p.emit(ledger.ProviderDeleted{Provider: before.UUID})
+	return nil
+}
+
+// release removes the consumer of an allocation that the node no longer has.
+func (p *providerSync) release(before, after *ledger.Node) (freed bool, rejection *Rejection) {
+	if before == nil || before.Allocation.IsNil() || after != nil && after.Allocation == before.Allocation {
+		return false, nil
+	}
+	consumer, exists := p.s.Consumer(before.Allocation)
+	if !exists {
+		return false, nil
+	}
+	if consumer.Generation == p.s.Head().Sequence+1 {
+		return false, nodeBusy(before)
+	}
+	p.emit(ledger.ConsumerRemoved{Consumer: before.Allocation})
+	return true, nil
+}
+
+// nodeBusy: the node's consumer changed in the commit that is being built,
+// and a consumer changes once per commit.
+func nodeBusy(n *ledger.Node) *Rejection {
+	id := n.UUID
+	return &Rejection{
+		Code: CodeNodeBusy, Message: fmt.Sprintf("Node %s is locked by host allot, please retry after the current operation is completed.", id),
+		Facts: Facts{Node: &id},
+	}
+}
+
+// inventory gives the provider one of the node's class, reserved while the
+// node can neither be used nor is.
+func (p *providerSync) inventory(provider *ledger.Provider, n *ledger.Node, freed bool, generation *int64) *Rejection {
+	var want []ledger.InventoryRecord
+	if n.ResourceClass != "" {
+		record := ledger.InventoryRecord{Class: NodeClassName(n.ResourceClass), Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1}
+		if !n.Free() && n.Instance.IsNil() {
+			record.Reserved = 1
+		}
+		want = append(want, record)
+		p.class(record.Class)
+	}
+	if slices.Equal(want, inventoryRecords(p.s.Classes(), provider.Inventories)) {
+		return nil
+	}
+	for _, id := range provider.InUse() {
+		if name := p.s.Classes().Name(id); !freed && (want == nil || name != want[0].Class) {
+			return inventoryInUse(provider.UUID, []string{name})
+		}
+	}
+	*generation++
+	p.emit(ledger.InventoriesReplaced{Provider: provider.UUID, Generation: *generation, Inventories: want})
+	return nil
+}
+
+func (p *providerSync) class(name string) {
+	if _, exists := p.s.Classes().ID(name); exists || p.classes[name] {
+		return
+	}
+	p.classes[name] = true
+	p.emit(ledger.ClassCreated{ID: p.next, Name: name})
+	p.next++
+}
+
+func (p *providerSync) nodeTraits(provider *ledger.Provider, n *ledger.Node, generation *int64) {
+	if slices.Equal(provider.Traits, n.Traits) {
+		return
+	}
+	for _, name := range n.Traits {
+		if !p.s.HasTrait(name) && !p.traits[name] {
+			p.traits[name] = true
+			p.emit(ledger.TraitCreated{Name: name})
+		}
+	}
+	*generation++
+	p.emit(ledger.ProviderTraitsReplaced{Provider: provider.UUID, Generation: *generation, Traits: n.Traits})
+}
+
+// consume makes the node's allocation a consumer of its provider.
+func (p *providerSync) consume(before, after *ledger.Node, generation *int64) *Rejection {
+	if after.Allocation.IsNil() || after.ResourceClass == "" {
+		return nil
+	}
+	if consumer, exists := p.s.Consumer(after.Allocation); exists {
+		held := consumer.Allocations
+		if before != nil && len(held) == 1 && held[0].Provider == after.UUID {
+			return nil
+		}
+		return &Rejection{
+			Code: CodeNodeIsProvider, Message: fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID),
+			Facts: Facts{Node: &after.UUID, Consumer: &after.Allocation},
+		}
+	}
+	if heldByConsumer(p.s, after) {
+		return &Rejection{
+			Code: CodeProviderInUse, Message: fmt.Sprintf("the resource provider of node %s is held by a consumer in Placement", after.UUID),
+			Facts: Facts{Node: &after.UUID, Provider: &after.UUID},
+		}
+	}
+	owner := p.owners[after.Allocation]
+	if a, ok := p.s.NodeAllocation(after.Allocation); ok {
+		owner = a.Owner
+	}
+	if owner == "" {
+		owner = nobody
+	}
+	p.emit(ledger.AllocationsReplaced{
+		Consumer: after.Allocation, Project: owner, User: nobody, Type: nodeConsumerType,
+		Allocations: []ledger.AllocationRecord{{Provider: after.UUID, Class: NodeClassName(after.ResourceClass), Amount: 1}},
+	})
+	*generation++
+	p.emit(ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: after.UUID, Generation: *generation}}})
+	return nil
+}
+
+// heldByConsumer reports whether a consumer holds the node's provider.
+func heldByConsumer(s *ledger.State, n *ledger.Node) bool {
+	if !s.NodeProviders() {
+		return false
+	}
+	provider, exists := s.Provider(n.UUID)
+	return exists && provider.InUse() != nil
+}
+
+// followsNode refuses to change a provider apart from its node.
+func followsNode(s *ledger.State, provider ledger.UUID) *Rejection {
+	if !s.NodeProviders() {
+		return nil
+	}
+	if _, isNode := s.Node(provider); !isNode {
+		return nil
+	}
+	return &Rejection{
+		Code: CodeNodeIsProvider, Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, inventories and traits follow from the node", provider),
+		Facts: Facts{Provider: &provider, Node: &provider},
+	}
+}
+
+// followsNodeAllocation refuses to change a consumer apart from the node
+// allocation that it is.
+func followsNodeAllocation(s *ledger.State, consumer ledger.UUID) *Rejection {
+	if !s.NodeProviders() {
+		return nil
+	}
+	a, isAllocation := s.NodeAllocation(consumer)
+	if !isAllocation || a.Node.IsNil() {
+		return nil
+	}
+	return &Rejection{
+		Code: CodeNodeIsProvider, Message: fmt.Sprintf("consumer %s is the allocation of bare metal node %s: release it there", consumer, a.Node),
+		Facts: Facts{Consumer: &consumer, Node: &a.Node, Allocation: &consumer},
+	}
+}

@@ -1,0 +1,104 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ReplaceNodeTraits says which traits a node has.
+type ReplaceNodeTraits struct {
+	noConsumers `json:"-"`
+
+	Node   ledger.UUID `json:"node"`
+	Traits []string    `json:"traits"` // at most 50
+}
+
+// CommandName implements Command.
+func (*ReplaceNodeTraits) CommandName() string { return "ReplaceNodeTraits" }
+
+// Check implements Command.
+func (c *ReplaceNodeTraits) Check() *Rejection { return checkUUID("node", c.Node) }
+
+// Decide implements Command.
+func (c *ReplaceNodeTraits) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	n, ok := s.Node(c.Node)
+	if !ok {
+		return nil, nodeNotFound(c.Node)
+	}
+	return replaceNodeTraits(s, n, c.Traits)
+}
+
+func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledger.Event, *Rejection) {
+	if rejection := checkTraits(s, "traits", traits); rejection != nil {
+		return nil, rejection
+	}
+	traits = slices.Clone(traits)
+	slices.Sort(traits)
+	traits = slices.Compact(traits)
+	if len(traits) > ledger.MaxNodeTraits {
+		id := n.UUID
+		return nil, &Rejection{
+			Code: CodeInvalid, Message: fmt.Sprintf("traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits)),
+			Facts: Facts{Field: "traits", Node: &id},
+		}
+	}
+	if slices.Equal(traits, n.Traits) {
+		return nil, nil
+	}
+	return withNodeProvider(s, n.UUID, []ledger.Event{ledger.NodeTraitsReplaced{Node: n.UUID, Traits: traits}})
+}
+
+// AddNodeTrait gives a node one more trait.
+type AddNodeTrait struct {
+	noConsumers `json:"-"`
+
+	Node  ledger.UUID `json:"node"`
+	Trait string      `json:"trait"`
+}
+
+// CommandName implements Command.
+func (*AddNodeTrait) CommandName() string { return "AddNodeTrait" }
+
+// Check implements Command.
+func (c *AddNodeTrait) Check() *Rejection { return checkUUID("node", c.Node) }
+
+// Decide implements Command.
+func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	n, ok := s.Node(c.Node)
+	if !ok {
+		return nil, nodeNotFound(c.Node)
+	}
+	return replaceNodeTraits(s, n, append(slices.Clone(n.Traits), c.Trait))
+}
+
+// RemoveNodeTrait takes a trait from a node.
+type RemoveNodeTrait struct {
+	noConsumers `json:"-"`
+
+	Node  ledger.UUID `json:"node"`
+	Trait string      `json:"trait"`
+}
+
+// CommandName implements Command.
+func (*RemoveNodeTrait) CommandName() string { return "RemoveNodeTrait" }
+
+// Check implements Command.
+func (c *RemoveNodeTrait) Check() *Rejection { return checkUUID("node", c.Node) }
+
+// Decide implements Command.
+func (c *RemoveNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	n, ok := s.Node(c.Node)
+	if !ok {
+		return nil, nodeNotFound(c.Node)
+	}
+	i, has := slices.BinarySearch(n.Traits, c.Trait)
+	if !has {
+		return nil, &Rejection{
+			Code: CodeNodeTraitNotFound, Message: fmt.Sprintf("Node %s doesn't have a trait '%s'", n.UUID, c.Trait),
+			Facts: Facts{Node: &c.Node, Name: c.Trait},
+		}
+	}
+	return replaceNodeTraits(s, n, slices.Delete(slices.Clone(n.Traits), i, i+1))
+}

@@ -1,0 +1,35 @@
+package commands
+
+import "github.com/allot-project/allot/ledger"
+
+// ReleaseNodeAllocation removes an allocation and frees its node, which must
+// not be active unless it is in maintenance.
+type ReleaseNodeAllocation struct {
+	Allocation ledger.UUID `json:"allocation"`
+}
+
+// CommandName implements Command.
+func (*ReleaseNodeAllocation) CommandName() string { return "ReleaseNodeAllocation" }
+
+// Consumers implements Command.
+func (c *ReleaseNodeAllocation) Consumers() []ledger.UUID { return []ledger.UUID{c.Allocation} }
+
+// Check implements Command.
+func (c *ReleaseNodeAllocation) Check() *Rejection { return checkUUID("allocation", c.Allocation) }
+
+// Decide implements Command.
+func (c *ReleaseNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	a, ok := s.NodeAllocation(c.Allocation)
+	if !ok {
+		return nil, nodeAllocationNotFound(c.Allocation)
+	}
+	events := []ledger.Event{ledger.NodeAllocationReleased{Allocation: a.UUID}}
+	if a.Node.IsNil() {
+		return events, nil
+	}
+	n, ok := s.Node(a.Node)
+	if ok && n.ProvisionState == stateActive && !n.Maintenance {
+		return nil, nodeState(n, "Cannot remove allocation %s for node %s, because the node is active (and maintenance mode is off)", a.UUID, n.UUID)
+	}
+	return withNodeProvider(s, a.Node, events)
+}

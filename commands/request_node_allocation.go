@@ -1,0 +1,110 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// NodeRequest is what a client asks of a node, by Ironic's rules.
+type NodeRequest struct {
+	Name           string          `json:"name,omitempty"` // unique, 1..255 of A-Z a-z 0-9 - . _ ~
+	ResourceClass  string          `json:"resource_class,omitempty"`
+	Traits         []string        `json:"traits,omitempty"`          // all of them
+	CandidateNodes []ledger.UUID   `json:"candidate_nodes,omitempty"` // one of them; empty: any node
+	Owner          string          `json:"owner,omitempty"`           // only nodes that this project owns or leases
+	Extra          ledger.Document `json:"extra,omitzero"`
+}
+
+func (r *NodeRequest) check() *Rejection {
+	if utf8.RuneCountInString(r.ResourceClass) > ledger.MaxNodeClassRunes || !utf8.ValidString(r.ResourceClass) {
+		return invalid("resource_class", "takes at most %d characters", ledger.MaxNodeClassRunes)
+	}
+	if r.Owner != "" {
+		if rejection := checkOwner("owner", r.Owner); rejection != nil {
+			return rejection
+		}
+	}
+	if len(r.Traits) > ledger.MaxRequestedTraits {
+		return invalid("traits", "at most %d can be asked for, not %d", ledger.MaxRequestedTraits, len(r.Traits))
+	}
+	if len(r.CandidateNodes) > ledger.MaxCandidateNodes {
+		return invalid("candidate_nodes", "at most %d can be named, not %d", ledger.MaxCandidateNodes, len(r.CandidateNodes))
+	}
+	return checkAllocationName(r.Name)
+}
+
+func checkAllocationName(name string) *Rejection {
+	if name != "" && !IsIdent(name) {
+		return &Rejection{
+			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name an allocation", name), Facts: Facts{Field: "name", Name: name},
+		}
+	}
+	return nil
+}
+
+// request answers the event with which an allocation begins.
+func (r *NodeRequest) request(s *ledger.State, id ledger.UUID) (ledger.AllocationRequested, *Rejection) {
+	ev := ledger.AllocationRequested{
+		Allocation: id, Name: r.Name, ResourceClass: r.ResourceClass, Owner: r.Owner,
+		Traits: r.Traits, CandidateNodes: r.CandidateNodes, Extra: r.Extra,
+	}
+	if rejection := checkTraits(s, "traits", r.Traits); rejection != nil {
+		return ev, rejection
+	}
+	if _, exists := s.NodeAllocation(id); exists {
+		return ev, nodeAllocationExists("UUID", id.String())
+	}
+	if _, taken := s.NodeAllocationNamed(r.Name); taken {
+		return ev, nodeAllocationExists("name", r.Name)
+	}
+	var missing []ledger.UUID
+	for _, node := range r.CandidateNodes {
+		if _, ok := s.Node(node); !ok && !slices.Contains(missing, node) {
+			missing = append(missing, node)
+		}
+	}
+	if missing != nil {
+		return ev, nodeUnknown(missing...)
+	}
+	return ev, nil
+}
+
+func nodeAllocationExists(what, name string) *Rejection {
+	return &Rejection{
+		Code: CodeNodeAllocationExists, Message: fmt.Sprintf("An allocation with %s %s already exists.", what, name),
+		Facts: Facts{Name: name},
+	}
+}
+
+// RequestNodeAllocation asks for one whole node. It is accepted whether there
+// is one or not; the node is chosen right after (see ChooseNode), and the
+// allocation's state then says what became of it.
+type RequestNodeAllocation struct {
+	noConsumers `json:"-"`
+
+	Allocation ledger.UUID `json:"allocation"`
+	NodeRequest
+}
+
+// CommandName implements Command.
+func (*RequestNodeAllocation) CommandName() string { return "RequestNodeAllocation" }
+
+// Check implements Command.
+func (c *RequestNodeAllocation) Check() *Rejection {
+	if c.ResourceClass == "" {
+		return invalid("resource_class", "is mandatory")
+	}
+	return first(checkUUID("allocation", c.Allocation), c.check())
+}
+
+// Decide implements Command.
+func (c *RequestNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	requested, rejection := c.request(s, c.Allocation)
+	if rejection != nil {
+		return nil, rejection
+	}
+	return []ledger.Event{requested}, nil
+}

@@ -1,0 +1,206 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Provision states and power states, in Ironic's words.
+const (
+	stateEnroll     = "enroll"
+	stateManageable = "manageable"
+	stateActive     = "active"
+
+	powerOn  = "power on"
+	powerOff = "power off"
+)
+
+// provisionVerb is what an operator declares to have done to a node.
+type provisionVerb struct {
+	from      []string
+	to        string
+	protected bool // not with protected nodes
+	deploys   bool // not with nodes in maintenance
+	undeploys bool
+}
+
+var (
+	deploy   = provisionVerb{from: []string{ledger.NodeAvailable}, to: stateActive, deploys: true}
+	undeploy = provisionVerb{from: []string{stateActive}, to: ledger.NodeAvailable, protected: true, undeploys: true}
+)
+
+var provisionVerbs = map[string]provisionVerb{
+	"manage":   {from: []string{stateEnroll, ledger.NodeAvailable}, to: stateManageable},
+	"provide":  {from: []string{stateManageable}, to: ledger.NodeAvailable},
+	"adopt":    {from: []string{stateManageable}, to: stateActive},
+	"active":   deploy,
+	"deploy":   deploy,
+	"rebuild":  {from: []string{stateActive}, to: stateActive, protected: true, deploys: true},
+	"deleted":  undeploy,
+	"undeploy": undeploy,
+}
+
+// SetNodeProvisionState declares a step of a node's life, by Ironic's verbs:
+// manage, provide, active (or deploy), rebuild, deleted (or undeploy), adopt.
+// It takes effect at once: no hardware is contacted. The first manage declares
+// the power off if nobody has said how it is; undeploying releases the node's
+// allocation.
+type SetNodeProvisionState struct {
+	noConsumers `json:"-"`
+
+	Node   ledger.UUID `json:"node"`
+	Target string      `json:"target"`
+}
+
+// CommandName implements Command.
+func (*SetNodeProvisionState) CommandName() string { return "SetNodeProvisionState" }
+
+// Check implements Command.
+func (c *SetNodeProvisionState) Check() *Rejection { return checkUUID("node", c.Node) }
+
+// Decide implements Command.
+func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	n, ok := s.Node(c.Node)
+	if !ok {
+		return nil, nodeNotFound(c.Node)
+	}
+	verb, known := provisionVerbs[c.Target]
+	switch {
+	case !known || !slices.Contains(verb.from, n.ProvisionState):
+		return nil, badAction(n, c.Target)
+	case verb.protected && n.Protected:
+		return nil, nodeProtected(n)
+	case verb.deploys && n.Maintenance:
+		id := n.UUID
+		return nil, &Rejection{
+			Code: CodeNodeMaintenance, Message: fmt.Sprintf("The provisioning operation can't be performed on node %s because it's in maintenance mode.", id),
+			Facts: Facts{Node: &id, State: n.ProvisionState},
+		}
+	}
+	state := stateOf(n)
+	state.ProvisionState = verb.to
+	if state.PowerState == "" {
+		state.PowerState = powerOff
+	}
+	events := []ledger.Event{state}
+	if verb.undeploys {
+		events = append(undeployed(n), events...)
+	}
+	return withNodeProvider(s, n.UUID, events)
+}
+
+// undeployed empties a node.
+func undeployed(n *ledger.Node) []ledger.Event {
+	var events []ledger.Event
+	switch {
+	case !n.Allocation.IsNil():
+		events = append(events, ledger.NodeAllocationReleased{Allocation: n.Allocation})
+	case !n.Instance.IsNil():
+		events = append(events, ledger.NodeInstanceSet{Node: n.UUID})
+	}
+	if n.InstanceInfo != "" {
+		description := n.NodeDescription
+		description.InstanceInfo = ""
+		events = append(events, ledger.NodeDescribed{Node: n.UUID, Description: description})
+	}
+	return events
+}
+
+func badAction(n *ledger.Node, action string) *Rejection {
+	id := n.UUID
+	return &Rejection{
+		Code:    CodeNodeAction,
+		Message: fmt.Sprintf("The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".", action, id, n.ProvisionState),
+		Facts:   Facts{Node: &id, Name: action, State: n.ProvisionState},
+	}
+}
+
+func stateOf(n *ledger.Node) ledger.NodeStateSet {
+	return ledger.NodeStateSet{
+		Node: n.UUID, ProvisionState: n.ProvisionState, PowerState: n.PowerState,
+		Maintenance: n.Maintenance, MaintenanceReason: n.MaintenanceReason,
+	}
+}
+
+// SetNodePowerState declares a node's power: "power on", "power off",
+// "rebooting", "soft power off" or "soft rebooting". No hardware is contacted.
+type SetNodePowerState struct {
+	noConsumers `json:"-"`
+
+	Node   ledger.UUID `json:"node"`
+	Target string      `json:"target"`
+}
+
+// CommandName implements Command.
+func (*SetNodePowerState) CommandName() string { return "SetNodePowerState" }
+
+// Check implements Command.
+func (c *SetNodePowerState) Check() *Rejection { return checkUUID("node", c.Node) }
+
+var powerTargets = map[string]string{
+	powerOn: powerOn, powerOff: powerOff, "rebooting": powerOn, "soft power off": powerOff, "soft rebooting": powerOn,
+}
+
+// Decide implements Command.
+func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	n, ok := s.Node(c.Node)
+	if !ok {
+		return nil, nodeNotFound(c.Node)
+	}
+	target, known := powerTargets[c.Target]
+	if !known {
+		return nil, badAction(n, c.Target)
+	}
+	if n.PowerState == target {
+		return nil, nil
+	}
+	state := stateOf(n)
+	state.PowerState = target
+	return withNodeProvider(s, n.UUID, []ledger.Event{state})
+}
+
+// SetNodeMaintenance takes a node out of service or back. A node in
+// maintenance is not allocated, and loses the protection of its allocation.
+type SetNodeMaintenance struct {
+	noConsumers `json:"-"`
+
+	Node        ledger.UUID `json:"node"`
+	Maintenance bool        `json:"maintenance"`
+	Reason      string      `json:"reason,omitempty"`
+}
+
+// CommandName implements Command.
+func (*SetNodeMaintenance) CommandName() string { return "SetNodeMaintenance" }
+
+// Check implements Command.
+func (c *SetNodeMaintenance) Check() *Rejection {
+	if len(c.Reason) > ledger.MaxMaintenanceReasonBytes || !utf8.ValidString(c.Reason) {
+		return invalid("reason", "takes at most %d bytes of valid UTF-8", ledger.MaxMaintenanceReasonBytes)
+	}
+	return checkUUID("node", c.Node)
+}
+
+// Decide implements Command.
+func (c *SetNodeMaintenance) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	n, ok := s.Node(c.Node)
+	if !ok {
+		return nil, nodeNotFound(c.Node)
+	}
+	after := maintenanceSet(n, c.Maintenance, c.Reason)
+	if after == stateOf(n) {
+		return nil, nil
+	}
+	return withNodeProvider(s, n.UUID, []ledger.Event{after})
+}
+
+func maintenanceSet(n *ledger.Node, maintenance bool, reason string) ledger.NodeStateSet {
+	state := stateOf(n)
+	state.Maintenance, state.MaintenanceReason = maintenance, reason
+	if !maintenance {
+		state.MaintenanceReason = ""
+	}
+	return state
+}

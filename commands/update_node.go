@@ -1,0 +1,112 @@
+package commands
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// UpdateNode changes what is said about a node by a JSON Patch over
+// NodeFields (Ironic's PATCH of nodes). Removing instance_uuid releases the
+// node's allocation.
+type UpdateNode struct {
+	noConsumers `json:"-"`
+
+	Node  ledger.UUID      `json:"node"`
+	Patch []PatchOperation `json:"patch"`
+}
+
+// CommandName implements Command.
+func (*UpdateNode) CommandName() string { return "UpdateNode" }
+
+// Check implements Command.
+func (c *UpdateNode) Check() *Rejection { return first(checkUUID("node", c.Node), checkPatch(c.Patch)) }
+
+// looseStates are those in which a node's class may change and its instance
+// may go.
+var looseStates = []string{stateEnroll, "inspecting", "inspect wait", stateManageable, ledger.NodeAvailable}
+
+const looseStatesText = "(enroll, inspecting, inspect wait, manageable, available) states"
+
+// Decide implements Command.
+func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	n, ok := s.Node(c.Node)
+	if !ok {
+		return nil, nodeNotFound(c.Node)
+	}
+	before, err := fieldsOf(n)
+	if err != nil {
+		return nil, invalid("details", "%v", err)
+	}
+	var after NodeFields
+	if rejection := first(applyPatch(c.Patch, before, &after), after.check()); rejection != nil {
+		return nil, rejection
+	}
+	if holder, taken := s.NodeNamed(deref(after.Name)); taken && holder != n.UUID {
+		return nil, nodeExists("A node with name %s already exists.", *after.Name)
+	}
+	description, rejection := after.description()
+	if rejection != nil {
+		return nil, rejection
+	}
+	if rejection := checkDescription(s, n, &description); rejection != nil {
+		return nil, rejection
+	}
+	var events []ledger.Event
+	if description != n.NodeDescription {
+		events = append(events, ledger.NodeDescribed{Node: n.UUID, Description: description})
+	}
+	if maintenance := deref(after.Maintenance); maintenance != n.Maintenance {
+		events = append(events, maintenanceSet(n, maintenance, ""))
+	}
+	instance, rejection := changeInstance(s, n, deref(after.InstanceUUID))
+	if rejection != nil {
+		return nil, rejection
+	}
+	return withNodeProvider(s, n.UUID, append(events, instance...))
+}
+
+// checkDescription guards what an allocation relies on.
+func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescription) *Rejection {
+	if after.ResourceClass != n.ResourceClass && !slices.Contains(looseStates, n.ProvisionState) {
+		return nodeState(n, "Node %s can not have resource_class updated unless it is in one of allowed %s.", n.UUID, looseStatesText)
+	}
+	if after.Owner != n.Owner && !n.Allocation.IsNil() {
+		if a, ok := s.NodeAllocation(n.Allocation); ok && a.Owner != "" {
+			return nodeState(n, "Cannot change owner of node %s while it is allocated to an allocation with an owner", n.UUID)
+		}
+	}
+	if after.ResourceClass != n.ResourceClass && s.NodeProviders() && !n.Instance.IsNil() {
+		return nodeState(n, "Node %s can not have resource_class updated while it is in use: its resource provider's inventory is", n.UUID)
+	}
+	return nil
+}
+
+// changeInstance says what runs on a node, or nothing any more.
+func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]ledger.Event, *Rejection) {
+	switch {
+	case instance == n.Instance:
+		return nil, nil
+	case instance.IsNil() && !n.Allocation.IsNil():
+		if !n.Maintenance && !slices.Contains(looseStates, n.ProvisionState) {
+			return nil, nodeState(n, "Node %s with an allocation can not have instance_uuid removed unless it is in one of allowed %s or in maintenance mode.", n.UUID, looseStatesText)
+		}
+		return []ledger.Event{ledger.NodeAllocationReleased{Allocation: n.Allocation}}, nil
+	case !instance.IsNil() && !n.Instance.IsNil():
+		return nil, nodeAssociated(n)
+	}
+	if holder, taken := s.NodeOfInstance(instance); taken && holder != n.UUID && !instance.IsNil() {
+		return nil, instanceAssociated(instance, n.UUID)
+	}
+	return []ledger.Event{ledger.NodeInstanceSet{Node: n.UUID, Instance: instance}}, nil
+}
+
+// nodeState says that a node's state does not allow something.
+func nodeState(n *ledger.Node, format string, args ...any) *Rejection {
+	id := n.UUID
+	return &Rejection{
+		Code: CodeNodeState, Message: fmt.Sprintf(format, args...),
+		Facts: Facts{Node: &id, State: n.ProvisionState},
+	}
+}

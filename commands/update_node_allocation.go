@@ -1,0 +1,69 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// UpdateNodeAllocation changes an allocation's name and extra by a JSON Patch
+// (Ironic 1.57). Nothing else can change, and a new name does not choose
+// another node.
+type UpdateNodeAllocation struct {
+	noConsumers `json:"-"`
+
+	Allocation ledger.UUID      `json:"allocation"`
+	Patch      []PatchOperation `json:"patch"`
+}
+
+// CommandName implements Command.
+func (*UpdateNodeAllocation) CommandName() string { return "UpdateNodeAllocation" }
+
+// Check implements Command.
+func (c *UpdateNodeAllocation) Check() *Rejection {
+	for _, op := range c.Patch {
+		if field := op.Field(); field != "name" && field != "extra" || op.Path != "/name" && field == "name" {
+			return &Rejection{
+				Code:    CodeInvalid,
+				Message: fmt.Sprintf("Cannot patch %s. Only the following can be updated: name, extra", op.Path),
+				Facts:   Facts{Field: "patch", Name: field},
+			}
+		}
+	}
+	return first(checkUUID("allocation", c.Allocation), checkPatch(c.Patch))
+}
+
+// allocationFields are what a patch can change.
+type allocationFields struct {
+	Name  *string         `json:"name"`
+	Extra ledger.Document `json:"extra"`
+}
+
+// Decide implements Command.
+func (c *UpdateNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	a, ok := s.NodeAllocation(c.Allocation)
+	if !ok {
+		return nil, nodeAllocationNotFound(c.Allocation)
+	}
+	var after allocationFields
+	if rejection := applyPatch(c.Patch, allocationFields{Name: orNil(a.Name), Extra: a.Extra}, &after); rejection != nil {
+		return nil, rejection
+	}
+	name := deref(after.Name)
+	if rejection := checkAllocationName(name); rejection != nil {
+		return nil, rejection
+	}
+	if holder, taken := s.NodeAllocationNamed(name); taken && holder != a.UUID {
+		return nil, nodeAllocationExists("name", name)
+	}
+	if name == a.Name && after.Extra == a.Extra {
+		return nil, nil
+	}
+	return []ledger.Event{ledger.NodeAllocationUpdated{Allocation: a.UUID, Name: name, Extra: after.Extra}}, nil
+}
+
+func nodeAllocationNotFound(id ledger.UUID) *Rejection {
+	return &Rejection{
+		Code: CodeNodeAllocationNotFound, Message: fmt.Sprintf("Allocation %s could not be found.", id), Facts: Facts{Allocation: &id},
+	}
+}
