@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/schema"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -118,11 +120,13 @@ func listCandidates(h *Handler, r *request) (*response, error) {
 
 // takeExplain reads Allot's own parameter.
 func (q *candidateQuery) takeExplain(r *request) *apiError {
-	value, found, failure := takeParameter(r.Request, "explain")
-	if failure != nil || !found {
-		return failure
+	value, found, err := rest.TakeParameter(r.Request, "explain")
+	if err != nil {
+		return badRequest("%v", err)
 	}
-	var err error
+	if !found {
+		return nil
+	}
 	if q.explain, err = strconv.ParseBool(value); err != nil {
 		return badRequest("Invalid query string parameters: explain must be true or false, not %q", value)
 	}
@@ -371,7 +375,7 @@ func (q *candidateQuery) checkResourceless() *apiError {
 		return failure
 	}
 	if bare != nil {
-		failure := badRequest("Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.", repr(list(bare)))
+		failure := badRequest("Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.", schema.Repr(schema.List(bare)))
 		failure.code = codeBadValue
 		return failure
 	}
@@ -383,7 +387,7 @@ func (q *candidateQuery) checkResourceless() *apiError {
 	}
 	if unreal != nil {
 		sort.Strings(unreal)
-		failure := badRequest("Real suffixes should be specified in `same_subtree`: %s not found in %s.", repr(list(unreal)), repr(list(real)))
+		failure := badRequest("Real suffixes should be specified in `same_subtree`: %s not found in %s.", schema.Repr(schema.List(unreal)), schema.Repr(schema.List(real)))
 		failure.code = codeBadValue
 		return failure
 	}

@@ -66,7 +66,7 @@ func createClass(h *Handler, r *request) (*response, error) {
 // ensureClass is PUT from 1.7 on. Its body is ignored.
 func ensureClass(h *Handler, r *request) (*response, error) {
 	name := r.params[0]
-	if text := schemaFor("resource class", r.version).check(m{"name": name}); text != "" {
+	if text := schemaFor("resource class", r.version).Check(m{"name": name}); text != "" {
 		return nil, badRequest("JSON does not validate: %s", text)
 	}
 	_, rejection, err := h.submit(r, &commands.CreateResourceClass{Name: name})

@@ -16,8 +16,8 @@ import (
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -26,24 +26,11 @@ const (
 	// MaxBodyBytes is the largest request body: a reshape of 10,000
 	// consumers takes about 4 MiB.
 	MaxBodyBytes = 16 << 20
-	// submitTimeout bounds how long a request waits for its command.
-	submitTimeout = 30 * time.Second
-	// retryAfterSeconds is what a refused client is told to wait.
-	retryAfterSeconds = "1"
 )
-
-// CommandIDHeader lets a client name its command, so that sending the request
-// again after a lost answer is safe: the first result is answered again.
-const CommandIDHeader = "Allot-Command-Id"
-
-// Submitter carries commands out; commands.Processor does.
-type Submitter interface {
-	Submit(context.Context, commands.Submission) (commands.Outcome, error)
-}
 
 // Handler serves the API below one path prefix.
 type Handler struct {
-	Commands Submitter
+	Commands rest.Submitter
 	Views    *projector.Projector
 	Log      *slog.Logger
 	// Prefix is the path that clouds mount the API at: empty or "/placement".
@@ -114,9 +101,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		}
 	}
 	answer, err := h.serve(w, r, path)
-	var rehearsed *rehearsal
-	if errors.As(err, &rehearsed) {
-		answer, err = rehearsed.answer(), nil
+	var rehearsal *rest.Rehearsal
+	if errors.As(err, &rehearsal) {
+		answer, err = &response{status: http.StatusOK, body: rehearsal.Body()}, nil
 	}
 	if err != nil {
 		h.writeFailure(w, r, err)
@@ -156,17 +143,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 			return nil, failure
 		}
 	}
-	at, failure := takeAt(r.Request)
-	if failure != nil {
-		return nil, failure
+	at, err := rest.TakeAt(r.Request)
+	if err != nil {
+		return nil, badRequest("%v", err)
 	}
-	var err error
 	if r.view, err = h.viewAt(at); err != nil {
 		return nil, err
 	}
 	r.past = at != ""
-	if r.dryRun, failure = takeDryRun(r.Request); failure != nil {
-		return nil, failure
+	if r.dryRun, err = rest.TakeDryRun(r.Request); err != nil {
+		return nil, badRequest("%v", err)
 	}
 	return op.handle(h, r)
 }
@@ -234,13 +220,16 @@ func checkMedia(r *request, op *operation) *apiError {
 // logged and answered with 500, or 503 if trying again can help.
 func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
 	var failure *apiError
+	message, unavailable := rest.Unavailable(err)
+	if errors.Is(err, auth.ErrUnavailable) {
+		message, unavailable = strings.TrimPrefix(err.Error(), "auth: "), true
+	}
 	switch {
 	case errors.As(err, &failure):
-	case errors.Is(err, commands.ErrBusy), errors.Is(err, commands.ErrStopped),
-		errors.Is(err, commands.ErrNoAnswer), errors.Is(err, commands.ErrLogUnavailable), errors.Is(err, auth.ErrUnavailable):
+	case unavailable:
 		h.Log.Warn("request not answered", "request_id", r.id, "error", err)
-		failure = errorf(http.StatusServiceUnavailable, "%s", strings.TrimPrefix(strings.TrimPrefix(err.Error(), "commands: "), "auth: "))
-		failure.retryAfter = retryAfterSeconds
+		failure = errorf(http.StatusServiceUnavailable, "%s", message)
+		failure.retryAfter = rest.RetryAfterSeconds
 	default:
 		h.Log.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
 		failure = errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
@@ -251,7 +240,7 @@ func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
 func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 	header := w.Header()
 	if answer.location != "" {
-		header.Set("Location", absolute(r.Request)+h.Prefix+answer.location)
+		header.Set("Location", rest.Base(r.Request)+h.Prefix+answer.location)
 	}
 	if answer.cache && r.version >= cacheHeadersSince {
 		header.Set("Cache-Control", "no-cache")
@@ -260,7 +249,7 @@ func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 		}
 	}
 	if r.Method == http.MethodGet {
-		header.Set(SequenceHeader, strconv.FormatUint(r.view.Sequence(), 10))
+		header.Set(rest.SequenceHeader, strconv.FormatUint(r.view.Sequence(), 10))
 	}
 	if answer.stream != nil {
 		h.writeStream(w, r, answer)
@@ -281,15 +270,6 @@ func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 	_, _ = w.Write(encoded) // the client is gone if this fails
 }
 
-// absolute is the scheme and host that the client used.
-func absolute(r *http.Request) string {
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	return scheme + "://" + r.Host
-}
-
 func lastModified(at int64) string {
 	t := time.Now()
 	if at != 0 {
@@ -308,13 +288,12 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // readBody reads a body up to its limit.
 func readBody(r *request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, MaxBodyBytes))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, errorf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", MaxBodyBytes)
+	body, err := rest.ReadBody(r.Request, MaxBodyBytes)
+	if errors.Is(err, rest.ErrTooLarge) {
+		return nil, errorf(http.StatusRequestEntityTooLarge, "%v", err)
 	}
 	if err != nil {
-		return nil, badRequest("the body could not be read: %v", err)
+		return nil, badRequest("%v", err)
 	}
 	return body, nil
 }
@@ -322,20 +301,17 @@ func readBody(r *request) ([]byte, error) {
 // submit carries a command out for a request. A rejection is returned as a
 // value: each handler has its own words for it.
 func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *commands.Rejection, error) {
-	id := ledger.UUID(uuid.New())
-	if given := r.Header.Get(CommandIDHeader); given != "" {
-		var err error
-		if id, err = ledger.ParseUUID(given); err != nil || id.IsNil() {
-			return commands.Outcome{}, nil, badRequest("%s: %q is not a uuid", CommandIDHeader, given)
-		}
+	id, err := rest.CommandID(r.Request)
+	if err != nil {
+		return commands.Outcome{}, nil, badRequest("%v", err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), rest.SubmitTimeout)
 	defer cancel()
 	outcome, err := h.Commands.Submit(ctx, commands.Submission{
 		ID: id, Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 	})
 	if err == nil && r.dryRun && outcome.Rejection == nil {
-		err = &rehearsal{events: outcome.Events}
+		err = &rest.Rehearsal{Events: outcome.Events}
 	}
 	if err != nil {
 		return outcome, nil, err

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/allot-project/allot/api/rest"
+
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
@@ -159,7 +161,7 @@ func TestRetriedRequest(t *testing.T) {
 		r := httptest.NewRequest("PUT", "/traits/CUSTOM_GOLD", nil)
 		r.Header.Set("X-Auth-Token", "admin")
 		r.Header.Set("Openstack-Api-Version", "placement 1.39")
-		r.Header.Set(placement.CommandIDHeader, id)
+		r.Header.Set(rest.CommandIDHeader, id)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != http.StatusCreated {

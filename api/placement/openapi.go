@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/allot-project/allot/api/rest"
 )
 
 // document is the OpenAPI description of the routes, made once at the start
@@ -94,7 +96,7 @@ func describe(op *operation) m {
 		d["x-openstack-microversions"] = history(op.query, op)
 	}
 	if op.body != "" {
-		d["requestBody"] = m{"required": true, "content": m{jsonType: m{"schema": schemaFor(op.body, op.until).source}}}
+		d["requestBody"] = m{"required": true, "content": m{jsonType: m{"schema": schemaFor(op.body, op.until).Source()}}}
 		d["x-openstack-microversions"] = history(op.body, op)
 	}
 	d["parameters"] = parameters
@@ -106,7 +108,7 @@ func history(name string, op *operation) []any {
 	var forms []any
 	for v := version(0); v <= op.until; v++ {
 		if s, found := schemas[schemaName{name, v}]; found {
-			forms = append(forms, m{"from": max(v, op.from).String(), "schema": s.source})
+			forms = append(forms, m{"from": max(v, op.from).String(), "schema": s.Source()})
 		}
 	}
 	return forms
@@ -115,7 +117,7 @@ func history(name string, op *operation) []any {
 // queryParameters lists the parameters of a query. Those of request groups,
 // which end in the group's suffix, are one free-form object.
 func queryParameters(op *operation) []any {
-	source := schemaFor(op.query, op.until).source
+	source := schemaFor(op.query, op.until).Source()
 	var list []any
 	required, _ := source["required"].([]any)
 	properties, _ := source["properties"].(m)
@@ -160,7 +162,7 @@ func components() m {
 			},
 			"at": m{
 				"name": "at", "in": "query", "schema": m{"type": "string"},
-				"description": "Allot's own: answer as of a commit's sequence or an RFC 3339 time; also as the header " + AtHeader,
+				"description": "Allot's own: answer as of a commit's sequence or an RFC 3339 time; also as the header " + rest.AtHeader,
 			},
 		},
 		"responses": m{"Errors": m{

@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/allot-project/allot/api/rest"
+
 	"pgregory.net/rapid"
 
-	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -95,7 +96,7 @@ func answered(h http.Handler, path string) string {
 	if w.Code >= 400 {
 		body = "" // it names the request
 	}
-	return fmt.Sprint(w.Code, w.Header().Get(placement.SequenceHeader), body)
+	return fmt.Sprint(w.Code, w.Header().Get(rest.SequenceHeader), body)
 }
 
 // TestPast records what every GET answers after each of some random requests,

@@ -40,7 +40,7 @@ func parseQuery(r *request) (parameters, *apiError) {
 		}
 		flat[key] = list[len(list)-1]
 	}
-	if text := schemaFor(r.op.query, r.version).check(flat); text != "" {
+	if text := schemaFor(r.op.query, r.version).Check(flat); text != "" {
 		return nil, badRequest("Invalid query string parameters: %s", text)
 	}
 	return parameters(values), nil

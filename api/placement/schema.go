@@ -1,9 +1,7 @@
 package placement
 
 import (
-	"fmt"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/allot-project/allot/api/schema"
 )
 
 // schemas are the request schemas, by name and first microversion, compiled
@@ -21,7 +19,7 @@ const (
 )
 
 func closed(properties m, required ...string) m {
-	return m{"type": "object", "properties": properties, "required": list(required), "additionalProperties": false}
+	return m{"type": "object", "properties": properties, "required": schema.List(required), "additionalProperties": false}
 }
 
 // keyed is an object whose keys match a pattern and nothing else.
@@ -31,14 +29,6 @@ func keyed(pattern string, value m, minProperties int) m {
 		s["minProperties"] = minProperties
 	}
 	return s
-}
-
-func list(items []string) []any {
-	out := make([]any, len(items))
-	for i := range items {
-		out[i] = items[i]
-	}
-	return out
 }
 
 func integer(minimum int64) m {
@@ -215,39 +205,20 @@ func querySchemas() map[schemaName]m {
 	return sources
 }
 
-// schema is a compiled schema with the document it was compiled from, which
-// error texts quote.
-type schema struct {
-	compiled *jsonschema.Schema
-	source   m
-}
-
-func compileSchemas() map[schemaName]schema {
-	compiler := jsonschema.NewCompiler()
-	compiler.AssertFormat()
-	compiler.RegisterFormat(&jsonschema.Format{Name: "uuid", Validate: func(value any) error {
-		if s, isString := value.(string); isString {
-			if _, ok := parseUUID(s); !ok {
-				return fmt.Errorf("not a uuid")
-			}
-		}
-		return nil
+func compileSchemas() map[schemaName]schema.Schema {
+	compiler := schema.NewCompiler(schema.Format{Name: "uuid", Valid: func(s string) bool {
+		_, ok := parseUUID(s)
+		return ok
 	}})
-	compiled := make(map[schemaName]schema)
-	number := 0
+	compiled := make(map[schemaName]schema.Schema)
 	for name, source := range schemaSources() {
-		number++
-		url := fmt.Sprintf("placement:///%d", number)
-		if err := compiler.AddResource(url, source); err != nil {
-			panic(err) // a mistake in this file
-		}
-		compiled[name] = schema{compiler.MustCompile(url), source}
+		compiled[name] = compiler.MustCompile(source)
 	}
 	return compiled
 }
 
 // schemaFor finds the schema of a name as of a microversion.
-func schemaFor(name string, v version) schema {
+func schemaFor(name string, v version) schema.Schema {
 	for ; v >= 0; v-- {
 		if s, ok := schemas[schemaName{name, v}]; ok {
 			return s
@@ -266,7 +237,7 @@ func decodeBody(r *request) (any, error) {
 	if failure != nil {
 		return nil, failure
 	}
-	if text := schemaFor(r.op.body, r.version).check(plain(doc)); text != "" {
+	if text := schemaFor(r.op.body, r.version).Check(plain(doc)); text != "" {
 		return nil, badRequest("JSON does not validate: %s", text)
 	}
 	return doc, nil

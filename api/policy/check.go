@@ -168,7 +168,7 @@ func (p *parser) one() (check, error) {
 	return single(word)
 }
 
-var targetValue = regexp.MustCompile(`^%\(([a-z_]+)\)s$`)
+var targetValue = regexp.MustCompile(`^%\(([a-z_.]+)\)s$`)
 
 // single reads KIND:VALUE, "@" (everyone) or "!" (nobody).
 func single(word string) (check, error) {

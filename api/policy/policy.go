@@ -33,7 +33,7 @@ func (id Identity) Has(role string) bool {
 type Target map[string]string
 
 // TargetAttributes are the attributes that rules can name as %(NAME)s.
-var TargetAttributes = []string{"project_id"}
+var TargetAttributes = []string{"project_id", "allocation.owner", "node.owner", "node.lessee"}
 
 // Rules decides requests. It never changes.
 type Rules struct{ checks map[string]check }
@@ -46,6 +46,28 @@ const (
 	adminOrService = "rule:admin_or_service_api"
 	legacy         = "role:admin"
 )
+
+// ironic are the rules of the bare metal API, in the words of Ironic's own. A
+// project may do what its roles say with what it owns or leases.
+var ironic = map[string]string{
+	"baremetal:allocation:create":            "role:admin or role:service",
+	"baremetal:allocation:create_restricted": "role:member",
+	"baremetal:allocation:list_all":          "role:admin or role:service",
+	"baremetal:allocation:list":              "role:reader",
+	"baremetal:allocation:get":               "role:admin or role:service or (role:reader and project_id:%(allocation.owner)s)",
+	"baremetal:allocation:update":            "role:admin or role:service or (role:member and project_id:%(allocation.owner)s)",
+	"baremetal:allocation:delete":            "role:admin or role:service or (role:member and project_id:%(allocation.owner)s)",
+	"baremetal:node:list_all":                "role:admin or role:service",
+	"baremetal:node:list":                    "role:reader",
+	"baremetal:node:get":                     "role:admin or role:service or (role:reader and project_id:%(node.owner)s) or (role:reader and project_id:%(node.lessee)s)",
+	"baremetal:node:create":                  "role:admin or role:service",
+	"baremetal:node:update":                  "role:admin or role:service or (role:manager and project_id:%(node.owner)s)",
+	"baremetal:node:delete":                  "role:admin or role:service",
+	"baremetal:node:traits:set":              "role:admin or role:service or (role:manager and project_id:%(node.owner)s)",
+	"baremetal:node:set_maintenance":         "role:admin or role:service or (role:manager and project_id:%(node.owner)s)",
+	"baremetal:node:set_provision_state":     "role:admin or role:service or (role:member and project_id:%(node.owner)s) or (role:member and project_id:%(node.lessee)s)",
+	"baremetal:node:set_power_state":         "role:admin or role:service or (role:member and project_id:%(node.owner)s) or (role:member and project_id:%(node.lessee)s)",
+}
 
 // defaults are upstream's rules, with their names, and Allot's own.
 var defaults = func() map[string]rule {
@@ -60,6 +82,9 @@ var defaults = func() map[string]rule {
 		"placement:usages":           {text: "rule:admin_or_project_reader_or_service_api"},
 		"placement:reshaper:reshape": {text: "rule:service_api"},
 		"allot:audit":                {text: "rule:admin_api"},
+	}
+	for name, text := range ironic {
+		rules[name] = rule{text: text}
 	}
 	for area, actions := range map[string][]string{
 		"resource_providers":             {"list", "create", "show", "update", "delete", "usages"},

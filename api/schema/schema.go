@@ -1,4 +1,6 @@
-package placement
+// Package schema checks documents against JSON schemas and tells their faults
+// in the words of Python's jsonschema, parts of which OpenStack's clients match.
+package schema
 
 import (
 	"cmp"
@@ -15,22 +17,63 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// check validates a document and describes the first fault in the words of
-// Python's jsonschema, parts of which clients match. It returns "" if there
-// is none.
-func (s schema) check(doc any) string {
-	err := s.compiled.Validate(doc)
-	if err == nil {
+// Schema is a compiled schema. The zero Schema is of no use.
+type Schema struct {
+	compiled *jsonschema.Schema
+	source   map[string]any
+}
+
+// Source is the schema itself.
+func (s Schema) Source() map[string]any { return s.source }
+
+// Format checks the strings of a format; other values it lets pass.
+type Format struct {
+	Name  string
+	Valid func(string) bool
+}
+
+// Compiler compiles schemas.
+type Compiler struct {
+	inner *jsonschema.Compiler
+	count int
+}
+
+// NewCompiler returns a compiler that knows some formats.
+func NewCompiler(formats ...Format) *Compiler {
+	c := &Compiler{inner: jsonschema.NewCompiler()}
+	c.inner.AssertFormat()
+	for _, f := range formats {
+		c.inner.RegisterFormat(&jsonschema.Format{Name: f.Name, Validate: func(value any) error {
+			if s, isString := value.(string); isString && !f.Valid(s) {
+				return errors.New("not a " + f.Name)
+			}
+			return nil
+		}})
+	}
+	return c
+}
+
+// MustCompile compiles a schema that the program holds, and panics on a
+// mistake in it.
+func (c *Compiler) MustCompile(source map[string]any) Schema {
+	c.count++
+	url := fmt.Sprintf("schema:///%d", c.count)
+	if err := c.inner.AddResource(url, source); err != nil {
+		panic(err)
+	}
+	return Schema{c.inner.MustCompile(url), source}
+}
+
+// Check validates a document, whose numbers may be json.Number. It returns
+// what is wrong with it and where, or "".
+func (s Schema) Check(doc any) string {
+	fault := s.validate(doc)
+	if fault == nil {
 		return ""
 	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return err.Error()
-	}
-	fault := bestMatch(invalid)
-	value := locate(doc, fault.InstanceLocation)
 	path := schemaPath(fault)
 	rule := locate(s.source, path)
+	value := locate(doc, fault.InstanceLocation)
 	keyword := ""
 	if words := fault.ErrorKind.KeywordPath(); len(words) > 0 {
 		keyword = words[0]
@@ -38,6 +81,27 @@ func (s schema) check(doc any) string {
 	return fmt.Sprintf("%s\n\nFailed validating '%s' in schema%s:\n    %s\n\nOn instance%s:\n    %s",
 		faultText(fault.ErrorKind, value, rule), keyword, subscripts(path), shortRepr(rule),
 		subscripts(fault.InstanceLocation), shortRepr(value))
+}
+
+// Fault is Check's first sentence.
+func (s Schema) Fault(doc any) string {
+	fault := s.validate(doc)
+	if fault == nil {
+		return ""
+	}
+	return faultText(fault.ErrorKind, locate(doc, fault.InstanceLocation), locate(s.source, schemaPath(fault)))
+}
+
+func (s Schema) validate(doc any) *jsonschema.ValidationError {
+	err := s.compiled.Validate(doc)
+	if err == nil {
+		return nil
+	}
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		panic(err) // Validate has no other errors
+	}
+	return bestMatch(invalid)
 }
 
 // bestMatch picks the fault that is nearest the top, as Python's best_match.
@@ -98,7 +162,7 @@ func subscripts(path []string) string {
 		if part != "" && strings.Trim(part, "0123456789") == "" {
 			fmt.Fprintf(&b, "[%s]", part)
 		} else {
-			fmt.Fprintf(&b, "[%s]", repr(part))
+			fmt.Fprintf(&b, "[%s]", Repr(part))
 		}
 	}
 	return b.String()
@@ -108,15 +172,19 @@ func faultText(fault jsonschema.ErrorKind, value, rule any) string {
 	shown := shortRepr(value)
 	switch k := fault.(type) {
 	case *kind.Type:
-		return fmt.Sprintf("%s is not of type %s", shown, reprList(list(k.Want)))
+		want := List(k.Want)
+		if inOrder, isList := ruleOf(rule, "type").([]any); isList {
+			want = inOrder
+		}
+		return fmt.Sprintf("%s is not of type %s", shown, reprList(want))
 	case *kind.Required:
-		return fmt.Sprintf("%s is a required property", repr(k.Missing[0]))
+		return fmt.Sprintf("%s is a required property", Repr(k.Missing[0]))
 	case *kind.AdditionalProperties:
 		return additionalText(k.Properties, rule)
 	case *kind.Minimum:
-		return fmt.Sprintf("%s is less than the minimum of %s", shown, repr(ruleOf(rule, "minimum")))
+		return fmt.Sprintf("%s is less than the minimum of %s", shown, Repr(ruleOf(rule, "minimum")))
 	case *kind.Maximum:
-		return fmt.Sprintf("%s is greater than the maximum of %s", shown, repr(ruleOf(rule, "maximum")))
+		return fmt.Sprintf("%s is greater than the maximum of %s", shown, Repr(ruleOf(rule, "maximum")))
 	case *kind.MinLength, *kind.MinItems:
 		return shown + " is too short"
 	case *kind.MaxLength, *kind.MaxItems:
@@ -126,11 +194,11 @@ func faultText(fault jsonschema.ErrorKind, value, rule any) string {
 	case *kind.UniqueItems:
 		return shown + " has non-unique elements"
 	case *kind.Pattern:
-		return fmt.Sprintf("%s does not match %s", shown, repr(k.Want))
+		return fmt.Sprintf("%s does not match %s", shown, Repr(k.Want))
 	case *kind.Format:
-		return fmt.Sprintf("%s is not a %s", shown, repr(k.Want))
+		return fmt.Sprintf("%s is not a %s", shown, Repr(k.Want))
 	case *kind.Enum:
-		return fmt.Sprintf("%s is not one of %s", shown, repr(k.Want))
+		return fmt.Sprintf("%s is not one of %s", shown, Repr(k.Want))
 	}
 	return fmt.Sprint(fault)
 }
@@ -143,7 +211,7 @@ func ruleOf(rule any, keyword string) any {
 func additionalText(extra []string, rule any) string {
 	extra = slices.Clone(extra)
 	sort.Strings(extra)
-	names := reprList(list(extra))
+	names := reprList(List(extra))
 	patterns, _ := ruleOf(rule, "patternProperties").(map[string]any)
 	if len(patterns) == 0 {
 		verb := "was"
@@ -161,13 +229,22 @@ func additionalText(extra []string, rule any) string {
 	if len(extra) > 1 {
 		verb = "do"
 	}
-	return fmt.Sprintf("%s %s not match any of the regexes: %s", names, verb, reprList(list(regexes)))
+	return fmt.Sprintf("%s %s not match any of the regexes: %s", names, verb, reprList(List(regexes)))
+}
+
+// List is a list of strings as a document holds it.
+func List(items []string) []any {
+	out := make([]any, len(items))
+	for i := range items {
+		out[i] = items[i]
+	}
+	return out
 }
 
 func reprList(values []any) string {
 	shown := make([]string, len(values))
 	for i := range values {
-		shown[i] = repr(values[i])
+		shown[i] = Repr(values[i])
 	}
 	return strings.Join(shown, ", ")
 }
@@ -176,15 +253,15 @@ func reprList(values []any) string {
 const maxReprRunes = 400
 
 func shortRepr(value any) string {
-	s := repr(value)
+	s := Repr(value)
 	if utf8.RuneCountInString(s) <= maxReprRunes {
 		return s
 	}
 	return string([]rune(s)[:maxReprRunes]) + "..."
 }
 
-// repr writes a value as Python does.
-func repr(value any) string {
+// Repr writes a value as Python does.
+func Repr(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return "None"
@@ -208,7 +285,7 @@ func repr(value any) string {
 		sort.Strings(keys)
 		members := make([]string, len(keys))
 		for i, key := range keys {
-			members[i] = repr(key) + ": " + repr(v[key])
+			members[i] = Repr(key) + ": " + Repr(v[key])
 		}
 		return "{" + strings.Join(members, ", ") + "}"
 	}

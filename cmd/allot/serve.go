@@ -18,10 +18,12 @@ import (
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -51,6 +53,9 @@ type serveCommand struct {
 	CandidatesBudget    int           `help:"Most providers and combinations that one request for candidates may look at." default:"5000000"`
 	CandidatesOrder     string        `help:"depth-first: all candidates of a tree before the next tree's; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
 	RandomizeCandidates bool          `help:"Answer candidates in random order."`
+
+	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one of its class."`
+	BaremetalURL  string `name:"baremetal-url" help:"What links in answers of the bare metal API begin with; default: the host that the client named, and /baremetal." placeholder:"URL"`
 
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
@@ -104,21 +109,22 @@ type node struct {
 	config *serveCommand
 	log    *slog.Logger
 
-	auth     auth.Authenticator
-	policy   *policy.Rules
-	lock     *os.File
-	listener net.Listener
-	nats     *embedded.Server
-	natsURL  string
-	nc       *nats.Conn
-	ledger   *jetstream.Log
-	views    *projector.Projector
-	snaps    *snapshots.Store
-	writer   *commands.Processor
-	commands *natsapi.Service
-	http     *http.Server
-	failed   chan error
-	stopping chan struct{}
+	auth      auth.Authenticator
+	policy    *policy.Rules
+	lock      *os.File
+	listener  net.Listener
+	nats      *embedded.Server
+	natsURL   string
+	nc        *nats.Conn
+	ledger    *jetstream.Log
+	views     *projector.Projector
+	snaps     *snapshots.Store
+	writer    *commands.Processor
+	commands  *natsapi.Service
+	allocator *allocator.Allocator
+	http      *http.Server
+	failed    chan error
+	stopping  chan struct{}
 }
 
 func (n *node) start(ctx context.Context) error {
@@ -152,6 +158,7 @@ func (n *node) start(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	n.allocator = allocator.Start(n.writer, n.views, n.log)
 	n.serveHTTP()
 	return nil
 }
@@ -256,7 +263,31 @@ func (n *node) startWriter(ctx context.Context) error {
 	if err == nil && outcome.Rejection != nil {
 		err = fmt.Errorf("the ledger cannot be begun: %s", outcome.Rejection)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return n.setNodeProviders(ctx)
+}
+
+// nodeProvidersAtATime bounds the record in which nodes become providers.
+const nodeProvidersAtATime = 1000
+
+// setNodeProviders turns node providers on or off, as configured.
+func (n *node) setNodeProviders(ctx context.Context) error {
+	for {
+		outcome, err := n.writer.Submit(ctx, commands.Submission{
+			ID: ledger.UUID(uuid.New()), Actor: "allot",
+			Command: &commands.SetNodeProviders{On: n.config.NodeProviders, Limit: nodeProvidersAtATime},
+		})
+		switch {
+		case err != nil:
+			return err
+		case outcome.Rejection != nil:
+			return fmt.Errorf("--node-providers: %s", outcome.Rejection)
+		case outcome.Address.Sequence == 0:
+			return nil // nothing left to do
+		}
+	}
 }
 
 func (n *node) saveSnapshot(state *ledger.State) {
@@ -286,7 +317,7 @@ func (c *serveCommand) candidateOptions() placement.CandidateOptions {
 }
 
 // routes puts the facades behind one port: Placement at the root and below
-// /placement, Allot's own reads below /audit.
+// /placement, Ironic's below /baremetal, Allot's own reads below /audit.
 func (n *node) routes() http.Handler {
 	facade := func(prefix string) http.Handler {
 		return &placement.Handler{
@@ -301,6 +332,10 @@ func (n *node) routes() http.Handler {
 		Log: n.ledger, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
 	}
 	history := &audit.History{Views: n.views, Authorize: records.Authorize, Logger: n.log}
+	metal := &baremetal.Handler{
+		Commands: n.writer, Views: n.views, Log: n.log, Prefix: "/baremetal", PublicURL: strings.TrimRight(n.config.BaremetalURL, "/"),
+		Auth: n.auth, Policy: n.policy, Noauth: n.config.Keystone.URL == "",
+	}
 	return n.config.crossOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		switch {
@@ -308,6 +343,8 @@ func (n *node) routes() http.Handler {
 			records.ServeHTTP(w, r)
 		case path == "/audit/history":
 			history.ServeHTTP(w, r)
+		case path == "/baremetal" || strings.HasPrefix(path, "/baremetal/"):
+			metal.ServeHTTP(w, r)
 		case path == "/placement" || strings.HasPrefix(path, "/placement/"):
 			mounted.ServeHTTP(w, r)
 		default:
@@ -346,6 +383,9 @@ func (n *node) stop() error {
 	}
 	if n.commands != nil {
 		keep(n.commands.Stop())
+	}
+	if n.allocator != nil {
+		n.allocator.Stop()
 	}
 	if n.writer != nil {
 		keep(n.writer.Close())

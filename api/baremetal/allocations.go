@@ -1,0 +1,456 @@
+package baremetal
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// allocationFields are those of an allocation, in Ironic's order.
+var allocationFields = []string{
+	"uuid", "created_at", "updated_at", "candidate_nodes", "extra", "last_error", "name", "owner", "resource_class",
+	"state", "traits", "links", "node_uuid",
+}
+
+// describe is an allocation as clients see it.
+func (r *request) describe(a *ledger.NodeAllocation, fields []string) object {
+	doc := object{
+		{"uuid", a.UUID},
+		{"created_at", timeText(a.CreatedAt)},
+		{"updated_at", timeText(a.UpdatedAt)},
+		{"candidate_nodes", orEmpty(a.CandidateNodes)},
+		{"extra", a.Extra},
+		{"last_error", orNull(a.LastError)},
+		{"name", orNull(a.Name)},
+		{"owner", orNull(a.Owner)},
+		{"resource_class", orNull(a.ResourceClass)},
+		{"state", a.State},
+		{"traits", orEmpty(a.Traits)},
+		{"links", r.links("/allocations/" + a.UUID.String())},
+		{"node_uuid", uuidOrNull(a.Node)},
+	}
+	if r.version < ownerSince {
+		doc = doc.without("owner")
+	}
+	return doc.only(fields)
+}
+
+// allocations serves /allocations and /allocations/IDENT.
+func (r *request) allocations(path []string) (*response, error) {
+	if failure := r.checkAllocationsVersion(); failure != nil {
+		return nil, failure
+	}
+	if len(path) == 0 {
+		return r.methods(map[string]func() (*response, error){
+			http.MethodGet: r.listAllocations, http.MethodPost: r.createAllocation,
+			http.MethodPatch:  missingIdent,
+			http.MethodDelete: missingIdent,
+		})
+	}
+	ident := path[0]
+	return r.methods(map[string]func() (*response, error){
+		http.MethodGet:    func() (*response, error) { return r.showAllocation(ident) },
+		http.MethodPatch:  func() (*response, error) { return r.updateAllocation(ident) },
+		http.MethodDelete: func() (*response, error) { return r.deleteAllocation(ident) },
+		http.MethodPost:   func() (*response, error) { return nil, methodNotAllowed("DELETE, GET, PATCH") },
+	})
+}
+
+func missingIdent() (*response, error) {
+	return nil, badRequest("Missing mandatory parameter: allocation_ident")
+}
+
+// checkAllocationsVersion hides allocations from clients that do not know
+// them, and patches from those that do not know these.
+func (r *request) checkAllocationsVersion() *apiError {
+	switch {
+	case r.version < allocationsSince && r.Method == http.MethodGet:
+		return notFound("The API version does not allow allocations")
+	case r.version < allocationsSince:
+		return errorf(http.StatusMethodNotAllowed, "The API version does not allow allocations")
+	case r.version < updateSince && r.Method == http.MethodPatch:
+		return errorf(http.StatusMethodNotAllowed, "The API version does not allow updating allocations")
+	}
+	return nil
+}
+
+// allocationBody is a request for an allocation.
+type allocationBody struct {
+	CandidateNodes []string        `json:"candidate_nodes"`
+	Extra          ledger.Document `json:"extra"`
+	Name           string          `json:"name"`
+	Owner          *string         `json:"owner"`
+	ResourceClass  string          `json:"resource_class"`
+	Traits         []string        `json:"traits"`
+	UUID           string          `json:"uuid"`
+	Node           string          `json:"node"`
+
+	ownerGiven bool
+}
+
+func (b *allocationBody) noteKeys(keys map[string]any) { _, b.ownerGiven = keys["owner"] }
+
+func (r *request) createAllocation() (*response, error) {
+	var b allocationBody
+	var keys map[string]any
+	both := bodyAndKeys{&b, &keys}
+	if err := r.body("allocation", allocationSchema, &both); err != nil {
+		return nil, err
+	}
+	b.noteKeys(keys)
+	if b.ownerGiven && r.version < ownerSince {
+		return nil, notAcceptable()
+	}
+	if b.Node != "" && r.version < backfillSince {
+		return nil, badRequest("Cannot set node when creating an allocation in this API version")
+	}
+	if b.Node == "" && b.ResourceClass == "" {
+		return nil, badRequest("The resource_class field is mandatory when not backfilling")
+	}
+	if b.Name != "" && !commands.IsIdent(b.Name) {
+		return nil, badRequest("Cannot create allocation with invalid name '%s'", b.Name)
+	}
+	owner, failure := r.ownerOfNew(&b)
+	if failure != nil {
+		return nil, failure
+	}
+	var id ledger.UUID
+	if b.UUID != "" {
+		var isUUID bool
+		if id, isUUID = parseUUID(b.UUID); !isUUID {
+			return nil, badRequest("Expected UUID for uuid: %s", b.UUID)
+		}
+	}
+	candidates, err := r.candidateNodes(b.CandidateNodes)
+	if err != nil {
+		return nil, err
+	}
+	wanted := commands.NodeRequest{
+		Name: b.Name, ResourceClass: b.ResourceClass, Traits: b.Traits, CandidateNodes: candidates, Owner: owner, Extra: b.Extra,
+	}
+	if b.Node != "" {
+		return r.backfill(b.Node, id, wanted)
+	}
+	if id.IsNil() {
+		id = ledger.UUID(uuid.New())
+	}
+	return r.created(&commands.RequestNodeAllocation{Allocation: id, NodeRequest: wanted}, func() (ledger.UUID, error) { return id, nil })
+}
+
+// ownerOfNew is whose a new allocation is. Who may only create their own gets
+// that.
+func (r *request) ownerOfNew(b *allocationBody) (string, *apiError) {
+	owner := ""
+	if b.Owner != nil {
+		owner = *b.Owner
+	}
+	if r.allows("baremetal:allocation:create", nil) {
+		return owner, nil
+	}
+	if !r.allows("baremetal:allocation:create_restricted", nil) || r.who.Project == "" {
+		return "", forbidden("baremetal:allocation:create")
+	}
+	if owner != "" && owner != r.who.Project {
+		return "", errorf(http.StatusForbidden, "Cannot create allocation with an owner Project ID value %s not matching the requestor Project ID %s. Policy baremetal:allocation:create is required for this capability.", owner, r.who.Project)
+	}
+	return r.who.Project, nil
+}
+
+// candidateNodes finds the nodes that a request names.
+func (r *request) candidateNodes(idents []string) ([]ledger.UUID, error) {
+	if len(idents) > ledger.MaxCandidateNodes {
+		return nil, badRequest("At most %d candidate_nodes can be named, not %d", ledger.MaxCandidateNodes, len(idents))
+	}
+	var ids []ledger.UUID
+	var missing []string
+	for _, ident := range idents {
+		n, err := r.findNode(ident)
+		if err != nil {
+			return nil, err
+		}
+		if n == nil {
+			missing = append(missing, ident)
+			continue
+		}
+		ids = append(ids, n.UUID)
+	}
+	if missing != nil {
+		return nil, badRequest("Nodes cannot be found: %s", strings.Join(missing, ", "))
+	}
+	return ids, nil
+}
+
+func (r *request) backfill(ident string, id ledger.UUID, wanted commands.NodeRequest) (*response, error) {
+	n, err := r.findNode(ident)
+	if err != nil {
+		return nil, err
+	}
+	if n == nil {
+		return nil, nodeNotFound(http.StatusBadRequest, ident)
+	}
+	fresh := ledger.UUID(uuid.New())
+	made := func() (ledger.UUID, error) {
+		if !id.IsNil() {
+			return id, nil
+		}
+		if _, found, err := r.view.NodeAllocation(fresh); found || err != nil {
+			return fresh, err
+		}
+		n, _, err := r.view.Node(n.UUID)
+		if err != nil || n == nil {
+			return fresh, err
+		}
+		return n.Instance, nil
+	}
+	return r.created(&commands.BackfillNodeAllocation{Node: n.UUID, Allocation: id, NewAllocation: fresh, NodeRequest: wanted}, made)
+}
+
+// created submits a request for an allocation and answers what it was right
+// after: nothing that happened to it since is shown.
+func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) (*response, error) {
+	outcome, rejection, err := r.submit(c)
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, rejected("allocation", rejection)
+	}
+	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
+		return nil, err
+	}
+	id, err := made()
+	if err != nil {
+		return nil, err
+	}
+	a, found, err := r.view.NodeAllocation(id)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, allocationNotFound(id.String())
+	}
+	if a.State == ledger.NodeAllocationError {
+		return nil, errorf(http.StatusConflict, "%s", a.LastError)
+	}
+	return &response{status: http.StatusCreated, body: r.describe(a, nil), location: "/v1/allocations/" + id.String()}, nil
+}
+
+// findAllocation finds the allocation that a path names and the client may see.
+func (r *request) findAllocation(ident string) (*ledger.NodeAllocation, error) {
+	a, err := r.lookUpAllocation(ident)
+	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && a == nil && isSuffixed && r.version < literalSuffixSince {
+		a, err = r.lookUpAllocation(base)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a == nil || !r.allows("baremetal:allocation:get", policy.Target{"allocation.owner": a.Owner}) {
+		return nil, allocationNotFound(ident)
+	}
+	return a, nil
+}
+
+func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error) {
+	if id, isUUID := parseUUID(ident); isUUID {
+		a, _, err := r.view.NodeAllocation(id)
+		return a, err
+	}
+	if !commands.IsIdent(ident) {
+		return nil, badRequest("Expected UUID or name for allocation_ident: %s", ident)
+	}
+	a, _, err := r.view.NodeAllocationNamed(ident)
+	return a, err
+}
+
+func (r *request) showAllocation(ident string) (*response, error) {
+	values, err := r.parameters("fields")
+	if err != nil {
+		return nil, err
+	}
+	asked, err := r.allocationFields(values)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.findAllocation(ident)
+	if err != nil {
+		return nil, err
+	}
+	return ok(r.describe(a, asked)), nil
+}
+
+func (r *request) allocationFields(values url.Values) ([]string, error) {
+	asked, err := fields(values, allocationFields)
+	if err == nil && r.version < ownerSince && slices.Contains(asked, "owner") {
+		return nil, notAcceptable()
+	}
+	return asked, err
+}
+
+func (r *request) updateAllocation(ident string) (*response, error) {
+	a, err := r.findAllocation(ident)
+	if err != nil {
+		return nil, err
+	}
+	if !r.allows("baremetal:allocation:update", policy.Target{"allocation.owner": a.Owner}) {
+		return nil, forbidden("baremetal:allocation:update")
+	}
+	ops, err := r.patch("patch", allocationValues, []string{"name", "extra"})
+	if err != nil {
+		return nil, err
+	}
+	_, rejection, err := r.submit(&commands.UpdateNodeAllocation{Allocation: a.UUID, Patch: ops})
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil && rejection.Facts.Field == "name" {
+		return nil, badRequest("Cannot update allocation with invalid name '%s'", rejection.Facts.Name)
+	}
+	if rejection != nil {
+		return nil, rejected("allocation", rejection)
+	}
+	after, found, err := r.view.NodeAllocation(a.UUID)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, allocationNotFound(ident)
+	}
+	return ok(r.describe(after, nil)), nil
+}
+
+func (r *request) deleteAllocation(ident string) (*response, error) {
+	a, err := r.findAllocation(ident)
+	if err != nil {
+		return nil, err
+	}
+	return r.release(a)
+}
+
+func (r *request) release(a *ledger.NodeAllocation) (*response, error) {
+	if !r.allows("baremetal:allocation:delete", policy.Target{"allocation.owner": a.Owner}) {
+		return nil, forbidden("baremetal:allocation:delete")
+	}
+	return r.accepted("allocation", &commands.ReleaseNodeAllocation{Allocation: a.UUID}, noContent())
+}
+
+// allocationKeys are what lists of allocations can be sorted by.
+var allocationKeys = map[string]func(*ledger.NodeAllocation) string{
+	"uuid":           func(a *ledger.NodeAllocation) string { return a.UUID.String() },
+	"name":           func(a *ledger.NodeAllocation) string { return a.Name },
+	"state":          func(a *ledger.NodeAllocation) string { return string(a.State) },
+	"owner":          func(a *ledger.NodeAllocation) string { return a.Owner },
+	"resource_class": func(a *ledger.NodeAllocation) string { return a.ResourceClass },
+	"last_error":     func(a *ledger.NodeAllocation) string { return a.LastError },
+	"node_id":        func(a *ledger.NodeAllocation) string { return a.Node.String() },
+	"created_at":     func(a *ledger.NodeAllocation) string { return sortableTime(a.CreatedAt) },
+	"updated_at":     func(a *ledger.NodeAllocation) string { return sortableTime(a.UpdatedAt) },
+	defaultSortKey:   func(*ledger.NodeAllocation) string { return "" },
+}
+
+// sortableTime is a time as a text that sorts as the time does.
+func sortableTime(at int64) string {
+	text := strconv.FormatInt(at, 10)
+	return strings.Repeat("0", max(0, 20-len(text))) + text
+}
+
+func (r *request) listAllocations() (*response, error) {
+	values, err := r.parameters("node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir")
+	if err != nil {
+		return nil, err
+	}
+	asked, err := r.allocationFields(values)
+	if err != nil {
+		return nil, err
+	}
+	if values.Has("owner") && r.version < ownerSince {
+		return nil, notAcceptable()
+	}
+	matches, err := r.allocationFilter(values)
+	if err != nil {
+		return nil, err
+	}
+	l, err := r.listing(values, func(key string) bool { return allocationKeys[key] != nil })
+	if err != nil {
+		return nil, err
+	}
+	page, err := r.pageOfAllocations(l, matches)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]object, len(page))
+	for i, a := range page {
+		list[i] = r.describe(a, asked)
+	}
+	body := object{{"allocations", list}}
+	if len(page) == l.limit {
+		body = append(body, member{"next", r.next(l, values, "/allocations", page[len(page)-1].UUID)})
+	}
+	return ok(body), nil
+}
+
+// allocationFilter is what of the list the client asked for and may see.
+func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
+	owner, byOwner := values.Get("owner"), values.Has("owner")
+	if !r.allows("baremetal:allocation:list_all", nil) {
+		if !r.allows("baremetal:allocation:list", nil) || r.who.Project == "" {
+			return nil, forbidden("baremetal:allocation:list")
+		}
+		if byOwner && owner != r.who.Project {
+			return nil, forbidden("baremetal:allocation:list_all")
+		}
+		owner, byOwner = r.who.Project, true
+	}
+	var node ledger.UUID
+	if ident := values.Get("node"); ident != "" {
+		n, err := r.findNode(ident)
+		if err != nil {
+			return nil, err
+		}
+		if n == nil {
+			return nil, nodeNotFound(http.StatusBadRequest, ident)
+		}
+		node = n.UUID
+	}
+	return func(a *ledger.NodeAllocation) bool {
+		return (!byOwner || a.Owner == owner) && (node.IsNil() || a.Node == node) &&
+			(!values.Has("resource_class") || a.ResourceClass == values.Get("resource_class")) &&
+			(!values.Has("state") || string(a.State) == values.Get("state"))
+	}, nil
+}
+
+func (r *request) pageOfAllocations(l *listing, matches func(*ledger.NodeAllocation) bool) ([]*ledger.NodeAllocation, error) {
+	after := uint64(0)
+	if !l.marker.IsNil() {
+		marker, found, err := r.view.NodeAllocation(l.marker)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, allocationNotFound(l.marker.String())
+		}
+		if l.direct() {
+			after = marker.Number
+		}
+	}
+	var page []*ledger.NodeAllocation
+	err := r.view.NodeAllocations(after, func(a *ledger.NodeAllocation) bool {
+		if matches(a) || !l.direct() && a.UUID == l.marker {
+			page = append(page, a)
+		}
+		return !l.direct() || len(page) < l.limit
+	})
+	if err != nil || l.direct() {
+		return page, err
+	}
+	return sorted(l, page, allocationKeys[l.sortKey],
+		func(a *ledger.NodeAllocation) uint64 { return a.Number },
+		func(a *ledger.NodeAllocation) bool { return a.UUID == l.marker }), nil
+}

@@ -1,0 +1,148 @@
+package baremetal
+
+import (
+	"cmp"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// parameters reads a query string, of which each parameter may be given once.
+func (r *request) parameters(known ...string) (url.Values, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, badRequest("Invalid query string: %v", err)
+	}
+	var unexpected []string
+	for key, list := range values {
+		if !slices.Contains(known, key) {
+			unexpected = append(unexpected, key)
+		} else if len(list) > 1 && key != "fields" {
+			return nil, badRequest("Invalid query string: %s may be given once", key)
+		}
+	}
+	if unexpected != nil {
+		slices.Sort(unexpected)
+		return nil, badRequest("Unexpected arguments: %s", strings.Join(unexpected, ", "))
+	}
+	return values, nil
+}
+
+// fields reads the parameter fields; nil: all.
+func fields(values url.Values, known []string) ([]string, error) {
+	if !values.Has("fields") {
+		return nil, nil
+	}
+	asked := strings.Split(strings.Join(values["fields"], ","), ",")
+	var unknown []string
+	for i := range asked {
+		asked[i] = strings.TrimSpace(asked[i])
+		if !slices.Contains(known, asked[i]) {
+			unknown = append(unknown, strconv.Quote(asked[i]))
+		}
+	}
+	if unknown != nil {
+		return nil, badRequest("Field(s) %s are not valid", strings.Join(unknown, ", "))
+	}
+	return asked, nil
+}
+
+// listing is how a list is asked for.
+type listing struct {
+	limit      int
+	marker     ledger.UUID // NilUUID: from the beginning
+	sortKey    string
+	descending bool
+}
+
+const defaultSortKey = "id"
+
+// unsortable are the keys that Ironic knows and does not sort by.
+var unsortable = []string{"extra", "candidate_nodes", "traits", "driver_info", "driver_internal_info", "instance_info", "properties", "clean_step", "deploy_step", "raid_config", "target_raid_config", "network_data"}
+
+// listing reads the parameters of paging and sorting.
+func (r *request) listing(values url.Values, sortable func(key string) bool) (*listing, error) {
+	l := &listing{limit: cmp.Or(r.h.MaxLimit, DefaultMaxLimit), sortKey: defaultSortKey}
+	if text := values.Get("limit"); values.Has("limit") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, badRequest("Expected an integer for limit: %s", text)
+		}
+		if n <= 0 {
+			return nil, badRequest("Limit must be positive")
+		}
+		l.limit = min(l.limit, n)
+	}
+	if text := values.Get("marker"); text != "" {
+		id, isUUID := parseUUID(text)
+		if !isUUID {
+			return nil, badRequest("Expected UUID for marker: %s", text)
+		}
+		l.marker = id
+	}
+	if key := values.Get("sort_key"); key != "" {
+		if slices.Contains(unsortable, key) {
+			return nil, badRequest("The sort_key value %s is an invalid field for sorting", key)
+		}
+		if key != defaultSortKey && !sortable(key) {
+			return nil, badRequest("The sort_key value \"%s\" is an invalid field for sorting", key)
+		}
+		l.sortKey = key
+	}
+	switch direction := values.Get("sort_dir"); direction {
+	case "", "asc":
+	case "desc":
+		l.descending = true
+	default:
+		return nil, badRequest("Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", direction)
+	}
+	return l, nil
+}
+
+// direct reports whether the list is in the order in which it is stored.
+func (l *listing) direct() bool { return l.sortKey == defaultSortKey && !l.descending }
+
+// next is the link to the page after a full one. Filters are kept, which
+// Ironic forgets.
+func (r *request) next(l *listing, values url.Values, path string, last ledger.UUID) string {
+	direction := "asc"
+	if l.descending {
+		direction = "desc"
+	}
+	query := "sort_key=" + l.sortKey + "&sort_dir=" + direction
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains([]string{"sort_key", "sort_dir", "limit", "marker"}, key) {
+			query += "&" + key + "=" + strings.ReplaceAll(url.QueryEscape(strings.Join(values[key], ",")), "%2C", ",")
+		}
+	}
+	return r.base + "/v1" + path + "?" + query + "&limit=" + strconv.Itoa(l.limit) + "&marker=" + last.String()
+}
+
+// sorted puts entries in the asked order, ties in the order of their numbers,
+// and cuts the page after the marker out.
+func sorted[T any](l *listing, entries []T, key func(T) string, number func(T) uint64, isMarker func(T) bool) []T {
+	slices.SortFunc(entries, func(a, b T) int {
+		order := cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(number(a), number(b)))
+		if l.descending {
+			return -order
+		}
+		return order
+	})
+	if i := slices.IndexFunc(entries, isMarker); i >= 0 {
+		entries = entries[i+1:]
+	}
+	return entries[:min(l.limit, len(entries))]
+}
+
+// parseUUID reads a uuid as Ironic recognizes them: dashes are optional.
+func parseUUID(text string) (ledger.UUID, bool) {
+	if len(text) != 36 && len(text) != 32 {
+		return ledger.NilUUID, false
+	}
+	id, err := ledger.ParseUUID(text)
+	return id, err == nil && !id.IsNil()
+}

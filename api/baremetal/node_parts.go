@@ -1,0 +1,239 @@
+package baremetal
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// nodePart serves what lies below /nodes/IDENT.
+func (r *request) nodePart(ident string, path []string) (*response, error) {
+	part := strings.Join(path, "/")
+	switch {
+	case path[0] == "allocation":
+		return r.nodeAllocation(ident, path[1:])
+	case path[0] == "traits" && len(path) <= 2 && r.version < traitsSince:
+		return nil, notFound("The API version does not allow traits")
+	case part == "traits":
+		return r.methods(map[string]func() (*response, error){
+			http.MethodGet:    func() (*response, error) { return r.showTraits(ident) },
+			http.MethodPut:    func() (*response, error) { return r.replaceTraits(ident) },
+			http.MethodDelete: func() (*response, error) { return r.setTraits(ident, nil) },
+		})
+	case path[0] == "traits" && len(path) == 2:
+		return r.methods(map[string]func() (*response, error){
+			http.MethodPut:    func() (*response, error) { return r.addTrait(ident, path[1]) },
+			http.MethodDelete: func() (*response, error) { return r.removeTrait(ident, path[1]) },
+		})
+	case part == "maintenance":
+		return r.methods(map[string]func() (*response, error){
+			http.MethodPut:    func() (*response, error) { return r.setMaintenance(ident) },
+			http.MethodDelete: func() (*response, error) { return r.unsetMaintenance(ident) },
+		})
+	case part == "states":
+		return r.methods(map[string]func() (*response, error){
+			http.MethodGet: func() (*response, error) { return r.showStates(ident) },
+		})
+	case part == "states/provision":
+		return r.methods(map[string]func() (*response, error){
+			http.MethodPut: func() (*response, error) { return r.setProvisionState(ident) },
+		})
+	case part == "states/power":
+		return r.methods(map[string]func() (*response, error){
+			http.MethodPut: func() (*response, error) { return r.setPowerState(ident) },
+		})
+	}
+	return nil, notFound("There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.", part)
+}
+
+// nodeAllocation serves /nodes/IDENT/allocation.
+func (r *request) nodeAllocation(ident string, path []string) (*response, error) {
+	if r.version < allocationsSince {
+		return nil, notFound("The API version does not allow allocations")
+	}
+	if len(path) > 0 {
+		return nil, methodNotAllowed("DELETE, GET")
+	}
+	return r.methods(map[string]func() (*response, error){
+		http.MethodGet:    func() (*response, error) { return r.showAllocationOf(ident) },
+		http.MethodDelete: func() (*response, error) { return r.deleteAllocationOf(ident) },
+	})
+}
+
+// allocationOf finds a node's allocation; missing is the status for a node
+// that is not there, which differs between Ironic's methods.
+func (r *request) allocationOf(ident string, missing int) (*ledger.NodeAllocation, error) {
+	n, err := r.findNode(ident)
+	if err != nil {
+		return nil, err
+	}
+	if n == nil {
+		return nil, nodeNotFound(missing, ident)
+	}
+	a, found, err := r.view.NodeAllocation(n.Allocation)
+	if err != nil {
+		return nil, err
+	}
+	if !found || !r.allows("baremetal:allocation:get", policy.Target{"allocation.owner": a.Owner}) {
+		return nil, notFound("Allocation for node %s was not found", ident)
+	}
+	return a, nil
+}
+
+func (r *request) showAllocationOf(ident string) (*response, error) {
+	values, err := r.parameters("fields")
+	if err != nil {
+		return nil, err
+	}
+	asked, err := r.allocationFields(values)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.allocationOf(ident, http.StatusBadRequest)
+	if err != nil {
+		return nil, err
+	}
+	return ok(r.describe(a, asked)), nil
+}
+
+func (r *request) deleteAllocationOf(ident string) (*response, error) {
+	a, err := r.allocationOf(ident, http.StatusNotFound)
+	if err != nil {
+		return nil, err
+	}
+	return r.release(a)
+}
+
+func (r *request) showTraits(ident string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:get")
+	if err != nil {
+		return nil, err
+	}
+	return ok(object{{"traits", orEmpty(n.Traits)}}), nil
+}
+
+func (r *request) replaceTraits(ident string) (*response, error) {
+	var body struct {
+		Traits []string `json:"traits"`
+	}
+	if err := r.body("traits", traitsSchema, &body); err != nil {
+		return nil, err
+	}
+	return r.setTraits(ident, body.Traits)
+}
+
+func (r *request) setTraits(ident string, traits []string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
+	if err != nil {
+		return nil, err
+	}
+	return r.accepted("trait", &commands.ReplaceNodeTraits{Node: n.UUID, Traits: traits}, noContent())
+}
+
+func (r *request) addTrait(ident, trait string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
+	if err != nil {
+		return nil, err
+	}
+	answer := noContent()
+	answer.location = "/v1/nodes/" + ident + "/traits/" + trait
+	return r.accepted("trait", &commands.AddNodeTrait{Node: n.UUID, Trait: trait}, answer)
+}
+
+func (r *request) removeTrait(ident, trait string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
+	if err != nil {
+		return nil, err
+	}
+	return r.accepted("trait", &commands.RemoveNodeTrait{Node: n.UUID, Trait: trait}, noContent())
+}
+
+func accepted202(location string) *response {
+	return &response{status: http.StatusAccepted, location: location}
+}
+
+func (r *request) setMaintenance(ident string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:set_maintenance")
+	if err != nil {
+		return nil, err
+	}
+	var body struct {
+		Reason string `json:"reason"`
+	}
+	if err := r.body("maintenance", maintenanceSchema, &body); err != nil {
+		return nil, err
+	}
+	return r.accepted("node", &commands.SetNodeMaintenance{Node: n.UUID, Maintenance: true, Reason: body.Reason}, accepted202(""))
+}
+
+func (r *request) unsetMaintenance(ident string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:set_maintenance")
+	if err != nil {
+		return nil, err
+	}
+	return r.accepted("node", &commands.SetNodeMaintenance{Node: n.UUID}, accepted202(""))
+}
+
+func (r *request) showStates(ident string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:get")
+	if err != nil {
+		return nil, err
+	}
+	doc, err := r.describeNode(n, []string{
+		"boot_mode", "console_enabled", "last_error", "power_state", "provision_state", "provision_updated_at",
+		"raid_config", "secure_boot", "target_power_state", "target_provision_state", "target_raid_config",
+	})
+	return ok(doc.without("links")), err
+}
+
+// target is what a state should be.
+type target struct {
+	Target string `json:"target"`
+}
+
+// ignoredTargetKeys are what clients send along that only matters to hardware.
+var ignoredTargetKeys = []string{"target", "configdrive", "clean_steps", "deploy_steps", "rescue_password", "timeout", "disable_ramdisk", "service_steps", "runbook"}
+
+// stateTarget reads the body of a change of state.
+func (r *request) stateTarget() (string, error) {
+	var b target
+	var keys map[string]any
+	both := bodyAndKeys{&b, &keys}
+	if err := r.body("target", targetSchema, &both); err != nil {
+		return "", err
+	}
+	for key := range keys {
+		if !slices.Contains(ignoredTargetKeys, key) {
+			return "", badRequest("Schema error for target: Additional properties are not allowed ('%s' was unexpected)", key)
+		}
+	}
+	return b.Target, nil
+}
+
+func (r *request) setProvisionState(ident string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:set_provision_state")
+	if err != nil {
+		return nil, err
+	}
+	verb, err := r.stateTarget()
+	if err != nil {
+		return nil, err
+	}
+	return r.accepted("node", &commands.SetNodeProvisionState{Node: n.UUID, Target: verb}, accepted202("/v1/nodes/"+ident+"/states"))
+}
+
+func (r *request) setPowerState(ident string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:set_power_state")
+	if err != nil {
+		return nil, err
+	}
+	verb, err := r.stateTarget()
+	if err != nil {
+		return nil, err
+	}
+	return r.accepted("node", &commands.SetNodePowerState{Node: n.UUID, Target: verb}, accepted202("/v1/nodes/"+ident+"/states"))
+}

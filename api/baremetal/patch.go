@@ -1,0 +1,40 @@
+package baremetal
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/allot-project/allot/api/schema"
+	"github.com/allot-project/allot/commands"
+)
+
+// patch reads a JSON Patch of some fields, and checks the values that fields
+// get as a whole; the command checks the outcome.
+func (r *request) patch(what string, values map[string]schema.Schema, patchable []string) ([]commands.PatchOperation, error) {
+	var ops []commands.PatchOperation
+	if err := r.body("patch", patchSchema, &ops); err != nil {
+		return nil, err
+	}
+	for _, op := range ops {
+		if !slices.Contains(patchable, op.Field()) {
+			return nil, badRequest("Cannot patch %s. Only the following can be updated: %s", op.Path, strings.Join(patchable, ", "))
+		}
+		if op.Op == "remove" || op.Path != "/"+op.Field() {
+			continue
+		}
+		if op.Value == "" {
+			return nil, badRequest("Schema error for patch: 'value' is a required property")
+		}
+		var value any
+		dec := json.NewDecoder(strings.NewReader(string(op.Value)))
+		dec.UseNumber()
+		if err := dec.Decode(&value); err != nil {
+			return nil, badRequest("Schema error for %s: %v", what, err)
+		}
+		if fault := values[op.Field()].Fault(value); fault != "" {
+			return nil, badRequest("Schema error for %s: %s", what, fault)
+		}
+	}
+	return ops, nil
+}

@@ -1,0 +1,128 @@
+package baremetal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/schema"
+	"github.com/allot-project/allot/ledger"
+)
+
+type m = map[string]any
+
+var (
+	nullableText    = m{"type": []any{"string", "null"}}
+	nullableShort   = m{"type": []any{"string", "null"}, "maxLength": ledger.MaxNodeClassRunes}
+	nullableName    = m{"type": []any{"string", "null"}, "maxLength": ledger.MaxNodeNameBytes}
+	nullableObject  = m{"type": []any{"object", "null"}}
+	nullableBoolean = m{"type": []any{"boolean", "null"}}
+	nullableTexts   = m{"type": []any{"array", "null"}, "items": m{"type": "string"}}
+)
+
+// allocationProperties are those of a request for an allocation.
+var allocationProperties = m{
+	"candidate_nodes": nullableTexts, "extra": nullableObject, "name": nullableText, "owner": nullableText,
+	"resource_class": nullableShort, "traits": nullableTexts, "uuid": nullableText, "node": nullableText,
+}
+
+// nodeProperties are those that clients may set and patch.
+var nodeProperties = m{
+	"automated_clean": nullableBoolean, "bios_interface": nullableText, "boot_interface": nullableText,
+	"chassis_uuid": nullableText, "conductor_group": nullableText, "console_interface": nullableText,
+	"deploy_interface": nullableText, "description": nullableText, "driver": m{"type": "string"},
+	"driver_info": nullableObject, "extra": nullableObject, "inspect_interface": nullableText,
+	"instance_info": nullableObject, "instance_uuid": nullableText, "lessee": nullableText,
+	"maintenance": nullableBoolean, "management_interface": nullableText, "name": nullableName,
+	"network_data": nullableObject, "network_interface": nullableText, "owner": nullableText,
+	"power_interface": nullableText, "properties": nullableObject, "protected": nullableBoolean,
+	"protected_reason": nullableText, "raid_interface": nullableText, "rescue_interface": nullableText,
+	"resource_class": nullableShort, "retired": nullableBoolean, "retired_reason": nullableText,
+	"shard": nullableText, "storage_interface": nullableText, "vendor_interface": nullableText,
+}
+
+var (
+	compiler = schema.NewCompiler()
+
+	allocationSchema = compiler.MustCompile(closed(allocationProperties))
+	nodeSchema       = compiler.MustCompile(closed(with(nodeProperties, "uuid", nullableText), "driver"))
+	patchSchema      = compiler.MustCompile(m{
+		"type": "array",
+		"items": m{
+			"type": "object", "required": []any{"path", "op"}, "additionalProperties": false,
+			"properties": m{
+				"path":  m{"type": "string", "pattern": `^(/[\w~.-]+)+$`},
+				"op":    m{"type": "string", "enum": []any{"add", "replace", "remove"}},
+				"value": m{},
+			},
+		},
+	})
+	traitsSchema      = compiler.MustCompile(closed(m{"traits": m{"type": "array", "items": m{"type": "string"}}}, "traits"))
+	maintenanceSchema = compiler.MustCompile(closed(m{"reason": nullableText}))
+	targetSchema      = compiler.MustCompile(m{"type": "object", "required": []any{"target"}, "properties": m{"target": m{"type": "string"}}})
+
+	allocationValues = compileEach(allocationProperties)
+	nodeValues       = compileEach(nodeProperties)
+)
+
+func closed(properties m, required ...string) m {
+	return m{"type": "object", "properties": properties, "required": schema.List(required), "additionalProperties": false}
+}
+
+func with(properties m, key string, value any) m {
+	out := maps.Clone(properties)
+	out[key] = value
+	return out
+}
+
+func compileEach(properties m) map[string]schema.Schema {
+	compiled := make(map[string]schema.Schema, len(properties))
+	for name, source := range properties {
+		compiled[name] = compiler.MustCompile(source.(m))
+	}
+	return compiled
+}
+
+// body reads a request's body, of which an empty one is {}, and validates it.
+func (r *request) body(what string, s schema.Schema, into any) error {
+	text, err := rest.ReadBody(r.Request, MaxBodyBytes)
+	if errors.Is(err, rest.ErrTooLarge) {
+		return errorf(413, "%v", err)
+	}
+	if err != nil {
+		return badRequest("%v", err)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		text = []byte("{}")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var doc any
+	if err := dec.Decode(&doc); err != nil {
+		return badRequest("The body is not JSON: %v", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return badRequest("The body is not JSON: there is something after the end")
+	}
+	if fault := s.Fault(doc); fault != "" {
+		return badRequest("Schema error for %s: %s", what, fault)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return badRequest("Schema error for %s: %v", what, err)
+	}
+	return nil
+}
+
+// bodyAndKeys is decoded twice: into a type, and for the keys that are there.
+type bodyAndKeys struct {
+	body any
+	keys *map[string]any
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *bodyAndKeys) UnmarshalJSON(text []byte) error {
+	return errors.Join(json.Unmarshal(text, b.body), json.Unmarshal(text, b.keys))
+}

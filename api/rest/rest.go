@@ -1,0 +1,164 @@
+// Package rest is what the REST facades have in common beside the formats
+// that they speak: Allot's own headers and parameters.
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Allot's own headers.
+const (
+	// CommandIDHeader lets a client name its command, so that sending the
+	// request again after a lost answer is safe: the first result is answered
+	// again.
+	CommandIDHeader = "Allot-Command-Id"
+	// AtHeader and the query parameter "at" let any GET be answered as it was
+	// at a moment in the past: after the commit with a sequence, or at an RFC
+	// 3339 time. Everything else about request and answer is as without them.
+	AtHeader = "Allot-At"
+	// SequenceHeader says, in the answer to a GET, after which commit it is so.
+	SequenceHeader = "Allot-Sequence"
+)
+
+const (
+	// SubmitTimeout bounds how long a request waits for its command.
+	SubmitTimeout = 30 * time.Second
+	// RetryAfterSeconds is what a refused client is told to wait.
+	RetryAfterSeconds = "1"
+)
+
+// Submitter carries commands out; commands.Processor does.
+type Submitter interface {
+	Submit(context.Context, commands.Submission) (commands.Outcome, error)
+}
+
+// ErrTooLarge: a body has more bytes than its limit.
+var ErrTooLarge = errors.New("the body is too large")
+
+// ReadBody reads a body of at most limit bytes.
+func ReadBody(r *http.Request, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the body could not be read: %w", err)
+	}
+	return body, nil
+}
+
+// Base is the scheme and host that the client used.
+func Base(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// CommandID is the id that the client gave its command, or a new one.
+func CommandID(r *http.Request) (ledger.UUID, error) {
+	given := r.Header.Get(CommandIDHeader)
+	if given == "" {
+		return ledger.UUID(uuid.New()), nil
+	}
+	id, err := ledger.ParseUUID(given)
+	if err != nil || id.IsNil() {
+		return id, fmt.Errorf("%s: %q is not a uuid", CommandIDHeader, given)
+	}
+	return id, nil
+}
+
+// TakeAt takes the moment that a request is about out of it, so that the
+// facade's own checks of the query string do not see it; empty: now. The
+// parameter wins over the header.
+func TakeAt(r *http.Request) (string, error) {
+	at := r.Header.Get(AtHeader)
+	value, found, err := TakeParameter(r, "at")
+	if err != nil {
+		return "", err
+	}
+	if found {
+		at = value
+	}
+	if at != "" && r.Method != http.MethodGet {
+		return "", fmt.Errorf("only a GET can be about the past: %s is not possible at %s", r.Method, at)
+	}
+	return at, nil
+}
+
+// TakeDryRun takes the parameter dry_run=true out of a request: the command
+// is then decided, and nothing happens.
+func TakeDryRun(r *http.Request) (bool, error) {
+	if r.Method == http.MethodGet {
+		return false, nil // the facade knows no such parameter
+	}
+	value, found, err := TakeParameter(r, "dry_run")
+	if err != nil || !found {
+		return false, err
+	}
+	dryRun, err := strconv.ParseBool(value)
+	if err != nil {
+		return false, fmt.Errorf("Invalid query string parameters: dry_run must be true or false, not %q", value)
+	}
+	return dryRun, nil
+}
+
+// TakeParameter takes one of Allot's own parameters out of the query string.
+func TakeParameter(r *http.Request, key string) (value string, found bool, err error) {
+	if !strings.Contains(r.URL.RawQuery, key+"=") {
+		return "", false, nil
+	}
+	var rest []string
+	for part := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		if name, text, _ := strings.Cut(part, "="); name != key {
+			rest = append(rest, part)
+		} else if found {
+			return "", false, fmt.Errorf("Invalid query string parameters: '%s' may be given once", key)
+		} else {
+			if value, err = url.QueryUnescape(text); err != nil {
+				return "", false, fmt.Errorf("Invalid query string parameters: %w", err)
+			}
+			found = true
+		}
+	}
+	r.URL.RawQuery = strings.Join(rest, "&")
+	return value, found, nil
+}
+
+// Rehearsal is what a dry run of an accepted command ends with, in the place
+// of an error, since none of the facade's own answers fits.
+type Rehearsal struct{ Events []ledger.Event }
+
+// Error implements error.
+func (*Rehearsal) Error() string { return "dry run" }
+
+// Body is the answer: what would have happened.
+func (r *Rehearsal) Body() any {
+	return map[string]any{"dry_run": true, "events": ledger.EventLines(r.Events)}
+}
+
+// Unavailable reports whether a command was not answered for a reason that
+// passes, and what to tell the client.
+func Unavailable(err error) (message string, unavailable bool) {
+	for _, passing := range []error{commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrLogUnavailable} {
+		if errors.Is(err, passing) {
+			return strings.TrimPrefix(err.Error(), "commands: "), true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,298 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestIronicTranscripts runs the probes whose answers a real Ironic has given
+// against the binary, and compares answer by answer. What differs must be
+// explained here and in docs/compatibility.md. The probes are not part of the
+// project: without them the test is skipped.
+func TestIronicTranscripts(t *testing.T) {
+	folder, err := filepath.Abs("../../../shared/conformance/ironic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(folder); err != nil {
+		t.Skip("skipped: no Ironic transcripts beside the project")
+	}
+	for probe, golden := range map[string]string{"probe.py": "golden.txt", "probe2.py": "golden2.txt"} {
+		t.Run(probe, func(t *testing.T) {
+			t.Parallel()
+			out := filepath.Join(t.TempDir(), "answers.txt")
+			run := exec.Command("/usr/bin/python3", filepath.Join(folder, probe), ironicAtRoot(t), out)
+			run.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+			if text, err := run.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			compareTranscripts(t, readTranscript(t, filepath.Join(folder, golden)), readTranscript(t, out))
+		})
+	}
+}
+
+// ironicAtRoot runs the binary and serves its bare metal API at the root of a
+// host, where the probes expect it.
+func ironicAtRoot(t *testing.T) string {
+	t.Helper()
+	var target *url.URL
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host
+	}})
+	t.Cleanup(proxy.Close)
+	s := launch(t, t.TempDir(), "--baremetal-url", proxy.URL)
+	var err error
+	if target, err = url.Parse("http://" + s.http + "/baremetal"); err != nil {
+		t.Fatal(err)
+	}
+	return proxy.URL
+}
+
+// exchange is one request of a transcript with its answer.
+type exchange struct {
+	request string
+	status  int
+	headers map[string]string
+	body    string
+}
+
+var (
+	headerPattern   = regexp.MustCompile(`'([^']+)': '([^']*)'`)
+	uuidInText      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	requestIDInText = regexp.MustCompile(`'X-Openstack-Request-Id': 'req-[^']*'`)
+	timeInText      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00`)
+	hostInText      = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+)
+
+// readTranscript reads what a probe wrote. How often it polled, and in which
+// order requests at the same time were answered, does not matter.
+func readTranscript(t *testing.T, path string) []exchange {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []exchange
+	names, count := make(map[string]string), 0
+	if made := undrivenPattern.FindSubmatch(data); made != nil {
+		names[string(made[1])] = "UNDRIVEN"
+	}
+	for _, block := range strings.Split(string(data), "#### ")[1:] {
+		lines := strings.SplitN(block, "\n", 4)
+		if lines[0] == "poll" || strings.Contains(lines[1], "race") {
+			continue
+		}
+		text := hostInText.ReplaceAllString(strings.Join(lines[1:], "\n"), "HOST")
+		text = requestIDInText.ReplaceAllString(text, "")
+		text = timeInText.ReplaceAllString(text, "TIME")
+		text = uuidInText.ReplaceAllStringFunc(text, func(id string) string {
+			if _, known := names[id]; !known {
+				names[id] = fmt.Sprintf("UUID%d", count)
+				count++
+			}
+			return names[id]
+		})
+		lines = strings.SplitN(text, "\n", 3)
+		e := exchange{request: lines[0], headers: make(map[string]string)}
+		if _, err := fmt.Sscanf(lines[1], "-> %d", &e.status); err != nil {
+			t.Fatalf("%s: %v", lines[1], err)
+		}
+		for _, header := range headerPattern.FindAllStringSubmatch(lines[1], -1) {
+			e.headers[header[1]] = header[2]
+		}
+		e.body, _, _ = strings.Cut(lines[2], "\n")
+		list = append(list, e)
+	}
+	return list
+}
+
+// faultOf is the text of an error.
+func faultOf(body string) (string, bool) {
+	var outer struct {
+		Message string `json:"error_message"`
+	}
+	if json.Unmarshal([]byte(body), &outer) != nil || outer.Message == "" {
+		return "", false
+	}
+	var inner struct {
+		FaultString string `json:"faultstring"`
+		Description string `json:"description"`
+	}
+	if json.Unmarshal([]byte(outer.Message), &inner) != nil {
+		return "", false
+	}
+	return inner.FaultString + inner.Description, true
+}
+
+// explained says why an answer may differ, by what its request and the two
+// answers have in common; see docs/compatibility.md.
+var explained = []struct {
+	why  string
+	when func(ironic, allot exchange) bool
+}{
+	{"the standard version header is looked at, as newer Ironics do", func(i, _ exchange) bool {
+		return strings.Contains(i.request, "OpenStack-API-Version")
+	}},
+	{"malformed JSON is the client's fault: 400 instead of 500", func(i, a exchange) bool {
+		return strings.Contains(i.request, "body={bad") && i.status == 500 && a.status == 400
+	}},
+	{"a mismatch in a backfill is a conflict: 409 instead of 500", func(i, a exchange) bool {
+		return strings.Contains(i.request, `"node": `) && i.status == 500 && a.status == 409 && sameFault(i, a)
+	}},
+	{"there are no drivers to be checked: any is recorded", func(i, a exchange) bool {
+		return strings.Contains(i.request, `"driver": "nope"`) && a.status == 201
+	}},
+	{"allocation_uuid can be listed, where Ironic answers 500", func(i, a exchange) bool {
+		return i.status == 500 && a.status == 200 && strings.Contains(i.request, "fields=uuid,name,allocation_uuid")
+	}},
+	{"the first manage declares the power off", func(i, a exchange) bool {
+		return strings.Contains(i.body, `"power_state": null`) && strings.Contains(a.body, `"power_state":"power off"`)
+	}},
+	{"the filters are kept in next", func(i, a exchange) bool {
+		return strings.Contains(i.request, "state=error") && strings.Contains(a.body, "state=error")
+	}},
+}
+
+func sameFault(i, a exchange) bool {
+	ironic, _ := faultOf(i.body)
+	allot, _ := faultOf(a.body)
+	return withoutPythonLists(ironic) == withoutPythonLists(allot)
+}
+
+var pythonList = regexp.MustCompile(`TraitList\([^)]*\)|List of traits \[[^\]]*\]`)
+
+// withoutPythonLists hides how Python prints an object.
+func withoutPythonLists(text string) string {
+	text = strings.ReplaceAll(text, "List of traits TraitList(created_at=<?>,objects=[Trait,Trait],updated_at=<?>)", "List of traits [...]")
+	return pythonList.ReplaceAllString(text, "List of traits [...]")
+}
+
+// ownWords are the requests whose errors have the same status and another text.
+var ownWords = regexp.MustCompile(`^PATCH .*"path": "(/extra/zz|name)"`)
+
+func compareTranscripts(t *testing.T, ironic, allot []exchange) {
+	t.Helper()
+	if len(ironic) != len(allot) {
+		t.Fatalf("Ironic's transcript has %d exchanges, ours %d", len(ironic), len(allot))
+	}
+	same, differences := 0, 0
+	for n := range ironic {
+		i, a := ironic[n], allot[n]
+		difference := differenceOf(i, a)
+		if difference == "" {
+			same++
+			continue
+		}
+		reason := ""
+		for _, e := range explained {
+			if e.when(i, a) {
+				reason = e.why
+			}
+		}
+		if differences++; reason == "" {
+			t.Errorf("%s\n%s", i.request, difference)
+		}
+	}
+	t.Logf("%d answers are Ironic's, %d differ for known reasons", same, differences)
+}
+
+// differenceOf compares two answers.
+func differenceOf(i, a exchange) string {
+	if i.status != a.status {
+		return fmt.Sprintf("status %d, Ironic %d: %s, Ironic %s", a.status, i.status, a.body, i.body)
+	}
+	for _, name := range []string{"Location", "Content-Type"} {
+		if i.headers[name] != a.headers[name] {
+			return fmt.Sprintf("%s %q, Ironic %q", name, a.headers[name], i.headers[name])
+		}
+	}
+	ironicFault, isFault := faultOf(i.body)
+	if isFault {
+		fault, isFault := faultOf(a.body)
+		if !isFault {
+			return "no error in Ironic's format: " + a.body
+		}
+		if maximum.ReplaceAllString(ironicFault, "1.MAX]") != maximum.ReplaceAllString(fault, "1.MAX]") && ironicFault != "" && !ownWords.MatchString(i.request) {
+			return fmt.Sprintf("error %q, Ironic %q", fault, ironicFault)
+		}
+		return ""
+	}
+	if i.body == "" || a.body == "" {
+		if i.body != a.body {
+			return fmt.Sprintf("body %q, Ironic %q", a.body, i.body)
+		}
+		return ""
+	}
+	var want, got any
+	if err := json.Unmarshal([]byte(withoutPythonLists(i.body)), &want); err != nil {
+		return err.Error()
+	}
+	if err := json.Unmarshal([]byte(withoutPythonLists(a.body)), &got); err != nil {
+		return err.Error()
+	}
+	want, got = comparable(want), comparable(got)
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return cmp.Diff(want, got)
+}
+
+var maximum = regexp.MustCompile(`1\.\d+\]`)
+
+// hardware are the fields that Ironic fills in from drivers and machines, and
+// the versions and services that the two do not share.
+var hardware = []string{
+	"bios_interface", "boot_interface", "console_interface", "deploy_interface", "inspect_interface", "management_interface",
+	"network_interface", "power_interface", "raid_interface", "rescue_interface", "storage_interface", "vendor_interface",
+	"conductor", "reservation", "driver_internal_info", "raid_config",
+	"version", "description", "chassis", "ports", "drivers", "lookup", "heartbeat", "conductors", "deploy_templates", "events",
+	"portgroups", "volume", "shards",
+}
+
+// undriven is the node that Ironic does not create, for want of its driver.
+const undriven = "n9"
+
+var undrivenPattern = regexp.MustCompile(`-> 201 .*\n\{"uuid":"([^"]+)".*"name":"` + undriven)
+
+// comparable leaves out what cannot be the same.
+func comparable(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range hardware {
+			delete(value, key)
+		}
+		for key, v := range value {
+			value[key] = comparable(v)
+		}
+		if links, isList := value["links"].([]any); isList && len(links) == 2 {
+			if second, isLink := links[1].(map[string]any); isLink && second["rel"] == "describedby" {
+				value["links"] = links[:1]
+			}
+		}
+	case []any:
+		value = slices.DeleteFunc(value, func(v any) bool {
+			node, isObject := v.(map[string]any)
+			return isObject && node["name"] == undriven
+		})
+		for i, v := range value {
+			value[i] = comparable(v)
+		}
+		return value
+	}
+	return value
+}
