@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"unicode/utf8"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
@@ -97,6 +98,9 @@ func (r *request) body(what string, s schema.Schema, into any) error {
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}")
+	}
+	if !utf8.Valid(text) {
+		return badRequest("The body is not valid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()

@@ -12,7 +12,7 @@ func general(r *commands.Rejection) *apiError {
 	switch r.Code {
 	case commands.CodeTooLarge:
 		return errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)
-	case commands.CodeCommandIDReused:
+	case commands.CodeCommandIDReused, commands.CodeNodeIsProvider:
 		return conflict("", "%s", r.Message)
 	case commands.CodeProviderNotFound:
 		return notFound("No resource provider with uuid %s found", r.Facts.Provider)

@@ -1,0 +1,228 @@
+package baremetal_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/baremetal"
+	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/commands/allocator"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// world is a facade over a running ledger.
+type world struct {
+	*commandstest.Ledger
+	handler *baremetal.Handler
+	rules   *policy.Rules
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	a := allocator.Start(l.Processor, l.Views, slog.New(slog.DiscardHandler))
+	t.Cleanup(a.Stop)
+	rules, err := policy.Load(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{Ledger: l, rules: rules, handler: &baremetal.Handler{
+		Commands: l.Processor, Views: l.Views, Log: slog.New(slog.DiscardHandler),
+		Auth: auth.Noauth{}, Policy: rules, Noauth: true,
+	}}
+}
+
+// send sends a request, of which the version and whoever asks may be empty:
+// the newest, and anybody, who may do everything.
+func (w *world) send(version, who, method, path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host = "example.com"
+	if version == "" {
+		version = "latest"
+	}
+	if version != "none" {
+		r.Header.Set("X-OpenStack-Ironic-API-Version", version)
+	}
+	if who != "" {
+		user, roles, _ := strings.Cut(who, " ")
+		r.Header.Set("X-Auth-Token", user)
+		r.Header.Set("X-Roles", roles)
+	}
+	answer := httptest.NewRecorder()
+	w.handler.ServeHTTP(answer, r)
+	return answer
+}
+
+// settle waits until no allocation waits for a node.
+func (w *world) settle(t testing.TB) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		waiting, err := w.Views.WaitingNodeAllocations(0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(waiting) == 0 {
+			return
+		}
+	}
+	t.Fatal("allocations still wait")
+}
+
+// step is a request and what its answer must be.
+type step struct {
+	version string // empty: the newest
+	who     string // token and roles; empty: anybody, who may do everything
+	do      string // METHOD PATH [BODY]; empty: only settle
+	want    int
+	has     string // texts in the answer, separated by " & "
+	hasNot  string // texts not in the answer, likewise
+}
+
+const settle = "settle"
+
+func (w *world) play(t *testing.T, steps []step) {
+	t.Helper()
+	for _, s := range steps {
+		if s.do == settle {
+			w.settle(t)
+			continue
+		}
+		fields := strings.SplitN(s.do, " ", 3)
+		body := ""
+		if len(fields) == 3 {
+			body = fields[2]
+		}
+		answer := w.send(s.version, s.who, fields[0], fields[1], body)
+		text := answer.Body.String()
+		if answer.Code != s.want {
+			t.Errorf("%s: %d %s; want %d", s.do, answer.Code, text, s.want)
+			continue
+		}
+		if answer.Code >= 400 && !isFault(text) {
+			t.Errorf("%s: not in Ironic's format: %s", s.do, text)
+		}
+		text += " Location=" + answer.Header().Get("Location") + " Allow=" + answer.Header().Get("Allow")
+		for _, part := range parts(s.has) {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: %s lacks %s", s.do, text, part)
+			}
+		}
+		for _, part := range parts(s.hasNot) {
+			if strings.Contains(text, part) {
+				t.Errorf("%s: %s has %s", s.do, text, part)
+			}
+		}
+	}
+}
+
+func parts(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, " & ")
+}
+
+// isFault reports whether a body is an error in Ironic's format.
+func isFault(body string) bool {
+	var outer struct {
+		Message string `json:"error_message"`
+	}
+	var inner struct {
+		FaultCode   string `json:"faultcode"`
+		FaultString string `json:"faultstring"`
+	}
+	return json.Unmarshal([]byte(body), &outer) == nil && json.Unmarshal([]byte(outer.Message), &inner) == nil &&
+		inner.FaultCode != "" && inner.FaultString != ""
+}
+
+// node makes a node of a class that can be allocated.
+func node(id, name, class string) []step {
+	return []step{
+		{do: `POST /v1/nodes {"driver":"d","uuid":"` + id + `","name":"` + name + `","resource_class":"` + class + `"}`, want: 201},
+		{do: "PUT /v1/nodes/" + name + `/states/provision {"target":"manage"}`, want: 202},
+		{do: "PUT /v1/nodes/" + name + `/states/provision {"target":"provide"}`, want: 202},
+	}
+}
+
+func all(lists ...[]step) []step {
+	var steps []step
+	for _, list := range lists {
+		steps = append(steps, list...)
+	}
+	return steps
+}
+
+// TestBadInput: each is an error in Ironic's format with the right code, and
+// changes nothing.
+func TestBadInput(t *testing.T) {
+	w := newWorld(t)
+	w.play(t, all(node(n1, "n1", "bm"), []step{
+		{do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"none","name":"taken"}`, want: 201}, {do: settle},
+	}))
+	before := w.Views.Checkpoint()
+	deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)
+	w.play(t, []step{
+		{do: "POST /v1/allocations {", want: 400, has: "not JSON"},
+		{do: `POST /v1/allocations {"resource_class":"x"}{}`, want: 400},
+		{do: "POST /v1/allocations {\"resource_class\":\"\xff\"}", want: 400, has: "UTF-8"},
+		{do: `POST /v1/allocations {"resource_class":"x","extra":` + deep + `}`, want: 400, has: "levels"},
+		{do: `POST /v1/allocations {"resource_class":"x","extra":{"a":"` + strings.Repeat("x", 70000) + `"}}`, want: 400, has: "at most"},
+		{do: "POST /v1/allocations " + strings.Repeat(" ", baremetal.MaxBodyBytes+1), want: 413},
+		{do: `POST /v1/allocations {"resource_class":"x","name":"taken"}`, want: 409},
+		{do: `POST /v1/allocations {"resource_class":"x","nam":"y"}`, want: 400, has: "'nam' was unexpected"},
+		{do: `POST /v1/allocations {"resource_class":"x","traits":["custom_x"]}`, want: 400},
+		{do: `POST /v1/allocations {"resource_class":"x","traits":["CUSTOM_"]}`, want: 400},
+		{do: `POST /v1/allocations {"resource_class":"x","traits":[1]}`, want: 400},
+		{do: `POST /v1/allocations {"resource_class":"x","name":"a/b"}`, want: 400},
+		{do: `POST /v1/nodes {"driver":"d","name":"` + n2 + `"}`, want: 400, has: "invalid name"},
+		{do: `POST /v1/nodes {"driver":"d","name":"states"}`, want: 400, has: "invalid name"},
+		{do: `POST /v1/nodes {"driver":"d","colour":"red"}`, want: 400},
+		{do: `POST /v1/nodes {"driver":"d","instance_uuid":"x"}`, want: 400},
+		{do: `POST /v1/nodes {"driver":""}`, want: 400},
+		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/name","value":7}]`, want: 400, has: "7 is not of type"},
+		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/properties/a/b","value":7}]`, want: 400, has: "Couldn't apply patch"},
+		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/name","value":"a b"}]`, want: 400},
+		{do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/driver"}]`, want: 400},
+		{do: `PATCH /v1/nodes/n1 [{"op":"move","from":"/name","path":"/driver"}]`, want: 400},
+		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/extra/x"}]`, want: 400},
+		{do: `PATCH /v1/allocations/taken [{"op":"add","path":"/name/x","value":"y"}]`, want: 400},
+		{do: `PUT /v1/nodes/n1/traits {"traits":["nope"]}`, want: 400},
+		{do: `PUT /v1/nodes/n1/traits {}`, want: 400},
+		{do: `PUT /v1/nodes/n1/states/provision {"target":"inspect"}`, want: 400},
+		{do: `PUT /v1/nodes/n1/states/provision {"target":"adopt","why":1}`, want: 400},
+		{do: `PUT /v1/nodes/n1/states/power {"target":"off"}`, want: 400},
+		{do: `PUT /v1/nodes/n1/maintenance {"reason":7}`, want: 400},
+		{do: "GET /v1/allocations?limit=-1", want: 400, has: "Limit must be positive"},
+		{do: "GET /v1/allocations?limit=1&limit=2", want: 400},
+		{do: "GET /v1/allocations?marker=taken", want: 400},
+		{do: "GET /v1/allocations?marker=" + n1, want: 404},
+		{do: "GET /v1/allocations?at=0", want: 400},
+		{do: "GET /v1/allocations?at=2999-01-01T00:00:00Z", want: 400},
+		{do: `DELETE /v1/allocations/taken?at=1`, want: 400, has: "only a GET"},
+		{do: "GET /v1/nodes?maintenance=perhaps", want: 400},
+		{do: "GET /v1/nodes?marker=" + a1, want: 404},
+		{do: "GET /v1/nodes?detail=true&fields=uuid", want: 400},
+		{do: "GET /v1/nodes/n1?fields=colour", want: 400},
+		{do: "GET /v1/nodes/n1/vifs", want: 404},
+		{do: "GET /v1/drivers", want: 404, has: "contacts no hardware"},
+		{do: "PUT /v1/nodes", want: 405, has: "Allow=GET, POST"},
+		{do: "POST /v1", want: 405},
+		{do: "POST /", want: 405},
+		{version: "1.20", do: "GET /v1/nodes?fields=resource_class", want: 406},
+		{version: "1.36", do: "GET /v1/nodes/n1/traits", want: 404},
+	})
+	if after := w.Views.Checkpoint(); after != before {
+		t.Errorf("bad requests moved the log from %d to %d", before.Sequence, after.Sequence)
+	}
+	r := w.send("1.5", "somebody reader", http.MethodDelete, "/v1/nodes/n1", "")
+	if r.Code != http.StatusNotFound {
+		t.Errorf("a node of somebody else's: %d %s", r.Code, r.Body)
+	}
+}
