@@ -64,6 +64,58 @@ func provider(v projector.View, q *wire.ProviderQuery) (any, error) {
 	return p, err
 }
 
+func node(v projector.View, q *wire.NodeQuery) (any, error) {
+	if q.Node.IsNil() == (q.Name == "") {
+		return nil, bad("one of node and name is required")
+	}
+	id := q.Node
+	if q.Name != "" {
+		named, found, err := v.NodeNamed(q.Name)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, notFound("there is no such node")
+		}
+		id = named.UUID
+	}
+	n, err := answers.Node(v, id)
+	if err == nil && n == nil {
+		err = notFound("there is no such node")
+	}
+	return n, err
+}
+
+func nodeAllocation(v projector.View, q *wire.NodeAllocationQuery) (any, error) {
+	if q.Allocation.IsNil() == (q.Name == "") {
+		return nil, bad("one of allocation and name is required")
+	}
+	id := q.Allocation
+	if q.Name != "" {
+		named, found, err := v.NodeAllocationNamed(q.Name)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, notFound("there is no such node allocation")
+		}
+		id = named.UUID
+	}
+	a, err := answers.NodeAllocation(v, id)
+	if err == nil && a == nil {
+		err = notFound("there is no such node allocation")
+	}
+	return a, err
+}
+
+func (s *Queries) history(v projector.View, q *wire.HistoryQuery) (any, error) {
+	page, err := answers.History(s.Views, v, q)
+	if errors.Is(err, answers.ErrQuery) {
+		return nil, bad("%v", err)
+	}
+	return page, err
+}
+
 const defaultCandidates = 1000
 
 func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.CandidatesQuery) (any, error) {
@@ -168,6 +220,12 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 		result, err = usages(view, q)
 	case *wire.ProviderQuery:
 		result, err = provider(view, q)
+	case *wire.NodeQuery:
+		result, err = node(view, q)
+	case *wire.NodeAllocationQuery:
+		result, err = nodeAllocation(view, q)
+	case *wire.HistoryQuery:
+		result, err = s.history(view, q)
 	case *wire.CandidatesQuery:
 		result, err = s.candidates(ctx, view, q)
 	default:

@@ -154,6 +154,21 @@ func (c *Client) Provider(ctx context.Context, q wire.ProviderQuery) (wire.Answe
 	return ask[wire.Provider](ctx, c, &q)
 }
 
+// Node asks for a bare metal node.
+func (c *Client) Node(ctx context.Context, q wire.NodeQuery) (wire.Answer[wire.Node], error) {
+	return ask[wire.Node](ctx, c, &q)
+}
+
+// NodeAllocation asks for the allocation of a whole node.
+func (c *Client) NodeAllocation(ctx context.Context, q wire.NodeAllocationQuery) (wire.Answer[wire.NodeAllocation], error) {
+	return ask[wire.NodeAllocation](ctx, c, &q)
+}
+
+// History asks what happened to one thing, newest first.
+func (c *Client) History(ctx context.Context, q wire.HistoryQuery) (wire.Answer[wire.History], error) {
+	return ask[wire.History](ctx, c, &q)
+}
+
 // Candidates asks which allocations would satisfy a request.
 func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.Answer[[]wire.Candidate], error) {
 	return ask[[]wire.Candidate](ctx, c, &q)

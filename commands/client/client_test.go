@@ -13,6 +13,7 @@ import (
 
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/wire"
@@ -265,4 +266,81 @@ func Example() {
 		panic(err)
 	}
 	_ = held.Result.Generation // to be sent with the next change of this consumer
+}
+
+// TestNodes declares nodes, allocates one, patches and reads back what
+// happened: every command about nodes, in both encodings.
+func TestNodes(t *testing.T) {
+	l, conn := serve(t, false)
+	process := allocator.Start(l.Processor, l.Views, slog.New(slog.DiscardHandler))
+	t.Cleanup(process.Stop)
+	for _, encoding := range []string{wire.TypeMsgpack, wire.TypeJSON} {
+		c := client.New(conn, client.Options{Encoding: encoding})
+		node, allocation := commandstest.NewID(), commandstest.NewID()
+		name, class, text := "n-"+encoding[12:], "class-"+encoding[12:], "a text"
+		var last client.Result
+		for _, command := range []commands.Command{
+			&commands.CreateNode{Node: node, NodeFields: commands.NodeFields{
+				Name: &name, Driver: &text, ResourceClass: &class, Extra: `{"big":9007199254740993,"deep":[1,{"x":null}]}`,
+			}},
+			&commands.ReplaceNodeTraits{Node: node, Traits: []string{"CUSTOM_A", "CUSTOM_B"}},
+			&commands.RemoveNodeTrait{Node: node, Trait: "CUSTOM_B"},
+			&commands.AddNodeTrait{Node: node, Trait: "CUSTOM_C"},
+			&commands.SetNodeMaintenance{Node: node, Maintenance: true, Reason: text},
+			&commands.SetNodeMaintenance{Node: node},
+			&commands.SetNodeProvisionState{Node: node, Target: "manage"},
+			&commands.SetNodePowerState{Node: node, Target: "power on"},
+			&commands.SetNodeProvisionState{Node: node, Target: "provide"},
+			&commands.UpdateNode{Node: node, Patch: []commands.PatchOperation{{Op: "add", Path: "/description", Value: `"first"`}, {Op: "add", Path: "/properties/cpus", Value: "4"}}},
+			&commands.RequestNodeAllocation{Allocation: allocation, NodeRequest: commands.NodeRequest{
+				Name: name, ResourceClass: class, Traits: []string{"CUSTOM_A"}, CandidateNodes: []ledger.UUID{node}, Extra: `{"k":1.5}`,
+			}},
+			&commands.UpdateNodeAllocation{Allocation: allocation, Patch: []commands.PatchOperation{{Op: "add", Path: "/extra/l", Value: `[true]`}}},
+		} {
+			result, err := c.Submit(within(t), command)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", encoding, command.CommandName(), err)
+			}
+			last = result
+		}
+		var a wire.Answer[wire.NodeAllocation]
+		for a.Result.State != "active" {
+			var err error
+			a, err = c.NodeAllocation(within(t), wire.NodeAllocationQuery{When: wire.When{MinSequence: last.Address.Sequence}, Name: name})
+			if err != nil || a.Result.State == "error" {
+				t.Fatalf("%s: %+v, %v", encoding, a, err)
+			}
+		}
+		if *a.Result.Node != node || a.Result.Extra != `{"k":1.5,"l":[true]}` {
+			t.Errorf("%s: %+v", encoding, a.Result)
+		}
+		n, err := c.Node(within(t), wire.NodeQuery{Node: node})
+		if err != nil || *n.Result.Instance != allocation || n.Result.Extra != `{"big":9007199254740993,"deep":[1,{"x":null}]}` ||
+			n.Result.Properties != `{"cpus":4}` || n.Result.Details != `{"description":"first"}` {
+			t.Errorf("%s: %+v, %v", encoding, n, err)
+		}
+		history, err := c.History(within(t), wire.HistoryQuery{Of: wire.OfNodeAllocation, Name: allocation.String(), Limit: 2})
+		if err != nil || len(history.Result.Entries) != 2 || history.Result.Next == "" || history.Result.Entries[0].Before == nil {
+			t.Errorf("%s: %+v, %v", encoding, history, err)
+		}
+		history, err = c.History(within(t), wire.HistoryQuery{Of: wire.OfNode, Name: node.String()})
+		if err != nil || len(history.Result.Entries) < 11 || history.Result.Entries[len(history.Result.Entries)-1].Command != "CreateNode" {
+			t.Errorf("%s: %d entries, %v", encoding, len(history.Result.Entries), err)
+		}
+		var failure *wire.Error
+		if _, err := c.History(within(t), wire.HistoryQuery{Of: "weather", Name: "x"}); !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
+			t.Errorf("%s: %v", encoding, err)
+		}
+		if _, err := c.Submit(within(t), &commands.ReleaseNodeAllocation{Allocation: allocation}); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Submit(within(t), &commands.DeleteNode{Node: node}); err != nil {
+			t.Error(err)
+		}
+		var rejected *client.RejectedError
+		_, err = c.Submit(within(t), &commands.BackfillNodeAllocation{Node: node, NewAllocation: allocation})
+		if !errors.As(err, &rejected) || rejected.Code != commands.CodeNodeUnknown {
+			t.Errorf("%s: %v", encoding, err)
+		}
+	}
 }

@@ -27,10 +27,13 @@ type Query interface {
 
 // Queries makes an empty query of each kind, by name.
 var Queries = map[string]func() Query{
-	"Allocations": func() Query { return new(AllocationsQuery) },
-	"Usages":      func() Query { return new(UsagesQuery) },
-	"Provider":    func() Query { return new(ProviderQuery) },
-	"Candidates":  func() Query { return new(CandidatesQuery) },
+	"Allocations":    func() Query { return new(AllocationsQuery) },
+	"Usages":         func() Query { return new(UsagesQuery) },
+	"Provider":       func() Query { return new(ProviderQuery) },
+	"Candidates":     func() Query { return new(CandidatesQuery) },
+	"Node":           func() Query { return new(NodeQuery) },
+	"NodeAllocation": func() Query { return new(NodeAllocationQuery) },
+	"History":        func() Query { return new(HistoryQuery) },
 }
 
 // Answer is the reply to a query: what was asked for, or an error.
@@ -153,4 +156,110 @@ func (*CandidatesQuery) QueryName() string { return "Candidates" }
 type Candidate struct {
 	Allocations []Allocation             `json:"allocations"`
 	Mappings    map[string][]ledger.UUID `json:"mappings"` // providers by the suffix of the group they serve
+}
+
+// NodeQuery asks for a bare metal node by its uuid or its name.
+type NodeQuery struct {
+	When
+	Node ledger.UUID `json:"node,omitzero"`
+	Name string      `json:"name,omitempty"`
+}
+
+// QueryName implements Query.
+func (*NodeQuery) QueryName() string { return "Node" }
+
+// Node is a bare metal node, as its operator declares it.
+type Node struct {
+	Node ledger.UUID `json:"node"`
+	ledger.NodeDescription
+	Instance          *ledger.UUID `json:"instance,omitempty"`
+	Allocation        *ledger.UUID `json:"allocation,omitempty"`
+	ProvisionState    string       `json:"provision_state"`
+	PowerState        string       `json:"power_state,omitempty"` // absent: not known
+	Maintenance       bool         `json:"maintenance"`
+	MaintenanceReason string       `json:"maintenance_reason,omitempty"`
+	Traits            []string     `json:"traits"`
+	Since             string       `json:"since"`             // when it was created, RFC 3339
+	Changed           string       `json:"changed,omitempty"` // when it changed last, RFC 3339
+}
+
+// NodeAllocationQuery asks for the allocation of a whole node by its uuid or
+// its name.
+type NodeAllocationQuery struct {
+	When
+	Allocation ledger.UUID `json:"allocation,omitzero"`
+	Name       string      `json:"name,omitempty"`
+}
+
+// QueryName implements Query.
+func (*NodeAllocationQuery) QueryName() string { return "NodeAllocation" }
+
+// NodeAllocation is a request for one whole node, and what became of it.
+type NodeAllocation struct {
+	Allocation     ledger.UUID     `json:"allocation"`
+	Name           string          `json:"name,omitempty"`
+	ResourceClass  string          `json:"resource_class,omitempty"`
+	Owner          string          `json:"owner,omitempty"`
+	Traits         []string        `json:"traits"`
+	CandidateNodes []ledger.UUID   `json:"candidate_nodes"`
+	Extra          ledger.Document `json:"extra"`
+	State          string          `json:"state"` // allocating, active or error
+	LastError      string          `json:"last_error,omitempty"`
+	Node           *ledger.UUID    `json:"node,omitempty"`
+	Since          string          `json:"since"`             // when it was requested, RFC 3339
+	Changed        string          `json:"changed,omitempty"` // when it changed last, RFC 3339
+}
+
+// Subjects of histories.
+const (
+	OfConsumer       = "consumer"
+	OfProvider       = "provider"
+	OfProject        = "project"
+	OfUser           = "user"
+	OfNode           = "node"
+	OfNodeAllocation = "node_allocation"
+	OfCommand        = "command"
+)
+
+// HistoryQuery asks what happened to one thing, newest first.
+type HistoryQuery struct {
+	When
+	Of   string `json:"of"`   // one of the subjects above
+	Name string `json:"name"` // a uuid, or the id of a project or user
+	// Limit is how many entries a page has, 1 to 1000; 50 if absent.
+	Limit int `json:"limit,omitempty"`
+	// Before is SEQUENCE.INDEX of the last entry of the page before.
+	Before string `json:"before,omitempty"`
+	// Since and Until bound the time of the records, inclusive; RFC 3339.
+	Since string `json:"since,omitempty"`
+	Until string `json:"until,omitempty"`
+	// Kind leaves only records of this command, such as Reshape.
+	Kind string `json:"kind,omitempty"`
+}
+
+// QueryName implements Query.
+func (*HistoryQuery) QueryName() string { return "History" }
+
+// History is one page of a history.
+type History struct {
+	Entries []HistoryEntry `json:"entries"`
+	// Next is what before must be for the page after this one; empty: there
+	// is none.
+	Next string `json:"next,omitempty"`
+}
+
+// HistoryEntry is one record as it concerned the subject of a history.
+type HistoryEntry struct {
+	Address   string          `json:"address"` // SEQUENCE.INDEX
+	Time      string          `json:"time"` // RFC 3339
+	Actor     string          `json:"actor"`
+	Command   string          `json:"command"`
+	CommandID ledger.UUID     `json:"command_id"`
+	RequestID string          `json:"request_id,omitempty"`
+	Cause     *ledger.Address `json:"cause,omitempty"`
+	// Before and After are the subject as it was before and after the
+	// record's commit; null where it did not exist. Commands and users have
+	// neither.
+	Before any `json:"before"`
+	After  any `json:"after"`
 }

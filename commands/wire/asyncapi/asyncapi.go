@@ -34,6 +34,12 @@ func AnswerSchema(q wire.Query) (*jsonschema.Schema, error) {
 		return schemaOf(wire.Answer[[]wire.Usage]{}, true), nil
 	case *wire.ProviderQuery:
 		return schemaOf(wire.Answer[wire.Provider]{}, true), nil
+	case *wire.NodeQuery:
+		return schemaOf(wire.Answer[wire.Node]{}, true), nil
+	case *wire.NodeAllocationQuery:
+		return schemaOf(wire.Answer[wire.NodeAllocation]{}, true), nil
+	case *wire.HistoryQuery:
+		return schemaOf(wire.Answer[wire.History]{}, true), nil
 	case *wire.CandidatesQuery:
 		return schemaOf(wire.Answer[[]wire.Candidate]{}, true), nil
 	}

@@ -1,0 +1,250 @@
+package answers
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Limits of one page of a history.
+const (
+	DefaultHistoryPage = 50
+	MaxHistoryPage     = 1000
+	// maxLooked bounds how many entries a filter may look at for one page;
+	// the page then ends early, and the next one goes on from there.
+	maxLooked = 20_000
+)
+
+// ErrQuery wraps what is wrong with a query.
+var ErrQuery = errors.New("the query makes no sense")
+
+// subject is what a history is about.
+type subject struct {
+	kind projector.Kind
+	id   ledger.UUID
+	name string
+}
+
+// kinds are the subjects that the read models index, and whether they have a
+// uuid.
+var kinds = map[string]struct {
+	kind  projector.Kind
+	named bool
+}{
+	wire.OfConsumer:       {kind: projector.ConsumerHistory},
+	wire.OfProvider:       {kind: projector.ProviderHistory},
+	wire.OfProject:        {kind: projector.ProjectHistory, named: true},
+	wire.OfUser:           {kind: projector.UserHistory, named: true},
+	wire.OfNode:           {kind: projector.NodeHistory},
+	wire.OfNodeAllocation: {kind: projector.NodeAllocationHistory},
+	wire.OfCommand:        {},
+}
+
+// HistorySubjects are what a history can be about.
+var HistorySubjects = []string{
+	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfCommand,
+}
+
+// history reads one page.
+type history struct {
+	subject
+	views  *projector.Projector
+	view   projector.View
+	query  *wire.HistoryQuery
+	limit  int
+	before ledger.Address // zero: from the newest
+
+	since, until time.Time // zero: not bounded
+}
+
+// History reads one page of the history that a query asks for, as of a view.
+func History(views *projector.Projector, view projector.View, q *wire.HistoryQuery) (*wire.History, error) {
+	h := &history{views: views, view: view, query: q, limit: q.Limit}
+	if err := h.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrQuery, err)
+	}
+	page := &wire.History{Entries: []wire.HistoryEntry{}}
+	if q.Of == wire.OfCommand {
+		return page, h.command(page)
+	}
+	return page, h.fill(page)
+}
+
+func (h *history) check() error {
+	of, known := kinds[h.query.Of]
+	if !known {
+		return fmt.Errorf("of: %q is none of %v", h.query.Of, HistorySubjects)
+	}
+	h.kind, h.name = of.kind, h.query.Name
+	if h.name == "" {
+		return fmt.Errorf("%s: is empty", h.query.Of)
+	}
+	var err error
+	if !of.named {
+		if h.id, err = ledger.ParseUUID(h.name); err != nil || h.id.IsNil() {
+			return fmt.Errorf("%s: %q is not a uuid", h.query.Of, h.name)
+		}
+		h.name = ""
+	}
+	if h.limit == 0 {
+		h.limit = DefaultHistoryPage
+	}
+	if h.limit < 1 || h.limit > MaxHistoryPage {
+		return fmt.Errorf("limit: %d is not between 1 and %d", h.limit, MaxHistoryPage)
+	}
+	if h.query.Before != "" {
+		if h.before, err = ledger.ParseAddress(h.query.Before); err != nil {
+			return fmt.Errorf("before: %w", err)
+		}
+	}
+	for _, bound := range []struct {
+		name, text string
+		at         *time.Time
+	}{{"since", h.query.Since, &h.since}, {"until", h.query.Until, &h.until}} {
+		if bound.text == "" {
+			continue
+		}
+		if *bound.at, err = time.Parse(time.RFC3339Nano, bound.text); err != nil {
+			return fmt.Errorf("%s: %w", bound.name, err)
+		}
+	}
+	if !h.since.IsZero() && !h.until.IsZero() && h.until.Before(h.since) {
+		return errors.New("until: is before since")
+	}
+	return nil
+}
+
+func (h *history) fill(page *wire.History) error {
+	last := h.before // the record that was looked at last
+	for looked := 0; ; {
+		list, err := h.addresses(last)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		for _, address := range list {
+			if len(page.Entries) == h.limit || looked == maxLooked {
+				page.Next = last.String()
+				return nil
+			}
+			last = address
+			looked++
+			more, err := h.add(address, page)
+			if err != nil || !more {
+				return err
+			}
+		}
+	}
+}
+
+// addresses lists the next records of a history, strictly before one of them.
+func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
+	upTo := uint64(0)
+	if before.Sequence > 0 {
+		upTo = before.Sequence + 1 // its commit may have earlier records
+	}
+	read := func(limit int) ([]ledger.Address, error) {
+		if h.name != "" {
+			return h.view.OwnerHistory(h.kind, h.name, upTo, limit)
+		}
+		return h.view.History(h.kind, h.id, upTo, limit)
+	}
+	// A commit has at most a few thousand records: then some are older.
+	for limit := h.limit + 2; ; limit *= 4 {
+		list, err := read(limit)
+		if err != nil {
+			return nil, err
+		}
+		whole := len(list) < limit
+		list = slices.DeleteFunc(list, func(a ledger.Address) bool {
+			return before.Sequence > 0 && (a.Sequence > before.Sequence || a.Sequence == before.Sequence && a.Index >= before.Index)
+		})
+		if len(list) > 0 || whole {
+			return list, nil
+		}
+	}
+}
+
+// add adds one record to a page unless a filter leaves it out. It returns
+// false when all that follow are too old.
+func (h *history) add(at ledger.Address, page *wire.History) (more bool, err error) {
+	record, found, err := h.view.Record(at)
+	if err == nil && !found {
+		err = fmt.Errorf("record %s is not remembered", at)
+	}
+	if err != nil {
+		return false, err
+	}
+	decided := time.Unix(0, record.Time).UTC()
+	if !h.since.IsZero() && decided.Before(h.since) {
+		return false, nil
+	}
+	if !h.until.IsZero() && decided.After(h.until) || h.query.Kind != "" && h.query.Kind != record.Command {
+		return true, nil
+	}
+	entry := entryOf(at, record)
+	if entry.After, err = h.state(at.Sequence); err != nil {
+		return false, err
+	}
+	if at.Sequence > 1 {
+		if entry.Before, err = h.state(at.Sequence - 1); err != nil {
+			return false, err
+		}
+	}
+	page.Entries = append(page.Entries, entry)
+	return true, nil
+}
+
+func entryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
+	return wire.HistoryEntry{
+		Address: at.String(), Time: rfc3339(r.Time), Actor: r.Actor, Command: r.Command,
+		CommandID: r.CommandID, RequestID: r.RequestID, Cause: r.Cause,
+	}
+}
+
+// command finds the record of a command id.
+func (h *history) command(page *wire.History) error {
+	result, found, err := h.views.Command(h.id)
+	if err != nil || !found {
+		return err
+	}
+	record, found, err := h.view.Record(result.Address)
+	if err != nil || !found {
+		return err // after the view
+	}
+	page.Entries = append(page.Entries, entryOf(result.Address, record))
+	return nil
+}
+
+// state is the subject as it was after a commit; nil if it did not exist.
+func (h *history) state(sequence uint64) (any, error) {
+	view, err := h.views.ViewAt(sequence)
+	if err != nil {
+		return nil, err
+	}
+	switch h.kind {
+	case projector.ConsumerHistory:
+		return orNothing(Allocations(view, h.id))
+	case projector.ProviderHistory:
+		return orNothing(Provider(view, h.id))
+	case projector.NodeHistory:
+		return orNothing(Node(view, h.id))
+	case projector.NodeAllocationHistory:
+		return orNothing(NodeAllocation(view, h.id))
+	case projector.ProjectHistory:
+		return Usages(view, h.name, "")
+	}
+	return nil, nil // users have usages per project
+}
+
+// orNothing makes nil of a nil pointer.
+func orNothing[T any](value *T, err error) (any, error) {
+	if value == nil {
+		return nil, err
+	}
+	return value, err
+}
