@@ -22,75 +22,89 @@ const (
 	NodeAllocationHistory Kind = 'b'
 )
 
-// subject is one thing with a history. Consumers and providers have an id,
-// projects and users a name.
-type subject struct {
-	kind Kind
-	id   ledger.UUID
-	name string
-}
-
-func (s subject) appendTo(key []byte) []byte {
-	key = append(key, tableHistory, byte(s.kind))
-	if s.name != "" {
-		return appendText(key, s.name)
+func (s Subject) appendTo(key []byte) []byte {
+	key = append(key, tableHistory, byte(s.Kind))
+	if s.Name != "" {
+		return appendText(key, s.Name)
 	}
-	return append(key, s.id[:]...)
+	return append(key, s.ID[:]...)
 }
 
-// history writes which records of the commit touched what. What a consumer
-// gave up counts as touched, too: the provider or project it left.
-func (w *writer) history() {
-	touched := make(map[subject][]byte, 4*len(w.commit.Records))
+// Subject is one thing with a history.
+type Subject struct {
+	Kind Kind
+	ID   ledger.UUID // of things with a uuid
+	Name string      // of projects and users
+}
+
+// Touches lists which records of a commit touched what: the records' indexes,
+// in order. What a consumer gave up counts as touched, too: the provider or
+// project it left.
+func Touches(commit *ledger.Commit, changes *ledger.Changes) map[Subject][]uint32 {
+	return touches(commit, changes, func(ledger.ConsumerChange) bool { return true })
+}
+
+// touches is Touches, but for consumers whose change is not asked for.
+func touches(commit *ledger.Commit, changes *ledger.Changes, wanted func(ledger.ConsumerChange) bool) map[Subject][]uint32 {
+	touched := make(map[Subject][]uint32, 4*len(commit.Records))
 	step := 0     // in changes.Consumers, which has one step per allocation event
 	nodeStep := 0 // in changes.NodeAllocations, likewise
-	for index := range w.commit.Records {
-		touch := func(s subject) {
+	for index := range commit.Records {
+		touch := func(s Subject) {
 			list := touched[s]
-			if n := len(list); n >= 4 && int(binary.BigEndian.Uint32(list[n-4:])) == index {
-				return
+			if n := len(list); n == 0 || list[n-1] != uint32(index) {
+				touched[s] = append(list, uint32(index))
 			}
-			touched[s] = binary.BigEndian.AppendUint32(list, uint32(index))
 		}
-		for _, event := range w.commit.Records[index].Events {
+		for _, event := range commit.Records[index].Events {
 			switch ev := event.(type) {
 			case ledger.AllocationsReplaced, ledger.ConsumerRemoved:
-				touchConsumer(w.changes.Consumers[step], touch)
+				touchConsumer(changes.Consumers[step], wanted(changes.Consumers[step]), touch)
 				step++
 			case ledger.ProviderGenerationsAdvanced:
 				// Allocations touch their providers already.
 			case ledger.AllocationRequested, ledger.NodeAllocated, ledger.AllocationFailed,
 				ledger.NodeAllocationUpdated, ledger.NodeAllocationReleased:
-				touchNodeAllocation(w.changes.NodeAllocations[nodeStep], touch)
+				touchNodeAllocation(changes.NodeAllocations[nodeStep], touch)
 				nodeStep++
 			default:
 				if id, ok := nodeOf(ev); ok {
-					touch(subject{kind: NodeHistory, id: id})
+					touch(Subject{Kind: NodeHistory, ID: id})
 				}
 				if id, ok := providerOf(ev); ok {
-					touch(subject{kind: ProviderHistory, id: id})
+					touch(Subject{Kind: ProviderHistory, ID: id})
 				}
 			}
 		}
 	}
-	for s, list := range touched {
+	return touched
+}
+
+// history writes which records of the commit touched what. Changes of a
+// consumer other than its removal are in the consumer's own versions.
+func (w *writer) history() {
+	removal := func(c ledger.ConsumerChange) bool { return c.After == nil }
+	for s, list := range touches(w.commit, w.changes, removal) {
 		w.p.key = s.appendTo(w.p.key[:0])
-		w.set(w.version(w.p.key), list)
+		value := w.scratch()
+		for _, index := range list {
+			value = binary.BigEndian.AppendUint32(value, index)
+		}
+		w.set(w.version(w.p.key), w.keep(value))
 	}
 }
 
-func touchConsumer(change ledger.ConsumerChange, touch func(subject)) {
+func touchConsumer(change ledger.ConsumerChange, itself bool, touch func(Subject)) {
 	for _, c := range []*ledger.Consumer{change.Before, change.After} {
 		if c == nil {
 			continue
 		}
-		if change.After == nil {
-			// Other changes are in the consumer's own versions.
-			touch(subject{kind: ConsumerHistory, id: c.UUID})
+		if itself {
+			touch(Subject{Kind: ConsumerHistory, ID: c.UUID})
 		}
-		touch(subject{kind: ProjectHistory, name: c.Owner.Project})
-		touch(subject{kind: UserHistory, name: c.Owner.User})
-		eachProvider(c, func(id ledger.UUID) { touch(subject{kind: ProviderHistory, id: id}) })
+		touch(Subject{Kind: ProjectHistory, Name: c.Owner.Project})
+		touch(Subject{Kind: UserHistory, Name: c.Owner.User})
+		eachProvider(c, func(id ledger.UUID) { touch(Subject{Kind: ProviderHistory, ID: id}) })
 	}
 }
 
@@ -140,17 +154,17 @@ func nodeOf(event ledger.Event) (ledger.UUID, bool) {
 	return ledger.NilUUID, false
 }
 
-func touchNodeAllocation(change ledger.NodeAllocationChange, touch func(subject)) {
+func touchNodeAllocation(change ledger.NodeAllocationChange, touch func(Subject)) {
 	for _, a := range []*ledger.NodeAllocation{change.Before, change.After} {
 		if a == nil {
 			continue
 		}
-		touch(subject{kind: NodeAllocationHistory, id: a.UUID})
+		touch(Subject{Kind: NodeAllocationHistory, ID: a.UUID})
 		if !a.Node.IsNil() {
-			touch(subject{kind: NodeHistory, id: a.Node})
+			touch(Subject{Kind: NodeHistory, ID: a.Node})
 		}
 		if a.Owner != "" {
-			touch(subject{kind: ProjectHistory, name: a.Owner})
+			touch(Subject{Kind: ProjectHistory, Name: a.Owner})
 		}
 	}
 }
@@ -161,7 +175,7 @@ func (v View) History(kind Kind, id ledger.UUID, before uint64, limit int) ([]le
 	if kind == ConsumerHistory {
 		return v.consumerHistory(id, before, limit)
 	}
-	return v.history(subject{kind: kind, id: id}, before, limit)
+	return v.history(Subject{Kind: kind, ID: id}, before, limit)
 }
 
 // consumerHistory walks through a consumer's versions. Its removals, whose
@@ -179,29 +193,21 @@ func (v View) consumerHistory(id ledger.UUID, before uint64, limit int) ([]ledge
 	var list []ledger.Address
 	for ok := it.First(); ok && len(list) < limit; ok = it.Next() {
 		sequence := versionOf(it.Key())
-		if len(it.Value()) > 0 {
-			f := fields{data: it.Value()}
-			list = append(list, ledger.Address{Sequence: sequence, Index: int(f.uint())})
-			continue
-		}
-		removals, err := v.history(subject{kind: ConsumerHistory, id: id}, sequence+1, 1)
-		if err == nil && (len(removals) != 1 || removals[0].Sequence != sequence) {
-			err = fmt.Errorf("%w: history of consumer %s", ErrDamaged, id)
-		}
+		indexes, err := v.recordsAt(Subject{Kind: ConsumerHistory, ID: id}, sequence, it.Value())
 		if err != nil {
 			return nil, finish(it, err)
 		}
-		list = append(list, removals...)
+		list = append(list, ledger.Address{Sequence: sequence, Index: indexes[0]})
 	}
 	return list, finish(it, nil)
 }
 
 // OwnerHistory is History for a project or user.
 func (v View) OwnerHistory(kind Kind, name string, before uint64, limit int) ([]ledger.Address, error) {
-	return v.history(subject{kind: kind, name: name}, before, limit)
+	return v.history(Subject{Kind: kind, Name: name}, before, limit)
 }
 
-func (v View) history(s subject, before uint64, limit int) ([]ledger.Address, error) {
+func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, error) {
 	from := v.sequence
 	if before > 0 {
 		from = min(from, before-1)
@@ -224,4 +230,58 @@ func (v View) history(s subject, before uint64, limit int) ([]ledger.Address, er
 		}
 	}
 	return list, finish(it, nil)
+}
+
+// HistoryAfter lists the records that touched a thing after one of them,
+// oldest first and at most limit of them.
+func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.Address, error) {
+	prefix := s.appendTo(nil)
+	if s.Kind == ConsumerHistory {
+		prefix = idKey(tableConsumer, s.ID)
+	}
+	it, err := v.iterate(appendVersion(slices.Clone(prefix), v.sequence), after(appendVersion(slices.Clone(prefix), last.Sequence)))
+	if err != nil {
+		return nil, err
+	}
+	var list []ledger.Address
+	for ok := it.Last(); ok && len(list) < limit; ok = it.Prev() {
+		sequence := versionOf(it.Key())
+		indexes, err := v.recordsAt(s, sequence, it.Value())
+		if err != nil {
+			return nil, finish(it, err)
+		}
+		for _, index := range indexes {
+			if (sequence > last.Sequence || index > last.Index) && len(list) < limit {
+				list = append(list, ledger.Address{Sequence: sequence, Index: index})
+			}
+		}
+	}
+	return list, finish(it, nil)
+}
+
+// recordsAt reads which records of a commit touched a thing, from the value of
+// its history or, for consumers, of its version.
+func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error) {
+	if s.Kind == ConsumerHistory && len(value) > 0 {
+		f := fields{data: value}
+		return []int{int(f.uint())}, nil
+	}
+	if s.Kind == ConsumerHistory {
+		removals, err := v.history(s, sequence+1, 1)
+		if err == nil && (len(removals) != 1 || removals[0].Sequence != sequence) {
+			err = fmt.Errorf("%w: history of consumer %s", ErrDamaged, s.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return []int{removals[0].Index}, nil
+	}
+	if len(value)%4 != 0 {
+		return nil, fmt.Errorf("%w: history", ErrDamaged)
+	}
+	indexes := make([]int, 0, len(value)/4)
+	for ; len(value) > 0; value = value[4:] {
+		indexes = append(indexes, int(binary.BigEndian.Uint32(value)))
+	}
+	return indexes, nil
 }

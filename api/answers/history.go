@@ -23,13 +23,6 @@ const (
 // ErrQuery wraps what is wrong with a query.
 var ErrQuery = errors.New("the query makes no sense")
 
-// subject is what a history is about.
-type subject struct {
-	kind projector.Kind
-	id   ledger.UUID
-	name string
-}
-
 // kinds are the subjects that the read models index, and whether they have a
 // uuid.
 var kinds = map[string]struct {
@@ -52,12 +45,13 @@ var HistorySubjects = []string{
 
 // history reads one page.
 type history struct {
-	subject
+	projector.Subject
 	views  *projector.Projector
 	view   projector.View
 	query  *wire.HistoryQuery
 	limit  int
 	before ledger.Address // zero: from the newest
+	after  ledger.Address // if ascending
 
 	since, until time.Time // zero: not bounded
 }
@@ -80,16 +74,16 @@ func (h *history) check() error {
 	if !known {
 		return fmt.Errorf("of: %q is none of %v", h.query.Of, HistorySubjects)
 	}
-	h.kind, h.name = of.kind, h.query.Name
-	if h.name == "" {
+	h.Kind, h.Name = of.kind, h.query.Name
+	if h.Name == "" {
 		return fmt.Errorf("%s: is empty", h.query.Of)
 	}
 	var err error
 	if !of.named {
-		if h.id, err = ledger.ParseUUID(h.name); err != nil || h.id.IsNil() {
-			return fmt.Errorf("%s: %q is not a uuid", h.query.Of, h.name)
+		if h.ID, err = ledger.ParseUUID(h.Name); err != nil || h.ID.IsNil() {
+			return fmt.Errorf("%s: %q is not a uuid", h.query.Of, h.Name)
 		}
-		h.name = ""
+		h.Name = ""
 	}
 	if h.limit == 0 {
 		h.limit = DefaultHistoryPage
@@ -100,6 +94,14 @@ func (h *history) check() error {
 	if h.query.Before != "" {
 		if h.before, err = ledger.ParseAddress(h.query.Before); err != nil {
 			return fmt.Errorf("before: %w", err)
+		}
+	}
+	if h.query.After != "" {
+		if h.after, err = ledger.ParseAddress(h.query.After); err != nil {
+			return fmt.Errorf("after: %w", err)
+		}
+		if h.query.Before != "" {
+			return errors.New("after: contradicts before")
 		}
 	}
 	for _, bound := range []struct {
@@ -120,6 +122,9 @@ func (h *history) check() error {
 }
 
 func (h *history) fill(page *wire.History) error {
+	if h.query.After != "" {
+		return h.ascend(page)
+	}
 	last := h.before // the record that was looked at last
 	for looked := 0; ; {
 		list, err := h.addresses(last)
@@ -141,6 +146,23 @@ func (h *history) fill(page *wire.History) error {
 	}
 }
 
+// ascend fills a page with what came after a record, oldest first.
+func (h *history) ascend(page *wire.History) error {
+	list, err := h.view.HistoryAfter(h.Subject, h.after, h.limit)
+	if err != nil {
+		return err
+	}
+	for _, address := range list {
+		if _, err := h.add(address, page); err != nil {
+			return err
+		}
+	}
+	if len(list) == h.limit {
+		page.Next = list[len(list)-1].String()
+	}
+	return nil
+}
+
 // addresses lists the next records of a history, strictly before one of them.
 func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
 	upTo := uint64(0)
@@ -148,10 +170,10 @@ func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
 		upTo = before.Sequence + 1 // its commit may have earlier records
 	}
 	read := func(limit int) ([]ledger.Address, error) {
-		if h.name != "" {
-			return h.view.OwnerHistory(h.kind, h.name, upTo, limit)
+		if h.Name != "" {
+			return h.view.OwnerHistory(h.Kind, h.Name, upTo, limit)
 		}
-		return h.view.History(h.kind, h.id, upTo, limit)
+		return h.view.History(h.Kind, h.ID, upTo, limit)
 	}
 	// A commit has at most a few thousand records: then some are older.
 	for limit := h.limit + 2; ; limit *= 4 {
@@ -181,7 +203,7 @@ func (h *history) add(at ledger.Address, page *wire.History) (more bool, err err
 	}
 	decided := time.Unix(0, record.Time).UTC()
 	if !h.since.IsZero() && decided.Before(h.since) {
-		return false, nil
+		return h.query.After != "", nil
 	}
 	if !h.until.IsZero() && decided.After(h.until) || h.query.Kind != "" && h.query.Kind != record.Command {
 		return true, nil
@@ -190,7 +212,7 @@ func (h *history) add(at ledger.Address, page *wire.History) (more bool, err err
 	if entry.After, err = h.state(at.Sequence); err != nil {
 		return false, err
 	}
-	if at.Sequence > 1 {
+	if at.Sequence > 1 && !h.query.Brief {
 		if entry.Before, err = h.state(at.Sequence - 1); err != nil {
 			return false, err
 		}
@@ -206,9 +228,32 @@ func entryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
 	}
 }
 
+// Entry is one record as it concerned a subject, without the state before.
+func Entry(views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record) (wire.HistoryEntry, error) {
+	entry := entryOf(at, r)
+	h := &history{Subject: s, views: views}
+	var err error
+	entry.After, err = h.state(at.Sequence)
+	return entry, err
+}
+
+// SubjectName is a subject in the words of queries: what it is, and its uuid
+// or id.
+func SubjectName(s projector.Subject) (of, name string) {
+	for of, k := range kinds {
+		if k.kind == s.Kind {
+			if k.named {
+				return of, s.Name
+			}
+			return of, s.ID.String()
+		}
+	}
+	return "", ""
+}
+
 // command finds the record of a command id.
 func (h *history) command(page *wire.History) error {
-	result, found, err := h.views.Command(h.id)
+	result, found, err := h.views.Command(h.ID)
 	if err != nil || !found {
 		return err
 	}
@@ -226,17 +271,17 @@ func (h *history) state(sequence uint64) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch h.kind {
+	switch h.Kind {
 	case projector.ConsumerHistory:
-		return orNothing(Allocations(view, h.id))
+		return orNothing(Allocations(view, h.ID))
 	case projector.ProviderHistory:
-		return orNothing(Provider(view, h.id))
+		return orNothing(Provider(view, h.ID))
 	case projector.NodeHistory:
-		return orNothing(Node(view, h.id))
+		return orNothing(Node(view, h.ID))
 	case projector.NodeAllocationHistory:
-		return orNothing(NodeAllocation(view, h.id))
+		return orNothing(NodeAllocation(view, h.ID))
 	case projector.ProjectHistory:
-		return Usages(view, h.name, "")
+		return Usages(view, h.Name, "")
 	}
 	return nil, nil // users have usages per project
 }

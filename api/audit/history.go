@@ -24,6 +24,7 @@ import (
 //	project, user                                        an id
 //	limit                         entries on a page, 1 to 1000; 50 if missing
 //	before                        SEQUENCE.INDEX of the last entry of the page before
+//	after                         SEQUENCE.INDEX of an entry: those after it, oldest first
 //	since, until                  RFC 3339 times
 //	kind                          only records of this command, such as Reshape
 //	at                            the history as it was at a sequence or RFC 3339 time
@@ -98,6 +99,10 @@ func parseHistory(values url.Values) (*wire.HistoryQuery, error) {
 			}
 		case key == "before":
 			if q.Before = value; value == "" {
+				err = errors.New("is empty")
+			}
+		case key == "after":
+			if q.After = value; value == "" {
 				err = errors.New("is empty")
 			}
 		case key == "since":

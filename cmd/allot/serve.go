@@ -20,6 +20,7 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
@@ -119,6 +120,7 @@ type node struct {
 	ledger    *jetstream.Log
 	views     *projector.Projector
 	snaps     *snapshots.Store
+	notices   *notices.Publisher
 	writer    *commands.Processor
 	commands  *natsapi.Service
 	allocator *allocator.Allocator
@@ -251,7 +253,8 @@ func (n *node) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.writer = commands.NewProcessor(n.ledger, n.views, state, commands.Options{
+	n.startNotices(state.LedgerID())
+	n.writer = commands.NewProcessor(n.ledger, n.notices, state, commands.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
 		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge,
 	})
@@ -267,6 +270,15 @@ func (n *node) startWriter(ctx context.Context) error {
 		return err
 	}
 	return n.setNodeProviders(ctx)
+}
+
+// startNotices puts the publisher of notices between writer and read models.
+func (n *node) startNotices(id ledger.UUID) {
+	cfg := notices.Config{Conn: n.nc, Ledger: id, Logger: n.log}
+	if n.nats != nil {
+		cfg.Interest = n.nats.Interest
+	}
+	n.notices = notices.Start(n.views, cfg)
 }
 
 // nodeProvidersAtATime bounds the record in which nodes become providers.
@@ -389,6 +401,9 @@ func (n *node) stop() error {
 	}
 	if n.writer != nil {
 		keep(n.writer.Close())
+	}
+	if n.notices != nil {
+		n.notices.Stop()
 	}
 	if n.nc != nil {
 		n.nc.Close()

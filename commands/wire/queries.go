@@ -230,6 +230,10 @@ type HistoryQuery struct {
 	Limit int `json:"limit,omitempty"`
 	// Before is SEQUENCE.INDEX of the last entry of the page before.
 	Before string `json:"before,omitempty"`
+	// After is SEQUENCE.INDEX of an entry: those after it, oldest first.
+	After string `json:"after,omitempty"`
+	// Brief leaves the state before each record out.
+	Brief bool `json:"brief,omitempty"`
 	// Since and Until bound the time of the records, inclusive; RFC 3339.
 	Since string `json:"since,omitempty"`
 	Until string `json:"until,omitempty"`
@@ -243,8 +247,8 @@ func (*HistoryQuery) QueryName() string { return "History" }
 // History is one page of a history.
 type History struct {
 	Entries []HistoryEntry `json:"entries"`
-	// Next is what before must be for the page after this one; empty: there
-	// is none.
+	// Next is what before, or after, must be for the page after this one;
+	// empty: there is none.
 	Next string `json:"next,omitempty"`
 }
 

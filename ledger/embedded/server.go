@@ -127,7 +127,7 @@ func clientPermissions() *server.Permissions {
 			Allow: []string{"allot.command.>", "allot.query.>", "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>", "$SRV.STATS", "$SRV.STATS.>"},
 			Deny:  []string{jetstream.Subject, "$JS.>", "$SYS.>"},
 		},
-		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>"}},
+		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", "allot.notice.>"}},
 	}
 }
 
@@ -172,6 +172,11 @@ func (s *Server) Connect() (*nats.Conn, error) {
 		return nil, fmt.Errorf("embedded: connect in process: %w", err)
 	}
 	return nc, nil
+}
+
+// Interest reports whether a client listens on a subject.
+func (s *Server) Interest(subject string) bool {
+	return s.ns.GlobalAccount().SubscriptionInterest(subject)
 }
 
 // Shutdown stops the server and waits until its files are closed.

@@ -103,6 +103,25 @@ func Document() (map[string]any, error) {
 		add(wire.QueryPrefix+"."+name, name+"Query", "Ask the query "+name, RequestSchema(q), answer,
 			[]any{m{"$ref": "#/components/schemas/QueryHeaders"}})
 	}
+	tell := func(name, subject, summary string, parameters m, payload *jsonschema.Schema, headers m) {
+		channel := m{"address": subject, "messages": m{"notice": m{"payload": payload}}}
+		if parameters != nil {
+			channel["parameters"] = parameters
+		}
+		if headers != nil {
+			channel["messages"].(m)["notice"].(m)["headers"] = headers
+		}
+		channels[name] = channel
+		operations[name] = m{
+			"action": "send", "summary": summary, "channel": m{"$ref": "#/channels/" + name},
+			"messages": []any{m{"$ref": "#/channels/" + name + "/messages/notice"}},
+		}
+	}
+	tell("Notice", wire.NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", m{
+		"of":   m{"enum": []any{wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation}},
+		"name": m{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
+	}, schemaOf(wire.HistoryEntry{}, true), m{"$ref": "#/components/schemas/NoticeHeaders"})
+	tell("Heartbeat", wire.HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history", nil, schemaOf(wire.Heartbeat{}, true), nil)
 	text := func(description string) m { return m{"type": "string", "description": description} }
 	contentType := m{"type": "string", "enum": []any{wire.TypeJSON, wire.TypeMsgpack}, "default": wire.TypeJSON}
 	return m{
@@ -120,6 +139,16 @@ func Document() (map[string]any, error) {
 				wire.HeaderCommandID:   text("a uuid; required but for dry runs: the same id again gives the first result"),
 				wire.HeaderRequestID:   text("kept in the record"),
 				wire.HeaderDryRun:      text("true: say what would happen, record nothing"),
+			}},
+			"NoticeHeaders": m{"type": "object", "description": "CloudEvents 1.0, binary content mode", "properties": m{
+				wire.HeaderContentType:  m{"const": wire.TypeJSON},
+				wire.HeaderEventSpec:    m{"const": "1.0"},
+				wire.HeaderEventID:      text("SEQUENCE.INDEX of the record"),
+				wire.HeaderEventSource:  text("/allot/LEDGER"),
+				wire.HeaderEventType:    text(wire.NoticeType + "COMMAND"),
+				wire.HeaderEventTime:    text("RFC 3339; when the record was decided"),
+				wire.HeaderEventSubject: text("OF/NAME"),
+				wire.HeaderNoticeMark:   text("changes when notices were left out"),
 			}},
 			"QueryHeaders": m{"type": "object", "properties": m{wire.HeaderContentType: contentType}},
 			"ReplyHeaders": m{"type": "object", "properties": m{

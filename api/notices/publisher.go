@@ -1,0 +1,182 @@
+// Package notices tells over NATS what changed: a message for every consumer,
+// provider, project, user, node and node allocation that a record touched, on
+// a subject of its own (see wire.NoticeSubject), as CloudEvents in binary mode.
+//
+// Notices are sent once and not kept. Whoever must not miss any follows with
+// commands/client, which reads the history when a heartbeat or a mark says
+// that notices were not published or not received.
+package notices
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+const (
+	// queueLength is how many commits may wait to be told. The writer does
+	// not wait: what does not fit is not told, and followers find out.
+	queueLength = 256
+	// heartbeatEvery is how long a follower may miss that it missed something.
+	heartbeatEvery = time.Second
+)
+
+// Publisher stands between the writer and the read models, and tells what it
+// sees pass after it can be read. It implements commands.Projection.
+type Publisher struct {
+	*projector.Projector
+	nc     *nats.Conn
+	ledger ledger.UUID // NilUUID until its first commit is told; owned by run
+	log    *slog.Logger
+	// interest reports whether anybody listens on a subject.
+	interest func(subject string) bool
+
+	queue chan told
+	stop  chan struct{}
+	done  chan struct{}
+
+	mu   sync.Mutex
+	mark string // changes when something was not published; guarded by mu
+}
+
+type told struct {
+	commit  *ledger.Commit
+	changes ledger.Changes
+}
+
+// Config is what a Publisher needs.
+type Config struct {
+	Conn   *nats.Conn
+	Ledger ledger.UUID // NilUUID if it has no commit yet
+	// Interest reports whether anybody listens on a subject; nil: maybe. It is
+	// asked for every subject, and spares the work where nobody does.
+	Interest func(subject string) bool
+	Logger   *slog.Logger
+}
+
+// Start begins to tell what is folded through the Publisher.
+func Start(views *projector.Projector, cfg Config) *Publisher {
+	p := &Publisher{
+		Projector: views, nc: cfg.Conn, ledger: cfg.Ledger, log: cfg.Logger, interest: cfg.Interest,
+		queue: make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
+	}
+	if p.interest == nil {
+		p.interest = func(string) bool { return true }
+	}
+	go p.run()
+	return p
+}
+
+// Stop ends the Publisher. What is folded afterwards is not told.
+func (p *Publisher) Stop() {
+	close(p.stop)
+	<-p.done
+}
+
+// Fold implements commands.Projection.
+func (p *Publisher) Fold(commit *ledger.Commit, changes ledger.Changes) error {
+	if err := p.Projector.Fold(commit, changes); err != nil {
+		return err
+	}
+	select {
+	case p.queue <- told{commit, changes}:
+	default:
+		p.missed()
+	}
+	return nil
+}
+
+// missed makes followers read the history.
+func (p *Publisher) missed() {
+	p.mu.Lock()
+	p.mark = uuid.NewString()
+	p.mu.Unlock()
+}
+
+func (p *Publisher) currentMark() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mark
+}
+
+func (p *Publisher) run() {
+	defer close(p.done)
+	ticker := time.NewTicker(heartbeatEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case t := <-p.queue:
+			if err := p.tell(t); err != nil {
+				p.missed()
+				p.log.Warn("changes were not told; followers read the history", "sequence", t.commit.Sequence, "error", err)
+			}
+		case <-ticker.C:
+			if err := p.beat(); err != nil {
+				p.log.Warn("no heartbeat", "error", err)
+			}
+		case <-p.stop:
+			return
+		}
+	}
+}
+
+func (p *Publisher) beat() error {
+	body, err := json.Marshal(wire.Heartbeat{Sequence: p.View().Sequence(), Mark: p.currentMark()})
+	if err != nil {
+		return err
+	}
+	return p.nc.Publish(wire.HeartbeatSubject, body)
+}
+
+// tell publishes what one commit touched.
+func (p *Publisher) tell(t told) error {
+	if created, ok := t.commit.Records[0].Events[0].(ledger.LedgerCreated); ok {
+		p.ledger = created.Ledger
+	}
+	for subject, records := range projector.Touches(t.commit, &t.changes) {
+		of, name := answers.SubjectName(subject)
+		where := wire.NoticeSubject(of, name)
+		if !p.interest(where) {
+			continue
+		}
+		for _, index := range records {
+			address := ledger.Address{Sequence: t.commit.Sequence, Index: int(index)}
+			record := &t.commit.Records[index]
+			entry, err := answers.Entry(p.Projector, subject, address, record)
+			if err != nil {
+				return err
+			}
+			if err := p.publish(where, of+"/"+name, entry, record); err != nil {
+				return fmt.Errorf("notices: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Publisher) publish(where, subject string, entry wire.HistoryEntry, r *ledger.Record) error {
+	body, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	return p.nc.PublishMsg(&nats.Msg{Subject: where, Data: body, Header: nats.Header{
+		wire.HeaderContentType:  {wire.TypeJSON},
+		wire.HeaderEventSpec:    {"1.0"},
+		wire.HeaderEventID:      {entry.Address},
+		wire.HeaderEventSource:  {"/allot/" + p.ledger.String()},
+		wire.HeaderEventType:    {wire.NoticeType + r.Command},
+		wire.HeaderEventTime:    {entry.Time},
+		wire.HeaderEventSubject: {subject},
+		wire.HeaderNoticeMark:   {p.currentMark()},
+	}})
+}
