@@ -25,11 +25,12 @@ fuzz:
 	go test ./snapshots -run '^$$' -fuzz FuzzDecode -fuzztime $(FUZZTIME)
 	go test ./api/natsapi -run '^$$' -fuzz FuzzDecode -fuzztime $(FUZZTIME)
 	go test ./api/placement -run '^$$' -fuzz FuzzRequest -fuzztime $(FUZZTIME)
+	go test ./api/baremetal -run '^$$' -fuzz FuzzRequest -fuzztime $(FUZZTIME)
 	go test ./api/policy -run '^$$' -fuzz FuzzLoad -fuzztime $(FUZZTIME)
 
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
-	go test ./ledger ./commands ./projector -run '^$$' -bench . -benchmem -timeout 30m
+	go test ./ledger ./commands/... ./projector -run '^$$' -bench . -benchmem -timeout 30m
 
 # The same random requests to Allot and to OpenStack Placement 8.0.0.
 differential:

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-func (d NodeDescription) encode(e *encoder) {
+func encodeNodeDescription(e *encoder, d NodeDescription) {
 	e.array(11)
 	for _, text := range []string{d.Name, d.Driver, d.ResourceClass, d.Owner, d.Lessee} {
 		e.string(text)
@@ -54,7 +54,7 @@ func (NodeCreated) code() eventCode   { return codeNodeCreated }
 func (ev NodeCreated) encode(e *encoder) {
 	e.array(3)
 	e.uuid(ev.Node)
-	ev.Description.encode(e)
+	encodeNodeDescription(e, ev.Description)
 	e.string(ev.ProvisionState)
 }
 
@@ -90,7 +90,7 @@ func (NodeDescribed) code() eventCode   { return codeNodeDescribed }
 func (ev NodeDescribed) encode(e *encoder) {
 	e.array(2)
 	e.uuid(ev.Node)
-	ev.Description.encode(e)
+	encodeNodeDescription(e, ev.Description)
 }
 
 func decodeNodeDescribed(d *decoder) Event {

@@ -204,7 +204,7 @@ func newNodeTree() *btree.BTreeG[nodeEntry] {
 	return btree.NewBTreeGOptions(func(a, b nodeEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions)
 }
 
-func (t *nodeTables) fork() nodeTables {
+func (t *nodeTables) forkNodes() nodeTables {
 	fork := *t
 	fork.nodes = t.nodes.Copy()
 	fork.nodeNames = t.nodeNames.Copy()

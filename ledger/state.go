@@ -106,7 +106,7 @@ func (s *State) Fork() *State {
 	fork.consumers = s.consumers.Copy()
 	fork.usages = s.usages.Copy()
 	fork.traits = s.traits.Copy()
-	fork.nodeTables = s.nodeTables.fork()
+	fork.nodeTables = s.forkNodes()
 	fork.changes = Changes{}
 	return &fork
 }

@@ -198,7 +198,7 @@ func encodeNode(e *encoder, n *Node) {
 	e.array(13)
 	e.uuid(n.UUID)
 	e.uint(n.Number)
-	n.NodeDescription.encode(e)
+	encodeNodeDescription(e, n.NodeDescription)
 	e.uuid(n.Instance)
 	e.uuid(n.Allocation)
 	e.string(n.ProvisionState)

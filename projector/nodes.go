@@ -190,6 +190,29 @@ func (p *Projector) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.N
 	return waiting, finish(it, nil)
 }
 
+// RequestOf is the record that requested a node allocation.
+func (p *Projector) RequestOf(a *ledger.NodeAllocation) (ledger.Address, bool, error) {
+	v := p.View()
+	list, err := v.History(NodeAllocationHistory, a.UUID, 0, requestSearch)
+	if err != nil {
+		return ledger.Address{}, false, err
+	}
+	for _, address := range list { // newest first; uuids may be used again
+		record, found, err := v.Record(address)
+		if err != nil {
+			return ledger.Address{}, false, err
+		}
+		if found && record.Time == a.CreatedAt {
+			return address, true, nil
+		}
+	}
+	return ledger.Address{}, false, nil
+}
+
+// requestSearch bounds how far back a request is looked for: a request that
+// waits has few records after it.
+const requestSearch = 64
+
 // find reads the thing whose number is the value of a key.
 func find[T any](v View, t numbered, key []byte, read func(uint64, []byte) (*T, error)) (*T, bool, error) {
 	value, _, found, err := v.version(key)

@@ -113,7 +113,7 @@ func TakeDryRun(r *http.Request) (bool, error) {
 	}
 	dryRun, err := strconv.ParseBool(value)
 	if err != nil {
-		return false, fmt.Errorf("Invalid query string parameters: dry_run must be true or false, not %q", value)
+		return false, fmt.Errorf("invalid query string parameters: dry_run must be true or false, not %q", value)
 	}
 	return dryRun, nil
 }
@@ -128,10 +128,10 @@ func TakeParameter(r *http.Request, key string) (value string, found bool, err e
 		if name, text, _ := strings.Cut(part, "="); name != key {
 			rest = append(rest, part)
 		} else if found {
-			return "", false, fmt.Errorf("Invalid query string parameters: '%s' may be given once", key)
+			return "", false, fmt.Errorf("invalid query string parameters: '%s' may be given once", key)
 		} else {
 			if value, err = url.QueryUnescape(text); err != nil {
-				return "", false, fmt.Errorf("Invalid query string parameters: %w", err)
+				return "", false, fmt.Errorf("invalid query string parameters: %w", err)
 			}
 			found = true
 		}

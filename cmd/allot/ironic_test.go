@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"net/http/httptest"
 	"net/http/httputil"
@@ -49,17 +50,18 @@ func TestIronicTranscripts(t *testing.T) {
 // host, where the probes expect it.
 func ironicAtRoot(t *testing.T) string {
 	t.Helper()
-	var target *url.URL
+	var target atomic.Pointer[url.URL] // known once the binary serves, which must know the proxy's address
 	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
+		r.SetURL(target.Load())
 		r.Out.Host = r.In.Host
 	}})
 	t.Cleanup(proxy.Close)
 	s := launch(t, t.TempDir(), "--baremetal-url", proxy.URL)
-	var err error
-	if target, err = url.Parse("http://" + s.http + "/baremetal"); err != nil {
+	metal, err := url.Parse("http://" + s.http + "/baremetal")
+	if err != nil {
 		t.Fatal(err)
 	}
+	target.Store(metal)
 	return proxy.URL
 }
 

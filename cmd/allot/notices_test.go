@@ -152,7 +152,7 @@ func wholeHistory(t *testing.T, c *client.Client, provider ledger.UUID, after le
 func TestNoticesOnTheWire(t *testing.T) {
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)
-	nc, err := nats.Connect("nats://" + address)
+	nc, err := nats.Connect("nats://"+address, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

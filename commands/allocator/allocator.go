@@ -38,6 +38,7 @@ type Submitter interface {
 type ReadModels interface {
 	Changed() <-chan struct{}
 	WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error)
+	RequestOf(*ledger.NodeAllocation) (ledger.Address, bool, error)
 }
 
 // Allocator is the running process.
@@ -91,7 +92,7 @@ func (a *Allocator) run(ctx context.Context) {
 			last = one.Number
 			a.work.Go(func() {
 				defer func() { <-a.slots }()
-				a.choose(ctx, one.UUID)
+				a.choose(ctx, one)
 			})
 		}
 		if len(waiting) == inFlight {
@@ -114,18 +115,26 @@ func (a *Allocator) run(ctx context.Context) {
 }
 
 // choose has the writer decide one allocation.
-func (a *Allocator) choose(ctx context.Context, id ledger.UUID) {
-	outcome, err := a.submit.Submit(ctx, commands.Submission{
-		ID: ledger.UUID(uuid.New()), Actor: Actor, RequestID: "allocation " + id.String(),
-		Command: &commands.ChooseNode{Allocation: id, Seed: rand.Uint64() | 1},
-	})
+func (a *Allocator) choose(ctx context.Context, one *ledger.NodeAllocation) {
+	submission := commands.Submission{
+		ID: ledger.UUID(uuid.New()), Actor: Actor,
+		Command: &commands.ChooseNode{Allocation: one.UUID, Seed: rand.Uint64() | 1},
+	}
+	cause, known, err := a.views.RequestOf(one)
+	if known {
+		submission.Cause = &cause
+	}
+	var outcome commands.Outcome
+	if err == nil {
+		outcome, err = a.submit.Submit(ctx, submission)
+	}
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil && outcome.Rejection == nil {
 		return
 	}
-	a.log.Warn("a node allocation was not decided; trying again", "allocation", id, "error", err, "rejection", outcome.Rejection)
+	a.log.Warn("a node allocation was not decided; trying again", "allocation", one.UUID, "error", err, "rejection", outcome.Rejection)
 	a.tryAgain()
 }
 

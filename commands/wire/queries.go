@@ -255,7 +255,7 @@ type History struct {
 // HistoryEntry is one record as it concerned the subject of a history.
 type HistoryEntry struct {
 	Address   string          `json:"address"` // SEQUENCE.INDEX
-	Time      string          `json:"time"` // RFC 3339
+	Time      string          `json:"time"`    // RFC 3339
 	Actor     string          `json:"actor"`
 	Command   string          `json:"command"`
 	CommandID ledger.UUID     `json:"command_id"`

@@ -1,0 +1,326 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/allocations"
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+)
+
+// metal sends a request to the bare metal API.
+func (s *server) metal(method, path, body string) (int, string, error) {
+	req, err := http.NewRequest(method, "http://"+s.http+"/baremetal/v1"+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.79")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing was written
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(answer), err
+}
+
+func (s *server) mustMetal(want int, method, path, body string) string {
+	s.t.Helper()
+	status, answer, err := s.metal(method, path, body)
+	if err != nil || status != want {
+		s.t.Fatalf("%s %s: %d %s, %v; want %d", method, path, status, answer, err, want)
+	}
+	return answer
+}
+
+// makeNode makes a node that can be allocated.
+func (s *server) makeNode(name, class string) {
+	s.t.Helper()
+	s.mustMetal(201, "POST", "/nodes", fmt.Sprintf(`{"driver":"fake-hardware","name":%q,"resource_class":%q}`, name, class))
+	s.mustMetal(202, "PUT", "/nodes/"+name+"/states/provision", `{"target":"manage"}`)
+	s.mustMetal(202, "PUT", "/nodes/"+name+"/states/provision", `{"target":"provide"}`)
+}
+
+// TestBaremetalCommand runs Ironic's own command line client, and what it
+// prints must have what was asked for.
+func TestBaremetalCommand(t *testing.T) {
+	if err := exec.Command("baremetal", "allocation", "list", "--help").Run(); err != nil {
+		t.Skip("skipped: python3-ironicclient is not installed")
+	}
+	s := launch(t, t.TempDir())
+	home := t.TempDir() // the client caches versions there
+	run := func(good bool, want, args string) {
+		t.Helper()
+		all := append([]string{"--max-retries", "0", "--os-endpoint", "http://" + s.http + "/baremetal"}, strings.Fields(args)...)
+		cmd := exec.Command("baremetal", all...)
+		cmd.Env = append(cmd.Environ(), "HOME="+home, "PYTHONWARNINGS=ignore")
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != good || !strings.Contains(string(out), want) {
+			t.Fatalf("baremetal %s: %v, wanted %q\n%s", args, err, want, out)
+		}
+	}
+	for _, step := range []struct{ want, args string }{
+		{"enroll", "node create --driver fake-hardware --name n1 --resource-class bm"},
+		{"", "node add trait n1 CUSTOM_GOLD HW_CPU_X86_VMX"},
+		{"CUSTOM_GOLD", "node trait list n1"},
+		{"", "node manage n1 --wait 10"},
+		{"", "node provide n1 --wait 10"},
+		{"", "node power on n1"},
+		{"available", "node list"},
+		{"available", "node list --long --resource-class bm --provision-state available --unassociated --no-maintenance"},
+		{"power on", "node show n1"},
+		{"", "node set n1 --owner p1 --property cpus=4 --extra a=b"},
+		{"cpus", "node show n1 --fields properties owner"},
+		{"active", "allocation create --resource-class bm --trait CUSTOM_GOLD --candidate-node n1 --name a1 --owner p1 --extra k=v --wait 10"},
+		{"a1", "allocation list"},
+		{"a1", "allocation list --resource-class bm --state active --node n1 --long"},
+		{"a1", "allocation list --limit 1 --sort name:desc --fields uuid name owner"},
+		{"CUSTOM_GOLD", "allocation show a1"},
+		{"", "allocation set a1 --name a2 --extra x=y"},
+		{"y", "allocation show a2 --fields extra"},
+		{"", "allocation unset a2 --extra k --extra x"},
+		{"allocation_uuid", "node show n1 --fields instance_uuid allocation_uuid uuid name"},
+		{"", "allocation delete a2"},
+		{"", "node maintenance set n1 --reason broken"},
+		{"broken", "node show n1 --fields maintenance_reason"},
+		{"", "node maintenance unset n1"},
+		{"", "node delete n1"},
+	} {
+		run(true, step.want, step.args)
+	}
+	run(false, "no available nodes match the resource class bm", "allocation create --resource-class bm --name none --wait 10")
+	run(false, "An allocation with name none already exists", "allocation create --resource-class bm --name none")
+	run(true, "error", "allocation show none")
+	run(true, "", "allocation delete none")
+	run(false, "could not be found", "allocation show none")
+}
+
+// TestGophercloudBaremetal makes every call that gophercloud has for
+// allocations, and those for nodes that lead there.
+func TestGophercloudBaremetal(t *testing.T) {
+	s := launch(t, t.TempDir())
+	c, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: "http://" + s.http + "/baremetal/v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Microversion = "1.79"
+	ctx := t.Context()
+	node, err := nodes.Create(ctx, c, nodes.CreateOpts{
+		Driver: "ipmi", Name: "n1", ResourceClass: "bm", Properties: map[string]any{"cpus": 4},
+		DriverInfo: map[string]any{"ipmi_address": "10.0.0.1", "ipmi_password": "secret"},
+	}).Extract()
+	if err != nil || node.ProvisionState != string(nodes.Enroll) {
+		t.Fatalf("%+v, %v", node, err)
+	}
+	for _, target := range []nodes.TargetProvisionState{nodes.TargetManage, nodes.TargetProvide} {
+		if err := nodes.ChangeProvisionState(ctx, c, node.UUID, nodes.ProvisionStateOpts{Target: target}).ExtractErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if node, err = nodes.Update(ctx, c, "n1", nodes.UpdateOpts{nodes.UpdateOperation{Op: nodes.ReplaceOp, Path: "/extra", Value: map[string]any{"a": 1}}}).Extract(); err != nil || node.Extra["a"] == nil {
+		t.Fatalf("%+v, %v", node, err)
+	}
+	made, err := allocations.Create(ctx, c, allocations.CreateOpts{
+		Name: "a1", ResourceClass: "bm", CandidateNodes: []string{"n1"}, Extra: map[string]string{"k": "v"},
+	}).Extract()
+	if err != nil || made.State != "allocating" || made.CreatedAt.IsZero() {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); made.State == "allocating" && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if made, err = allocations.Get(ctx, c, made.UUID).Extract(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if made.State != "active" || made.NodeUUID != node.UUID || made.Extra["k"] != "v" {
+		t.Errorf("%+v", made)
+	}
+	pages, err := allocations.List(c, allocations.ListOpts{ResourceClass: "bm", State: "active", Node: "n1"}).AllPages(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := allocations.ExtractAllocations(pages); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := nodes.Delete(ctx, c, node.UUID).ExtractErr(); !gophercloud.ResponseCodeIs(err, http.StatusConflict) {
+		t.Errorf("a node in use: %v", err)
+	}
+	if err := allocations.Delete(ctx, c, made.UUID).ExtractErr(); err != nil {
+		t.Error(err)
+	}
+	if _, err := allocations.Get(ctx, c, made.UUID).Extract(); !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		t.Errorf("a deleted allocation: %v", err)
+	}
+}
+
+// listed is one entry of a list of allocations.
+type listed struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	Node  string `json:"node_uuid"`
+}
+
+func (s *server) allAllocations() []listed {
+	s.t.Helper()
+	var page struct {
+		Allocations []listed `json:"allocations"`
+	}
+	if err := json.Unmarshal([]byte(s.mustMetal(200, "GET", "/allocations", "")), &page); err != nil {
+		s.t.Fatal(err)
+	}
+	return page.Allocations
+}
+
+// TestKill9Allocations kills the server while it allocates nodes, 20 times:
+// every answered request is there, none is left waiting, no node is in two.
+func TestKill9Allocations(t *testing.T) {
+	const nodeCount = 12
+	data := t.TempDir()
+	s := launch(t, data)
+	for i := range nodeCount {
+		s.makeNode(fmt.Sprintf("n%d", i), "bm")
+	}
+	resumed := 0
+	for round := range 20 {
+		answered := s.requestAndKill(round)
+		s = launch(t, data)
+		byName, onNode := make(map[string]listed), make(map[string]string)
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+			waiting := 0
+			for _, a := range s.allAllocations() {
+				byName[a.Name] = a
+				if a.State == "allocating" {
+					waiting++
+				}
+			}
+			if waiting == 0 {
+				break
+			}
+			resumed += waiting
+			if time.Now().After(deadline) {
+				t.Fatalf("round %d: %d allocations wait for ever", round, waiting)
+			}
+		}
+		for name := range answered {
+			if _, there := byName[name]; !there {
+				t.Fatalf("round %d: %s was answered and is not there", round, name)
+			}
+		}
+		active := 0
+		for name, a := range byName {
+			if a.State != "active" {
+				continue
+			}
+			active++
+			if other, taken := onNode[a.Node]; taken {
+				t.Fatalf("round %d: node %s has %s and %s", round, a.Node, name, other)
+			}
+			onNode[a.Node] = name
+		}
+		if want := min(nodeCount, len(byName)); active != want {
+			t.Fatalf("round %d: %d of %d allocations are active, on %d nodes", round, active, len(byName), nodeCount)
+		}
+		for name := range byName {
+			s.mustMetal(204, "DELETE", "/allocations/"+name, "")
+		}
+	}
+	t.Logf("seen waiting after a restart: %d", resumed)
+}
+
+// requestAndKill requests allocations until the server is killed, and returns
+// the names of those that were answered.
+func (s *server) requestAndKill(round int) map[string]bool {
+	var mu sync.Mutex
+	answered := make(map[string]bool)
+	var clients sync.WaitGroup
+	for client := range 4 {
+		clients.Go(func() {
+			for i := 0; ; i++ {
+				name := fmt.Sprintf("r%d-%d-%d", round, client, i)
+				status, answer, err := s.metal("POST", "/allocations", fmt.Sprintf(`{"resource_class":"bm","name":%q}`, name))
+				if err != nil || status == http.StatusServiceUnavailable {
+					return // killed
+				}
+				if status != http.StatusCreated {
+					s.t.Errorf("%d %s", status, answer)
+					return
+				}
+				mu.Lock()
+				answered[name] = true
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(time.Duration(2+round) * time.Millisecond)
+	s.kill()
+	clients.Wait()
+	return answered
+}
+
+// sdkScript is what openstacksdk's own functional tests of allocations do.
+const sdkScript = `
+import sys, openstack
+from openstack import exceptions
+c = openstack.connection.Connection(auth_type='none', endpoint=sys.argv[1], baremetal_endpoint_override=sys.argv[1], region_name='r')
+b = c.baremetal
+node = b.create_node(driver='fake-hardware', name='n1', resource_class='bm')
+b.set_node_provision_state(node, 'manage', wait=True, timeout=10)
+b.set_node_power_state(node, 'power off')
+b.set_node_provision_state(node, 'provide', wait=True, timeout=10)
+a = b.create_allocation(resource_class='bm')
+assert a.state == 'allocating' and a.node_id is None and a.last_error is None, a
+loaded = b.wait_for_allocation(a, timeout=10)
+assert loaded.id == a.id and loaded.state == 'active' and loaded.node_id == node.id and loaded.last_error is None, loaded
+node = b.get_node(node.id)
+assert node.allocation_id == a.id, node
+assert [x.id for x in b.allocations(resource_class='bm')] == [a.id]
+assert [x.id for x in b.allocations(state='active')] == [a.id]
+assert not list(b.allocations(resource_class='other'))
+with_fields = b.get_allocation(a.id, fields=['uuid', 'node_uuid'])
+assert with_fields.node_id == node.id and with_fields.name is None
+bad = b.create_allocation(resource_class='other', name='bad')
+try:
+    b.wait_for_allocation(bad, timeout=10)
+    sys.exit('no failure')
+except exceptions.ResourceFailure as e:
+    assert 'other' in str(e), e
+bad = b.get_allocation('bad')
+assert bad.state == 'error' and 'other' in bad.last_error
+b.delete_allocation('bad')
+a = b.update_allocation(a, name='named', extra={'answer': 42})
+assert b.get_allocation('named').extra == {'answer': 42}
+a = b.patch_allocation(a, [{'op': 'replace', 'path': '/extra/answer', 'value': 43}, {'op': 'remove', 'path': '/name'}])
+assert a.extra == {'answer': 43} and a.name is None, a
+b.delete_allocation(a, ignore_missing=False)
+for missing in (a.id, '5c9dcd04-2073-49bc-9618-99ae634d8971'):
+    for call in (b.get_allocation, lambda i: b.delete_allocation(i, ignore_missing=False)):
+        try:
+            call(missing)
+            sys.exit('found ' + missing)
+        except exceptions.NotFoundException:
+            pass
+assert b.delete_allocation(a.id) is None
+b.delete_node(node)
+print('good')
+`
+
+// TestOpenstackSDK runs openstacksdk, unchanged, against the binary.
+func TestOpenstackSDK(t *testing.T) {
+	if err := exec.Command("/usr/bin/python3", "-c", "import openstack").Run(); err != nil {
+		t.Skip("skipped: python3-openstacksdk is not installed")
+	}
+	s := launch(t, t.TempDir())
+	run := exec.Command("/usr/bin/python3", "-c", sdkScript, "http://"+s.http+"/baremetal")
+	run.Env = append(run.Environ(), "HOME="+t.TempDir(), "PYTHONWARNINGS=ignore")
+	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "good") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
