@@ -135,6 +135,7 @@ type allocator struct {
 	state *ledger.State
 	// reshaped holds providers as a reshape leaves them for the allocations.
 	reshaped map[ledger.UUID]*ledger.Provider
+	lifetime int64 // of what is reserved, in nanoseconds; 0: it is allocated for good
 
 	last  *ledger.Provider // looked up last: allocations name the same one in a row
 	slots []slot
@@ -292,6 +293,13 @@ func (a *allocator) replace(want *ConsumerAllocations) (ledger.Event, *Rejection
 		event.Allocations = append(event.Allocations, ledger.AllocationRecord{
 			Provider: res.Provider, Class: res.Class, Amount: res.Amount,
 		})
+	}
+	switch {
+	case a.lifetime > 0:
+		return ledger.AllocationsReserved{AllocationsReplaced: event, Lifetime: a.lifetime}, nil
+	case existed && before.ReservedUntil > 0:
+		// Whatever else changes, a reservation ends when it was to end.
+		return ledger.AllocationsReserved{AllocationsReplaced: event, Until: before.ReservedUntil}, nil
 	}
 	return event, nil
 }

@@ -25,6 +25,8 @@ const (
 	CodeProviderConflict  Code = "provider_conflict"   // provider generation is not the one given
 	CodeConsumerConflict  Code = "consumer_conflict"   // consumer generation is not the one given
 	CodeConsumerNotFound  Code = "consumer_not_found"  //
+	CodeNotReserved       Code = "not_reserved"        // what the consumer holds is allocated for good
+	CodeForbidden         Code = "forbidden"           // not for the project that the client is bound to
 	CodeClassUnknown      Code = "class_unknown"       //
 	CodeClassExists       Code = "class_exists"        //
 	CodeClassStandard     Code = "class_standard"      // standard classes cannot change

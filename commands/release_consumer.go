@@ -26,11 +26,7 @@ func (c *ReleaseConsumer) Check() *Rejection { return checkUUID("consumer", c.Co
 func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)
 	if !ok {
-		return nil, &Rejection{
-			Code:    CodeConsumerNotFound,
-			Message: fmt.Sprintf("consumer %s holds nothing", c.Consumer),
-			Facts:   Facts{Consumer: &c.Consumer},
-		}
+		return nil, consumerNotFound(c.Consumer)
 	}
 	if c.Generation != nil && *c.Generation != consumer.Generation {
 		return nil, consumerConflict(c.Consumer, &consumer.Generation, c.Generation)
@@ -39,6 +35,12 @@ func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		return nil, r
 	}
 	return []ledger.Event{ledger.ConsumerRemoved{Consumer: c.Consumer}}, nil
+}
+
+func consumerNotFound(id ledger.UUID) *Rejection {
+	return &Rejection{
+		Code: CodeConsumerNotFound, Message: fmt.Sprintf("consumer %s holds nothing", id), Facts: Facts{Consumer: &id},
+	}
 }
 
 // consumerConflict says which generation a consumer has and which was given;

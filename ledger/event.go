@@ -43,6 +43,7 @@ const (
 	codeClassDeleted                eventCode = 42<<8 | 1
 	codeAllocationsReplaced         eventCode = 50<<8 | 1
 	codeConsumerRemoved             eventCode = 51<<8 | 1
+	codeAllocationsReserved         eventCode = 52<<8 | 1
 	codeNodeCreated                 eventCode = 60<<8 | 1
 	codeNodeDescribed               eventCode = 61<<8 | 1
 	codeNodeStateSet                eventCode = 62<<8 | 1
@@ -78,6 +79,7 @@ var eventDecoders = map[eventCode]func(*decoder) Event{
 	codeClassDeleted:                decodeClassDeleted,
 	codeAllocationsReplaced:         decodeAllocationsReplaced,
 	codeConsumerRemoved:             decodeConsumerRemoved,
+	codeAllocationsReserved:         decodeAllocationsReserved,
 	codeNodeCreated:                 decodeNodeCreated,
 	codeNodeDescribed:               decodeNodeDescribed,
 	codeNodeStateSet:                decodeNodeStateSet,

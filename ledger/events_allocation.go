@@ -56,12 +56,15 @@ func decodeAllocationsReplaced(d *decoder) Event {
 	return ev
 }
 
-func (ev AllocationsReplaced) apply(s *State, at moment) error {
+func (ev AllocationsReplaced) apply(s *State, at moment) error { return ev.replace(s, at, 0) }
+
+// replace makes it so, and the consumer a reservation if until is not 0.
+func (ev AllocationsReplaced) replace(s *State, at moment, until int64) error {
 	if len(ev.Allocations) == 0 {
 		return fmt.Errorf("%w: consumer %s without allocations", ErrInvariant, ev.Consumer)
 	}
 	after := &Consumer{
-		UUID: ev.Consumer, Generation: at.sequence, CreatedAt: at.time, UpdatedAt: at.time,
+		UUID: ev.Consumer, Generation: at.sequence, CreatedAt: at.time, UpdatedAt: at.time, ReservedUntil: until,
 		Owner:       &Owner{Project: ev.Project, User: ev.User, Type: ev.Type},
 		Allocations: make([]Allocation, 0, len(ev.Allocations)),
 	}
@@ -98,6 +101,46 @@ func (ev AllocationsReplaced) apply(s *State, at moment) error {
 	after.Owner = owner
 	s.setConsumer(before, after)
 	return nil
+}
+
+// AllocationsReserved is AllocationsReplaced for a reservation: what the
+// consumer holds counts against capacity, and is taken away when the time is
+// over unless it is confirmed before.
+type AllocationsReserved struct {
+	AllocationsReplaced
+	// Lifetime is how long after the record's time the reservation ends, in
+	// nanoseconds; 0: it ends at Until.
+	Lifetime int64 `json:"lifetime,omitempty"`
+	// Until is when it ends, in Unix nanoseconds, if it was made before.
+	Until int64 `json:"until,omitempty"`
+}
+
+// EventKind implements Event.
+func (AllocationsReserved) EventKind() string { return "AllocationsReserved" }
+func (AllocationsReserved) code() eventCode   { return codeAllocationsReserved }
+
+func (ev AllocationsReserved) encode(e *encoder) {
+	e.array(3)
+	ev.AllocationsReplaced.encode(e)
+	e.int(ev.Lifetime)
+	e.int(ev.Until)
+}
+
+func decodeAllocationsReserved(d *decoder) Event {
+	d.exactly(3, "AllocationsReserved")
+	replaced, _ := decodeAllocationsReplaced(d).(AllocationsReplaced)
+	return AllocationsReserved{AllocationsReplaced: replaced, Lifetime: d.int(), Until: d.int()}
+}
+
+func (ev AllocationsReserved) apply(s *State, at moment) error {
+	until := ev.Until
+	if ev.Lifetime > 0 {
+		until = at.time + ev.Lifetime
+	}
+	if until <= 0 {
+		return fmt.Errorf("%w: reservation of consumer %s without an end", ErrInvariant, ev.Consumer)
+	}
+	return ev.replace(s, at, until)
 }
 
 // ConsumerRemoved says that a consumer holds nothing any more and so no

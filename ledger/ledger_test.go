@@ -25,8 +25,9 @@ var update = flag.Bool("update", false, "write golden files that do not exist ye
 // on file: logs are for ever.
 func TestGoldenCommits(t *testing.T) {
 	for name, commits := range map[string][]*ledger.Commit{
-		"commits.v1.hex": ledgertest.Commits(t, 3),
-		"nodes.v1.hex":   ledgertest.NodeCommits(t),
+		"commits.v1.hex":      ledgertest.Commits(t, 3),
+		"nodes.v1.hex":        ledgertest.NodeCommits(t),
+		"reservations.v1.hex": ledgertest.ReservationCommits(t),
 	} {
 		t.Run(name, func(t *testing.T) { compareGolden(t, filepath.Join("testdata", name), commits) })
 	}
@@ -73,7 +74,7 @@ func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
 // TestVocabularyIsComplete wants every event kind in the golden commits.
 func TestVocabularyIsComplete(t *testing.T) {
 	seen := map[string]bool{ledger.ConsumerRemoved{}.EventKind(): true}
-	for _, event := range append(ledgertest.Vocabulary(), ledgertest.NodeVocabulary()...) {
+	for _, event := range append(append(ledgertest.Vocabulary(), ledgertest.Reservation()), ledgertest.NodeVocabulary()...) {
 		seen[event.EventKind()] = true
 		if name := reflect.TypeOf(event).Name(); name != event.EventKind() {
 			t.Errorf("%s calls itself %s", name, event.EventKind())
@@ -137,7 +138,7 @@ func TestFoldRefusesWhatDoesNotFollow(t *testing.T) {
 // TestUndo folds and undoes every commit of a log: each time the State must
 // be byte for byte what it was.
 func TestUndo(t *testing.T) {
-	for _, commits := range [][]*ledger.Commit{ledgertest.Commits(t, 20), ledgertest.NodeCommits(t)} {
+	for _, commits := range [][]*ledger.Commit{ledgertest.Commits(t, 20), ledgertest.NodeCommits(t), ledgertest.ReservationCommits(t)} {
 		undoEach(t, commits)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// stateVersion 2 added nodes. Version 1 is still read.
+// stateVersion 2 added nodes and reservations. Version 1 is still read.
 const stateVersion = 2
 
 // stateFlushBytes is how much of a State is encoded before it is written out.
@@ -153,7 +153,7 @@ func decodeProvider(d *decoder) *Provider {
 }
 
 func encodeConsumer(e *encoder, c *Consumer) {
-	e.array(8)
+	e.array(9)
 	e.uuid(c.UUID)
 	e.uint(c.Generation)
 	e.int(c.CreatedAt)
@@ -162,6 +162,7 @@ func encodeConsumer(e *encoder, c *Consumer) {
 	e.string(c.Owner.User)
 	e.string(c.Owner.Type)
 	encodeAllocations(e, c.Allocations)
+	e.int(c.ReservedUntil)
 }
 
 func encodeAllocations(e *encoder, allocations []Allocation) {
@@ -185,13 +186,21 @@ func decodeAllocations(d *decoder) []Allocation {
 	return out
 }
 
-func decodeConsumer(d *decoder) *Consumer {
-	d.exactly(8, "consumer")
-	return &Consumer{
+func decodeConsumer(d *decoder, version uint64) *Consumer {
+	fields := 9
+	if version == 1 {
+		fields = 8 // there were no reservations
+	}
+	d.exactly(fields, "consumer")
+	c := &Consumer{
 		UUID: d.uuid(), Generation: d.uint(), CreatedAt: d.int(), UpdatedAt: d.int(),
 		Owner:       &Owner{Project: d.string(), User: d.string(), Type: d.string()},
 		Allocations: decodeAllocations(d),
 	}
+	if version > 1 {
+		c.ReservedUntil = d.int()
+	}
+	return c
 }
 
 func encodeNode(e *encoder, n *Node) {
@@ -283,7 +292,7 @@ func DecodeState(data []byte) (*State, error) {
 	s.head = Head{Sequence: d.uint(), Digest: d.digest()}
 	s.lastTime = d.int()
 	s.nextClass = ClassID(d.uint())
-	if err := s.decodeTables(d); err != nil {
+	if err := s.decodeTables(d, version); err != nil {
 		return nil, err
 	}
 	if version > 1 {
@@ -299,7 +308,7 @@ func DecodeState(data []byte) (*State, error) {
 	return s, nil
 }
 
-func (s *State) decodeTables(d *decoder) error {
+func (s *State) decodeTables(d *decoder, version uint64) error {
 	classes := make([]Class, 0, 64)
 	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
 		d.exactly(4, "class")
@@ -320,7 +329,7 @@ func (s *State) decodeTables(d *decoder) error {
 		return err
 	}
 	for i, n := 0, d.array(); i < n && d.err == nil; i++ {
-		c := decodeConsumer(d)
+		c := decodeConsumer(d, version)
 		if d.err != nil {
 			break
 		}

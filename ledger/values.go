@@ -131,6 +131,9 @@ type Consumer struct {
 	CreatedAt  int64  // Unix nanoseconds
 	UpdatedAt  int64  // Unix nanoseconds
 	Owner      *Owner
+	// ReservedUntil is when what the consumer holds is taken away unless it
+	// is confirmed before, in Unix nanoseconds; 0: never.
+	ReservedUntil int64
 	// Allocations are sorted by provider and class.
 	Allocations []Allocation
 }

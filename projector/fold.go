@@ -122,7 +122,7 @@ func (w *writer) recordsOfConsumers() []int {
 	for index := range w.commit.Records {
 		for _, event := range w.commit.Records[index].Events {
 			switch event.(type) {
-			case ledger.AllocationsReplaced, ledger.ConsumerRemoved:
+			case ledger.AllocationsReplaced, ledger.AllocationsReserved, ledger.ConsumerRemoved:
 				records = append(records, index)
 			}
 		}
@@ -136,6 +136,7 @@ func (w *writer) consumer(record int, before, after *ledger.Consumer) {
 	} else {
 		w.set(w.version(w.idKey(tableConsumer, after.UUID)), w.keep(appendConsumer(w.scratch(), record, after)))
 	}
+	w.reservation(before, after)
 	eachProvider(after, func(provider ledger.UUID) {
 		if !holds(before, provider) {
 			w.set(append(w.idKey(tableHolding, provider), after.UUID[:]...), nil)
@@ -147,6 +148,43 @@ func (w *writer) consumer(record int, before, after *ledger.Consumer) {
 			w.set(append(w.version(w.idKey(tableHeld, provider)), before.UUID[:]...), nil)
 		}
 	})
+}
+
+// reservation keeps the list of reservations by their end.
+func (w *writer) reservation(before, after *ledger.Consumer) {
+	if before != nil && before.ReservedUntil > 0 && (after == nil || after.ReservedUntil != before.ReservedUntil) {
+		w.delete(reservationKey(before))
+	}
+	if after != nil && after.ReservedUntil > 0 {
+		w.set(reservationKey(after), nil)
+	}
+}
+
+func reservationKey(c *ledger.Consumer) []byte {
+	key := binary.BigEndian.AppendUint64([]byte{tableReservation}, uint64(c.ReservedUntil))
+	return append(key, c.UUID[:]...)
+}
+
+// Reservation is a consumer whose allocations end unless they are confirmed.
+type Reservation struct {
+	Consumer ledger.UUID
+	Until    int64 // Unix nanoseconds
+}
+
+// Reservations lists the reservations of now, those that end first first, and
+// at most limit of them.
+func (p *Projector) Reservations(limit int) ([]Reservation, error) {
+	it, err := p.View().iterate([]byte{tableReservation}, []byte{tableReservation + 1})
+	if err != nil {
+		return nil, err
+	}
+	var list []Reservation
+	for ok := it.First(); ok && len(list) < limit; ok = it.Next() {
+		r := Reservation{Until: int64(binary.BigEndian.Uint64(it.Key()[1:]))}
+		copy(r.Consumer[:], it.Key()[9:])
+		list = append(list, r)
+	}
+	return list, finish(it, nil)
 }
 
 // eachProvider calls yield for each provider that a consumer, which may be

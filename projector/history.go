@@ -58,7 +58,7 @@ func touches(commit *ledger.Commit, changes *ledger.Changes, wanted func(ledger.
 		}
 		for _, event := range commit.Records[index].Events {
 			switch ev := event.(type) {
-			case ledger.AllocationsReplaced, ledger.ConsumerRemoved:
+			case ledger.AllocationsReplaced, ledger.AllocationsReserved, ledger.ConsumerRemoved:
 				touchConsumer(changes.Consumers[step], wanted(changes.Consumers[step]), touch)
 				step++
 			case ledger.ProviderGenerationsAdvanced:

@@ -18,6 +18,7 @@ import (
 //	c consumer ^seq                    consumer with its allocations; record
 //	a provider consumer                consumer holds something of provider now
 //	e provider ^seq consumer           consumer held something of provider until seq
+//	r until consumer                   reservation of now
 //	u project user type ^seq           usage
 //	k ^seq                             all resource classes
 //	t trait ^seq                       trait
@@ -51,6 +52,7 @@ const (
 	tableTrait         = 't'
 	tableHistory       = 'h'
 	tableWaiting       = 'Q'
+	tableReservation   = 'r'
 )
 
 // numbered are the tables of things that are numbered in the order in which

@@ -199,6 +199,7 @@ func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 	b = binary.AppendUvarint(b, uint64(record))
 	b = binary.AppendVarint(b, c.CreatedAt)
 	b = binary.AppendVarint(b, c.UpdatedAt)
+	b = binary.AppendVarint(b, c.ReservedUntil)
 	b = appendString(b, c.Owner.Project)
 	b = appendString(b, c.Owner.User)
 	b = appendString(b, c.Owner.Type)
@@ -223,7 +224,7 @@ func readConsumer(data []byte) (*ledger.Consumer, error) {
 	f := fields{data: data}
 	f.uint() // the record
 	c := &ledger.Consumer{
-		CreatedAt: f.int(), UpdatedAt: f.int(),
+		CreatedAt: f.int(), UpdatedAt: f.int(), ReservedUntil: f.int(),
 		Owner: &ledger.Owner{Project: f.string(), User: f.string(), Type: f.string()},
 	}
 	var provider ledger.UUID

@@ -23,6 +23,9 @@ func Allocations(v projector.View, consumer ledger.UUID) (*wire.Allocations, err
 		Consumer: c.UUID, Generation: c.Generation, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
 		Since: rfc3339(c.CreatedAt), Changed: rfc3339(c.UpdatedAt),
 	}
+	if c.ReservedUntil > 0 {
+		a.ReservedUntil = rfc3339(c.ReservedUntil)
+	}
 	for _, held := range c.Allocations {
 		a.Allocations = append(a.Allocations, wire.Allocation{Provider: held.Provider, Class: classes.Name(held.Class), Amount: held.Amount})
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/allocator"
+	"github.com/allot-project/allot/commands/expirer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -124,6 +125,7 @@ type node struct {
 	writer    *commands.Processor
 	commands  *natsapi.Service
 	allocator *allocator.Allocator
+	expirer   *expirer.Expirer
 	http      *http.Server
 	failed    chan error
 	stopping  chan struct{}
@@ -161,6 +163,7 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	n.allocator = allocator.Start(n.writer, n.views, n.log)
+	n.expirer = expirer.Start(n.writer, n.views, time.Now, n.log)
 	n.serveHTTP()
 	return nil
 }
@@ -398,6 +401,9 @@ func (n *node) stop() error {
 	}
 	if n.allocator != nil {
 		n.allocator.Stop()
+	}
+	if n.expirer != nil {
+		n.expirer.Stop()
 	}
 	if n.writer != nil {
 		keep(n.writer.Close())

@@ -55,14 +55,16 @@ func (*AllocationsQuery) QueryName() string { return "Allocations" }
 
 // Allocations is what a consumer holds. One that holds nothing is not there.
 type Allocations struct {
-	Consumer    ledger.UUID  `json:"consumer"`
-	Generation  uint64       `json:"generation"` // to be sent with the next change
-	Project     string       `json:"project"`
-	User        string       `json:"user"`
-	Type        string       `json:"type,omitempty"`
-	Since       string       `json:"since"`   // when the consumer first held something, RFC 3339
-	Changed     string       `json:"changed"` // when that changed last, RFC 3339
-	Allocations []Allocation `json:"allocations"`
+	Consumer   ledger.UUID `json:"consumer"`
+	Generation uint64      `json:"generation"` // to be sent with the next change
+	Project    string      `json:"project"`
+	User       string      `json:"user"`
+	Type       string      `json:"type,omitempty"`
+	Since      string      `json:"since"`   // when the consumer first held something, RFC 3339
+	Changed    string      `json:"changed"` // when that changed last, RFC 3339
+	// ReservedUntil is when a reservation ends, RFC 3339; absent: it is none.
+	ReservedUntil string       `json:"reserved_until,omitempty"`
+	Allocations   []Allocation `json:"allocations"`
 }
 
 // Allocation is an amount of a class on a provider.

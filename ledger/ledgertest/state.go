@@ -78,6 +78,22 @@ func NodeVocabulary() []ledger.Event {
 	}
 }
 
+// Reservation is an event of a reservation.
+func Reservation() ledger.Event {
+	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, AllocationsReplaced: ledger.AllocationsReplaced{
+		Consumer: ID(2, 77), Project: "p", User: "u", Allocations: []ledger.AllocationRecord{{Provider: ID(1, 1), Class: "VCPU", Amount: 3}},
+	}}
+}
+
+// ReservationCommits returns a log of a reservation that is made, moved and
+// taken away.
+func ReservationCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	moved := Reservation().(ledger.AllocationsReserved)
+	moved.Lifetime, moved.Until = 0, 1_700_000_060_000_000_001
+	return chain(t, [][]ledger.Event{Vocabulary(), {Reservation()}, {moved}, {ledger.ConsumerRemoved{Consumer: ID(2, 77)}}})
+}
+
 // NodeCommits returns a log of three commits: the vocabulary, the one about
 // nodes, and a node that is released.
 func NodeCommits(t testing.TB) []*ledger.Commit {
