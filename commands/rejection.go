@@ -85,6 +85,7 @@ type Facts struct {
 	Got        *int64       `json:"got,omitempty"`      // the generation that was given; absent: null
 	SizeBytes  int          `json:"size_bytes,omitempty"`
 	LimitBytes int          `json:"limit_bytes,omitempty"`
+	Command    *int         `json:"command,omitempty"` // of a batch, from 0
 }
 
 // Rejection says why a command was not accepted. It is a value, not an error:

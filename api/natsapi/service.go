@@ -89,6 +89,9 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 			return nil, errors.Join(err, svc.Stop())
 		}
 	}
+	if err := s.endpointAt("batch", wire.BatchSubject, s.batch(), asyncapi.RequestSchema(wire.Batch{}), asyncapi.BatchReplySchema()); err != nil {
+		return nil, errors.Join(err, svc.Stop())
+	}
 	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
 		q := wire.Queries[name]()
 		answer, err := asyncapi.AnswerSchema(q)
@@ -108,6 +111,10 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 
 // endpoint adds an endpoint that $SRV.INFO shows with the schemas of its bodies.
 func (s *Service) endpoint(prefix, name string, h micro.Handler, request, reply any) error {
+	return s.endpointAt(strings.TrimPrefix(prefix, "allot.")+"-"+name, prefix+"."+name, h, request, reply)
+}
+
+func (s *Service) endpointAt(name, subject string, h micro.Handler, request, reply any) error {
 	metadata := make(map[string]string, 2)
 	for key, schema := range map[string]any{"request_schema": request, "reply_schema": reply} {
 		encoded, err := json.Marshal(schema)
@@ -116,9 +123,9 @@ func (s *Service) endpoint(prefix, name string, h micro.Handler, request, reply 
 		}
 		metadata[key] = string(encoded)
 	}
-	err := s.micro.AddEndpoint(strings.TrimPrefix(prefix, "allot.")+"-"+name, h,
+	err := s.micro.AddEndpoint(name, h,
 		micro.WithEndpointMetadata(metadata),
-		micro.WithEndpointSubject(prefix+"."+name),
+		micro.WithEndpointSubject(subject),
 		micro.WithEndpointPendingLimits(pendingMessages, pendingBytes))
 	if err != nil {
 		return fmt.Errorf("natsapi: endpoint %s: %w", name, err)
@@ -195,28 +202,33 @@ func encodingOf(req micro.Request) (string, *wire.Error) {
 	}
 }
 
+// submission is what the headers say of a command: who sends it, and whether
+// it is a dry run.
+func (s *Service) submission(req micro.Request) (commands.Submission, *wire.Error) {
+	base := commands.Submission{Actor: s.actor, RequestID: req.Headers().Get(wire.HeaderRequestID)}
+	var err error
+	if base.DryRun, err = dryRunOf(req); err != nil {
+		return base, bad("%v", err)
+	}
+	return base, nil
+}
+
 // carryOut decodes a command, submits it and says what became of it.
 func (s *Service) carryOut(req micro.Request, encoding string, c commands.Command) wire.Reply {
-	submission := commands.Submission{Actor: s.actor, RequestID: req.Headers().Get(wire.HeaderRequestID), Command: c}
-	var err error
-	if submission.DryRun, err = dryRunOf(req); err != nil {
-		return wire.Reply{Error: bad("%v", err)}
+	submission, failure := s.submission(req)
+	if failure == nil && !submission.DryRun {
+		submission.ID, failure = commandID(req)
 	}
-	if !submission.DryRun {
-		if submission.ID, err = ledger.ParseUUID(req.Headers().Get(wire.HeaderCommandID)); err != nil || submission.ID.IsNil() {
-			return wire.Reply{Error: bad("the header %s must hold a uuid", wire.HeaderCommandID)}
-		}
+	if failure != nil {
+		return wire.Reply{Error: failure}
 	}
 	if err := wire.Decode(req.Data(), encoding, c); err != nil {
 		return wire.Reply{Error: bad("%s: %v", c.CommandName(), err)}
 	}
+	submission.Command = c
 	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
 	defer cancel()
-	outcome, err := s.submit.Submit(ctx, submission)
-	if err != nil {
-		return wire.Reply{Error: s.failure(err)}
-	}
-	return replyOf(submission.DryRun, outcome)
+	return s.submitOne(ctx, submission)
 }
 
 func dryRunOf(req micro.Request) (bool, error) {

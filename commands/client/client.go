@@ -114,6 +114,102 @@ func (c *Client) command(ctx context.Context, headers map[string]string, command
 	return reply, err
 }
 
+// Item is one command of a batch of independent ones.
+type Item struct {
+	ID      ledger.UUID // keep it to submit the command again after a crash
+	Command commands.Command
+}
+
+// ItemResult is what became of one command of a batch.
+type ItemResult struct {
+	Result
+	// Err is nil, a *RejectedError, or a *wire.Error.
+	Err error
+}
+
+// SubmitAll carries many independent commands out with one message. Each is
+// answered on its own; those that could not be dealt with for a reason that
+// passes are submitted again, under their ids.
+func (c *Client) SubmitAll(ctx context.Context, items []Item) ([]ItemResult, error) {
+	results := make([]ItemResult, len(items))
+	left := make([]int, len(items))
+	for i := range left {
+		left[i] = i
+	}
+	for pause := c.opts.Pause; len(left) > 0; pause = min(2*pause, maxPause) {
+		batch := wire.Batch{Commands: make([]wire.BatchCommand, len(left))}
+		for n, i := range left {
+			batch.Commands[n] = wire.BatchCommand{Command: items[i].Command.CommandName(), ID: items[i].ID, Body: wire.Body{Value: items[i].Command}}
+		}
+		reply, err := c.batch(ctx, nil, batch)
+		if err != nil {
+			return nil, err
+		}
+		if len(reply.Replies) != len(left) {
+			return nil, fmt.Errorf("client: %d replies to %d commands", len(reply.Replies), len(left))
+		}
+		var again []int
+		for n, i := range left {
+			r := reply.Replies[n]
+			if r.Error != nil && r.Error.Retry {
+				again = append(again, i)
+			}
+			results[i] = itemResult(r)
+		}
+		if left = again; len(left) == 0 {
+			break
+		}
+		select {
+		case <-time.After(pause/2 + rand.N(pause)):
+		case <-ctx.Done():
+			return results, fmt.Errorf("%w: %w; %d commands", ErrUnanswered, ctx.Err(), len(left))
+		}
+	}
+	return results, nil
+}
+
+func itemResult(r wire.Reply) ItemResult {
+	switch {
+	case r.Error != nil:
+		return ItemResult{Err: r.Error}
+	case r.Rejection != nil:
+		return ItemResult{Err: &RejectedError{*r.Rejection}}
+	}
+	return ItemResult{Result: Result{Address: ledger.Address{Sequence: r.Sequence, Index: r.Index}, Repeated: r.Repeated}}
+}
+
+// SubmitAtomic carries commands out in order in one record, under one id: all
+// of them or none.
+func (c *Client) SubmitAtomic(ctx context.Context, id ledger.UUID, list ...commands.Command) (Result, error) {
+	batch := wire.Batch{Atomic: true}
+	for _, one := range list {
+		batch.Commands = append(batch.Commands, wire.BatchCommand{Command: one.CommandName(), Body: wire.Body{Value: one}})
+	}
+	reply, err := c.batch(ctx, map[string]string{wire.HeaderCommandID: id.String()}, batch)
+	if err != nil {
+		return Result{}, err
+	}
+	result := itemResult(*reply.Result)
+	return result.Result, result.Err
+}
+
+func (c *Client) batch(ctx context.Context, headers map[string]string, batch wire.Batch) (wire.BatchReply, error) {
+	var reply wire.BatchReply
+	err := c.request(ctx, wire.BatchSubject, headers, batch, func(data []byte, encoding string) (*wire.Error, error) {
+		reply = wire.BatchReply{}
+		err := wire.DecodeReply(data, encoding, &reply)
+		failure := reply.Error
+		if err == nil && failure == nil && reply.Result != nil {
+			failure = reply.Result.Error
+		}
+		if err == nil && failure == nil && batch.Atomic && reply.Result == nil {
+			err = errors.New("client: no result of the batch")
+		}
+		return failure, err
+	})
+	return reply, err
+}
+
 // Pending is a command under way.
 type Pending struct {
 	done   chan struct{}

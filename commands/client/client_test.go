@@ -344,3 +344,78 @@ func TestNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestBatches submits independent commands, of which some are no good, and
+// atomic ones, in both encodings.
+func TestBatches(t *testing.T) {
+	for _, unreliable := range []bool{false, true} {
+		l, conn := serve(t, unreliable)
+		provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 100})
+		for _, encoding := range []string{wire.TypeMsgpack, wire.TypeJSON} {
+			c := client.New(conn, client.Options{Encoding: encoding, Pause: time.Millisecond})
+			items := make([]client.Item, 40)
+			for i := range items {
+				items[i] = client.Item{ID: commandstest.NewID(), Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)}
+			}
+			items[7].Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1000)
+			items[8].Command = commandstest.Allocate(commandstest.NewID(), provider, "NO_CLASS", 1)
+			for range 2 { // again: the first results
+				results, err := c.SubmitAll(within(t), items)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, r := range results {
+					var rejected *client.RejectedError
+					if bad := i == 7 || i == 8; bad != errors.As(r.Err, &rejected) || !bad && (r.Err != nil || r.Address.Sequence == 0) {
+						t.Errorf("%s: command %d: %+v", encoding, i, r)
+					}
+				}
+			}
+			allOrNothing(t, l, c)
+		}
+		p, _, err := l.Views.View().Provider(provider)
+		if err != nil || p.Inventories[0].Used != 76 {
+			t.Errorf("%d used, %v", p.Inventories[0].Used, err)
+		}
+	}
+}
+
+// allOrNothing submits batches of which all or nothing must happen.
+func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
+	t.Helper()
+	made, consumer, id := commandstest.NewID(), commandstest.NewID(), commandstest.NewID()
+	one := int64(0)
+	list := []commands.Command{
+		&commands.CreateProvider{Provider: made, Name: made.String()},
+		&commands.ReplaceInventories{Provider: made, Generation: &one, Inventories: []commands.Inventory{{Class: "VCPU", Total: 2}}},
+		commandstest.Allocate(consumer, made, "VCPU", 2),
+	}
+	first, err := c.SubmitAtomic(within(t), id, list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := c.SubmitAtomic(within(t), id, list...)
+	if err != nil || again.Address != first.Address {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	before := l.Views.Checkpoint()
+	var rejected *client.RejectedError
+	_, err = c.SubmitAtomic(within(t), commandstest.NewID(),
+		&commands.CreateProvider{Provider: commandstest.NewID(), Name: "x" + made.String()},
+		commandstest.Allocate(commandstest.NewID(), made, "VCPU", 1))
+	if !errors.As(err, &rejected) || rejected.Code != commands.CodeCapacityExceeded || rejected.Facts.Command == nil || *rejected.Facts.Command != 1 {
+		t.Errorf("a batch that goes too far: %v", err)
+	}
+	_, err = c.SubmitAtomic(within(t), commandstest.NewID(), &commands.ReleaseConsumer{Consumer: consumer}, commandstest.Allocate(consumer, made, "VCPU", 1))
+	if !errors.As(err, &rejected) || rejected.Code != commands.CodeInvalid {
+		t.Errorf("a consumer twice: %v", err)
+	}
+	var failure *wire.Error
+	_, err = c.SubmitAtomic(within(t), commandstest.NewID())
+	if !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
+		t.Errorf("an empty batch: %v", err)
+	}
+	if after := l.Views.Checkpoint(); after != before {
+		t.Errorf("batches that were refused moved the log to %d", after.Sequence)
+	}
+}

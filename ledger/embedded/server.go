@@ -124,7 +124,7 @@ func options(cfg Config, passwordHash string) (*server.Options, error) {
 func clientPermissions() *server.Permissions {
 	return &server.Permissions{
 		Publish: &server.SubjectPermission{
-			Allow: []string{"allot.command.>", "allot.query.>", "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>", "$SRV.STATS", "$SRV.STATS.>"},
+			Allow: []string{"allot.command.>", "allot.batch", "allot.query.>", "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>", "$SRV.STATS", "$SRV.STATS.>"},
 			Deny:  []string{jetstream.Subject, "$JS.>", "$SYS.>"},
 		},
 		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", "allot.notice.>"}},

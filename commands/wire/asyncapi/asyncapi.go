@@ -25,6 +25,9 @@ func RequestSchema(request any) *jsonschema.Schema { return schemaOf(request, fa
 // ReplySchema is the JSON schema of a reply to commands.
 func ReplySchema() *jsonschema.Schema { return schemaOf(wire.Reply{}, true) }
 
+// BatchReplySchema is the JSON schema of a reply to a batch.
+func BatchReplySchema() *jsonschema.Schema { return schemaOf(wire.BatchReply{}, true) }
+
 // AnswerSchema is the JSON schema of the answer to a query.
 func AnswerSchema(q wire.Query) (*jsonschema.Schema, error) {
 	switch q.(type) {
@@ -53,6 +56,8 @@ func schemaOf(value any, open bool) *jsonschema.Schema {
 		Mapper: func(t reflect.Type) *jsonschema.Schema {
 			switch t {
 			case reflect.TypeFor[ledger.Document]():
+				return &jsonschema.Schema{Type: "object"}
+			case reflect.TypeFor[wire.Body]():
 				return &jsonschema.Schema{Type: "object"}
 			case reflect.TypeFor[commands.PatchValue]():
 				return &jsonschema.Schema{} // any value
@@ -94,6 +99,8 @@ func Document() (map[string]any, error) {
 		add(wire.CommandPrefix+"."+name, name, "Submit the command "+name, RequestSchema(commands.Registry[name]()), ReplySchema(),
 			[]any{m{"$ref": "#/components/schemas/CommandHeaders"}})
 	}
+	add(wire.BatchSubject, "Batch", "Submit many commands, each on its own or all or none", RequestSchema(wire.Batch{}), BatchReplySchema(),
+		[]any{m{"$ref": "#/components/schemas/CommandHeaders"}})
 	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
 		q := wire.Queries[name]()
 		answer, err := AnswerSchema(q)

@@ -1,0 +1,128 @@
+package natsapi
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// batchWorkers is how many commands of one batch are under way at a time.
+const batchWorkers = 256
+
+// batch takes many commands in one message.
+func (s *Service) batch() micro.Handler {
+	return s.concurrently(func(req micro.Request) {
+		encoding, failure := encodingOf(req)
+		if failure != nil {
+			s.respond(req, wire.BatchReply{Error: failure}, wire.TypeJSON, failure)
+			return
+		}
+		reply := s.carryOutBatch(req, encoding)
+		s.respond(req, reply, encoding, reply.Error)
+	})
+}
+
+func (s *Service) carryOutBatch(req micro.Request, encoding string) wire.BatchReply {
+	base, failure := s.submission(req)
+	if failure != nil {
+		return wire.BatchReply{Error: failure}
+	}
+	var batch wire.Batch
+	if err := wire.Decode(req.Data(), encoding, &batch); err != nil {
+		return wire.BatchReply{Error: bad("batch: %v", err)}
+	}
+	if n := len(batch.Commands); n == 0 || n > commands.MaxBatch {
+		return wire.BatchReply{Error: bad("a batch has 1 to %d commands, not %d", commands.MaxBatch, n)}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
+	defer cancel()
+	if batch.Atomic {
+		return s.atomically(ctx, req, base, encoding, batch.Commands)
+	}
+	return wire.BatchReply{Replies: s.independently(ctx, base, encoding, batch.Commands)}
+}
+
+// atomically submits the commands as one.
+func (s *Service) atomically(ctx context.Context, req micro.Request, base commands.Submission, encoding string, list []wire.BatchCommand) wire.BatchReply {
+	whole := &commands.Batch{}
+	for i, one := range list {
+		c, failure := s.decodeOne(base, encoding, one)
+		if failure != nil {
+			failure.Message = fmt.Sprintf("command %d: %s", i, failure.Message)
+			return wire.BatchReply{Error: failure}
+		}
+		whole.Commands = append(whole.Commands, c)
+	}
+	base.Command = whole
+	if !base.DryRun {
+		var failure *wire.Error
+		if base.ID, failure = commandID(req); failure != nil {
+			return wire.BatchReply{Error: failure}
+		}
+	}
+	reply := s.submitOne(ctx, base)
+	return wire.BatchReply{Result: &reply, Error: reply.Error}
+}
+
+// independently submits each command on its own.
+func (s *Service) independently(ctx context.Context, base commands.Submission, encoding string, list []wire.BatchCommand) []wire.Reply {
+	replies := make([]wire.Reply, len(list))
+	slots := make(chan struct{}, batchWorkers)
+	var work sync.WaitGroup
+	for i := range list {
+		c, failure := s.decodeOne(base, encoding, list[i])
+		if failure == nil && !base.DryRun && list[i].ID.IsNil() {
+			failure = bad("id: a uuid is required")
+		}
+		if failure != nil {
+			replies[i] = wire.Reply{Error: failure}
+			continue
+		}
+		one := base
+		one.ID, one.Command = list[i].ID, c
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			replies[i] = s.submitOne(ctx, one)
+		})
+	}
+	work.Wait()
+	return replies
+}
+
+// decodeOne reads a command of a batch that its sender may submit.
+func (s *Service) decodeOne(base commands.Submission, encoding string, one wire.BatchCommand) (commands.Command, *wire.Error) {
+	empty, known := commands.Registry[one.Command]
+	if !known {
+		return nil, bad("there is no command %q", one.Command)
+	}
+	c := empty()
+	if err := one.Body.Decode(encoding, c); err != nil {
+		return nil, bad("%s: %v", one.Command, err)
+	}
+	return c, nil
+}
+
+// submitOne submits a command and says what became of it.
+func (s *Service) submitOne(ctx context.Context, submission commands.Submission) wire.Reply {
+	outcome, err := s.submit.Submit(ctx, submission)
+	if err != nil {
+		return wire.Reply{Error: s.failure(err)}
+	}
+	return replyOf(submission.DryRun, outcome)
+}
+
+// commandID reads the id that a command, or an atomic batch, must have.
+func commandID(req micro.Request) (ledger.UUID, *wire.Error) {
+	id, err := ledger.ParseUUID(req.Headers().Get(wire.HeaderCommandID))
+	if err != nil || id.IsNil() {
+		return id, bad("the header %s must hold a uuid", wire.HeaderCommandID)
+	}
+	return id, nil
+}

@@ -1,0 +1,98 @@
+package commands
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// MaxBatch is how many commands a batch has at most.
+const MaxBatch = 10_000
+
+// Batch carries several commands out in order, in one record: all of them or
+// none. Each is decided against what those before it leave behind. No two of
+// them may be about the same consumer, whose generation is one for a commit.
+type Batch struct {
+	Commands []Command
+}
+
+// CommandName implements Command.
+func (*Batch) CommandName() string { return "Batch" }
+
+// Consumers implements Command.
+func (c *Batch) Consumers() []ledger.UUID {
+	var all []ledger.UUID
+	for _, one := range c.Commands {
+		all = append(all, one.Consumers()...)
+	}
+	return all
+}
+
+// MarshalJSON names each command beside its content, for the fingerprint.
+func (c *Batch) MarshalJSON() ([]byte, error) {
+	type named struct {
+		Command string  `json:"command"`
+		Body    Command `json:"body"`
+	}
+	list := make([]named, len(c.Commands))
+	for i, one := range c.Commands {
+		list[i] = named{one.CommandName(), one}
+	}
+	return json.Marshal(list)
+}
+
+// Check implements Command.
+func (c *Batch) Check() *Rejection {
+	if n := len(c.Commands); n == 0 || n > MaxBatch {
+		return invalid("commands", "a batch has 1 to %d commands, not %d", MaxBatch, n)
+	}
+	seen := make(map[ledger.UUID]bool)
+	for i, one := range c.Commands {
+		if _, nested := one.(*Batch); nested {
+			return invalid("commands", "a batch holds no batches")
+		}
+		if r := one.Check(); r != nil {
+			return c.at(i, r)
+		}
+		for _, id := range one.Consumers() {
+			if seen[id] {
+				return c.at(i, invalid("consumer", "consumer %s is in the batch twice", id))
+			}
+			seen[id] = true
+		}
+	}
+	return nil
+}
+
+// at says which of the commands a rejection is about.
+func (c *Batch) at(i int, r *Rejection) *Rejection {
+	told := *r
+	told.Message = fmt.Sprintf("command %d (%s): %s", i, c.Commands[i].CommandName(), r.Message)
+	told.Facts.Command = &i
+	return &told
+}
+
+// Decide implements Command. The commands are decided against a fork, to
+// which the events are applied on the way.
+func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	fork := s.Fork()
+	var all []ledger.Event
+	for i, one := range c.Commands {
+		events, rejection := one.Decide(fork)
+		if rejection != nil {
+			return nil, c.at(i, rejection)
+		}
+		if len(events) == 0 {
+			continue
+		}
+		err := fork.Apply(s.Head().Sequence+1, &ledger.Record{Time: fork.LastTime(), Events: events})
+		if errors.Is(err, ledger.ErrInvariant) {
+			// Two commands move one consumer, which neither of them names.
+			return nil, c.at(i, invalid("commands", "does not go with the commands before it: %v", err))
+		}
+		all = append(all, events...)
+	}
+	return all, nil
+}

@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// BatchSubject takes many commands in one message.
+const BatchSubject = "allot.batch"
+
+// Batch is the body of a request on BatchSubject. Independent commands are
+// each answered on their own, and carried out in no certain order; with
+// Atomic they are carried out in order in one record, all or none.
+type Batch struct {
+	Atomic   bool           `json:"atomic,omitempty"`
+	Commands []BatchCommand `json:"commands"`
+}
+
+// BatchCommand is one command of a batch.
+type BatchCommand struct {
+	Command string `json:"command"` // its name
+	// ID is the command's own id: required with independent commands but for
+	// dry runs. An atomic batch has one in the header Allot-Command-Id.
+	ID   ledger.UUID `json:"id,omitzero"`
+	Body Body        `json:"body"`
+}
+
+// BatchReply is the reply to a batch.
+type BatchReply struct {
+	// Replies are those of independent commands, in the order of the request.
+	Replies []Reply `json:"replies,omitempty"`
+	// Result is that of an atomic batch.
+	Result *Reply `json:"result,omitempty"`
+	Error  *Error `json:"error,omitempty"`
+}
+
+// Body is a command inside of another message: as it came, or, in the other
+// direction, a value to be encoded with the message.
+type Body struct {
+	Value any
+	raw   []byte
+}
+
+// Decode reads the body, which came with a message in an encoding.
+func (b Body) Decode(encoding string, into commands.Command) error {
+	return Decode(b.raw, encoding, into)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (b Body) MarshalJSON() ([]byte, error) { return json.Marshal(b.Value) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *Body) UnmarshalJSON(text []byte) error {
+	b.raw = append([]byte(nil), text...)
+	return nil
+}
+
+// EncodeMsgpack implements msgpack.CustomEncoder.
+func (b Body) EncodeMsgpack(e *msgpack.Encoder) error { return e.Encode(b.Value) }
+
+// DecodeMsgpack implements msgpack.CustomDecoder.
+func (b *Body) DecodeMsgpack(d *msgpack.Decoder) error {
+	raw, err := d.DecodeRaw()
+	b.raw = raw
+	return err
+}
