@@ -45,7 +45,10 @@ type Submission struct {
 	Cause     *ledger.Address
 	// DryRun decides the command against the present and says what would
 	// happen; nothing is appended. No ID is needed, and none is remembered.
-	DryRun  bool
+	DryRun bool
+	// Project binds the client to a project: commands about what is not the
+	// project's are rejected. Empty: it is not bound.
+	Project string
 	Command Command
 }
 

@@ -389,7 +389,7 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 	if err != nil || known {
 		return false, err
 	}
-	events, rejection := c.Command.Decide(p.state)
+	events, rejection := decideFor(c, p.state)
 	if rejection != nil || len(events) == 0 {
 		c.outcome = Outcome{Rejection: rejection}
 		f.calls = append(f.calls, c)
@@ -425,10 +425,20 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 	return false, nil
 }
 
+// decideFor decides a call's command, if its client may submit it at all.
+func decideFor(c *call, s *ledger.State) ([]ledger.Event, *Rejection) {
+	if c.Project != "" {
+		if rejection := checkProject(s, c.Command, c.Project); rejection != nil {
+			return nil, rejection
+		}
+	}
+	return c.Command.Decide(s)
+}
+
 // rehearse decides a dry run. Its answer waits, like a rejection, for the
 // commits that it was decided after: what it says has then come true so far.
 func (p *Processor) rehearse(c *call, f *flight) {
-	events, rejection := c.Command.Decide(p.state)
+	events, rejection := decideFor(c, p.state)
 	c.outcome = Outcome{Rejection: rejection, Events: events}
 	f.calls = append(f.calls, c)
 }

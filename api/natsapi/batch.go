@@ -29,7 +29,11 @@ func (s *Service) batch() micro.Handler {
 }
 
 func (s *Service) carryOutBatch(req micro.Request, encoding string) wire.BatchReply {
-	base, failure := s.submission(req)
+	user, failure := s.sender(req)
+	if failure != nil {
+		return wire.BatchReply{Error: failure}
+	}
+	base, failure := s.submission(req, user)
 	if failure != nil {
 		return wire.BatchReply{Error: failure}
 	}
@@ -40,19 +44,22 @@ func (s *Service) carryOutBatch(req micro.Request, encoding string) wire.BatchRe
 	if n := len(batch.Commands); n == 0 || n > commands.MaxBatch {
 		return wire.BatchReply{Error: bad("a batch has 1 to %d commands, not %d", commands.MaxBatch, n)}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
+	ctx, cancel, late := s.context(req)
 	defer cancel()
-	if batch.Atomic {
-		return s.atomically(ctx, req, base, encoding, batch.Commands)
+	if late != nil {
+		return wire.BatchReply{Error: late}
 	}
-	return wire.BatchReply{Replies: s.independently(ctx, base, encoding, batch.Commands)}
+	if batch.Atomic {
+		return s.atomically(ctx, req, user, base, encoding, batch.Commands)
+	}
+	return wire.BatchReply{Replies: s.independently(ctx, user, base, encoding, batch.Commands)}
 }
 
 // atomically submits the commands as one.
-func (s *Service) atomically(ctx context.Context, req micro.Request, base commands.Submission, encoding string, list []wire.BatchCommand) wire.BatchReply {
+func (s *Service) atomically(ctx context.Context, req micro.Request, user *User, base commands.Submission, encoding string, list []wire.BatchCommand) wire.BatchReply {
 	whole := &commands.Batch{}
 	for i, one := range list {
-		c, failure := s.decodeOne(base, encoding, one)
+		c, failure := decodeOne(user, encoding, one)
 		if failure != nil {
 			failure.Message = fmt.Sprintf("command %d: %s", i, failure.Message)
 			return wire.BatchReply{Error: failure}
@@ -71,12 +78,12 @@ func (s *Service) atomically(ctx context.Context, req micro.Request, base comman
 }
 
 // independently submits each command on its own.
-func (s *Service) independently(ctx context.Context, base commands.Submission, encoding string, list []wire.BatchCommand) []wire.Reply {
+func (s *Service) independently(ctx context.Context, user *User, base commands.Submission, encoding string, list []wire.BatchCommand) []wire.Reply {
 	replies := make([]wire.Reply, len(list))
 	slots := make(chan struct{}, batchWorkers)
 	var work sync.WaitGroup
 	for i := range list {
-		c, failure := s.decodeOne(base, encoding, list[i])
+		c, failure := decodeOne(user, encoding, list[i])
 		if failure == nil && !base.DryRun && list[i].ID.IsNil() {
 			failure = bad("id: a uuid is required")
 		}
@@ -97,10 +104,13 @@ func (s *Service) independently(ctx context.Context, base commands.Submission, e
 }
 
 // decodeOne reads a command of a batch that its sender may submit.
-func (s *Service) decodeOne(base commands.Submission, encoding string, one wire.BatchCommand) (commands.Command, *wire.Error) {
+func decodeOne(user *User, encoding string, one wire.BatchCommand) (commands.Command, *wire.Error) {
 	empty, known := commands.Registry[one.Command]
 	if !known {
 		return nil, bad("there is no command %q", one.Command)
+	}
+	if !user.maySubmit(one.Command) {
+		return nil, forbidden("%s may not submit %s", user.Name, one.Command)
 	}
 	c := empty()
 	if err := one.Body.Decode(encoding, c); err != nil {

@@ -108,6 +108,42 @@ func nodeAllocation(v projector.View, q *wire.NodeAllocationQuery) (any, error) 
 	return a, err
 }
 
+// Bounds of one answer to a CommitsQuery.
+const (
+	maxCommits      = 1000
+	maxCommitsBytes = 4 << 20
+)
+
+// commits reads the log as it is. What the reader makes of it must carry the
+// digest that is answered beside it.
+func (s *Queries) commits(ctx context.Context, v projector.View, q *wire.CommitsQuery) (any, error) {
+	if q.From == 0 || q.Limit < 0 || q.Limit > maxCommits {
+		return nil, bad("from is 1 or more, and limit at most %d", maxCommits)
+	}
+	limit := uint64(q.Limit)
+	if limit == 0 {
+		limit = maxCommits
+	}
+	answer := &wire.Commits{Commits: []wire.Commit{}}
+	if q.From > v.Sequence() {
+		return answer, nil
+	}
+	size := 0
+	err := s.Log.Read(ctx, q.From, min(v.Sequence(), q.From+limit-1), func(e ledger.Entry) error {
+		if size += len(e.Data); size > maxCommitsBytes && len(answer.Commits) > 0 {
+			return errEnough
+		}
+		answer.Commits = append(answer.Commits, wire.Commit{Sequence: e.Sequence, Digest: ledger.DigestOf(e.Data).String(), Data: append([]byte(nil), e.Data...)})
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return answer, err
+}
+
+var errEnough = errors.New("natsapi: the answer is full")
+
 func (s *Queries) history(v projector.View, q *wire.HistoryQuery) (any, error) {
 	page, err := answers.History(s.Views, v, q)
 	if errors.Is(err, answers.ErrQuery) {
@@ -201,6 +237,7 @@ func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*ca
 // Queries answers queries from the read models.
 type Queries struct {
 	Views *projector.Projector
+	Log   ledger.Log
 	// MaxSteps bounds one search for candidates; 0: no bound.
 	MaxSteps int
 	Now      func() time.Time
@@ -220,6 +257,8 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 		result, err = usages(view, q)
 	case *wire.ProviderQuery:
 		result, err = provider(view, q)
+	case *wire.CommitsQuery:
+		result, err = s.commits(ctx, view, q)
 	case *wire.NodeQuery:
 		result, err = node(view, q)
 	case *wire.NodeAllocationQuery:

@@ -58,6 +58,8 @@ type Service struct {
 	log     *slog.Logger
 	workers chan struct{}
 	actor   string
+	users   *Users
+	now     func() time.Time
 }
 
 // Config is what the service needs.
@@ -65,8 +67,12 @@ type Config struct {
 	Commands Submitter
 	Queries  *Queries
 	Version  string
-	// Actor is who the records name: clients of this door are not told apart.
-	Actor  string
+	// Users may connect; nil: anybody, and whoever does is an operator.
+	Users *Users
+	// Actor is who the records name if there are no users.
+	Actor string
+	// Now is the clock that deadlines are compared with; nil: time.Now.
+	Now    func() time.Time
 	Logger *slog.Logger
 }
 
@@ -82,6 +88,10 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, workers: make(chan struct{}, workers),
+		users: cfg.Users, now: cfg.Now,
+	}
+	if s.now == nil {
+		s.now = time.Now
 	}
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
 		request, reply := asyncapi.RequestSchema(commands.Registry[name]()), asyncapi.ReplySchema()
@@ -179,11 +189,25 @@ func (s *Service) query(empty func() wire.Query) micro.Handler {
 			s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
+		user, failure := s.sender(req)
+		ctx, cancel, late := s.context(req)
 		defer cancel()
-		answer, err := s.queries.Ask(ctx, q)
-		if err != nil {
-			failure = s.failure(err)
+		if failure == nil {
+			failure = late
+		}
+		var answer wire.Answer[any]
+		if failure == nil && !user.mayRead(q) {
+			failure = forbidden("%s may not ask %s", user.Name, q.QueryName())
+		}
+		if failure == nil {
+			var err error
+			if answer, err = s.queries.Ask(ctx, q); err != nil {
+				failure = s.failure(err)
+			} else {
+				failure = user.mayAsk(q, answer.Result)
+			}
+		}
+		if failure != nil {
 			answer = wire.Answer[any]{Error: failure}
 		}
 		s.respond(req, answer, encoding, failure)
@@ -204,8 +228,11 @@ func encodingOf(req micro.Request) (string, *wire.Error) {
 
 // submission is what the headers say of a command: who sends it, and whether
 // it is a dry run.
-func (s *Service) submission(req micro.Request) (commands.Submission, *wire.Error) {
+func (s *Service) submission(req micro.Request, user *User) (commands.Submission, *wire.Error) {
 	base := commands.Submission{Actor: s.actor, RequestID: req.Headers().Get(wire.HeaderRequestID)}
+	if user != nil {
+		base.Actor, base.Project = "nats:"+user.Name, user.Project
+	}
 	var err error
 	if base.DryRun, err = dryRunOf(req); err != nil {
 		return base, bad("%v", err)
@@ -215,7 +242,14 @@ func (s *Service) submission(req micro.Request) (commands.Submission, *wire.Erro
 
 // carryOut decodes a command, submits it and says what became of it.
 func (s *Service) carryOut(req micro.Request, encoding string, c commands.Command) wire.Reply {
-	submission, failure := s.submission(req)
+	user, failure := s.sender(req)
+	if failure == nil && !user.maySubmit(c.CommandName()) {
+		failure = forbidden("%s may not submit %s", user.Name, c.CommandName())
+	}
+	if failure != nil {
+		return wire.Reply{Error: failure}
+	}
+	submission, failure := s.submission(req, user)
 	if failure == nil && !submission.DryRun {
 		submission.ID, failure = commandID(req)
 	}
@@ -226,9 +260,33 @@ func (s *Service) carryOut(req micro.Request, encoding string, c commands.Comman
 		return wire.Reply{Error: bad("%s: %v", c.CommandName(), err)}
 	}
 	submission.Command = c
-	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
+	ctx, cancel, late := s.context(req)
 	defer cancel()
+	if late != nil {
+		return wire.Reply{Error: late}
+	}
 	return s.submitOne(ctx, submission)
+}
+
+// context ends when a request must have been answered. It refuses requests
+// whose time is over.
+func (s *Service) context(req micro.Request) (context.Context, context.CancelFunc, *wire.Error) {
+	limit := submitTimeout
+	var failure *wire.Error
+	if text := req.Headers().Get(wire.HeaderDeadline); text != "" {
+		deadline, err := time.Parse(time.RFC3339Nano, text)
+		left := deadline.Sub(s.now())
+		switch {
+		case err != nil:
+			failure = bad("the header %s must hold an RFC 3339 time, not %q", wire.HeaderDeadline, text)
+		case left <= 0:
+			failure = &wire.Error{Code: wire.ErrorTooLate, Message: "the deadline " + text + " has passed; nothing was done"}
+		default:
+			limit = min(limit, left)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	return ctx, cancel, failure
 }
 
 func dryRunOf(req micro.Request) (bool, error) {
@@ -307,6 +365,10 @@ func statusOf(code string) string {
 		return "400"
 	case wire.ErrorTooLarge:
 		return "413"
+	case wire.ErrorForbidden:
+		return "403"
+	case wire.ErrorTooLate:
+		return "408"
 	case wire.ErrorNotFound:
 		return "404"
 	case wire.ErrorUnavailable:

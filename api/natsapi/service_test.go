@@ -190,6 +190,7 @@ func TestDiscovery(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222"}]}`), false)
 	f.Add([]byte("\x81\xabal"), true)
+	f.Add([]byte(`{"atomic":true,"commands":[{"command":"Reshape","body":{"inventories":[]}}]}`), false)
 	f.Fuzz(func(t *testing.T, data []byte, packed bool) {
 		encoding := wire.TypeJSON
 		if packed {
@@ -200,6 +201,15 @@ func FuzzDecode(f *testing.F) {
 			if err := wire.Decode(data, encoding, c); err == nil {
 				c.Check() // must not panic either
 				c.Consumers()
+			}
+		}
+		for _, empty := range wire.Queries {
+			_ = wire.Decode(data, encoding, empty()) // must not panic
+		}
+		var batch wire.Batch
+		if err := wire.Decode(data, encoding, &batch); err == nil {
+			for _, one := range batch.Commands {
+				_ = one.Body.Decode(encoding, new(commands.Reshape)) // must not panic
 			}
 		}
 	})

@@ -17,12 +17,13 @@ import (
 type cli struct {
 	Config string `help:"YAML file with flags as keys; the environment and the command line win over it." env:"ALLOT_CONFIG" type:"path"`
 
-	Serve   serveCommand   `cmd:"" help:"Run the ledger."`
-	Log     logCommand     `cmd:"" help:"Print the records of a ledger."`
-	History historyCommand `cmd:"" help:"Print what happened to a consumer, provider, project or user, or what a command did."`
-	Bench   benchCommand   `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
-	Policy  policyCommand  `cmd:"" help:"Print the policy rules, as a file to start from."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Serve        serveCommand        `cmd:"" help:"Run the ledger."`
+	Log          logCommand          `cmd:"" help:"Print the records of a ledger."`
+	History      historyCommand      `cmd:"" help:"Print what happened to a consumer, provider, project or user, or what a command did."`
+	Bench        benchCommand        `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
+	Policy       policyCommand       `cmd:"" help:"Print the policy rules, as a file to start from."`
+	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
+	Version      versionCommand      `cmd:"" help:"Print the version."`
 }
 
 type versionCommand struct{}

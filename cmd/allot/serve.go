@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -26,6 +27,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/commands/expirer"
+	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -42,11 +44,13 @@ type serveCommand struct {
 
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
+	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
 	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
 	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
 	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
 	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
+	TLS                 tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
 	CORS                corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
 	PolicyFile          string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
@@ -91,19 +95,40 @@ func (c *serveCommand) Run(ctx context.Context) error {
 
 // check refuses settings that are dangerous or contradict each other.
 func (c *serveCommand) check() error {
-	host, _, err := net.SplitHostPort(c.HTTP)
+	local, err := isLocal(c.HTTP)
 	if err != nil {
-		return fmt.Errorf("--http: %q is not HOST:PORT", c.HTTP)
-	}
-	local := host == "localhost"
-	if ip := net.ParseIP(host); ip != nil {
-		local = ip.IsLoopback()
+		return fmt.Errorf("--http: %w", err)
 	}
 	if !local && c.Keystone.URL == "" && !c.AllowNoauth {
 		return fmt.Errorf("--http %s can be reached from other machines, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept it with --allow-noauth", c.HTTP)
 	}
+	if c.NATSURL != "" && c.NATSUsers != "" {
+		return errors.New("--nats-users is for the embedded NATS server; the one at --nats-url has users of its own")
+	}
+	if c.NATSURL != "" || c.NATS == "" {
+		return nil
+	}
+	if local, err = isLocal(c.NATS); err != nil {
+		return fmt.Errorf("--nats: %w", err)
+	}
+	if !local && c.NATSUsers == "" && !c.AllowNoauth {
+		return fmt.Errorf("--nats %s can be reached from other machines, and clients are not authenticated: "+
+			"name users with --nats-users, bind 127.0.0.1, or accept it with --allow-noauth", c.NATS)
+	}
 	return nil
+}
+
+// isLocal reports whether only this machine can reach an address.
+func isLocal(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, fmt.Errorf("%q is not HOST:PORT", address)
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback(), nil
+	}
+	return host == "localhost", nil
 }
 
 // node is a running server: the parts in the order in which they start.
@@ -113,6 +138,8 @@ type node struct {
 
 	auth      auth.Authenticator
 	policy    *policy.Rules
+	tls       *tls.Config    // nil: none
+	users     *natsapi.Users // nil: anybody
 	lock      *os.File
 	listener  net.Listener
 	nats      *embedded.Server
@@ -140,6 +167,12 @@ func (n *node) start(ctx context.Context) error {
 	if n.auth, n.policy, err = n.config.security(); err != nil {
 		return err
 	}
+	if n.tls, err = n.config.TLS.config(n.log); err != nil {
+		return err
+	}
+	if n.users, err = n.config.natsUsers(); err != nil {
+		return err
+	}
 	// Bind first: a port that is taken should be known before a long replay.
 	if n.listener, err = net.Listen("tcp", n.config.HTTP); err != nil {
 		return err
@@ -157,8 +190,8 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	if n.commands, err = natsapi.Start(n.nc, natsapi.Config{
-		Commands: n.writer, Version: version(), Actor: natsActor, Logger: n.log,
-		Queries: &natsapi.Queries{Views: n.views, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
+		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Logger: n.log,
+		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
 	}); err != nil {
 		return err
 	}
@@ -168,8 +201,35 @@ func (n *node) start(ctx context.Context) error {
 	return nil
 }
 
-// natsActor is whom records name for commands over NATS, where clients are
-// not told apart.
+// natsUsers reads the file of users, if there is one.
+func (c *serveCommand) natsUsers() (*natsapi.Users, error) {
+	if c.NATSUsers == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(c.NATSUsers)
+	if err != nil {
+		return nil, err
+	}
+	users, err := natsapi.LoadUsers(data)
+	if err != nil {
+		return nil, fmt.Errorf("--nats-users %s: %w", c.NATSUsers, err)
+	}
+	return users, nil
+}
+
+func logins(users *natsapi.Users) []embedded.User {
+	if users == nil {
+		return nil
+	}
+	var list []embedded.User
+	for _, l := range users.Logins() {
+		list = append(list, embedded.User(l))
+	}
+	return list
+}
+
+// natsActor is whom records name for commands over NATS where there are no
+// users.
 const natsActor = "nats:client"
 
 // lockData keeps a second server off the folder.
@@ -220,7 +280,8 @@ func (n *node) startInside() error {
 	var err error
 	n.nats, err = embedded.Start(embedded.Config{
 		StoreDir: filepath.Join(n.config.Data, "log"), Listen: n.config.NATS,
-		LazySync: n.config.LazySync, Logger: n.log,
+		LazySync: n.config.LazySync, Logger: n.log, TLS: n.tls,
+		Users: logins(n.users), Services: natsapi.Services(), Streams: []string{wire.NoticePrefix + ".>"},
 	})
 	if err != nil {
 		return err
@@ -317,7 +378,11 @@ func (n *node) serveHTTP() {
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 	}
 	go func() {
-		if err := n.http.Serve(plainErrors{n.listener}); !errors.Is(err, http.ErrServerClosed) {
+		listener := n.listener
+		if n.tls != nil {
+			listener = tls.NewListener(listener, n.tls)
+		}
+		if err := n.http.Serve(plainErrors{listener}); !errors.Is(err, http.ErrServerClosed) {
 			n.failed <- err
 		}
 	}()
@@ -352,6 +417,9 @@ func (n *node) routes() http.Handler {
 		Auth: n.auth, Policy: n.policy, Noauth: n.config.Keystone.URL == "",
 	}
 	return n.config.crossOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n.tls != nil && r.TLS == nil {
+			r.TLS = new(tls.ConnectionState) // plainErrors hides it from net/http
+		}
 		path := r.URL.EscapedPath()
 		switch {
 		case path == "/audit/records":

@@ -265,6 +265,11 @@ func (c *Client) History(ctx context.Context, q wire.HistoryQuery) (wire.Answer[
 	return ask[wire.History](ctx, c, &q)
 }
 
+// Commits asks for a piece of the log itself.
+func (c *Client) Commits(ctx context.Context, q wire.CommitsQuery) (wire.Answer[wire.Commits], error) {
+	return ask[wire.Commits](ctx, c, &q)
+}
+
 // Candidates asks which allocations would satisfy a request.
 func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.Answer[[]wire.Candidate], error) {
 	return ask[[]wire.Candidate](ctx, c, &q)

@@ -34,6 +34,7 @@ var Queries = map[string]func() Query{
 	"Node":           func() Query { return new(NodeQuery) },
 	"NodeAllocation": func() Query { return new(NodeAllocationQuery) },
 	"History":        func() Query { return new(HistoryQuery) },
+	"Commits":        func() Query { return new(CommitsQuery) },
 }
 
 // Answer is the reply to a query: what was asked for, or an error.
@@ -268,4 +269,26 @@ type HistoryEntry struct {
 	// neither.
 	Before any `json:"before"`
 	After  any `json:"after"`
+}
+
+// CommitsQuery asks for the log itself, to be replayed elsewhere.
+type CommitsQuery struct {
+	When
+	From  uint64 `json:"from"`            // sequence, 1 or more
+	Limit int    `json:"limit,omitempty"` // at most 1000, which is the default; an answer may hold fewer
+}
+
+// QueryName implements Query.
+func (*CommitsQuery) QueryName() string { return "Commits" }
+
+// Commits is a piece of the log; none: it ends before it.
+type Commits struct {
+	Commits []Commit `json:"commits"`
+}
+
+// Commit is one commit as it is stored; package ledger decodes it.
+type Commit struct {
+	Sequence uint64 `json:"sequence"`
+	Digest   string `json:"digest"` // SHA-256 of Data, in hexadecimal
+	Data     []byte `json:"data"`   // in JSON as base64
 }

@@ -28,6 +28,9 @@ const (
 	HeaderRequestID   = "Allot-Request-Id"
 	// HeaderDryRun: "true" decides a command and says what would happen.
 	HeaderDryRun = "Allot-Dry-Run"
+	// HeaderDeadline is an RFC 3339 time after which the request is not dealt
+	// with any more.
+	HeaderDeadline = "Allot-Deadline"
 )
 
 // Encodings.
@@ -67,6 +70,8 @@ const (
 	ErrorInternal    = "internal"
 	ErrorNotFound    = "not_found" // a query about what is not there
 	ErrorTooLarge    = "too_large" // the answer would be larger than NATS takes
+	ErrorForbidden   = "forbidden" // the user may not ask for that
+	ErrorTooLate     = "too_late"  // the deadline had passed
 )
 
 // Decode reads a request strictly: unknown fields, trailing bytes and wrong

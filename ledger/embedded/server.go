@@ -4,6 +4,7 @@ package embedded
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -46,8 +47,29 @@ type Config struct {
 	// LazySync makes JetStream sync every two minutes instead of before each
 	// acknowledgement. A power cut then loses acknowledged commits.
 	LazySync bool
-	Logger   *slog.Logger
+	// Users may connect, and nobody else; none: anybody may, as ClientUser.
+	Users []User
+	// Services are the subjects that users may be given to send requests on;
+	// the server adds who sent each. The rest of this server's own account is
+	// out of their reach.
+	Services []string
+	// Streams are the subjects that users may be given to listen on.
+	Streams []string
+	// TLS, if set, is what clients outside of the process must speak.
+	TLS    *tls.Config
+	Logger *slog.Logger
 }
+
+// User is one that may connect, with a password or an nkey, and what it may do.
+type User struct {
+	Name, PasswordHash, NKey string
+	Publish, Subscribe       []string
+}
+
+// usersAccount is the account of Users. It is apart from the writer's, so
+// that they reach what is exported to them and nothing else, and so that the
+// server says with each request who sent it.
+const usersAccount = "CLIENTS"
 
 // Server is a running NATS server.
 type Server struct {
@@ -74,12 +96,22 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: NATS server: %w", err)
 	}
+	if err := export(ns, cfg); err != nil {
+		return nil, err
+	}
 	log := &natsLogger{log: cfg.Logger}
 	ns.SetLoggerV2(log, false, false, false)
 	go ns.Start()
 	if !ns.ReadyForConnections(startTimeout) {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: the NATS server did not start: %w", log.lastError())
+	}
+	if len(cfg.Users) > 0 {
+		// With more accounts than its own the server does not enable it.
+		if err := ns.GlobalAccount().EnableJetStream(nil, nil); err != nil {
+			ns.Shutdown()
+			return nil, fmt.Errorf("embedded: %w", err)
+		}
 	}
 	if cfg.Listen != "" && ns.Addr() == nil {
 		ns.Shutdown()
@@ -105,6 +137,12 @@ func options(cfg Config, passwordHash string) (*server.Options, error) {
 			{Username: ClientUser, Permissions: clientPermissions()},
 		},
 	}
+	if len(cfg.Users) > 0 {
+		addUsers(opts, cfg.Users)
+	}
+	if cfg.TLS != nil {
+		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, cfg.TLS, tlsTimeout.Seconds()
+	}
 	var err error
 	if cfg.Listen != "" {
 		if opts.Host, opts.Port, err = splitHostPort(cfg.Listen); err != nil {
@@ -117,6 +155,51 @@ func options(cfg Config, passwordHash string) (*server.Options, error) {
 		}
 	}
 	return opts, nil
+}
+
+const tlsTimeout = 5 * time.Second
+
+// addUsers puts users in the place of the one who needs no credentials.
+func addUsers(opts *server.Options, users []User) {
+	account := server.NewAccount(usersAccount)
+	opts.Accounts = []*server.Account{account}
+	opts.NoAuthUser = ""
+	opts.Users = opts.Users[:1] // the writer
+	for _, u := range users {
+		permissions := &server.Permissions{
+			Publish:   &server.SubjectPermission{Allow: u.Publish},
+			Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
+		}
+		if u.NKey != "" {
+			opts.Nkeys = append(opts.Nkeys, &server.NkeyUser{Nkey: u.NKey, Permissions: permissions, Account: account})
+			continue
+		}
+		opts.Users = append(opts.Users, &server.User{Username: u.Name, Password: u.PasswordHash, Permissions: permissions, Account: account})
+	}
+}
+
+// export lets the users' account reach the service and hear the notices.
+func export(ns *server.Server, cfg Config) error {
+	if len(cfg.Users) == 0 {
+		return nil
+	}
+	own := ns.GlobalAccount()
+	users, err := ns.LookupAccount(usersAccount)
+	if err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	for _, subject := range cfg.Services {
+		err := errors.Join(own.AddServiceExport(subject, nil), users.AddServiceImport(own, subject, subject), users.SetServiceImportSharing(own, subject, true))
+		if err != nil {
+			return fmt.Errorf("embedded: %s: %w", subject, err)
+		}
+	}
+	for _, subject := range cfg.Streams {
+		if err := errors.Join(own.AddStreamExport(subject, nil), users.AddStreamImport(own, subject, "")); err != nil {
+			return fmt.Errorf("embedded: %s: %w", subject, err)
+		}
+	}
+	return nil
 }
 
 // clientPermissions: commands out, answers in, discovery. Commit subjects and

@@ -43,6 +43,8 @@ func AnswerSchema(q wire.Query) (*jsonschema.Schema, error) {
 		return schemaOf(wire.Answer[wire.NodeAllocation]{}, true), nil
 	case *wire.HistoryQuery:
 		return schemaOf(wire.Answer[wire.History]{}, true), nil
+	case *wire.CommitsQuery:
+		return schemaOf(wire.Answer[wire.Commits]{}, true), nil
 	case *wire.CandidatesQuery:
 		return schemaOf(wire.Answer[[]wire.Candidate]{}, true), nil
 	}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// tlsFlags are the server's certificate, for both doors.
+type tlsFlags struct {
+	Cert string `help:"Certificate chain of the server in PEM, for REST and NATS. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
+	Key  string `help:"Its private key in PEM." type:"existingfile" placeholder:"FILE"`
+}
+
+// config is nil without a certificate.
+func (f tlsFlags) config(logger *slog.Logger) (*tls.Config, error) {
+	if f.Cert == "" && f.Key == "" {
+		return nil, nil
+	}
+	if f.Cert == "" || f.Key == "" {
+		return nil, fmt.Errorf("--tls-cert and --tls-key belong together")
+	}
+	c := &certificates{flags: f, log: logger}
+	if err := c.load(); err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current(), nil },
+	}, nil
+}
+
+// checkEvery is how often at most the files are looked at.
+const checkEvery = time.Second
+
+// certificates reads the files again when they have changed. While they
+// cannot be used, what was read before goes on being used.
+type certificates struct {
+	flags tlsFlags
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	loaded  *tls.Certificate // guarded by mu
+	changed [2]time.Time     // of the files; guarded by mu
+	checked time.Time        // guarded by mu
+}
+
+func (c *certificates) current() *tls.Certificate {
+	c.mu.Lock()
+	due := time.Since(c.checked) >= checkEvery
+	c.mu.Unlock()
+	if due {
+		if err := c.load(); err != nil {
+			c.log.Error("the certificate cannot be read again; the one before is used", "error", err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.loaded
+}
+
+// load reads the files if they have changed.
+func (c *certificates) load() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.checked = time.Now()
+	var changed [2]time.Time
+	for i, path := range []string{c.flags.Cert, c.flags.Key} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		changed[i] = info.ModTime()
+	}
+	if changed == c.changed {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.flags.Cert, c.flags.Key)
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w", c.flags.Cert, c.flags.Key, err)
+	}
+	if c.loaded != nil {
+		c.log.Info("the certificate was read again", "file", c.flags.Cert)
+	}
+	c.loaded, c.changed = &pair, changed
+	return nil
+}

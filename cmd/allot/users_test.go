@@ -1,0 +1,461 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/client"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// quiet leaves out what nats.go prints of permissions violations.
+var quiet = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+
+// hashed runs "allot nats-password".
+func hashed(t *testing.T, password string) string {
+	t.Helper()
+	cmd := exec.Command(binary, "nats-password")
+	cmd.Stdin = strings.NewReader(password + "\n")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// guarded runs the binary with a user of each kind.
+type guarded struct {
+	*server
+	nats string
+	key  nkeys.KeyPair
+}
+
+func launchGuarded(t *testing.T, flags ...string) *guarded {
+	t.Helper()
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := key.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := hashed(t, "correct horse")
+	file := filepath.Join(t.TempDir(), "users.yaml")
+	text := fmt.Sprintf(`users:
+  - {name: nova, password: %[1]q, role: submitter, commands: [AllocateForConsumers, ReleaseConsumer]}
+  - {name: tenant, password: %[1]q, role: submitter, project: p}
+  - {name: eve, password: %[1]q, role: auditor}
+  - {name: root, nkey: %[2]s, role: operator}
+`, hash, public)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := &guarded{nats: freeAddress(t), key: key}
+	g.server = launch(t, t.TempDir(), append([]string{"--nats", g.nats, "--nats-users", file}, flags...)...)
+	return g
+}
+
+func (g *guarded) connect(user string, options ...nats.Option) *nats.Conn {
+	g.t.Helper()
+	options = append(options, quiet, nats.UserInfo(user, "correct horse"))
+	if user == "root" {
+		public, err := g.key.PublicKey()
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		options = append(options, nats.Nkey(public, g.key.Sign))
+	}
+	nc, err := nats.Connect("nats://"+g.nats, options...)
+	if err != nil {
+		g.t.Fatalf("%s: %v", user, err)
+	}
+	g.t.Cleanup(nc.Close)
+	return nc
+}
+
+func (g *guarded) client(user string) *client.Client {
+	return client.New(g.connect(user), client.Options{TryTimeout: 500 * time.Millisecond})
+}
+
+func shortly(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func allocate(provider ledger.UUID, consumer ledger.UUID, project string) *commands.AllocateForConsumers {
+	return &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
+		Consumer: consumer, Project: project, User: "u", AnyGeneration: true,
+		Resources: []commands.ProviderAllocation{{Provider: provider, Class: "VCPU", Amount: 1}},
+	}}}
+}
+
+func code(err error) string {
+	var rejected *client.RejectedError
+	var failure *wire.Error
+	switch {
+	case err == nil:
+		return "accepted"
+	case errors.As(err, &rejected):
+		return string(rejected.Code)
+	case errors.As(err, &failure):
+		return failure.Code
+	}
+	return "no answer"
+}
+
+// TestUsers: everybody may do what the role says and nothing else, and records
+// name who did it, whatever a client says of itself.
+func TestUsers(t *testing.T) {
+	g := launchGuarded(t)
+	if _, err := nats.Connect("nats://" + g.nats); err == nil {
+		t.Error("anybody may connect")
+	}
+	if _, err := nats.Connect("nats://"+g.nats, nats.UserInfo("nova", "wrong")); err == nil {
+		t.Error("with a wrong password, too")
+	}
+	root, nova, tenant, eve := g.client("root"), g.client("nova"), g.client("tenant"), g.client("eve")
+	provider, theirs, mine := ledger.UUID(uuid.New()), ledger.UUID(uuid.New()), ledger.UUID(uuid.New())
+	submit := func(c *client.Client, command commands.Command) string {
+		_, err := c.Submit(shortly(t), command)
+		return code(err)
+	}
+	expect := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	create := &commands.CreateProvider{Provider: provider, Name: "p"}
+	expect("nova creates a provider", submit(nova, create), "no answer")
+	expect("eve creates a provider", submit(eve, create), "no answer")
+	expect("the tenant creates a provider", submit(tenant, create), string(commands.CodeForbidden))
+	expect("root creates a provider", submit(root, create), "accepted")
+	expect("root sets inventories", submit(root, &commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}}), "accepted")
+	expect("nova allocates", submit(nova, allocate(provider, theirs, "q")), "accepted")
+	expect("eve allocates", submit(eve, allocate(provider, mine, "p")), "no answer")
+	expect("the tenant allocates for another", submit(tenant, allocate(provider, mine, "q")), string(commands.CodeForbidden))
+	expect("the tenant takes a consumer over", submit(tenant, allocate(provider, theirs, "p")), string(commands.CodeForbidden))
+	expect("the tenant releases a consumer of another", submit(tenant, &commands.ReleaseConsumer{Consumer: theirs}), string(commands.CodeForbidden))
+	expect("the tenant allocates", submit(tenant, allocate(provider, mine, "p")), "accepted")
+	_, err := tenant.SubmitAtomic(shortly(t), ledger.UUID(uuid.New()), &commands.ReleaseConsumer{Consumer: mine}, &commands.ReleaseConsumer{Consumer: theirs})
+	expect("the tenant hides it in a batch", code(err), string(commands.CodeForbidden))
+	_, err = nova.SubmitAtomic(shortly(t), ledger.UUID(uuid.New()), &commands.CreateTrait{Name: "CUSTOM_X"})
+	expect("nova hides it in a batch", code(err), wire.ErrorForbidden)
+	results, err := nova.SubmitAll(shortly(t), []client.Item{
+		{ID: ledger.UUID(uuid.New()), Command: &commands.CreateTrait{Name: "CUSTOM_X"}},
+		{ID: ledger.UUID(uuid.New()), Command: allocate(provider, theirs, "q")},
+	})
+	if err != nil || code(results[0].Err) != wire.ErrorForbidden || results[1].Err != nil {
+		t.Errorf("a mixed batch: %+v, %v", results, err)
+	}
+	_, err = eve.SubmitAll(shortly(t), []client.Item{{ID: ledger.UUID(uuid.New()), Command: &commands.CreateTrait{Name: "CUSTOM_X"}}})
+	expect("eve submits a batch", code(err), "no answer")
+
+	_, err = tenant.Usages(shortly(t), wire.UsagesQuery{Project: "q"})
+	expect("the tenant asks for another's usages", code(err), wire.ErrorForbidden)
+	_, err = tenant.Usages(shortly(t), wire.UsagesQuery{Project: "p"})
+	expect("the tenant asks for its own usages", code(err), "accepted")
+	_, err = tenant.Allocations(shortly(t), wire.AllocationsQuery{Consumer: theirs})
+	expect("the tenant asks for another's consumer", code(err), wire.ErrorNotFound)
+	_, err = tenant.History(shortly(t), wire.HistoryQuery{Of: wire.OfConsumer, Name: theirs.String()})
+	expect("the tenant asks for another's history", code(err), wire.ErrorForbidden)
+	history, err := eve.History(shortly(t), wire.HistoryQuery{Of: wire.OfProvider, Name: provider.String()})
+	expect("eve asks for a history", code(err), "accepted")
+	actors := ""
+	for _, entry := range history.Result.Entries {
+		actors += entry.Actor + " "
+	}
+	if actors != "nats:nova nats:tenant nats:nova nats:root nats:root " {
+		t.Errorf("actors are %s", actors)
+	}
+}
+
+// TestForgedSender: what a client says of itself in the server's own header
+// does not count.
+func TestForgedSender(t *testing.T) {
+	g := launchGuarded(t)
+	msg := nats.NewMsg("allot.command.ReleaseConsumer")
+	msg.Data = []byte(`{"consumer":"22222222-2222-4222-8222-222222222222"}`)
+	msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
+	msg.Header.Add("Nats-Request-Info", `{"acc":"CLIENTS","user":"root"}`)
+	msg.Header.Add("nats-request-info", `{"acc":"CLIENTS","user":"root"}`)
+	answer, err := g.connect("tenant").RequestMsg(msg, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reply wire.Reply
+	if err := json.Unmarshal(answer.Data, &reply); err != nil || reply.Rejection == nil && reply.Error == nil {
+		t.Errorf("%s, %v", answer.Data, err)
+	}
+	if reply.Rejection != nil && reply.Rejection.Code != commands.CodeConsumerNotFound {
+		t.Errorf("%+v", reply.Rejection)
+	}
+	if reply.Sequence != 0 {
+		t.Error("accepted")
+	}
+}
+
+// TestNobodyWritesTheLog: whoever it is, a client can neither publish on the
+// log's subject, nor change, purge or delete its stream, nor tell notices.
+func TestNobodyWritesTheLog(t *testing.T) {
+	g := launchGuarded(t)
+	open := freeAddress(t)
+	launchAgain := launch(t, t.TempDir(), "--nats", open)
+	connections := map[string]*nats.Conn{}
+	for _, user := range []string{"nova", "tenant", "eve", "root"} {
+		connections[user] = g.connect(user)
+	}
+	anybody, err := nats.Connect("nats://"+open, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer anybody.Close()
+	connections["anybody"] = anybody
+	for user, nc := range connections {
+		for _, subject := range []string{
+			"allot.log", "allot.notice.project.p", "allot.notice.heartbeat",
+			"$JS.API.STREAM.PURGE.ALLOT", "$JS.API.STREAM.DELETE.ALLOT", "$JS.API.STREAM.UPDATE.ALLOT", "$JS.API.STREAM.CREATE.X",
+			"$JS.API.STREAM.MSG.DELETE.ALLOT", "$JS.API.CONSUMER.CREATE.ALLOT", "$JS.API.STREAM.RESTORE.ALLOT", "$JS.API.STREAM.SNAPSHOT.ALLOT",
+			"$SYS.REQ.SERVER.PING", "$JS.API.STREAM.LEADER.STEPDOWN.ALLOT",
+		} {
+			if answer, err := nc.Request(subject, []byte("{}"), 50*time.Millisecond); err == nil {
+				t.Errorf("%s got an answer on %s: %s", user, subject, answer.Data)
+			}
+		}
+		if _, err := nc.SubscribeSync("allot.log"); err == nil {
+			_ = nc.Flush() // the violation comes as an error of the connection
+			if nc.LastError() == nil {
+				t.Errorf("%s may listen to the log as it is written", user)
+			}
+		}
+	}
+	for name, s := range map[string]*server{"guarded": g.server, "open": launchAgain} {
+		if n := len(s.commandIDs()); n != 1 {
+			t.Errorf("%s: the log has %d records", name, n)
+		}
+	}
+	// Auditors and operators can read what is in the log, and replay it.
+	for user, want := range map[string]string{"eve": "accepted", "root": "accepted", "nova": wire.ErrorForbidden, "tenant": wire.ErrorForbidden} {
+		answer, err := client.New(connections[user], client.Options{}).Commits(shortly(t), wire.CommitsQuery{From: 1})
+		if code(err) != want {
+			t.Errorf("%s reads the log: %v", user, err)
+		}
+		if err != nil {
+			continue
+		}
+		state := ledger.NewState()
+		for _, one := range answer.Result.Commits {
+			commit, err := ledger.DecodeCommit(one.Data)
+			if err == nil {
+				_, err = state.Fold(commit)
+			}
+			if err != nil || commit.Digest.String() != one.Digest {
+				t.Errorf("%s replays %d: %v", user, one.Sequence, err)
+			}
+		}
+		if state.LedgerID().IsNil() {
+			t.Errorf("%s replays to nothing", user)
+		}
+	}
+}
+
+// TestFollowingIsBound: a tenant hears of its project only.
+func TestFollowingIsBound(t *testing.T) {
+	g := launchGuarded(t)
+	nc := g.connect("tenant")
+	for subject, may := range map[string]bool{
+		wire.NoticeSubject(wire.OfProject, "p"): true, wire.HeartbeatSubject: true,
+		wire.NoticeSubject(wire.OfProject, "q"): false, "allot.notice.>": false, "allot.notice.consumer.*": false,
+	} {
+		fresh := g.connect("tenant")
+		if _, err := fresh.SubscribeSync(subject); err != nil {
+			t.Fatal(err)
+		}
+		if err := fresh.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if (fresh.LastError() == nil) != may {
+			t.Errorf("the tenant listens on %s: %v", subject, fresh.LastError())
+		}
+	}
+	root := g.client("root")
+	provider := ledger.UUID(uuid.New())
+	for _, c := range []commands.Command{
+		&commands.CreateProvider{Provider: provider, Name: "p"},
+		&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
+	} {
+		if _, err := root.Submit(shortly(t), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	told := make(chan wire.Notice, 10)
+	go func() {
+		_ = client.New(nc, client.Options{}).Follow(ctx, client.Following{Of: wire.OfProject, Name: "p", After: ledger.Address{Sequence: 1}}, func(n wire.Notice) error {
+			told <- n
+			return nil
+		}) // it ends with the test
+	}()
+	for _, project := range []string{"q", "p"} {
+		if _, err := root.Submit(shortly(t), allocate(provider, ledger.UUID(uuid.New()), project)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case n := <-told:
+		if n.Actor != "nats:root" || !strings.Contains(fmt.Sprint(n.After), "VCPU") {
+			t.Errorf("%+v", n)
+		}
+	case <-ctx.Done():
+		t.Error("no notice")
+	}
+}
+
+// TestBadUsers: a file that makes no sense stops the start.
+func TestBadUsers(t *testing.T) {
+	hash := hashed(t, "correct horse")
+	for name, text := range map[string]string{
+		"nothing": "", "no users": "users: []", "no name": "users: [{role: operator, password: x}]",
+		"plain password":     "users: [{name: a, role: operator, password: secret}]",
+		"no role":            "users: [{name: a, password: '" + hash + "'}]",
+		"unknown role":       "users: [{name: a, role: king, password: '" + hash + "'}]",
+		"unknown command":    "users: [{name: a, role: submitter, commands: [Fly], password: '" + hash + "'}]",
+		"unknown field":      "users: [{name: a, role: operator, colour: red, password: '" + hash + "'}]",
+		"bound auditor":      "users: [{name: a, role: auditor, project: p, password: '" + hash + "'}]",
+		"bad key":            "users: [{name: a, role: operator, nkey: UABC}]",
+		"key and password":   "users: [{name: a, role: operator, nkey: UABC, password: '" + hash + "'}]",
+		"twice":              "users: [{name: a, role: operator, password: '" + hash + "'}, {name: a, role: auditor, password: '" + hash + "'}]",
+		"not even a mapping": "[1, 2]",
+	} {
+		file := filepath.Join(t.TempDir(), "users.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(binary, "serve", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--nats-users", file).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "--nats-users") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// issue writes a new certificate for 127.0.0.1, which is its own authority.
+func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "allot"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	pool.AppendCertsFromPEM(certificate)
+	// The key first: the pair is read when either file changes, and then
+	// again when the other does.
+	for name, data := range map[string][]byte{"key.pem": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), "cert.pem": certificate} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pool
+}
+
+// TestTLS speaks TLS on both doors, and the certificate is replaced while the
+// server runs; one that is no good is not taken.
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	pool := issue(t, dir, 1)
+	address, natsAddress := freeAddress(t), freeAddress(t)
+	s := &server{t: t, http: address, logs: new(bytes.Buffer), exited: make(chan struct{})}
+	s.cmd = exec.Command(binary, "serve", "--data", t.TempDir(), "--http", address, "--nats", natsAddress,
+		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"))
+	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
+	s.run()
+	serial := func(pool *x509.CertPool) int64 {
+		web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+		resp, err := web.Get("https://" + address + "/baremetal/")
+		if err != nil {
+			return 0
+		}
+		defer func() { _ = resp.Body.Close() }() // nothing was written
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || !strings.Contains(string(body), "https://"+address+"/baremetal/v1/") {
+			t.Errorf("%s, %v", body, err)
+		}
+		nc, err := nats.Connect("tls://"+natsAddress, nats.Secure(&tls.Config{RootCAs: pool}), quiet)
+		if err != nil {
+			return 0
+		}
+		defer nc.Close()
+		if _, err := nc.Request("$SRV.PING.allot", nil, 2*time.Second); err != nil {
+			t.Error(err)
+		}
+		state, err := nc.TLSConnectionState()
+		if err != nil || state.PeerCertificates[0].SerialNumber.Cmp(resp.TLS.PeerCertificates[0].SerialNumber) != 0 {
+			t.Errorf("the doors have different certificates: %v", err)
+		}
+		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
+	}
+	until := func(want int64, pool *x509.CertPool) {
+		t.Helper()
+		for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			if serial(pool) == want {
+				return
+			}
+		}
+		t.Fatalf("no certificate %d on both doors", want)
+	}
+	until(1, pool)
+	if _, err := http.Get("https://" + address + "/"); err == nil {
+		t.Error("the certificate is trusted by everybody")
+	}
+	if _, err := nats.Connect("nats://"+natsAddress, quiet, nats.Timeout(time.Second)); err == nil {
+		t.Error("NATS does without TLS")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "cert.pem"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(1100 * time.Millisecond)
+	until(1, pool)
+	until(2, issue(t, dir, 2))
+}
