@@ -17,49 +17,40 @@ const batchWorkers = 256
 
 // batch takes many commands in one message.
 func (s *Service) batch() micro.Handler {
-	return s.concurrently(func(req micro.Request) {
-		encoding, failure := encodingOf(req)
-		if failure != nil {
-			s.respond(req, wire.BatchReply{Error: failure}, wire.TypeJSON, failure)
-			return
-		}
-		reply := s.carryOutBatch(req, encoding)
-		s.respond(req, reply, encoding, reply.Error)
+	return s.inTurn(func(r *request) {
+		reply := s.carryOutBatch(r)
+		s.respond(r, reply, r.encoding, reply.Error)
 	})
 }
 
-func (s *Service) carryOutBatch(req micro.Request, encoding string) wire.BatchReply {
-	user, failure := s.sender(req)
-	if failure != nil {
-		return wire.BatchReply{Error: failure}
-	}
-	base, failure := s.submission(req, user)
+func (s *Service) carryOutBatch(r *request) wire.BatchReply {
+	base, failure := s.submission(r)
 	if failure != nil {
 		return wire.BatchReply{Error: failure}
 	}
 	var batch wire.Batch
-	if err := wire.Decode(req.Data(), encoding, &batch); err != nil {
+	if err := wire.Decode(r.Data(), r.encoding, &batch); err != nil {
 		return wire.BatchReply{Error: bad("batch: %v", err)}
 	}
 	if n := len(batch.Commands); n == 0 || n > commands.MaxBatch {
 		return wire.BatchReply{Error: bad("a batch has 1 to %d commands, not %d", commands.MaxBatch, n)}
 	}
-	ctx, cancel, late := s.context(req)
+	ctx, cancel, late := s.context(r)
 	defer cancel()
 	if late != nil {
 		return wire.BatchReply{Error: late}
 	}
 	if batch.Atomic {
-		return s.atomically(ctx, req, user, base, encoding, batch.Commands)
+		return s.atomically(ctx, r, base, batch.Commands)
 	}
-	return wire.BatchReply{Replies: s.independently(ctx, user, base, encoding, batch.Commands)}
+	return wire.BatchReply{Replies: s.independently(ctx, r, base, batch.Commands)}
 }
 
 // atomically submits the commands as one.
-func (s *Service) atomically(ctx context.Context, req micro.Request, user *User, base commands.Submission, encoding string, list []wire.BatchCommand) wire.BatchReply {
+func (s *Service) atomically(ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand) wire.BatchReply {
 	whole := &commands.Batch{}
 	for i, one := range list {
-		c, failure := decodeOne(user, encoding, one)
+		c, failure := decodeOne(r, one)
 		if failure != nil {
 			failure.Message = fmt.Sprintf("command %d: %s", i, failure.Message)
 			return wire.BatchReply{Error: failure}
@@ -69,7 +60,7 @@ func (s *Service) atomically(ctx context.Context, req micro.Request, user *User,
 	base.Command = whole
 	if !base.DryRun {
 		var failure *wire.Error
-		if base.ID, failure = commandID(req); failure != nil {
+		if base.ID, failure = commandID(r); failure != nil {
 			return wire.BatchReply{Error: failure}
 		}
 	}
@@ -78,12 +69,12 @@ func (s *Service) atomically(ctx context.Context, req micro.Request, user *User,
 }
 
 // independently submits each command on its own.
-func (s *Service) independently(ctx context.Context, user *User, base commands.Submission, encoding string, list []wire.BatchCommand) []wire.Reply {
+func (s *Service) independently(ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand) []wire.Reply {
 	replies := make([]wire.Reply, len(list))
 	slots := make(chan struct{}, batchWorkers)
 	var work sync.WaitGroup
 	for i := range list {
-		c, failure := decodeOne(user, encoding, list[i])
+		c, failure := decodeOne(r, list[i])
 		if failure == nil && !base.DryRun && list[i].ID.IsNil() {
 			failure = bad("id: a uuid is required")
 		}
@@ -104,16 +95,16 @@ func (s *Service) independently(ctx context.Context, user *User, base commands.S
 }
 
 // decodeOne reads a command of a batch that its sender may submit.
-func decodeOne(user *User, encoding string, one wire.BatchCommand) (commands.Command, *wire.Error) {
+func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error) {
 	empty, known := commands.Registry[one.Command]
 	if !known {
 		return nil, bad("there is no command %q", one.Command)
 	}
-	if !user.maySubmit(one.Command) {
-		return nil, forbidden("%s may not submit %s", user.Name, one.Command)
+	if !r.user.maySubmit(one.Command) {
+		return nil, forbidden("%s may not submit %s", r.user.Name, one.Command)
 	}
 	c := empty()
-	if err := one.Body.Decode(encoding, c); err != nil {
+	if err := one.Body.Decode(r.encoding, c); err != nil {
 		return nil, bad("%s: %v", one.Command, err)
 	}
 	return c, nil

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -34,11 +35,12 @@ import (
 const (
 	ServiceName = "allot"
 
-	// workers is how many commands of this door may be under way. More
-	// wait in the subscription, up to pendingMessages.
-	workers         = 1024
-	pendingMessages = 8192
-	pendingBytes    = 256 << 20
+	// workers is how many requests of this door may be under way.
+	workers = 1024
+	// pendingMessages and pendingBytes are what NATS may hold back until it is
+	// this door's turn to look at it, which takes microseconds each.
+	pendingMessages = 1 << 20
+	pendingBytes    = 512 << 20
 	submitTimeout   = 30 * time.Second
 	// headerRoom is what a reply's headers take at most.
 	headerRoom = 8 << 10
@@ -56,7 +58,8 @@ type Service struct {
 	submit  Submitter
 	queries *Queries
 	log     *slog.Logger
-	workers chan struct{}
+	queue   *fairQueue
+	idle    sync.WaitGroup // of the workers
 	actor   string
 	users   *Users
 	now     func() time.Time
@@ -87,11 +90,14 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, workers: make(chan struct{}, workers),
+		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, queue: newFairQueue(),
 		users: cfg.Users, now: cfg.Now,
 	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	for range workers {
+		s.idle.Go(s.work)
 	}
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
 		request, reply := asyncapi.RequestSchema(commands.Registry[name]()), asyncapi.ReplySchema()
@@ -146,72 +152,109 @@ func (s *Service) endpointAt(name, subject string, h micro.Handler, request, rep
 // Stop stops taking requests and waits until those under way are answered.
 func (s *Service) Stop() error {
 	err := s.micro.Stop()
-	for range workers {
-		s.workers <- struct{}{}
-	}
+	s.queue.close()
+	s.idle.Wait()
 	return err
 }
 
-// concurrently answers each request in a goroutine of its own, of which there
-// is a bounded number.
-func (s *Service) concurrently(answer func(micro.Request)) micro.Handler {
+// work answers requests until the service stops.
+func (s *Service) work() {
+	for {
+		j, more := s.queue.pop()
+		if !more {
+			return
+		}
+		j.do()
+	}
+}
+
+// request is a request with its sender.
+type request struct {
+	micro.Request
+	user     *User // nil: anybody
+	encoding string
+}
+
+// retryAfter is what a refused client is told to wait.
+const retryAfter = 200 * time.Millisecond
+
+// inTurn has each request answered by a worker when it is its client's turn.
+// Who sends nonsense, or more than may wait, is answered at once.
+func (s *Service) inTurn(answer func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
-		s.workers <- struct{}{}
-		go func() {
-			defer func() { <-s.workers }()
-			answer(req)
-		}()
+		encoding, failure := encodingOf(req)
+		if failure != nil {
+			s.refuse(req, wire.TypeJSON, failure)
+			return
+		}
+		user, failure := s.sender(req)
+		if failure != nil {
+			s.refuse(req, encoding, failure)
+			return
+		}
+		r := &request{Request: req, user: user, encoding: encoding}
+		if !s.queue.push(clientOf(r), job{do: func() { answer(r) }, size: len(req.Data())}) {
+			s.refuse(req, encoding, &wire.Error{
+				Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
+			})
+		}
 	})
 }
 
+// refuse answers a request that nothing was done about. Every reply has its
+// error in the same place.
+func (s *Service) refuse(req micro.Request, encoding string, failure *wire.Error) {
+	s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
+}
+
+// clientOf tells clients apart: by user, else by connection, of which the
+// inbox is the mark.
+func clientOf(r *request) string {
+	if r.user != nil {
+		return r.user.Name
+	}
+	inbox := r.Reply()
+	if i := strings.LastIndexByte(inbox, '.'); i > 0 {
+		inbox = inbox[:i]
+	}
+	return inbox
+}
+
 func (s *Service) command(empty func() commands.Command) micro.Handler {
-	return s.concurrently(func(req micro.Request) {
-		encoding, err := encodingOf(req)
-		if err != nil {
-			s.respond(req, wire.Reply{Error: err}, wire.TypeJSON, err)
-			return
-		}
-		reply := s.carryOut(req, encoding, empty())
-		s.respond(req, reply, encoding, reply.Error)
+	return s.inTurn(func(r *request) {
+		reply := s.carryOut(r, empty())
+		s.respond(r, reply, r.encoding, reply.Error)
 	})
 }
 
 func (s *Service) query(empty func() wire.Query) micro.Handler {
-	return s.concurrently(func(req micro.Request) {
-		encoding, failure := encodingOf(req)
-		if failure != nil {
-			s.respond(req, wire.Answer[any]{Error: failure}, wire.TypeJSON, failure)
-			return
-		}
-		q := empty()
-		if err := wire.Decode(req.Data(), encoding, q); err != nil {
-			failure = bad("%s: %v", q.QueryName(), err)
-			s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
-			return
-		}
-		user, failure := s.sender(req)
-		ctx, cancel, late := s.context(req)
-		defer cancel()
-		if failure == nil {
-			failure = late
-		}
-		var answer wire.Answer[any]
-		if failure == nil && !user.mayRead(q) {
-			failure = forbidden("%s may not ask %s", user.Name, q.QueryName())
-		}
-		if failure == nil {
-			var err error
-			if answer, err = s.queries.Ask(ctx, q); err != nil {
-				failure = s.failure(err)
-			} else {
-				failure = user.mayAsk(q, answer.Result)
-			}
-		}
+	return s.inTurn(func(r *request) {
+		answer, failure := s.ask(r, empty())
 		if failure != nil {
 			answer = wire.Answer[any]{Error: failure}
 		}
-		s.respond(req, answer, encoding, failure)
+		s.respond(r, answer, r.encoding, failure)
 	})
+}
+
+// ask answers a query that its sender may ask.
+func (s *Service) ask(r *request, q wire.Query) (answer wire.Answer[any], failure *wire.Error) {
+	if err := wire.Decode(r.Data(), r.encoding, q); err != nil {
+		return answer, bad("%s: %v", q.QueryName(), err)
+	}
+	if !r.user.mayRead(q) {
+		return answer, forbidden("%s may not ask %s", r.user.Name, q.QueryName())
+	}
+	ctx, cancel, late := s.context(r)
+	defer cancel()
+	if late != nil {
+		return answer, late
+	}
+	answer, err := s.queries.Ask(ctx, q)
+	if err != nil {
+		return answer, s.failure(err)
+	}
+	return answer, r.user.mayAsk(q, answer.Result)
 }
 
 // encodingOf reads the encoding of a request, which is its reply's, too.
@@ -228,39 +271,35 @@ func encodingOf(req micro.Request) (string, *wire.Error) {
 
 // submission is what the headers say of a command: who sends it, and whether
 // it is a dry run.
-func (s *Service) submission(req micro.Request, user *User) (commands.Submission, *wire.Error) {
-	base := commands.Submission{Actor: s.actor, RequestID: req.Headers().Get(wire.HeaderRequestID)}
-	if user != nil {
-		base.Actor, base.Project = "nats:"+user.Name, user.Project
+func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
+	base := commands.Submission{Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID)}
+	if r.user != nil {
+		base.Actor, base.Project = "nats:"+r.user.Name, r.user.Project
 	}
 	var err error
-	if base.DryRun, err = dryRunOf(req); err != nil {
+	if base.DryRun, err = dryRunOf(r); err != nil {
 		return base, bad("%v", err)
 	}
 	return base, nil
 }
 
 // carryOut decodes a command, submits it and says what became of it.
-func (s *Service) carryOut(req micro.Request, encoding string, c commands.Command) wire.Reply {
-	user, failure := s.sender(req)
-	if failure == nil && !user.maySubmit(c.CommandName()) {
-		failure = forbidden("%s may not submit %s", user.Name, c.CommandName())
+func (s *Service) carryOut(r *request, c commands.Command) wire.Reply {
+	if !r.user.maySubmit(c.CommandName()) {
+		return wire.Reply{Error: forbidden("%s may not submit %s", r.user.Name, c.CommandName())}
 	}
-	if failure != nil {
-		return wire.Reply{Error: failure}
-	}
-	submission, failure := s.submission(req, user)
+	submission, failure := s.submission(r)
 	if failure == nil && !submission.DryRun {
-		submission.ID, failure = commandID(req)
+		submission.ID, failure = commandID(r)
 	}
 	if failure != nil {
 		return wire.Reply{Error: failure}
 	}
-	if err := wire.Decode(req.Data(), encoding, c); err != nil {
+	if err := wire.Decode(r.Data(), r.encoding, c); err != nil {
 		return wire.Reply{Error: bad("%s: %v", c.CommandName(), err)}
 	}
 	submission.Command = c
-	ctx, cancel, late := s.context(req)
+	ctx, cancel, late := s.context(r)
 	defer cancel()
 	if late != nil {
 		return wire.Reply{Error: late}
@@ -322,7 +361,7 @@ func (s *Service) failure(err error) *wire.Error {
 	}
 	for _, retry := range []error{commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrLogUnavailable} {
 		if errors.Is(err, retry) {
-			return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true}
+			return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds())}
 		}
 	}
 	s.log.Error("a request over NATS failed", "error", err)

@@ -214,3 +214,23 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestDeadlines: what comes too late is not done, and told so.
+func TestDeadlines(t *testing.T) {
+	d := open(t)
+	before := d.Views.Checkpoint()
+	for text, want := range map[string]string{
+		"2001-01-01T00:00:00Z": wire.ErrorTooLate, "soon": wire.ErrorBadRequest, "2999-01-01T00:00:00Z": "",
+	} {
+		header := headers(wire.TypeJSON)
+		header[wire.HeaderDeadline] = text
+		header[wire.HeaderDryRun] = "true"
+		reply := d.ask(t, "CreateTrait", header, []byte(`{"name":"CUSTOM_X"}`))
+		if got := reply.Error; got == nil != (want == "") || got != nil && got.Code != want {
+			t.Errorf("%s: %+v", text, reply)
+		}
+	}
+	if after := d.Views.Checkpoint(); after != before {
+		t.Error("something happened")
+	}
+}

@@ -58,6 +58,8 @@ type Error struct {
 	Message string `json:"message"`
 	// Retry: the same request, with the same command id, may succeed.
 	Retry bool `json:"retry,omitempty"`
+	// RetryAfterMS is how long to wait before that, in milliseconds.
+	RetryAfterMS int `json:"retry_after_ms,omitempty"`
 }
 
 // Error implements error.

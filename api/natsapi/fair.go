@@ -1,0 +1,106 @@
+package natsapi
+
+import "sync"
+
+// Bounds of what waits at the door.
+const (
+	// clientQueue is how many requests of one client wait at most.
+	clientQueue = 4096
+	// doorQueue and doorBytes bound those of all clients together.
+	doorQueue = 64 << 10
+	doorBytes = 256 << 20
+)
+
+// fairQueue holds requests that wait for a worker. Clients take turns, so
+// that one that floods the door waits for itself and not others for it.
+type fairQueue struct {
+	mu      sync.Mutex
+	filled  sync.Cond
+	clients map[string]*waiting // guarded by mu
+	turns   []*waiting          // clients with requests, in turn; guarded by mu
+	next    int                 // whose turn it is; guarded by mu
+	count   int                 // of all requests; guarded by mu
+	bytes   int                 // of all requests; guarded by mu
+	closed  bool                // guarded by mu
+}
+
+// waiting are one client's requests.
+type waiting struct {
+	client string
+	queue  []job
+}
+
+// job is a request with what is to be done about it.
+type job struct {
+	do   func()
+	size int
+}
+
+func newFairQueue() *fairQueue {
+	q := &fairQueue{clients: make(map[string]*waiting)}
+	q.filled.L = &q.mu
+	return q
+}
+
+// push adds a client's request, unless too many wait already.
+func (q *fairQueue) push(client string, j job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w := q.clients[client]
+	if w == nil {
+		w = &waiting{client: client}
+	}
+	if q.closed || len(w.queue) >= clientQueue || q.count >= doorQueue || q.bytes+j.size > doorBytes {
+		return false
+	}
+	if len(w.queue) == 0 {
+		q.clients[client] = w
+		q.turns = append(q.turns, w)
+	}
+	w.queue = append(w.queue, j)
+	q.count++
+	q.bytes += j.size
+	q.filled.Signal()
+	return true
+}
+
+// pop waits for the request whose turn it is. It returns false when the queue
+// is closed and empty.
+func (q *fairQueue) pop() (job, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.count == 0 {
+		if q.closed {
+			return job{}, false
+		}
+		q.filled.Wait()
+	}
+	if q.next >= len(q.turns) {
+		q.next = 0
+	}
+	w := q.turns[q.next]
+	j := w.queue[0]
+	w.queue[0] = job{}
+	w.queue = w.queue[1:]
+	q.count--
+	q.bytes -= j.size
+	if len(w.queue) > 0 {
+		q.next++
+		return j, true
+	}
+	// The last one takes the place of the one that has nothing left.
+	last := len(q.turns) - 1
+	q.turns[q.next] = q.turns[last]
+	q.turns[last] = nil
+	q.turns = q.turns[:last]
+	delete(q.clients, w.client)
+	return j, true
+}
+
+// close lets what waits be taken and nothing be added.
+func (q *fairQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.filled.Broadcast()
+}
