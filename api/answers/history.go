@@ -231,7 +231,7 @@ func entryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
 // Entry is one record as it concerned a subject, without the state before.
 func Entry(views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record) (wire.HistoryEntry, error) {
 	entry := entryOf(at, r)
-	h := &history{Subject: s, views: views}
+	h := &history{Subject: s, views: views, query: &wire.HistoryQuery{Brief: true}}
 	var err error
 	entry.After, err = h.state(at.Sequence)
 	return entry, err
@@ -267,6 +267,9 @@ func (h *history) command(page *wire.History) error {
 
 // state is the subject as it was after a commit; nil if it did not exist.
 func (h *history) state(sequence uint64) (any, error) {
+	if h.Kind == projector.ProjectHistory && h.query.Brief {
+		return nil, nil // summing up a project for each of its notices takes too long
+	}
 	view, err := h.views.ViewAt(sequence)
 	if err != nil {
 		return nil, err

@@ -32,8 +32,9 @@ func TestFollowers(t *testing.T) {
 		t.Cleanup(nc.Close)
 		return client.New(nc, client.Options{TryTimeout: time.Second})
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	defer time.AfterFunc(2*time.Minute, cancel).Stop()
 	writer := connect()
 	provider := ledger.UUID(uuid.New())
 	first, err := writer.Submit(ctx, &commands.CreateProvider{Provider: provider, Name: "p"})

@@ -332,7 +332,7 @@ func TestFollowingIsBound(t *testing.T) {
 	}
 	select {
 	case n := <-told:
-		if n.Actor != "nats:root" || !strings.Contains(fmt.Sprint(n.After), "VCPU") {
+		if n.Actor != "nats:root" || n.Command != "AllocateForConsumers" {
 			t.Errorf("%+v", n)
 		}
 	case <-ctx.Done():

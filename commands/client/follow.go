@@ -81,7 +81,9 @@ type follower struct {
 // begin reads what happened since the follower was away.
 func (f *follower) begin(ctx context.Context) error {
 	// The subscriptions must be there before the history is read.
-	if err := f.c.nc.FlushWithContext(ctx); err != nil {
+	limited, cancel := context.WithTimeout(ctx, f.c.opts.TryTimeout)
+	defer cancel()
+	if err := f.c.nc.FlushWithContext(limited); err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
 	if f.last != (ledger.Address{}) {

@@ -235,7 +235,8 @@ type HistoryQuery struct {
 	Before string `json:"before,omitempty"`
 	// After is SEQUENCE.INDEX of an entry: those after it, oldest first.
 	After string `json:"after,omitempty"`
-	// Brief leaves the state before each record out.
+	// Brief leaves the state before each record out, and the usages of
+	// projects.
 	Brief bool `json:"brief,omitempty"`
 	// Since and Until bound the time of the records, inclusive; RFC 3339.
 	Since string `json:"since,omitempty"`
