@@ -35,7 +35,7 @@ const (
 	// QueueLength is how many calls may wait; more are refused with ErrBusy.
 	QueueLength = 8192
 	// maxAhead is how many commits may be on their way to the log.
-	maxAhead = 3
+	maxAhead = 2
 	// groupRecords and groupBytes end a commit, so that a flood, be it of
 	// commands that are rejected, does not make the first caller in it wait
 	// for ever.
