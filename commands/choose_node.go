@@ -49,11 +49,18 @@ func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		}}, nil
 	}
 	allocated, rejection := allocate(a.UUID, a.Traits, node)
-	if rejection != nil {
-		return nil, rejection
+	var events []ledger.Event
+	if rejection == nil {
+		allocated.Seed, allocated.Free = c.Seed, uint64(choice.class.Free())
+		events, rejection = withNodeProvider(s, node.UUID, []ledger.Event{allocated})
 	}
-	allocated.Seed, allocated.Free = c.Seed, uint64(choice.class.Free())
-	return withNodeProvider(s, node.UUID, []ledger.Event{allocated})
+	if rejection != nil && rejection.Code != CodeNodeBusy {
+		// Trying again would end in the same way.
+		return []ledger.Event{ledger.AllocationFailed{
+			Allocation: a.UUID, LastError: fmt.Sprintf("Unexpected exception during allocation: %s", rejection.Message),
+		}}, nil
+	}
+	return events, rejection
 }
 
 func failedToProcess(id ledger.UUID, why string) string {

@@ -1,6 +1,10 @@
 package commands
 
-import "github.com/allot-project/allot/ledger"
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
 
 // RenameResourceClass gives a custom resource class another name
 // (microversions 1.2-1.6). Inventories and allocations of it stay.
@@ -28,6 +32,11 @@ func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejectio
 	}
 	if _, exists := s.Classes().ID(c.NewName); exists {
 		return nil, classExists(c.NewName)
+	}
+	if s.NodeProviders() && s.HasNodeClass(func(class string) bool { return NodeClassName(class) == c.Name }) {
+		return nil, &Rejection{
+			Code: CodeNodeIsProvider, Message: fmt.Sprintf("resource class %s is that of bare metal nodes", c.Name), Facts: Facts{Class: c.Name},
+		}
 	}
 	return []ledger.Event{ledger.ClassRenamed{ID: id, Name: c.NewName}}, nil
 }

@@ -246,6 +246,16 @@ func (s *State) Nodes(yield func(*Node) bool) {
 // NodesOf returns what there is of a resource class of nodes; nil if nothing.
 func (s *State) NodesOf(class string) *NodeClass { return s.nodeClasses[class] }
 
+// HasNodeClass reports whether there are nodes of a class that is meant.
+func (s *State) HasNodeClass(meant func(class string) bool) bool {
+	for class := range s.nodeClasses {
+		if meant(class) {
+			return true
+		}
+	}
+	return false
+}
+
 // NodeAllocation finds a node allocation.
 func (s *State) NodeAllocation(id UUID) (*NodeAllocation, bool) {
 	entry, ok := s.allocations.Get(nodeAllocationEntry{id: id})

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -140,7 +139,7 @@ func (r *request) createAllocation() (*response, error) {
 		return r.backfill(b.Node, id, wanted)
 	}
 	if id.IsNil() {
-		id = ledger.UUID(uuid.New())
+		id = rest.NewID(r.Request, "allocation")
 	}
 	return r.created(&commands.RequestNodeAllocation{Allocation: id, NodeRequest: wanted}, func() (ledger.UUID, error) { return id, nil })
 }
@@ -196,7 +195,7 @@ func (r *request) backfill(ident string, id ledger.UUID, wanted commands.NodeReq
 	if n == nil {
 		return nil, nodeNotFound(http.StatusBadRequest, ident)
 	}
-	fresh := ledger.UUID(uuid.New())
+	fresh := rest.NewID(r.Request, "allocation")
 	made := func() (ledger.UUID, error) {
 		if !id.IsNil() {
 			return id, nil

@@ -173,6 +173,23 @@ func (r *request) prepare() error {
 	if errors.Is(err, answers.ErrMoment) {
 		return badRequest("%v", err)
 	}
+	if err == nil && r.Method != http.MethodGet && r.Header.Get(rest.CommandIDHeader) != "" {
+		err = r.lookBack()
+	}
+	return err
+}
+
+// lookBack lets a request that is sent again, and was carried out before, find
+// the names as they were then: what it deleted, for one.
+func (r *request) lookBack() error {
+	id, err := rest.CommandID(r.Request)
+	if err != nil {
+		return badRequest("%v", err)
+	}
+	first, known, err := r.h.Views.Command(id)
+	if err == nil && known && first.Address.Sequence > 1 {
+		r.view, err = r.h.Views.ViewAt(first.Address.Sequence - 1)
+	}
 	return err
 }
 
@@ -231,8 +248,10 @@ func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Reject
 	if err != nil {
 		return outcome, nil, err
 	}
-	r.view = r.h.Views.View()
-	return outcome, outcome.Rejection, nil
+	if r.view = r.h.Views.View(); outcome.Repeated {
+		r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence)
+	}
+	return outcome, outcome.Rejection, err
 }
 
 // accepted submits a command whose rejections need no words of the handler's.

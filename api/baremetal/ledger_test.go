@@ -287,6 +287,10 @@ func TestPlacementCannotContradictNodes(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.path, r.Code, r.Body)
 		}
 	}
+	rename := w.Submit(t, &commands.RenameResourceClass{Name: "CUSTOM_BM", NewName: "CUSTOM_X"})
+	if rename.Rejection == nil || rename.Rejection.Code != commands.CodeNodeIsProvider {
+		t.Errorf("the class of nodes is renamed: %+v", rename)
+	}
 	w.play(t, []step{
 		{do: `POST /v1/allocations {"uuid":"` + a2 + `","resource_class":"bm"}`, want: 201}, {do: settle},
 		{do: "GET /v1/allocations/" + a2, want: 200, has: `"state":"error"`},
@@ -298,21 +302,49 @@ func TestPlacementCannotContradictNodes(t *testing.T) {
 	}
 }
 
-// TestIdempotence: the same request with the same command id happens once.
+// TestIdempotence: a request that is sent again under its command id happens
+// once, and is answered as the first time, whatever happened since.
 func TestIdempotence(t *testing.T) {
 	w := newWorld(t)
-	var answers []string
-	for range 2 {
-		r := httptest.NewRequest("POST", "/v1/allocations", strings.NewReader(`{"uuid":"`+a1+`","resource_class":"bm","name":"al"}`))
+	w.play(t, all(node(n1, "n1", "bm"), node(n2, "n2", "bm"), []step{
+		{do: `PUT /v1/nodes/n2/states/provision {"target":"active"}`, want: 202},
+	}))
+	send := func(n int, do string) string {
+		fields := strings.SplitN(do+" ", " ", 3)
+		r := httptest.NewRequest(fields[0], fields[1], strings.NewReader(strings.TrimSpace(fields[2])))
 		r.Header.Set("X-OpenStack-Ironic-API-Version", "1.79")
-		r.Header.Set("Allot-Command-Id", "dddddddd-0000-4000-8000-000000000001")
+		r.Header.Set("Allot-Command-Id", fmt.Sprintf("dddddddd-0000-4000-8000-%012d", n))
 		answer := httptest.NewRecorder()
 		w.handler.ServeHTTP(answer, r)
-		answers = append(answers, fmt.Sprint(answer.Code, answer.Body))
 		w.settle(t)
+		return fmt.Sprint(answer.Code, " ", answer.Header().Get("Location"), " ", answer.Body)
 	}
-	if answers[0] != answers[1] || !strings.HasPrefix(answers[0], "201") {
-		t.Errorf("first %s\nthen %s", answers[0], answers[1])
+	requests := []string{
+		`POST /v1/nodes {"driver":"d","name":"fresh"}`,
+		`POST /v1/allocations {"resource_class":"bm","name":"al"}`,
+		`POST /v1/allocations {"node":"n2","name":"back"}`,
+		`PATCH /v1/allocations/al [{"op":"add","path":"/extra/a b~1c","value":1}]`,
+		`PATCH /v1/allocations/al [{"op":"replace","path":"/name","value":"other"}]`,
+		`DELETE /v1/allocations/other`,
+		`PUT /v1/nodes/fresh/traits/CUSTOM_T`,
+		`DELETE /v1/nodes/fresh/traits/CUSTOM_T`,
+		`PATCH /v1/nodes/fresh [{"op":"replace","path":"/name","value":"stale"}]`,
+		`DELETE /v1/nodes/stale`,
+	}
+	first := make([]string, len(requests))
+	for i, do := range requests {
+		if first[i] = send(i, do); first[i][0] != '2' {
+			t.Errorf("%s: %s", do, first[i])
+		}
+	}
+	before := w.Views.Checkpoint()
+	for i, do := range requests {
+		if again := send(i, do); again != first[i] {
+			t.Errorf("%s: first %s\nthen %s", do, first[i], again)
+		}
+	}
+	if after := w.Views.Checkpoint(); after != before {
+		t.Errorf("requests that were sent again moved the log to %d", after.Sequence)
 	}
 }
 

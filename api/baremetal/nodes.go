@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -186,7 +185,7 @@ func (r *request) createNode() (*response, error) {
 		return nil, err
 	}
 	if c.Node.IsNil() {
-		c.Node = ledger.UUID(uuid.New())
+		c.Node = rest.NewID(r.Request, "node")
 	}
 	if r.version < enrollSince {
 		c.ProvisionState = ledger.NodeAvailable

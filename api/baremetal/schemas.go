@@ -55,7 +55,7 @@ var (
 		"items": m{
 			"type": "object", "required": []any{"path", "op"}, "additionalProperties": false,
 			"properties": m{
-				"path":  m{"type": "string", "pattern": `^(/[\w~.-]+)+$`},
+				"path":  m{"type": "string", "pattern": `^/.`},
 				"op":    m{"type": "string", "enum": []any{"add", "replace", "remove"}},
 				"value": m{},
 			},

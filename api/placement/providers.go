@@ -5,8 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/google/uuid"
-
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -117,7 +116,7 @@ func createProvider(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	body := objectOf(doc)
-	c := &commands.CreateProvider{Provider: ledger.UUID(uuid.New()), Name: textOf(body.get("name"))}
+	c := &commands.CreateProvider{Provider: rest.NewID(r.Request, "provider"), Name: textOf(body.get("name"))}
 	if body.has("uuid") {
 		c.Provider = uuidOf(body.get("uuid"))
 	}

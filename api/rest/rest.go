@@ -83,6 +83,15 @@ func CommandID(r *http.Request) (ledger.UUID, error) {
 	return id, nil
 }
 
+// NewID is a uuid for something that a request creates and does not name: the
+// same for the same command id, so that the request can be sent again.
+func NewID(r *http.Request, what string) ledger.UUID {
+	if id, err := ledger.ParseUUID(r.Header.Get(CommandIDHeader)); err == nil && !id.IsNil() {
+		return ledger.UUID(uuid.NewSHA1(uuid.UUID(id), []byte(what)))
+	}
+	return ledger.UUID(uuid.New())
+}
+
 // TakeAt takes the moment that a request is about out of it, so that the
 // facade's own checks of the query string do not see it; empty: now. The
 // parameter wins over the header.
