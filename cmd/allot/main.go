@@ -20,6 +20,10 @@ type cli struct {
 	Serve        serveCommand        `cmd:"" help:"Run the ledger."`
 	Log          logCommand          `cmd:"" help:"Print the records of a ledger."`
 	History      historyCommand      `cmd:"" help:"Print what happened to a consumer, provider, project or user, or what a command did."`
+	Export       exportCommand       `cmd:"" help:"Write a log, or a range of it, into a file."`
+	Import       importCommand       `cmd:"" help:"Begin a data folder with a log that was exported."`
+	Replay       replayCommand       `cmd:"" help:"Make everything again from the log alone, and compare."`
+	Verify       verifyCommand       `cmd:"" help:"Check a log, and snapshots and read models against it."`
 	Bench        benchCommand        `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
 	Policy       policyCommand       `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
@@ -48,7 +52,7 @@ func main() {
 	var args cli
 	parser := kong.Must(&args,
 		kong.Name("allot"),
-		kong.Description("An event-sourced allocation ledger that speaks OpenStack Placement."),
+		kong.Description("An event-sourced allocation ledger that speaks OpenStack Placement and Ironic's allocations."),
 		kong.UsageOnError(),
 		kong.DefaultEnvars("ALLOT"),
 		kong.BindTo(ctx, (*context.Context)(nil)),

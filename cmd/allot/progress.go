@@ -18,28 +18,41 @@ const longReplay = 1000
 // at the end of a long one otherwise.
 func replayProgress(log *slog.Logger) (progress commands.Progress, end func()) {
 	begun := time.Now()
-	var bar *progressbar.ProgressBar
+	show, endBar := progressBar("replaying")
 	var commits uint64
-	terminal := term.IsTerminal(int(os.Stderr.Fd()))
 	progress = func(done, total uint64) {
 		commits = done
-		if !terminal || total < longReplay {
+		if total < longReplay {
 			return
 		}
-		if bar == nil {
-			bar = progressbar.NewOptions64(int64(total), progressbar.OptionSetDescription("replaying"),
-				progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-		}
-		_ = bar.Set64(int64(done)) // a terminal that is gone is no reason to stop
+		show(done, total)
 	}
 	end = func() {
-		if bar != nil {
-			_ = bar.Finish()
-		}
+		endBar()
 		if commits >= longReplay {
 			log.Info("replayed", "commits", commits, "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}
 	return progress, end
+}
+
+// progressBar shows how far something has come, on a terminal.
+func progressBar(what string) (show func(done, total uint64), end func()) {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return func(uint64, uint64) {}, func() {}
+	}
+	var bar *progressbar.ProgressBar
+	show = func(done, total uint64) {
+		if bar == nil {
+			bar = progressbar.NewOptions64(int64(total), progressbar.OptionSetDescription(what),
+				progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
+				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+		}
+		_ = bar.Set64(int64(done)) // a terminal that is gone is no reason to stop
+	}
+	return show, func() {
+		if bar != nil {
+			_ = bar.Finish()
+		}
+	}
 }

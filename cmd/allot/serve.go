@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -234,18 +233,9 @@ const natsActor = "nats:client"
 
 // lockData keeps a second server off the folder.
 func (n *node) lockData() error {
-	if err := os.MkdirAll(n.config.Data, 0o750); err != nil {
-		return err
-	}
-	lock, err := os.OpenFile(filepath.Join(n.config.Data, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
-	if err != nil {
-		return err
-	}
-	n.lock = lock
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return fmt.Errorf("the folder %s is in use by another server", n.config.Data)
-	}
-	return nil
+	var err error
+	n.lock, err = lockFolder(n.config.Data)
+	return err
 }
 
 func (n *node) openLog(ctx context.Context) error {
@@ -411,6 +401,7 @@ func (n *node) routes() http.Handler {
 	records := &audit.Records{
 		Log: n.ledger, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
 	}
+	digest := &audit.Digest{Views: n.views, Authorize: records.Authorize, Logger: n.log}
 	history := &audit.History{Views: n.views, Authorize: records.Authorize, Logger: n.log}
 	metal := &baremetal.Handler{
 		Commands: n.writer, Views: n.views, Log: n.log, Prefix: "/baremetal", PublicURL: strings.TrimRight(n.config.BaremetalURL, "/"),
@@ -424,6 +415,8 @@ func (n *node) routes() http.Handler {
 		switch {
 		case path == "/audit/records":
 			records.ServeHTTP(w, r)
+		case path == "/audit/digest":
+			digest.ServeHTTP(w, r)
 		case path == "/audit/history":
 			history.ServeHTTP(w, r)
 		case path == "/baremetal" || strings.HasPrefix(path, "/baremetal/"):

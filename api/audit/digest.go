@@ -1,0 +1,51 @@
+package audit
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Digest serves GET /audit/digest: the position of the newest commit, and the
+// digest of the read models after it, which a replay of the log must give, too.
+type Digest struct {
+	Views *projector.Projector
+	// Authorize answers the request itself and returns false if the client
+	// may not read the log.
+	Authorize func(http.ResponseWriter, *http.Request) bool
+	Logger    *slog.Logger
+}
+
+// digestTries is how often the read models are read through while commits
+// keep coming in.
+const digestTries = 3
+
+// ServeHTTP implements http.Handler.
+func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !admitted(w, r, h.Authorize) {
+		return
+	}
+	for range digestTries {
+		head := h.Views.Checkpoint()
+		sum, err := h.Views.Digest()
+		if err != nil {
+			h.Logger.Error("digest not answered", "error", err)
+			http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
+			return
+		}
+		if h.Views.Checkpoint() != head {
+			continue
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(struct {
+			ledger.Head
+			ReadModels ledger.Digest `json:"read_models"`
+		}{head, sum}) // the client is gone if this fails
+		return
+	}
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "too much is being written to say", http.StatusServiceUnavailable)
+}

@@ -1,0 +1,188 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// allot runs a command of the binary; it must end well or not, as wanted.
+func allot(t *testing.T, good bool, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(binary, args...).CombinedOutput()
+	if (err == nil) != good {
+		t.Fatalf("allot %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// busy runs a server that has something to tell of, with snapshots.
+func busy(t *testing.T, data string, flags ...string) *server {
+	t.Helper()
+	s := launch(t, data, append(flags, "--snapshot-records", "5")...)
+	s.makeProvider(100)
+	s.makeNode("n1", "bm")
+	s.mustMetal(201, "POST", "/allocations", `{"resource_class":"bm","name":"a1"}`)
+	for i := range 20 {
+		s.must(204, "PUT", fmt.Sprintf("/allocations/22222222-2222-4222-8222-%012d", i), allocation())
+	}
+	for deadline := time.Now().Add(10 * time.Second); s.allAllocations()[0].State != "active"; {
+		if time.Now().After(deadline) {
+			t.Fatal("the allocation waits for ever")
+		}
+	}
+	return s
+}
+
+var stateDigest = regexp.MustCompile(`state +([0-9a-f]{64})`)
+
+// TestReplayElsewhere exports the log of a running server, compares a replay
+// with the server, imports the log into a new folder and runs a server there:
+// it must answer as the first one did, generations included.
+func TestReplayElsewhere(t *testing.T) {
+	address, data, dir := freeAddress(t), t.TempDir(), t.TempDir()
+	s := busy(t, data, "--nats", address)
+	remote := []string{"--nats-url", "nats://" + address}
+	out := allot(t, true, append([]string{"replay", "--compare", "--server-http", s.http}, remote...)...)
+	if !strings.Contains(out, "the server has the same") {
+		t.Errorf("%s", out)
+	}
+	state := stateDigest.FindStringSubmatch(out)[1]
+	whole, part := filepath.Join(dir, "whole"), filepath.Join(dir, "part")
+	allot(t, true, append([]string{"export", whole}, remote...)...)
+	allot(t, true, append([]string{"export", part, "--from", "3", "--to", "7"}, remote...)...)
+	allot(t, true, append([]string{"export", filepath.Join(dir, "lines"), "--json"}, remote...)...)
+	allot(t, false, append([]string{"export", whole}, remote...)...)
+	allot(t, false, append([]string{"export", filepath.Join(dir, "x"), "--from", "9999"}, remote...)...)
+	answers := func(s *server) string {
+		return s.must(200, "GET", "/allocations/22222222-2222-4222-8222-000000000007", "") +
+			s.must(200, "GET", provider+"/usages", "") + s.mustMetal(200, "GET", "/allocations?fields=uuid,node_uuid,created_at,extra", "")
+	}
+	links := regexp.MustCompile(`http://127.0.0.1:\d+`)
+	want := links.ReplaceAllString(answers(s), "")
+	s.kill()
+	out = allot(t, true, "replay", "--archive", whole, "--into", filepath.Join(dir, "replayed"))
+	if got := stateDigest.FindStringSubmatch(out)[1]; got != state {
+		t.Errorf("replayed from the file the State has digest %s, from the server %s", got, state)
+	}
+	out = allot(t, true, "verify", "--data", data)
+	for _, part := range []string{"log          good", "snapshots    ", "read models  good"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("verify says\n%s", out)
+		}
+	}
+	imported := filepath.Join(dir, "imported")
+	allot(t, true, "import", whole, "--data", imported)
+	allot(t, false, "import", whole, "--data", imported)
+	allot(t, false, "import", part, "--data", filepath.Join(dir, "elsewhere"))
+	allot(t, false, "import", whole, "--data", data)
+	allot(t, true, "verify", "--data", imported)
+	second := launch(t, imported)
+	if got := links.ReplaceAllString(answers(second), ""); got != want {
+		t.Errorf("elsewhere the answers are\n%s\nand were\n%s", got, want)
+	}
+}
+
+// TestVerifyFindsDamage flips, cuts and swaps what is in a data folder and in
+// an archive: verify must not call it good.
+func TestVerifyFindsDamage(t *testing.T) {
+	data, dir := t.TempDir(), t.TempDir()
+	busy(t, data).kill()
+	whole := filepath.Join(dir, "whole")
+	allot(t, true, "export", whole, "--data", data)
+	archive, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range 30 {
+		damaged := bytes.Clone(archive)
+		if i%3 == 0 {
+			damaged = damaged[:random.IntN(len(damaged))]
+		} else {
+			damaged[random.IntN(len(damaged))] ^= 1 << random.IntN(8)
+		}
+		file := filepath.Join(dir, "damaged")
+		if err := os.WriteFile(file, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out := allot(t, false, "verify", "--archive", file); !strings.Contains(out, "damaged") {
+			t.Errorf("%s", out)
+		}
+		into := filepath.Join(dir, "never")
+		allot(t, false, "import", file, "--data", into)
+		if _, err := os.Stat(into); err == nil {
+			t.Fatal("an import of a damaged file wrote something")
+		}
+	}
+	snapshots, err := filepath.Glob(filepath.Join(data, "snapshots", "*"))
+	if err != nil || len(snapshots) < 2 {
+		t.Fatal(snapshots, err)
+	}
+	for name, damage := range map[string]func(copied string){
+		"a snapshot with a bit flipped": func(copied string) { flip(t, random, filepath.Join(copied, "snapshots", filepath.Base(snapshots[0]))) },
+		"a snapshot under the name of another": func(copied string) {
+			other := strings.Replace(snapshots[1], data, copied, 1)
+			content, err := os.ReadFile(strings.Replace(snapshots[0], data, copied, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// What it holds is good for its own sequence; a bit makes it bad.
+			content[len(content)/2] ^= 4
+			if err := os.WriteFile(other, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"read models of another log": func(copied string) {
+			if err := os.RemoveAll(filepath.Join(copied, "readmodel")); err != nil {
+				t.Fatal(err)
+			}
+			foreign := t.TempDir()
+			s := busy(t, foreign)
+			s.must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
+			s.kill()
+			if err := os.CopyFS(filepath.Join(copied, "readmodel"), os.DirFS(filepath.Join(foreign, "readmodel"))); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a log with a bit flipped": func(copied string) {
+			err := filepath.WalkDir(filepath.Join(copied, "log"), func(path string, d fs.DirEntry, err error) error {
+				if err == nil && strings.HasSuffix(path, ".blk") && d.Type().IsRegular() {
+					flip(t, random, path)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		copied := filepath.Join(t.TempDir(), "copy")
+		if err := os.CopyFS(copied, os.DirFS(data)); err != nil {
+			t.Fatal(err)
+		}
+		damage(copied)
+		t.Logf("%s: %s", name, allot(t, false, "verify", "--data", copied))
+	}
+}
+
+// flip flips a bit in the middle of a file.
+func flip(t *testing.T, random *rand.Rand, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil || len(content) < 100 {
+		t.Fatalf("%s: %d bytes, %v", path, len(content), err)
+	}
+	content[len(content)/4+random.IntN(len(content)/2)] ^= 1 << random.IntN(8)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

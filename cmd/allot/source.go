@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands/client"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// sourceFlags say which log a command reads: exactly one of them.
+type sourceFlags struct {
+	Data    string `help:"Data folder of a server that is not running." type:"existingdir" placeholder:"DIR"`
+	NATSURL string `name:"nats-url" help:"NATS of a running server; with users, nats://NAME:PASSWORD@HOST:PORT of an auditor or operator." placeholder:"URL"`
+	Archive string `help:"File that allot export wrote." type:"existingfile" placeholder:"FILE"`
+}
+
+// open opens the log. The caller calls close.
+func (f sourceFlags) open(ctx context.Context) (log ledger.Log, closeLog func() error, err error) {
+	given := 0
+	for _, source := range []string{f.Data, f.NATSURL, f.Archive} {
+		if source != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, nil, errors.New("one of --data, --nats-url and --archive says which log")
+	}
+	switch {
+	case f.Data != "":
+		return openData(ctx, f.Data, false)
+	case f.NATSURL != "":
+		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"))
+		if err != nil {
+			return nil, nil, fmt.Errorf("connect to the server: %w", err)
+		}
+		return &remoteLog{client.New(nc, client.Options{})}, func() error { nc.Close(); return nil }, nil
+	}
+	whole, err := openArchive(f.Archive)
+	return whole, func() error { return nil }, err
+}
+
+// openData opens the log in a data folder that no server uses.
+func openData(ctx context.Context, dir string, create bool) (ledger.Log, func() error, error) {
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, nil, errors.Join(err, lock.Close())
+	}
+	stop := func() error {
+		ns.Shutdown()
+		return lock.Close()
+	}
+	nc, err := ns.Connect()
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	log, err := jetstream.Open(ctx, nc, jetstream.Config{MayCreate: create})
+	if err != nil {
+		nc.Close()
+		return nil, nil, errors.Join(err, stop())
+	}
+	return log, func() error {
+		nc.Close()
+		return stop()
+	}, nil
+}
+
+// lockFolder keeps servers and other commands off a data folder.
+func lockFolder(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("the folder %s is in use by another process", dir), lock.Close())
+	}
+	return lock, nil
+}
+
+// remoteLog is the log of a running server, read only.
+type remoteLog struct{ c *client.Client }
+
+var errReadOnly = errors.New("this log can only be read")
+
+// Append implements ledger.Log.
+func (l *remoteLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
+
+// MaxCommitBytes implements ledger.Log.
+func (l *remoteLog) MaxCommitBytes() int { return embedded.MaxPayload }
+
+// Last implements ledger.Log.
+func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
+	answer, err := l.c.Commits(ctx, wire.CommitsQuery{From: 1, Limit: 1})
+	return answer.Sequence, err
+}
+
+// Read implements ledger.Log.
+func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	for from <= to {
+		answer, err := l.c.Commits(ctx, wire.CommitsQuery{From: from, Limit: int(min(1000, to-from+1))})
+		if err != nil {
+			return err
+		}
+		if len(answer.Result.Commits) == 0 {
+			return fmt.Errorf("%w at sequence %d", ledger.ErrLogGap, from)
+		}
+		for _, c := range answer.Result.Commits {
+			if c.Sequence != from || ledger.DigestOf(c.Data).String() != c.Digest {
+				return &ledger.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
+			}
+			if err := yield(ledger.Entry{Sequence: c.Sequence, Data: c.Data}); err != nil {
+				return err
+			}
+			from++
+		}
+	}
+	return nil
+}
+
+// archiveLog is the log in a file that "allot export" wrote, read only. Every
+// Read goes through the file, and checks it.
+type archiveLog struct {
+	path string
+	last uint64
+}
+
+// openArchive checks the whole file, which must begin at the beginning.
+func openArchive(path string) (*archiveLog, error) {
+	l := &archiveLog{path: path}
+	head, err := l.scan(func(*ledger.Commit, []byte) error { return nil })
+	l.last = head.Sequence
+	return l, err
+}
+
+func (l *archiveLog) scan(yield func(*ledger.Commit, []byte) error) (ledger.Head, error) {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return ledger.Head{}, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	head, err := archive.Read(f, func(h archive.Header) error {
+		if h.First != 1 {
+			return fmt.Errorf("it begins at sequence %d, but a log is read from its beginning", h.First)
+		}
+		return nil
+	}, yield)
+	if err != nil {
+		return head, fmt.Errorf("%s: %w", l.path, err)
+	}
+	return head, nil
+}
+
+// Append implements ledger.Log.
+func (l *archiveLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
+
+// MaxCommitBytes implements ledger.Log.
+func (l *archiveLog) MaxCommitBytes() int { return embedded.MaxPayload }
+
+// Last implements ledger.Log.
+func (l *archiveLog) Last(context.Context) (uint64, error) { return l.last, nil }
+
+// Read implements ledger.Log.
+func (l *archiveLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if to > l.last {
+		return fmt.Errorf("%w: %s ends at sequence %d", ledger.ErrLogGap, l.path, l.last)
+	}
+	_, err := l.scan(func(c *ledger.Commit, data []byte) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case c.Sequence < from:
+			return nil
+		case c.Sequence > to:
+			return errEnough
+		}
+		return yield(ledger.Entry{Sequence: c.Sequence, Data: data})
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// errEnough ends a scan early.
+var errEnough = errors.New("that is enough")

@@ -1,0 +1,282 @@
+// Package archive keeps a log, or a range of it, in a portable file. The form,
+// version 1, is a zstd stream of msgpack values, one after the other:
+//
+//	["allot archive", 1, ledger (16 bytes), first sequence, digest of the commit before it (32 bytes)]
+//	[sequence, commit as it is stored]       for each commit, in order
+//	[0, number of commits, digest of the last commit (32 bytes)]
+//
+// The commits are those of the log, byte for byte, so that sequences, digests
+// and generations are the same wherever the file is imported.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+const (
+	magic   = "allot archive"
+	version = 1
+	// maxCommitBytes bounds what is read as one commit.
+	maxCommitBytes = 128 << 20
+	// maxWindow bounds what decompression takes.
+	maxWindow = 64 << 20
+)
+
+// ErrDamaged reports a file that is no archive, or not a whole one.
+var ErrDamaged = errors.New("archive: the file is damaged")
+
+// ErrRange reports a range of sequences that the log does not have.
+var ErrRange = errors.New("archive: no such range")
+
+// Header says what an archive holds.
+type Header struct {
+	Ledger ledger.UUID
+	First  uint64        // sequence of the first commit
+	Prev   ledger.Digest // of the commit before it; zero if First is 1
+}
+
+// Progress is told how far it has come.
+type Progress func(done, total uint64)
+
+// Write archives the commits from..to of a log. It returns the head of the
+// last one.
+func Write(ctx context.Context, out io.Writer, log ledger.Log, from, to uint64, progress Progress) (ledger.Head, error) {
+	last, err := log.Last(ctx)
+	if err != nil {
+		return ledger.Head{}, err
+	}
+	if from < 1 || to < from || to > last {
+		return ledger.Head{}, fmt.Errorf("%w: %d to %d of a log that ends at %d", ErrRange, from, to, last)
+	}
+	header, err := headerOf(ctx, log, from)
+	if err != nil {
+		return ledger.Head{}, err
+	}
+	packer, err := zstd.NewWriter(out)
+	if err != nil {
+		return ledger.Head{}, fmt.Errorf("archive: %w", err)
+	}
+	enc := msgpack.NewEncoder(packer)
+	if err := encode(enc, magic, version, header.Ledger[:], header.First, header.Prev[:]); err != nil {
+		return ledger.Head{}, errors.Join(err, packer.Close())
+	}
+	head := ledger.Head{Sequence: from - 1, Digest: header.Prev}
+	err = log.Read(ctx, from, to, func(e ledger.Entry) error {
+		commit, err := ledger.DecodeCommit(e.Data)
+		if err == nil && (commit.Sequence != e.Sequence || commit.Sequence != head.Sequence+1 || commit.Prev != head.Digest) {
+			err = ledger.ErrChain
+		}
+		if err != nil {
+			return &ledger.BadEntryError{Sequence: e.Sequence, Err: err}
+		}
+		head = commit.Head()
+		if progress != nil {
+			progress(e.Sequence-from+1, to-from+1)
+		}
+		return encode(enc, e.Sequence, e.Data)
+	})
+	if err == nil {
+		err = encode(enc, uint64(0), to-from+1, head.Digest[:])
+	}
+	return head, errors.Join(err, packer.Close())
+}
+
+// headerOf reads what the header needs of the log.
+func headerOf(ctx context.Context, log ledger.Log, from uint64) (Header, error) {
+	header := Header{First: from}
+	err := log.Read(ctx, 1, 1, func(e ledger.Entry) error {
+		first, err := ledger.DecodeCommit(e.Data)
+		if err != nil {
+			return &ledger.BadEntryError{Sequence: 1, Err: err}
+		}
+		created, ok := first.Records[0].Events[0].(ledger.LedgerCreated)
+		if !ok {
+			return &ledger.BadEntryError{Sequence: 1, Err: ledger.ErrInvariant}
+		}
+		header.Ledger = created.Ledger
+		return nil
+	})
+	if err == nil && from > 1 {
+		err = log.Read(ctx, from-1, from-1, func(e ledger.Entry) error {
+			header.Prev = ledger.DigestOf(e.Data)
+			return nil
+		})
+	}
+	return header, err
+}
+
+func encode(enc *msgpack.Encoder, values ...any) error {
+	err := enc.EncodeArrayLen(len(values))
+	for _, value := range values {
+		if err == nil {
+			err = enc.Encode(value)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("archive: %w", err)
+	}
+	return nil
+}
+
+// Read reads an archive to its end: begin is called with the header, then
+// yield with every commit and its stored form, each checked to follow the one
+// before. Nothing is known to be whole before Read has returned without an
+// error.
+func Read(in io.Reader, begin func(Header) error, yield func(*ledger.Commit, []byte) error) (ledger.Head, error) {
+	unpacker, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return ledger.Head{}, damaged("%v", err)
+	}
+	defer unpacker.Close()
+	r := &reader{in: unpacker, dec: msgpack.NewDecoder(unpacker)}
+	header, err := r.header()
+	if err != nil {
+		return ledger.Head{}, err
+	}
+	if err := begin(header); err != nil {
+		return ledger.Head{}, err
+	}
+	head := ledger.Head{Sequence: header.First - 1, Digest: header.Prev}
+	for count := uint64(0); ; count++ {
+		commit, data, err := r.commit(count, head)
+		if err != nil {
+			return ledger.Head{}, err
+		}
+		if commit == nil {
+			return head, r.end()
+		}
+		if err := yield(commit, data); err != nil {
+			return ledger.Head{}, err
+		}
+		head = commit.Head()
+	}
+}
+
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrDamaged}, args...)...)
+}
+
+type reader struct {
+	in  io.Reader
+	dec *msgpack.Decoder
+}
+
+func (r *reader) array(want int, what string) error {
+	n, err := r.dec.DecodeArrayLen()
+	if err != nil || n != want {
+		return damaged("%s: %d fields, %v", what, n, err)
+	}
+	return nil
+}
+
+// bytes reads a binary value of a bounded length.
+func (r *reader) bytes(limit int) ([]byte, error) {
+	n, err := r.dec.DecodeBytesLen()
+	if err != nil {
+		return nil, err
+	}
+	if n < 0 || n > limit {
+		return nil, fmt.Errorf("%d bytes, at most %d", n, limit)
+	}
+	// A length that lies costs no more than what is there.
+	var data []byte
+	for len(data) < n {
+		piece := make([]byte, min(n-len(data), 1<<20))
+		if err := r.dec.ReadFull(piece); err != nil {
+			return nil, err
+		}
+		data = append(data, piece...)
+	}
+	return data, nil
+}
+
+func (r *reader) fixed(into []byte) error {
+	data, err := r.bytes(len(into))
+	if err == nil && copy(into, data) != len(into) {
+		err = fmt.Errorf("%d bytes, not %d", len(data), len(into))
+	}
+	return err
+}
+
+func (r *reader) header() (Header, error) {
+	var h Header
+	if err := r.array(5, "header"); err != nil {
+		return h, err
+	}
+	name, err := r.bytes(len(magic))
+	if err != nil || string(name) != magic {
+		return h, damaged("it is no archive: %v", err)
+	}
+	v, err := r.dec.DecodeUint64()
+	if err != nil || v != version {
+		return h, damaged("version %d, %v", v, err)
+	}
+	if err := r.fixed(h.Ledger[:]); err != nil {
+		return h, damaged("ledger: %v", err)
+	}
+	if h.First, err = r.dec.DecodeUint64(); err != nil || h.First == 0 {
+		return h, damaged("first sequence %d, %v", h.First, err)
+	}
+	if err := r.fixed(h.Prev[:]); err != nil {
+		return h, damaged("digest: %v", err)
+	}
+	return h, nil
+}
+
+// commit reads the next commit, which must follow head; nil at the end.
+func (r *reader) commit(count uint64, head ledger.Head) (*ledger.Commit, []byte, error) {
+	where := head.Sequence + 1
+	fields, err := r.dec.DecodeArrayLen()
+	if err != nil {
+		return nil, nil, damaged("it ends before sequence %d: %v", where, err)
+	}
+	sequence, err := r.dec.DecodeUint64()
+	switch {
+	case err != nil:
+		return nil, nil, damaged("sequence %d: %v", where, err)
+	case sequence == 0 && fields == 3:
+		return nil, nil, r.trailer(count, head)
+	case sequence != where || fields != 2:
+		return nil, nil, damaged("sequence %d stands where %d should", sequence, where)
+	}
+	data, err := r.bytes(maxCommitBytes)
+	if err != nil {
+		return nil, nil, damaged("sequence %d: %v", where, err)
+	}
+	commit, err := ledger.DecodeCommit(data)
+	if err == nil && (commit.Sequence != where || commit.Prev != head.Digest) {
+		err = ledger.ErrChain
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrDamaged, &ledger.BadEntryError{Sequence: where, Err: err})
+	}
+	return commit, data, nil
+}
+
+func (r *reader) trailer(count uint64, head ledger.Head) error {
+	n, err := r.dec.DecodeUint64()
+	if err != nil || n != count || count == 0 {
+		return damaged("it has %d commits, but should have %d: %v", count, n, err)
+	}
+	var digest ledger.Digest
+	if err := r.fixed(digest[:]); err != nil || digest != head.Digest {
+		return damaged("the last commit has another digest than the end says: %v", err)
+	}
+	return nil
+}
+
+// end wants nothing after the trailer, and a whole zstd stream.
+func (r *reader) end() error {
+	if _, err := r.dec.PeekCode(); !errors.Is(err, io.EOF) {
+		return damaged("there is something after the end: %v", err)
+	}
+	return nil
+}
