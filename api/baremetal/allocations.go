@@ -426,30 +426,10 @@ func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocati
 }
 
 func (r *request) pageOfAllocations(l *listing, matches func(*ledger.NodeAllocation) bool) ([]*ledger.NodeAllocation, error) {
-	after := uint64(0)
-	if !l.marker.IsNil() {
-		marker, found, err := r.view.NodeAllocation(l.marker)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			return nil, allocationNotFound(l.marker.String())
-		}
-		if l.direct() {
-			after = marker.Number
-		}
-	}
-	var page []*ledger.NodeAllocation
-	err := r.view.NodeAllocations(after, func(a *ledger.NodeAllocation) bool {
-		if matches(a) || !l.direct() && a.UUID == l.marker {
-			page = append(page, a)
-		}
-		return !l.direct() || len(page) < l.limit
-	})
-	if err != nil || l.direct() {
-		return page, err
-	}
-	return sorted(l, page, allocationKeys[l.sortKey],
-		func(a *ledger.NodeAllocation) uint64 { return a.Number },
-		func(a *ledger.NodeAllocation) bool { return a.UUID == l.marker }), nil
+	return page(l, things[ledger.NodeAllocation]{
+		find: r.view.NodeAllocation, each: r.view.NodeAllocations, missing: allocationNotFound,
+		id:     func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID },
+		number: func(a *ledger.NodeAllocation) uint64 { return a.Number },
+		key:    allocationKeys[l.sortKey],
+	}, matches)
 }

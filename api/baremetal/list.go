@@ -122,20 +122,54 @@ func (r *request) next(l *listing, values url.Values, path string, last ledger.U
 	return r.base + "/v1" + path + "?" + query + "&limit=" + strconv.Itoa(l.limit) + "&marker=" + last.String()
 }
 
-// sorted puts entries in the asked order, ties in the order of their numbers,
-// and cuts the page after the marker out.
-func sorted[T any](l *listing, entries []T, key func(T) string, number func(T) uint64, isMarker func(T) bool) []T {
-	slices.SortFunc(entries, func(a, b T) int {
-		order := cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(number(a), number(b)))
+// things are what can be listed, and how.
+type things[T any] struct {
+	find    func(ledger.UUID) (*T, bool, error)
+	each    func(after uint64, yield func(*T) bool) error // in the order of their numbers
+	missing func(ident string) *apiError
+	id      func(*T) ledger.UUID
+	number  func(*T) uint64
+	key     func(*T) string // what the list is sorted by
+}
+
+// page reads one page of a list. In the stored order it reads no more than
+// the page; for any other it has to sort everything.
+func page[T any](l *listing, of things[T], matches func(*T) bool) ([]*T, error) {
+	after := uint64(0)
+	if !l.marker.IsNil() {
+		marker, found, err := of.find(l.marker)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, of.missing(l.marker.String())
+		}
+		if l.direct() {
+			after = of.number(marker)
+		}
+	}
+	isMarker := func(one *T) bool { return of.id(one) == l.marker }
+	var list []*T
+	err := of.each(after, func(one *T) bool {
+		if matches(one) || !l.direct() && isMarker(one) {
+			list = append(list, one)
+		}
+		return !l.direct() || len(list) < l.limit
+	})
+	if err != nil || l.direct() {
+		return list, err
+	}
+	slices.SortFunc(list, func(a, b *T) int {
+		order := cmp.Or(cmp.Compare(of.key(a), of.key(b)), cmp.Compare(of.number(a), of.number(b)))
 		if l.descending {
 			return -order
 		}
 		return order
 	})
-	if i := slices.IndexFunc(entries, isMarker); i >= 0 {
-		entries = entries[i+1:]
+	if i := slices.IndexFunc(list, isMarker); i >= 0 {
+		list = list[i+1:]
 	}
-	return entries[:min(l.limit, len(entries))]
+	return list[:min(l.limit, len(list))], nil
 }
 
 // parseUUID reads a uuid as Ironic recognizes them: dashes are optional.

@@ -434,30 +434,11 @@ func detailText(n *ledger.Node, key string) string {
 }
 
 func (r *request) pageOfNodes(l *listing, matches func(*ledger.Node) bool) ([]*ledger.Node, error) {
-	after := uint64(0)
-	if !l.marker.IsNil() {
-		marker, found, err := r.view.Node(l.marker)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			return nil, nodeNotFound(http.StatusNotFound, l.marker.String())
-		}
-		if l.direct() {
-			after = marker.Number
-		}
-	}
-	var page []*ledger.Node
-	err := r.view.Nodes(after, func(n *ledger.Node) bool {
-		if matches(n) || !l.direct() && n.UUID == l.marker {
-			page = append(page, n)
-		}
-		return !l.direct() || len(page) < l.limit
-	})
-	if err != nil || l.direct() {
-		return page, err
-	}
-	return sorted(l, page, nodeKeys[l.sortKey],
-		func(n *ledger.Node) uint64 { return n.Number },
-		func(n *ledger.Node) bool { return n.UUID == l.marker }), nil
+	return page(l, things[ledger.Node]{
+		find: r.view.Node, each: r.view.Nodes,
+		missing: func(ident string) *apiError { return nodeNotFound(http.StatusNotFound, ident) },
+		id:      func(n *ledger.Node) ledger.UUID { return n.UUID },
+		number:  func(n *ledger.Node) uint64 { return n.Number },
+		key:     nodeKeys[l.sortKey],
+	}, matches)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,19 +15,40 @@ import (
 
 // serverFlags say which running server a command asks.
 type serverFlags struct {
-	HTTP  string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
-	Token string `help:"Token that is sent as X-Auth-Token." default:"admin"`
+	HTTP   string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
+	HTTPS  bool   `name:"https" help:"The server speaks TLS."`
+	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; the server speaks TLS." type:"existingfile" placeholder:"FILE"`
+	Token  string `help:"Token that is sent as X-Auth-Token." default:"admin"`
+}
+
+// client speaks plain HTTP or TLS.
+func (s serverFlags) client() (scheme string, c *http.Client, err error) {
+	if !s.HTTPS && s.CAFile == "" {
+		return "http", http.DefaultClient, nil
+	}
+	if s.CAFile == "" {
+		return "https", http.DefaultClient, nil
+	}
+	pool, err := trusted(s.CAFile)
+	if err != nil {
+		return "", nil, fmt.Errorf("--ca-file %s: %w", s.CAFile, err)
+	}
+	return "https", &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}, nil
 }
 
 // get asks the server; the caller closes the answer's body.
 func (s serverFlags) get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
-	target := url.URL{Scheme: "http", Host: s.HTTP, Path: path, RawQuery: query.Encode()}
+	scheme, client, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	target := url.URL{Scheme: scheme, Host: s.HTTP, Path: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("X-Auth-Token", s.Token)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("no server answers at %s: %w", s.HTTP, err)
 	}

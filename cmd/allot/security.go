@@ -75,16 +75,26 @@ func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
 	}
 	config := auth.KeystoneConfig{URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: k.CacheTime}
 	if k.CAFile != "" {
-		pem, err := os.ReadFile(k.CAFile)
+		pool, err := trusted(k.CAFile)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--keystone-ca-file %s: %w", k.CAFile, err)
 		}
-		config.TLS = &tls.Config{RootCAs: x509.NewCertPool()}
-		if !config.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--keystone-ca-file %s: no certificates in it", k.CAFile)
-		}
+		config.TLS = &tls.Config{RootCAs: pool}
 	}
 	return auth.NewKeystone(config)
+}
+
+// trusted reads certificates to trust.
+func trusted(path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("no certificates in it")
+	}
+	return pool, nil
 }
 
 // crossOrigin answers preflights, outside of authentication, and adds CORS

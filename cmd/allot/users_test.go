@@ -446,6 +446,11 @@ func TestTLS(t *testing.T) {
 		t.Fatalf("no certificate %d on both doors", want)
 	}
 	until(1, pool)
+	out := allot(t, true, "history", "command", uuid.NewString(), "--http", address, "--ca-file", filepath.Join(dir, "cert.pem"))
+	if out != "" {
+		t.Errorf("%s", out)
+	}
+	allot(t, false, "log", "--http", address, "--https")
 	if _, err := http.Get("https://" + address + "/"); err == nil {
 		t.Error("the certificate is trusted by everybody")
 	}
