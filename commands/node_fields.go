@@ -24,7 +24,8 @@ type NodeFields struct {
 	Protected     *bool           `json:"protected,omitempty"`
 	Properties    ledger.Document `json:"properties,omitzero"`
 	Extra         ledger.Document `json:"extra,omitzero"`
-	// DriverInfo is kept without secrets: Allot contacts no hardware.
+	// DriverInfo and InstanceInfo are kept without secrets: Allot contacts no
+	// hardware.
 	DriverInfo   ledger.Document `json:"driver_info,omitzero"`
 	InstanceInfo ledger.Document `json:"instance_info,omitzero"`
 
@@ -95,10 +96,14 @@ func (f *NodeFields) description() (ledger.NodeDescription, *Rejection) {
 	if err != nil {
 		return ledger.NodeDescription{}, invalid("driver_info", "%v", err)
 	}
+	instanceInfo, err := withoutSecrets(f.InstanceInfo)
+	if err != nil {
+		return ledger.NodeDescription{}, invalid("instance_info", "%v", err)
+	}
 	return ledger.NodeDescription{
 		Name: deref(f.Name), Driver: deref(f.Driver), ResourceClass: deref(f.ResourceClass),
 		Owner: deref(f.Owner), Lessee: deref(f.Lessee), Protected: deref(f.Protected),
-		Properties: f.Properties, Extra: f.Extra, DriverInfo: driverInfo, InstanceInfo: f.InstanceInfo,
+		Properties: f.Properties, Extra: f.Extra, DriverInfo: driverInfo, InstanceInfo: instanceInfo,
 		Details: details,
 	}, nil
 }

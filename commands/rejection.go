@@ -52,6 +52,7 @@ const (
 	CodeNodeAction             Code = "node_action"               // no such verb, or not from this state
 	CodeNodeMaintenance        Code = "node_maintenance"          // not possible in maintenance
 	CodeNodeProtected          Code = "node_protected"            //
+	CodeNodeRetired            Code = "node_retired"              // it cannot become available
 	CodeNodeBusy               Code = "node_busy"                 // it changed a moment ago; try again
 	CodeNodeIsProvider         Code = "node_is_provider"          // Placement's view of a node follows from the node
 	CodeNodeTraitNotFound      Code = "node_trait_not_found"      //

@@ -73,6 +73,12 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 		return nil, badAction(n, c.Target)
 	case verb.protected && n.Protected:
 		return nil, nodeProtected(n)
+	case verb.to == ledger.NodeAvailable && !verb.undeploys && retired(n):
+		id := n.UUID
+		return nil, &Rejection{
+			Code: CodeNodeRetired, Message: fmt.Sprintf("The %s operation can't be performed on node %s because it is retired.", c.Target, id),
+			Facts: Facts{Node: &id, State: n.ProvisionState},
+		}
 	case verb.deploys && n.Maintenance:
 		id := n.UUID
 		return nil, &Rejection{
@@ -90,6 +96,12 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 		events = append(undeployed(n), events...)
 	}
 	return withNodeProvider(s, n.UUID, events)
+}
+
+// retired reports whether a node's operator says that it is retired.
+func retired(n *ledger.Node) bool {
+	details, err := n.Details.Object()
+	return err == nil && details["retired"] == true
 }
 
 // undeployed empties a node.

@@ -240,16 +240,20 @@ func Entry(views *projector.Projector, s projector.Subject, at ledger.Address, r
 // SubjectName is a subject in the words of queries: what it is, and its uuid
 // or id.
 func SubjectName(s projector.Subject) (of, name string) {
-	for of, k := range kinds {
-		if k.kind == s.Kind {
-			if k.named {
-				return of, s.Name
-			}
-			return of, s.ID.String()
-		}
+	of = subjectNames[s.Kind]
+	if kinds[of].named {
+		return of, s.Name
 	}
-	return "", ""
+	return of, s.ID.String()
 }
+
+var subjectNames = func() map[projector.Kind]string {
+	names := make(map[projector.Kind]string)
+	for of, k := range kinds {
+		names[k.kind] = of
+	}
+	return names
+}()
 
 // command finds the record of a command id.
 func (h *history) command(page *wire.History) error {

@@ -371,6 +371,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 		{do: `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `","driver_info":{"ipmi_address":"10.0.0.1","ipmi_password":"hunter2","redfish":{"Password":"hunter2"}}}`, want: 201,
 			has: `"ipmi_address":"10.0.0.1" & "ipmi_password":"******"`, hasNot: "hunter2"},
 		{do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/driver_info/snmp_auth_token","value":"hunter2"}]`, want: 200, hasNot: "hunter2"},
+		{do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/instance_info/admin_password","value":"hunter2"}]`, want: 200, hasNot: "hunter2"},
 	})
 	err := w.Log.Read(t.Context(), 1, w.Views.Checkpoint().Sequence, func(e ledger.Entry) error {
 		if strings.Contains(string(e.Data), "hunter2") {
@@ -381,6 +382,23 @@ func TestSecretsAreNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestRetiredNodes cannot be made available.
+func TestRetiredNodes(t *testing.T) {
+	w := newWorld(t)
+	w.play(t, all(node(n1, "n1", "bm"), []step{
+		{do: `PUT /v1/nodes/n1/states/provision {"target":"manage"}`, want: 202},
+		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/retired","value":true},{"op":"add","path":"/retired_reason","value":"old"}]`, want: 200, has: `"retired":true & "retired_reason":"old"`},
+		{do: `PUT /v1/nodes/n1/states/provision {"target":"provide"}`, want: 400, has: "because it is retired"},
+		{do: `GET /v1/nodes?retired=True&fields=name`, want: 200, has: "n1"},
+		{do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/retired"}]`, want: 200, has: `"retired":false`},
+		{do: `PUT /v1/nodes/n1/states/provision {"target":"provide"}`, want: 202},
+		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/protected","value":true}]`, want: 200},
+		{do: `PUT /v1/nodes/n1/states/provision {"target":"active"}`, want: 202},
+		{do: `PUT /v1/nodes/n1/states/provision {"target":"deleted"}`, want: 403, has: "protected"},
+		{do: `DELETE /v1/nodes/n1`, want: 403},
+	}))
 }
 
 // FuzzRequest sends anything as a request's path and body: the answer is never

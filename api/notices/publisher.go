@@ -35,11 +35,11 @@ const (
 // sees pass after it can be read. It implements commands.Projection.
 type Publisher struct {
 	*projector.Projector
-	nc     *nats.Conn
-	ledger ledger.UUID // NilUUID until its first commit is told; owned by run
-	log    *slog.Logger
-	// interest reports whether anybody listens on a subject.
-	interest func(subject string) bool
+	nc        *nats.Conn
+	ledger    ledger.UUID // NilUUID until its first commit is told; owned by run
+	log       *slog.Logger
+	listening func() bool
+	interest  func(subject string) bool
 
 	queue chan told
 	stop  chan struct{}
@@ -58,17 +58,21 @@ type told struct {
 type Config struct {
 	Conn   *nats.Conn
 	Ledger ledger.UUID // NilUUID if it has no commit yet
-	// Interest reports whether anybody listens on a subject; nil: maybe. It is
-	// asked for every subject, and spares the work where nobody does.
-	Interest func(subject string) bool
-	Logger   *slog.Logger
+	// Listening reports whether anybody listens on any notices; nil: maybe. It
+	// is asked for every commit. Interest is asked for every subject.
+	Listening func() bool
+	Interest  func(subject string) bool
+	Logger    *slog.Logger
 }
 
 // Start begins to tell what is folded through the Publisher.
 func Start(views *projector.Projector, cfg Config) *Publisher {
 	p := &Publisher{
-		Projector: views, nc: cfg.Conn, ledger: cfg.Ledger, log: cfg.Logger, interest: cfg.Interest,
+		Projector: views, nc: cfg.Conn, ledger: cfg.Ledger, log: cfg.Logger, interest: cfg.Interest, listening: cfg.Listening,
 		queue: make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
+	}
+	if p.listening == nil {
+		p.listening = func() bool { return true }
 	}
 	if p.interest == nil {
 		p.interest = func(string) bool { return true }
@@ -142,6 +146,9 @@ func (p *Publisher) beat() error {
 func (p *Publisher) tell(t told) error {
 	if created, ok := t.commit.Records[0].Events[0].(ledger.LedgerCreated); ok {
 		p.ledger = created.Ledger
+	}
+	if !p.listening() {
+		return nil
 	}
 	for subject, records := range projector.Touches(t.commit, &t.changes) {
 		of, name := answers.SubjectName(subject)

@@ -54,7 +54,7 @@ func benchFollowers(b *testing.B, followers int) {
 	if err := l.Processor.Close(); err != nil {
 		b.Fatal(err)
 	}
-	publisher := notices.Start(l.Views, notices.Config{Conn: nc, Ledger: state.LedgerID(), Interest: ns.Interest, Logger: slog.New(slog.DiscardHandler)})
+	publisher := notices.Start(l.Views, notices.Config{Conn: nc, Ledger: state.LedgerID(), Interest: ns.Interest, Listening: func() bool { return ns.Listening(wire.NoticePrefix) }, Logger: slog.New(slog.DiscardHandler)})
 	b.Cleanup(publisher.Stop)
 	l.Processor = commands.NewProcessor(log, publisher, state, commands.Options{Now: time.Now})
 	svc, err := natsapi.Start(nc, natsapi.Config{

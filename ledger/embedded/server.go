@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -73,8 +75,9 @@ const usersAccount = "CLIENTS"
 
 // Server is a running NATS server.
 type Server struct {
-	ns       *server.Server
-	password string
+	ns        *server.Server
+	password  string
+	listening listening
 }
 
 // Start starts a server and waits until it is ready.
@@ -255,6 +258,62 @@ func (s *Server) Connect() (*nats.Conn, error) {
 		return nil, fmt.Errorf("embedded: connect in process: %w", err)
 	}
 	return nc, nil
+}
+
+// Listening reports whether any client may listen on subjects that begin with
+// a prefix. It costs little unless clients have begun to listen on something
+// since it was asked last.
+func (s *Server) Listening(prefix string) bool {
+	s.listening.mu.Lock()
+	defer s.listening.mu.Unlock()
+	now, err := s.ns.Subsz(&server.SubszOptions{})
+	if err != nil {
+		return true
+	}
+	unchanged := now.NumInserts == s.listening.inserts
+	if unchanged && (!s.listening.anybody || time.Since(s.listening.at) < rescan) {
+		return s.listening.anybody
+	}
+	all, err := s.ns.Subsz(&server.SubszOptions{Subscriptions: true, Limit: maxListed})
+	if err != nil || all.Total > maxListed {
+		return true
+	}
+	s.listening.inserts, s.listening.at = now.NumInserts, time.Now()
+	s.listening.anybody = slices.ContainsFunc(all.Subs, func(sub server.SubDetail) bool { return mayMatch(sub.Subject, prefix) })
+	return s.listening.anybody
+}
+
+const (
+	// rescan is after what time those that have gone are noticed.
+	rescan = time.Second
+	// maxListed is how many subscriptions are looked through.
+	maxListed = 10_000
+)
+
+// listening is what Listening found last.
+type listening struct {
+	mu      sync.Mutex
+	inserts uint64    // subscriptions ever made, when it was looked; guarded by mu
+	anybody bool      // guarded by mu
+	at      time.Time // guarded by mu
+}
+
+// mayMatch reports whether a subscription's subject, which may have
+// wildcards, can match subjects that begin with the tokens of a prefix.
+func mayMatch(subject, prefix string) bool {
+	have, want := strings.Split(subject, "."), strings.Split(prefix, ".")
+	for i, token := range want {
+		if i >= len(have) {
+			return false
+		}
+		if have[i] == ">" {
+			return true
+		}
+		if have[i] != "*" && have[i] != token {
+			return false
+		}
+	}
+	return true
 }
 
 // Interest reports whether a client listens on a subject.

@@ -1,0 +1,50 @@
+package embedded
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// TestListening: it is noticed at once when somebody begins to listen.
+func TestListening(t *testing.T) {
+	s, err := Start(Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	for subject, want := range map[string]bool{
+		"_INBOX.x": false, "allot.notice.heartbeat": true, "allot.notice.consumer.x": true, "allot.notice.>": true, "allot.notice.*.x": true,
+	} {
+		nc, err := nats.Connect(s.ClientURL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.listening.anybody = false // whoever has gone is noticed within a second only
+		if _, err := nc.SubscribeSync(subject); err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Listening("allot.notice"); got != want {
+			t.Errorf("%s: %v", subject, got)
+		}
+		nc.Close()
+		for s.ns.NumClients() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func TestMayMatch(t *testing.T) {
+	for subject, want := range map[string]bool{
+		">": true, "allot.>": true, "*.notice.>": true, "allot.notice": true, "allot.*": true, "allot": false,
+		"allot.command.>": false, "other.notice.x": false, "*": false,
+	} {
+		if got := mayMatch(subject, "allot.notice"); got != want {
+			t.Errorf("%s: %v", subject, got)
+		}
+	}
+}
