@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -44,7 +46,8 @@ type Trouble struct {
 // readChunk is how many commits are read from the log at a time.
 const readChunk = 1000
 
-// Records serves GET /audit/records?from=SEQ&follow=true.
+// Records serves GET /audit/records?from=SEQ&follow=true, or with at=SEQUENCE
+// or an RFC 3339 time only what had happened by then.
 type Records struct {
 	Log   ledger.Log
 	Views *projector.Projector
@@ -61,10 +64,24 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !admitted(w, r, h.Authorize) {
 		return
 	}
-	from, follow, err := parameters(r)
+	from, follow, at, err := parameters(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
+	}
+	until := uint64(math.MaxUint64)
+	if at != "" {
+		view, err := answers.ViewAt(h.Views, at, time.Now())
+		if errors.Is(err, answers.ErrMoment) {
+			http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		if err != nil {
+			h.Logger.Error("a moment was not found", "at", at, "error", err)
+			http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
+			return
+		}
+		until = view.Sequence()
 	}
 	// The server's read timeout would end a follower's request.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
@@ -72,7 +89,7 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out := json.NewEncoder(w)
-	if err := h.stream(r.Context(), w, out, from, follow); err != nil && r.Context().Err() == nil {
+	if err := h.stream(r.Context(), w, out, from, until, follow); err != nil && r.Context().Err() == nil {
 		h.Logger.Error("the log cannot be read", "error", err)
 		_ = out.Encode(Trouble{Error: err.Error()}) // the client is gone if this fails
 	}
@@ -89,30 +106,37 @@ func admitted(w http.ResponseWriter, r *http.Request, authorize func(http.Respon
 	return authorize(w, r)
 }
 
-func parameters(r *http.Request) (from uint64, follow bool, err error) {
+func parameters(r *http.Request) (from uint64, follow bool, at string, err error) {
 	from = 1
 	for key, values := range r.URL.Query() {
 		value := values[len(values)-1]
 		switch key {
 		case "from":
 			if from, err = strconv.ParseUint(value, 10, 64); err != nil || from == 0 {
-				return 0, false, fmt.Errorf("from: %q is not a sequence (1 or more)", value)
+				return 0, false, "", fmt.Errorf("from: %q is not a sequence (1 or more)", value)
 			}
 		case "follow":
 			if follow, err = strconv.ParseBool(value); err != nil {
-				return 0, false, fmt.Errorf("follow: %q is not true or false", value)
+				return 0, false, "", fmt.Errorf("follow: %q is not true or false", value)
+			}
+		case "at":
+			if at = value; at == "" {
+				return 0, false, "", errors.New("at: is empty")
 			}
 		default:
-			return 0, false, fmt.Errorf("unknown parameter %q", key)
+			return 0, false, "", fmt.Errorf("unknown parameter %q", key)
 		}
 	}
-	return from, follow, nil
+	if follow && at != "" {
+		return 0, false, "", errors.New("follow: nothing is added to the past")
+	}
+	return from, follow, at, nil
 }
 
-func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out *json.Encoder, from uint64, follow bool) error {
+func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out *json.Encoder, from, until uint64, follow bool) error {
 	for {
 		changed := h.Views.Changed()
-		end := h.Views.Checkpoint().Sequence
+		end := min(h.Views.Checkpoint().Sequence, until)
 		for from <= end {
 			to := min(end, from+readChunk-1)
 			if err := h.chunk(ctx, out, from, to); err != nil {

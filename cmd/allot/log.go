@@ -17,6 +17,7 @@ import (
 type logCommand struct {
 	serverFlags `embed:""`
 	From        uint64 `help:"First sequence." default:"1"`
+	At          string `help:"Only what had happened by this sequence or RFC 3339 time."`
 	Follow      bool   `short:"f" help:"Go on printing records as they come."`
 	JSON        bool   `name:"json" help:"One JSON object per record."`
 }
@@ -39,7 +40,11 @@ const maxLineBytes = 64 << 20
 
 // Run prints the records.
 func (c *logCommand) Run(ctx context.Context) error {
-	resp, err := c.get(ctx, "/audit/records", url.Values{"from": {fmt.Sprint(c.From)}, "follow": {fmt.Sprint(c.Follow)}})
+	query := url.Values{"from": {fmt.Sprint(c.From)}, "follow": {fmt.Sprint(c.Follow)}}
+	if c.At != "" {
+		query.Set("at", c.At)
+	}
+	resp, err := c.get(ctx, "/audit/records", query)
 	if err != nil {
 		return err
 	}
