@@ -28,11 +28,8 @@ func (c *CreateInventory) Check() *Rejection {
 
 // Decide implements Command.
 func (c *CreateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := followsNode(s, c.Provider); r != nil {
+	p, r := changeableProvider(s, c.Provider)
+	if r != nil {
 		return nil, r
 	}
 	if r := c.Inventory.checkCapacity(c.Provider, c.RefuseFullyReserved); r != nil {

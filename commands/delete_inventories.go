@@ -19,11 +19,8 @@ func (c *DeleteInventories) Check() *Rejection { return checkUUID("provider", c.
 
 // Decide implements Command.
 func (c *DeleteInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := followsNode(s, c.Provider); r != nil {
+	p, r := changeableProvider(s, c.Provider)
+	if r != nil {
 		return nil, r
 	}
 	if used := p.InUse(); used != nil {

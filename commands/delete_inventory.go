@@ -24,11 +24,8 @@ func (c *DeleteInventory) Check() *Rejection {
 
 // Decide implements Command.
 func (c *DeleteInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := followsNode(s, c.Provider); r != nil {
+	p, r := changeableProvider(s, c.Provider)
+	if r != nil {
 		return nil, r
 	}
 	id, ok := s.Classes().ID(c.Class)

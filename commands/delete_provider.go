@@ -22,11 +22,8 @@ func (c *DeleteProvider) Check() *Rejection { return checkUUID("provider", c.Pro
 
 // Decide implements Command.
 func (c *DeleteProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := followsNode(s, c.Provider); r != nil {
+	p, r := changeableProvider(s, c.Provider)
+	if r != nil {
 		return nil, r
 	}
 	var child *ledger.UUID

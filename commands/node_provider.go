@@ -283,17 +283,19 @@ func heldByConsumer(s *ledger.State, n *ledger.Node) bool {
 	return exists && provider.InUse() != nil
 }
 
-// followsNode refuses to change a provider apart from its node.
-func followsNode(s *ledger.State, provider ledger.UUID) *Rejection {
-	if !s.NodeProviders() {
-		return nil
+// changeableProvider finds a provider of which existence, inventories and
+// traits are its clients' to change: not those of one that is a node.
+func changeableProvider(s *ledger.State, id ledger.UUID) (*ledger.Provider, *Rejection) {
+	p, ok := s.Provider(id)
+	if !ok {
+		return nil, providerNotFound(id)
 	}
-	if _, isNode := s.Node(provider); !isNode {
-		return nil
+	if _, isNode := s.Node(id); !isNode || !s.NodeProviders() {
+		return p, nil
 	}
-	return &Rejection{
-		Code: CodeNodeIsProvider, Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, inventories and traits follow from the node", provider),
-		Facts: Facts{Provider: &provider, Node: &provider},
+	return nil, &Rejection{
+		Code: CodeNodeIsProvider, Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, inventories and traits follow from the node", id),
+		Facts: Facts{Provider: &id, Node: &id},
 	}
 }
 

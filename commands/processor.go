@@ -61,6 +61,22 @@ var (
 	ErrLogUnavailable = errors.New("commands: the log cannot be written")
 )
 
+// Passing reports whether an error of Submit is about a state that passes, so
+// that the same command may succeed later.
+func Passing(err error) bool {
+	for _, passing := range []error{ErrBusy, ErrStopped, ErrNoAnswer, ErrLogUnavailable} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}
+
+// Submitter carries commands out; the Processor does.
+type Submitter interface {
+	Submit(context.Context, Submission) (Outcome, error)
+}
+
 // Projection is what the Processor needs of the read models.
 type Projection interface {
 	// Fold makes a durable commit readable. Commits come in order.

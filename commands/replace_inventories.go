@@ -26,11 +26,8 @@ func (c *ReplaceInventories) Check() *Rejection {
 
 // Decide implements Command.
 func (c *ReplaceInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := followsNode(s, c.Provider); r != nil {
+	p, r := changeableProvider(s, c.Provider)
+	if r != nil {
 		return nil, r
 	}
 	if r := checkProviderGeneration(p, c.Generation); r != nil {

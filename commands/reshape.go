@@ -58,11 +58,8 @@ func (c *Reshape) Check() *Rejection {
 // amount leaves capacity, and neither does Allot.
 func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	for _, want := range c.Inventories {
-		p, ok := s.Provider(want.Provider)
-		if !ok {
-			return nil, providerNotFound(want.Provider)
-		}
-		if r := followsNode(s, want.Provider); r != nil {
+		p, r := changeableProvider(s, want.Provider)
+		if r != nil {
 			return nil, r
 		}
 		if r := checkProviderGeneration(p, want.Generation); r != nil {

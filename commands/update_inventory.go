@@ -25,11 +25,8 @@ func (c *UpdateInventory) Check() *Rejection {
 
 // Decide implements Command.
 func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, ok := s.Provider(c.Provider)
-	if !ok {
-		return nil, providerNotFound(c.Provider)
-	}
-	if r := followsNode(s, c.Provider); r != nil {
+	p, r := changeableProvider(s, c.Provider)
+	if r != nil {
 		return nil, r
 	}
 	if r := checkProviderGeneration(p, c.Generation); r != nil {

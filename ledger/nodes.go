@@ -320,14 +320,16 @@ func (s *State) classifyNode(n *Node, sign int) {
 		class = &NodeClass{free: newNodeTree()}
 		s.nodeClasses[n.ResourceClass] = class
 	}
-	for counter, counts := range map[*int]bool{
-		&class.Nodes: true, &class.NotAvailable: n.ProvisionState != NodeAvailable, &class.Associated: !n.Instance.IsNil(),
-		&class.NoPowerState: n.PowerState == "", &class.Maintenance: n.Maintenance,
-	} {
+	count := func(counter *int, counts bool) {
 		if counts {
 			*counter += sign
 		}
 	}
+	count(&class.Nodes, true)
+	count(&class.NotAvailable, n.ProvisionState != NodeAvailable)
+	count(&class.Associated, !n.Instance.IsNil())
+	count(&class.NoPowerState, n.PowerState == "")
+	count(&class.Maintenance, n.Maintenance)
 	switch {
 	case n.Free() && sign > 0:
 		class.free.Set(nodeEntry{n.UUID, n})

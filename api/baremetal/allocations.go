@@ -91,21 +91,15 @@ type allocationBody struct {
 	Traits         []string        `json:"traits"`
 	UUID           string          `json:"uuid"`
 	Node           string          `json:"node"`
-
-	ownerGiven bool
 }
-
-func (b *allocationBody) noteKeys(keys map[string]any) { _, b.ownerGiven = keys["owner"] }
 
 func (r *request) createAllocation() (*response, error) {
 	var b allocationBody
-	var keys map[string]any
-	both := bodyAndKeys{&b, &keys}
-	if err := r.body("allocation", allocationSchema, &both); err != nil {
+	doc, err := r.body("allocation", allocationSchema, &b)
+	if err != nil {
 		return nil, err
 	}
-	b.noteKeys(keys)
-	if b.ownerGiven && r.version < ownerSince {
+	if _, given := doc.(m)["owner"]; given && r.version < ownerSince {
 		return nil, notAcceptable()
 	}
 	if b.Node != "" && r.version < backfillSince {

@@ -1,7 +1,6 @@
 package baremetal
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -31,7 +30,7 @@ const DefaultMaxLimit = 1000
 
 // Handler serves the API below one path prefix.
 type Handler struct {
-	Commands rest.Submitter
+	Commands commands.Submitter
 	Views    *projector.Projector
 	Log      *slog.Logger
 	// Prefix is the path that the API is mounted at: empty or "/baremetal".
@@ -237,14 +236,9 @@ func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Reject
 	if err != nil {
 		return commands.Outcome{}, nil, badRequest("%v", err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), rest.SubmitTimeout)
-	defer cancel()
-	outcome, err := r.h.Commands.Submit(ctx, commands.Submission{
+	outcome, err := rest.Submit(r.Request, r.h.Commands, commands.Submission{
 		ID: id, Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 	})
-	if err == nil && r.dryRun && outcome.Rejection == nil {
-		err = &rest.Rehearsal{Events: outcome.Events}
-	}
 	if err != nil {
 		return outcome, nil, err
 	}
@@ -269,9 +263,6 @@ func (r *request) accepted(what string, c commands.Command, answer *response) (*
 func (r *request) writeFailure(w http.ResponseWriter, err error) {
 	var failure *apiError
 	message, unavailable := rest.Unavailable(err)
-	if errors.Is(err, auth.ErrUnavailable) {
-		message, unavailable = strings.TrimPrefix(err.Error(), "auth: "), true
-	}
 	switch {
 	case errors.As(err, &failure):
 	case unavailable:

@@ -120,7 +120,7 @@ func (r *request) replaceTraits(ident string) (*response, error) {
 	var body struct {
 		Traits []string `json:"traits"`
 	}
-	if err := r.body("traits", traitsSchema, &body); err != nil {
+	if _, err := r.body("traits", traitsSchema, &body); err != nil {
 		return nil, err
 	}
 	return r.setTraits(ident, body.Traits)
@@ -164,7 +164,7 @@ func (r *request) setMaintenance(ident string) (*response, error) {
 	var body struct {
 		Reason string `json:"reason"`
 	}
-	if err := r.body("maintenance", maintenanceSchema, &body); err != nil {
+	if _, err := r.body("maintenance", maintenanceSchema, &body); err != nil {
 		return nil, err
 	}
 	return r.accepted("node", &commands.SetNodeMaintenance{Node: n.UUID, Maintenance: true, Reason: body.Reason}, accepted202(""))
@@ -201,12 +201,11 @@ var ignoredTargetKeys = []string{"target", "configdrive", "clean_steps", "deploy
 // stateTarget reads the body of a change of state.
 func (r *request) stateTarget() (string, error) {
 	var b target
-	var keys map[string]any
-	both := bodyAndKeys{&b, &keys}
-	if err := r.body("target", targetSchema, &both); err != nil {
+	doc, err := r.body("target", targetSchema, &b)
+	if err != nil {
 		return "", err
 	}
-	for key := range keys {
+	for key := range doc.(m) {
 		if !slices.Contains(ignoredTargetKeys, key) {
 			return "", badRequest("Schema error for target: Additional properties are not allowed ('%s' was unexpected)", key)
 		}

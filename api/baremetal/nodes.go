@@ -28,7 +28,7 @@ var nodeSince = map[string]version{
 // shortNodeFields are those of a list that asks for none.
 var shortNodeFields = []string{"uuid", "instance_uuid", "maintenance", "power_state", "provision_state", "name", "links"}
 
-// interfaceDefaults are shown for what nobody has set.
+// interfaceNames are those of the fields NAME_interface, in Ironic's order.
 var interfaceNames = []string{"bios", "boot", "console", "deploy", "inspect", "management", "network", "power", "raid", "rescue", "storage", "vendor"}
 
 // describeNode is a node as clients see it. What only hardware could tell is
@@ -48,7 +48,7 @@ func (r *request) describeNode(n *ledger.Node, fields []string) (object, error) 
 		doc = append(doc, member{name + "_interface", details[name+"_interface"]})
 	}
 	doc = append(doc,
-		member{"boot_mode", nil}, member{"clean_step", m{}}, member{"conductor_group", textOr(details["conductor_group"], "")},
+		member{"boot_mode", nil}, member{"clean_step", m{}}, member{"conductor_group", valueOr(details["conductor_group"], "")},
 		member{"console_enabled", false}, member{"deploy_step", m{}}, member{"description", details["description"]},
 	)
 	for _, name := range interfaceNames[2:] {
@@ -59,7 +59,7 @@ func (r *request) describeNode(n *ledger.Node, fields []string) (object, error) 
 		{"inspection_finished_at", nil}, {"inspection_started_at", nil}, {"instance_info", n.InstanceInfo},
 		{"instance_uuid", uuidOrNull(n.Instance)}, {"last_error", nil}, {"lessee", orNull(n.Lessee)},
 		{"maintenance", n.Maintenance}, {"maintenance_reason", orNull(n.MaintenanceReason)}, {"name", orNull(n.Name)},
-		{"network_data", objectOr(details["network_data"])}, {"owner", orNull(n.Owner)}, {"power_state", orNull(n.PowerState)},
+		{"network_data", valueOr(details["network_data"], m{})}, {"owner", orNull(n.Owner)}, {"power_state", orNull(n.PowerState)},
 		{"properties", n.Properties}, {"protected", n.Protected}, {"protected_reason", details["protected_reason"]},
 		{"provision_state", n.ProvisionState}, {"provision_updated_at", timeText(n.ProvisionUpdatedAt)},
 		{"raid_config", m{}}, {"reservation", nil}, {"resource_class", orNull(n.ResourceClass)},
@@ -81,23 +81,17 @@ func (r *request) describeNode(n *ledger.Node, fields []string) (object, error) 
 	return doc.only(fields), nil
 }
 
-func textOr(value any, other string) any {
+// valueOr is a value, or another one where it is null.
+func valueOr(value, other any) any {
 	if value == nil {
 		return other
 	}
 	return value
 }
 
-func objectOr(value any) any {
-	if value == nil {
-		return m{}
-	}
-	return value
-}
-
 // nodeFieldNames are all fields of a node.
 var nodeFieldNames = func() []string {
-	names := []string{"links"}
+	var names []string
 	doc, err := (&request{version: maxVersion}).describeNode(&ledger.Node{}, nil)
 	if err != nil {
 		panic(err) // a node without details
@@ -181,7 +175,7 @@ func (r *request) createNode() (*response, error) {
 		return nil, forbidden("baremetal:node:create")
 	}
 	c := commands.CreateNode{}
-	if err := r.body("node", nodeSchema, (*nodeBody)(&c)); err != nil {
+	if _, err := r.body("node", nodeSchema, (*nodeBody)(&c)); err != nil {
 		return nil, err
 	}
 	if c.Node.IsNil() {

@@ -13,7 +13,7 @@ import (
 // get as a whole; the command checks the outcome.
 func (r *request) patch(what string, values map[string]schema.Schema, patchable []string) ([]commands.PatchOperation, error) {
 	var ops []commands.PatchOperation
-	if err := r.body("patch", patchSchema, &ops); err != nil {
+	if _, err := r.body("patch", patchSchema, &ops); err != nil {
 		return nil, err
 	}
 	for _, op := range ops {

@@ -88,45 +88,34 @@ func compileEach(properties m) map[string]schema.Schema {
 }
 
 // body reads a request's body, of which an empty one is {}, and validates it.
-func (r *request) body(what string, s schema.Schema, into any) error {
+// It returns it as a document, too, which says what was given.
+func (r *request) body(what string, s schema.Schema, into any) (doc any, err error) {
 	text, err := rest.ReadBody(r.Request, MaxBodyBytes)
 	if errors.Is(err, rest.ErrTooLarge) {
-		return errorf(413, "%v", err)
+		return nil, errorf(413, "%v", err)
 	}
 	if err != nil {
-		return badRequest("%v", err)
+		return nil, badRequest("%v", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}")
 	}
 	if !utf8.Valid(text) {
-		return badRequest("The body is not valid UTF-8")
+		return nil, badRequest("The body is not valid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
-	var doc any
 	if err := dec.Decode(&doc); err != nil {
-		return badRequest("The body is not JSON: %v", err)
+		return nil, badRequest("The body is not JSON: %v", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return badRequest("The body is not JSON: there is something after the end")
+		return nil, badRequest("The body is not JSON: there is something after the end")
 	}
 	if fault := s.Fault(doc); fault != "" {
-		return badRequest("Schema error for %s: %s", what, fault)
+		return nil, badRequest("Schema error for %s: %s", what, fault)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return badRequest("Schema error for %s: %v", what, err)
+		return nil, badRequest("Schema error for %s: %v", what, err)
 	}
-	return nil
-}
-
-// bodyAndKeys is decoded twice: into a type, and for the keys that are there.
-type bodyAndKeys struct {
-	body any
-	keys *map[string]any
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (b *bodyAndKeys) UnmarshalJSON(text []byte) error {
-	return errors.Join(json.Unmarshal(text, b.body), json.Unmarshal(text, b.keys))
+	return doc, nil
 }

@@ -43,67 +43,38 @@ func usages(v projector.View, q *wire.UsagesQuery) (any, error) {
 }
 
 func provider(v projector.View, q *wire.ProviderQuery) (any, error) {
-	if q.Provider.IsNil() == (q.Name == "") {
-		return nil, bad("one of provider and name is required")
-	}
-	id := q.Provider
-	if q.Name != "" {
-		named, found, err := v.ProviderNamed(q.Name)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			return nil, notFound("there is no such provider")
-		}
-		id = named.UUID
-	}
-	p, err := answers.Provider(v, id)
-	if err == nil && p == nil {
-		err = notFound("there is no such provider")
-	}
-	return p, err
+	return one(v, "provider", "provider", q.Provider, q.Name, v.ProviderNamed, func(p *ledger.Provider) ledger.UUID { return p.UUID }, answers.Provider)
 }
 
 func node(v projector.View, q *wire.NodeQuery) (any, error) {
-	if q.Node.IsNil() == (q.Name == "") {
-		return nil, bad("one of node and name is required")
-	}
-	id := q.Node
-	if q.Name != "" {
-		named, found, err := v.NodeNamed(q.Name)
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			return nil, notFound("there is no such node")
-		}
-		id = named.UUID
-	}
-	n, err := answers.Node(v, id)
-	if err == nil && n == nil {
-		err = notFound("there is no such node")
-	}
-	return n, err
+	return one(v, "node", "node", q.Node, q.Name, v.NodeNamed, func(n *ledger.Node) ledger.UUID { return n.UUID }, answers.Node)
 }
 
 func nodeAllocation(v projector.View, q *wire.NodeAllocationQuery) (any, error) {
-	if q.Allocation.IsNil() == (q.Name == "") {
-		return nil, bad("one of allocation and name is required")
+	return one(v, "allocation", "node allocation", q.Allocation, q.Name, v.NodeAllocationNamed, func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID }, answers.NodeAllocation)
+}
+
+// one answers a query for one thing, by its uuid, which stands in a field of
+// the query, or by its name.
+func one[T, A any](v projector.View, field, what string, id ledger.UUID, name string,
+	named func(string) (*T, bool, error), idOf func(*T) ledger.UUID, answer func(projector.View, ledger.UUID) (*A, error),
+) (any, error) {
+	if id.IsNil() == (name == "") {
+		return nil, bad("one of %s and name is required", field)
 	}
-	id := q.Allocation
-	if q.Name != "" {
-		named, found, err := v.NodeAllocationNamed(q.Name)
+	if name != "" {
+		thing, found, err := named(name)
 		if err != nil {
 			return nil, err
 		}
 		if !found {
-			return nil, notFound("there is no such node allocation")
+			return nil, notFound("there is no such %s", what)
 		}
-		id = named.UUID
+		id = idOf(thing)
 	}
-	a, err := answers.NodeAllocation(v, id)
+	a, err := answer(v, id)
 	if err == nil && a == nil {
-		err = notFound("there is no such node allocation")
+		err = notFound("there is no such %s", what)
 	}
 	return a, err
 }

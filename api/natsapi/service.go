@@ -46,16 +46,11 @@ const (
 	headerRoom = 8 << 10
 )
 
-// Submitter carries commands out; commands.Processor does.
-type Submitter interface {
-	Submit(context.Context, commands.Submission) (commands.Outcome, error)
-}
-
 // Service is the running micro service.
 type Service struct {
 	nc      *nats.Conn
 	micro   micro.Service
-	submit  Submitter
+	submit  commands.Submitter
 	queries *Queries
 	log     *slog.Logger
 	queue   *fairQueue
@@ -67,7 +62,7 @@ type Service struct {
 
 // Config is what the service needs.
 type Config struct {
-	Commands Submitter
+	Commands commands.Submitter
 	Queries  *Queries
 	Version  string
 	// Users may connect; nil: anybody, and whoever does is an operator.
@@ -99,14 +94,23 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	for range workers {
 		s.idle.Go(s.work)
 	}
-	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
-		request, reply := asyncapi.RequestSchema(commands.Registry[name]()), asyncapi.ReplySchema()
-		if err := s.endpoint(wire.CommandPrefix, name, s.command(commands.Registry[name]), request, reply); err != nil {
-			return nil, errors.Join(err, svc.Stop())
-		}
+	err = s.addEndpoints()
+	if err == nil {
+		// A client that asks as soon as Start has returned must find the service.
+		err = nc.Flush()
 	}
-	if err := s.endpointAt("batch", wire.BatchSubject, s.batch(), asyncapi.RequestSchema(wire.Batch{}), asyncapi.BatchReplySchema()); err != nil {
-		return nil, errors.Join(err, svc.Stop())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("natsapi: %w", err), s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Service) addEndpoints() error {
+	reply := asyncapi.ReplySchema()
+	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
+		if err := s.endpoint(wire.CommandPrefix, name, s.command(commands.Registry[name]), asyncapi.RequestSchema(commands.Registry[name]()), reply); err != nil {
+			return err
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
 		q := wire.Queries[name]()
@@ -115,14 +119,10 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 			err = s.endpoint(wire.QueryPrefix, name, s.query(wire.Queries[name]), asyncapi.RequestSchema(q), answer)
 		}
 		if err != nil {
-			return nil, errors.Join(err, svc.Stop())
+			return err
 		}
 	}
-	// A client that asks as soon as Start has returned must find the service.
-	if err := nc.Flush(); err != nil {
-		return nil, errors.Join(fmt.Errorf("natsapi: %w", err), svc.Stop())
-	}
-	return s, nil
+	return s.endpointAt("batch", wire.BatchSubject, s.batch(), asyncapi.RequestSchema(wire.Batch{}), asyncapi.BatchReplySchema())
 }
 
 // endpoint adds an endpoint that $SRV.INFO shows with the schemas of its bodies.
@@ -135,7 +135,7 @@ func (s *Service) endpointAt(name, subject string, h micro.Handler, request, rep
 	for key, schema := range map[string]any{"request_schema": request, "reply_schema": reply} {
 		encoded, err := json.Marshal(schema)
 		if err != nil {
-			return fmt.Errorf("natsapi: schema of %s: %w", name, err)
+			return fmt.Errorf("schema of %s: %w", name, err)
 		}
 		metadata[key] = string(encoded)
 	}
@@ -144,7 +144,7 @@ func (s *Service) endpointAt(name, subject string, h micro.Handler, request, rep
 		micro.WithEndpointSubject(subject),
 		micro.WithEndpointPendingLimits(pendingMessages, pendingBytes))
 	if err != nil {
-		return fmt.Errorf("natsapi: endpoint %s: %w", name, err)
+		return fmt.Errorf("endpoint %s: %w", name, err)
 	}
 	return nil
 }
@@ -359,10 +359,8 @@ func (s *Service) failure(err error) *wire.Error {
 	if errors.As(err, &told) {
 		return told
 	}
-	for _, retry := range []error{commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrLogUnavailable} {
-		if errors.Is(err, retry) {
-			return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds())}
-		}
+	if commands.Passing(err) {
+		return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds())}
 	}
 	s.log.Error("a request over NATS failed", "error", err)
 	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -30,7 +29,7 @@ const (
 
 // Handler serves the API below one path prefix.
 type Handler struct {
-	Commands rest.Submitter
+	Commands commands.Submitter
 	Views    *projector.Projector
 	Log      *slog.Logger
 	// Prefix is the path that clouds mount the API at: empty or "/placement".
@@ -221,9 +220,6 @@ func checkMedia(r *request, op *operation) *apiError {
 func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
 	var failure *apiError
 	message, unavailable := rest.Unavailable(err)
-	if errors.Is(err, auth.ErrUnavailable) {
-		message, unavailable = strings.TrimPrefix(err.Error(), "auth: "), true
-	}
 	switch {
 	case errors.As(err, &failure):
 	case unavailable:
@@ -305,14 +301,9 @@ func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *com
 	if err != nil {
 		return commands.Outcome{}, nil, badRequest("%v", err)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), rest.SubmitTimeout)
-	defer cancel()
-	outcome, err := h.Commands.Submit(ctx, commands.Submission{
+	outcome, err := rest.Submit(r.Request, h.Commands, commands.Submission{
 		ID: id, Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 	})
-	if err == nil && r.dryRun && outcome.Rejection == nil {
-		err = &rest.Rehearsal{Events: outcome.Events}
-	}
 	if err != nil {
 		return outcome, nil, err
 	}

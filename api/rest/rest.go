@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -34,16 +35,11 @@ const (
 )
 
 const (
-	// SubmitTimeout bounds how long a request waits for its command.
-	SubmitTimeout = 30 * time.Second
+	// submitTimeout bounds how long a request waits for its command.
+	submitTimeout = 30 * time.Second
 	// RetryAfterSeconds is what a refused client is told to wait.
 	RetryAfterSeconds = "1"
 )
-
-// Submitter carries commands out; commands.Processor does.
-type Submitter interface {
-	Submit(context.Context, commands.Submission) (commands.Outcome, error)
-}
 
 // ErrTooLarge: a body has more bytes than its limit.
 var ErrTooLarge = errors.New("the body is too large")
@@ -161,13 +157,26 @@ func (r *Rehearsal) Body() any {
 	return map[string]any{"dry_run": true, "events": ledger.EventLines(r.Events)}
 }
 
-// Unavailable reports whether a command was not answered for a reason that
+// Submit carries a command out for a request. A dry run of a command that is
+// accepted ends with a Rehearsal.
+func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (commands.Outcome, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
+	defer cancel()
+	outcome, err := to.Submit(ctx, s)
+	if err == nil && s.DryRun && outcome.Rejection == nil {
+		err = &Rehearsal{Events: outcome.Events}
+	}
+	return outcome, err
+}
+
+// Unavailable reports whether a request was not answered for a reason that
 // passes, and what to tell the client.
 func Unavailable(err error) (message string, unavailable bool) {
-	for _, passing := range []error{commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrLogUnavailable} {
-		if errors.Is(err, passing) {
-			return strings.TrimPrefix(err.Error(), "commands: "), true
-		}
+	switch {
+	case errors.Is(err, auth.ErrUnavailable):
+		return strings.TrimPrefix(err.Error(), "auth: "), true
+	case commands.Passing(err):
+		return strings.TrimPrefix(err.Error(), "commands: "), true
 	}
 	return "", false
 }

@@ -29,11 +29,6 @@ const (
 	retryPause = 100 * time.Millisecond
 )
 
-// Submitter carries commands out; commands.Processor does.
-type Submitter interface {
-	Submit(context.Context, commands.Submission) (commands.Outcome, error)
-}
-
 // ReadModels is what the allocator reads; projector.Projector has it.
 type ReadModels interface {
 	Changed() <-chan struct{}
@@ -43,7 +38,7 @@ type ReadModels interface {
 
 // Allocator is the running process.
 type Allocator struct {
-	submit Submitter
+	submit commands.Submitter
 	views  ReadModels
 	log    *slog.Logger
 	stop   context.CancelFunc
@@ -54,7 +49,7 @@ type Allocator struct {
 }
 
 // Start begins with what waits already.
-func Start(submit Submitter, views ReadModels, log *slog.Logger) *Allocator {
+func Start(submit commands.Submitter, views ReadModels, log *slog.Logger) *Allocator {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Allocator{
 		submit: submit, views: views, log: log, stop: cancel, done: make(chan struct{}),

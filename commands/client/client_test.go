@@ -45,7 +45,7 @@ func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, true)
 	l := commandstest.Start(t, dir, log)
-	var submit natsapi.Submitter = l.Processor
+	var submit commands.Submitter = l.Processor
 	if unreliable {
 		submit = &flaky{Processor: l.Processor}
 	}

@@ -29,11 +29,6 @@ const (
 	longest = time.Minute
 )
 
-// Submitter carries commands out; commands.Processor does.
-type Submitter interface {
-	Submit(context.Context, commands.Submission) (commands.Outcome, error)
-}
-
 // ReadModels is what the expirer reads; projector.Projector has it.
 type ReadModels interface {
 	Changed() <-chan struct{}
@@ -42,7 +37,7 @@ type ReadModels interface {
 
 // Expirer is the running process.
 type Expirer struct {
-	submit Submitter
+	submit commands.Submitter
 	views  ReadModels
 	now    func() time.Time
 	log    *slog.Logger
@@ -51,7 +46,7 @@ type Expirer struct {
 }
 
 // Start begins to end reservations by a clock, the writer's.
-func Start(submit Submitter, views ReadModels, now func() time.Time, log *slog.Logger) *Expirer {
+func Start(submit commands.Submitter, views ReadModels, now func() time.Time, log *slog.Logger) *Expirer {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Expirer{submit: submit, views: views, now: now, log: log, stop: cancel, done: make(chan struct{})}
 	go e.run(ctx)
