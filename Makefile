@@ -22,6 +22,7 @@ FUZZTIME ?= 30s
 fuzz:
 	go test ./ledger -run '^$$' -fuzz FuzzDecodeCommit -fuzztime $(FUZZTIME)
 	go test ./ledger -run '^$$' -fuzz FuzzDecodeState -fuzztime $(FUZZTIME)
+	go test ./ledger/proof -run '^$$' -fuzz FuzzParse -fuzztime $(FUZZTIME)
 	go test ./ledger/archive -run '^$$' -fuzz FuzzRead -fuzztime $(FUZZTIME)
 	go test ./snapshots -run '^$$' -fuzz FuzzDecode -fuzztime $(FUZZTIME)
 	go test ./api/natsapi -run '^$$' -fuzz FuzzDecode -fuzztime $(FUZZTIME)

@@ -85,9 +85,12 @@ func (d *decoder) fail(format string, args ...any) {
 
 func (d *decoder) keep(err error) {
 	if err != nil {
-		d.fail("at byte %d: %v", d.in.Size()-int64(d.in.Len()), err)
+		d.fail("at byte %d: %v", d.position(), err)
 	}
 }
+
+// position is how many bytes have been read.
+func (d *decoder) position() int { return int(d.in.Size()) - d.in.Len() }
 
 // array reads an array header. Every element takes at least one byte, so a
 // length beyond the remaining input is a lie and is refused before anything

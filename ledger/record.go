@@ -2,10 +2,13 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Digest is a SHA-256 sum.
@@ -149,8 +152,9 @@ type Commit struct {
 	Prev     Digest // digest of the commit before; zero for the first
 	Records  []Record
 
-	Digest Digest // of the encoded commit; not part of the encoding
-	Size   int    // of the encoded commit, in bytes; not part of the encoding
+	Digest Digest   // of the encoded commit; not part of the encoding
+	Size   int      // of the encoded commit, in bytes; not part of the encoding
+	Leaves []Digest // of the records, in the tree of all records; not part of the encoding
 }
 
 // Head returns the commit's own position.
@@ -160,9 +164,62 @@ func (c *Commit) Head() Head { return Head{Sequence: c.Sequence, Digest: c.Diges
 // digest of the one before, a digest stands for all of the log up to there.
 func DigestOf(encoded []byte) Digest { return sha256.Sum256(encoded) }
 
+// LeafOf returns a record's leaf in the tree of all records (RFC 6962): the
+// hash of a zero byte and LeafData.
+func LeafOf(at Address, encoded []byte) Digest { return LeafHash(LeafData(at, encoded)) }
+
+// LeafHash is the leaf of a record's LeafData.
+func LeafHash(data []byte) Digest { return Digest(tlog.RecordHash(data)) }
+
+// LeafData is what a leaf of the tree of all records stands for: the record's
+// sequence in 8 bytes and its index in 4, both big-endian, and the record as
+// it is stored.
+func LeafData(at Address, encoded []byte) []byte {
+	data := make([]byte, 0, 12+len(encoded))
+	data = binary.BigEndian.AppendUint64(data, at.Sequence)
+	data = binary.BigEndian.AppendUint32(data, uint32(at.Index))
+	return append(data, encoded...)
+}
+
+// DecodeLeafData is the inverse of LeafData, and reads the record, too.
+func DecodeLeafData(data []byte) (Address, *Record, error) {
+	if len(data) < 12 {
+		return Address{}, nil, fmt.Errorf("%w: a leaf of %d bytes", ErrCorrupt, len(data))
+	}
+	at := Address{Sequence: binary.BigEndian.Uint64(data), Index: int(binary.BigEndian.Uint32(data[8:]))}
+	d := newDecoder(data[12:])
+	record := decodeRecord(d)
+	return at, &record, d.end()
+}
+
+// RecordData returns the stored form of one record of an encoded commit.
+func RecordData(encoded []byte, index int) ([]byte, error) {
+	_, parts, err := decodeCommit(encoded)
+	if err == nil && (index < 0 || index >= len(parts)) {
+		err = fmt.Errorf("ledger: the commit has %d records, and none with index %d", len(parts), index)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parts[index], nil
+}
+
 // DecodeCommit reads a stored commit. Any damage gives an error that wraps
 // ErrCorrupt.
 func DecodeCommit(encoded []byte) (*Commit, error) {
+	c, parts, err := decodeCommit(encoded)
+	if err != nil {
+		return nil, err
+	}
+	c.Leaves = make([]Digest, len(parts))
+	for i, part := range parts {
+		c.Leaves[i] = LeafOf(Address{Sequence: c.Sequence, Index: i}, part)
+	}
+	return c, nil
+}
+
+// decodeCommit also returns where in the encoded commit each record is.
+func decodeCommit(encoded []byte) (*Commit, [][]byte, error) {
 	d := newDecoder(encoded)
 	d.exactly(4, "commit")
 	if v := d.uint(); d.err == nil && v != commitVersion {
@@ -173,14 +230,17 @@ func DecodeCommit(encoded []byte) (*Commit, error) {
 	if n == 0 {
 		d.fail("commit without records")
 	}
+	var parts [][]byte
 	for i := 0; i < n && d.err == nil; i++ {
+		begin := d.position()
 		c.Records = append(c.Records, decodeRecord(d))
+		parts = append(parts, encoded[begin:d.position()])
 	}
 	if err := d.end(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c.Digest, c.Size = DigestOf(encoded), len(encoded)
-	return c, nil
+	return c, parts, nil
 }
 
 // CommitBuilder encodes a commit record by record, so that the writer knows
@@ -189,6 +249,7 @@ type CommitBuilder struct {
 	sequence uint64
 	prev     Digest
 	records  []Record
+	ends     []int // of the records in body
 	body     *encoder
 	frame    *encoder
 }
@@ -204,7 +265,7 @@ func NewCommitBuilder() *CommitBuilder {
 // Begin starts the commit that follows head.
 func (b *CommitBuilder) Begin(head Head) {
 	b.sequence, b.prev = head.Sequence+1, head.Digest
-	b.records = nil
+	b.records, b.ends = nil, b.ends[:0]
 	b.body.reset()
 }
 
@@ -230,7 +291,7 @@ func (b *CommitBuilder) Add(r Record, limit int) (size int, fits bool, err error
 		b.body.buf.Truncate(before)
 		return size, false, nil
 	}
-	b.records = append(b.records, r)
+	b.records, b.ends = append(b.records, r), append(b.ends, b.body.buf.Len())
 	return size, true, nil
 }
 
@@ -250,8 +311,18 @@ func (b *CommitBuilder) Seal() (*Commit, []byte, error) {
 	encoded := append([]byte(nil), e.buf.Bytes()...)
 	return &Commit{
 		Sequence: b.sequence, Prev: b.prev, Records: b.records,
-		Digest: DigestOf(encoded), Size: len(encoded),
+		Digest: DigestOf(encoded), Size: len(encoded), Leaves: b.leaves(),
 	}, encoded, nil
+}
+
+func (b *CommitBuilder) leaves() []Digest {
+	leaves := make([]Digest, len(b.records))
+	begin := 0
+	for i, end := range b.ends {
+		leaves[i] = LeafOf(Address{Sequence: b.sequence, Index: i}, b.body.buf.Bytes()[begin:end])
+		begin = end
+	}
+	return leaves
 }
 
 // EncodeCommit encodes a whole commit; it is the inverse of DecodeCommit.

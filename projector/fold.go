@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // writer puts one commit into a batch.
@@ -15,6 +16,7 @@ type writer struct {
 	p       *Projector
 	commit  *ledger.Commit
 	changes *ledger.Changes
+	grown   *proof.Tree // with the commit's records
 	err     error
 }
 
@@ -82,6 +84,7 @@ func (w *writer) all() error {
 		w.command(i, &w.commit.Records[i])
 	}
 	w.history()
+	w.tree()
 	w.position()
 	return w.err
 }
@@ -236,6 +239,7 @@ func (w *writer) position() {
 	last := w.commit.Records[len(w.commit.Records)-1].Time
 	w.p.key = binary.BigEndian.AppendUint64(append(w.p.key[:0], tableCommit), w.commit.Sequence)
 	value := append(binary.AppendVarint(w.scratch(), last), w.commit.Digest[:]...)
+	value = binary.AppendUvarint(value, uint64(w.grown.Size()))
 	value = binary.AppendUvarint(value, uint64(len(w.commit.Records)))
 	for i := range w.commit.Records {
 		value = appendRecord(value, &w.commit.Records[i])

@@ -10,7 +10,8 @@ import (
 // newer versions of the same thing come first.
 //
 //	m                                  checkpoint
-//	s seq                              commit: time, digest, its records but for their events
+//	s seq                              commit: time, digest, records up to it, its records but for their events
+//	T number                           hashes of the tree of all records, from this number on
 //	x command                          command: address and fingerprint
 //	p provider ^seq                    provider without what allocations move
 //	g provider ^seq                    provider: generation, inventories, usage
@@ -40,6 +41,7 @@ import (
 const (
 	tableCheckpoint    = 'm'
 	tableCommit        = 's'
+	tableTree          = 'T'
 	tableCommand       = 'x'
 	tableProvider      = 'p'
 	tableProviderState = 'g'

@@ -16,12 +16,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
 // schemaVersion counts changes of the read models' form. Read models of
 // another version are rebuilt from the log.
-const schemaVersion = 3
+const schemaVersion = 4
 
 const (
 	cacheBytes    = 128 << 20
@@ -46,6 +47,7 @@ type Projector struct {
 	mark    *markFile         // guarded by mu
 	changed chan struct{}     // closed at the next fold; guarded by mu
 	dirty   bool              // folded since the last sync; guarded by mu
+	tree    *proof.Tree       // of all records folded; replaced under mu, never changed
 	stopped chan struct{}
 	idle    sync.WaitGroup
 
@@ -152,6 +154,7 @@ func (l pebbleLogger) Fatalf(format string, args ...any) {
 func (p *Projector) load() error {
 	value, closer, err := p.db.Get([]byte{tableCheckpoint})
 	if errors.Is(err, pebble.ErrNotFound) {
+		p.tree = &proof.Tree{}
 		return p.loadClasses()
 	}
 	if err != nil {
@@ -170,6 +173,9 @@ func (p *Projector) load() error {
 	}
 	p.head = head
 	p.sequence.Store(sequence)
+	if p.tree, err = p.View().tree(); err != nil {
+		return err
+	}
 	return p.loadClasses()
 }
 
@@ -231,7 +237,7 @@ func (p *Projector) Changed() <-chan struct{} {
 // away is read from the log again.
 func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	batch := p.db.NewBatch()
-	w := &writer{batch: batch, p: p, commit: commit, changes: &changes}
+	w := &writer{batch: batch, p: p, commit: commit, changes: &changes, grown: p.tree.Copy()}
 	if err := w.all(); err != nil {
 		return errors.Join(fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err), batch.Close())
 	}
@@ -250,7 +256,7 @@ func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	p.mu.Lock()
 	p.sequence.Store(commit.Sequence)
 	p.index.Apply(changes.Providers)
-	p.head = commit.Head()
+	p.head, p.tree = commit.Head(), w.grown
 	p.dirty = true
 	close(p.changed)
 	p.changed = make(chan struct{})

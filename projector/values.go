@@ -108,11 +108,12 @@ func (f *fields) end(what string) error {
 	return nil
 }
 
-// mark reads the beginning of a commit's value.
-func (f *fields) mark(sequence uint64) (ledger.Head, int64) {
-	head, at := ledger.Head{Sequence: sequence}, f.int()
+// mark reads the beginning of a commit's value: its digest, the time of its
+// last record, and how many records the log has with it.
+func (f *fields) mark(sequence uint64) (head ledger.Head, at, size int64) {
+	head.Sequence, at = sequence, f.int()
 	copy(head.Digest[:], f.take(uint64(len(head.Digest))))
-	return head, at
+	return head, at, int64(f.uint())
 }
 
 func appendRecord(b []byte, r *ledger.Record) []byte {

@@ -354,7 +354,7 @@ func (v View) Traits(yield func(*ledger.Trait) bool) error {
 func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
 	var head ledger.Head
 	var at int64
-	found, err := v.commit(sequence, func(f *fields) { head, at = f.mark(sequence) })
+	found, err := v.commit(sequence, func(f *fields) { head, at, _ = f.mark(sequence) })
 	return head, at, found, err
 }
 

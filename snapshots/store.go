@@ -84,7 +84,7 @@ func (s *Store) Marks() ([]ledger.Head, error) {
 	}
 	var marks []ledger.Head
 	for _, path := range paths {
-		head, err := readHeader(path)
+		head, err := Position(path)
 		if errors.Is(err, ErrDamaged) {
 			s.log.Warn("snapshot skipped", "file", path, "error", err)
 			continue
@@ -97,7 +97,9 @@ func (s *Store) Marks() ([]ledger.Head, error) {
 	return marks, nil
 }
 
-func readHeader(path string) (ledger.Head, error) {
+// Position reads which position in the log a snapshot is of, without the rest
+// of it. The error wraps ErrDamaged if that cannot be trusted.
+func Position(path string) (ledger.Head, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return ledger.Head{}, fmt.Errorf("snapshots: %w", err)
@@ -132,7 +134,7 @@ func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 		return nil, false, err
 	}
 	for _, path := range paths {
-		head, err := readHeader(path)
+		head, err := Position(path)
 		if err == nil && head.Sequence > atOrBefore {
 			continue
 		}

@@ -36,14 +36,22 @@ func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
 			return
 		}
-		if h.Views.Checkpoint() != head {
+		view := h.Views.View()
+		if h.Views.Checkpoint() != head || view.Sequence() != head.Sequence {
 			continue
+		}
+		checkpoint, err := view.Checkpoint()
+		if err != nil {
+			h.Logger.Error("digest not answered", "error", err)
+			http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
+			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(struct {
 			ledger.Head
 			ReadModels ledger.Digest `json:"read_models"`
-		}{head, sum}) // the client is gone if this fails
+			Root       ledger.Digest `json:"root"` // of the tree of all records
+		}{head, sum, checkpoint.Root}) // the client is gone if this fails
 		return
 	}
 	w.Header().Set("Retry-After", "1")

@@ -64,7 +64,7 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !admitted(w, r, h.Authorize) {
 		return
 	}
-	from, follow, at, err := parameters(r)
+	from, follow, at, err := recordsParameters(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -106,7 +106,7 @@ func admitted(w http.ResponseWriter, r *http.Request, authorize func(http.Respon
 	return authorize(w, r)
 }
 
-func parameters(r *http.Request) (from uint64, follow bool, at string, err error) {
+func recordsParameters(r *http.Request) (from uint64, follow bool, at string, err error) {
 	from = 1
 	for key, values := range r.URL.Query() {
 		value := values[len(values)-1]

@@ -115,6 +115,14 @@ func (s *Queries) commits(ctx context.Context, v projector.View, q *wire.Commits
 
 var errEnough = errors.New("natsapi: the answer is full")
 
+func (s *Queries) checkpoint(v projector.View) (any, error) {
+	signed, err := s.Notary.Checkpoint(v)
+	if errors.Is(err, answers.ErrNoKey) {
+		return nil, notFound("%v", err)
+	}
+	return &wire.Checkpoint{Signed: string(signed)}, err
+}
+
 func (s *Queries) history(v projector.View, q *wire.HistoryQuery) (any, error) {
 	page, err := answers.History(s.Views, v, q)
 	if errors.Is(err, answers.ErrQuery) {
@@ -207,8 +215,9 @@ func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*ca
 
 // Queries answers queries from the read models.
 type Queries struct {
-	Views *projector.Projector
-	Log   ledger.Log
+	Views  *projector.Projector
+	Log    ledger.Log
+	Notary *answers.Notary
 	// MaxSteps bounds one search for candidates; 0: no bound.
 	MaxSteps int
 	Now      func() time.Time
@@ -230,6 +239,8 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 		result, err = provider(view, q)
 	case *wire.CommitsQuery:
 		result, err = s.commits(ctx, view, q)
+	case *wire.CheckpointQuery:
+		result, err = s.checkpoint(view)
 	case *wire.NodeQuery:
 		result, err = node(view, q)
 	case *wire.NodeAllocationQuery:

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/snapshots"
 )
 
 // exportCommand is "allot export": a log, or a range of it, into a file.
@@ -44,7 +47,11 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	}
 	defer func() { _ = os.Remove(part.Name()) }() // it has its name by then
 	out := bufio.NewWriterSize(part, 1<<20)
-	head, err := c.write(ctx, out, log)
+	checkpoints, err := log.checkpoints(ctx, c.To)
+	if err != nil {
+		return err
+	}
+	head, err := c.write(ctx, out, log, checkpoints)
 	err = errors.Join(err, out.Flush(), part.Sync(), part.Close())
 	if err != nil {
 		return err
@@ -56,11 +63,13 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger.Log) (ledger.Head, error) {
+func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger.Log, kept []snapshots.KeptCheckpoint) (ledger.Head, error) {
 	if !c.JSON {
 		show, end := progressBar("exporting")
 		defer end()
-		return archive.Write(ctx, out, log, c.From, c.To, archive.Progress(show))
+		return archive.Write(ctx, out, log, archive.Extent{
+			From: c.From, To: c.To, Checkpoints: within(kept, c.From, c.To), Progress: archive.Progress(show),
+		})
 	}
 	var head ledger.Head
 	lines := json.NewEncoder(out)
@@ -78,6 +87,27 @@ func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger
 		return nil
 	})
 	return head, err
+}
+
+// maxExported is how many checkpoints an export holds at most: the newest.
+const maxExported = 1000
+
+// within picks the checkpoints of a range of sequences. What is no checkpoint
+// is not the export's to hide.
+func within(kept []snapshots.KeptCheckpoint, from, to uint64) [][]byte {
+	var list [][]byte
+	for _, one := range kept {
+		if c, err := unverified(one.Signed); err != nil || c.Sequence >= from && c.Sequence <= to {
+			list = append(list, one.Signed)
+		}
+	}
+	return list[max(0, len(list)-maxExported):]
+}
+
+// unverified reads a signed checkpoint whatever its signature.
+func unverified(signed []byte) (*proof.Checkpoint, error) {
+	text, _, _ := strings.Cut(string(signed), "\n\n")
+	return proof.Parse(text + "\n")
 }
 
 // importCommand is "allot import": an archive into a new data folder.
@@ -113,9 +143,34 @@ func (c *importCommand) Run(ctx context.Context) (err error) {
 	}
 	head, err := copyLog(ctx, source, target)
 	if err == nil {
+		err = c.keepCheckpoints(source)
+	}
+	if err == nil {
 		fmt.Printf("%s holds %d commits; the last one's digest is %s\n", c.Data, head.Sequence, head.Digest)
 	}
 	return err
+}
+
+// keepCheckpoints keeps the signed checkpoints of the archive. Who signed them
+// is for allot verify to say.
+func (c *importCommand) keepCheckpoints(source *archiveLog) error {
+	if len(source.trailer.Checkpoints) == 0 {
+		return nil
+	}
+	folder, err := snapshots.OpenCheckpoints(filepath.Join(c.Data, checkpointsFolder))
+	if err != nil {
+		return err
+	}
+	for _, signed := range source.trailer.Checkpoints {
+		checkpoint, err := unverified(signed)
+		if err == nil {
+			err = folder.Save(checkpoint.Head, signed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // appendsUnderWay is how many commits an import has on their way to the log.

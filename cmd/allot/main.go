@@ -24,6 +24,11 @@ type cli struct {
 	Import       importCommand       `cmd:"" help:"Begin a data folder with a log that was exported."`
 	Replay       replayCommand       `cmd:"" help:"Make everything again from the log alone, and compare."`
 	Verify       verifyCommand       `cmd:"" help:"Check a log, and snapshots and read models against it."`
+	Checkpoint   checkpointCommand   `cmd:"" help:"Print a signed checkpoint of a server's log, and check what was added since an earlier one."`
+	Prove        proveCommand        `cmd:"" help:"Print evidence that a record is in a server's log."`
+	CheckProof   checkProofCommand   `cmd:"" name:"check-proof" help:"Check such evidence, without the server."`
+	SigningKey   signingKeyCommand   `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
+	Sign         signCommand         `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
 	Bench        benchCommand        `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
 	Policy       policyCommand       `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/baremetal"
@@ -61,6 +62,8 @@ type serveCommand struct {
 
 	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one of its class."`
 	BaremetalURL  string `name:"baremetal-url" help:"What links in answers of the bare metal API begin with; default: the host that the client named, and /baremetal." placeholder:"URL"`
+
+	SigningKey string `help:"File with a private key that allot signing-key made: checkpoints of the log are signed with it." type:"existingfile" placeholder:"FILE"`
 
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
@@ -147,6 +150,8 @@ type node struct {
 	ledger    *jetstream.Log
 	views     *projector.Projector
 	snaps     *snapshots.Store
+	notary    *answers.Notary
+	vouchers  *snapshots.Checkpoints // nil: there is no key
 	notices   *notices.Publisher
 	writer    *commands.Processor
 	commands  *natsapi.Service
@@ -172,6 +177,9 @@ func (n *node) start(ctx context.Context) error {
 	if n.users, err = n.config.natsUsers(); err != nil {
 		return err
 	}
+	if err := n.openCheckpoints(); err != nil {
+		return err
+	}
 	// Bind first: a port that is taken should be known before a long replay.
 	if n.listener, err = net.Listen("tcp", n.config.HTTP); err != nil {
 		return err
@@ -190,7 +198,7 @@ func (n *node) start(ctx context.Context) error {
 	}
 	if n.commands, err = natsapi.Start(n.nc, natsapi.Config{
 		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Logger: n.log,
-		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
+		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
 	}); err != nil {
 		return err
 	}
@@ -307,12 +315,17 @@ func (n *node) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.startNotices(state.LedgerID())
+	id := state.LedgerID()
+	if id.IsNil() {
+		id = ledger.UUID(uuid.New()) // the log is new
+	}
+	n.notary.Ledger = id
+	n.startNotices(id)
 	n.writer = commands.NewProcessor(n.ledger, n.notices, state, commands.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
 		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge,
 	})
-	begin, err := commands.NewAddStandardNames(ledger.UUID(uuid.New()))
+	begin, err := commands.NewAddStandardNames(id)
 	if err != nil {
 		return err
 	}
@@ -323,7 +336,11 @@ func (n *node) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.setNodeProviders(ctx)
+	if err := n.setNodeProviders(ctx); err != nil {
+		return err
+	}
+	n.saveCheckpoint()
+	return nil
 }
 
 // startNotices puts the publisher of notices between writer and read models.
@@ -360,6 +377,37 @@ func (n *node) setNodeProviders(ctx context.Context) error {
 func (n *node) saveSnapshot(state *ledger.State) {
 	if err := n.snaps.Save(state); err != nil {
 		n.log.Error("snapshot not written", "error", err)
+	}
+	n.saveCheckpoint()
+}
+
+// openCheckpoints reads the signing key, if there is one.
+func (n *node) openCheckpoints() error {
+	signer, err := loadSigner(n.config.SigningKey)
+	n.notary = &answers.Notary{Key: signer}
+	if err != nil || signer == nil {
+		return err
+	}
+	n.vouchers, err = snapshots.OpenCheckpoints(filepath.Join(n.config.Data, checkpointsFolder))
+	return err
+}
+
+// saveCheckpoint signs the log as it is, and keeps that.
+func (n *node) saveCheckpoint() {
+	view := n.views.View()
+	if n.vouchers == nil || view.Sequence() == 0 {
+		return
+	}
+	head, _, _, err := view.CommitMark(view.Sequence())
+	var signed []byte
+	if err == nil {
+		signed, err = n.notary.Checkpoint(view)
+	}
+	if err == nil {
+		err = n.vouchers.Save(head, signed)
+	}
+	if err != nil {
+		n.log.Error("checkpoint not signed", "error", err)
 	}
 }
 
@@ -404,6 +452,9 @@ func (n *node) routes() http.Handler {
 	}
 	digest := &audit.Digest{Views: n.views, Authorize: records.Authorize, Logger: n.log}
 	history := &audit.History{Views: n.views, Authorize: records.Authorize, Logger: n.log}
+	questions := (&audit.Questions{
+		Views: n.views, Log: n.ledger, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
+	}).Handlers()
 	metal := &baremetal.Handler{
 		Commands: n.writer, Views: n.views, Log: n.log, Prefix: "/baremetal", PublicURL: strings.TrimRight(n.config.BaremetalURL, "/"),
 		Auth: n.auth, Policy: n.policy, Noauth: n.config.Keystone.URL == "",
@@ -413,7 +464,10 @@ func (n *node) routes() http.Handler {
 			r.TLS = new(tls.ConnectionState) // plainErrors hides it from net/http
 		}
 		path := r.URL.EscapedPath()
+		question, asked := questions[path]
 		switch {
+		case asked:
+			question.ServeHTTP(w, r)
 		case path == "/audit/records":
 			records.ServeHTTP(w, r)
 		case path == "/audit/digest":
@@ -469,6 +523,7 @@ func (n *node) stop() error {
 	}
 	if n.writer != nil {
 		keep(n.writer.Close())
+		n.saveCheckpoint()
 	}
 	if n.notices != nil {
 		n.notices.Stop()

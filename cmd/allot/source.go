@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/snapshots"
 )
 
 // sourceFlags say which log a command reads: exactly one of them.
@@ -26,8 +27,16 @@ type sourceFlags struct {
 	Archive string `help:"File that allot export wrote." type:"existingfile" placeholder:"FILE"`
 }
 
+// source is a log to read, with the signed checkpoints that are kept of it.
+type source struct {
+	ledger.Log
+	// checkpoints are those of commits up to a sequence, where they are kept;
+	// a server that runs signs one of just that.
+	checkpoints func(ctx context.Context, upTo uint64) ([]snapshots.KeptCheckpoint, error)
+}
+
 // open opens the log. The caller calls close.
-func (f sourceFlags) open(ctx context.Context) (log ledger.Log, closeLog func() error, err error) {
+func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() error, err error) {
 	given := 0
 	for _, source := range []string{f.Data, f.NATSURL, f.Archive} {
 		if source != "" {
@@ -39,17 +48,25 @@ func (f sourceFlags) open(ctx context.Context) (log ledger.Log, closeLog func() 
 	}
 	switch {
 	case f.Data != "":
-		return openData(ctx, f.Data, false)
+		kept := func(context.Context, uint64) ([]snapshots.KeptCheckpoint, error) {
+			return snapshots.ReadCheckpoints(filepath.Join(f.Data, checkpointsFolder))
+		}
+		log, closeLog, err := openData(ctx, f.Data, false)
+		return &source{log, kept}, closeLog, err
 	case f.NATSURL != "":
 		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"))
 		if err != nil {
 			return nil, nil, fmt.Errorf("connect to the server: %w", err)
 		}
-		return &remoteLog{client.New(nc, client.Options{})}, func() error { nc.Close(); return nil }, nil
+		remote := &remoteLog{client.New(nc, client.Options{})}
+		return &source{remote, remote.checkpoint}, func() error { nc.Close(); return nil }, nil
 	}
 	whole, err := openArchive(f.Archive)
-	return whole, func() error { return nil }, err
+	return &source{whole, whole.kept}, func() error { return nil }, err
 }
+
+// checkpointsFolder is where a data folder keeps signed checkpoints.
+const checkpointsFolder = "checkpoints"
 
 // openData opens the log in a data folder that no server uses.
 func openData(ctx context.Context, dir string, create bool) (ledger.Log, func() error, error) {
@@ -112,6 +129,16 @@ func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
 	return answer.Sequence, err
 }
 
+// checkpoint asks the server to sign one, which it does if it has a key.
+func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]snapshots.KeptCheckpoint, error) {
+	answer, err := l.c.Checkpoint(ctx, wire.CheckpointQuery{When: wire.When{At: fmt.Sprint(upTo)}})
+	var refusal *wire.Error
+	if errors.As(err, &refusal) && refusal.Code == wire.ErrorNotFound {
+		return nil, nil
+	}
+	return []snapshots.KeptCheckpoint{{Path: "of the server", Signed: []byte(answer.Result.Signed)}}, err
+}
+
 // Read implements ledger.Log.
 func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	for from <= to {
@@ -138,34 +165,59 @@ func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger
 // archiveLog is the log in a file that "allot export" wrote, read only. Every
 // Read goes through the file, and checks it.
 type archiveLog struct {
-	path string
-	last uint64
+	path    string
+	trailer archive.Trailer
+	last    uint64
 }
 
 // openArchive checks the whole file, which must begin at the beginning.
 func openArchive(path string) (*archiveLog, error) {
 	l := &archiveLog{path: path}
-	head, err := l.scan(func(*ledger.Commit, []byte) error { return nil })
-	l.last = head.Sequence
+	var err error
+	l.trailer, err = l.scan(discardCommit)
+	l.last = l.trailer.Sequence
 	return l, err
 }
 
-func (l *archiveLog) scan(yield func(*ledger.Commit, []byte) error) (ledger.Head, error) {
-	f, err := os.Open(l.path)
+// kept are the checkpoints in the file.
+func (l *archiveLog) kept(context.Context, uint64) ([]snapshots.KeptCheckpoint, error) {
+	list := make([]snapshots.KeptCheckpoint, len(l.trailer.Checkpoints))
+	for i, signed := range l.trailer.Checkpoints {
+		list[i] = snapshots.KeptCheckpoint{Path: fmt.Sprintf("%d of %s", i, l.path), Signed: signed}
+	}
+	return list, nil
+}
+
+// archiveHeader reads how an archive begins.
+func archiveHeader(path string) (header archive.Header, err error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return ledger.Head{}, err
+		return header, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	head, err := archive.Read(f, func(h archive.Header) error {
+	_, err = archive.Read(f, func(h archive.Header) error { header = h; return errEnough }, discardCommit)
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return header, err
+}
+
+func (l *archiveLog) scan(yield func(*ledger.Commit, []byte) error) (archive.Trailer, error) {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return archive.Trailer{}, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	trailer, err := archive.Read(f, func(h archive.Header) error {
 		if h.First != 1 {
 			return fmt.Errorf("it begins at sequence %d, but a log is read from its beginning", h.First)
 		}
 		return nil
 	}, yield)
 	if err != nil {
-		return head, fmt.Errorf("%s: %w", l.path, err)
+		return trailer, fmt.Errorf("%s: %w", l.path, err)
 	}
-	return head, nil
+	return trailer, nil
 }
 
 // Append implements ledger.Log.

@@ -270,6 +270,11 @@ func (c *Client) Commits(ctx context.Context, q wire.CommitsQuery) (wire.Answer[
 	return ask[wire.Commits](ctx, c, &q)
 }
 
+// Checkpoint asks for a signed checkpoint of the log.
+func (c *Client) Checkpoint(ctx context.Context, q wire.CheckpointQuery) (wire.Answer[wire.Checkpoint], error) {
+	return ask[wire.Checkpoint](ctx, c, &q)
+}
+
 // Candidates asks which allocations would satisfy a request.
 func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.Answer[[]wire.Candidate], error) {
 	return ask[[]wire.Candidate](ctx, c, &q)

@@ -35,6 +35,7 @@ var Queries = map[string]func() Query{
 	"NodeAllocation": func() Query { return new(NodeAllocationQuery) },
 	"History":        func() Query { return new(HistoryQuery) },
 	"Commits":        func() Query { return new(CommitsQuery) },
+	"Checkpoint":     func() Query { return new(CheckpointQuery) },
 }
 
 // Answer is the reply to a query: what was asked for, or an error.
@@ -292,4 +293,17 @@ type Commit struct {
 	Sequence uint64 `json:"sequence"`
 	Digest   string `json:"digest"` // SHA-256 of Data, in hexadecimal
 	Data     []byte `json:"data"`   // in JSON as base64
+}
+
+// CheckpointQuery asks for a signed checkpoint of the log.
+type CheckpointQuery struct {
+	When
+}
+
+// QueryName implements Query.
+func (*CheckpointQuery) QueryName() string { return "Checkpoint" }
+
+// Checkpoint is a signed checkpoint of the log; package ledger/proof reads it.
+type Checkpoint struct {
+	Signed string `json:"signed"`
 }

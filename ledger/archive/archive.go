@@ -1,10 +1,11 @@
-// Package archive keeps a log, or a range of it, in a portable file. The form,
-// version 1, is a zstd stream of msgpack values, one after the other:
+// Package archive keeps a log, or a range of it, in a portable file. The form
+// is a zstd stream of msgpack values, one after the other:
 //
-//	["allot archive", 1, ledger (16 bytes), first sequence, digest of the commit before it (32 bytes)]
+//	["allot archive", version, ledger (16 bytes), first sequence, digest of the commit before it (32 bytes)]
 //	[sequence, commit as it is stored]       for each commit, in order
-//	[0, number of commits, digest of the last commit (32 bytes)]
+//	[0, number of commits, digest of the last commit (32 bytes), [signed checkpoints]]
 //
+// In version 1 there are no checkpoints, and the last array has three elements.
 // The commits are those of the log, byte for byte, so that sequences, digests
 // and generations are the same wherever the file is imported.
 package archive
@@ -23,7 +24,10 @@ import (
 
 const (
 	magic   = "allot archive"
-	version = 1
+	version = 2
+	// maxCheckpoints and maxCheckpointBytes bound what vouches for a file.
+	maxCheckpoints     = 10_000
+	maxCheckpointBytes = 16 << 10
 	// maxCommitBytes bounds what is read as one commit.
 	maxCommitBytes = 128 << 20
 	// maxWindow bounds what decompression takes.
@@ -46,9 +50,22 @@ type Header struct {
 // Progress is told how far it has come.
 type Progress func(done, total uint64)
 
-// Write archives the commits from..to of a log. It returns the head of the
-// last one.
-func Write(ctx context.Context, out io.Writer, log ledger.Log, from, to uint64, progress Progress) (ledger.Head, error) {
+// Trailer is what stands at the end of an archive.
+type Trailer struct {
+	ledger.Head          // of the last commit
+	Checkpoints [][]byte // signed; what they say is the reader's to check
+}
+
+// Extent says what goes into an archive.
+type Extent struct {
+	From, To    uint64 // sequences
+	Checkpoints [][]byte
+	Progress    Progress // nil: nobody is told
+}
+
+// Write archives a range of a log. It returns the head of the last commit.
+func Write(ctx context.Context, out io.Writer, log ledger.Log, extent Extent) (ledger.Head, error) {
+	from, to := extent.From, extent.To
 	last, err := log.Last(ctx)
 	if err != nil {
 		return ledger.Head{}, err
@@ -78,13 +95,13 @@ func Write(ctx context.Context, out io.Writer, log ledger.Log, from, to uint64, 
 			return &ledger.BadEntryError{Sequence: e.Sequence, Err: err}
 		}
 		head = commit.Head()
-		if progress != nil {
-			progress(e.Sequence-from+1, to-from+1)
+		if extent.Progress != nil {
+			extent.Progress(e.Sequence-from+1, to-from+1)
 		}
 		return encode(enc, e.Sequence, e.Data)
 	})
 	if err == nil {
-		err = encode(enc, uint64(0), to-from+1, head.Digest[:])
+		err = encode(enc, uint64(0), to-from+1, head.Digest[:], extent.Checkpoints)
 	}
 	return head, errors.Join(err, packer.Close())
 }
@@ -130,31 +147,31 @@ func encode(enc *msgpack.Encoder, values ...any) error {
 // yield with every commit and its stored form, each checked to follow the one
 // before. Nothing is known to be whole before Read has returned without an
 // error.
-func Read(in io.Reader, begin func(Header) error, yield func(*ledger.Commit, []byte) error) (ledger.Head, error) {
+func Read(in io.Reader, begin func(Header) error, yield func(*ledger.Commit, []byte) error) (Trailer, error) {
 	unpacker, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
 	if err != nil {
-		return ledger.Head{}, damaged("%v", err)
+		return Trailer{}, damaged("%v", err)
 	}
 	defer unpacker.Close()
 	r := &reader{in: unpacker, dec: msgpack.NewDecoder(unpacker)}
 	header, err := r.header()
 	if err != nil {
-		return ledger.Head{}, err
+		return Trailer{}, err
 	}
 	if err := begin(header); err != nil {
-		return ledger.Head{}, err
+		return Trailer{}, err
 	}
 	head := ledger.Head{Sequence: header.First - 1, Digest: header.Prev}
 	for count := uint64(0); ; count++ {
 		commit, data, err := r.commit(count, head)
 		if err != nil {
-			return ledger.Head{}, err
+			return Trailer{}, err
 		}
 		if commit == nil {
-			return head, r.end()
+			return Trailer{Head: head, Checkpoints: r.checkpoints}, r.end()
 		}
 		if err := yield(commit, data); err != nil {
-			return ledger.Head{}, err
+			return Trailer{}, err
 		}
 		head = commit.Head()
 	}
@@ -165,8 +182,10 @@ func damaged(format string, args ...any) error {
 }
 
 type reader struct {
-	in  io.Reader
-	dec *msgpack.Decoder
+	in          io.Reader
+	dec         *msgpack.Decoder
+	version     uint64
+	checkpoints [][]byte
 }
 
 func (r *reader) array(want int, what string) error {
@@ -215,9 +234,9 @@ func (r *reader) header() (Header, error) {
 	if err != nil || string(name) != magic {
 		return h, damaged("it is no archive: %v", err)
 	}
-	v, err := r.dec.DecodeUint64()
-	if err != nil || v != version {
-		return h, damaged("version %d, %v", v, err)
+	r.version, err = r.dec.DecodeUint64()
+	if err != nil || r.version < 1 || r.version > version {
+		return h, damaged("version %d, %v", r.version, err)
 	}
 	if err := r.fixed(h.Ledger[:]); err != nil {
 		return h, damaged("ledger: %v", err)
@@ -242,7 +261,7 @@ func (r *reader) commit(count uint64, head ledger.Head) (*ledger.Commit, []byte,
 	switch {
 	case err != nil:
 		return nil, nil, damaged("sequence %d: %v", where, err)
-	case sequence == 0 && fields == 3:
+	case sequence == 0 && fields == int(r.version)+2:
 		return nil, nil, r.trailer(count, head)
 	case sequence != where || fields != 2:
 		return nil, nil, damaged("sequence %d stands where %d should", sequence, where)
@@ -269,6 +288,20 @@ func (r *reader) trailer(count uint64, head ledger.Head) error {
 	var digest ledger.Digest
 	if err := r.fixed(digest[:]); err != nil || digest != head.Digest {
 		return damaged("the last commit has another digest than the end says: %v", err)
+	}
+	if r.version == 1 {
+		return nil
+	}
+	number, err := r.dec.DecodeArrayLen()
+	if err != nil || number > maxCheckpoints {
+		return damaged("%d checkpoints: %v", number, err)
+	}
+	for range number {
+		checkpoint, err := r.bytes(maxCheckpointBytes)
+		if err != nil {
+			return damaged("checkpoint: %v", err)
+		}
+		r.checkpoints = append(r.checkpoints, checkpoint)
 	}
 	return nil
 }

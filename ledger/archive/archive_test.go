@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -52,7 +54,7 @@ func TestRanges(t *testing.T) {
 	log, heads := filled(t, 20)
 	for _, r := range []struct{ from, to uint64 }{{1, 20}, {1, 1}, {7, 12}, {20, 20}} {
 		var out bytes.Buffer
-		head, err := archive.Write(t.Context(), &out, log, r.from, r.to, nil)
+		head, err := archive.Write(t.Context(), &out, log, archive.Extent{From: r.from, To: r.to})
 		if err != nil || head != heads[r.to-1] {
 			t.Fatalf("%v: %v, %v", r, head, err)
 		}
@@ -62,7 +64,7 @@ func TestRanges(t *testing.T) {
 		}
 	}
 	for _, r := range []struct{ from, to uint64 }{{0, 1}, {5, 4}, {1, 21}, {30, 40}} {
-		if _, err := archive.Write(t.Context(), new(bytes.Buffer), log, r.from, r.to, nil); !errors.Is(err, archive.ErrRange) {
+		if _, err := archive.Write(t.Context(), new(bytes.Buffer), log, archive.Extent{From: r.from, To: r.to}); !errors.Is(err, archive.ErrRange) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}
@@ -72,7 +74,7 @@ func TestRanges(t *testing.T) {
 func TestDamage(t *testing.T) {
 	log, _ := filled(t, 20)
 	var out bytes.Buffer
-	if _, err := archive.Write(t.Context(), &out, log, 1, 20, nil); err != nil {
+	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 20}); err != nil {
 		t.Fatal(err)
 	}
 	whole := out.Bytes()
@@ -96,7 +98,7 @@ func TestDamage(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	log, _ := filled(f, 3)
 	var out bytes.Buffer
-	if _, err := archive.Write(f.Context(), &out, log, 1, 3, nil); err != nil {
+	if _, err := archive.Write(f.Context(), &out, log, archive.Extent{From: 1, To: 3}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes())
@@ -105,4 +107,33 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("error of another kind: %v", err)
 		}
 	})
+}
+
+// TestCheckpoints: signed checkpoints travel with the commits, and files of
+// version 1, which have none, are read for ever.
+func TestCheckpoints(t *testing.T) {
+	log, heads := filled(t, 5)
+	var out bytes.Buffer
+	want := [][]byte{[]byte("one"), []byte("another")}
+	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 5, Checkpoints: want}); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile("testdata/v1.archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]struct {
+		data []byte
+		want [][]byte
+	}{"version 2": {out.Bytes(), want}, "version 1": {old, nil}} {
+		n := 0
+		trailer, err := archive.Read(bytes.NewReader(file.data), func(archive.Header) error { return nil },
+			func(*ledger.Commit, []byte) error { n++; return nil })
+		if err != nil || n != 5 || trailer.Sequence != 5 || !slices.EqualFunc(trailer.Checkpoints, file.want, bytes.Equal) {
+			t.Errorf("%s: %d commits, %+v, %v", name, n, trailer, err)
+		}
+		if name == "version 2" && trailer.Head != heads[4] {
+			t.Errorf("%s: head %v", name, trailer.Head)
+		}
+	}
 }

@@ -45,6 +45,8 @@ func AnswerSchema(q wire.Query) (*jsonschema.Schema, error) {
 		return schemaOf(wire.Answer[wire.History]{}, true), nil
 	case *wire.CommitsQuery:
 		return schemaOf(wire.Answer[wire.Commits]{}, true), nil
+	case *wire.CheckpointQuery:
+		return schemaOf(wire.Answer[wire.Checkpoint]{}, true), nil
 	case *wire.CandidatesQuery:
 		return schemaOf(wire.Answer[[]wire.Candidate]{}, true), nil
 	}

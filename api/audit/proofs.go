@@ -1,0 +1,128 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector"
+)
+
+// Inclusion is evidence that a record is in the log: whoever has the
+// operator's public key can check it, without the log.
+type Inclusion struct {
+	Number     int64           `json:"number"`     // of the record in the log, from 0
+	Leaf       []byte          `json:"leaf"`       // ledger.LeafData of the record
+	Path       []ledger.Digest `json:"path"`       // the hashes beside its way to the root
+	Checkpoint string          `json:"checkpoint"` // signed
+}
+
+// Check checks the evidence, and reads the record that it is about.
+func (i *Inclusion) Check(keys note.Verifiers) (*Line, *proof.Checkpoint, error) {
+	checkpoint, err := proof.Open([]byte(i.Checkpoint), keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, record, err := ledger.DecodeLeafData(i.Leaf)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := proof.CheckInclusion(i.Path, checkpoint, i.Number, ledger.LeafHash(i.Leaf)); err != nil {
+		return nil, nil, err
+	}
+	line := LineOf(at, record)
+	return &line, checkpoint, nil
+}
+
+// Growth proves that the log of a checkpoint holds all of an earlier one's.
+type Growth struct {
+	From       int64           `json:"from"` // records that the earlier one had
+	Path       []ledger.Digest `json:"path"`
+	Checkpoint string          `json:"checkpoint"` // the later one, signed
+}
+
+func (q *Questions) sign(v projector.View) ([]byte, error) {
+	if v.Sequence() == 0 {
+		return nil, bad("there is no record yet")
+	}
+	signed, err := q.Notary.Checkpoint(v)
+	if errors.Is(err, answers.ErrNoKey) {
+		return nil, notFound("%v", err)
+	}
+	return signed, err
+}
+
+// checkpoint is GET /audit/checkpoint.
+func (q *Questions) checkpoint(_ context.Context, p parameters) (any, error) {
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := q.sign(view)
+	return plain(signed), err
+}
+
+// inclusion is GET /audit/proof/record?record=SEQUENCE.INDEX.
+func (q *Questions) inclusion(ctx context.Context, p parameters) (any, error) {
+	at, err := p.address("record")
+	if err != nil {
+		return nil, err
+	}
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	number, found, err := view.Leaf(at)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, notFound("there is no record %s up to sequence %d", at, view.Sequence())
+	}
+	evidence := &Inclusion{Number: number}
+	err = q.Log.Read(ctx, at.Sequence, at.Sequence, func(e ledger.Entry) error {
+		data, err := ledger.RecordData(e.Data, at.Index)
+		evidence.Leaf = ledger.LeafData(at, data)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if evidence.Path, err = view.ProveInclusion(number); err != nil {
+		return nil, err
+	}
+	signed, err := q.sign(view)
+	evidence.Checkpoint = string(signed)
+	return evidence, err
+}
+
+// growth is GET /audit/proof/growth?from=RECORDS.
+func (q *Questions) growth(_ context.Context, p parameters) (any, error) {
+	from, err := p.number("from", 1, math.MaxInt64, 0)
+	if err != nil {
+		return nil, err
+	}
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	size, err := view.Records()
+	if err != nil {
+		return nil, err
+	}
+	if from > size {
+		return nil, bad("from: the log had %d records, not %d", size, from)
+	}
+	growth := &Growth{From: from}
+	if growth.Path, err = view.ProveGrowth(from); err != nil {
+		return nil, err
+	}
+	signed, err := q.sign(view)
+	growth.Checkpoint = string(signed)
+	return growth, err
+}

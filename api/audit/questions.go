@@ -1,0 +1,166 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Questions answers the questions of auditors that have one answer each, as
+// JSON, below /audit/.
+type Questions struct {
+	Views  *projector.Projector
+	Log    ledger.Log
+	Notary *answers.Notary
+	// Authorize answers the request itself and returns false if the client
+	// may not read the log.
+	Authorize func(http.ResponseWriter, *http.Request) bool
+	Logger    *slog.Logger
+}
+
+// question finds the answer to a request's parameters. Its errors are a
+// *badQuestion, or the server's fault.
+type question struct {
+	parameters []string
+	answer     func(ctx context.Context, p parameters) (any, error)
+}
+
+// badQuestion is the client's fault.
+type badQuestion struct {
+	status  int
+	message string
+}
+
+// Error implements error.
+func (b *badQuestion) Error() string { return b.message }
+
+func bad(format string, args ...any) error {
+	return &badQuestion{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+func notFound(format string, args ...any) error {
+	return &badQuestion{http.StatusNotFound, fmt.Sprintf(format, args...)}
+}
+
+// plain is an answer that is no JSON.
+type plain []byte
+
+// Handlers are the questions by their paths.
+func (q *Questions) Handlers() map[string]http.Handler {
+	handlers := make(map[string]http.Handler)
+	for path, one := range map[string]question{
+		"/audit/checkpoint":   {[]string{"at"}, q.checkpoint},
+		"/audit/proof/record": {[]string{"record", "at"}, q.inclusion},
+		"/audit/proof/growth": {[]string{"from", "at"}, q.growth},
+	} {
+		handlers[path] = q.handler(one)
+	}
+	return handlers
+}
+
+func (q *Questions) handler(one question) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !admitted(w, r, q.Authorize) {
+			return
+		}
+		p, err := parse(r.URL.Query(), one.parameters)
+		var answer any
+		if err == nil {
+			answer, err = one.answer(r.Context(), p)
+		}
+		var fault *badQuestion
+		switch {
+		case errors.As(err, &fault):
+			http.Error(w, fault.message, fault.status)
+		case err != nil && r.Context().Err() != nil: // nobody is there
+		case err != nil:
+			q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)
+			http.Error(w, "that cannot be read; the server's log says more", http.StatusInternalServerError)
+		default:
+			write(w, answer)
+		}
+	})
+}
+
+// write sends an answer; if that fails, the client is gone.
+func write(w http.ResponseWriter, answer any) {
+	if text, ok := answer.(plain); ok {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write(text)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+// parameters are a question's, each given at most once.
+type parameters map[string]string
+
+func parse(values url.Values, known []string) (parameters, error) {
+	p := make(parameters, len(values))
+	for key, list := range values {
+		if !slices.Contains(known, key) {
+			return nil, bad("unknown parameter %q; there are %s", key, strings.Join(known, ", "))
+		}
+		if len(list) > 1 {
+			return nil, bad("%s: given more than once", key)
+		}
+		if list[0] == "" {
+			return nil, bad("%s: is empty", key)
+		}
+		p[key] = list[0]
+	}
+	return p, nil
+}
+
+func (p parameters) address(name string) (ledger.Address, error) {
+	if p[name] == "" {
+		return ledger.Address{}, bad("%s: is needed", name)
+	}
+	at, err := ledger.ParseAddress(p[name])
+	if err != nil {
+		return at, bad("%s: %s", name, strings.TrimPrefix(err.Error(), "ledger: "))
+	}
+	return at, nil
+}
+
+func (p parameters) uuid(name string) (ledger.UUID, error) {
+	id, err := ledger.ParseUUID(p[name])
+	if err != nil || id.IsNil() {
+		return id, bad("%s: %q is not a uuid", name, p[name])
+	}
+	return id, nil
+}
+
+// number reads a number between bounds; one that is missing is the default.
+func (p parameters) number(name string, least, most, missing int64) (int64, error) {
+	if p[name] == "" && missing >= least {
+		return missing, nil
+	}
+	n, err := strconv.ParseInt(p[name], 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, bad("%s: %q is not a number from %d to %d", name, p[name], least, most)
+	}
+	return n, nil
+}
+
+// view is the view of the parameter at.
+func (q *Questions) view(p parameters) (projector.View, error) {
+	view, err := answers.ViewAt(q.Views, p["at"], time.Now())
+	if errors.Is(err, answers.ErrMoment) {
+		return view, bad("at: %v", err)
+	}
+	return view, err
+}

@@ -1,0 +1,68 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSignedCheckpoints: an auditor who has kept a checkpoint can check what
+// became of the log since, offline and with nothing but the public key.
+func TestSignedCheckpoints(t *testing.T) {
+	dir, data, address := t.TempDir(), t.TempDir(), freeAddress(t)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))
+	allot(t, false, "signing-key", "operator.example", file("key"))
+	other := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("other")))
+	s := busy(t, data, "--signing-key", file("key"), "--nats", address)
+	ask := func(good bool, args ...string) string {
+		t.Helper()
+		return allot(t, good, append(args, "--http", s.http)...)
+	}
+	ask(true, "checkpoint", "--public-key", key, "--out", file("first"))
+	ask(false, "checkpoint", "--public-key", other)
+	s.must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
+	if out := ask(true, "checkpoint", "--public-key", key, "--since", file("first")); !strings.Contains(out, "and 1 more") {
+		t.Errorf("%s", out)
+	}
+	evidence := ask(true, "prove", "5.0")
+	write(t, file("evidence"), evidence)
+	if out := allot(t, true, "check-proof", file("evidence"), "--public-key", key); !strings.Contains(out, `"sequence":5,"index":0`) {
+		t.Errorf("%s", out)
+	}
+	allot(t, false, "check-proof", file("evidence"), "--public-key", other)
+	write(t, file("evidence"), strings.Replace(evidence, `"number":4`, `"number":5`, 1))
+	allot(t, false, "check-proof", file("evidence"), "--public-key", key)
+	ask(false, "prove", "999.0")
+	ask(false, "prove", "5")
+	allot(t, true, "export", file("whole"), "--nats-url", "nats://"+address)
+	s.kill()
+	allot(t, true, "verify", "--archive", file("whole"), "--public-key", key)
+	allot(t, false, "verify", "--archive", file("whole"), "--public-key", other)
+	if out := allot(t, false, "verify", "--data", data, "--public-key", key); !strings.Contains(out, "no signed checkpoint") {
+		t.Errorf("%s", out)
+	}
+	allot(t, true, "verify", "--data", data)
+	allot(t, true, "sign", "--data", data, "--signing-key", file("key"))
+	allot(t, true, "verify", "--data", data, "--public-key", key)
+	allot(t, true, "export", file("part"), "--data", data, "--from", "5")
+	if out := allot(t, true, "verify", "--archive", file("part"), "--public-key", key); !strings.Contains(out, "one vouches") {
+		t.Errorf("%s", out)
+	}
+	allot(t, true, "import", file("whole"), "--data", file("imported"))
+	allot(t, true, "verify", "--data", file("imported"), "--public-key", key)
+
+	// A server without the key signs nothing, and says so.
+	plain := launch(t, file("imported"))
+	if out := allot(t, false, "checkpoint", "--http", plain.http); !strings.Contains(out, "--signing-key") {
+		t.Errorf("%s", out)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

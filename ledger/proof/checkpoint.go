@@ -1,0 +1,106 @@
+package proof
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Checkpoint is what gets signed: the log up to a commit. Its text is that of
+// a tlog checkpoint (c2sp.org/tlog-checkpoint), so that the tools of
+// transparency logs read it:
+//
+//	allot/LEDGER
+//	number of records
+//	root of the tree of all records, base64
+//	sequence SEQUENCE of the last commit
+//	digest SHA-256 of the last commit, hexadecimal
+//
+// By the log's digest chain the last line vouches for the log, too, also where
+// only a range of it is at hand.
+type Checkpoint struct {
+	Ledger ledger.UUID
+	Size   int64
+	Root   ledger.Digest
+	ledger.Head
+}
+
+// ErrCheckpoint reports what is no checkpoint, or is not signed with a known key.
+var ErrCheckpoint = errors.New("proof: not a good checkpoint")
+
+// maxCheckpointBytes bounds what is read as one.
+const maxCheckpointBytes = 16 << 10
+
+const (
+	originPrefix   = "allot/"
+	sequencePrefix = "sequence "
+	digestPrefix   = "digest "
+)
+
+// Text is the checkpoint as it is signed.
+func (c *Checkpoint) Text() string {
+	return fmt.Sprintf("%s%s\n%d\n%s\n%s%d\n%s%s\n", originPrefix, c.Ledger, c.Size,
+		base64.StdEncoding.EncodeToString(c.Root[:]), sequencePrefix, c.Sequence, digestPrefix, c.Digest)
+}
+
+// Sign returns the signed checkpoint.
+func (c *Checkpoint) Sign(key note.Signer) ([]byte, error) {
+	signed, err := note.Sign(&note.Note{Text: c.Text()}, key)
+	if err != nil {
+		return nil, fmt.Errorf("proof: sign: %w", err)
+	}
+	return signed, nil
+}
+
+// Open checks the signature of a signed checkpoint and reads it. The error
+// wraps ErrCheckpoint.
+func Open(signed []byte, keys note.Verifiers) (*Checkpoint, error) {
+	if len(signed) > maxCheckpointBytes {
+		return nil, fmt.Errorf("%w: %d bytes", ErrCheckpoint, len(signed))
+	}
+	n, err := note.Open(signed, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
+	}
+	return Parse(n.Text)
+}
+
+// Parse reads a checkpoint's text.
+func Parse(text string) (*Checkpoint, error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 6 || lines[5] != "" {
+		return nil, fmt.Errorf("%w: %d lines, not 5", ErrCheckpoint, len(lines)-1)
+	}
+	c := &Checkpoint{}
+	name, found := strings.CutPrefix(lines[0], originPrefix)
+	id, err := ledger.ParseUUID(name)
+	if c.Ledger = id; !found || err != nil {
+		return nil, fmt.Errorf("%w: %q is no ledger", ErrCheckpoint, lines[0])
+	}
+	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil || c.Size < 1 {
+		return nil, fmt.Errorf("%w: %q is no size", ErrCheckpoint, lines[1])
+	}
+	root, err := base64.StdEncoding.DecodeString(lines[2])
+	if err != nil || len(root) != len(c.Root) {
+		return nil, fmt.Errorf("%w: %q is no root", ErrCheckpoint, lines[2])
+	}
+	c.Root = ledger.Digest(root)
+	number, found := strings.CutPrefix(lines[3], sequencePrefix)
+	if c.Sequence, err = strconv.ParseUint(number, 10, 64); !found || err != nil || c.Sequence == 0 {
+		return nil, fmt.Errorf("%w: %q is no sequence", ErrCheckpoint, lines[3])
+	}
+	digest, found := strings.CutPrefix(lines[4], digestPrefix)
+	if err := c.Digest.UnmarshalText([]byte(digest)); !found || err != nil {
+		return nil, fmt.Errorf("%w: %q is no digest", ErrCheckpoint, lines[4])
+	}
+	if c.Text() != text {
+		return nil, fmt.Errorf("%w: it is not written as it should be", ErrCheckpoint)
+	}
+	return c, nil
+}

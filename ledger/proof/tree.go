@@ -1,0 +1,161 @@
+// Package proof makes the log provable to somebody who does not trust whoever
+// keeps it. All records are the leaves of one Merkle tree (RFC 6962), in the
+// order of the log; a signed checkpoint is the root of the tree at some
+// moment, signed with the operator's key. With checkpoints that an auditor has
+// kept, a record can be proved to be in the log, and a later log to hold
+// everything that an earlier one held.
+//
+// The package is pure. The tree's hashes are kept by whoever folds the log.
+package proof
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ErrProof reports evidence that does not prove what it should.
+var ErrProof = errors.New("proof: it does not prove that")
+
+// Tree is the tree of all records so far, as far as adding another one and
+// knowing the root takes: the roots of its complete subtrees, the largest
+// first. The zero value is the empty tree.
+type Tree struct {
+	size  int64
+	roots []tlog.Hash
+}
+
+// Size is the number of records in the tree.
+func (t *Tree) Size() int64 { return t.size }
+
+// Root is the root of the tree; of the empty one the hash of nothing.
+func (t *Tree) Root() ledger.Digest {
+	if t.size == 0 {
+		return ledger.DigestOf(nil)
+	}
+	root := t.roots[len(t.roots)-1]
+	for i := len(t.roots) - 2; i >= 0; i-- {
+		root = tlog.NodeHash(t.roots[i], root)
+	}
+	return ledger.Digest(root)
+}
+
+// Add adds a commit's records. It returns the hashes that are complete with
+// them, in the order in which tlog numbers hashes that are kept.
+func (t *Tree) Add(leaves []ledger.Digest) []ledger.Digest {
+	complete := make([]ledger.Digest, 0, 2*len(leaves))
+	for _, leaf := range leaves {
+		hash := tlog.Hash(leaf)
+		complete = append(complete, leaf)
+		// Every one at the end of the size's binary form is a subtree that
+		// the new leaf completes a larger one with.
+		for range bits.TrailingZeros64(^uint64(t.size)) {
+			last := len(t.roots) - 1
+			hash = tlog.NodeHash(t.roots[last], hash)
+			t.roots = t.roots[:last]
+			complete = append(complete, ledger.Digest(hash))
+		}
+		t.roots = append(t.roots, hash)
+		t.size++
+	}
+	return complete
+}
+
+// Copy returns an independent copy.
+func (t *Tree) Copy() *Tree {
+	return &Tree{size: t.size, roots: append([]tlog.Hash(nil), t.roots...)}
+}
+
+// Hashes finds kept hashes by their numbers.
+type Hashes func(numbers []int64) ([]ledger.Digest, error)
+
+// Kept is how many hashes are kept for a tree of a size.
+func Kept(size int64) int64 { return tlog.StoredHashCount(size) }
+
+// ReadHashes implements tlog.HashReader.
+func (h Hashes) ReadHashes(numbers []int64) ([]tlog.Hash, error) {
+	found, err := h(numbers)
+	return hashes(found), err
+}
+
+// LoadTree reads a tree of a size from its kept hashes.
+func LoadTree(size int64, kept Hashes) (*Tree, error) {
+	var numbers []int64
+	begin := int64(0)
+	for level := bits.Len64(uint64(size)) - 1; level >= 0; level-- {
+		if size&(1<<level) != 0 {
+			numbers = append(numbers, tlog.StoredHashIndex(level, begin>>level))
+			begin += 1 << level
+		}
+	}
+	roots, err := kept.ReadHashes(numbers)
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{size: size, roots: roots}, nil
+}
+
+// Inclusion proves from kept hashes that a leaf, numbered from 0, is in the
+// tree of a size: the hashes beside its way to the root.
+func Inclusion(leaf, size int64, kept Hashes) ([]ledger.Digest, error) {
+	path, err := tlog.ProveRecord(size, leaf, kept)
+	if err != nil {
+		return nil, fmt.Errorf("proof: %w", err)
+	}
+	return digests(path), nil
+}
+
+// CheckInclusion checks that a leaf has its number in the tree of a checkpoint.
+func CheckInclusion(path []ledger.Digest, c *Checkpoint, number int64, leaf ledger.Digest) error {
+	if number < 0 || number >= c.Size {
+		return fmt.Errorf("%w: leaf %d of a tree of %d", ErrProof, number, c.Size)
+	}
+	if err := tlog.CheckRecord(hashes(path), c.Size, tlog.Hash(c.Root), number, tlog.Hash(leaf)); err != nil {
+		return fmt.Errorf("%w: the record is not in the tree of %d: %w", ErrProof, c.Size, err)
+	}
+	return nil
+}
+
+// Growth proves from kept hashes that a tree of a size holds all of an
+// earlier one, of one leaf or more.
+func Growth(earlier, size int64, kept Hashes) ([]ledger.Digest, error) {
+	path, err := tlog.ProveTree(size, earlier, kept)
+	if err != nil {
+		return nil, fmt.Errorf("proof: %w", err)
+	}
+	return digests(path), nil
+}
+
+// CheckGrowth checks that the log of a checkpoint holds all of an earlier one's.
+func CheckGrowth(path []ledger.Digest, earlier, later *Checkpoint) error {
+	if earlier.Ledger != later.Ledger {
+		return fmt.Errorf("%w: the checkpoints are of the ledgers %s and %s", ErrProof, earlier.Ledger, later.Ledger)
+	}
+	if earlier.Size < 1 || earlier.Size > later.Size {
+		return fmt.Errorf("%w: the log had %d records and has %d", ErrProof, earlier.Size, later.Size)
+	}
+	if err := tlog.CheckTree(hashes(path), later.Size, tlog.Hash(later.Root), earlier.Size, tlog.Hash(earlier.Root)); err != nil {
+		return fmt.Errorf("%w: the log of %d records does not hold what the one of %d held: %w", ErrProof, later.Size, earlier.Size, err)
+	}
+	return nil
+}
+
+func hashes(list []ledger.Digest) []tlog.Hash {
+	out := make([]tlog.Hash, len(list))
+	for i, d := range list {
+		out[i] = tlog.Hash(d)
+	}
+	return out
+}
+
+func digests(list []tlog.Hash) []ledger.Digest {
+	out := make([]ledger.Digest, len(list))
+	for i, h := range list {
+		out[i] = ledger.Digest(h)
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package projector
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// tree writes the hashes that are complete with the commit's records, all of
+// them under the number of the first.
+func (w *writer) tree() {
+	if len(w.commit.Leaves) != len(w.commit.Records) {
+		w.err = fmt.Errorf("%w: %d leaves of %d records", ledger.ErrInvariant, len(w.commit.Leaves), len(w.commit.Records))
+		return
+	}
+	first := proof.Kept(w.grown.Size())
+	value := w.scratch()
+	for _, hash := range w.grown.Add(w.commit.Leaves) {
+		value = append(value, hash[:]...)
+	}
+	w.p.key = binary.BigEndian.AppendUint64(append(w.p.key[:0], tableTree), uint64(first))
+	w.set(w.p.key, w.keep(value))
+}
+
+// hashes finds hashes of the tree of all records by their numbers.
+func (p *Projector) hashes(numbers []int64) ([]ledger.Digest, error) {
+	it, err := p.View().iterate([]byte{tableTree}, []byte{tableTree + 1})
+	if err != nil {
+		return nil, err
+	}
+	found := make([]ledger.Digest, len(numbers))
+	for i, number := range numbers {
+		behind := binary.BigEndian.AppendUint64([]byte{tableTree}, uint64(number)+1)
+		if number < 0 || !it.SeekLT(behind) {
+			return nil, finish(it, fmt.Errorf("%w: no hash %d of the tree", ErrDamaged, number))
+		}
+		offset := (number - int64(binary.BigEndian.Uint64(it.Key()[1:]))) * int64(len(found[i]))
+		if offset+int64(len(found[i])) > int64(len(it.Value())) {
+			return nil, finish(it, fmt.Errorf("%w: no hash %d of the tree", ErrDamaged, number))
+		}
+		copy(found[i][:], it.Value()[offset:])
+	}
+	return found, finish(it, nil)
+}
+
+// Records is how many records the log had at the view's moment.
+func (v View) Records() (int64, error) {
+	if v.sequence == 0 {
+		return 0, nil
+	}
+	var size int64
+	found, err := v.commit(v.sequence, func(f *fields) { _, _, size = f.mark(v.sequence) })
+	if err == nil && !found {
+		err = fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, v.sequence)
+	}
+	return size, err
+}
+
+func (v View) tree() (*proof.Tree, error) {
+	size, err := v.Records()
+	if err != nil {
+		return nil, err
+	}
+	return proof.LoadTree(size, v.p.hashes)
+}
+
+// Checkpoint is what can be signed of the log at the view's moment, but for
+// the ledger's id.
+func (v View) Checkpoint() (*proof.Checkpoint, error) {
+	head, _, found, err := v.CommitMark(v.sequence)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, v.sequence)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tree, err := v.tree()
+	if err != nil {
+		return nil, err
+	}
+	return &proof.Checkpoint{Size: tree.Size(), Root: tree.Root(), Head: head}, nil
+}
+
+// Leaf is the number of a record in the tree of all records, from 0.
+func (v View) Leaf(at ledger.Address) (number int64, found bool, err error) {
+	if at.Sequence == 0 || at.Sequence > v.sequence {
+		return 0, false, nil
+	}
+	before, err := (View{v.p, at.Sequence - 1}).Records()
+	if err != nil {
+		return 0, false, err
+	}
+	upTo, err := (View{v.p, at.Sequence}).Records()
+	number = before + int64(at.Index)
+	return number, err == nil && number < upTo, err
+}
+
+// ProveInclusion proves that a leaf is in the tree of the view's moment.
+func (v View) ProveInclusion(leaf int64) ([]ledger.Digest, error) {
+	size, err := v.Records()
+	if err != nil {
+		return nil, err
+	}
+	return proof.Inclusion(leaf, size, v.p.hashes)
+}
+
+// ProveGrowth proves that the log of the view's moment holds all of what it
+// held when it had so many records.
+func (v View) ProveGrowth(earlier int64) ([]ledger.Digest, error) {
+	size, err := v.Records()
+	if err != nil {
+		return nil, err
+	}
+	return proof.Growth(earlier, size, v.p.hashes)
+}

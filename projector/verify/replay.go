@@ -1,0 +1,62 @@
+// Package verify makes everything again from a log, and checks the log and
+// what was made of it earlier: snapshots, read models, signed checkpoints.
+package verify
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector"
+)
+
+// Progress is told how far a replay has come.
+type Progress func(done, total uint64)
+
+// Replayed is what a log comes to, so far.
+type Replayed struct {
+	State   *ledger.State
+	Tree    proof.Tree
+	Views   *projector.Projector // nil: no read models are made
+	Records int
+}
+
+// Replay folds a log's commits up to a sequence. If dir is not empty, it makes
+// read models there. at is called after every commit; it may be nil. What is
+// wrong with the log is a *ledger.BadEntryError.
+func Replay(ctx context.Context, log ledger.Log, to uint64, dir string, progress Progress, at func(*Replayed) error) (r *Replayed, err error) {
+	r = &Replayed{State: ledger.NewState()}
+	if dir != "" {
+		if r.Views, err = projector.Open(dir, slog.New(slog.DiscardHandler)); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, r.Views.Close()) }()
+	}
+	return r, ledger.ReadCommits(ctx, log, ledger.Head{}, to, func(commit *ledger.Commit) error {
+		changes, err := r.State.Fold(commit)
+		if err != nil {
+			return &ledger.BadEntryError{Sequence: commit.Sequence, Err: err}
+		}
+		r.Tree.Add(commit.Leaves)
+		r.Records += len(commit.Records)
+		if r.Views != nil {
+			if err := r.Views.Fold(commit, changes); err != nil {
+				return err
+			}
+		}
+		if progress != nil {
+			progress(commit.Sequence, to)
+		}
+		if at == nil {
+			return nil
+		}
+		return at(r)
+	})
+}
+
+// Checkpoint is what can be signed of the log so far.
+func (r *Replayed) Checkpoint() *proof.Checkpoint {
+	return &proof.Checkpoint{Ledger: r.State.LedgerID(), Size: r.Tree.Size(), Root: r.Tree.Root(), Head: r.State.Head()}
+}

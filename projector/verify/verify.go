@@ -1,0 +1,228 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// Evidence is what a log is compared with.
+type Evidence struct {
+	Snapshots  string // folder; empty: none
+	ReadModels string // folder; empty: none
+	// Checkpoints are compared with the log if there are Keys to check their
+	// signatures with. One of them must then vouch for the log's last commit.
+	Checkpoints []snapshots.KeptCheckpoint
+	Keys        note.Verifiers
+	// Temporary is a folder for read models that are made to be compared.
+	Temporary string
+	Progress  Progress
+}
+
+// Finding is something that is not good.
+type Finding struct {
+	What     string // "log", or what was compared with it
+	Sequence uint64 // the first bad one; 0: it cannot be said
+	Err      error
+}
+
+// Error implements error.
+func (f *Finding) Error() string {
+	if f.Sequence == 0 {
+		return fmt.Sprintf("the %s is not good: %v", f.What, f.Err)
+	}
+	return fmt.Sprintf("the %s is not good at sequence %d: %v", f.What, f.Sequence, f.Err)
+}
+
+// Unwrap returns what is wrong.
+func (f *Finding) Unwrap() error { return f.Err }
+
+// Report says what was good, and what was not.
+type Report struct {
+	ledger.Head     // of the last good commit
+	Records     int // good ones
+	Snapshots   int // good ones
+	Checkpoints int // good ones
+	ReadModels  ledger.Head
+	Findings    []*Finding
+
+	vouched uint64 // the last sequence that a good checkpoint is of
+}
+
+// Err joins the findings; nil if there are none.
+func (r *Report) Err() error {
+	errs := make([]error, len(r.Findings))
+	for i, f := range r.Findings {
+		errs[i] = f
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Report) add(what string, sequence uint64, err error) {
+	r.Findings = append(r.Findings, &Finding{what, sequence, err})
+}
+
+// verification is one pass over a log.
+type verification struct {
+	Evidence
+	report *Report
+	last   uint64                       // of the log
+	due    map[uint64][]func(*Replayed) // what is compared after a commit
+}
+
+// Log replays a log up to its last sequence, once, and compares on the way.
+// The error is about the pass itself; what it found is in the report.
+func Log(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*Report, error) {
+	v := &verification{Evidence: e, report: &Report{}, last: last, due: make(map[uint64][]func(*Replayed))}
+	if err := v.prepareSnapshots(); err != nil {
+		return nil, err
+	}
+	compareViews := v.prepareReadModels()
+	v.prepareCheckpoints()
+	dir := ""
+	if compareViews {
+		dir = filepath.Join(e.Temporary, "readmodel")
+	}
+	r, err := Replay(ctx, log, last, dir, e.Progress, func(r *Replayed) error {
+		for _, compare := range v.due[r.State.Head().Sequence] {
+			compare(r)
+		}
+		delete(v.due, r.State.Head().Sequence)
+		return nil
+	})
+	if r == nil {
+		return nil, err
+	}
+	v.report.Head, v.report.Records = r.State.Head(), r.Records
+	var bad *ledger.BadEntryError
+	switch {
+	case errors.As(err, &bad):
+		v.report.add("log", bad.Sequence, bad.Err)
+	case errors.Is(err, ledger.ErrLogGap):
+		v.report.add("log", r.State.Head().Sequence+1, err)
+	case err != nil:
+		return nil, err
+	}
+	v.uncovered()
+	return v.report, nil
+}
+
+// at compares after a commit, which the log must reach.
+func (v *verification) at(what string, sequence uint64, compare func(*Replayed) error) {
+	if sequence > v.last || sequence == 0 {
+		v.report.add(what, sequence, fmt.Errorf("%w: it ends at %d", ledger.ErrLogBehind, v.last))
+		return
+	}
+	v.due[sequence] = append(v.due[sequence], func(r *Replayed) {
+		if err := compare(r); err != nil {
+			v.report.add(what, sequence, err)
+		}
+	})
+}
+
+func (v *verification) prepareSnapshots() error {
+	if v.Snapshots == "" {
+		return nil
+	}
+	paths, err := filepath.Glob(filepath.Join(v.Snapshots, "*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		what := "snapshot " + path
+		head, err := snapshots.Position(path)
+		if err != nil {
+			v.report.add(what, 0, err)
+			continue
+		}
+		v.at(what, head.Sequence, func(r *Replayed) error {
+			stored, err := snapshots.Read(path)
+			if err != nil {
+				return err
+			}
+			want, err := r.State.Digest()
+			if err != nil {
+				return err
+			}
+			if got, err := stored.Digest(); err != nil || got != want || head != r.State.Head() {
+				return errors.Join(err, fmt.Errorf("it has digest %s, and the log gives %s", got, want))
+			}
+			v.report.Snapshots++
+			return nil
+		})
+	}
+	return nil
+}
+
+// prepareReadModels reports whether there are read models to be compared, as
+// of where they are: a server that was killed has not synced its last ones.
+func (v *verification) prepareReadModels() bool {
+	if v.ReadModels == "" {
+		return false
+	}
+	if _, err := os.Stat(v.ReadModels); errors.Is(err, os.ErrNotExist) {
+		return false
+	}
+	head, got, err := projector.Inspect(v.ReadModels)
+	if err != nil {
+		v.report.add("read models", 0, err)
+		return false
+	}
+	if head.Sequence == 0 {
+		return false
+	}
+	v.at("read models", head.Sequence, func(r *Replayed) error {
+		want, err := r.Views.Digest()
+		if err != nil {
+			return err
+		}
+		if head != r.State.Head() || got != want {
+			return fmt.Errorf("their digest is %s, and the log gives %s", got, want)
+		}
+		v.report.ReadModels = head
+		return nil
+	})
+	return head.Sequence <= v.last
+}
+
+func (v *verification) prepareCheckpoints() {
+	if v.Keys == nil {
+		return
+	}
+	for _, kept := range v.Checkpoints {
+		what := "checkpoint " + kept.Path
+		c, err := proof.Open(kept.Signed, v.Keys)
+		if err != nil {
+			v.report.add(what, 0, err)
+			continue
+		}
+		v.at(what, c.Sequence, func(r *Replayed) error {
+			if got := r.Checkpoint(); *got != *c {
+				return fmt.Errorf("it vouches for\n%sand the log gives\n%s", c.Text(), got.Text())
+			}
+			v.report.Checkpoints++
+			v.report.vouched = max(v.report.vouched, c.Sequence)
+			return nil
+		})
+	}
+}
+
+// uncovered is about what comes after the last checkpoint: whoever holds the
+// log could have added it.
+func (v *verification) uncovered() {
+	if v.Keys != nil && v.report.vouched < v.report.Sequence {
+		v.report.add("log", v.report.vouched+1, fmt.Errorf("%w vouches for the commits from here to %d", ErrUnsigned, v.report.Sequence))
+	}
+}
+
+// ErrUnsigned: there are commits after the last good signed checkpoint.
+var ErrUnsigned = errors.New("verify: no signed checkpoint")

@@ -1,0 +1,281 @@
+package verify_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector/verify"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// world is a good log with everything that was made of it, and a key.
+type world struct {
+	commits     []*ledger.Commit
+	encoded     [][]byte
+	dir         string
+	checkpoints []snapshots.KeptCheckpoint
+	signer      note.Signer
+	keys        note.Verifiers
+}
+
+const (
+	worldCommits = 24
+	snapshotAt   = 10
+	signedAt     = 15 // and at the end
+)
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{commits: ledgertest.Commits(t, worldCommits), dir: t.TempDir()}
+	w.signer, w.keys = newKey(t)
+	for _, c := range w.commits {
+		encoded, err := ledger.EncodeCommit(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.encoded = append(w.encoded, encoded)
+	}
+	snaps, err := snapshots.Open(filepath.Join(w.dir, "snapshots"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = verify.Replay(context.Background(), logOf(t, w.encoded), worldCommits, filepath.Join(w.dir, "readmodel"), nil, func(r *verify.Replayed) error {
+		switch r.State.Head().Sequence {
+		case snapshotAt:
+			return snaps.Save(r.State)
+		case signedAt, worldCommits:
+			w.checkpoints = append(w.checkpoints, sign(t, r, w.signer))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func sign(t *testing.T, r *verify.Replayed, key note.Signer) snapshots.KeptCheckpoint {
+	t.Helper()
+	signed, err := r.Checkpoint().Sign(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshots.KeptCheckpoint{Path: fmt.Sprint("of ", r.State.Head().Sequence), Signed: signed}
+}
+
+func newKey(t *testing.T) (note.Signer, note.Verifiers) {
+	t.Helper()
+	private, public, err := note.GenerateKey(rand.Reader, "operator")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := note.NewVerifier(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer, note.VerifierList(verifier)
+}
+
+// logOf is a log with these entries, whatever they are.
+func logOf(t *testing.T, entries [][]byte) *memlog.Log {
+	t.Helper()
+	log := &memlog.Log{}
+	for i, data := range entries {
+		done := make(chan error, 1)
+		log.Append(uint64(i+1), data, func(err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return log
+}
+
+// rechain makes a chain of commits again after some were changed: what
+// somebody would do who can write everything but has no key.
+func rechain(t *testing.T, commits []*ledger.Commit) [][]byte {
+	t.Helper()
+	var prev ledger.Digest
+	var all [][]byte
+	for i, c := range commits {
+		forged := *c
+		forged.Sequence, forged.Prev = uint64(i+1), prev
+		encoded, err := ledger.EncodeCommit(&forged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		prev = ledger.DigestOf(encoded)
+		all = append(all, encoded)
+	}
+	return all
+}
+
+// altered is a commit in which somebody else did it.
+func altered(c *ledger.Commit) *ledger.Commit {
+	other := *c
+	other.Records = slices.Clone(c.Records)
+	other.Records[0].Actor = "mallory"
+	return &other
+}
+
+func TestGoodLog(t *testing.T) {
+	w := newWorld(t)
+	report, err := verify.Log(context.Background(), logOf(t, w.encoded), worldCommits, verify.Evidence{
+		Snapshots: filepath.Join(w.dir, "snapshots"), ReadModels: filepath.Join(w.dir, "readmodel"),
+		Checkpoints: w.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
+	})
+	if err != nil || report.Err() != nil {
+		t.Fatal(err, report.Err())
+	}
+	if report.Sequence != worldCommits || report.Snapshots != 1 || report.Checkpoints != 2 || report.ReadModels.Sequence != worldCommits {
+		t.Errorf("%+v", report)
+	}
+}
+
+// TestMutations changes the log, or what vouches for it, in 1,000 ways. None
+// goes unnoticed, and the first bad sequence is named.
+func TestMutations(t *testing.T) {
+	w := newWorld(t)
+	random := mathrand.New(mathrand.NewPCG(11, 12))
+	foreign, _ := newKey(t)
+	snapshot, err := filepath.Glob(filepath.Join(w.dir, "snapshots", "*"))
+	if err != nil || len(snapshot) != 1 {
+		t.Fatal(snapshot, err)
+	}
+	goodSnapshot, err := os.ReadFile(snapshot[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each mutation returns the sequences that may be called the first bad one.
+	type damage struct {
+		entries     [][]byte
+		checkpoints []snapshots.KeptCheckpoint
+		snapshot    []byte
+	}
+	flip := func(data []byte) []byte {
+		data = slices.Clone(data)
+		data[random.IntN(len(data))] ^= 1 << random.IntN(8)
+		return data
+	}
+	forge := func(from int) []*ledger.Commit {
+		commits := slices.Clone(w.commits)
+		commits[from] = altered(commits[from])
+		return commits
+	}
+	type mutation struct {
+		name   string
+		change func(d *damage, i int) (first, last int)
+	}
+	mutations := []mutation{
+		{"a bit flipped", func(d *damage, i int) (int, int) { d.entries[i] = flip(d.entries[i]); return i + 1, i + 2 }},
+		{"a commit dropped", func(d *damage, i int) (int, int) {
+			d.entries = slices.Delete(d.entries, i, i+1)
+			return i + 1, worldCommits
+		}},
+		{"two commits swapped", func(d *damage, i int) (int, int) {
+			i = min(i, worldCommits-2)
+			d.entries[i], d.entries[i+1] = d.entries[i+1], d.entries[i]
+			return i + 1, i + 1
+		}},
+		{"a commit twice", func(d *damage, i int) (int, int) {
+			d.entries = slices.Insert(d.entries, i, d.entries[i])
+			return i + 2, i + 2
+		}},
+		{"the end cut off", func(d *damage, i int) (int, int) {
+			d.entries = d.entries[:max(1, i)]
+			return 1, worldCommits
+		}},
+		{"history rewritten, with a good chain", func(d *damage, i int) (int, int) {
+			d.entries = rechain(t, forge(i))
+			return i + 1, worldCommits
+		}},
+		{"a forged tail, with a good chain", func(d *damage, i int) (int, int) {
+			tail := *altered(w.commits[i])
+			tail.Records = []ledger.Record{{
+				CommandID: ledger.UUID{9}, Command: "CreateTrait", Time: w.commits[worldCommits-1].Records[0].Time + 1_000_000_000_000, Actor: "mallory",
+				Events: []ledger.Event{ledger.TraitCreated{Name: fmt.Sprint("CUSTOM_FORGED_", i)}},
+			}}
+			d.entries = rechain(t, append(slices.Clone(w.commits), &tail))
+			return worldCommits + 1, worldCommits + 1
+		}},
+		{"a checkpoint changed", func(d *damage, i int) (int, int) {
+			k := i % len(d.checkpoints)
+			d.checkpoints[k].Signed = flip(d.checkpoints[k].Signed)
+			return 0, worldCommits
+		}},
+		{"history rewritten, and signed with another key", func(d *damage, i int) (int, int) {
+			d.entries = rechain(t, forge(i))
+			_, err := verify.Replay(context.Background(), logOf(t, d.entries), worldCommits, "", nil, func(r *verify.Replayed) error {
+				if r.State.Head().Sequence == worldCommits {
+					d.checkpoints = []snapshots.KeptCheckpoint{sign(t, r, foreign)}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return 0, worldCommits
+		}},
+		{"a snapshot changed", func(d *damage, _ int) (int, int) { d.snapshot = flip(goodSnapshot); return 0, snapshotAt }},
+		{"a snapshot of a rewritten history", func(d *damage, i int) (int, int) {
+			i = min(i, snapshotAt-1)
+			dir := t.TempDir()
+			store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := verify.Replay(context.Background(), logOf(t, rechain(t, forge(i))), snapshotAt, "", nil, nil)
+			if err == nil {
+				err = store.Save(r.State)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.snapshot, err = os.ReadFile(filepath.Join(dir, filepath.Base(snapshot[0]))); err != nil {
+				t.Fatal(err)
+			}
+			return snapshotAt, snapshotAt
+		}},
+	}
+	for n := range 1000 {
+		m := mutations[n%len(mutations)]
+		d := &damage{entries: slices.Clone(w.encoded), checkpoints: slices.Clone(w.checkpoints), snapshot: goodSnapshot}
+		first, last := m.change(d, random.IntN(worldCommits))
+		if err := os.WriteFile(snapshot[0], d.snapshot, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log := logOf(t, d.entries)
+		report, err := verify.Log(context.Background(), log, uint64(len(d.entries)), verify.Evidence{
+			Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: d.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", m.name, err)
+		}
+		if len(report.Findings) == 0 {
+			t.Fatalf("mutation %d goes unnoticed: %s", n, m.name)
+		}
+		named := func(f *verify.Finding) bool { return int(f.Sequence) >= first && int(f.Sequence) <= last }
+		if !slices.ContainsFunc(report.Findings, named) {
+			t.Fatalf("mutation %d (%s) was to be found at %d to %d: %v", n, m.name, first, last, report.Err())
+		}
+		if strings.Contains(report.Err().Error(), "%!") {
+			t.Fatal(report.Err())
+		}
+	}
+}
