@@ -64,6 +64,8 @@ type Outcome struct {
 	Repeated bool
 	// Events are what a dry run would record; empty if it had nothing to do.
 	Events []ledger.Event
+
+	fork *ledger.State // for Processor.Fork
 }
 
 // fingerprintOf identifies a command's content.

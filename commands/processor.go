@@ -101,6 +101,19 @@ type Options struct {
 	SaveSnapshot    func(*ledger.State)
 	SnapshotRecords int
 	SnapshotAge     time.Duration
+	// Rejected, if set, is told of every command that was decided and
+	// rejected, but for dry runs. It must not block.
+	Rejected func(Rejected)
+}
+
+// Rejected is a command that was decided, and not accepted.
+type Rejected struct {
+	Submission
+	Time int64 // Unix nanoseconds, by the writer's clock
+	// Place is the address that its record would have had: it was decided
+	// against everything before.
+	Place     ledger.Address
+	Rejection *Rejection
 }
 
 // Processor is the single writer.
@@ -137,6 +150,9 @@ type call struct {
 	fingerprint ledger.Fingerprint
 	consumers   []ledger.UUID
 	tries       int
+	forking     bool           // it asks for a fork of the State, and has no command
+	place       ledger.Address // where it was decided
+	decided     int64          // when, if it was rejected; Unix nanoseconds
 	outcome     Outcome
 	err         error
 	answered    chan struct{}
@@ -202,6 +218,21 @@ func (p *Processor) Submit(ctx context.Context, s Submission) (Outcome, error) {
 		return c.outcome, c.err
 	case <-ctx.Done():
 		return Outcome{}, fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
+	}
+}
+
+// Fork returns a copy of the State as it is after some commit that is durable
+// and readable. It is the caller's.
+func (p *Processor) Fork(ctx context.Context) (*ledger.State, error) {
+	c := &call{forking: true, answered: make(chan struct{})}
+	if err := p.enqueue(c); err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.answered:
+		return c.outcome.fork, c.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
 	}
 }
 
@@ -388,6 +419,9 @@ func (p *Processor) nextCall(waiting *[]*call) *call {
 // decide decides one call and applies and adds its record. It reports full if
 // the record must go into the next commit.
 func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full bool, err error) {
+	if c.forking {
+		return p.fork(c, f), nil
+	}
 	for _, id := range c.consumers {
 		if changed[id] {
 			// A consumer changes at most once in a commit: wait for the
@@ -405,10 +439,10 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 	if err != nil || known {
 		return false, err
 	}
-	events, rejection := decideFor(c, p.state)
+	c.place = ledger.Address{Sequence: p.builder.Sequence(), Index: p.builder.Len()}
+	events, rejection := decide(c.Submission, p.state)
 	if rejection != nil || len(events) == 0 {
-		c.outcome = Outcome{Rejection: rejection}
-		f.calls = append(f.calls, c)
+		p.reject(c, f, rejection)
 		return false, nil
 	}
 	record := ledger.Record{
@@ -428,33 +462,43 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 		return true, nil
 	}
 	if !fits {
-		c.outcome = Outcome{Rejection: tooLarge(size, limit)}
-		f.calls = append(f.calls, c)
+		p.reject(c, f, tooLarge(size, limit))
 		return false, nil
 	}
 	if err := p.state.Apply(p.builder.Sequence(), &record); err != nil {
 		return false, err
 	}
 	markAll(changed, c.consumers)
-	c.outcome = Outcome{Address: ledger.Address{Sequence: p.builder.Sequence(), Index: p.builder.Len() - 1}}
+	c.outcome = Outcome{Address: c.place}
 	f.calls = append(f.calls, c)
 	return false, nil
 }
 
-// decideFor decides a call's command, if its client may submit it at all.
-func decideFor(c *call, s *ledger.State) ([]ledger.Event, *Rejection) {
-	if c.Project != "" {
-		if rejection := checkProject(s, c.Command, c.Project); rejection != nil {
-			return nil, rejection
-		}
+// reject answers a command without a record; without a rejection it had
+// nothing to do.
+func (p *Processor) reject(c *call, f *flight, rejection *Rejection) {
+	c.outcome = Outcome{Rejection: rejection}
+	if rejection != nil {
+		c.decided = p.now()
 	}
-	return c.Command.Decide(s)
+	f.calls = append(f.calls, c)
+}
+
+// fork answers with a copy of the State, which must be between commits: behind
+// the records of an open one it waits for the next.
+func (p *Processor) fork(c *call, f *flight) (full bool) {
+	if p.builder.Len() > 0 {
+		return true
+	}
+	c.outcome = Outcome{fork: p.state.Fork()}
+	f.calls = append(f.calls, c)
+	return false
 }
 
 // rehearse decides a dry run. Its answer waits, like a rejection, for the
 // commits that it was decided after: what it says has then come true so far.
 func (p *Processor) rehearse(c *call, f *flight) {
-	events, rejection := decideFor(c, p.state)
+	events, rejection := decide(c.Submission, p.state)
 	c.outcome = Outcome{Rejection: rejection, Events: events}
 	f.calls = append(f.calls, c)
 }
@@ -589,6 +633,7 @@ func (p *Processor) finish() {
 			continue
 		}
 		for _, c := range f.calls {
+			p.tell(c)
 			p.answer(c)
 		}
 	}
@@ -613,6 +658,13 @@ func (p *Processor) land(f *flight) error {
 		}()
 	}
 	return nil
+}
+
+// tell passes a rejection on that has become final.
+func (p *Processor) tell(c *call) {
+	if p.opts.Rejected != nil && c.decided > 0 && c.outcome.Rejection != nil {
+		p.opts.Rejected(Rejected{Submission: c.Submission, Time: c.decided, Place: c.place, Rejection: c.outcome.Rejection})
+	}
 }
 
 // answer wakes a call and those that wait for the same command.

@@ -87,6 +87,40 @@ func checkMark(ctx context.Context, log ledger.Log, mark ledger.Head) error {
 	})
 }
 
+// StateAt makes the State that a command was decided against whose record has,
+// or would have had, an address: after all records before it. It takes the
+// newest good snapshot before it and the log from there.
+func StateAt(ctx context.Context, log ledger.Log, snaps SnapshotSource, at ledger.Address) (*ledger.State, error) {
+	if at.Sequence == 0 {
+		return nil, errors.New("commands: there is no sequence 0")
+	}
+	state, found, err := snaps.Load(at.Sequence - 1)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		state = ledger.NewState()
+	}
+	fold := func(c *ledger.Commit) error {
+		if c.Sequence < at.Sequence {
+			_, err := state.Fold(c)
+			return err
+		}
+		state.Begin()
+		for i := range c.Records[:min(at.Index, len(c.Records))] {
+			if err := state.Apply(c.Sequence, &c.Records[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	last := at.Sequence
+	if at.Index == 0 {
+		last--
+	}
+	return state, ledger.ReadCommits(ctx, log, state.Head(), last, fold)
+}
+
 // replay folds everything after the State's head.
 func replay(ctx context.Context, log ledger.Log, state *ledger.State, proj Projection, last uint64, progress Progress) error {
 	first := state.Head().Sequence

@@ -105,7 +105,12 @@ func (v View) version(key []byte) (value []byte, sequence uint64, found bool, er
 // each calls yield with the newest visible version of every key that begins
 // with prefix, as long as it returns true. Key and value must not be kept.
 func (v View) each(prefix []byte, yield func(key []byte, sequence uint64, value []byte) (bool, error)) error {
-	it, err := v.iterate(prefix, after(prefix))
+	return v.eachFrom(prefix, prefix, yield)
+}
+
+// eachFrom is each for the keys from one on.
+func (v View) eachFrom(prefix, from []byte, yield func(key []byte, sequence uint64, value []byte) (bool, error)) error {
+	it, err := v.iterate(from, after(prefix))
 	if err != nil {
 		return err
 	}
@@ -230,6 +235,20 @@ func (v View) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
 	}
 	c.UUID, c.Generation = id, sequence
 	return c, true, nil
+}
+
+// Consumers calls yield for every consumer after one (NilUUID: from the first),
+// in UUID order, as long as it returns true.
+func (v View) Consumers(behind ledger.UUID, yield func(*ledger.Consumer) bool) error {
+	return v.eachFrom([]byte{tableConsumer}, after(idKey(tableConsumer, behind)), func(key []byte, sequence uint64, value []byte) (bool, error) {
+		c, err := readConsumer(value)
+		if err != nil {
+			return false, err
+		}
+		c.Generation = sequence
+		copy(c.UUID[:], key[1:])
+		return yield(c), nil
+	})
 }
 
 // ProviderConsumers calls yield for every consumer that holds something of a

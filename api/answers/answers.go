@@ -6,11 +6,48 @@ import (
 
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector"
 )
 
+// Reader is what answers are read from: a view of the read models, or a State.
+type Reader interface {
+	Consumer(ledger.UUID) (*ledger.Consumer, bool, error)
+	Provider(ledger.UUID) (*ledger.Provider, bool, error)
+	Usages(project, user string) ([]*ledger.Usage, error)
+	Classes() (*ledger.ClassTable, error)
+}
+
+// Of reads from a State.
+type Of struct{ State *ledger.State }
+
+// Consumer implements Reader.
+func (o Of) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
+	c, found := o.State.Consumer(id)
+	return c, found, nil
+}
+
+// Provider implements Reader.
+func (o Of) Provider(id ledger.UUID) (*ledger.Provider, bool, error) {
+	p, found := o.State.Provider(id)
+	return p, found, nil
+}
+
+// Classes implements Reader.
+func (o Of) Classes() (*ledger.ClassTable, error) { return o.State.Classes(), nil }
+
+// Usages implements Reader.
+func (o Of) Usages(project, user string) ([]*ledger.Usage, error) {
+	var list []*ledger.Usage
+	o.State.Usages(func(u *ledger.Usage) bool {
+		if u.Owner.Project == project && (user == "" || u.Owner.User == user) {
+			list = append(list, u)
+		}
+		return true
+	})
+	return list, nil
+}
+
 // Allocations is what a consumer holds; nil if it holds nothing.
-func Allocations(v projector.View, consumer ledger.UUID) (*wire.Allocations, error) {
+func Allocations(v Reader, consumer ledger.UUID) (*wire.Allocations, error) {
 	c, found, err := v.Consumer(consumer)
 	if err != nil || !found {
 		return nil, err
@@ -19,6 +56,11 @@ func Allocations(v projector.View, consumer ledger.UUID) (*wire.Allocations, err
 	if err != nil {
 		return nil, err
 	}
+	return AllocationsOf(c, classes), nil
+}
+
+// AllocationsOf is what a consumer holds.
+func AllocationsOf(c *ledger.Consumer, classes *ledger.ClassTable) *wire.Allocations {
 	a := &wire.Allocations{
 		Consumer: c.UUID, Generation: c.Generation, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
 		Since: rfc3339(c.CreatedAt), Changed: rfc3339(c.UpdatedAt),
@@ -29,11 +71,11 @@ func Allocations(v projector.View, consumer ledger.UUID) (*wire.Allocations, err
 	for _, held := range c.Allocations {
 		a.Allocations = append(a.Allocations, wire.Allocation{Provider: held.Provider, Class: classes.Name(held.Class), Amount: held.Amount})
 	}
-	return a, nil
+	return a
 }
 
 // Usages is what the consumers of a project, or of one of its users, hold.
-func Usages(v projector.View, project, user string) ([]wire.Usage, error) {
+func Usages(v Reader, project, user string) ([]wire.Usage, error) {
 	usages, err := v.Usages(project, user)
 	if err != nil {
 		return nil, err
@@ -54,7 +96,7 @@ func Usages(v projector.View, project, user string) ([]wire.Usage, error) {
 }
 
 // Provider is everything about a provider; nil if there is none.
-func Provider(v projector.View, id ledger.UUID) (*wire.Provider, error) {
+func Provider(v Reader, id ledger.UUID) (*wire.Provider, error) {
 	p, found, err := v.Provider(id)
 	if err != nil || !found {
 		return nil, err

@@ -208,7 +208,7 @@ func (h *history) add(at ledger.Address, page *wire.History) (more bool, err err
 	if !h.until.IsZero() && decided.After(h.until) || h.query.Kind != "" && h.query.Kind != record.Command {
 		return true, nil
 	}
-	entry := entryOf(at, record)
+	entry := EntryOf(at, record)
 	if entry.After, err = h.state(at.Sequence); err != nil {
 		return false, err
 	}
@@ -221,7 +221,8 @@ func (h *history) add(at ledger.Address, page *wire.History) (more bool, err err
 	return true, nil
 }
 
-func entryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
+// EntryOf is one record in a history, without the states around it.
+func EntryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
 	return wire.HistoryEntry{
 		Address: at.String(), Time: rfc3339(r.Time), Actor: r.Actor, Command: r.Command,
 		CommandID: r.CommandID, RequestID: r.RequestID, Cause: r.Cause,
@@ -230,7 +231,7 @@ func entryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
 
 // Entry is one record as it concerned a subject, without the state before.
 func Entry(views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record) (wire.HistoryEntry, error) {
-	entry := entryOf(at, r)
+	entry := EntryOf(at, r)
 	h := &history{Subject: s, views: views, query: &wire.HistoryQuery{Brief: true}}
 	var err error
 	entry.After, err = h.state(at.Sequence)
@@ -265,7 +266,7 @@ func (h *history) command(page *wire.History) error {
 	if err != nil || !found {
 		return err // after the view
 	}
-	page.Entries = append(page.Entries, entryOf(result.Address, record))
+	page.Entries = append(page.Entries, EntryOf(result.Address, record))
 	return nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -24,6 +26,13 @@ type Questions struct {
 	Views  *projector.Projector
 	Log    ledger.Log
 	Notary *answers.Notary
+	// Writer and Snapshots give the State of now and of the past.
+	Writer    *commands.Processor
+	Snapshots commands.SnapshotSource
+	// Rejected is where rejected commands are kept; nil: nowhere.
+	Rejected rejected.Store
+	// MaxSteps bounds one search for candidates; 0: no bound.
+	MaxSteps int
 	// Authorize answers the request itself and returns false if the client
 	// may not read the log.
 	Authorize func(http.ResponseWriter, *http.Request) bool
@@ -64,9 +73,14 @@ func (q *Questions) Handlers() map[string]http.Handler {
 		"/audit/checkpoint":   {[]string{"at"}, q.checkpoint},
 		"/audit/proof/record": {[]string{"record", "at"}, q.inclusion},
 		"/audit/proof/growth": {[]string{"from", "at"}, q.growth},
+		"/audit/why":          {[]string{"consumer", "provider", "at"}, q.why},
+		"/audit/consumers":    {[]string{"after", "limit", "at"}, q.consumers},
+		"/audit/rejections":   {[]string{"command_id", "actor", "command", "code", "before", "limit"}, q.rejections},
+		"/audit/redecide":     {[]string{"command_id", "at"}, q.redecide},
 	} {
 		handlers[path] = q.handler(one)
 	}
+	handlers["/audit/what-if"] = http.HandlerFunc(q.serveWhatIf)
 	return handlers
 }
 
@@ -80,18 +94,25 @@ func (q *Questions) handler(one question) http.Handler {
 		if err == nil {
 			answer, err = one.answer(r.Context(), p)
 		}
-		var fault *badQuestion
-		switch {
-		case errors.As(err, &fault):
-			http.Error(w, fault.message, fault.status)
-		case err != nil && r.Context().Err() != nil: // nobody is there
-		case err != nil:
-			q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)
-			http.Error(w, "that cannot be read; the server's log says more", http.StatusInternalServerError)
-		default:
-			write(w, answer)
-		}
+		q.reply(w, r, answer, err)
 	})
+}
+
+func (q *Questions) reply(w http.ResponseWriter, r *http.Request, answer any, err error) {
+	var fault *badQuestion
+	switch {
+	case errors.As(err, &fault):
+		if fault.status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
+		http.Error(w, fault.message, fault.status)
+	case err != nil && r.Context().Err() != nil: // nobody is there
+	case err != nil:
+		q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)
+		http.Error(w, "that cannot be read; the server's log says more", http.StatusInternalServerError)
+	default:
+		write(w, answer)
+	}
 }
 
 // write sends an answer; if that fails, the client is gone.
@@ -154,6 +175,18 @@ func (p parameters) number(name string, least, most, missing int64) (int64, erro
 		return 0, bad("%s: %q is not a number from %d to %d", name, p[name], least, most)
 	}
 	return n, nil
+}
+
+// moment reads an RFC 3339 time; zero if it is missing.
+func (p parameters) moment(name string) (time.Time, error) {
+	if p[name] == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(p[name], " ", "+"))
+	if err != nil {
+		return at, bad("%s: %q is not an RFC 3339 time", name, p[name])
+	}
+	return at, nil
 }
 
 // view is the view of the parameter at.

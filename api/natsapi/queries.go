@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
@@ -22,9 +20,6 @@ const QueryPrefix = "allot.query"
 const (
 	// minSequenceWait is how long a query waits for its min_sequence.
 	minSequenceWait = 5 * time.Second
-	// maxCandidates is how many candidates an answer holds at most.
-	maxCandidates = 10_000
-	maxGroups     = 64
 )
 
 func allocations(v projector.View, q *wire.AllocationsQuery) (any, error) {
@@ -43,7 +38,8 @@ func usages(v projector.View, q *wire.UsagesQuery) (any, error) {
 }
 
 func provider(v projector.View, q *wire.ProviderQuery) (any, error) {
-	return one(v, "provider", "provider", q.Provider, q.Name, v.ProviderNamed, func(p *ledger.Provider) ledger.UUID { return p.UUID }, answers.Provider)
+	return one(v, "provider", "provider", q.Provider, q.Name, v.ProviderNamed, func(p *ledger.Provider) ledger.UUID { return p.UUID },
+		func(v projector.View, id ledger.UUID) (*wire.Provider, error) { return answers.Provider(v, id) })
 }
 
 func node(v projector.View, q *wire.NodeQuery) (any, error) {
@@ -131,86 +127,16 @@ func (s *Queries) history(v projector.View, q *wire.HistoryQuery) (any, error) {
 	return page, err
 }
 
-const defaultCandidates = 1000
-
 func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.CandidatesQuery) (any, error) {
-	classes, err := v.Classes()
-	if err != nil {
-		return nil, err
-	}
-	request, err := candidatesRequest(q, classes)
-	if err != nil {
-		return nil, err
-	}
-	request.MaxSteps = s.MaxSteps
 	world, err := s.world(v, q.At != "")
 	if err != nil {
 		return nil, err
 	}
-	found := []wire.Candidate{}
-	err = candidates.Search(ctx, world, request, func(c *candidates.Candidate) bool {
-		one := wire.Candidate{Mappings: make(map[string][]ledger.UUID, len(c.Groups))}
-		for _, use := range c.Uses {
-			one.Allocations = append(one.Allocations, wire.Allocation{Provider: use.Provider.UUID, Class: classes.Name(use.Class), Amount: use.Amount})
-		}
-		for i, members := range c.Groups {
-			for _, p := range members {
-				suffix := request.Groups[i].Suffix
-				one.Mappings[suffix] = append(one.Mappings[suffix], p.UUID)
-			}
-		}
-		found = append(found, one)
-		return true
-	})
-	if errors.Is(err, candidates.ErrBudget) {
-		return nil, bad("%v: ask with a lower limit or for fewer groups", err)
+	found, err := answers.Candidates(ctx, v, world, q, s.MaxSteps)
+	if errors.Is(err, answers.ErrQuery) {
+		return nil, bad("%v", err)
 	}
 	return found, err
-}
-
-func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*candidates.Request, error) {
-	if len(q.Groups) == 0 || len(q.Groups) > maxGroups {
-		return nil, bad("groups: between 1 and %d are possible, not %d", maxGroups, len(q.Groups))
-	}
-	if q.Limit < 0 || q.Limit > maxCandidates {
-		return nil, bad("limit: %d is not between 1 and %d", q.Limit, maxCandidates)
-	}
-	request := &candidates.Request{
-		Isolate: q.Isolate, SameSubtree: q.SameSubtree, RootRequired: q.RootRequired, RootForbidden: q.RootForbidden,
-		Limit: q.Limit, Nested: true,
-	}
-	if request.Limit == 0 {
-		request.Limit = defaultCandidates
-	}
-	suffixes := make(map[string]bool, len(q.Groups))
-	for _, g := range q.Groups {
-		if suffixes[g.Suffix] {
-			return nil, bad("groups: suffix %q is given twice", g.Suffix)
-		}
-		suffixes[g.Suffix] = true
-		group := candidates.Group{
-			Suffix: g.Suffix, Required: g.Required, Forbidden: g.Forbidden, MemberOf: g.MemberOf, NotMemberOf: g.NotMemberOf, InTree: g.InTree,
-		}
-		if g.Suffix == "" && len(g.Resources) == 0 {
-			return nil, bad("groups: the one without a suffix needs resources")
-		}
-		for _, class := range slices.Sorted(maps.Keys(g.Resources)) {
-			id, known := classes.ID(class)
-			if amount := g.Resources[class]; !known || amount < 1 {
-				return nil, bad("groups: %d of class %q cannot be asked for", amount, class)
-			}
-			group.Resources = append(group.Resources, candidates.Resource{Class: id, Amount: g.Resources[class]})
-		}
-		request.Groups = append(request.Groups, group)
-	}
-	for _, subtree := range q.SameSubtree {
-		for _, suffix := range subtree {
-			if suffix == "" || !suffixes[suffix] {
-				return nil, bad("same_subtree: there is no group %q", suffix)
-			}
-		}
-	}
-	return request, nil
 }
 
 // Queries answers queries from the read models.

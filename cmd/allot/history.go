@@ -19,6 +19,8 @@ type serverFlags struct {
 	HTTPS  bool   `name:"https" help:"The server speaks TLS."`
 	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; the server speaks TLS." type:"existingfile" placeholder:"FILE"`
 	Token  string `help:"Token that is sent as X-Auth-Token." default:"admin"`
+
+	microversion string // of Placement's API, if it is asked
 }
 
 // client speaks plain HTTP or TLS.
@@ -38,21 +40,41 @@ func (s serverFlags) client() (scheme string, c *http.Client, err error) {
 
 // get asks the server; the caller closes the answer's body.
 func (s serverFlags) get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
+	return s.send(ctx, http.MethodGet, path, query, nil)
+}
+
+// send sends a request with a body that becomes JSON, or without one (nil);
+// the caller closes the answer's body.
+func (s serverFlags) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	scheme, client, err := s.client()
 	if err != nil {
 		return nil, err
 	}
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
+	}
 	target := url.URL{Scheme: scheme, Host: s.HTTP, Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), content)
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("X-Auth-Token", s.Token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if s.microversion != "" {
+		req.Header.Set("OpenStack-API-Version", s.microversion)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("no server answers at %s: %w", s.HTTP, err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode/100 != 2 {
 		defer func() { _ = resp.Body.Close() }()               // nothing was written
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // the status says enough
 		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, bytes.TrimSpace(text))

@@ -20,6 +20,12 @@ type cli struct {
 	Serve        serveCommand        `cmd:"" help:"Run the ledger."`
 	Log          logCommand          `cmd:"" help:"Print the records of a ledger."`
 	History      historyCommand      `cmd:"" help:"Print what happened to a consumer, provider, project or user, or what a command did."`
+	Why          whyCommand          `cmd:"" help:"Print the records that led to what a consumer holds of a provider."`
+	WhyNot       whyNotCommand       `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
+	Rejected     rejectedCommand     `cmd:"" help:"Print the commands that were rejected, and why."`
+	Redecide     redecideCommand     `cmd:"" help:"Decide a rejected command again, as of then or of another moment."`
+	WhatIf       whatIfCommand       `cmd:"" name:"what-if" help:"Find out what would be so after some commands, which are not recorded."`
+	Orphans      orphansCommand      `cmd:"" help:"List allocations without an owner, and owners without allocations."`
 	Export       exportCommand       `cmd:"" help:"Write a log, or a range of it, into a file."`
 	Import       importCommand       `cmd:"" help:"Begin a data folder with a log that was exported."`
 	Replay       replayCommand       `cmd:"" help:"Make everything again from the log alone, and compare."`

@@ -27,6 +27,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/commands/expirer"
+	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -64,6 +65,9 @@ type serveCommand struct {
 	BaremetalURL  string `name:"baremetal-url" help:"What links in answers of the bare metal API begin with; default: the host that the client named, and /baremetal." placeholder:"URL"`
 
 	SigningKey string `help:"File with a private key that allot signing-key made: checkpoints of the log are signed with it." type:"existingfile" placeholder:"FILE"`
+
+	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
+	RejectedAge   time.Duration `help:"Keep rejected commands this long; 0: as long as there is room." default:"168h"`
 
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
@@ -150,6 +154,8 @@ type node struct {
 	ledger    *jetstream.Log
 	views     *projector.Projector
 	snaps     *snapshots.Store
+	rejected  *jetstream.Rejected // nil: they are not kept
+	keeper    *rejected.Keeper
 	notary    *answers.Notary
 	vouchers  *snapshots.Checkpoints // nil: there is no key
 	notices   *notices.Publisher
@@ -321,9 +327,10 @@ func (n *node) startWriter(ctx context.Context) error {
 	}
 	n.notary.Ledger = id
 	n.startNotices(id)
+	tell := n.startKeeper(ctx)
 	n.writer = commands.NewProcessor(n.ledger, n.notices, state, commands.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
-		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge,
+		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge, Rejected: tell,
 	})
 	begin, err := commands.NewAddStandardNames(id)
 	if err != nil {
@@ -351,6 +358,24 @@ func (n *node) startNotices(id ledger.UUID) {
 		cfg.Listening = func() bool { return n.nats.Listening(wire.NoticePrefix) }
 	}
 	n.notices = notices.Start(n.views, cfg)
+}
+
+// startKeeper opens the stream of rejected commands, if they are kept. The
+// server can do without it.
+func (n *node) startKeeper(ctx context.Context) (tell func(commands.Rejected)) {
+	if n.config.RejectedBytes == 0 {
+		return nil
+	}
+	var err error
+	n.rejected, err = jetstream.OpenRejected(ctx, n.nc, jetstream.RejectedConfig{
+		MaxBytes: n.config.RejectedBytes, MaxAge: n.config.RejectedAge, Replicas: n.config.NATSReplicas,
+	})
+	if err != nil {
+		n.log.Error("rejected commands are not kept", "error", err)
+		return nil
+	}
+	n.keeper = rejected.Start(n.rejected, n.log)
+	return n.keeper.Keep
 }
 
 // nodeProvidersAtATime bounds the record in which nodes become providers.
@@ -452,9 +477,14 @@ func (n *node) routes() http.Handler {
 	}
 	digest := &audit.Digest{Views: n.views, Authorize: records.Authorize, Logger: n.log}
 	history := &audit.History{Views: n.views, Authorize: records.Authorize, Logger: n.log}
-	questions := (&audit.Questions{
+	asked := &audit.Questions{
 		Views: n.views, Log: n.ledger, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
-	}).Handlers()
+		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget,
+	}
+	if n.rejected != nil {
+		asked.Rejected = n.rejected
+	}
+	questions := asked.Handlers()
 	metal := &baremetal.Handler{
 		Commands: n.writer, Views: n.views, Log: n.log, Prefix: "/baremetal", PublicURL: strings.TrimRight(n.config.BaremetalURL, "/"),
 		Auth: n.auth, Policy: n.policy, Noauth: n.config.Keystone.URL == "",
@@ -524,6 +554,9 @@ func (n *node) stop() error {
 	if n.writer != nil {
 		keep(n.writer.Close())
 		n.saveCheckpoint()
+	}
+	if n.keeper != nil {
+		n.keeper.Stop()
 	}
 	if n.notices != nil {
 		n.notices.Stop()

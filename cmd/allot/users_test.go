@@ -241,7 +241,7 @@ func TestNobodyWritesTheLog(t *testing.T) {
 	connections["anybody"] = anybody
 	for user, nc := range connections {
 		for _, subject := range []string{
-			"allot.log", "allot.notice.project.p", "allot.notice.heartbeat",
+			"allot.log", "allot.rejected", "$JS.API.STREAM.PURGE.ALLOT_REJECTED", "allot.notice.project.p", "allot.notice.heartbeat",
 			"$JS.API.STREAM.PURGE.ALLOT", "$JS.API.STREAM.DELETE.ALLOT", "$JS.API.STREAM.UPDATE.ALLOT", "$JS.API.STREAM.CREATE.X",
 			"$JS.API.STREAM.MSG.DELETE.ALLOT", "$JS.API.CONSUMER.CREATE.ALLOT", "$JS.API.STREAM.RESTORE.ALLOT", "$JS.API.STREAM.SNAPSHOT.ALLOT",
 			"$SYS.REQ.SERVER.PING", "$JS.API.STREAM.LEADER.STEPDOWN.ALLOT",

@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +28,22 @@ type Ledger struct {
 	Views     *projector.Projector
 	Snapshots *snapshots.Store
 	Processor *commands.Processor
+
+	mu       sync.Mutex
+	rejected []commands.Rejected // guarded by mu
+}
+
+// Rejected lists the commands that were decided and rejected so far.
+func (l *Ledger) Rejected() []commands.Rejected {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.rejected)
+}
+
+func (l *Ledger) reject(r commands.Rejected) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rejected = append(l.rejected, r)
 }
 
 // Start restores a ledger in dir from a log and starts its writer.
@@ -56,7 +74,7 @@ func Open(dir string, log ledger.Log) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
-	l.Processor = commands.NewProcessor(log, views, state, commands.Options{Now: time.Now, Logger: quiet})
+	l.Processor = commands.NewProcessor(log, views, state, commands.Options{Now: time.Now, Logger: quiet, Rejected: l.reject})
 	begin, err := commands.NewAddStandardNames(NewID())
 	if err == nil {
 		_, err = l.Processor.Submit(context.Background(), commands.Submission{ID: NewID(), Actor: "test", Command: begin})

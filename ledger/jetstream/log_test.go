@@ -121,7 +121,7 @@ func TestClientsCannotTouchTheLog(t *testing.T) {
 	}
 	defer client.Close()
 	attempts := map[string]string{
-		jetstream.Subject: "forged",
+		jetstream.Subject: "forged", jetstream.RejectedSubject: "forged",
 		"$JS.API.STREAM.PURGE." + jetstream.DefaultStream:      "",
 		"$JS.API.STREAM.DELETE." + jetstream.DefaultStream:     "",
 		"$JS.API.STREAM.MSG.DELETE." + jetstream.DefaultStream: `{"seq":1}`,

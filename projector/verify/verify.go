@@ -38,9 +38,9 @@ type Finding struct {
 // Error implements error.
 func (f *Finding) Error() string {
 	if f.Sequence == 0 {
-		return fmt.Sprintf("the %s is not good: %v", f.What, f.Err)
+		return fmt.Sprintf("%s: not good: %v", f.What, f.Err)
 	}
-	return fmt.Sprintf("the %s is not good at sequence %d: %v", f.What, f.Sequence, f.Err)
+	return fmt.Sprintf("%s: not good at sequence %d: %v", f.What, f.Sequence, f.Err)
 }
 
 // Unwrap returns what is wrong.

@@ -1,0 +1,318 @@
+package audit_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// questions are those of a ledger, over HTTP but for the network.
+type questions struct {
+	*commandstest.Ledger
+	handlers map[string]http.Handler
+}
+
+func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions {
+	t.Helper()
+	q := &audit.Questions{
+		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Writer: l.Processor, Snapshots: l.Snapshots, Rejected: store,
+		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
+	}
+	return &questions{l, q.Handlers()}
+}
+
+// get asks a question; into is nil if it has no answer.
+func (q *questions) get(t *testing.T, status int, target string, into any) {
+	t.Helper()
+	q.do(t, status, httptest.NewRequest(http.MethodGet, target, nil), into)
+}
+
+func (q *questions) post(t *testing.T, status int, target, body string, into any) {
+	t.Helper()
+	q.do(t, status, httptest.NewRequest(http.MethodPost, target, strings.NewReader(body)), into)
+}
+
+func (q *questions) do(t *testing.T, status int, r *http.Request, into any) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	q.handlers[r.URL.Path].ServeHTTP(w, r)
+	if w.Code != status {
+		t.Fatalf("%s %s: %d %s", r.Method, r.URL, w.Code, w.Body)
+	}
+	if into != nil {
+		if err := json.NewDecoder(bytes.NewReader(w.Body.Bytes())).Decode(into); err != nil {
+			t.Fatalf("%s: %v", w.Body, err)
+		}
+	}
+}
+
+// TestWhy: the records since a consumer held nothing of a provider, and those
+// behind the provider's inventories, among other changes of both.
+func TestWhy(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	q := ask(t, l, nil)
+	provider := l.Provider(t, "a", commands.Inventory{Class: "VCPU", Total: 1000}, commands.Inventory{Class: "DISK_GB", Total: 1000})
+	other := l.Provider(t, "b", commands.Inventory{Class: "VCPU", Total: 1000})
+	consumer := commandstest.NewID()
+	set := func(provider ledger.UUID, amount int64) string {
+		c := commandstest.Allocate(consumer, provider, "VCPU", amount)
+		c.Allocations[0].AnyGeneration = true
+		return l.Accept(t, c).String()
+	}
+	set(provider, 5)
+	set(other, 5)
+	first := set(provider, 7)
+	l.Accept(t, &commands.CreateInventory{Provider: provider, Inventory: commands.Inventory{Class: "MEMORY_MB", Total: 5}})
+	total := l.Accept(t, &commands.UpdateInventory{Provider: provider, Inventory: commands.Inventory{Class: "VCPU", Total: 900}}).String()
+	set(provider, 7) // nothing new
+	last := set(provider, 8)
+	for range 250 {
+		l.Accept(t, commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1))
+	}
+	target := fmt.Sprintf("/audit/why?consumer=%s&provider=%s", consumer, provider)
+	var why audit.Why
+	q.get(t, 200, target, &why)
+	if len(why.Changes) != 2 || why.Changes[0].Address != last || why.Changes[1].Address != first || why.Changes[1].Before["VCPU"] != 0 || why.Holds["VCPU"] != 8 {
+		t.Errorf("%+v", why)
+	}
+	if len(why.Inventories) != 1 || why.Inventories[0].Address != total || why.Inventories[0].After.Total != 900 || why.Incomplete {
+		t.Errorf("%+v", why.Inventories)
+	}
+	gone := l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer}).String()
+	why = audit.Why{}
+	q.get(t, 200, target, &why)
+	if len(why.Holds) != 0 || len(why.Changes) != 1 || why.Changes[0].Address != gone {
+		t.Errorf("%+v", why)
+	}
+	q.get(t, 404, fmt.Sprintf("/audit/why?consumer=%s&provider=%s", commandstest.NewID(), provider), nil)
+	for _, bad := range []string{"", "?consumer=x&provider=y", "?consumer=" + consumer.String(), "?colour=red"} {
+		q.get(t, 400, "/audit/why"+bad, nil)
+	}
+}
+
+// world is a ledger with some providers, and a random command about them.
+type world struct {
+	*commandstest.Ledger
+	random    *rand.Rand
+	providers []ledger.UUID
+	consumers []ledger.UUID
+}
+
+func newWorld(t *testing.T, log ledger.Log, seed uint64) *world {
+	w := &world{Ledger: commandstest.Start(t, t.TempDir(), log), random: rand.New(rand.NewPCG(seed, 1))}
+	for i := range 3 {
+		w.providers = append(w.providers, w.Provider(t, fmt.Sprint("p", i), commands.Inventory{Class: "VCPU", Total: 20}))
+	}
+	for range 8 {
+		w.consumers = append(w.consumers, commandstest.NewID())
+	}
+	return w
+}
+
+func (w *world) command() commands.Command {
+	provider, consumer := w.providers[w.random.IntN(3)], w.consumers[w.random.IntN(8)]
+	switch w.random.IntN(8) {
+	case 0:
+		return &commands.ReleaseConsumer{Consumer: consumer}
+	case 1:
+		return &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_", w.random.IntN(5))}
+	case 2:
+		return &commands.RenameProvider{Provider: provider, Name: fmt.Sprint("p", w.random.IntN(5))}
+	case 3:
+		return &commands.Batch{Commands: []commands.Command{
+			&commands.CreateTrait{Name: fmt.Sprint("CUSTOM_B", w.random.IntN(5))}, &commands.ReleaseConsumer{Consumer: consumer},
+		}}
+	default:
+		c := commandstest.Allocate(consumer, provider, "VCPU", 1+w.random.Int64N(9))
+		c.Allocations[0].AnyGeneration = w.random.IntN(3) > 0
+		return c
+	}
+}
+
+// TestRedecide: every rejected command, decided again against what was so
+// then, is rejected for the same reason, also those that shared a commit.
+func TestRedecide(t *testing.T) {
+	dir := t.TempDir()
+	log, ns := commandstest.JetStream(t, dir, true)
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	store, err := jetstream.OpenRejected(t.Context(), nc, jetstream.RejectedConfig{MaxBytes: 8 << 20, MaxAge: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, log, 5)
+	var list []commands.Command
+	for range 600 {
+		list = append(list, w.command())
+	}
+	var group sync.WaitGroup
+	for i := range 20 {
+		group.Go(func() {
+			for _, c := range list[i*30 : (i+1)*30] {
+				w.Submit(t, c)
+			}
+		})
+	}
+	group.Wait()
+	keeper := rejected.Start(store, slog.New(slog.DiscardHandler))
+	all := w.Rejected()
+	inside := 0
+	for _, r := range all {
+		keeper.Keep(r)
+		if r.Place.Index > 0 {
+			inside++
+		}
+	}
+	keeper.Stop()
+	if len(all) < 50 || inside == 0 || keeper.Dropped() > 0 {
+		t.Fatalf("%d rejected, %d of them behind others of their commit, %d dropped", len(all), inside, keeper.Dropped())
+	}
+	q := ask(t, w.Ledger, store)
+	var kept audit.Rejections
+	q.get(t, 200, "/audit/rejections?limit=1000", &kept)
+	if len(kept.Rejections) != len(all) || kept.Rejections[0].CommandID != all[len(all)-1].ID {
+		t.Fatalf("%d kept of %d", len(kept.Rejections), len(all))
+	}
+	for _, entry := range kept.Rejections {
+		var again audit.Redecided
+		q.get(t, 200, "/audit/redecide?command_id="+entry.CommandID.String(), &again)
+		if !again.Same {
+			t.Fatalf("%s at %s was %s and is %v", entry.Body, entry.Place, entry.Rejection, again.Again)
+		}
+	}
+	var few audit.Rejections
+	q.get(t, 200, "/audit/rejections?limit=3&code=capacity_exceeded&actor=test&command=AllocateForConsumers", &few)
+	if len(few.Rejections) != 3 || few.Rejections[0].Rejection.Code != commands.CodeCapacityExceeded {
+		t.Errorf("%+v", few)
+	}
+	q.get(t, 404, "/audit/redecide?command_id="+commandstest.NewID().String(), nil)
+	for _, bad := range []string{"redecide", "redecide?command_id=x", "rejections?limit=0", "rejections?limit=1001", "rejections?before=noon"} {
+		q.get(t, 400, "/audit/"+bad, nil)
+	}
+}
+
+// TestWhatIf: what would be so after some commands is what is so after they
+// were carried out, and until then nothing has changed.
+func TestWhatIf(t *testing.T) {
+	w := newWorld(t, &memlog.Log{}, 9)
+	q := ask(t, w.Ledger, nil)
+	for range 60 {
+		w.Submit(t, w.command())
+	}
+	var asking []string
+	for _, id := range w.providers {
+		asking = append(asking, fmt.Sprintf(`{"query":"Provider","body":{"provider":%q}}`, id))
+	}
+	for _, id := range w.consumers {
+		asking = append(asking, fmt.Sprintf(`{"query":"Allocations","body":{"consumer":%q}}`, id))
+	}
+	asking = append(asking, `{"query":"Usages","body":{"project":"project"}}`, `{"query":"Candidates","body":{"groups":[{"resources":{"VCPU":3}}]}}`)
+	questions := `"questions":[` + strings.Join(asking, ",") + `]`
+	times := func(key string, _ any) bool { return key == "changed" || key == "since" }
+	for round := range 30 {
+		from := w.Views.View().Sequence()
+		var list []commands.Command
+		var steps []string
+		for range 1 + w.random.IntN(6) {
+			c := w.command()
+			body, err := json.Marshal(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, c)
+			steps = append(steps, fmt.Sprintf(`{"command":%q,"body":%s}`, c.CommandName(), body))
+		}
+		request := `{"steps":[` + strings.Join(steps, ",") + `],` + questions
+		var would, past audit.WouldBe
+		q.post(t, 200, "/audit/what-if", request+"}", &would)
+		if w.Views.View().Sequence() != from || would.Sequence != from {
+			t.Fatal("a question has changed the ledger")
+		}
+		for i, c := range list {
+			outcome := w.Submit(t, c)
+			if fmt.Sprint(outcome.Rejection) != fmt.Sprint(would.Steps[i].Rejection) {
+				t.Fatalf("round %d step %d: %v, and would be %v", round, i, outcome.Rejection, would.Steps[i].Rejection)
+			}
+		}
+		var is audit.WouldBe
+		q.post(t, 200, "/audit/what-if", `{`+questions+`}`, &is)
+		q.post(t, 200, "/audit/what-if", fmt.Sprintf(`%s,"at":"%d"}`, request, from), &past)
+		ignore := cmp.FilterPath(func(p cmp.Path) bool {
+			at, ok := p.Last().(cmp.MapIndex)
+			return ok && times(at.Key().String(), nil)
+		}, cmp.Ignore())
+		if diff := cmp.Diff(would.Answers, is.Answers, ignore); diff != "" {
+			t.Fatalf("round %d: would be, and is\n%s", round, diff)
+		}
+		if diff := cmp.Diff(would, past, ignore); diff != "" {
+			t.Fatalf("round %d: asked before, and of the past\n%s", round, diff)
+		}
+	}
+	var gone audit.WouldBe
+	q.post(t, 200, "/audit/what-if", fmt.Sprintf(`{"steps":[{"command":"RemoveProvider","body":{"provider":%q}}],%s}`, w.providers[0], questions), &gone)
+	if gone.Answers[0].Result != nil || gone.Steps[0].Rejection != nil || strings.Contains(fmt.Sprint(gone.Answers), w.providers[0].String()) {
+		t.Errorf("it is not gone: %+v", gone.Answers)
+	}
+	for _, bad := range []string{
+		"", "{", "[]", `{"steps":[{"command":"Nothing","body":{}}]}`, `{"steps":[{"command":"CreateTrait","body":{"colour":1}}]}`,
+		`{"questions":[{"query":"Commits","body":{}}]}`, `{"questions":[{"query":"Usages","body":{"at":"3","project":"p"}}]}`,
+		`{"at":"99999"}`, `{"at":"tomorrow"}`, `{"steps":[]} {}`, `{"steps":[{"command":"RemoveProvider"}]}`,
+	} {
+		q.post(t, 400, "/audit/what-if", bad, nil)
+	}
+	q.get(t, 405, "/audit/what-if", nil)
+}
+
+// TestConsumers: everybody who held something, in pages.
+func TestConsumers(t *testing.T) {
+	w := newWorld(t, &memlog.Log{}, 3)
+	q := ask(t, w.Ledger, nil)
+	for range 100 {
+		w.Submit(t, w.command())
+	}
+	now := w.Views.View().Sequence()
+	count := func(at string, limit int) int {
+		n := 0
+		for next := ""; ; {
+			var page audit.Consumers
+			q.get(t, 200, fmt.Sprintf("/audit/consumers?limit=%d%s%s", limit, at, next), &page)
+			n += len(page.Consumers)
+			if page.Next == "" {
+				return n
+			}
+			next = "&after=" + page.Next
+		}
+	}
+	want := count("", 1000)
+	for _, id := range w.consumers {
+		w.Submit(t, &commands.ReleaseConsumer{Consumer: id})
+	}
+	if n := count("", 2); n != 0 || want == 0 {
+		t.Errorf("%d hold something", n)
+	}
+	if n := count(fmt.Sprintf("&at=%d", now), 3); n != want {
+		t.Errorf("%d held something, not %d", n, want)
+	}
+}

@@ -1,0 +1,257 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/scratch"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// Limits of what-if.
+const (
+	maxWhatIfBytes = 4 << 20
+	maxSteps       = 10_000
+	maxQuestions   = 100
+	// maxReplays is how many States of the past may be made at once.
+	maxReplays = 2
+)
+
+// WhatIf is the body of POST /audit/what-if: what would be so if these
+// commands were carried out after a moment. Nothing is recorded.
+type WhatIf struct {
+	At    string `json:"at,omitempty"` // sequence or RFC 3339 time; empty: now
+	Steps []struct {
+		// Command is that of a client, or RemoveProvider: that a provider is
+		// gone, with what is below it and what is allocated there.
+		Command string          `json:"command"`
+		Body    json.RawMessage `json:"body"`
+	} `json:"steps"`
+	Questions []struct {
+		Query string          `json:"query"` // Allocations, Candidates, Provider or Usages, as over NATS
+		Body  json.RawMessage `json:"body"`
+	} `json:"questions"`
+}
+
+// WouldBe is the answer.
+type WouldBe struct {
+	Sequence uint64      `json:"sequence"` // after which the steps were carried out
+	Steps    []WouldDo   `json:"steps"`
+	Answers  []WouldTell `json:"answers"`
+}
+
+// WouldDo is what became of a step.
+type WouldDo struct {
+	Command   string              `json:"command"`
+	Rejection *commands.Rejection `json:"rejection,omitempty"`
+	Events    []ledger.EventLine  `json:"events,omitempty"`
+}
+
+// WouldTell is what a query would be answered then.
+type WouldTell struct {
+	Query  string `json:"query"`
+	Result any    `json:"result"` // null: it does not exist
+	Error  string `json:"error,omitempty"`
+}
+
+var replays = make(chan struct{}, maxReplays)
+
+// replaying takes one of the places for making a State of the past, which
+// takes time and memory.
+func (q *Questions) replaying() (release func(), err error) {
+	select {
+	case replays <- struct{}{}:
+		return func() { <-replays }, nil
+	default:
+		return nil, &badQuestion{http.StatusServiceUnavailable, "other replays are under way; try again"}
+	}
+}
+
+func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "only POST", http.StatusMethodNotAllowed)
+		return
+	}
+	if !q.Authorize(w, r) {
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWhatIfBytes))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		http.Error(w, fmt.Sprintf("the body has more than %d bytes", maxWhatIfBytes), http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err != nil {
+		return // the client is gone
+	}
+	answer, err := q.whatIf(r.Context(), body)
+	q.reply(w, r, answer, err)
+}
+
+func (q *Questions) whatIf(ctx context.Context, body []byte) (*WouldBe, error) {
+	var asked WhatIf
+	if err := strict(body, &asked); err != nil {
+		return nil, bad("%v", err)
+	}
+	if len(asked.Steps) > maxSteps || len(asked.Questions) > maxQuestions {
+		return nil, bad("at most %d steps and %d questions", maxSteps, maxQuestions)
+	}
+	steps := make([]commands.Command, len(asked.Steps))
+	for i, one := range asked.Steps {
+		var err error
+		if steps[i], err = stepOf(one.Command, one.Body); err != nil {
+			return nil, bad("step %d: %v", i, err)
+		}
+	}
+	questions := make([]wire.Query, len(asked.Questions))
+	for i, one := range asked.Questions {
+		var err error
+		if questions[i], err = queryOf(one.Query, one.Body); err != nil {
+			return nil, bad("question %d: %v", i, err)
+		}
+	}
+	release, err := q.replaying()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	state, err := q.state(ctx, asked.At)
+	if err != nil {
+		return nil, err
+	}
+	answer := &WouldBe{Sequence: state.Head().Sequence, Steps: []WouldDo{}, Answers: []WouldTell{}}
+	fork := scratch.New(state)
+	for _, step := range steps {
+		events, rejection, err := fork.Carry(commands.Submission{Actor: "what-if", Command: step})
+		if err != nil {
+			return nil, err
+		}
+		answer.Steps = append(answer.Steps, WouldDo{step.CommandName(), rejection, ledger.EventLines(events)})
+	}
+	a := &asker{Of: answers.Of{State: fork.State()}, maxSteps: q.MaxSteps}
+	for _, one := range questions {
+		told, err := a.ask(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		answer.Answers = append(answer.Answers, told)
+	}
+	return answer, nil
+}
+
+// state is a State of the caller's own, of now or of a moment.
+func (q *Questions) state(ctx context.Context, at string) (*ledger.State, error) {
+	if at == "" {
+		state, err := q.Writer.Fork(ctx)
+		if commands.Passing(err) {
+			return nil, &badQuestion{http.StatusServiceUnavailable, err.Error()}
+		}
+		return state, err
+	}
+	view, err := q.view(parameters{"at": at})
+	if err != nil {
+		return nil, err
+	}
+	return commands.StateAt(ctx, q.Log, q.Snapshots, ledger.Address{Sequence: view.Sequence() + 1})
+}
+
+func strict(data []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is something after the end")
+	}
+	return nil
+}
+
+func stepOf(name string, body []byte) (commands.Command, error) {
+	if gone := new(scratch.RemoveProvider); name == gone.CommandName() {
+		return gone, strict(body, gone)
+	}
+	return commands.Decode(name, body)
+}
+
+func queryOf(name string, body []byte) (wire.Query, error) {
+	var q wire.Query
+	switch name {
+	case "Allocations":
+		q = new(wire.AllocationsQuery)
+	case "Candidates":
+		q = new(wire.CandidatesQuery)
+	case "Provider":
+		q = new(wire.ProviderQuery)
+	case "Usages":
+		q = new(wire.UsagesQuery)
+	default:
+		return nil, fmt.Errorf("%q is none of Allocations, Candidates, Provider and Usages", name)
+	}
+	if err := strict(body, q); err != nil {
+		return nil, err
+	}
+	if q.Moment() != (wire.When{}) {
+		return nil, errors.New("the moment is that of all questions")
+	}
+	return q, nil
+}
+
+// asker answers queries from a State.
+type asker struct {
+	answers.Of
+	maxSteps int
+	world    *candidates.World // made when it is first needed
+}
+
+func (a *asker) ask(ctx context.Context, q wire.Query) (told WouldTell, err error) {
+	told.Query = q.QueryName()
+	switch q := q.(type) {
+	case *wire.AllocationsQuery:
+		told.Result, err = orNothing(answers.Allocations(a, q.Consumer))
+	case *wire.UsagesQuery:
+		told.Result, err = answers.Usages(a, q.Project, q.User)
+	case *wire.ProviderQuery:
+		id := q.Provider
+		if q.Name != "" {
+			id, _ = a.State.ProviderNamed(q.Name)
+		}
+		told.Result, err = orNothing(answers.Provider(a, id))
+	case *wire.CandidatesQuery:
+		told.Result, err = answers.Candidates(ctx, a, a.candidates(), q, a.maxSteps)
+	}
+	if errors.Is(err, answers.ErrQuery) {
+		told.Result, told.Error, err = nil, err.Error(), nil
+	}
+	return told, err
+}
+
+func (a *asker) candidates() *candidates.World {
+	if a.world == nil {
+		list := make([]*ledger.Provider, 0, a.State.ProviderCount())
+		a.State.Providers(func(p *ledger.Provider) bool {
+			list = append(list, p)
+			return true
+		})
+		a.world = candidates.NewWorld(list)
+	}
+	return a.world
+}
+
+// orNothing makes nil of a nil pointer.
+func orNothing[T any](value *T, err error) (any, error) {
+	if value == nil {
+		return nil, err
+	}
+	return value, err
+}

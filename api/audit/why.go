@@ -1,0 +1,246 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Why is the answer of GET /audit/why: the records that led to what a consumer
+// holds of a provider.
+type Why struct {
+	Sequence uint64           `json:"sequence"` // of the commit after which it is so
+	Consumer ledger.UUID      `json:"consumer"`
+	Provider ledger.UUID      `json:"provider"`
+	Holds    map[string]int64 `json:"holds"` // by class
+	// Changes are the records since the consumer held nothing of the provider,
+	// newest first; if it holds nothing now, the one that took it away.
+	Changes []WhyChange `json:"changes"`
+	// Inventories are the records that made the provider's inventories of
+	// those classes what they are.
+	Inventories []WhyInventory `json:"inventories"`
+	// Incomplete: the histories have more records than one answer may look at.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// WhyChange is a record that changed what the consumer held of the provider.
+type WhyChange struct {
+	wire.HistoryEntry
+	Before map[string]int64 `json:"before"` // by class
+	After  map[string]int64 `json:"after"`
+}
+
+// WhyInventory is the record that last changed an inventory.
+type WhyInventory struct {
+	Class string `json:"class"`
+	wire.HistoryEntry
+	Before *wire.Inventory `json:"before"` // null: there was none
+	After  *wire.Inventory `json:"after"`
+}
+
+const (
+	whyPage = 100
+	// maxWhy bounds how many records are looked at for each part of an answer.
+	maxWhy = 20_000
+)
+
+// why is GET /audit/why?consumer=UUID&provider=UUID.
+func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
+	consumer, err := p.uuid("consumer")
+	if err != nil {
+		return nil, err
+	}
+	provider, err := p.uuid("provider")
+	if err != nil {
+		return nil, err
+	}
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	w := &Why{Sequence: view.Sequence(), Consumer: consumer, Provider: provider, Changes: []WhyChange{}, Inventories: []WhyInventory{}}
+	if w.Holds, err = held(view, consumer, provider); err != nil {
+		return nil, err
+	}
+	changes, err := q.whyChanges(ctx, view, w)
+	if err != nil {
+		return nil, err
+	}
+	if len(w.Changes) == 0 && changes {
+		return nil, notFound("consumer %s never held anything of provider %s", consumer, provider)
+	}
+	inventories, err := q.whyInventories(ctx, view, w)
+	w.Incomplete = !changes || !inventories
+	return w, err
+}
+
+// held is what a consumer holds of a provider, by class.
+func held(view projector.View, consumer, provider ledger.UUID) (map[string]int64, error) {
+	amounts := make(map[string]int64)
+	all, err := answers.Allocations(view, consumer)
+	if err != nil || all == nil {
+		return amounts, err
+	}
+	for _, a := range all.Allocations {
+		if a.Provider == provider {
+			amounts[a.Class] = a.Amount
+		}
+	}
+	return amounts, nil
+}
+
+// heldAt is held after a commit; before the first nothing is.
+func (q *Questions) heldAt(sequence uint64, consumer, provider ledger.UUID) (map[string]int64, error) {
+	if sequence == 0 {
+		return map[string]int64{}, nil
+	}
+	view, err := q.Views.ViewAt(sequence)
+	if err != nil {
+		return nil, err
+	}
+	return held(view, consumer, provider)
+}
+
+func (q *Questions) whyChanges(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
+	return q.backwards(ctx, view, projector.ConsumerHistory, w.Consumer, func(at ledger.Address, r *ledger.Record) (bool, error) {
+		after, err := q.heldAt(at.Sequence, w.Consumer, w.Provider)
+		if err != nil {
+			return false, err
+		}
+		before, err := q.heldAt(at.Sequence-1, w.Consumer, w.Provider)
+		if err != nil {
+			return false, err
+		}
+		if !same(before, after) {
+			w.Changes = append(w.Changes, WhyChange{answers.EntryOf(at, r), before, after})
+		}
+		begun := len(before) == 0 && len(w.Changes) > 0
+		return !begun && (len(w.Holds) > 0 || len(w.Changes) == 0), nil
+	})
+}
+
+func same(a, b map[string]int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for class, amount := range a {
+		if b[class] != amount {
+			return false
+		}
+	}
+	return true
+}
+
+// backwards calls yield for the records of a history, newest first, as long as
+// it returns true. It is not complete if there were more than it may look at.
+func (q *Questions) backwards(ctx context.Context, view projector.View, kind projector.Kind, id ledger.UUID, yield func(ledger.Address, *ledger.Record) (bool, error)) (complete bool, err error) {
+	before, limit := uint64(0), whyPage
+	for looked := 0; looked < maxWhy; {
+		list, err := view.History(kind, id, before, limit)
+		if err != nil {
+			return false, err
+		}
+		full := len(list) == limit
+		if full {
+			// The last commit may have more records: it comes again, whole.
+			last := list[limit-1].Sequence
+			if list[0].Sequence == last {
+				limit *= 4
+				continue
+			}
+			list = slices.DeleteFunc(list, func(a ledger.Address) bool { return a.Sequence == last })
+			before = last + 1
+		}
+		for _, at := range list {
+			record, found, err := view.Record(at)
+			if err != nil || !found {
+				return false, errors.Join(err, ctx.Err())
+			}
+			if more, err := yield(at, record); err != nil || !more {
+				return true, err
+			}
+		}
+		if !full {
+			return true, nil
+		}
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		looked += len(list)
+	}
+	return false, nil
+}
+
+// onlyAllocate are commands that change no inventory: a busy provider's
+// history is full of them.
+var onlyAllocate = map[string]bool{
+	"AllocateForConsumers": true, "ReleaseConsumer": true, "Reserve": true, "ConfirmReservation": true, "CancelReservation": true,
+	"ExpireReservation": true,
+}
+
+// whyInventories finds the records that last changed the inventories of the
+// classes that w is about.
+func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
+	wanted := make(map[string]bool)
+	for _, change := range w.Changes {
+		for _, amounts := range []map[string]int64{change.Before, change.After} {
+			for class := range amounts {
+				wanted[class] = true
+			}
+		}
+	}
+	return q.backwards(ctx, view, projector.ProviderHistory, w.Provider, func(at ledger.Address, r *ledger.Record) (bool, error) {
+		if onlyAllocate[r.Command] {
+			return true, nil
+		}
+		after, err := q.inventories(at.Sequence, w.Provider)
+		if err != nil {
+			return false, err
+		}
+		before, err := q.inventories(at.Sequence-1, w.Provider)
+		if err != nil {
+			return false, err
+		}
+		for class := range wanted {
+			if was, is := before[class], after[class]; !sameInventory(was, is) {
+				w.Inventories = append(w.Inventories, WhyInventory{class, answers.EntryOf(at, r), was, is})
+				delete(wanted, class)
+			}
+		}
+		return len(wanted) > 0, nil
+	})
+}
+
+func (q *Questions) inventories(sequence uint64, provider ledger.UUID) (map[string]*wire.Inventory, error) {
+	all := make(map[string]*wire.Inventory)
+	if sequence == 0 {
+		return all, nil
+	}
+	view, err := q.Views.ViewAt(sequence)
+	if err != nil {
+		return nil, err
+	}
+	p, err := answers.Provider(view, provider)
+	if err != nil || p == nil {
+		return all, err
+	}
+	for i := range p.Inventories {
+		all[p.Inventories[i].Class] = &p.Inventories[i]
+	}
+	return all, nil
+}
+
+// sameInventory compares but for what is used.
+func sameInventory(a, b *wire.Inventory) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	x.Used, y.Used = 0, 0
+	return x == y
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// orphansCommand is "allot orphans": allocations without an owner, and owners
+// without allocations.
+type orphansCommand struct {
+	serverFlags `embed:""`
+	Consumers   string        `help:"Everybody who may hold something: a file with a uuid on each line, or nova's list of servers as JSON; or the URL of a nova API, such as http://nova:8774/v2.1." required:"" placeholder:"FILE|URL"`
+	NovaToken   string        `help:"Token for the nova API." env:"OS_TOKEN"`
+	Type        []string      `help:"Look only at consumers of these types; those without one have the type unknown. Default: all."`
+	OlderThan   time.Duration `help:"Leave consumers alone that changed less than this ago: their owner may not be listed yet." default:"10m"`
+	JSON        bool          `name:"json" help:"One JSON object per finding."`
+	Yes         bool          `help:"Release what the orphans hold, unless it has changed since it was looked at."`
+}
+
+// finding is a consumer who should not hold something, or should.
+type finding struct {
+	Finding  string             `json:"finding"` // orphan or missing
+	Consumer ledger.UUID        `json:"consumer"`
+	Holds    *wire.Allocations  `json:"holds,omitempty"`
+	By       *wire.HistoryEntry `json:"by,omitempty"` // who made it, or took the last of it
+	Heal     string             `json:"heal"`
+	Healed   string             `json:"healed,omitempty"`
+}
+
+const (
+	orphan  = "orphan"
+	missing = "missing"
+	// unknownType is what Placement calls a consumer without a type.
+	unknownType = "unknown"
+)
+
+// Run compares, prints and, if it may, heals.
+func (c *orphansCommand) Run(ctx context.Context) error {
+	known, err := c.known(ctx)
+	if err != nil {
+		return err
+	}
+	if len(known) == 0 {
+		return errors.New("--consumers lists nobody: then everybody would be an orphan")
+	}
+	holders, recent, err := c.holders(ctx)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	count := make(map[string]int)
+	for _, f := range compare(known, holders) {
+		count[f.Finding]++
+		if err := c.explain(ctx, f); err != nil {
+			return err
+		}
+		if c.Yes && f.Finding == orphan {
+			err := c.heal(ctx, f)
+			if f.Healed = "released"; err != nil {
+				f.Healed = ""
+				failures = append(failures, fmt.Errorf("consumer %s: %w", f.Consumer, err))
+			}
+		}
+		if err := c.print(f); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(os.Stderr, "%d known, %d hold something: %d orphans, %d owners without allocations; %d changed less than %s ago and were left alone\n",
+		len(known), len(holders), count[orphan], count[missing], recent, c.OlderThan)
+	return errors.Join(failures...)
+}
+
+func compare(known map[ledger.UUID]bool, holders map[ledger.UUID]*holder) []*finding {
+	var list []*finding
+	for _, id := range slices.SortedFunc(maps.Keys(holders), ledger.UUID.Compare) {
+		if h := holders[id]; !known[id] && h.looked {
+			list = append(list, &finding{
+				Finding: orphan, Consumer: id, Holds: h.Allocations, Heal: "openstack resource provider allocation delete " + id.String(),
+			})
+		}
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(known), ledger.UUID.Compare) {
+		if holders[id] == nil {
+			list = append(list, &finding{Finding: missing, Consumer: id, Heal: "nova-manage placement heal_allocations --instance " + id.String()})
+		}
+	}
+	return list
+}
+
+// known reads who may hold something.
+func (c *orphansCommand) known(ctx context.Context) (map[ledger.UUID]bool, error) {
+	if strings.HasPrefix(c.Consumers, "http://") || strings.HasPrefix(c.Consumers, "https://") {
+		return c.servers(ctx, c.Consumers)
+	}
+	text, err := os.ReadFile(c.Consumers)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[ledger.UUID]bool)
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		_, err := addServers(text, known)
+		return known, err
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		id, err := ledger.ParseUUID(line)
+		if err != nil {
+			return nil, fmt.Errorf("%s, line %d: %q is not a uuid", c.Consumers, i+1, line)
+		}
+		known[id] = true
+	}
+	return known, nil
+}
+
+// servers asks a nova API, page after page.
+func (c *orphansCommand) servers(ctx context.Context, base string) (map[ledger.UUID]bool, error) {
+	known := make(map[ledger.UUID]bool)
+	first, err := url.Parse(strings.TrimRight(base, "/") + "/servers?all_tenants=1&limit=1000")
+	if err != nil {
+		return nil, err
+	}
+	for target := first; target != nil; {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("X-Auth-Token", c.NovaToken)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, fmt.Errorf("nova: %w", err)
+		}
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+		_ = resp.Body.Close() // nothing was written
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return nil, errors.Join(fmt.Errorf("nova answered %s to %s", resp.Status, target.Redacted()), err)
+		}
+		next, err := addServers(text, known)
+		if err != nil || next == "" {
+			return known, err
+		}
+		reference, err := url.Parse(next)
+		if err != nil {
+			return nil, fmt.Errorf("nova: %w", err)
+		}
+		if target = first.ResolveReference(reference); target.Host != first.Host {
+			return nil, fmt.Errorf("nova's next page is on another host: %s", target.Host) // the token is not for it
+		}
+	}
+	return known, nil
+}
+
+// addServers reads nova's list of servers; next is the link to the next page.
+func addServers(text []byte, known map[ledger.UUID]bool) (next string, err error) {
+	var list struct {
+		Servers *[]struct {
+			ID string `json:"id"`
+		} `json:"servers"`
+		Links []struct{ Rel, Href string } `json:"servers_links"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil || list.Servers == nil {
+		return "", errors.Join(errors.New("that is no list of servers"), err)
+	}
+	for _, s := range *list.Servers {
+		id, err := ledger.ParseUUID(s.ID)
+		if err != nil {
+			return "", fmt.Errorf("server %q has no uuid", s.ID)
+		}
+		known[id] = true
+	}
+	for _, link := range list.Links {
+		if link.Rel == "next" {
+			next = link.Href
+		}
+	}
+	return next, nil
+}
+
+// holder is a consumer who holds something.
+type holder struct {
+	*wire.Allocations
+	looked bool // it may be an orphan: its type is asked for, and it is old enough
+}
+
+// holders lists all consumers as of one moment.
+func (c *orphansCommand) holders(ctx context.Context) (all map[ledger.UUID]*holder, recent int, err error) {
+	all = make(map[ledger.UUID]*holder)
+	query := url.Values{}
+	for {
+		text, err := c.read(ctx, "/audit/consumers", query)
+		if err != nil {
+			return nil, 0, err
+		}
+		var page audit.Consumers
+		if err := json.Unmarshal(text, &page); err != nil {
+			return nil, 0, fmt.Errorf("the server sent something else than consumers: %w", err)
+		}
+		for _, one := range page.Consumers {
+			changed, err := time.Parse(time.RFC3339Nano, one.Changed)
+			if err != nil {
+				return nil, 0, fmt.Errorf("consumer %s: %w", one.Consumer, err)
+			}
+			h := &holder{one, len(c.Type) == 0 || slices.Contains(c.Type, cmp.Or(one.Type, unknownType))}
+			if h.looked && time.Since(changed) < c.OlderThan {
+				h.looked = false
+				recent++
+			}
+			all[one.Consumer] = h
+		}
+		if page.Next == "" {
+			return all, recent, nil
+		}
+		query.Set("after", page.Next)
+		query.Set("at", fmt.Sprint(page.Sequence))
+	}
+}
+
+// explain finds out who made a consumer, or took the last of what it held.
+func (c *orphansCommand) explain(ctx context.Context, f *finding) error {
+	query := url.Values{"consumer": {f.Consumer.String()}, "limit": {"1"}}
+	for {
+		text, err := c.read(ctx, "/audit/history", query)
+		if err != nil {
+			return err
+		}
+		var page wire.History
+		if err := json.Unmarshal(text, &page); err != nil {
+			return fmt.Errorf("the server sent something else than a history: %w", err)
+		}
+		for i := range page.Entries {
+			f.By = &page.Entries[i]
+			if f.Finding == missing || f.By.Before == nil {
+				return nil
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		query.Set("before", page.Next)
+		query.Set("limit", "1000")
+	}
+}
+
+// heal releases what an orphan holds if it is still the same.
+func (c *orphansCommand) heal(ctx context.Context, f *finding) error {
+	c.microversion = "placement 1.38"
+	resp, err := c.send(ctx, http.MethodPut, "/allocations/"+f.Consumer.String(), nil, map[string]any{
+		"allocations": map[string]any{}, "project_id": f.Holds.Project, "user_id": f.Holds.User,
+		"consumer_generation": f.Holds.Generation, "consumer_type": cmp.Or(f.Holds.Type, unknownType),
+	})
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func (c *orphansCommand) print(f *finding) error {
+	if c.JSON {
+		return json.NewEncoder(os.Stdout).Encode(f)
+	}
+	if f.Finding == orphan {
+		fmt.Printf("orphan   %s (%s of project %s) since %s\n", f.Consumer, cmp.Or(f.Holds.Type, unknownType), f.Holds.Project, f.Holds.Since)
+		for _, a := range f.Holds.Allocations {
+			fmt.Printf("         %s:%d of provider %s\n", a.Class, a.Amount, a.Provider)
+		}
+	} else {
+		fmt.Printf("missing  %s holds nothing\n", f.Consumer)
+	}
+	switch {
+	case f.By != nil && f.Finding == orphan:
+		fmt.Printf("         made by %s with %s, record %s\n", f.By.Actor, f.By.Command, f.By.Address)
+	case f.By != nil:
+		fmt.Printf("         since %s, by %s with %s, record %s\n", f.By.Time, f.By.Actor, f.By.Command, f.By.Address)
+	case f.Finding == missing:
+		fmt.Println("         and never did")
+	}
+	_, err := fmt.Println("         " + cmp.Or(f.Healed, f.Heal))
+	return err
+}

@@ -1,0 +1,123 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func consumerID(n int) string { return fmt.Sprintf("22222222-2222-4222-8222-%012d", n) }
+
+// TestOrphans compares a ledger with files and with a nova API of two pages,
+// and heals.
+func TestOrphans(t *testing.T) {
+	s := launch(t, t.TempDir())
+	s.makeProvider(100)
+	for i := range 6 {
+		s.must(204, "PUT", "/allocations/"+consumerID(i), allocation())
+	}
+	s.must(204, "DELETE", "/allocations/"+consumerID(4), "")
+	nova := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("X-Auth-Token") != "secret" || r.FormValue("all_tenants") != "1":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.FormValue("marker") == "":
+			_, _ = fmt.Fprintf(w, `{"servers":[{"id":%q},{"id":%q}],"servers_links":[{"rel":"next","href":"/v2.1/servers?all_tenants=1&marker=x"}]}`, consumerID(0), consumerID(1))
+		default:
+			_, _ = fmt.Fprintf(w, `{"servers":[{"id":%q},{"id":%q}]}`, consumerID(4), consumerID(9))
+		}
+	}))
+	defer nova.Close()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "known")
+	write(t, file, "# everybody\n"+consumerID(0)+"\n\n"+consumerID(1)+" # one\n"+consumerID(4)+"\n"+consumerID(9)+"\n")
+	orphans := func(good bool, args ...string) string {
+		t.Helper()
+		return allot(t, good, append([]string{"orphans", "--http", s.http}, args...)...)
+	}
+	for _, source := range [][]string{{file}, {nova.URL + "/v2.1", "--nova-token", "secret"}} {
+		out := orphans(true, append([]string{"--older-than", "0s", "--consumers"}, source...)...)
+		for _, want := range []string{
+			"orphan   " + consumerID(2), "orphan   " + consumerID(3), "orphan   " + consumerID(5), "allocation delete " + consumerID(5), "made by admin with AllocateForConsumers",
+			"missing  " + consumerID(4) + " holds nothing\n         since", "ReleaseConsumer", "missing  " + consumerID(9) + " holds nothing\n         and never did", "3 orphans, 2 owners",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v: %q is missing in\n%s", source, want, out)
+			}
+		}
+	}
+	if out := orphans(true, "--consumers", file); !strings.Contains(out, "0 orphans, 2 owners without allocations; 5 changed") {
+		t.Errorf("%s", out)
+	}
+	orphans(false, "--older-than", "0s", "--consumers", nova.URL+"/v2.1", "--nova-token", "wrong")
+	write(t, filepath.Join(dir, "bad"), "nonsense\n")
+	orphans(false, "--consumers", filepath.Join(dir, "bad"), "--yes")
+	write(t, filepath.Join(dir, "none"), "\n")
+	orphans(false, "--older-than", "0s", "--consumers", filepath.Join(dir, "none"), "--yes")
+	write(t, filepath.Join(dir, "other"), `{"flavors":[]}`)
+	orphans(false, "--consumers", filepath.Join(dir, "other"), "--yes")
+	s.must(200, "GET", "/allocations/"+consumerID(2), "")
+	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--yes", "--json"); strings.Count(out, `"healed":"released"`) != 3 {
+		t.Errorf("%s", out)
+	}
+	for i, want := range map[int]bool{0: true, 1: true, 2: false, 3: false, 5: false} {
+		if got := strings.Contains(s.must(200, "GET", "/allocations/"+consumerID(i), ""), "VCPU"); got != want {
+			t.Errorf("consumer %d holds something: %v", i, got)
+		}
+	}
+	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--yes"); !strings.Contains(out, "0 orphans") {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestQuestions asks a server why, why not, what it rejected and what would be.
+func TestQuestions(t *testing.T) {
+	data := t.TempDir()
+	s := launch(t, data)
+	s.makeProvider(3)
+	s.must(204, "PUT", "/allocations/"+consumerID(1), allocation())
+	s.must(409, "PUT", "/allocations/"+consumerID(2), strings.ReplaceAll(allocation(), `"VCPU":1`, `"VCPU":3`))
+	ask := func(good bool, args ...string) string {
+		t.Helper()
+		return allot(t, good, append(args, "--http", s.http)...)
+	}
+	rejected := ""
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(rejected, "capacity_exceeded"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing was kept: %s", rejected)
+		}
+		rejected = ask(true, "rejected")
+	}
+	id := strings.Fields(rejected)[4]
+	providerID := strings.TrimPrefix(provider, "/resource_providers/")
+	check := func(out string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q is missing in\n%s", want, out)
+			}
+		}
+	}
+	check(ask(true, "why", "consumer", consumerID(1), "provider", providerID), "VCPU:1, before: nothing", "its inventories are so because of", "total 3")
+	ask(false, "why", "consumer", consumerID(7), "provider", providerID)
+	ask(false, "why", "consumer", "x", "provider", providerID)
+	check(ask(true, "why-not", "--candidates", "resources=VCPU:9"), "nothing was left after", "has 9 of VCPU free")
+	check(ask(true, "why-not", "--candidates", "resources=VCPU:1"), "there are candidates (1 in this answer)")
+	ask(false, "why-not", "--candidates", "resources=VCPU:x")
+	check(ask(true, "redecide", id), "is rejected for the same reason")
+	check(ask(true, "what-if", "--without", providerID, "--resources", "VCPU=1"), `"ConsumerRemoved"`, `"result": []`)
+	ask(false, "what-if", "--at", "99999")
+	ask(false, "what-if", filepath.Join(data, "nothing"))
+
+	// Rejected commands outlive a restart; with no room none are kept.
+	s.kill()
+	s = launch(t, data)
+	check(ask(true, "redecide", id), "is rejected for the same reason")
+	s.kill()
+	s = launch(t, data, "--rejected-bytes", "0")
+	ask(false, "rejected")
+}

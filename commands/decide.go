@@ -1,0 +1,71 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Decode reads a command's JSON form, as it is kept or submitted.
+func Decode(name string, body []byte) (Command, error) {
+	var c Command
+	if empty, known := Registry[name]; known {
+		c = empty()
+	} else if name == new(Batch).CommandName() {
+		c = new(Batch)
+	} else {
+		return nil, fmt.Errorf("commands: there is no command %q", name)
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(c); err != nil {
+		return nil, fmt.Errorf("commands: %s: %w", name, err)
+	}
+	return c, nil
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON.
+func (c *Batch) UnmarshalJSON(data []byte) error {
+	var list []struct {
+		Command string          `json:"command"`
+		Body    json.RawMessage `json:"body"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	if len(list) > MaxBatch {
+		return fmt.Errorf("%d commands, at most %d", len(list), MaxBatch)
+	}
+	c.Commands = make([]Command, len(list))
+	for i, one := range list {
+		if one.Command == c.CommandName() {
+			return fmt.Errorf("a batch holds no batches")
+		}
+		var err error
+		if c.Commands[i], err = Decode(one.Command, one.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Decide decides a submission against a State, as the writer does. It changes
+// nothing.
+func Decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
+	if rejection := s.Command.Check(); rejection != nil {
+		return nil, rejection
+	}
+	return decide(s, state)
+}
+
+// decide decides a checked submission, if its client may submit it at all.
+func decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
+	if s.Project != "" {
+		if rejection := checkProject(state, s.Command, s.Project); rejection != nil {
+			return nil, rejection
+		}
+	}
+	return s.Command.Decide(state)
+}

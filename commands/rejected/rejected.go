@@ -1,0 +1,204 @@
+// Package rejected keeps the commands that were rejected, with the facts that
+// decided them, for as long as their stream's bounds allow. They are not a
+// part of the log: what is lost of them changes nothing.
+package rejected
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Entry is one rejected command as it is kept.
+type Entry struct {
+	Version   int             `json:"version"`
+	Time      time.Time       `json:"time"`
+	Actor     string          `json:"actor"`
+	Command   string          `json:"command"`
+	CommandID ledger.UUID     `json:"command_id"`
+	RequestID string          `json:"request_id,omitempty"`
+	Project   string          `json:"project,omitempty"` // that the client is bound to
+	Body      json.RawMessage `json:"body"`              // of the command
+	// Place is the address that its record would have had: it was decided
+	// against everything before.
+	Place     ledger.Address      `json:"place"`
+	Rejection *commands.Rejection `json:"rejection"`
+}
+
+const entryVersion = 1
+
+// Store keeps messages in order; the oldest may go.
+type Store interface {
+	Append(ctx context.Context, data []byte) error
+	Newest(ctx context.Context, yield func([]byte) (more bool, err error)) error
+}
+
+// Bounds of the keeper.
+const (
+	// queueLength is how many rejections may wait to be kept. More are
+	// dropped and counted: a flood of them must not cost the writer anything.
+	queueLength = 4096
+	// pause collects rejections into one message, of at most maxEntries or maxBytes.
+	pause         = 50 * time.Millisecond
+	maxEntries    = 256
+	maxBytes      = 512 << 10
+	appendTimeout = 10 * time.Second
+)
+
+// Keeper puts rejected commands into the store.
+type Keeper struct {
+	store   Store
+	log     *slog.Logger
+	queue   chan commands.Rejected
+	quit    chan struct{}
+	idle    sync.WaitGroup
+	dropped atomic.Uint64
+}
+
+// Start starts a keeper.
+func Start(store Store, log *slog.Logger) *Keeper {
+	k := &Keeper{store: store, log: log, queue: make(chan commands.Rejected, queueLength), quit: make(chan struct{})}
+	k.idle.Go(k.run)
+	return k
+}
+
+// Stop keeps what waits and stops.
+func (k *Keeper) Stop() {
+	close(k.quit)
+	k.idle.Wait()
+}
+
+// Keep takes a rejected command. It never blocks.
+func (k *Keeper) Keep(r commands.Rejected) {
+	select {
+	case k.queue <- r:
+	default:
+		k.dropped.Add(1)
+	}
+}
+
+// Dropped is how many rejected commands were not kept.
+func (k *Keeper) Dropped() uint64 { return k.dropped.Load() }
+
+func (k *Keeper) run() {
+	for {
+		select {
+		case r := <-k.queue:
+			select {
+			case <-time.After(pause):
+			case <-k.quit:
+			}
+			k.append(r)
+		case <-k.quit:
+			for len(k.queue) > 0 {
+				k.append(<-k.queue)
+			}
+			return
+		}
+	}
+}
+
+// append keeps a rejection and those that have come since, in one message.
+func (k *Keeper) append(r commands.Rejected) {
+	var entries []Entry
+	size := 0
+	for {
+		entry, err := entryOf(r)
+		if err != nil {
+			k.log.Error("a rejected command was not kept", "command", r.Command.CommandName(), "error", err)
+			k.dropped.Add(1)
+		} else {
+			entries, size = append(entries, entry), size+len(entry.Body)
+		}
+		if len(entries) == maxEntries || size > maxBytes || len(k.queue) == 0 {
+			break
+		}
+		r = <-k.queue
+	}
+	data, err := json.Marshal(entries)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
+		err = k.store.Append(ctx, data)
+		cancel()
+	}
+	if err != nil {
+		k.log.Warn("rejected commands were not kept", "commands", len(entries), "error", err)
+		k.dropped.Add(uint64(len(entries)))
+	}
+}
+
+func entryOf(r commands.Rejected) (Entry, error) {
+	body, err := json.Marshal(r.Command)
+	return Entry{
+		Version: entryVersion, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command.CommandName(), CommandID: r.ID,
+		RequestID: r.RequestID, Project: r.Project, Body: body, Place: r.Place, Rejection: r.Rejection,
+	}, err
+}
+
+// Filter picks entries; what is empty does not filter.
+type Filter struct {
+	CommandID      ledger.UUID
+	Actor, Command string
+	Code           commands.Code
+	Before         time.Time
+}
+
+func (f *Filter) picks(e *Entry) bool {
+	return (f.CommandID.IsNil() || e.CommandID == f.CommandID) && (f.Actor == "" || e.Actor == f.Actor) &&
+		(f.Command == "" || e.Command == f.Command) && (f.Code == "" || e.Rejection.Code == f.Code) &&
+		(f.Before.IsZero() || e.Time.Before(f.Before))
+}
+
+// ErrDamaged reports a kept message that cannot be read.
+var ErrDamaged = errors.New("rejected: a kept message is damaged")
+
+// List returns the entries that a filter picks, newest first, at most limit.
+func List(ctx context.Context, store Store, f Filter, limit int) ([]Entry, error) {
+	list := []Entry{}
+	err := store.Newest(ctx, func(data []byte) (bool, error) {
+		entries, err := decode(data)
+		if err != nil {
+			return false, err
+		}
+		for i := len(entries) - 1; i >= 0 && len(list) < limit; i-- {
+			if f.picks(&entries[i]) {
+				list = append(list, entries[i])
+			}
+		}
+		return len(list) < limit, nil
+	})
+	return list, err
+}
+
+func decode(data []byte) ([]Entry, error) {
+	var entries []Entry
+	if err := json.Unmarshal(data, &entries); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	for i := range entries {
+		if entries[i].Version != entryVersion || entries[i].Rejection == nil {
+			return nil, fmt.Errorf("%w: version %d", ErrDamaged, entries[i].Version)
+		}
+	}
+	return entries, nil
+}
+
+// ErrNoCommand: what was kept is no command that can be decided again.
+var ErrNoCommand = errors.New("rejected: it cannot be decided again")
+
+// Submission is the entry as it was submitted.
+func (e *Entry) Submission() (commands.Submission, error) {
+	command, err := commands.Decode(e.Command, e.Body)
+	if err != nil {
+		return commands.Submission{}, fmt.Errorf("%w: %w", ErrNoCommand, err)
+	}
+	return commands.Submission{ID: e.CommandID, Actor: e.Actor, RequestID: e.RequestID, Project: e.Project, Command: command}, nil
+}

@@ -1,0 +1,78 @@
+package scratch
+
+import (
+	"slices"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// RemoveProvider is that a provider is gone, with everything below it: its
+// consumers keep only what they hold elsewhere. It is a question, and no
+// command that a client could submit.
+type RemoveProvider struct {
+	Provider ledger.UUID `json:"provider"`
+}
+
+// CommandName implements commands.Command.
+func (*RemoveProvider) CommandName() string { return "RemoveProvider" }
+
+// Consumers implements commands.Command.
+func (*RemoveProvider) Consumers() []ledger.UUID { return nil }
+
+// Check implements commands.Command.
+func (c *RemoveProvider) Check() *commands.Rejection {
+	return (&commands.DeleteProvider{Provider: c.Provider}).Check()
+}
+
+// Decide implements commands.Command.
+func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *commands.Rejection) {
+	if _, exists := s.Provider(c.Provider); !exists {
+		return (&commands.DeleteProvider{Provider: c.Provider}).Decide(s)
+	}
+	tree := below(s, c.Provider, nil)
+	gone := make(map[ledger.UUID]bool, len(tree))
+	for _, id := range tree {
+		gone[id] = true
+	}
+	var events []ledger.Event
+	s.Consumers(func(consumer *ledger.Consumer) bool {
+		if slices.ContainsFunc(consumer.Allocations, func(a ledger.Allocation) bool { return gone[a.Provider] }) {
+			events = append(events, without(s, consumer, gone))
+		}
+		return true
+	})
+	for _, id := range tree {
+		if node, isNode := s.Node(id); isNode && s.NodeProviders() {
+			if !node.Allocation.IsNil() {
+				events = append(events, ledger.NodeAllocationReleased{Allocation: node.Allocation})
+			}
+			events = append(events, ledger.NodeDeleted{Node: id})
+		}
+		events = append(events, ledger.ProviderDeleted{Provider: id})
+	}
+	return events, nil
+}
+
+// below lists a provider after everything below it.
+func below(s *ledger.State, id ledger.UUID, list []ledger.UUID) []ledger.UUID {
+	s.Children(id, func(child ledger.UUID) bool {
+		list = below(s, child, list)
+		return true
+	})
+	return append(list, id)
+}
+
+// without is a consumer with what it holds elsewhere.
+func without(s *ledger.State, c *ledger.Consumer, gone map[ledger.UUID]bool) ledger.Event {
+	var left []ledger.AllocationRecord
+	for _, a := range c.Allocations {
+		if !gone[a.Provider] {
+			left = append(left, ledger.AllocationRecord{Provider: a.Provider, Class: s.Classes().Name(a.Class), Amount: a.Amount})
+		}
+	}
+	if len(left) == 0 {
+		return ledger.ConsumerRemoved{Consumer: c.UUID}
+	}
+	return ledger.AllocationsReplaced{Consumer: c.UUID, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type, Allocations: left}
+}
