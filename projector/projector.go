@@ -173,7 +173,7 @@ func (p *Projector) load() error {
 	}
 	p.head = head
 	p.sequence.Store(sequence)
-	if p.tree, err = p.View().tree(); err != nil {
+	if p.tree, err = p.View().Tree(); err != nil {
 		return err
 	}
 	return p.loadClasses()

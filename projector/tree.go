@@ -58,7 +58,8 @@ func (v View) Records() (int64, error) {
 	return size, err
 }
 
-func (v View) tree() (*proof.Tree, error) {
+// Tree is the tree of all records at the view's moment.
+func (v View) Tree() (*proof.Tree, error) {
 	size, err := v.Records()
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (v View) Checkpoint() (*proof.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := v.tree()
+	tree, err := v.Tree()
 	if err != nil {
 		return nil, err
 	}

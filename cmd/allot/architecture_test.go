@@ -14,7 +14,8 @@ const module = "github.com/allot-project/allot/"
 // homes are the import paths behind the names in the table's last column.
 var homes = map[string]string{
 	"bloom": "github.com/bits-and-blooms/bloom/v3", "invopop": "github.com/invopop/jsonschema",
-	"cors": "github.com/rs/cors", "gophercloud": "github.com/gophercloud/gophercloud/v2", "lru": "github.com/hashicorp/golang-lru/v2",
+	"prometheus": "github.com/prometheus/client_golang/prometheus",
+	"cors":       "github.com/rs/cors", "gophercloud": "github.com/gophercloud/gophercloud/v2", "lru": "github.com/hashicorp/golang-lru/v2",
 	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5", "kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",
 	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
 	"pebble": "github.com/cockroachdb/pebble/v2", "nats.go/jetstream": "github.com/nats-io/nats.go/jetstream",

@@ -33,6 +33,7 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/auditor"
 	"github.com/allot-project/allot/projector/candidates"
 	"github.com/allot-project/allot/snapshots"
 )
@@ -65,6 +66,9 @@ type serveCommand struct {
 	BaremetalURL  string `name:"baremetal-url" help:"What links in answers of the bare metal API begin with; default: the host that the client named, and /baremetal." placeholder:"URL"`
 
 	SigningKey string `help:"File with a private key that allot signing-key made: checkpoints of the log are signed with it." type:"existingfile" placeholder:"FILE"`
+
+	Metrics    string        `help:"HOST:PORT that answers /metrics in Prometheus's form, to anybody; empty: none."`
+	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last time; 0: never. Takes a second State in memory."`
 
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands this long; 0: as long as there is room." default:"168h"`
@@ -142,30 +146,32 @@ type node struct {
 	config *serveCommand
 	log    *slog.Logger
 
-	auth      auth.Authenticator
-	policy    *policy.Rules
-	tls       *tls.Config    // nil: none
-	users     *natsapi.Users // nil: anybody
-	lock      *os.File
-	listener  net.Listener
-	nats      *embedded.Server
-	natsURL   string
-	nc        *nats.Conn
-	ledger    *jetstream.Log
-	views     *projector.Projector
-	snaps     *snapshots.Store
-	rejected  *jetstream.Rejected // nil: they are not kept
-	keeper    *rejected.Keeper
-	notary    *answers.Notary
-	vouchers  *snapshots.Checkpoints // nil: there is no key
-	notices   *notices.Publisher
-	writer    *commands.Processor
-	commands  *natsapi.Service
-	allocator *allocator.Allocator
-	expirer   *expirer.Expirer
-	http      *http.Server
-	failed    chan error
-	stopping  chan struct{}
+	auth        auth.Authenticator
+	policy      *policy.Rules
+	tls         *tls.Config    // nil: none
+	users       *natsapi.Users // nil: anybody
+	lock        *os.File
+	listener    net.Listener
+	nats        *embedded.Server
+	natsURL     string
+	nc          *nats.Conn
+	ledger      *jetstream.Log
+	views       *projector.Projector
+	snaps       *snapshots.Store
+	rejected    *jetstream.Rejected // nil: they are not kept
+	keeper      *rejected.Keeper
+	notary      *answers.Notary
+	vouchers    *snapshots.Checkpoints // nil: there is no key
+	notices     *notices.Publisher
+	writer      *commands.Processor
+	commands    *natsapi.Service
+	allocator   *allocator.Allocator
+	expirer     *expirer.Expirer
+	auditor     *auditor.Auditor
+	http        *http.Server
+	metricsHTTP *http.Server
+	failed      chan error
+	stopping    chan struct{}
 }
 
 func (n *node) start(ctx context.Context) error {
@@ -210,6 +216,14 @@ func (n *node) start(ctx context.Context) error {
 	}
 	n.allocator = allocator.Start(n.writer, n.views, n.log)
 	n.expirer = expirer.Start(n.writer, n.views, time.Now, n.log)
+	if n.config.AuditEvery > 0 {
+		n.auditor = auditor.Start(auditor.Config{
+			Log: n.ledger, Snapshots: n.snaps, Views: n.views, Fork: n.writer.Fork, Every: n.config.AuditEvery, Now: time.Now, Logger: n.log,
+		})
+	}
+	if err := n.serveMetrics(); err != nil {
+		return err
+	}
 	n.serveHTTP()
 	return nil
 }
@@ -541,6 +555,12 @@ func (n *node) stop() error {
 		cancel()
 	} else if n.listener != nil {
 		keep(n.listener.Close())
+	}
+	if n.metricsHTTP != nil {
+		keep(n.metricsHTTP.Close())
+	}
+	if n.auditor != nil {
+		n.auditor.Stop()
 	}
 	if n.commands != nil {
 		keep(n.commands.Stop())

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/allot-project/allot/projector/auditor"
+)
+
+// serveMetrics answers /metrics on a port of its own: numbers only, and
+// nothing that would need authentication.
+func (n *node) serveMetrics() error {
+	if n.config.Metrics == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", n.config.Metrics)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics(), promhttp.HandlerOpts{}))
+	n.metricsHTTP = &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout}
+	go func() {
+		if err := n.metricsHTTP.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			n.log.Error("metrics are not served", "error", err)
+		}
+	}()
+	n.log.Info("serving metrics", "http", listener.Addr())
+	return nil
+}
+
+// metrics are read when they are asked for.
+func (n *node) metrics() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	add := func(name, help string, value func() float64) {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "allot", Name: name, Help: help}, value))
+	}
+	add("log_sequence", "Sequence of the newest commit that can be read.", func() float64 { return float64(n.views.View().Sequence()) })
+	add("commands_waiting", "Commands in the writer's queue.", func() float64 { return float64(n.writer.Waiting()) })
+	if n.keeper != nil {
+		add("rejected_dropped", "Rejected commands that were not kept, since the start.", func() float64 { return float64(n.keeper.Dropped()) })
+	}
+	if n.auditor == nil {
+		return registry
+	}
+	audited := func(value func(*auditor.Result) float64) func() float64 {
+		return func() float64 {
+			if last := n.auditor.Last(); last != nil {
+				return value(last)
+			}
+			return 0
+		}
+	}
+	add("audit_good", "1: the last audit found nothing; 0: it did, or there was none yet.", audited(func(r *auditor.Result) float64 {
+		if r.Good() {
+			return 1
+		}
+		return 0
+	}))
+	add("audit_sequence", "Sequence up to which the last audit compared the log.", audited(func(r *auditor.Result) float64 { return float64(r.Sequence) }))
+	add("audit_lag_commits", "Commits since then.", func() float64 {
+		sequence := audited(func(r *auditor.Result) float64 { return float64(r.Sequence) })()
+		return float64(n.views.View().Sequence()) - sequence
+	})
+	add("audit_timestamp_seconds", "When the last audit began.", audited(func(r *auditor.Result) float64 { return float64(r.Begun.UnixNano()) / 1e9 }))
+	add("audit_duration_seconds", "How long it took.", audited(func(r *auditor.Result) float64 { return r.Took.Seconds() }))
+	add("audit_records", "Records that it replayed.", audited(func(r *auditor.Result) float64 { return float64(r.Records) }))
+	return registry
+}

@@ -1,0 +1,331 @@
+// Package auditor checks a running ledger against its log, slowly and in the
+// background: it replays the log from an old snapshot and compares what comes
+// of it with the writer's State and with the read models.
+package auditor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector"
+)
+
+// Snapshots finds a State to begin with.
+type Snapshots interface {
+	Marks() ([]ledger.Head, error) // newest first
+	Load(atOrBefore uint64) (*ledger.State, bool, error)
+}
+
+// Config is what the auditor looks at.
+type Config struct {
+	Log       ledger.Log
+	Snapshots Snapshots
+	Views     *projector.Projector
+	// Fork gives a copy of the writer's State.
+	Fork func(context.Context) (*ledger.State, error)
+	// Every is how long the auditor rests after an audit.
+	Every  time.Duration
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// The auditor works for at most workSlice and then rests: it takes a fifth of
+// a core at most.
+const (
+	workSlice = 5 * time.Millisecond
+	restSlice = 20 * time.Millisecond
+)
+
+// ErrDiffers: what is kept is not what the log gives.
+var ErrDiffers = errors.New("auditor: it is not what the log gives")
+
+// Result is what an audit found.
+type Result struct {
+	Sequence uint64        `json:"sequence"` // up to which the log was compared
+	From     uint64        `json:"from"`     // sequence of the snapshot that it began with; 0: none
+	Records  int           `json:"records"`  // that were replayed
+	Begun    time.Time     `json:"begun"`
+	Took     time.Duration `json:"took_ns"`
+	// Fault is what was wrong; empty: nothing.
+	Fault string `json:"fault,omitempty"`
+}
+
+// Good reports whether nothing was wrong.
+func (r *Result) Good() bool { return r.Fault == "" }
+
+// Auditor is the running process.
+type Auditor struct {
+	cfg  Config
+	stop context.CancelFunc
+	idle sync.WaitGroup
+
+	mu   sync.Mutex
+	last *Result // guarded by mu
+}
+
+// Start begins with an audit.
+func Start(cfg Config) *Auditor {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &Auditor{cfg: cfg, stop: cancel}
+	a.idle.Go(func() { a.run(ctx) })
+	return a
+}
+
+// Stop ends the audit that is under way.
+func (a *Auditor) Stop() {
+	a.stop()
+	a.idle.Wait()
+}
+
+// Last is the result of the last audit; nil before the first has ended.
+func (a *Auditor) Last() *Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last
+}
+
+func (a *Auditor) run(ctx context.Context) {
+	for {
+		result, err := Audit(ctx, a.cfg)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			a.cfg.Logger.Warn("the ledger could not be audited", "error", err)
+		default:
+			a.mu.Lock()
+			a.last = result
+			a.mu.Unlock()
+			if result.Good() {
+				a.cfg.Logger.Info("the ledger was audited", "sequence", result.Sequence, "from", result.From, "records", result.Records, "took", result.Took)
+			} else {
+				a.cfg.Logger.Error("THE LEDGER DIFFERS FROM ITS LOG", "sequence", result.Sequence, "fault", result.Fault)
+			}
+		}
+		select {
+		case <-time.After(a.cfg.Every):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Audit audits once. The error is about the audit; what it found is in the result.
+func Audit(ctx context.Context, cfg Config) (*Result, error) {
+	a := &audit{Config: cfg, ctx: ctx, result: &Result{Begun: cfg.Now()}}
+	a.working = a.result.Begun
+	err := a.all()
+	if fault := a.fault(err); fault != "" {
+		a.result.Fault, err = fault, nil
+	}
+	a.result.Took = cfg.Now().Sub(a.result.Begun)
+	return a.result, err
+}
+
+// audit is one audit.
+type audit struct {
+	Config
+	ctx     context.Context
+	result  *Result
+	working time.Time // since when it has not rested
+}
+
+// fault tells what is wrong with the ledger from what kept the auditor from
+// finding out.
+func (a *audit) fault(err error) string {
+	for _, wrong := range []error{ErrDiffers, ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogGap, projector.ErrDamaged} {
+		if errors.Is(err, wrong) {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// rest keeps the auditor slow. It ends when the auditor is to stop.
+func (a *audit) rest() error {
+	if time.Since(a.working) < workSlice {
+		return a.ctx.Err()
+	}
+	select {
+	case <-time.After(restSlice):
+	case <-a.ctx.Done():
+	}
+	a.working = time.Now()
+	return a.ctx.Err()
+}
+
+func (a *audit) all() error {
+	live, err := a.Fork(a.ctx)
+	if err != nil {
+		return err
+	}
+	a.result.Sequence = live.Head().Sequence
+	replayed, err := a.base()
+	if err != nil {
+		return err
+	}
+	if err := a.replay(replayed, live.Head()); err != nil {
+		return err
+	}
+	if err := a.compareStates(replayed, live); err != nil {
+		return err
+	}
+	return a.compareViews(replayed)
+}
+
+// base is the oldest good snapshot, so that a good part of the log is replayed.
+func (a *audit) base() (*ledger.State, error) {
+	marks, err := a.Snapshots.Marks()
+	if err != nil {
+		return nil, err
+	}
+	for _, mark := range slices.Backward(marks) {
+		if mark.Sequence > a.result.Sequence {
+			break
+		}
+		state, found, err := a.Snapshots.Load(mark.Sequence)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			a.result.From = state.Head().Sequence
+			return state, nil
+		}
+	}
+	return ledger.NewState(), nil
+}
+
+// replay folds the log's commits after the State, each of which must be the
+// one that the read models have folded, and compares the tree of all records.
+func (a *audit) replay(state *ledger.State, to ledger.Head) error {
+	tree := &proof.Tree{}
+	if from := state.Head().Sequence; from > 0 {
+		view, err := a.Views.ViewAt(from)
+		if err != nil {
+			return err
+		}
+		if tree, err = view.Tree(); err != nil {
+			return err
+		}
+	}
+	view, err := a.Views.ViewAt(to.Sequence)
+	if err != nil {
+		return err
+	}
+	err = ledger.ReadCommits(a.ctx, a.Log, state.Head(), to.Sequence, func(c *ledger.Commit) error {
+		if _, err := state.Fold(c); err != nil {
+			return err
+		}
+		tree.Add(c.Leaves)
+		a.result.Records += len(c.Records)
+		mark, _, found, err := view.CommitMark(c.Sequence)
+		if err != nil {
+			return err
+		}
+		if !found || mark != c.Head() {
+			return fmt.Errorf("%w: the read models have folded another commit %d", ErrDiffers, c.Sequence)
+		}
+		return a.rest()
+	})
+	if err != nil {
+		return err
+	}
+	kept, err := view.Checkpoint()
+	if err != nil {
+		return err
+	}
+	if kept.Size != tree.Size() || kept.Root != tree.Root() {
+		return fmt.Errorf("%w: the tree of all records", ErrDiffers)
+	}
+	return nil
+}
+
+func (a *audit) compareStates(replayed, live *ledger.State) error {
+	want, err := replayed.Digest()
+	if err != nil {
+		return err
+	}
+	got, err := live.Digest()
+	if err != nil {
+		return err
+	}
+	if got != want || live.Head() != replayed.Head() {
+		return fmt.Errorf("%w: the writer's State has digest %s, and should have %s", ErrDiffers, got, want)
+	}
+	return nil
+}
+
+// compareViews compares who holds what in the read models with the State.
+func (a *audit) compareViews(state *ledger.State) error {
+	view, err := a.Views.ViewAt(state.Head().Sequence)
+	if err != nil {
+		return err
+	}
+	compare := func(same bool, err error, what string, id ledger.UUID) error {
+		if err == nil && !same {
+			err = fmt.Errorf("%w: %s %s in the read models", ErrDiffers, what, id)
+		}
+		return errors.Join(err, a.rest())
+	}
+	providers, consumers := 0, 0
+	var failure error
+	state.Providers(func(p *ledger.Provider) bool {
+		providers++
+		got, found, err := view.Provider(p.UUID)
+		failure = compare(found && sameProvider(got, p), err, "provider", p.UUID)
+		return failure == nil
+	})
+	if failure != nil {
+		return failure
+	}
+	state.Consumers(func(c *ledger.Consumer) bool {
+		consumers++
+		got, found, err := view.Consumer(c.UUID)
+		failure = compare(found && sameConsumer(got, c), err, "consumer", c.UUID)
+		return failure == nil
+	})
+	if failure != nil {
+		return failure
+	}
+	return a.countViews(view, providers, consumers)
+}
+
+// countViews makes sure that the read models hold nobody else.
+func (a *audit) countViews(view projector.View, providers, consumers int) error {
+	var resting error
+	err := view.Consumers(ledger.NilUUID, func(*ledger.Consumer) bool {
+		consumers--
+		resting = a.rest()
+		return resting == nil
+	})
+	if err == nil {
+		err = resting
+	}
+	if err != nil {
+		return err
+	}
+	if err := view.Providers(func(*ledger.Provider) bool { providers--; return true }); err != nil {
+		return err
+	}
+	if providers != 0 || consumers != 0 {
+		return fmt.Errorf("%w: the read models hold %d providers and %d consumers too many", ErrDiffers, -providers, -consumers)
+	}
+	return nil
+}
+
+func sameProvider(a, b *ledger.Provider) bool {
+	return a.Name == b.Name && a.Parent == b.Parent && a.Root == b.Root && a.Generation == b.Generation &&
+		slices.Equal(a.Inventories, b.Inventories) && slices.Equal(a.Traits, b.Traits) && slices.Equal(a.Aggregates, b.Aggregates)
+}
+
+func sameConsumer(a, b *ledger.Consumer) bool {
+	return a.Generation == b.Generation && *a.Owner == *b.Owner && a.CreatedAt == b.CreatedAt && a.UpdatedAt == b.UpdatedAt &&
+		a.ReservedUntil == b.ReservedUntil && slices.Equal(a.Allocations, b.Allocations)
+}
