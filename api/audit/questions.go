@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/auditor"
 )
 
 // Questions answers the questions of auditors that have one answer each, as
@@ -31,6 +32,9 @@ type Questions struct {
 	Snapshots commands.SnapshotSource
 	// Rejected is where rejected commands are kept; nil: nowhere.
 	Rejected rejected.Store
+	Version  string // of the server
+	// LastAudit is what the server's audit of itself found last; nil: it does not audit.
+	LastAudit func() *auditor.Result
 	// MaxSteps bounds one search for candidates; 0: no bound.
 	MaxSteps int
 	// Authorize answers the request itself and returns false if the client
@@ -73,6 +77,11 @@ func (q *Questions) Handlers() map[string]http.Handler {
 		"/audit/checkpoint":   {[]string{"at"}, q.checkpoint},
 		"/audit/proof/record": {[]string{"record", "at"}, q.inclusion},
 		"/audit/proof/growth": {[]string{"from", "at"}, q.growth},
+		"/audit/status":       {[]string{"at"}, q.status},
+		"/audit/providers":    {[]string{"at"}, q.providers},
+		"/audit/series":       {[]string{"provider", "project", "since", "until", "points"}, q.series},
+		"/audit/diff":         {[]string{"from", "to"}, q.diff},
+		"/audit/find":         {[]string{"q", "at"}, q.find},
 		"/audit/why":          {[]string{"consumer", "provider", "at"}, q.why},
 		"/audit/consumers":    {[]string{"after", "limit", "at"}, q.consumers},
 		"/audit/rejections":   {[]string{"command_id", "actor", "command", "code", "before", "limit"}, q.rejections},

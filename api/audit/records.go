@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
@@ -47,7 +48,8 @@ type Trouble struct {
 const readChunk = 1000
 
 // Records serves GET /audit/records?from=SEQ&follow=true, or with at=SEQUENCE
-// or an RFC 3339 time only what had happened by then.
+// or an RFC 3339 time only what had happened by then, and at most limit records.
+// Who accepts text/event-stream gets server-sent events.
 type Records struct {
 	Log   ledger.Log
 	Views *projector.Projector
@@ -64,36 +66,59 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !admitted(w, r, h.Authorize) {
 		return
 	}
-	from, follow, at, err := recordsParameters(r)
+	ask, err := recordsParameters(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	until := uint64(math.MaxUint64)
-	if at != "" {
-		view, err := answers.ViewAt(h.Views, at, time.Now())
+	ask.until = math.MaxUint64
+	if ask.at != "" {
+		view, err := answers.ViewAt(h.Views, ask.at, time.Now())
 		if errors.Is(err, answers.ErrMoment) {
 			http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
 			return
 		}
 		if err != nil {
-			h.Logger.Error("a moment was not found", "at", at, "error", err)
+			h.Logger.Error("a moment was not found", "at", ask.at, "error", err)
 			http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
 			return
 		}
-		until = view.Sequence()
+		ask.until = view.Sequence()
 	}
 	// The server's read timeout would end a follower's request.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
 		h.Logger.Warn("followers may be cut off", "error", err)
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	out := json.NewEncoder(w)
-	if err := h.stream(r.Context(), w, out, from, until, follow); err != nil && r.Context().Err() == nil {
+	out := lines(w, r)
+	if err := h.stream(r.Context(), w, out, ask); err != nil && r.Context().Err() == nil {
 		h.Logger.Error("the log cannot be read", "error", err)
-		_ = out.Encode(Trouble{Error: err.Error()}) // the client is gone if this fails
+		_ = out(ledger.Address{}, Trouble{Error: err.Error()}) // the client is gone if this fails
 	}
 }
+
+// lineWriter writes one line.
+type lineWriter func(at ledger.Address, line any) error
+
+// lines writes lines of JSON, or server-sent events for a client that accepts
+// those. Their ids are addresses.
+func lines(w http.ResponseWriter, r *http.Request) lineWriter {
+	if !strings.Contains(r.Header.Get("Accept"), eventStream) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		out := json.NewEncoder(w)
+		return func(_ ledger.Address, line any) error { return out.Encode(line) }
+	}
+	w.Header().Set("Content-Type", eventStream)
+	w.Header().Set("Cache-Control", "no-store")
+	return func(at ledger.Address, line any) error {
+		text, err := json.Marshal(line)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "id: %s\ndata: %s\n\n", at, text)
+		}
+		return err
+	}
+}
+
+const eventStream = "text/event-stream"
 
 // admitted answers itself, and returns false, what is no GET and who may not
 // read the log.
@@ -106,40 +131,58 @@ func admitted(w http.ResponseWriter, r *http.Request, authorize func(http.Respon
 	return authorize(w, r)
 }
 
-func recordsParameters(r *http.Request) (from uint64, follow bool, at string, err error) {
-	from = 1
+// recordsAsked is which records are asked for.
+type recordsAsked struct {
+	from   uint64
+	until  uint64 // the last sequence
+	limit  int    // 0: no limit
+	follow bool
+	at     string
+}
+
+func recordsParameters(r *http.Request) (ask *recordsAsked, err error) {
+	ask = &recordsAsked{from: 1}
 	for key, values := range r.URL.Query() {
 		value := values[len(values)-1]
 		switch key {
 		case "from":
-			if from, err = strconv.ParseUint(value, 10, 64); err != nil || from == 0 {
-				return 0, false, "", fmt.Errorf("from: %q is not a sequence (1 or more)", value)
+			if ask.from, err = strconv.ParseUint(value, 10, 64); err != nil || ask.from == 0 {
+				return nil, fmt.Errorf("from: %q is not a sequence (1 or more)", value)
+			}
+		case "limit":
+			if ask.limit, err = strconv.Atoi(value); err != nil || ask.limit < 1 {
+				return nil, fmt.Errorf("limit: %q is not a number (1 or more)", value)
 			}
 		case "follow":
-			if follow, err = strconv.ParseBool(value); err != nil {
-				return 0, false, "", fmt.Errorf("follow: %q is not true or false", value)
+			if ask.follow, err = strconv.ParseBool(value); err != nil {
+				return nil, fmt.Errorf("follow: %q is not true or false", value)
 			}
 		case "at":
-			if at = value; at == "" {
-				return 0, false, "", errors.New("at: is empty")
+			if ask.at = value; value == "" {
+				return nil, errors.New("at: is empty")
 			}
 		default:
-			return 0, false, "", fmt.Errorf("unknown parameter %q", key)
+			return nil, fmt.Errorf("unknown parameter %q", key)
 		}
 	}
-	if follow && at != "" {
-		return 0, false, "", errors.New("follow: nothing is added to the past")
+	if ask.follow && ask.at != "" {
+		return nil, errors.New("follow: nothing is added to the past")
 	}
-	return from, follow, at, nil
+	return ask, nil
 }
 
-func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out *json.Encoder, from, until uint64, follow bool) error {
-	for {
+func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out lineWriter, ask *recordsAsked) error {
+	left := ask.limit
+	for from := ask.from; ; {
 		changed := h.Views.Changed()
-		end := min(h.Views.Checkpoint().Sequence, until)
+		end := min(h.Views.Checkpoint().Sequence, ask.until)
 		for from <= end {
 			to := min(end, from+readChunk-1)
-			if err := h.chunk(ctx, out, from, to); err != nil {
+			err := h.chunk(ctx, out, from, to, &left)
+			if errors.Is(err, errEnough) {
+				return nil
+			}
+			if err != nil {
 				return err
 			}
 			from = to + 1
@@ -147,7 +190,7 @@ func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out *json.E
 				return err
 			}
 		}
-		if !follow {
+		if !ask.follow {
 			return nil
 		}
 		if err := http.NewResponseController(w).Flush(); err != nil {
@@ -163,9 +206,13 @@ func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out *json.E
 	}
 }
 
-// chunk writes the records of the commits from..to. Each commit must be the
-// one that the read models have folded.
-func (h *Records) chunk(ctx context.Context, out *json.Encoder, from, to uint64) error {
+// errEnough: as many records as were asked for have been written.
+var errEnough = errors.New("audit: that is enough")
+
+// chunk writes the records of the commits from..to, at most left of them
+// unless that is 0. Each commit must be the one that the read models have
+// folded.
+func (h *Records) chunk(ctx context.Context, out lineWriter, from, to uint64, left *int) error {
 	view := h.Views.View()
 	return h.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
 		commit, err := ledger.DecodeCommit(entry.Data)
@@ -180,8 +227,12 @@ func (h *Records) chunk(ctx context.Context, out *json.Encoder, from, to uint64)
 			return fmt.Errorf("sequence %d: %w", entry.Sequence, errNotSeen)
 		}
 		for i := range commit.Records {
-			if err := out.Encode(LineOf(ledger.Address{Sequence: commit.Sequence, Index: i}, &commit.Records[i])); err != nil {
+			at := ledger.Address{Sequence: commit.Sequence, Index: i}
+			if err := out(at, LineOf(at, &commit.Records[i])); err != nil {
 				return err
+			}
+			if *left--; *left == 0 {
+				return errEnough
 			}
 		}
 		return nil

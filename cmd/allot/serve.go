@@ -20,6 +20,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/baremetal"
+	"github.com/allot-project/allot/api/console"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/api/placement"
@@ -493,12 +494,15 @@ func (n *node) routes() http.Handler {
 	history := &audit.History{Views: n.views, Authorize: records.Authorize, Logger: n.log}
 	asked := &audit.Questions{
 		Views: n.views, Log: n.ledger, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
-		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget,
+		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(),
+	}
+	if n.auditor != nil {
+		asked.LastAudit = n.auditor.Last
 	}
 	if n.rejected != nil {
 		asked.Rejected = n.rejected
 	}
-	questions := asked.Handlers()
+	questions, page := asked.Handlers(), console.Handler()
 	metal := &baremetal.Handler{
 		Commands: n.writer, Views: n.views, Log: n.log, Prefix: "/baremetal", PublicURL: strings.TrimRight(n.config.BaremetalURL, "/"),
 		Auth: n.auth, Policy: n.policy, Noauth: n.config.Keystone.URL == "",
@@ -512,6 +516,10 @@ func (n *node) routes() http.Handler {
 		switch {
 		case asked:
 			question.ServeHTTP(w, r)
+		case path == "/console":
+			http.Redirect(w, r, console.Prefix, http.StatusMovedPermanently)
+		case strings.HasPrefix(path, console.Prefix):
+			page.ServeHTTP(w, r)
 		case path == "/audit/records":
 			records.ServeHTTP(w, r)
 		case path == "/audit/digest":

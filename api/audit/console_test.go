@@ -1,0 +1,198 @@
+package audit_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestSeries: each point is what was used at its time.
+func TestSeries(t *testing.T) {
+	w := newWorld(t, &memlog.Log{}, 21)
+	q := ask(t, w.Ledger, nil)
+	for range 40 {
+		w.Submit(t, w.command())
+		time.Sleep(time.Millisecond)
+	}
+	for _, target := range []string{"provider=" + w.providers[0].String(), "project=project"} {
+		var s audit.Series
+		q.get(t, 200, "/audit/series?points=50&"+target, &s)
+		if len(s.Points) < 40 || s.Points[len(s.Points)-1].Sequence != w.Views.View().Sequence() {
+			t.Fatalf("%d points", len(s.Points))
+		}
+		for _, p := range s.Points {
+			view, err := w.Views.ViewAtTime(p.Time, time.Now())
+			if err != nil || view.Sequence() != p.Sequence {
+				t.Fatalf("%v: %d, %v", p, view.Sequence(), err)
+			}
+			var want int64
+			if strings.HasPrefix(target, "project") {
+				usages, err := answers.Usages(view, "project", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, u := range usages {
+					want += u.Amounts["VCPU"]
+				}
+			} else if provider, err := answers.Provider(view, w.providers[0]); err != nil {
+				t.Fatal(err)
+			} else if provider != nil && len(provider.Inventories) > 0 {
+				want = provider.Inventories[0].Used
+			}
+			if p.Used["VCPU"] != want {
+				t.Fatalf("%s at %d: %d, not %d", target, p.Sequence, p.Used["VCPU"], want)
+			}
+		}
+	}
+	future := url.QueryEscape(time.Now().Add(time.Hour).Format(time.RFC3339))
+	for _, bad := range []string{"", "provider=x", "project=p&provider=" + w.providers[0].String(), "project=p&points=1", "project=p&points=501",
+		"project=p&since=noon", "project=p&until=" + future, "project=p&since=" + future} {
+		q.get(t, 400, "/audit/series?"+bad, nil)
+	}
+}
+
+// TestDiff: what two moments differ in is what a comparison of everything
+// finds.
+func TestDiff(t *testing.T) {
+	w := newWorld(t, &memlog.Log{}, 22)
+	q := ask(t, w.Ledger, nil)
+	for range 80 {
+		w.Submit(t, w.command())
+	}
+	last := w.Views.View().Sequence()
+	for range 60 {
+		from, to := 1+w.random.Uint64N(last), 1+w.random.Uint64N(last)
+		var got audit.Diff
+		q.get(t, 200, fmt.Sprintf("/audit/diff?from=%d&to=%d", from, to), &got)
+		before, err := w.Views.ViewAt(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := w.Views.ViewAt(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		differ := make(map[ledger.UUID]bool)
+		for _, d := range got.Providers {
+			differ[orBefore(d.After, d.Before).Provider] = true
+		}
+		for _, id := range w.providers {
+			one, err1 := answers.Provider(before, id)
+			other, err2 := answers.Provider(after, id)
+			if err1 != nil || err2 != nil || cmp.Equal(one, other) == differ[id] {
+				t.Fatalf("%d to %d, provider %s: %v %v", from, to, id, err1, err2)
+			}
+		}
+		clear(differ)
+		for _, d := range got.Consumers {
+			differ[orBefore(d.After, d.Before).Consumer] = true
+		}
+		for _, id := range w.consumers {
+			one, err1 := answers.Allocations(before, id)
+			other, err2 := answers.Allocations(after, id)
+			if err1 != nil || err2 != nil || cmp.Equal(one, other) == differ[id] {
+				t.Fatalf("%d to %d, consumer %s: %v %v", from, to, id, err1, err2)
+			}
+		}
+	}
+	for _, bad := range []string{"", "from=0", "from=1&to=99999", "from=1&to=tomorrow"} {
+		q.get(t, 400, "/audit/diff?"+bad, nil)
+	}
+}
+
+func orBefore[T any](after, before *T) *T {
+	if after == nil {
+		return before
+	}
+	return after
+}
+
+// TestFind: everything is found under its name, also what is gone.
+func TestFind(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	q := ask(t, l, nil)
+	provider := l.Provider(t, "<b>host</b>", commands.Inventory{Class: "VCPU", Total: 9})
+	consumer := commandstest.NewID()
+	l.Accept(t, commandstest.Allocate(consumer, provider, "VCPU", 1))
+	l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})
+	for text, want := range map[string]string{
+		provider.String(): "provider", "<b>host</b>": "provider", consumer.String(): "consumer", "project": "project", "user": "user", "nobody": "",
+	} {
+		var f audit.Found
+		q.get(t, 200, "/audit/find?q="+url.QueryEscape(text), &f)
+		if want == "" && len(f.Found) > 0 || want != "" && (len(f.Found) != 1 || f.Found[0].Of != want) {
+			t.Errorf("%s: %+v", text, f)
+		}
+	}
+	q.get(t, 400, "/audit/find", nil)
+	q.get(t, 400, "/audit/find?q="+strings.Repeat("x", 300), nil)
+	var status audit.Status
+	q.get(t, 200, "/audit/status", &status)
+	if status.Sequence != l.Views.View().Sequence() || status.Records < int64(status.Sequence) || status.Root == (ledger.Digest{}) || status.Audits {
+		t.Errorf("%+v", status)
+	}
+}
+
+// TestEvents: who accepts server-sent events gets the records as such, those
+// that come later, too.
+func TestEvents(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	stop := make(chan struct{})
+	server := httptest.NewServer(&audit.Records{
+		Log: l.Log, Views: l.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler), Stop: stop,
+	})
+	defer server.Close()
+	defer close(stop)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/audit/records?follow=true&limit=5", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing was written
+	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("Content-Type %q", got)
+	}
+	go func() {
+		for i := range 9 {
+			l.Submit(t, &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_", i)})
+		}
+	}()
+	var ids []string
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if id, found := strings.CutPrefix(lines.Text(), "id: "); found {
+			ids = append(ids, id)
+		}
+		if data, found := strings.CutPrefix(lines.Text(), "data: "); found {
+			var line struct {
+				Sequence uint64
+				Index    int
+			}
+			if err := json.Unmarshal([]byte(data), &line); err != nil || fmt.Sprintf("%d.%d", line.Sequence, line.Index) != ids[len(ids)-1] {
+				t.Errorf("%s: %v", data, err)
+			}
+		}
+	}
+	if len(ids) != 5 || ids[0] != "1.0" {
+		t.Errorf("%v", ids)
+	}
+}

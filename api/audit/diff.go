@@ -1,0 +1,178 @@
+package audit
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Diff is the answer of GET /audit/diff?from=MOMENT&to=MOMENT.
+type Diff struct {
+	From      uint64         `json:"from"` // sequences
+	To        uint64         `json:"to"`
+	Providers []ProviderDiff `json:"providers"`
+	Consumers []ConsumerDiff `json:"consumers"`
+	// Incomplete: there is more than one answer holds or looks at.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// ProviderDiff is a provider that was not the same; null: it did not exist.
+type ProviderDiff struct {
+	Before *wire.Provider `json:"before"`
+	After  *wire.Provider `json:"after"`
+}
+
+// ConsumerDiff is a consumer that did not hold the same; null: nothing.
+type ConsumerDiff struct {
+	Before *wire.Allocations `json:"before"`
+	After  *wire.Allocations `json:"after"`
+}
+
+const (
+	maxDifferences = 1000 // of each kind
+	maxCompared    = 500_000
+)
+
+// diff is GET /audit/diff.
+func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
+	if p["from"] == "" {
+		return nil, bad("from: is needed")
+	}
+	from, err := q.view(parameters{"at": p["from"]})
+	if err != nil {
+		return nil, err
+	}
+	to, err := q.view(parameters{"at": p["to"]})
+	if err != nil {
+		return nil, err
+	}
+	d := &Diff{From: from.Sequence(), To: to.Sequence(), Providers: []ProviderDiff{}, Consumers: []ConsumerDiff{}}
+	if err := d.providers(ctx, from, to); err != nil {
+		return nil, err
+	}
+	return d, d.consumers(ctx, from, to)
+}
+
+func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
+	return differences(ctx, providersOf(from), providersOf(to), func(p *ledger.Provider) ledger.UUID { return p.UUID },
+		sameProvider, func(before, after *ledger.Provider) (bool, error) {
+			if d.Incomplete = len(d.Providers) == maxDifferences; d.Incomplete {
+				return false, nil
+			}
+			var one ProviderDiff
+			var err error
+			if before != nil {
+				one.Before, err = answers.Provider(from, before.UUID)
+			}
+			if after != nil && err == nil {
+				one.After, err = answers.Provider(to, after.UUID)
+			}
+			d.Providers = append(d.Providers, one)
+			return true, err
+		}, &d.Incomplete)
+}
+
+func (d *Diff) consumers(ctx context.Context, from, to projector.View) error {
+	was, err := from.Classes()
+	if err != nil {
+		return err
+	}
+	is, err := to.Classes()
+	if err != nil {
+		return err
+	}
+	same := func(a, b *ledger.Consumer) bool { return a.Generation == b.Generation }
+	return differences(ctx, consumersOf(from), consumersOf(to), func(c *ledger.Consumer) ledger.UUID { return c.UUID },
+		same, func(before, after *ledger.Consumer) (bool, error) {
+			if len(d.Consumers) == maxDifferences {
+				d.Incomplete = true
+				return false, nil
+			}
+			var one ConsumerDiff
+			if before != nil {
+				one.Before = answers.AllocationsOf(before, was)
+			}
+			if after != nil {
+				one.After = answers.AllocationsOf(after, is)
+			}
+			d.Consumers = append(d.Consumers, one)
+			return true, nil
+		}, &d.Incomplete)
+}
+
+func sameProvider(a, b *ledger.Provider) bool {
+	return a.Name == b.Name && a.Parent == b.Parent && a.Generation == b.Generation && slices.Equal(a.Inventories, b.Inventories) &&
+		slices.Equal(a.Traits, b.Traits) && slices.Equal(a.Aggregates, b.Aggregates)
+}
+
+func providersOf(v projector.View) iter.Seq2[*ledger.Provider, error] {
+	return func(yield func(*ledger.Provider, error) bool) {
+		stopped := false
+		err := v.Providers(func(p *ledger.Provider) bool { stopped = !yield(p, nil); return !stopped })
+		if err != nil && !stopped {
+			yield(nil, err)
+		}
+	}
+}
+
+func consumersOf(v projector.View) iter.Seq2[*ledger.Consumer, error] {
+	return func(yield func(*ledger.Consumer, error) bool) {
+		stopped := false
+		err := v.Consumers(ledger.NilUUID, func(c *ledger.Consumer) bool { stopped = !yield(c, nil); return !stopped })
+		if err != nil && !stopped {
+			yield(nil, err)
+		}
+	}
+}
+
+// differences walks through two lists in the order of their ids, side by side,
+// and reports what is not the same as long as report returns true.
+func differences[T any](ctx context.Context, from, to iter.Seq2[*T, error], id func(*T) ledger.UUID, same func(a, b *T) bool,
+	report func(before, after *T) (bool, error), incomplete *bool,
+) error {
+	nextBefore, stopBefore := iter.Pull2(from)
+	defer stopBefore()
+	nextAfter, stopAfter := iter.Pull2(to)
+	defer stopAfter()
+	before, err, _ := nextBefore()
+	if err != nil {
+		return err
+	}
+	after, err, _ := nextAfter()
+	for compared := 0; err == nil && (before != nil || after != nil); compared++ {
+		if compared == maxCompared {
+			*incomplete = true
+			return nil
+		}
+		one, other := before, after
+		switch {
+		case before == nil:
+		case after == nil:
+		case id(before).Compare(id(after)) < 0:
+			other = nil
+		case id(before).Compare(id(after)) > 0:
+			one = nil
+		}
+		if one == nil || other == nil || !same(one, other) {
+			more, err := report(one, other)
+			if err != nil || !more {
+				return err
+			}
+		}
+		if one != nil {
+			before, err, _ = nextBefore()
+		}
+		if other != nil && err == nil {
+			after, err, _ = nextAfter()
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return err
+}

@@ -1,0 +1,60 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/auditor"
+)
+
+// Status is the answer of GET /audit/status: where the log is, and what
+// vouches for it.
+type Status struct {
+	Ledger  ledger.UUID `json:"ledger"`
+	Version string      `json:"version"`
+	ledger.Head
+	Time    time.Time     `json:"time"`  // of the newest record
+	Begun   time.Time     `json:"begun"` // of the first commit's last record
+	Records int64         `json:"records"`
+	Root    ledger.Digest `json:"root"` // of the tree of all records
+	// Key is the name in signed checkpoints; empty: they are not signed.
+	Key string `json:"key,omitempty"`
+	// Audits reports whether the server audits itself; Audit is the last one.
+	Audits bool            `json:"audits"`
+	Audit  *auditor.Result `json:"audit,omitempty"`
+}
+
+// status is GET /audit/status.
+func (q *Questions) status(_ context.Context, p parameters) (any, error) {
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	if view.Sequence() == 0 {
+		return nil, notFound("there is no record yet")
+	}
+	checkpoint, err := view.Checkpoint()
+	if err != nil {
+		return nil, err
+	}
+	_, newest, _, err := view.CommitMark(view.Sequence())
+	if err != nil {
+		return nil, err
+	}
+	_, first, _, err := view.CommitMark(1)
+	if err != nil {
+		return nil, err
+	}
+	s := &Status{
+		Ledger: q.Notary.Ledger, Version: q.Version, Head: checkpoint.Head, Records: checkpoint.Size, Root: checkpoint.Root,
+		Time: time.Unix(0, newest).UTC(), Begun: time.Unix(0, first).UTC(), Audits: q.LastAudit != nil,
+	}
+	if q.Notary.Key != nil {
+		s.Key = q.Notary.Key.Name()
+	}
+	if q.LastAudit != nil {
+		s.Audit = q.LastAudit()
+	}
+	return s, nil
+}
