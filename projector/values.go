@@ -129,6 +129,18 @@ func appendRecord(b []byte, r *ledger.Record) []byte {
 	return binary.AppendUvarint(b, uint64(r.Cause.Index))
 }
 
+// skipRecord passes over a record without making one.
+func skipRecord(f *fields) {
+	f.take(uint64(len(ledger.UUID{})))
+	f.int()
+	for range 3 { // command, actor, request id
+		f.take(f.uint())
+	}
+	if sequence := f.uint(); sequence > 0 {
+		f.uint()
+	}
+}
+
 func readRecord(f *fields) *ledger.Record {
 	r := &ledger.Record{CommandID: f.uuid(), Time: f.int(), Command: f.string(), Actor: f.string(), RequestID: f.string()}
 	if sequence := f.uint(); sequence > 0 {

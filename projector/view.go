@@ -385,10 +385,13 @@ func (v View) Record(at ledger.Address) (*ledger.Record, bool, error) {
 	var record *ledger.Record
 	_, err := v.commit(at.Sequence, func(f *fields) {
 		f.mark(at.Sequence)
-		n := f.count()
-		for i := 0; at.Index < n && i <= at.Index; i++ {
-			record = readRecord(f)
+		if at.Index >= f.count() {
+			return
 		}
+		for range at.Index {
+			skipRecord(f)
+		}
+		record = readRecord(f)
 	})
 	return record, record != nil, err
 }

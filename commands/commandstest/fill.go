@@ -1,0 +1,111 @@
+package commandstest
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Filled is read models of a long history, for benchmarks.
+type Filled struct {
+	Views     *projector.Projector
+	State     *ledger.State
+	Providers []ledger.UUID
+	Consumers []ledger.UUID // that change again and again
+	// Rare is a consumer that changed RareChanges times, evenly over the history.
+	Rare ledger.UUID
+
+	builder *ledger.CommitBuilder
+	clock   int64
+}
+
+const (
+	// RareChanges is how often the rare consumer changed.
+	RareChanges = 50
+	// fillGroup is how many records share a commit.
+	fillGroup = 500
+)
+
+// Fill makes read models of so many records about so many providers: all as
+// the writer would decide them, without a log.
+func Fill(b testing.TB, dir string, records, providers int) *Filled {
+	b.Helper()
+	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := views.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	f := &Filled{Views: views, State: ledger.NewState(), Rare: NewID(), builder: ledger.NewCommitBuilder(), clock: time.Now().Add(-24 * time.Hour).UnixNano()}
+	begin, err := commands.NewAddStandardNames(NewID())
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.Commit(b, begin)
+	for i := range providers {
+		id := NewID()
+		f.Providers = append(f.Providers, id)
+		f.Commit(b, &commands.CreateProvider{Provider: id, Name: fmt.Sprint("host-", i)},
+			&commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: 1 << 30}, {Class: "MEMORY_MB", Total: 1 << 30}}})
+	}
+	for range fillGroup * 200 {
+		f.Consumers = append(f.Consumers, NewID())
+	}
+	group := make([]commands.Command, 0, fillGroup+1)
+	for done := 0; done < records; done += len(group) {
+		group = group[:0]
+		for i := range fillGroup {
+			n := done + i
+			group = append(group, f.Change(f.Consumers[n%len(f.Consumers)], n))
+		}
+		if every := max(1, records/fillGroup/RareChanges); done/fillGroup%every == 0 && done/fillGroup/every < RareChanges {
+			group = append(group, f.Change(f.Rare, done))
+		}
+		f.Commit(b, group...)
+	}
+	return f
+}
+
+// Change is the n-th change of what a consumer holds.
+func (f *Filled) Change(consumer ledger.UUID, n int) commands.Command {
+	c := Allocate(consumer, f.Providers[n%len(f.Providers)], "VCPU", int64(1+n%7))
+	c.Allocations[0].AnyGeneration = true
+	c.Allocations[0].Project = fmt.Sprint("project-", n%100)
+	return c
+}
+
+// Commit decides commands and folds them in one commit.
+func (f *Filled) Commit(b testing.TB, group ...commands.Command) {
+	f.builder.Begin(f.State.Head())
+	f.State.Begin()
+	for _, c := range group {
+		f.clock += int64(time.Millisecond)
+		events, rejection := c.Decide(f.State)
+		if rejection != nil {
+			b.Fatal(rejection)
+		}
+		r := ledger.Record{CommandID: NewID(), Command: c.CommandName(), Time: f.clock, Actor: "bench", Events: events}
+		if _, fits, err := f.builder.Add(r, 1<<30); err != nil || !fits {
+			b.Fatal(err)
+		}
+		if err := f.State.Apply(f.builder.Sequence(), &r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	commit, _, err := f.builder.Seal()
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.State.Advance(commit.Head())
+	if err := f.Views.Fold(commit, f.State.Changes()); err != nil {
+		b.Fatal(err)
+	}
+}
