@@ -1,5 +1,5 @@
 # make check: everything that CI runs, and the linters that are installed.
-.PHONY: build check test race fuzz bench bench-candidates differential side-by-side lint
+.PHONY: build check test race fuzz bench bench-past bench-candidates differential side-by-side lint
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -33,6 +33,11 @@ fuzz:
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
 	go test ./ledger ./commands/... ./projector -run '^$$' -bench . -benchmem -timeout 30m
+
+# Questions about a past of a million records, and a history among ten million.
+bench-past:
+	ALLOT_BENCH_RECORDS=1000000 go test ./api/placement -run '^$$' -bench Moments -timeout 30m
+	ALLOT_BENCH_RECORDS=10000000 go test ./api/audit -run '^$$' -bench History -timeout 30m
 
 # The same random requests to Allot and to OpenStack Placement 8.0.0.
 differential:

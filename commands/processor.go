@@ -77,6 +77,13 @@ type Submitter interface {
 	Submit(context.Context, Submission) (Outcome, error)
 }
 
+// Starter is a Submitter that can have many commands under way; see
+// Processor.Start.
+type Starter interface {
+	Submitter
+	Start(Submission) (wait func(context.Context) (Outcome, error))
+}
+
 // Projection is what the Processor needs of the read models.
 type Projection interface {
 	// Fold makes a durable commit readable. Commits come in order.
@@ -196,23 +203,37 @@ func NewProcessor(log ledger.Log, proj Projection, state *ledger.State, opts Opt
 // durable and readable, or with the reason why it was rejected. An error says
 // nothing about the command; see the errors above.
 func (p *Processor) Submit(ctx context.Context, s Submission) (Outcome, error) {
+	return p.Start(s)(ctx)
+}
+
+// Start is Submit in two steps, so that one goroutine can have many commands
+// under way: the second one, wait, returns what Submit returns.
+func (p *Processor) Start(s Submission) (wait func(context.Context) (Outcome, error)) {
+	known := func(outcome Outcome, err error) func(context.Context) (Outcome, error) {
+		return func(context.Context) (Outcome, error) { return outcome, err }
+	}
 	if s.ID.IsNil() && !s.DryRun {
-		return Outcome{Rejection: invalid("command_id", "is required")}, nil
+		return known(Outcome{Rejection: invalid("command_id", "is required")}, nil)
 	}
 	if rejection := s.Command.Check(); rejection != nil {
-		return Outcome{Rejection: rejection}, nil
+		return known(Outcome{Rejection: rejection}, nil)
 	}
 	fingerprint, err := fingerprintOf(s.Command)
 	if err != nil {
-		return Outcome{}, err
+		return known(Outcome{}, err)
 	}
 	c := &call{
 		Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(),
 		answered: make(chan struct{}),
 	}
 	if err := p.enqueue(c); err != nil {
-		return Outcome{}, err
+		return known(Outcome{}, err)
 	}
+	return c.wait
+}
+
+// wait waits for the call's answer.
+func (c *call) wait(ctx context.Context) (Outcome, error) {
 	select {
 	case <-c.answered:
 		return c.outcome, c.err
@@ -228,12 +249,8 @@ func (p *Processor) Fork(ctx context.Context) (*ledger.State, error) {
 	if err := p.enqueue(c); err != nil {
 		return nil, err
 	}
-	select {
-	case <-c.answered:
-		return c.outcome.fork, c.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
-	}
+	outcome, err := c.wait(ctx)
+	return outcome.fork, err
 }
 
 func (p *Processor) enqueue(c *call) error {

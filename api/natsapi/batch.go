@@ -3,7 +3,6 @@ package natsapi
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -12,8 +11,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// batchWorkers is how many commands of one batch are under way at a time.
-const batchWorkers = 256
+// batchWindow is how many commands of one batch are under way at a time.
+const batchWindow = 256
 
 // batch takes many commands in one message.
 func (s *Service) batch() micro.Handler {
@@ -68,12 +67,19 @@ func (s *Service) atomically(ctx context.Context, r *request, base commands.Subm
 	return wire.BatchReply{Result: &reply, Error: reply.Error}
 }
 
-// independently submits each command on its own.
+// independently submits each command on its own, and answers them in order.
 func (s *Service) independently(ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand) []wire.Reply {
 	replies := make([]wire.Reply, len(list))
-	slots := make(chan struct{}, batchWorkers)
-	var work sync.WaitGroup
+	waits := make([]func(context.Context) (commands.Outcome, error), len(list))
+	answer := func(i int) {
+		if waits[i] != nil {
+			replies[i] = s.reply(ctx, base.DryRun, waits[i])
+		}
+	}
 	for i := range list {
+		if i >= batchWindow {
+			answer(i - batchWindow)
+		}
 		c, failure := decodeOne(r, list[i])
 		if failure == nil && !base.DryRun && list[i].ID.IsNil() {
 			failure = bad("id: a uuid is required")
@@ -84,13 +90,11 @@ func (s *Service) independently(ctx context.Context, r *request, base commands.S
 		}
 		one := base
 		one.ID, one.Command = list[i].ID, c
-		slots <- struct{}{}
-		work.Go(func() {
-			defer func() { <-slots }()
-			replies[i] = s.submitOne(ctx, one)
-		})
+		waits[i] = s.submit.Start(one)
 	}
-	work.Wait()
+	for i := max(0, len(list)-batchWindow); i < len(list); i++ {
+		answer(i)
+	}
 	return replies
 }
 
@@ -112,11 +116,16 @@ func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error
 
 // submitOne submits a command and says what became of it.
 func (s *Service) submitOne(ctx context.Context, submission commands.Submission) wire.Reply {
-	outcome, err := s.submit.Submit(ctx, submission)
+	return s.reply(ctx, submission.DryRun, s.submit.Start(submission))
+}
+
+// reply waits for a command that was started.
+func (s *Service) reply(ctx context.Context, dryRun bool, wait func(context.Context) (commands.Outcome, error)) wire.Reply {
+	outcome, err := wait(ctx)
 	if err != nil {
 		return wire.Reply{Error: s.failure(err)}
 	}
-	return replyOf(submission.DryRun, outcome)
+	return replyOf(dryRun, outcome)
 }
 
 // commandID reads the id that a command, or an atomic batch, must have.

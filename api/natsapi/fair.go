@@ -14,8 +14,11 @@ const (
 // fairQueue holds requests that wait for a worker. Clients take turns, so
 // that one that floods the door waits for itself and not others for it.
 type fairQueue struct {
-	mu      sync.Mutex
-	filled  sync.Cond
+	mu sync.Mutex
+	// idle are the workers that wait, each by its own channel. The one that
+	// came last is woken first: few workers do most of the work, and their
+	// stacks stay grown and in the caches. Guarded by mu.
+	idle    []chan struct{}
 	clients map[string]*waiting // guarded by mu
 	turns   []*waiting          // clients with requests, in turn; guarded by mu
 	next    int                 // whose turn it is; guarded by mu
@@ -37,9 +40,7 @@ type job struct {
 }
 
 func newFairQueue() *fairQueue {
-	q := &fairQueue{clients: make(map[string]*waiting)}
-	q.filled.L = &q.mu
-	return q
+	return &fairQueue{clients: make(map[string]*waiting)}
 }
 
 // push adds a client's request, unless too many wait already.
@@ -60,20 +61,31 @@ func (q *fairQueue) push(client string, j job) bool {
 	w.queue = append(w.queue, j)
 	q.count++
 	q.bytes += j.size
-	q.filled.Signal()
+	q.wake()
 	return true
 }
 
+// wake lets a worker look at the queue; mu is held.
+func (q *fairQueue) wake() {
+	if last := len(q.idle) - 1; last >= 0 {
+		q.idle[last] <- struct{}{}
+		q.idle = q.idle[:last]
+	}
+}
+
 // pop waits for the request whose turn it is. It returns false when the queue
-// is closed and empty.
-func (q *fairQueue) pop() (job, bool) {
+// is closed and empty. The worker's channel has room for one.
+func (q *fairQueue) pop(worker chan struct{}) (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.count == 0 {
 		if q.closed {
 			return job{}, false
 		}
-		q.filled.Wait()
+		q.idle = append(q.idle, worker)
+		q.mu.Unlock()
+		<-worker
+		q.mu.Lock()
 	}
 	if q.next >= len(q.turns) {
 		q.next = 0
@@ -102,5 +114,7 @@ func (q *fairQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.filled.Broadcast()
+	for len(q.idle) > 0 {
+		q.wake()
+	}
 }

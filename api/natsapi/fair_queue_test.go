@@ -19,7 +19,7 @@ func TestTurns(t *testing.T) {
 	}
 	take := func(n int) {
 		for range n {
-			j, more := q.pop()
+			j, more := q.pop(make(chan struct{}, 1))
 			if !more {
 				t.Fatal("closed")
 			}
@@ -55,7 +55,7 @@ func TestTurns(t *testing.T) {
 	}
 	left := 0
 	for {
-		if _, more := q.pop(); !more {
+		if _, more := q.pop(make(chan struct{}, 1)); !more {
 			break
 		}
 		left++

@@ -50,7 +50,7 @@ const (
 type Service struct {
 	nc      *nats.Conn
 	micro   micro.Service
-	submit  commands.Submitter
+	submit  commands.Starter
 	queries *Queries
 	log     *slog.Logger
 	queue   *fairQueue
@@ -62,7 +62,7 @@ type Service struct {
 
 // Config is what the service needs.
 type Config struct {
-	Commands commands.Submitter
+	Commands commands.Starter
 	Queries  *Queries
 	Version  string
 	// Users may connect; nil: anybody, and whoever does is an operator.
@@ -159,8 +159,9 @@ func (s *Service) Stop() error {
 
 // work answers requests until the service stops.
 func (s *Service) work() {
+	wake := make(chan struct{}, 1)
 	for {
-		j, more := s.queue.pop()
+		j, more := s.queue.pop(wake)
 		if !more {
 			return
 		}

@@ -26,7 +26,8 @@ type benchCommand struct {
 	Dir       string        `help:"Folder for the ledger, on the disk to be measured; emptied afterwards." type:"path" default:"."`
 	Clients   int           `help:"Clients at a time." default:"64"`
 	Pipelined int           `help:"Commands under way per client in the pipelined runs." default:"16"`
-	Duration  time.Duration `help:"How long each run takes." default:"5s"`
+	Duration  time.Duration `help:"How long each way is measured." default:"6s"`
+	Rounds    int           `help:"Parts that this time is in; the ways take turns, so that a ledger that grows is the same to all." default:"6"`
 	Providers int           `help:"Providers that allocations go to." default:"100"`
 }
 
@@ -62,31 +63,65 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	var inProcess float64
-	fmt.Printf("%-34s %12s %8s %8s %8s %6s\n", "", "commands/s", "p50 ms", "p99 ms", "p99.9 ms", "ratio")
-	for _, way := range []struct {
-		name    string
-		submit  submitFunc
-		workers int
-	}{
-		{"in the process", submitTo(n.writer), c.Clients},
-		{"NATS, msgpack, one per request", over(wire.TypeMsgpack), c.Clients},
-		{"NATS, JSON, one per request", over(wire.TypeJSON), c.Clients},
-		{"in the process, pipelined", submitTo(n.writer), c.Clients * c.Pipelined},
-		{"NATS, msgpack, pipelined", over(wire.TypeMsgpack), c.Clients * c.Pipelined},
-		{"NATS, JSON, pipelined", over(wire.TypeJSON), c.Clients * c.Pipelined},
-	} {
-		rate, latency, err := c.measure(ctx, way.submit, way.workers, providers)
-		if err != nil {
-			return fmt.Errorf("%s: %w", way.name, err)
+	pipelined := func(encoding string) submitFunc {
+		allot := client.New(nc, client.Options{Encoding: encoding})
+		return func(ctx context.Context, command commands.Command) error {
+			_, err := allot.Start(ctx, command).Wait()
+			return err
 		}
-		if way.name == "in the process" || way.name == "in the process, pipelined" {
-			inProcess = rate
+	}
+	ways := []*way{
+		{name: "in the process", submit: submitTo(n.writer), workers: c.Clients, base: true},
+		{name: "NATS, msgpack, one per request", submit: over(wire.TypeMsgpack), workers: c.Clients},
+		{name: "NATS, JSON, one per request", submit: over(wire.TypeJSON), workers: c.Clients},
+		{name: "in the process, pipelined", submit: submitTo(n.writer), workers: c.Clients * c.Pipelined, base: true},
+		{name: "NATS, msgpack, pipelined", submit: pipelined(wire.TypeMsgpack), workers: c.Clients * c.Pipelined},
+		{name: "NATS, JSON, pipelined", submit: pipelined(wire.TypeJSON), workers: c.Clients * c.Pipelined},
+	}
+	if err := c.measureAll(ctx, ways, providers); err != nil {
+		return err
+	}
+	printWays(ways)
+	return nil
+}
+
+// way is a way to submit, and what was measured of it.
+type way struct {
+	name    string
+	submit  submitFunc
+	workers int
+	base    bool // what those after it are compared with
+	latency *hdrhistogram.Histogram
+	took    time.Duration
+}
+
+func (w *way) rate() float64 { return float64(w.latency.TotalCount()) / w.took.Seconds() }
+
+// measureAll lets the ways take turns.
+func (c *benchCommand) measureAll(ctx context.Context, ways []*way, providers []ledger.UUID) error {
+	for _, w := range ways {
+		w.latency = hdrhistogram.New(shortestMicros, longestMicros, digits)
+	}
+	for range max(1, c.Rounds) {
+		for _, w := range ways {
+			if err := c.measure(ctx, w, c.Duration/time.Duration(max(1, c.Rounds)), providers); err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
 		}
-		ms := func(q float64) float64 { return float64(latency.ValueAtQuantile(q)) / 1000 }
-		fmt.Printf("%-34s %12.0f %8.2f %8.2f %8.2f %6.2f\n", way.name, rate, ms(50), ms(99), ms(99.9), rate/inProcess)
 	}
 	return nil
+}
+
+func printWays(ways []*way) {
+	fmt.Printf("%-34s %12s %8s %8s %8s %6s\n", "", "commands/s", "p50 ms", "p99 ms", "p99.9 ms", "ratio")
+	var base float64
+	for _, w := range ways {
+		if w.base {
+			base = w.rate()
+		}
+		ms := func(q float64) float64 { return float64(w.latency.ValueAtQuantile(q)) / 1000 }
+		fmt.Printf("%-34s %12.0f %8.2f %8.2f %8.2f %6.2f\n", w.name, w.rate(), ms(50), ms(99), ms(99.9), w.rate()/base)
+	}
 }
 
 // submitTo submits in the process.
@@ -123,21 +158,21 @@ const (
 	digits                        = 3
 )
 
-func (c *benchCommand) measure(ctx context.Context, submit submitFunc, workers int, providers []ledger.UUID) (float64, *hdrhistogram.Histogram, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Duration+time.Minute)
+// measure submits one way for some time.
+func (c *benchCommand) measure(ctx context.Context, w *way, duration time.Duration, providers []ledger.UUID) error {
+	ctx, cancel := context.WithTimeout(ctx, duration+time.Minute)
 	defer cancel()
-	total := hdrhistogram.New(shortestMicros, longestMicros, digits)
 	var mu sync.Mutex
 	var failure error
 	var all sync.WaitGroup
 	begun := time.Now()
-	for w := range workers {
+	for worker := range w.workers {
 		all.Go(func() {
 			mine := hdrhistogram.New(shortestMicros, longestMicros, digits)
 			var err error
-			for i := w; err == nil && time.Since(begun) < c.Duration; i += workers {
+			for i := worker; err == nil && time.Since(begun) < duration; i += w.workers {
 				start := time.Now()
-				err = submit(ctx, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
+				err = w.submit(ctx, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
 					Consumer: ledger.UUID(uuid.New()), Project: "bench", User: "bench",
 					Resources: []commands.ProviderAllocation{{Provider: providers[i%len(providers)], Class: "VCPU", Amount: 1}},
 				}}})
@@ -147,10 +182,11 @@ func (c *benchCommand) measure(ctx context.Context, submit submitFunc, workers i
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			total.Merge(mine)
+			w.latency.Merge(mine)
 			failure = errors.Join(failure, err)
 		})
 	}
 	all.Wait()
-	return float64(total.TotalCount()) / time.Since(begun).Seconds(), total, failure
+	w.took += time.Since(begun)
+	return failure
 }

@@ -39,8 +39,9 @@ const maxPause = time.Second
 
 // Client speaks to a ledger. It may be used by any number of goroutines.
 type Client struct {
-	nc   *nats.Conn
-	opts Options
+	nc       *nats.Conn
+	opts     Options
+	pipeline pipeline
 }
 
 // New returns a Client on a connection, which stays the caller's.
@@ -54,7 +55,9 @@ func New(nc *nats.Conn, opts Options) *Client {
 	if opts.Pause == 0 {
 		opts.Pause = 20 * time.Millisecond
 	}
-	return &Client{nc: nc, opts: opts}
+	c := &Client{nc: nc, opts: opts}
+	c.pipeline.client = c
+	return c
 }
 
 // Result is what became of an accepted command.
@@ -208,31 +211,6 @@ func (c *Client) batch(ctx context.Context, headers map[string]string, batch wir
 		return failure, err
 	})
 	return reply, err
-}
-
-// Pending is a command under way.
-type Pending struct {
-	done   chan struct{}
-	result Result
-	err    error
-}
-
-// Start submits a command without waiting for its answer, so that many can be
-// under way on one connection. The order in which they are carried out is not
-// that in which they were started.
-func (c *Client) Start(ctx context.Context, command commands.Command) *Pending {
-	p := &Pending{done: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		p.result, p.err = c.Submit(ctx, command)
-	}()
-	return p
-}
-
-// Wait returns what became of the command.
-func (p *Pending) Wait() (Result, error) {
-	<-p.done
-	return p.result, p.err
 }
 
 // Allocations asks what a consumer holds.

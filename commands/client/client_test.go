@@ -39,13 +39,17 @@ func (f *flaky) Submit(ctx context.Context, s commands.Submission) (commands.Out
 	return f.Processor.Submit(ctx, s)
 }
 
+func (f *flaky) Start(s commands.Submission) func(context.Context) (commands.Outcome, error) {
+	return func(ctx context.Context) (commands.Outcome, error) { return f.Submit(ctx, s) }
+}
+
 // serve runs a ledger behind the NATS door.
 func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
 	t.Helper()
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, true)
 	l := commandstest.Start(t, dir, log)
-	var submit commands.Submitter = l.Processor
+	var submit commands.Starter = l.Processor
 	if unreliable {
 		submit = &flaky{Processor: l.Processor}
 	}
