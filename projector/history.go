@@ -37,20 +37,26 @@ type Subject struct {
 	Name string      // of projects and users
 }
 
-// Touches lists which records of a commit touched what: the records' indexes,
-// in order. What a consumer gave up counts as touched, too: the provider or
-// project it left.
-func Touches(commit *ledger.Commit, changes *ledger.Changes) map[Subject][]uint32 {
-	return touches(commit, changes, func(ledger.ConsumerChange) bool { return true })
+// Kinds are all that has a history.
+var Kinds = []Kind{ConsumerHistory, ProviderHistory, ProjectHistory, UserHistory, NodeHistory, NodeAllocationHistory}
+
+// Touches lists which records of a commit touched what, of the kinds that are
+// asked for: the records' indexes, in order. What a consumer gave up counts as
+// touched, too: the provider or project it left.
+func Touches(commit *ledger.Commit, changes *ledger.Changes, kinds map[Kind]bool) map[Subject][]uint32 {
+	return touches(commit, changes, func(k Kind) bool { return kinds[k] }, func(ledger.ConsumerChange) bool { return true })
 }
 
 // touches is Touches, but for consumers whose change is not asked for.
-func touches(commit *ledger.Commit, changes *ledger.Changes, wanted func(ledger.ConsumerChange) bool) map[Subject][]uint32 {
-	touched := make(map[Subject][]uint32, 4*len(commit.Records))
+func touches(commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bool, wanted func(ledger.ConsumerChange) bool) map[Subject][]uint32 {
+	touched := make(map[Subject][]uint32)
 	step := 0     // in changes.Consumers, which has one step per allocation event
 	nodeStep := 0 // in changes.NodeAllocations, likewise
 	for index := range commit.Records {
 		touch := func(s Subject) {
+			if !asked(s.Kind) {
+				return
+			}
 			list := touched[s]
 			if n := len(list); n == 0 || list[n-1] != uint32(index) {
 				touched[s] = append(list, uint32(index))
@@ -84,7 +90,8 @@ func touches(commit *ledger.Commit, changes *ledger.Changes, wanted func(ledger.
 // consumer other than its removal are in the consumer's own versions.
 func (w *writer) history() {
 	removal := func(c ledger.ConsumerChange) bool { return c.After == nil }
-	for s, list := range touches(w.commit, w.changes, removal) {
+	all := func(Kind) bool { return true }
+	for s, list := range touches(w.commit, w.changes, all, removal) {
 		w.p.key = s.appendTo(w.p.key[:0])
 		value := w.scratch()
 		for _, index := range list {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ type Publisher struct {
 	nc        *nats.Conn
 	ledger    ledger.UUID // NilUUID until its first commit is told; owned by run
 	log       *slog.Logger
-	listening func() bool
+	listening func(prefix string, names []string) []string
 	interest  func(subject string) bool
 
 	queue chan told
@@ -58,9 +59,10 @@ type told struct {
 type Config struct {
 	Conn   *nats.Conn
 	Ledger ledger.UUID // NilUUID if it has no commit yet
-	// Listening reports whether anybody listens on any notices; nil: maybe. It
-	// is asked for every commit. Interest is asked for every subject.
-	Listening func() bool
+	// Listening picks the names that somebody may listen on, on subjects with a
+	// prefix; nil: all. It is asked for every commit. Interest is asked for
+	// every subject.
+	Listening func(prefix string, names []string) []string
 	Interest  func(subject string) bool
 	Logger    *slog.Logger
 }
@@ -72,7 +74,7 @@ func Start(views *projector.Projector, cfg Config) *Publisher {
 		queue: make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
 	}
 	if p.listening == nil {
-		p.listening = func() bool { return true }
+		p.listening = func(_ string, names []string) []string { return names }
 	}
 	if p.interest == nil {
 		p.interest = func(string) bool { return true }
@@ -147,10 +149,11 @@ func (p *Publisher) tell(t told) error {
 	if created, ok := t.commit.Records[0].Events[0].(ledger.LedgerCreated); ok {
 		p.ledger = created.Ledger
 	}
-	if !p.listening() {
+	kinds := p.followed()
+	if len(kinds) == 0 {
 		return nil
 	}
-	for subject, records := range projector.Touches(t.commit, &t.changes) {
+	for subject, records := range projector.Touches(t.commit, &t.changes, kinds) {
 		of, name := answers.SubjectName(subject)
 		where := wire.NoticeSubject(of, name)
 		if !p.interest(where) {
@@ -169,6 +172,24 @@ func (p *Publisher) tell(t told) error {
 		}
 	}
 	return nil
+}
+
+// kindNames are all kinds of things in the words of subjects.
+var kindNames = func() (names []string) {
+	for _, kind := range projector.Kinds {
+		of, _ := answers.SubjectName(projector.Subject{Kind: kind})
+		names = append(names, of)
+	}
+	return names
+}()
+
+// followed are the kinds of things that somebody may listen on.
+func (p *Publisher) followed() map[projector.Kind]bool {
+	kinds := make(map[projector.Kind]bool)
+	for _, of := range p.listening(wire.NoticePrefix, kindNames) {
+		kinds[projector.Kinds[slices.Index(kindNames, of)]] = true
+	}
+	return kinds
 }
 
 func (p *Publisher) publish(where, subject string, entry wire.HistoryEntry, r *ledger.Record) error {

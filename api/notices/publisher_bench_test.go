@@ -1,9 +1,14 @@
 package notices_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"os"
+	"os/exec"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,20 +25,157 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// BenchmarkFollowers commits as fast as it goes, without followers and with
-// 100, each of which follows a project of its own; every sixth command is
-// about one of those. Compare commands/s, and look at notices/s.
+// BenchmarkFollowers commits as fast as it goes, in turns without followers
+// and with 100 in another process, each of which follows a project of its own;
+// every sixth command is about one of those. Look at notices/s and slower-%.
 func BenchmarkFollowers(b *testing.B) {
-	for _, followers := range []int{0, 100} {
-		b.Run(fmt.Sprintf("followers=%d", followers), func(b *testing.B) { benchFollowers(b, followers) })
+	f := newFollowed(b)
+	var took [2]time.Duration
+	told := 0
+	for round := range rounds {
+		if round%2 == 0 {
+			took[0] += f.load(b, b.N/rounds)
+			continue
+		}
+		f.process.say(b, "follow")
+		before := f.next.Load() / share
+		took[1] += f.load(b, b.N/rounds)
+		want := int(f.next.Load()/share - before)
+		if got := f.process.say(b, fmt.Sprint("stop ", want)); got != want {
+			b.Errorf("%d notices of %d", got, want)
+		}
+		told += want
 	}
+	commands := float64(b.N/rounds) * rounds / 2
+	b.ReportMetric(commands/took[0].Seconds(), "alone/s")
+	b.ReportMetric(commands/took[1].Seconds(), "followed/s")
+	b.ReportMetric(float64(told)/took[1].Seconds(), "notices/s")
+	b.ReportMetric(100*(1-took[0].Seconds()/took[1].Seconds()), "slower-%")
+	b.ReportMetric(0, "ns/op")
 }
 
-// share is how many commands there are for each notice: with some 60,000 a
-// second that makes 10,000 notices.
-const share = 6
+// followURL names, in the environment of a process that follows, the server.
+const followURL = "ALLOT_BENCH_FOLLOW"
 
-func benchFollowers(b *testing.B, followers int) {
+// TestMain is the followers' process, if it is started as such.
+func TestMain(m *testing.M) {
+	if url := os.Getenv(followURL); url != "" {
+		if err := followAll(url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// followAll follows and stops as the lines of its input say: after "stop N" it
+// waits for N notices. It answers each line with how many there were.
+func followAll(url string) error {
+	var told atomic.Int64
+	var failure error
+	stop := func() {}
+	var conns []*nats.Conn
+	for range followers {
+		conn, err := nats.Connect(url)
+		if err != nil {
+			return err
+		}
+		conns = append(conns, conn)
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		want := 0
+		if _, err := fmt.Sscanf(lines.Text(), "stop %d", &want); err != nil {
+			told.Store(0)
+			ctx, cancel := context.WithCancel(context.Background())
+			var following sync.WaitGroup
+			for i, conn := range conns {
+				following.Go(func() {
+					err := client.New(conn, client.Options{}).Follow(ctx, client.Following{Of: wire.OfProject, Name: fmt.Sprint("p", i)}, func(wire.Notice) error {
+						told.Add(1)
+						return nil
+					})
+					if ctx.Err() == nil {
+						failure = err
+					}
+				})
+			}
+			stop = func() {
+				cancel()
+				following.Wait()
+			}
+			time.Sleep(500 * time.Millisecond) // until all follow
+		} else {
+			for deadline := time.Now().Add(20 * time.Second); told.Load() < int64(want) && time.Now().Before(deadline); {
+				time.Sleep(time.Millisecond)
+			}
+			stop()
+		}
+		fmt.Println(told.Load())
+		if failure != nil {
+			return failure
+		}
+	}
+	return nil
+}
+
+// process is the followers' process.
+type process struct {
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func startFollowers(b *testing.B, url string) *process {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), followURL+"="+url)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _, _ = in.Close(), cmd.Wait() }) // the benchmark has ended
+	return &process{in, bufio.NewScanner(out)}
+}
+
+// say tells the process what to do, and returns how many notices it has seen.
+func (p *process) say(b *testing.B, line string) int {
+	if _, err := fmt.Fprintln(p.in, line); err != nil {
+		b.Fatal(err)
+	}
+	if !p.out.Scan() {
+		b.Fatal("the followers have ended")
+	}
+	n, err := strconv.Atoi(p.out.Text())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+const (
+	followers = 100
+	rounds    = 20
+	// share is how many commands there are for each notice: with some 60,000 a
+	// second that makes 10,000 notices.
+	share = 6
+)
+
+// followed is a ledger that can be followed.
+type followed struct {
+	l        *commandstest.Ledger
+	provider ledger.UUID
+	process  *process
+	next     atomic.Int64
+}
+
+func newFollowed(b *testing.B) *followed {
 	dir := b.TempDir()
 	log, ns := commandstest.JetStream(b, dir, false)
 	l := commandstest.Start(b, dir, log)
@@ -54,7 +196,7 @@ func benchFollowers(b *testing.B, followers int) {
 	if err := l.Processor.Close(); err != nil {
 		b.Fatal(err)
 	}
-	publisher := notices.Start(l.Views, notices.Config{Conn: nc, Ledger: state.LedgerID(), Interest: ns.Interest, Listening: func() bool { return ns.Listening(wire.NoticePrefix) }, Logger: slog.New(slog.DiscardHandler)})
+	publisher := notices.Start(l.Views, notices.Config{Conn: nc, Ledger: state.LedgerID(), Interest: ns.Interest, Listening: ns.Listening, Logger: slog.New(slog.DiscardHandler)})
 	b.Cleanup(publisher.Stop)
 	l.Processor = commands.NewProcessor(log, publisher, state, commands.Options{Now: time.Now})
 	svc, err := natsapi.Start(nc, natsapi.Config{
@@ -65,52 +207,26 @@ func benchFollowers(b *testing.B, followers int) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = svc.Stop() }) // the benchmark has ended
-	var told atomic.Int64
-	ctx, cancel := context.WithCancel(context.Background())
-	var following sync.WaitGroup
-	for i := range followers {
-		conn, err := nats.Connect(ns.ClientURL())
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(conn.Close)
-		following.Go(func() {
-			err := client.New(conn, client.Options{}).Follow(ctx, client.Following{Of: wire.OfProject, Name: fmt.Sprint("p", i)}, func(wire.Notice) error {
-				told.Add(1)
-				return nil
-			})
-			if ctx.Err() == nil {
-				b.Error(err)
-			}
-		})
-	}
-	time.Sleep(500 * time.Millisecond) // until all follow
-	var next atomic.Int64
-	b.ResetTimer()
+	return &followed{l: l, provider: provider, process: startFollowers(b, ns.ClientURL())}
+}
+
+// load submits n commands from many goroutines.
+func (f *followed) load(b *testing.B, n int) time.Duration {
+	begun := time.Now()
+	left := int64(n)
 	var work sync.WaitGroup
 	for range 256 {
 		work.Go(func() {
-			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-				c := commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
+			for atomic.AddInt64(&left, -1) >= 0 {
+				c := commandstest.Allocate(commandstest.NewID(), f.provider, "VCPU", 1)
 				c.Allocations[0].Project = "other"
-				if n%share == 0 {
-					c.Allocations[0].Project = fmt.Sprint("p", n/share%100)
+				if i := f.next.Add(1); i%share == 0 {
+					c.Allocations[0].Project = fmt.Sprint("p", i/share%followers)
 				}
-				l.Accept(b, c)
+				f.l.Accept(b, c)
 			}
 		})
 	}
 	work.Wait()
-	elapsed := b.Elapsed().Seconds()
-	for deadline := time.Now().Add(20 * time.Second); followers > 0 && told.Load() < int64(b.N)/share && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	b.ReportMetric(float64(b.N)/elapsed, "commands/s")
-	b.ReportMetric(float64(told.Load())/b.Elapsed().Seconds(), "notices/s")
-	b.ReportMetric(0, "ns/op")
-	if followers > 0 && told.Load() != int64(b.N)/share {
-		b.Errorf("%d notices of %d", told.Load(), int64(b.N)/share)
-	}
-	cancel()
-	following.Wait()
+	return time.Since(begun)
 }

@@ -370,7 +370,7 @@ func (n *node) startNotices(id ledger.UUID) {
 	cfg := notices.Config{Conn: n.nc, Ledger: id, Logger: n.log}
 	if n.nats != nil {
 		cfg.Interest = n.nats.Interest
-		cfg.Listening = func() bool { return n.nats.Listening(wire.NoticePrefix) }
+		cfg.Listening = n.nats.Listening
 	}
 	n.notices = notices.Start(n.views, cfg)
 }

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -14,21 +15,23 @@ func TestListening(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Shutdown()
-	for subject, want := range map[string]bool{
-		"_INBOX.x": false, "allot.notice.heartbeat": true, "allot.notice.consumer.x": true, "allot.notice.>": true, "allot.notice.*.x": true,
+	kinds := []string{"consumer", "project"}
+	for subject, want := range map[string][]string{
+		"_INBOX.x": {}, "allot.notice.heartbeat": {}, "allot.notice.consumer.x": {"consumer"}, "allot.notice.>": kinds, "allot.notice.*.x": kinds,
+		"allot.notice.project.*": {"project"},
 	} {
 		nc, err := nats.Connect(s.ClientURL())
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.listening.anybody = false // whoever has gone is noticed within a second only
+		s.listening.at = time.Time{} // whoever has gone is noticed within a second only
 		if _, err := nc.SubscribeSync(subject); err != nil {
 			t.Fatal(err)
 		}
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Listening("allot.notice"); got != want {
+		if got := s.Listening("allot.notice", kinds); !slices.Equal(got, want) {
 			t.Errorf("%s: %v", subject, got)
 		}
 		nc.Close()

@@ -260,27 +260,29 @@ func (s *Server) Connect() (*nats.Conn, error) {
 	return nc, nil
 }
 
-// Listening reports whether any client may listen on subjects that begin with
-// a prefix. It costs little unless clients have begun to listen on something
-// since it was asked last.
-func (s *Server) Listening(prefix string) bool {
+// Listening picks the names that some client may listen on, on subjects that
+// begin with a prefix, a dot and the name. It costs little unless clients have
+// begun to listen on something since it was asked last; prefix and names must
+// be the same every time.
+func (s *Server) Listening(prefix string, names []string) []string {
 	s.listening.mu.Lock()
 	defer s.listening.mu.Unlock()
 	now, err := s.ns.Subsz(&server.SubszOptions{})
 	if err != nil {
-		return true
+		return names
 	}
-	unchanged := now.NumInserts == s.listening.inserts
-	if unchanged && (!s.listening.anybody || time.Since(s.listening.at) < rescan) {
-		return s.listening.anybody
+	l := &s.listening
+	if now.NumInserts != l.inserts || time.Since(l.at) >= rescan {
+		all, err := s.ns.Subsz(&server.SubszOptions{Subscriptions: true, Limit: maxListed})
+		if err != nil || all.Total > maxListed {
+			return names
+		}
+		l.inserts, l.at, l.found = now.NumInserts, time.Now(), make(map[string]bool)
+		for _, name := range names {
+			l.found[name] = slices.ContainsFunc(all.Subs, func(sub server.SubDetail) bool { return mayMatch(sub.Subject, prefix+"."+name) })
+		}
 	}
-	all, err := s.ns.Subsz(&server.SubszOptions{Subscriptions: true, Limit: maxListed})
-	if err != nil || all.Total > maxListed {
-		return true
-	}
-	s.listening.inserts, s.listening.at = now.NumInserts, time.Now()
-	s.listening.anybody = slices.ContainsFunc(all.Subs, func(sub server.SubDetail) bool { return mayMatch(sub.Subject, prefix) })
-	return s.listening.anybody
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !l.found[name] })
 }
 
 const (
@@ -293,9 +295,9 @@ const (
 // listening is what Listening found last.
 type listening struct {
 	mu      sync.Mutex
-	inserts uint64    // subscriptions ever made, when it was looked; guarded by mu
-	anybody bool      // guarded by mu
-	at      time.Time // guarded by mu
+	inserts uint64          // subscriptions ever made, when it was looked; guarded by mu
+	at      time.Time       // guarded by mu
+	found   map[string]bool // by name; guarded by mu
 }
 
 // mayMatch reports whether a subscription's subject, which may have
