@@ -65,8 +65,12 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 }
 
 // files lists the snapshots, newest first.
-func (s *Store) files() ([]string, error) {
-	paths, err := filepath.Glob(filepath.Join(s.dir, "*"+suffix))
+func (s *Store) files() ([]string, error) { return Files(s.dir) }
+
+// Files lists the snapshots in a folder, newest first. What an unfinished
+// write left is not among them.
+func Files(dir string) ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
 	if err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}

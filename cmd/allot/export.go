@@ -124,6 +124,11 @@ func (c *importCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	for _, signed := range source.trailer.Checkpoints {
+		if _, err := unverified(signed); err != nil {
+			return fmt.Errorf("%s: %w", c.File, err)
+		}
+	}
 	for _, remains := range []string{"readmodel", "snapshots"} {
 		if _, err := os.Stat(filepath.Join(c.Data, remains)); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("%s has been a server's: it has a folder %q", c.Data, remains)

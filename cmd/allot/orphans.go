@@ -29,6 +29,7 @@ type orphansCommand struct {
 	NovaToken   string        `help:"Token for the nova API." env:"OS_TOKEN"`
 	Type        []string      `help:"Look only at consumers of these types; those without one have the type unknown. Default: all."`
 	OlderThan   time.Duration `help:"Leave consumers alone that changed less than this ago: their owner may not be listed yet." default:"10m"`
+	At          string        `help:"As of this sequence or RFC 3339 time; not with --yes."`
 	JSON        bool          `name:"json" help:"One JSON object per finding."`
 	Yes         bool          `help:"Release what the orphans hold, unless it has changed since it was looked at."`
 }
@@ -52,6 +53,9 @@ const (
 
 // Run compares, prints and, if it may, heals.
 func (c *orphansCommand) Run(ctx context.Context) error {
+	if c.At != "" && c.Yes {
+		return errors.New("--yes heals what is so now, not what was so at --at")
+	}
 	known, err := c.known(ctx)
 	if err != nil {
 		return err
@@ -204,6 +208,9 @@ type holder struct {
 func (c *orphansCommand) holders(ctx context.Context) (all map[ledger.UUID]*holder, recent int, err error) {
 	all = make(map[ledger.UUID]*holder)
 	query := url.Values{}
+	if c.At != "" {
+		query.Set("at", c.At)
+	}
 	for {
 		text, err := c.read(ctx, "/audit/consumers", query)
 		if err != nil {
@@ -236,6 +243,9 @@ func (c *orphansCommand) holders(ctx context.Context) (all map[ledger.UUID]*hold
 // explain finds out who made a consumer, or took the last of what it held.
 func (c *orphansCommand) explain(ctx context.Context, f *finding) error {
 	query := url.Values{"consumer": {f.Consumer.String()}, "limit": {"1"}}
+	if c.At != "" {
+		query.Set("at", c.At)
+	}
 	for {
 		text, err := c.read(ctx, "/audit/history", query)
 		if err != nil {

@@ -50,6 +50,10 @@ func TestOrphans(t *testing.T) {
 			}
 		}
 	}
+	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--at", "4"); !strings.Contains(out, "1 hold something: 0 orphans") {
+		t.Errorf("%s", out)
+	}
+	orphans(false, "--consumers", file, "--at", "4", "--yes")
 	if out := orphans(true, "--consumers", file); !strings.Contains(out, "0 orphans, 2 owners without allocations; 5 changed") {
 		t.Errorf("%s", out)
 	}

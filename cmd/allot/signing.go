@@ -207,11 +207,16 @@ func (c *checkpointCommand) compare(ctx context.Context, keys note.Verifiers, ne
 type proveCommand struct {
 	serverFlags `embed:""`
 	Record      string `arg:"" help:"SEQUENCE.INDEX of the record."`
+	At          string `help:"In the log as of this sequence or RFC 3339 time."`
 }
 
 // Run prints the evidence.
 func (c *proveCommand) Run(ctx context.Context) error {
-	answer, err := c.read(ctx, "/audit/proof/record", url.Values{"record": {c.Record}})
+	query := url.Values{"record": {c.Record}}
+	if c.At != "" {
+		query.Set("at", c.At)
+	}
+	answer, err := c.read(ctx, "/audit/proof/record", query)
 	if err == nil {
 		_, err = os.Stdout.Write(answer)
 	}

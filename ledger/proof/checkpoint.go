@@ -68,6 +68,12 @@ func Open(signed []byte, keys note.Verifiers) (*Checkpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
+	for _, sig := range n.Sigs {
+		// A signature has one form, so that no two files are the same checkpoint.
+		if _, err := base64.StdEncoding.Strict().DecodeString(sig.Base64); err != nil {
+			return nil, fmt.Errorf("%w: signature: %w", ErrCheckpoint, err)
+		}
+	}
 	return Parse(n.Text)
 }
 

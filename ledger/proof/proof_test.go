@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
@@ -138,4 +142,46 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q is read as %q", text, c.Text())
 		}
 	})
+}
+
+// TestGolden: leaves and roots of stored commits never change, or checkpoints
+// that auditors keep would no longer fit.
+func TestGolden(t *testing.T) {
+	stored, err := os.ReadFile("../testdata/commits.v1.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := &proof.Tree{}
+	var roots []string
+	for line := range strings.Lines(string(stored)) {
+		encoded, err := hex.DecodeString(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		commit, err := ledger.DecodeCommit(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, leaf := range commit.Leaves {
+			data, err := ledger.RecordData(encoded, i)
+			if err != nil || ledger.LeafOf(ledger.Address{Sequence: commit.Sequence, Index: i}, data) != leaf {
+				t.Errorf("leaf %d of commit %d: %v", i, commit.Sequence, err)
+			}
+		}
+		tree.Add(commit.Leaves)
+		roots = append(roots, tree.Root().String())
+	}
+	want := []string{
+		"761a90501679a5beeb44b4e31f4970bb7d0743fd1356894a38dcd4cba773b8fd",
+		"f35745f86c74bbfea7b0990e65980b568488fd1a99812bfae982d94d316cd578",
+		"bbd7659c6be6f1ce9b2853050d15d447729ac3661813bf06e2367d20bf8a7815",
+	}
+	if !slices.Equal(roots, want) {
+		t.Errorf("roots %q", roots)
+	}
+	text := "allot/01020300-0000-0000-0000-000000000000\n42\nSBNJTRN+FjG7owHVrKtue7eqdM4RhdRWVl71HXN2d7I=\n" +
+		"sequence 7\ndigest 9f2e6d33a3717ee826353a404ba4618d1aeeb6879ad7936bce8ed5f46814924d\n"
+	if got := checkpoint().Text(); got != text {
+		t.Errorf("%q", got)
+	}
 }

@@ -133,7 +133,7 @@ func (v *verification) prepareSnapshots() error {
 	if v.Snapshots == "" {
 		return nil
 	}
-	paths, err := filepath.Glob(filepath.Join(v.Snapshots, "*"))
+	paths, err := snapshots.Files(v.Snapshots)
 	if err != nil {
 		return err
 	}
