@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,11 +173,13 @@ func TestEvents(t *testing.T) {
 	if got := resp.Header.Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("Content-Type %q", got)
 	}
-	go func() {
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	writing.Go(func() {
 		for i := range 9 {
 			l.Submit(t, &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_", i)})
 		}
-	}()
+	})
 	var ids []string
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		if id, found := strings.CutPrefix(lines.Text(), "id: "); found {

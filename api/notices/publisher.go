@@ -8,8 +8,8 @@
 package notices
 
 import (
+	"cmp"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -27,7 +27,11 @@ import (
 const (
 	// queueLength is how many commits may wait to be told. The writer does
 	// not wait: what does not fit is not told, and followers find out.
-	queueLength = 256
+	queueLength = 2048
+	// pause lies between two times of telling: in a flood, what one follower is
+	// told travels together, and wakes it once. A change that comes alone is
+	// told at once.
+	pause = 100 * time.Millisecond
 	// heartbeatEvery is how long a follower may miss that it missed something.
 	heartbeatEvery = time.Second
 )
@@ -37,7 +41,7 @@ const (
 type Publisher struct {
 	*projector.Projector
 	nc        *nats.Conn
-	ledger    ledger.UUID // NilUUID until its first commit is told; owned by run
+	source    string // of the CloudEvents: the ledger; owned by run
 	log       *slog.Logger
 	listening func(prefix string, names []string) []string
 	interest  func(subject string) bool
@@ -70,7 +74,7 @@ type Config struct {
 // Start begins to tell what is folded through the Publisher.
 func Start(views *projector.Projector, cfg Config) *Publisher {
 	p := &Publisher{
-		Projector: views, nc: cfg.Conn, ledger: cfg.Ledger, log: cfg.Logger, interest: cfg.Interest, listening: cfg.Listening,
+		Projector: views, nc: cfg.Conn, source: sourceOf(cfg.Ledger), log: cfg.Logger, interest: cfg.Interest, listening: cfg.Listening,
 		queue: make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
 	}
 	if p.listening == nil {
@@ -82,6 +86,8 @@ func Start(views *projector.Projector, cfg Config) *Publisher {
 	go p.run()
 	return p
 }
+
+func sourceOf(id ledger.UUID) string { return "/allot/" + id.String() }
 
 // Stop ends the Publisher. What is folded afterwards is not told.
 func (p *Publisher) Stop() {
@@ -119,13 +125,13 @@ func (p *Publisher) run() {
 	defer close(p.done)
 	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
+	var last time.Time
 	for {
 		select {
 		case t := <-p.queue:
-			if err := p.tell(t); err != nil {
-				p.missed()
-				p.log.Warn("changes were not told; followers read the history", "sequence", t.commit.Sequence, "error", err)
-			}
+			p.rest(last)
+			p.tellAll(t)
+			last = time.Now()
 		case <-ticker.C:
 			if err := p.beat(); err != nil {
 				p.log.Warn("no heartbeat", "error", err)
@@ -136,6 +142,45 @@ func (p *Publisher) run() {
 	}
 }
 
+// rest waits until the last time of telling is long enough ago.
+func (p *Publisher) rest(last time.Time) {
+	if left := pause - time.Since(last); left > 0 {
+		select {
+		case <-time.After(left):
+		case <-p.stop:
+		}
+	}
+}
+
+// tellAll tells a commit, and what else has come since. What is about one
+// thing is published together, in the order of the log, so that it reaches a
+// follower in one piece.
+func (p *Publisher) tellAll(t told) {
+	var notices []notice
+	for {
+		var err error
+		if notices, err = p.notices(notices, t); err != nil {
+			p.notTold(t.commit.Sequence, err)
+		}
+		if len(p.queue) == 0 {
+			break
+		}
+		t = <-p.queue
+	}
+	slices.SortStableFunc(notices, func(a, b notice) int { return cmp.Compare(a.where, b.where) })
+	for i := range notices {
+		if err := p.publish(&notices[i]); err != nil {
+			p.notTold(t.commit.Sequence, err)
+			return
+		}
+	}
+}
+
+func (p *Publisher) notTold(sequence uint64, err error) {
+	p.missed()
+	p.log.Warn("changes were not told; followers read the history", "sequence", sequence, "error", err)
+}
+
 func (p *Publisher) beat() error {
 	body, err := json.Marshal(wire.Heartbeat{Sequence: p.View().Sequence(), Mark: p.currentMark()})
 	if err != nil {
@@ -144,14 +189,22 @@ func (p *Publisher) beat() error {
 	return p.nc.Publish(wire.HeartbeatSubject, body)
 }
 
-// tell publishes what one commit touched.
-func (p *Publisher) tell(t told) error {
+// notice is what is told of one record to the followers of one thing.
+type notice struct {
+	where   string // the NATS subject
+	subject string // of the CloudEvent
+	entry   wire.HistoryEntry
+	command string
+}
+
+// notices adds what one commit touched that somebody follows.
+func (p *Publisher) notices(list []notice, t told) ([]notice, error) {
 	if created, ok := t.commit.Records[0].Events[0].(ledger.LedgerCreated); ok {
-		p.ledger = created.Ledger
+		p.source = sourceOf(created.Ledger)
 	}
 	kinds := p.followed()
 	if len(kinds) == 0 {
-		return nil
+		return list, nil
 	}
 	for subject, records := range projector.Touches(t.commit, &t.changes, kinds) {
 		of, name := answers.SubjectName(subject)
@@ -164,14 +217,12 @@ func (p *Publisher) tell(t told) error {
 			record := &t.commit.Records[index]
 			entry, err := answers.Entry(p.Projector, subject, address, record)
 			if err != nil {
-				return err
+				return list, err
 			}
-			if err := p.publish(where, of+"/"+name, entry, record); err != nil {
-				return fmt.Errorf("notices: %w", err)
-			}
+			list = append(list, notice{where, of + "/" + name, entry, record.Command})
 		}
 	}
-	return nil
+	return list, nil
 }
 
 // kindNames are all kinds of things in the words of subjects.
@@ -192,19 +243,19 @@ func (p *Publisher) followed() map[projector.Kind]bool {
 	return kinds
 }
 
-func (p *Publisher) publish(where, subject string, entry wire.HistoryEntry, r *ledger.Record) error {
-	body, err := json.Marshal(entry)
+func (p *Publisher) publish(n *notice) error {
+	body, err := json.Marshal(n.entry)
 	if err != nil {
 		return err
 	}
-	return p.nc.PublishMsg(&nats.Msg{Subject: where, Data: body, Header: nats.Header{
+	return p.nc.PublishMsg(&nats.Msg{Subject: n.where, Data: body, Header: nats.Header{
 		wire.HeaderContentType:  {wire.TypeJSON},
 		wire.HeaderEventSpec:    {"1.0"},
-		wire.HeaderEventID:      {entry.Address},
-		wire.HeaderEventSource:  {"/allot/" + p.ledger.String()},
-		wire.HeaderEventType:    {wire.NoticeType + r.Command},
-		wire.HeaderEventTime:    {entry.Time},
-		wire.HeaderEventSubject: {subject},
+		wire.HeaderEventID:      {n.entry.Address},
+		wire.HeaderEventSource:  {p.source},
+		wire.HeaderEventType:    {wire.NoticeType + n.command},
+		wire.HeaderEventTime:    {n.entry.Time},
+		wire.HeaderEventSubject: {n.subject},
 		wire.HeaderNoticeMark:   {p.currentMark()},
 	}})
 }

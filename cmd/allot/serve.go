@@ -156,6 +156,7 @@ type node struct {
 	nats        *embedded.Server
 	natsURL     string
 	nc          *nats.Conn
+	noticesNC   *nats.Conn // apart, so that slow followers hold up no commit
 	ledger      *jetstream.Log
 	views       *projector.Projector
 	snaps       *snapshots.Store
@@ -306,8 +307,24 @@ func (n *node) startInside() error {
 		return err
 	}
 	n.natsURL = n.nats.ClientURL()
-	n.nc, err = n.nats.Connect()
+	n.nc, err = n.connect()
 	return err
+}
+
+// connect opens a connection of the writer's.
+func (n *node) connect() (*nats.Conn, error) {
+	if n.nats != nil {
+		return n.nats.Connect()
+	}
+	options := []nats.Option{nats.Name("allot writer"), nats.MaxReconnects(-1)}
+	if n.config.NATSCreds != "" {
+		options = append(options, nats.UserCredentials(n.config.NATSCreds))
+	}
+	nc, err := nats.Connect(n.config.NATSURL, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", n.config.NATSURL, err)
+	}
+	return nc, nil
 }
 
 func (n *node) connectOutside(ctx context.Context) error {
@@ -317,16 +334,11 @@ func (n *node) connectOutside(ctx context.Context) error {
 		}
 		n.log.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
 	}
-	options := []nats.Option{nats.Name("allot writer"), nats.MaxReconnects(-1)}
-	if n.config.NATSCreds != "" {
-		options = append(options, nats.UserCredentials(n.config.NATSCreds))
+	var err error
+	if n.nc, err = n.connect(); err == nil {
+		n.natsURL = n.nc.ConnectedUrlRedacted()
 	}
-	nc, err := nats.Connect(n.config.NATSURL, options...)
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", n.config.NATSURL, err)
-	}
-	n.nc, n.natsURL = nc, nc.ConnectedUrlRedacted()
-	return nil
+	return err
 }
 
 func (n *node) startWriter(ctx context.Context) error {
@@ -341,7 +353,9 @@ func (n *node) startWriter(ctx context.Context) error {
 		id = ledger.UUID(uuid.New()) // the log is new
 	}
 	n.notary.Ledger = id
-	n.startNotices(id)
+	if err := n.startNotices(id); err != nil {
+		return err
+	}
 	tell := n.startKeeper(ctx)
 	n.writer = commands.NewProcessor(n.ledger, n.notices, state, commands.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
@@ -366,13 +380,17 @@ func (n *node) startWriter(ctx context.Context) error {
 }
 
 // startNotices puts the publisher of notices between writer and read models.
-func (n *node) startNotices(id ledger.UUID) {
-	cfg := notices.Config{Conn: n.nc, Ledger: id, Logger: n.log}
+func (n *node) startNotices(id ledger.UUID) (err error) {
+	if n.noticesNC, err = n.connect(); err != nil {
+		return err
+	}
+	cfg := notices.Config{Conn: n.noticesNC, Ledger: id, Logger: n.log}
 	if n.nats != nil {
 		cfg.Interest = n.nats.Interest
 		cfg.Listening = n.nats.Listening
 	}
 	n.notices = notices.Start(n.views, cfg)
+	return nil
 }
 
 // startKeeper opens the stream of rejected commands, if they are kept. The
@@ -589,8 +607,10 @@ func (n *node) stop() error {
 	if n.notices != nil {
 		n.notices.Stop()
 	}
-	if n.nc != nil {
-		n.nc.Close()
+	for _, nc := range []*nats.Conn{n.noticesNC, n.nc} {
+		if nc != nil {
+			nc.Close()
+		}
 	}
 	if n.nats != nil {
 		n.nats.Shutdown()
