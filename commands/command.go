@@ -1,10 +1,6 @@
 package commands
 
 import (
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
-
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -66,21 +62,6 @@ type Outcome struct {
 	Events []ledger.Event
 
 	fork *ledger.State // for Processor.Fork
-}
-
-// fingerprintOf identifies a command's content.
-func fingerprintOf(c Command) (ledger.Fingerprint, error) {
-	body, err := json.Marshal(c)
-	if err != nil {
-		return ledger.Fingerprint{}, fmt.Errorf("commands: %s cannot be encoded: %w", c.CommandName(), err)
-	}
-	h := sha256.New()
-	h.Write([]byte(c.CommandName()))
-	h.Write([]byte{0})
-	h.Write(body)
-	var f ledger.Fingerprint
-	copy(f[:], h.Sum(nil))
-	return f, nil
 }
 
 // Registry makes an empty command of each kind, by name. It is the whole

@@ -1,0 +1,113 @@
+package commands
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// fingerprintOf identifies a command's content: the beginning of the SHA-256
+// of its name, a zero byte and its JSON form. Records hold it for ever.
+func fingerprintOf(c Command) (ledger.Fingerprint, error) {
+	body, err := contentOf(c)
+	if err != nil {
+		return ledger.Fingerprint{}, fmt.Errorf("commands: %s cannot be encoded: %w", c.CommandName(), err)
+	}
+	h := sha256.New()
+	h.Write([]byte(c.CommandName()))
+	h.Write([]byte{0})
+	h.Write(body)
+	var sum [sha256.Size]byte
+	var f ledger.Fingerprint
+	copy(f[:], h.Sum(sum[:0]))
+	return f, nil
+}
+
+// contentOf is a command's JSON form. The one of the most frequent command is
+// written by hand, byte for byte as encoding/json would: that took an eighth
+// of the time of a command.
+func contentOf(c Command) ([]byte, error) {
+	if allocate, ok := c.(*AllocateForConsumers); ok {
+		return allocate.appendJSON(make([]byte, 0, 512))
+	}
+	return json.Marshal(c)
+}
+
+func (c *AllocateForConsumers) appendJSON(b []byte) ([]byte, error) {
+	b = append(b, `{"allocations":`...)
+	if c.Allocations == nil {
+		return append(b, `null}`...), nil
+	}
+	b = append(b, '[')
+	for i := range c.Allocations {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = c.Allocations[i].appendJSON(b); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, `]}`...), nil
+}
+
+func (a *ConsumerAllocations) appendJSON(b []byte) (_ []byte, err error) {
+	b = appendUUID(append(b, `{"consumer":`...), a.Consumer)
+	if b, err = appendString(append(b, `,"project":`...), a.Project); err != nil {
+		return nil, err
+	}
+	if b, err = appendString(append(b, `,"user":`...), a.User); err != nil {
+		return nil, err
+	}
+	if a.Type != nil {
+		if b, err = appendString(append(b, `,"type":`...), *a.Type); err != nil {
+			return nil, err
+		}
+	}
+	b = append(b, `,"generation":`...)
+	if a.Generation == nil {
+		b = append(b, `null`...)
+	} else {
+		b = strconv.AppendUint(b, *a.Generation, 10)
+	}
+	if a.AnyGeneration {
+		b = append(b, `,"any_generation":true`...)
+	}
+	b = append(b, `,"resources":`...)
+	if a.Resources == nil {
+		return append(b, `null}`...), nil
+	}
+	b = append(b, '[')
+	for i, r := range a.Resources {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendUUID(append(b, `{"provider":`...), r.Provider)
+		if b, err = appendString(append(b, `,"class":`...), r.Class); err != nil {
+			return nil, err
+		}
+		b = strconv.AppendInt(append(b, `,"amount":`...), r.Amount, 10)
+		b = append(b, '}')
+	}
+	return append(b, `]}`...), nil
+}
+
+func appendUUID(b []byte, id ledger.UUID) []byte {
+	b, _ = id.AppendText(append(b, '"')) // it never fails
+	return append(b, '"')
+}
+
+// appendString leaves everything that is not plain ASCII to encoding/json.
+func appendString(b []byte, s string) ([]byte, error) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			text, err := json.Marshal(s)
+			return append(b, text...), err
+		}
+	}
+	b = append(append(b, '"'), s...)
+	return append(b, '"'), nil
+}
