@@ -124,6 +124,12 @@ func (o Owner) Compare(other Owner) int {
 		cmp.Compare(o.User, other.User), cmp.Compare(o.Type, other.Type))
 }
 
+// Same reports whether two providers are the same in everything.
+func (p *Provider) Same(other *Provider) bool {
+	return p.UUID == other.UUID && p.Name == other.Name && p.Parent == other.Parent && p.Root == other.Root && p.Generation == other.Generation &&
+		slices.Equal(p.Inventories, other.Inventories) && slices.Equal(p.Traits, other.Traits) && slices.Equal(p.Aggregates, other.Aggregates)
+}
+
 // Consumer holds allocations. It exists as long as it holds any.
 type Consumer struct {
 	UUID       UUID

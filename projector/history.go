@@ -141,6 +141,52 @@ func providerOf(event ledger.Event) (ledger.UUID, bool) {
 	return ledger.NilUUID, false
 }
 
+// SubjectsOf lists what an event names as what it is about.
+func SubjectsOf(event ledger.Event) []Subject {
+	if id, ok := consumerOf(event); ok {
+		return []Subject{{Kind: ConsumerHistory, ID: id}}
+	}
+	if id, ok := nodeAllocationOf(event); ok {
+		return []Subject{{Kind: NodeAllocationHistory, ID: id}}
+	}
+	var list []Subject
+	if id, ok := nodeOf(event); ok {
+		list = append(list, Subject{Kind: NodeHistory, ID: id})
+	}
+	if id, ok := providerOf(event); ok {
+		list = append(list, Subject{Kind: ProviderHistory, ID: id})
+	}
+	return list
+}
+
+func consumerOf(event ledger.Event) (ledger.UUID, bool) {
+	switch ev := event.(type) {
+	case ledger.AllocationsReplaced:
+		return ev.Consumer, true
+	case ledger.AllocationsReserved:
+		return ev.Consumer, true
+	case ledger.ConsumerRemoved:
+		return ev.Consumer, true
+	}
+	return ledger.NilUUID, false
+}
+
+func nodeAllocationOf(event ledger.Event) (ledger.UUID, bool) {
+	switch ev := event.(type) {
+	case ledger.AllocationRequested:
+		return ev.Allocation, true
+	case ledger.NodeAllocated:
+		return ev.Allocation, true
+	case ledger.AllocationFailed:
+		return ev.Allocation, true
+	case ledger.NodeAllocationUpdated:
+		return ev.Allocation, true
+	case ledger.NodeAllocationReleased:
+		return ev.Allocation, true
+	}
+	return ledger.NilUUID, false
+}
+
 // nodeOf is the node that an event, other than one about node allocations, is
 // about.
 func nodeOf(event ledger.Event) (ledger.UUID, bool) {

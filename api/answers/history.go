@@ -1,6 +1,7 @@
 package answers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,6 +48,7 @@ var HistorySubjects = []string{
 type history struct {
 	projector.Subject
 	views  *projector.Projector
+	log    ledger.Log
 	view   projector.View
 	query  *wire.HistoryQuery
 	limit  int
@@ -57,14 +59,15 @@ type history struct {
 }
 
 // History reads one page of the history that a query asks for, as of a view.
-func History(views *projector.Projector, view projector.View, q *wire.HistoryQuery) (*wire.History, error) {
-	h := &history{views: views, view: view, query: q, limit: q.Limit}
+// What a command touched is read from the log; without one (nil) it is left out.
+func History(ctx context.Context, views *projector.Projector, log ledger.Log, view projector.View, q *wire.HistoryQuery) (*wire.History, error) {
+	h := &history{views: views, log: log, view: view, query: q, limit: q.Limit}
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrQuery, err)
 	}
 	page := &wire.History{Entries: []wire.HistoryEntry{}}
 	if q.Of == wire.OfCommand {
-		return page, h.command(page)
+		return page, h.command(ctx, page)
 	}
 	return page, h.fill(page)
 }
@@ -257,7 +260,7 @@ var subjectNames = func() map[projector.Kind]string {
 }()
 
 // command finds the record of a command id.
-func (h *history) command(page *wire.History) error {
+func (h *history) command(ctx context.Context, page *wire.History) error {
 	result, found, err := h.views.Command(h.ID)
 	if err != nil || !found {
 		return err
@@ -266,8 +269,54 @@ func (h *history) command(page *wire.History) error {
 	if err != nil || !found {
 		return err // after the view
 	}
-	page.Entries = append(page.Entries, EntryOf(result.Address, record))
+	entry := EntryOf(result.Address, record)
+	if !h.query.Brief && h.log != nil {
+		if entry.Before, entry.After, err = h.touched(ctx, result.Address); err != nil {
+			return err
+		}
+	}
+	page.Entries = append(page.Entries, entry)
 	return nil
+}
+
+// maxTouched bounds how many things of one command are told of.
+const maxTouched = 100
+
+// touched is everything that a record's events are about as it was before and
+// after its commit, by what it is and its uuid.
+func (h *history) touched(ctx context.Context, at ledger.Address) (before, after map[string]any, err error) {
+	before, after = make(map[string]any), make(map[string]any)
+	err = h.log.Read(ctx, at.Sequence, at.Sequence, func(e ledger.Entry) error {
+		commit, err := ledger.DecodeCommit(e.Data)
+		if err == nil && at.Index >= len(commit.Records) {
+			err = ledger.ErrCorrupt
+		}
+		if err != nil {
+			return fmt.Errorf("record %s cannot be read: %w", at, err)
+		}
+		for _, event := range commit.Records[at.Index].Events {
+			for _, subject := range projector.SubjectsOf(event) {
+				of, name := SubjectName(subject)
+				if key := of + " " + name; len(after) < maxTouched {
+					if err := h.around(at.Sequence, subject, key, before, after); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
+	return before, after, err
+}
+
+// around reads a thing's states around a commit.
+func (h *history) around(sequence uint64, subject projector.Subject, key string, before, after map[string]any) (err error) {
+	one := &history{Subject: subject, views: h.views, query: h.query}
+	if after[key], err = one.state(sequence); err != nil || sequence == 1 {
+		return err
+	}
+	before[key], err = one.state(sequence - 1)
+	return err
 }
 
 // state is the subject as it was after a commit; nil if it did not exist.
@@ -281,21 +330,21 @@ func (h *history) state(sequence uint64) (any, error) {
 	}
 	switch h.Kind {
 	case projector.ConsumerHistory:
-		return orNothing(Allocations(view, h.ID))
+		return OrNothing(Allocations(view, h.ID))
 	case projector.ProviderHistory:
-		return orNothing(Provider(view, h.ID))
+		return OrNothing(Provider(view, h.ID))
 	case projector.NodeHistory:
-		return orNothing(Node(view, h.ID))
+		return OrNothing(Node(view, h.ID))
 	case projector.NodeAllocationHistory:
-		return orNothing(NodeAllocation(view, h.ID))
+		return OrNothing(NodeAllocation(view, h.ID))
 	case projector.ProjectHistory:
 		return Usages(view, h.Name, "")
 	}
 	return nil, nil // users have usages per project
 }
 
-// orNothing makes nil of a nil pointer.
-func orNothing[T any](value *T, err error) (any, error) {
+// OrNothing makes nil of a nil pointer.
+func OrNothing[T any](value *T, err error) (any, error) {
 	if value == nil {
 		return nil, err
 	}

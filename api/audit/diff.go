@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/commands/wire"
@@ -60,7 +59,7 @@ func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
 
 func (d *Diff) providers(ctx context.Context, from, to projector.View) error {
 	return differences(ctx, providersOf(from), providersOf(to), func(p *ledger.Provider) ledger.UUID { return p.UUID },
-		sameProvider, func(before, after *ledger.Provider) (bool, error) {
+		(*ledger.Provider).Same, func(before, after *ledger.Provider) (bool, error) {
 			if d.Incomplete = len(d.Providers) == maxDifferences; d.Incomplete {
 				return false, nil
 			}
@@ -103,11 +102,6 @@ func (d *Diff) consumers(ctx context.Context, from, to projector.View) error {
 			d.Consumers = append(d.Consumers, one)
 			return true, nil
 		}, &d.Incomplete)
-}
-
-func sameProvider(a, b *ledger.Provider) bool {
-	return a.Name == b.Name && a.Parent == b.Parent && a.Generation == b.Generation && slices.Equal(a.Inventories, b.Inventories) &&
-		slices.Equal(a.Traits, b.Traits) && slices.Equal(a.Aggregates, b.Aggregates)
 }
 
 func providersOf(v projector.View) iter.Seq2[*ledger.Provider, error] {

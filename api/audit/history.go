@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -30,6 +32,7 @@ import (
 //	at                            the history as it was at a sequence or RFC 3339 time
 type History struct {
 	Views *projector.Projector
+	Log   ledger.Log
 	// Authorize answers the request itself and returns false if the client
 	// may not read the log.
 	Authorize func(http.ResponseWriter, *http.Request) bool
@@ -53,7 +56,7 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	page, err := h.page(q)
+	page, err := h.page(r.Context(), q)
 	switch {
 	case errors.Is(err, answers.ErrMoment):
 		http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
@@ -70,12 +73,12 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(page) // the client is gone if this fails
 }
 
-func (h *History) page(q *wire.HistoryQuery) (*Page, error) {
+func (h *History) page(ctx context.Context, q *wire.HistoryQuery) (*Page, error) {
 	view, err := answers.ViewAt(h.Views, q.At, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	list, err := answers.History(h.Views, view, q)
+	list, err := answers.History(ctx, h.Views, h.Log, view, q)
 	return &Page{Sequence: view.Sequence(), History: list}, err
 }
 

@@ -19,7 +19,7 @@ import (
 
 func history(l *commandstest.Ledger) *audit.History {
 	return &audit.History{
-		Views: l.Views, Logger: slog.New(slog.DiscardHandler),
+		Views: l.Views, Log: l.Log, Logger: slog.New(slog.DiscardHandler),
 		Authorize: func(http.ResponseWriter, *http.Request) bool { return true },
 	}
 }
@@ -120,6 +120,11 @@ func TestHistory(t *testing.T) {
 	one := all(t, h, "command="+entries[5].CommandID.String(), 10)
 	if len(one) != 1 || one[0].Address != entries[5].Address {
 		t.Errorf("by command: %+v", one)
+	}
+	touched := "consumer " + consumer.String()
+	was, is := one[0].Before.(map[string]any)[touched], one[0].After.(map[string]any)[touched]
+	if amount(was) != amount(entries[5].Before) || amount(is) != amount(entries[5].After) || amount(is) == 0 {
+		t.Errorf("the command did %+v", one[0])
 	}
 }
 

@@ -218,7 +218,7 @@ func (a *asker) ask(ctx context.Context, q wire.Query) (told WouldTell, err erro
 	told.Query = q.QueryName()
 	switch q := q.(type) {
 	case *wire.AllocationsQuery:
-		told.Result, err = orNothing(answers.Allocations(a, q.Consumer))
+		told.Result, err = answers.OrNothing(answers.Allocations(a, q.Consumer))
 	case *wire.UsagesQuery:
 		told.Result, err = answers.Usages(a, q.Project, q.User)
 	case *wire.ProviderQuery:
@@ -226,7 +226,7 @@ func (a *asker) ask(ctx context.Context, q wire.Query) (told WouldTell, err erro
 		if q.Name != "" {
 			id, _ = a.State.ProviderNamed(q.Name)
 		}
-		told.Result, err = orNothing(answers.Provider(a, id))
+		told.Result, err = answers.OrNothing(answers.Provider(a, id))
 	case *wire.CandidatesQuery:
 		told.Result, err = answers.Candidates(ctx, a, a.candidates(), q, a.maxSteps)
 	}
@@ -246,12 +246,4 @@ func (a *asker) candidates() *candidates.World {
 		a.world = candidates.NewWorld(list)
 	}
 	return a.world
-}
-
-// orNothing makes nil of a nil pointer.
-func orNothing[T any](value *T, err error) (any, error) {
-	if value == nil {
-		return nil, err
-	}
-	return value, err
 }

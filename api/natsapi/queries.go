@@ -119,8 +119,8 @@ func (s *Queries) checkpoint(v projector.View) (any, error) {
 	return &wire.Checkpoint{Signed: string(signed)}, err
 }
 
-func (s *Queries) history(v projector.View, q *wire.HistoryQuery) (any, error) {
-	page, err := answers.History(s.Views, v, q)
+func (s *Queries) history(ctx context.Context, v projector.View, q *wire.HistoryQuery) (any, error) {
+	page, err := answers.History(ctx, s.Views, s.Log, v, q)
 	if errors.Is(err, answers.ErrQuery) {
 		return nil, bad("%v", err)
 	}
@@ -172,7 +172,7 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	case *wire.NodeAllocationQuery:
 		result, err = nodeAllocation(view, q)
 	case *wire.HistoryQuery:
-		result, err = s.history(view, q)
+		result, err = s.history(ctx, view, q)
 	case *wire.CandidatesQuery:
 		result, err = s.candidates(ctx, view, q)
 	default:

@@ -166,7 +166,7 @@ func (c *historyCommand) print(raw json.RawMessage) error {
 		name string
 		data json.RawMessage
 	}{{"before", e.Before}, {"after", e.After}} {
-		if err == nil && c.Of != "command" && c.Of != "user" {
+		if err == nil && c.Of != "user" {
 			_, err = fmt.Printf("         %-7s%s\n", side.name, shortened(side.data))
 		}
 	}

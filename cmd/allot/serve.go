@@ -509,7 +509,7 @@ func (n *node) routes() http.Handler {
 		Log: n.ledger, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
 	}
 	digest := &audit.Digest{Views: n.views, Authorize: records.Authorize, Logger: n.log}
-	history := &audit.History{Views: n.views, Authorize: records.Authorize, Logger: n.log}
+	history := &audit.History{Views: n.views, Log: n.ledger, Authorize: records.Authorize, Logger: n.log}
 	asked := &audit.Questions{
 		Views: n.views, Log: n.ledger, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
 		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(),

@@ -267,8 +267,9 @@ type HistoryEntry struct {
 	RequestID string          `json:"request_id,omitempty"`
 	Cause     *ledger.Address `json:"cause,omitempty"`
 	// Before and After are the subject as it was before and after the
-	// record's commit; null where it did not exist. Commands and users have
-	// neither.
+	// record's commit; null where it did not exist. Of a command they are
+	// everything that it was about, such as "consumer UUID", at most 100 of
+	// them. Users have neither.
 	Before any `json:"before"`
 	After  any `json:"after"`
 }

@@ -279,7 +279,7 @@ func (a *audit) compareViews(state *ledger.State) error {
 	state.Providers(func(p *ledger.Provider) bool {
 		providers++
 		got, found, err := view.Provider(p.UUID)
-		failure = compare(found && sameProvider(got, p), err, "provider", p.UUID)
+		failure = compare(found && got.Same(p), err, "provider", p.UUID)
 		return failure == nil
 	})
 	if failure != nil {
@@ -318,11 +318,6 @@ func (a *audit) countViews(view projector.View, providers, consumers int) error 
 		return fmt.Errorf("%w: the read models hold %d providers and %d consumers too many", ErrDiffers, -providers, -consumers)
 	}
 	return nil
-}
-
-func sameProvider(a, b *ledger.Provider) bool {
-	return a.Name == b.Name && a.Parent == b.Parent && a.Root == b.Root && a.Generation == b.Generation &&
-		slices.Equal(a.Inventories, b.Inventories) && slices.Equal(a.Traits, b.Traits) && slices.Equal(a.Aggregates, b.Aggregates)
 }
 
 func sameConsumer(a, b *ledger.Consumer) bool {

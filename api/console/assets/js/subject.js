@@ -67,6 +67,6 @@ function facts(plain, nodes = {}) {
 function entry(of, e) {
   return el('li', {},
     el('div', { class: 'line' }, el('span', { class: 'mono' }, e.address), time(e.time), el('span', { title: 'actor' }, e.actor), el('span', { class: 'what' }, e.command)),
-    of === 'command' || of === 'user' ? null : difference(e.before, e.after),
+    of === 'user' ? null : difference(e.before, e.after),
     el('p', { class: 'soft' }, 'command ', subject('command', e.command_id), e.request_id ? ` · request ${e.request_id}` : null))
 }
