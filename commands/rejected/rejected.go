@@ -43,8 +43,9 @@ type Store interface {
 
 // Bounds of the keeper.
 const (
-	// queueLength is how many rejections may wait to be kept. More are
-	// dropped and counted: a flood of them must not cost the writer anything.
+	// queueLength is how many rejections may wait to be kept, each counted
+	// once and once more for each consumer in it. More are dropped and
+	// counted: a flood of them must cost the writer nothing, and little memory.
 	queueLength = 4096
 	// pause collects rejections into one message, of at most maxEntries or maxBytes.
 	pause         = 50 * time.Millisecond
@@ -60,6 +61,7 @@ type Keeper struct {
 	queue   chan commands.Rejected
 	quit    chan struct{}
 	idle    sync.WaitGroup
+	waiting atomic.Int64 // by weight
 	dropped atomic.Uint64
 }
 
@@ -78,12 +80,21 @@ func (k *Keeper) Stop() {
 
 // Keep takes a rejected command. It never blocks.
 func (k *Keeper) Keep(r commands.Rejected) {
+	weight := weightOf(r)
+	if before := k.waiting.Add(weight) - weight; before > 0 && before+weight > queueLength {
+		k.waiting.Add(-weight)
+		k.dropped.Add(1)
+		return
+	}
 	select {
 	case k.queue <- r:
 	default:
+		k.waiting.Add(-weight)
 		k.dropped.Add(1)
 	}
 }
+
+func weightOf(r commands.Rejected) int64 { return 1 + int64(len(r.Command.Consumers())) }
 
 // Dropped is how many rejected commands were not kept.
 func (k *Keeper) Dropped() uint64 { return k.dropped.Load() }
@@ -112,6 +123,7 @@ func (k *Keeper) append(r commands.Rejected) {
 	size := 0
 	for {
 		entry, err := entryOf(r)
+		k.waiting.Add(-weightOf(r))
 		if err != nil {
 			k.log.Error("a rejected command was not kept", "command", r.Command.CommandName(), "error", err)
 			k.dropped.Add(1)

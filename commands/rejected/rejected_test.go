@@ -1,0 +1,100 @@
+package rejected_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/ledger"
+)
+
+// slow is a store that takes nothing before it is let go.
+type slow struct {
+	let  chan struct{}
+	mu   sync.Mutex
+	kept [][]byte // guarded by mu
+	err  error
+}
+
+func (s *slow) Append(_ context.Context, data []byte) error {
+	<-s.let
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, data)
+	return s.err
+}
+
+func (s *slow) Newest(_ context.Context, yield func([]byte) (bool, error)) error {
+	for i := len(s.kept) - 1; i >= 0; i-- {
+		if more, err := yield(s.kept[i]); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func rejection(consumers int) commands.Rejected {
+	c := &commands.AllocateForConsumers{}
+	for range consumers {
+		c.Allocations = append(c.Allocations, commands.ConsumerAllocations{Consumer: ledger.UUID(uuid.New()), Project: "p", User: "u"})
+	}
+	return commands.Rejected{
+		Submission: commands.Submission{ID: ledger.UUID(uuid.New()), Actor: "a", Command: c},
+		Place:      ledger.Address{Sequence: 7}, Rejection: &commands.Rejection{Code: commands.CodeClassUnknown, Message: "no"},
+	}
+}
+
+// TestFlood: more than may wait is dropped and counted, at once; the rest is
+// kept, newest first.
+func TestFlood(t *testing.T) {
+	store := &slow{let: make(chan struct{})}
+	k := rejected.Start(store, slog.New(slog.DiscardHandler))
+	const flood = 20_000
+	last := rejection(1)
+	k.Keep(rejection(9000)) // alone, whatever it weighs
+	k.Keep(rejection(9000))
+	for range flood {
+		k.Keep(rejection(1))
+	}
+	close(store.let)
+	k.Stop()
+	k.Keep(last) // nobody listens any more
+	list, err := rejected.List(t.Context(), store, rejected.Filter{}, 1_000_000)
+	if err != nil || len(list) == 0 || uint64(len(list))+k.Dropped() != flood+2 || k.Dropped() < flood/2 {
+		t.Fatalf("%d kept, %d dropped of %d, %v", len(list), k.Dropped(), flood+2, err)
+	}
+	oldest := list[len(list)-1]
+	s, err := oldest.Submission()
+	if err != nil || len(s.Command.Consumers()) != 9000 || s.Actor != "a" || oldest.Place.Sequence != 7 {
+		t.Errorf("%+v, %v", oldest.Place, err)
+	}
+}
+
+// TestTrouble: what cannot be kept is counted, and damage is not silent.
+func TestTrouble(t *testing.T) {
+	store := &slow{let: make(chan struct{}), err: errors.New("full")}
+	close(store.let)
+	k := rejected.Start(store, slog.New(slog.DiscardHandler))
+	k.Keep(rejection(1))
+	k.Stop()
+	if k.Dropped() != 1 {
+		t.Errorf("%d dropped", k.Dropped())
+	}
+	for _, damaged := range []string{"", "{", `[{"version":9}]`, `[{"version":1}]`} {
+		store.kept = [][]byte{[]byte(damaged)}
+		if _, err := rejected.List(t.Context(), store, rejected.Filter{}, 1); !errors.Is(err, rejected.ErrDamaged) {
+			t.Errorf("%q: %v", damaged, err)
+		}
+	}
+	unknown := rejected.Entry{Command: "Nothing", Body: json.RawMessage(`{}`)}
+	if _, err := unknown.Submission(); !errors.Is(err, rejected.ErrNoCommand) {
+		t.Errorf("an unknown command: %v", err)
+	}
+}
