@@ -50,12 +50,18 @@ func (v View) Records() (int64, error) {
 	if v.sequence == 0 {
 		return 0, nil
 	}
-	var size int64
-	found, err := v.commit(v.sequence, func(f *fields) { _, _, size = f.mark(v.sequence) })
+	_, size, err := v.position()
+	return size, err
+}
+
+// position is the head of the log at the view's moment, and how many records
+// it had.
+func (v View) position() (head ledger.Head, size int64, err error) {
+	found, err := v.commit(v.sequence, func(f *fields) { head, _, size = f.mark(v.sequence) })
 	if err == nil && !found {
 		err = fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, v.sequence)
 	}
-	return size, err
+	return head, size, err
 }
 
 // Tree is the tree of all records at the view's moment.
@@ -70,18 +76,15 @@ func (v View) Tree() (*proof.Tree, error) {
 // Checkpoint is what can be signed of the log at the view's moment, but for
 // the ledger's id.
 func (v View) Checkpoint() (*proof.Checkpoint, error) {
-	head, _, found, err := v.CommitMark(v.sequence)
-	if err == nil && !found {
-		err = fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, v.sequence)
-	}
+	head, size, err := v.position()
 	if err != nil {
 		return nil, err
 	}
-	tree, err := v.Tree()
+	tree, err := proof.LoadTree(size, v.p.hashes)
 	if err != nil {
 		return nil, err
 	}
-	return &proof.Checkpoint{Size: tree.Size(), Root: tree.Root(), Head: head}, nil
+	return &proof.Checkpoint{Size: size, Root: tree.Root(), Head: head}, nil
 }
 
 // Leaf is the number of a record in the tree of all records, from 0.

@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"github.com/allot-project/allot/ledger"
 )
 
 // Checkpoints is a folder of signed checkpoints of the log, a few hundred
@@ -24,9 +22,9 @@ func OpenCheckpoints(dir string) (*Checkpoints, error) {
 	return &Checkpoints{dir: dir}, nil
 }
 
-// Save keeps a signed checkpoint of a position in the log.
-func (c *Checkpoints) Save(at ledger.Head, signed []byte) error {
-	path := filepath.Join(c.dir, fmt.Sprintf("%020d%s", at.Sequence, checkpointSuffix))
+// Save keeps a signed checkpoint of the log up to a sequence.
+func (c *Checkpoints) Save(sequence uint64, signed []byte) error {
+	path := filepath.Join(c.dir, fmt.Sprintf("%020d%s", sequence, checkpointSuffix))
 	err := os.WriteFile(path+".tmp", signed, 0o640)
 	if err == nil {
 		err = syncFile(path + ".tmp")

@@ -28,15 +28,14 @@ type exportCommand struct {
 
 // Run writes the file under another name first: what has the name is whole.
 func (c *exportCommand) Run(ctx context.Context) (err error) {
-	log, closeLog, err := c.open(ctx)
+	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	if c.To == 0 {
-		if c.To, err = log.Last(ctx); err != nil {
-			return err
-		}
+	checkpoints, err := log.checkpoints(ctx, c.To)
+	if err != nil {
+		return err
 	}
 	if _, err := os.Stat(c.File); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s exists", c.File)
@@ -47,10 +46,6 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	}
 	defer func() { _ = os.Remove(part.Name()) }() // it has its name by then
 	out := bufio.NewWriterSize(part, 1<<20)
-	checkpoints, err := log.checkpoints(ctx, c.To)
-	if err != nil {
-		return err
-	}
 	head, err := c.write(ctx, out, log, checkpoints)
 	err = errors.Join(err, out.Flush(), part.Sync(), part.Close())
 	if err != nil {
@@ -68,7 +63,7 @@ func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger
 		show, end := progressBar("exporting")
 		defer end()
 		return archive.Write(ctx, out, log, archive.Extent{
-			From: c.From, To: c.To, Checkpoints: within(kept, c.From, c.To), Progress: archive.Progress(show),
+			From: c.From, To: c.To, Checkpoints: within(kept, c.From, c.To), Progress: show,
 		})
 	}
 	var head ledger.Head
@@ -169,7 +164,7 @@ func (c *importCommand) keepCheckpoints(source *archiveLog) error {
 	for _, signed := range source.trailer.Checkpoints {
 		checkpoint, err := unverified(signed)
 		if err == nil {
-			err = folder.Save(checkpoint.Head, signed)
+			err = folder.Save(checkpoint.Sequence, signed)
 		}
 		if err != nil {
 			return err

@@ -26,16 +26,11 @@ type replayCommand struct {
 
 // Run replays, and says what came of it.
 func (c *replayCommand) Run(ctx context.Context) (err error) {
-	log, closeLog, err := c.open(ctx)
+	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	if c.To == 0 {
-		if c.To, err = log.Last(ctx); err != nil {
-			return err
-		}
-	}
 	dir := c.Into
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "allot-replay-"); err != nil {
@@ -79,7 +74,7 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 	defer end()
 	result := &replayed{}
 	begun := time.Now()
-	r, err := verify.Replay(ctx, log, to, filepath.Join(dir, "readmodel"), verify.Progress(show), func(r *verify.Replayed) (err error) {
+	r, err := verify.Replay(ctx, log, to, filepath.Join(dir, "readmodel"), show, func(r *verify.Replayed) (err error) {
 		if r.State.Head().Sequence < to {
 			return nil
 		}

@@ -456,13 +456,9 @@ func (n *node) saveCheckpoint() {
 	if n.vouchers == nil || view.Sequence() == 0 {
 		return
 	}
-	head, _, _, err := view.CommitMark(view.Sequence())
-	var signed []byte
+	signed, err := n.notary.Checkpoint(view)
 	if err == nil {
-		signed, err = n.notary.Checkpoint(view)
-	}
-	if err == nil {
-		err = n.vouchers.Save(head, signed)
+		err = n.vouchers.Save(view.Sequence(), signed)
 	}
 	if err != nil {
 		n.log.Error("checkpoint not signed", "error", err)

@@ -92,17 +92,14 @@ func (c *signCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := openData(ctx, c.Data, false)
+	var last uint64
+	log, closeLog, err := sourceFlags{Data: c.Data}.openTo(ctx, &last)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	last, err := log.Last(ctx)
-	if err != nil {
-		return err
-	}
 	show, end := progressBar("replaying")
-	r, err := verify.Replay(ctx, log, last, "", verify.Progress(show), nil)
+	r, err := verify.Replay(ctx, log, last, "", show, nil)
 	end()
 	if err != nil {
 		return err
@@ -113,7 +110,7 @@ func (c *signCommand) Run(ctx context.Context) (err error) {
 	}
 	kept, err := snapshots.OpenCheckpoints(filepath.Join(c.Data, checkpointsFolder))
 	if err == nil {
-		err = kept.Save(r.State.Head(), signed)
+		err = kept.Save(r.State.Head().Sequence, signed)
 	}
 	if err == nil {
 		_, err = os.Stdout.Write(signed)

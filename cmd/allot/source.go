@@ -65,6 +65,18 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 	return &source{whole, whole.kept}, func() error { return nil }, err
 }
 
+// openTo opens the log up to a sequence; 0 becomes the last one there is. The
+// caller calls close.
+func (f sourceFlags) openTo(ctx context.Context, to *uint64) (log *source, closeLog func() error, err error) {
+	if log, closeLog, err = f.open(ctx); err != nil || *to > 0 {
+		return log, closeLog, err
+	}
+	if *to, err = log.Last(ctx); err != nil {
+		return nil, nil, errors.Join(err, closeLog())
+	}
+	return log, closeLog, nil
+}
+
 // checkpointsFolder is where a data folder keeps signed checkpoints.
 const checkpointsFolder = "checkpoints"
 
@@ -190,25 +202,25 @@ func (l *archiveLog) kept(context.Context, uint64) ([]snapshots.KeptCheckpoint, 
 
 // archiveHeader reads how an archive begins.
 func archiveHeader(path string) (header archive.Header, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return header, err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	_, err = archive.Read(f, func(h archive.Header) error { header = h; return errEnough }, discardCommit)
+	_, err = readArchive(path, func(h archive.Header) error { header = h; return errEnough }, discardCommit)
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
 	return header, err
 }
 
-func (l *archiveLog) scan(yield func(*ledger.Commit, []byte) error) (archive.Trailer, error) {
-	f, err := os.Open(l.path)
+// readArchive is archive.Read of a file.
+func readArchive(path string, begin func(archive.Header) error, yield func(*ledger.Commit, []byte) error) (archive.Trailer, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return archive.Trailer{}, err
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	trailer, err := archive.Read(f, func(h archive.Header) error {
+	return archive.Read(f, begin, yield)
+}
+
+func (l *archiveLog) scan(yield func(*ledger.Commit, []byte) error) (archive.Trailer, error) {
+	trailer, err := readArchive(l.path, func(h archive.Header) error {
 		if h.First != 1 {
 			return fmt.Errorf("it begins at sequence %d, but a log is read from its beginning", h.First)
 		}

@@ -54,15 +54,12 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 			return c.verifyRange(keys)
 		}
 	}
-	log, closeLog, err := c.open(ctx)
+	var last uint64
+	log, closeLog, err := c.openTo(ctx, &last)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	last, err := log.Last(ctx)
-	if err != nil {
-		return err
-	}
 	temporary, err := os.MkdirTemp("", "allot-verify-")
 	if err != nil {
 		return err
@@ -70,7 +67,7 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 	show, end := progressBar("verifying")
 	defer end()
-	evidence := verify.Evidence{Keys: keys, Temporary: temporary, Progress: verify.Progress(show)}
+	evidence := verify.Evidence{Keys: keys, Temporary: temporary, Progress: show}
 	if evidence.Checkpoints, err = log.checkpoints(ctx, last); err != nil {
 		return err
 	}
@@ -103,13 +100,8 @@ func (c *verifyCommand) print(r *verify.Report, signed bool) {
 // verifyRange checks an archive of a range: that its commits follow each
 // other, and that a checkpoint vouches for the last one.
 func (c *verifyCommand) verifyRange(keys note.Verifiers) error {
-	f, err := os.Open(c.Archive)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
 	var header archive.Header
-	trailer, err := archive.Read(f, func(h archive.Header) error { header = h; return nil }, discardCommit)
+	trailer, err := readArchive(c.Archive, func(h archive.Header) error { header = h; return nil }, discardCommit)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Archive, err)
 	}

@@ -2,7 +2,6 @@ package proof_test
 
 import (
 	"bytes"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -102,19 +102,7 @@ func checkpoint() *proof.Checkpoint {
 // TestCheckpoint: a signed checkpoint is read again with the key, and with no
 // byte changed.
 func TestCheckpoint(t *testing.T) {
-	private, public, err := note.GenerateKey(rand.Reader, "operator.example")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys := note.VerifierList(verifier)
+	signer, keys := ledgertest.Key(t)
 	signed, err := checkpoint().Sign(signer)
 	if err != nil {
 		t.Fatal(err)

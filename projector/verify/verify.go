@@ -96,7 +96,6 @@ func Log(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*Report,
 		for _, compare := range v.due[r.State.Head().Sequence] {
 			compare(r)
 		}
-		delete(v.due, r.State.Head().Sequence)
 		return nil
 	})
 	if r == nil {

@@ -2,7 +2,6 @@ package verify_test
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -40,7 +39,7 @@ const (
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{commits: ledgertest.Commits(t, worldCommits), dir: t.TempDir()}
-	w.signer, w.keys = newKey(t)
+	w.signer, w.keys = ledgertest.Key(t)
 	for _, c := range w.commits {
 		encoded, err := ledger.EncodeCommit(c)
 		if err != nil {
@@ -74,23 +73,6 @@ func sign(t *testing.T, r *verify.Replayed, key note.Signer) snapshots.KeptCheck
 		t.Fatal(err)
 	}
 	return snapshots.KeptCheckpoint{Path: fmt.Sprint("of ", r.State.Head().Sequence), Signed: signed}
-}
-
-func newKey(t *testing.T) (note.Signer, note.Verifiers) {
-	t.Helper()
-	private, public, err := note.GenerateKey(rand.Reader, "operator")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifier, err := note.NewVerifier(public)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer, note.VerifierList(verifier)
 }
 
 // logOf is a log with these entries, whatever they are.
@@ -153,7 +135,7 @@ func TestGoodLog(t *testing.T) {
 func TestMutations(t *testing.T) {
 	w := newWorld(t)
 	random := mathrand.New(mathrand.NewPCG(11, 12))
-	foreign, _ := newKey(t)
+	foreign, _ := ledgertest.Key(t)
 	snapshot, err := filepath.Glob(filepath.Join(w.dir, "snapshots", "*"))
 	if err != nil || len(snapshot) != 1 {
 		t.Fatal(snapshot, err)
