@@ -41,7 +41,7 @@ const (
 type Publisher struct {
 	*projector.Projector
 	nc        *nats.Conn
-	source    string // of the CloudEvents: the ledger; owned by run
+	source    string // of the CloudEvents: the ledger
 	log       *slog.Logger
 	listening func(prefix string, names []string) []string
 	interest  func(subject string) bool
@@ -62,7 +62,7 @@ type told struct {
 // Config is what a Publisher needs.
 type Config struct {
 	Conn   *nats.Conn
-	Ledger ledger.UUID // NilUUID if it has no commit yet
+	Ledger ledger.UUID
 	// Listening picks the names that somebody may listen on, on subjects with a
 	// prefix; nil: all. It is asked for every commit. Interest is asked for
 	// every subject.
@@ -74,7 +74,7 @@ type Config struct {
 // Start begins to tell what is folded through the Publisher.
 func Start(views *projector.Projector, cfg Config) *Publisher {
 	p := &Publisher{
-		Projector: views, nc: cfg.Conn, source: sourceOf(cfg.Ledger), log: cfg.Logger, interest: cfg.Interest, listening: cfg.Listening,
+		Projector: views, nc: cfg.Conn, source: "/allot/" + cfg.Ledger.String(), log: cfg.Logger, interest: cfg.Interest, listening: cfg.Listening,
 		queue: make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
 	}
 	if p.listening == nil {
@@ -86,8 +86,6 @@ func Start(views *projector.Projector, cfg Config) *Publisher {
 	go p.run()
 	return p
 }
-
-func sourceOf(id ledger.UUID) string { return "/allot/" + id.String() }
 
 // Stop ends the Publisher. What is folded afterwards is not told.
 func (p *Publisher) Stop() {
@@ -199,9 +197,6 @@ type notice struct {
 
 // notices adds what one commit touched that somebody follows.
 func (p *Publisher) notices(list []notice, t told) ([]notice, error) {
-	if created, ok := t.commit.Records[0].Events[0].(ledger.LedgerCreated); ok {
-		p.source = sourceOf(created.Ledger)
-	}
 	kinds := p.followed()
 	if len(kinds) == 0 {
 		return list, nil
