@@ -81,7 +81,7 @@ type Submitter interface {
 // Processor.Start.
 type Starter interface {
 	Submitter
-	Start(Submission) (wait func(context.Context) (Outcome, error))
+	Start(s Submission, done func(Outcome, error))
 }
 
 // Projection is what the Processor needs of the read models.
@@ -162,7 +162,7 @@ type call struct {
 	decided     int64          // when, if it was rejected; Unix nanoseconds
 	outcome     Outcome
 	err         error
-	answered    chan struct{}
+	done        func(Outcome, error)
 	followers   []*call // the same submission again, while this one is pending
 }
 
@@ -203,54 +203,56 @@ func NewProcessor(log ledger.Log, proj Projection, state *ledger.State, opts Opt
 // durable and readable, or with the reason why it was rejected. An error says
 // nothing about the command; see the errors above.
 func (p *Processor) Submit(ctx context.Context, s Submission) (Outcome, error) {
-	return p.Start(s)(ctx)
+	return await(ctx, func(done func(Outcome, error)) { p.Start(s, done) })
 }
 
-// Start is Submit in two steps, so that one goroutine can have many commands
-// under way: the second one, wait, returns what Submit returns.
-func (p *Processor) Start(s Submission) (wait func(context.Context) (Outcome, error)) {
-	known := func(outcome Outcome, err error) func(context.Context) (Outcome, error) {
-		return func(context.Context) (Outcome, error) { return outcome, err }
-	}
+// Start is Submit for those who have many commands under way: it returns at
+// once, and done is told what Submit would return. It is told once, by the
+// writer itself, maybe before Start returns, and must not block. What became
+// durable together is told together.
+func (p *Processor) Start(s Submission, done func(Outcome, error)) {
 	if s.ID.IsNil() && !s.DryRun {
-		return known(Outcome{Rejection: invalid("command_id", "is required")}, nil)
+		done(Outcome{Rejection: invalid("command_id", "is required")}, nil)
+		return
 	}
 	if rejection := s.Command.Check(); rejection != nil {
-		return known(Outcome{Rejection: rejection}, nil)
+		done(Outcome{Rejection: rejection}, nil)
+		return
 	}
 	fingerprint, err := fingerprintOf(s.Command)
+	if err == nil {
+		err = p.enqueue(&call{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done})
+	}
 	if err != nil {
-		return known(Outcome{}, err)
-	}
-	c := &call{
-		Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(),
-		answered: make(chan struct{}),
-	}
-	if err := p.enqueue(c); err != nil {
-		return known(Outcome{}, err)
-	}
-	return c.wait
-}
-
-// wait waits for the call's answer.
-func (c *call) wait(ctx context.Context) (Outcome, error) {
-	select {
-	case <-c.answered:
-		return c.outcome, c.err
-	case <-ctx.Done():
-		return Outcome{}, fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
+		done(Outcome{}, err)
 	}
 }
 
 // Fork returns a copy of the State as it is after some commit that is durable
 // and readable. It is the caller's.
 func (p *Processor) Fork(ctx context.Context) (*ledger.State, error) {
-	c := &call{forking: true, answered: make(chan struct{})}
-	if err := p.enqueue(c); err != nil {
-		return nil, err
-	}
-	outcome, err := c.wait(ctx)
+	outcome, err := await(ctx, func(done func(Outcome, error)) {
+		if err := p.enqueue(&call{forking: true, done: done}); err != nil {
+			done(Outcome{}, err)
+		}
+	})
 	return outcome.fork, err
+}
+
+// await starts something and waits for its answer.
+func await(ctx context.Context, start func(done func(Outcome, error))) (Outcome, error) {
+	type answer struct {
+		outcome Outcome
+		err     error
+	}
+	answered := make(chan answer, 1)
+	start(func(outcome Outcome, err error) { answered <- answer{outcome, err} })
+	select {
+	case a := <-answered:
+		return a.outcome, a.err
+	case <-ctx.Done():
+		return Outcome{}, fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err())
+	}
 }
 
 func (p *Processor) enqueue(c *call) error {
@@ -312,7 +314,7 @@ func (p *Processor) decideAll() error {
 			continue
 		default:
 		}
-		next, more := p.await()
+		next, more := p.nextWaiting()
 		if !more {
 			if len(p.again) > 0 {
 				continue
@@ -334,9 +336,9 @@ func (p *Processor) decideAll() error {
 	}
 }
 
-// await waits for a call, unless some must be decided again. It returns false
+// nextWaiting waits for a call, unless some must be decided again. It returns false
 // when Close was called and the queue is empty.
-func (p *Processor) await() (*call, bool) {
+func (p *Processor) nextWaiting() (*call, bool) {
 	if len(p.again) > 0 {
 		return nil, true
 	}
@@ -684,7 +686,7 @@ func (p *Processor) tell(c *call) {
 	}
 }
 
-// answer wakes a call and those that wait for the same command.
+// answer answers a call and those that wait for the same command.
 func (p *Processor) answer(c *call) {
 	p.mu.Lock()
 	if p.pending[c.ID] == c {
@@ -700,9 +702,9 @@ func (p *Processor) answer(c *call) {
 		} else if c.err == nil && c.outcome.Rejection == nil {
 			f.outcome.Repeated = true
 		}
-		close(f.answered)
+		f.done(f.outcome, f.err)
 	}
-	close(c.answered)
+	c.done(c.outcome, c.err)
 }
 
 func (p *Processor) giveUp(calls []*call, err error) {

@@ -16,9 +16,9 @@ const batchWindow = 256
 
 // batch takes many commands in one message.
 func (s *Service) batch() micro.Handler {
-	return s.inTurn(func(r *request) {
+	return s.inTurn(never, func(r *request) {
 		reply := s.carryOutBatch(r)
-		s.respond(r, reply, r.encoding, reply.Error)
+		s.finish(r, reply, reply.Error)
 	})
 }
 
@@ -63,37 +63,63 @@ func (s *Service) atomically(ctx context.Context, r *request, base commands.Subm
 			return wire.BatchReply{Error: failure}
 		}
 	}
-	reply := s.submitOne(ctx, base)
+	outcome, err := s.submit.Submit(ctx, base)
+	reply := s.replyTo(base.DryRun, outcome, err)
 	return wire.BatchReply{Result: &reply, Error: reply.Error}
 }
 
 // independently submits each command on its own, and answers them in order.
 func (s *Service) independently(ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand) []wire.Reply {
-	replies := make([]wire.Reply, len(list))
-	waits := make([]func(context.Context) (commands.Outcome, error), len(list))
-	answer := func(i int) {
-		if waits[i] != nil {
-			replies[i] = s.reply(ctx, base.DryRun, waits[i])
+	replies := make([]*wire.Reply, len(list))
+	type settled struct {
+		command int
+		reply   wire.Reply
+	}
+	outcomes := make(chan settled, len(list)) // so that the writer never waits
+	underWay := 0
+	settle := func(most int) {
+		for underWay > most && ctx.Err() == nil {
+			select {
+			case o := <-outcomes:
+				replies[o.command] = &o.reply
+				underWay--
+			case <-ctx.Done():
+			}
 		}
 	}
 	for i := range list {
-		if i >= batchWindow {
-			answer(i - batchWindow)
+		settle(batchWindow - 1)
+		if ctx.Err() != nil {
+			break
 		}
 		c, failure := decodeOne(r, list[i])
 		if failure == nil && !base.DryRun && list[i].ID.IsNil() {
 			failure = bad("id: a uuid is required")
 		}
 		if failure != nil {
-			replies[i] = wire.Reply{Error: failure}
+			replies[i] = &wire.Reply{Error: failure}
 			continue
 		}
 		one := base
 		one.ID, one.Command = list[i].ID, c
-		waits[i] = s.submit.Start(one)
+		underWay++
+		s.submit.Start(one, func(outcome commands.Outcome, err error) {
+			outcomes <- settled{i, s.replyTo(base.DryRun, outcome, err)}
+		})
 	}
-	for i := max(0, len(list)-batchWindow); i < len(list); i++ {
-		answer(i)
+	settle(0)
+	return s.orNoAnswer(replies)
+}
+
+// orNoAnswer says of each command without a reply that it has none.
+func (s *Service) orNoAnswer(list []*wire.Reply) []wire.Reply {
+	replies := make([]wire.Reply, len(list))
+	for i, reply := range list {
+		if reply == nil {
+			none := s.replyTo(false, commands.Outcome{}, commands.ErrNoAnswer)
+			reply = &none
+		}
+		replies[i] = *reply
 	}
 	return replies
 }
@@ -112,20 +138,6 @@ func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error
 		return nil, bad("%s: %v", one.Command, err)
 	}
 	return c, nil
-}
-
-// submitOne submits a command and says what became of it.
-func (s *Service) submitOne(ctx context.Context, submission commands.Submission) wire.Reply {
-	return s.reply(ctx, submission.DryRun, s.submit.Start(submission))
-}
-
-// reply waits for a command that was started.
-func (s *Service) reply(ctx context.Context, dryRun bool, wait func(context.Context) (commands.Outcome, error)) wire.Reply {
-	outcome, err := wait(ctx)
-	if err != nil {
-		return wire.Reply{Error: s.failure(err)}
-	}
-	return replyOf(dryRun, outcome)
 }
 
 // commandID reads the id that a command, or an atomic batch, must have.

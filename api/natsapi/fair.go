@@ -11,10 +11,13 @@ const (
 	doorBytes = 256 << 20
 )
 
-// fairQueue holds requests that wait for a worker. Clients take turns, so
-// that one that floods the door waits for itself and not others for it.
+// fairQueue holds requests that wait until one more may be under way. Clients
+// take turns, so that one that floods the door waits for itself and not others
+// for it.
 type fairQueue struct {
-	mu sync.Mutex
+	mu    sync.Mutex
+	free  int            // how many more may be under way; guarded by mu
+	begun sync.WaitGroup // of those that are
 	// idle are the workers that wait, each by its own channel. The one that
 	// came last is woken first: few workers do most of the work, and their
 	// stacks stay grown and in the caches. Guarded by mu.
@@ -33,14 +36,43 @@ type waiting struct {
 	queue  []job
 }
 
-// job is a request with what is to be done about it.
+// job is a request with what is to be done about it. Once it has begun, the
+// request is under way until release.
 type job struct {
 	do   func()
 	size int
 }
 
-func newFairQueue() *fairQueue {
-	return &fairQueue{clients: make(map[string]*waiting)}
+func newFairQueue(underWay int) *fairQueue {
+	return &fairQueue{free: underWay, clients: make(map[string]*waiting)}
+}
+
+// pass lets a request begin at once if none waits.
+func (q *fairQueue) pass() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.count > 0 || q.free == 0 {
+		return false
+	}
+	q.begin()
+	return true
+}
+
+// begin counts a request as under way; mu is held.
+func (q *fairQueue) begin() {
+	q.free--
+	q.begun.Add(1)
+}
+
+// release says that a request is no longer under way.
+func (q *fairQueue) release() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.free++
+	q.begun.Done()
+	if q.count > 0 {
+		q.wake()
+	}
 }
 
 // push adds a client's request, unless too many wait already.
@@ -61,7 +93,9 @@ func (q *fairQueue) push(client string, j job) bool {
 	w.queue = append(w.queue, j)
 	q.count++
 	q.bytes += j.size
-	q.wake()
+	if q.free > 0 {
+		q.wake()
+	}
 	return true
 }
 
@@ -73,13 +107,20 @@ func (q *fairQueue) wake() {
 	}
 }
 
-// pop waits for the request whose turn it is. It returns false when the queue
-// is closed and empty. The worker's channel has room for one.
+// wakeAll lets all workers look at the queue; mu is held.
+func (q *fairQueue) wakeAll() {
+	for len(q.idle) > 0 {
+		q.wake()
+	}
+}
+
+// pop waits for the request whose turn it is, which then is under way. It
+// returns false when the queue is closed and empty. The worker's channel has room for one.
 func (q *fairQueue) pop(worker chan struct{}) (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.count == 0 {
-		if q.closed {
+	for q.count == 0 || q.free == 0 {
+		if q.closed && q.count == 0 {
 			return job{}, false
 		}
 		q.idle = append(q.idle, worker)
@@ -91,11 +132,15 @@ func (q *fairQueue) pop(worker chan struct{}) (job, bool) {
 		q.next = 0
 	}
 	w := q.turns[q.next]
+	q.begin()
 	j := w.queue[0]
 	w.queue[0] = job{}
 	w.queue = w.queue[1:]
 	q.count--
 	q.bytes -= j.size
+	if q.closed && q.count == 0 {
+		q.wakeAll()
+	}
 	if len(w.queue) > 0 {
 		q.next++
 		return j, true
@@ -114,7 +159,5 @@ func (q *fairQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	for len(q.idle) > 0 {
-		q.wake()
-	}
+	q.wakeAll()
 }

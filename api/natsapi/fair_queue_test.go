@@ -7,7 +7,7 @@ import (
 
 // TestTurns: clients take turns, whatever each has waiting, and bounds hold.
 func TestTurns(t *testing.T) {
-	q := newFairQueue()
+	q := newFairQueue(doorQueue + 1000)
 	var order []string
 	add := func(client string, n int) {
 		for i := range n {

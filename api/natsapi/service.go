@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,8 +36,14 @@ import (
 const (
 	ServiceName = "allot"
 
-	// workers is how many requests of this door may be under way.
-	workers = 1024
+	// underWay is how many requests of this door may be under way. Commands
+	// take no goroutine while they are; queries and batches take one each.
+	underWay = 1024
+	// smallBytes is what a command takes that is read where it arrives. A
+	// larger one would hold up those behind it.
+	smallBytes = 4 << 10
+	// never is fewer bytes than any request has.
+	never = -1
 	// pendingMessages and pendingBytes are what NATS may hold back until it is
 	// this door's turn to look at it, which takes microseconds each.
 	pendingMessages = 1 << 20
@@ -54,6 +61,7 @@ type Service struct {
 	queries *Queries
 	log     *slog.Logger
 	queue   *fairQueue
+	replies *outbox
 	idle    sync.WaitGroup // of the workers
 	actor   string
 	users   *Users
@@ -85,13 +93,14 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, queue: newFairQueue(),
+		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, queue: newFairQueue(underWay),
 		users: cfg.Users, now: cfg.Now,
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	for range workers {
+	s.replies = s.startOutbox()
+	for range underWay {
 		s.idle.Go(s.work)
 	}
 	err = s.addEndpoints()
@@ -154,10 +163,12 @@ func (s *Service) Stop() error {
 	err := s.micro.Stop()
 	s.queue.close()
 	s.idle.Wait()
+	s.queue.begun.Wait()
+	s.replies.close()
 	return err
 }
 
-// work answers requests until the service stops.
+// work begins requests that had to wait until the service stops.
 func (s *Service) work() {
 	wake := make(chan struct{}, 1)
 	for {
@@ -179,9 +190,11 @@ type request struct {
 // retryAfter is what a refused client is told to wait.
 const retryAfter = 200 * time.Millisecond
 
-// inTurn has each request answered by a worker when it is its client's turn.
-// Who sends nonsense, or more than may wait, is answered at once.
-func (s *Service) inTurn(answer func(*request)) micro.Handler {
+// inTurn has each request answered by a worker when it is its client's turn;
+// one of at most so many bytes that nothing is before, at once. Who sends
+// nonsense, or more than may wait, is answered at once. Whatever begins a
+// request must finish it.
+func (s *Service) inTurn(atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		encoding, failure := encodingOf(req)
 		if failure != nil {
@@ -194,12 +207,23 @@ func (s *Service) inTurn(answer func(*request)) micro.Handler {
 			return
 		}
 		r := &request{Request: req, user: user, encoding: encoding}
-		if !s.queue.push(clientOf(r), job{do: func() { answer(r) }, size: len(req.Data())}) {
+		size := len(req.Data())
+		if size <= atOnce && s.queue.pass() {
+			begin(r)
+			return
+		}
+		if !s.queue.push(clientOf(r), job{do: func() { begin(r) }, size: size}) {
 			s.refuse(req, encoding, &wire.Error{
 				Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
 			})
 		}
 	})
+}
+
+// finish answers a request that has begun.
+func (s *Service) finish(r *request, reply any, failure *wire.Error) {
+	s.respond(r, reply, r.encoding, failure)
+	s.queue.release()
 }
 
 // refuse answers a request that nothing was done about. Every reply has its
@@ -222,19 +246,16 @@ func clientOf(r *request) string {
 }
 
 func (s *Service) command(empty func() commands.Command) micro.Handler {
-	return s.inTurn(func(r *request) {
-		reply := s.carryOut(r, empty())
-		s.respond(r, reply, r.encoding, reply.Error)
-	})
+	return s.inTurn(smallBytes, func(r *request) { s.carryOut(r, empty()) })
 }
 
 func (s *Service) query(empty func() wire.Query) micro.Handler {
-	return s.inTurn(func(r *request) {
+	return s.inTurn(never, func(r *request) {
 		answer, failure := s.ask(r, empty())
 		if failure != nil {
 			answer = wire.Answer[any]{Error: failure}
 		}
-		s.respond(r, answer, r.encoding, failure)
+		s.finish(r, answer, failure)
 	})
 }
 
@@ -284,47 +305,69 @@ func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
 	return base, nil
 }
 
-// carryOut decodes a command, submits it and says what became of it.
-func (s *Service) carryOut(r *request, c commands.Command) wire.Reply {
+// carryOut decodes a command and submits it. What became of it is told when
+// the writer, or the clock, says so.
+func (s *Service) carryOut(r *request, c commands.Command) {
+	submission, limit, failure := s.read(r, c)
+	if failure != nil {
+		s.finish(r, wire.Reply{Error: failure}, failure)
+		return
+	}
+	var told atomic.Bool
+	tell := func(outcome commands.Outcome, err error) {
+		if told.CompareAndSwap(false, true) {
+			s.replies.add(answer{r, submission.DryRun, outcome, err})
+		}
+	}
+	late := time.AfterFunc(limit, func() { tell(commands.Outcome{}, commands.ErrNoAnswer) })
+	s.submit.Start(submission, func(outcome commands.Outcome, err error) {
+		late.Stop()
+		tell(outcome, err)
+	})
+}
+
+// read makes a submission of a request for one command, and says within which
+// time it must be answered.
+func (s *Service) read(r *request, c commands.Command) (commands.Submission, time.Duration, *wire.Error) {
 	if !r.user.maySubmit(c.CommandName()) {
-		return wire.Reply{Error: forbidden("%s may not submit %s", r.user.Name, c.CommandName())}
+		return commands.Submission{}, 0, forbidden("%s may not submit %s", r.user.Name, c.CommandName())
 	}
 	submission, failure := s.submission(r)
 	if failure == nil && !submission.DryRun {
 		submission.ID, failure = commandID(r)
 	}
 	if failure != nil {
-		return wire.Reply{Error: failure}
+		return submission, 0, failure
 	}
 	if err := wire.Decode(r.Data(), r.encoding, c); err != nil {
-		return wire.Reply{Error: bad("%s: %v", c.CommandName(), err)}
+		return submission, 0, bad("%s: %v", c.CommandName(), err)
 	}
 	submission.Command = c
-	ctx, cancel, late := s.context(r)
-	defer cancel()
-	if late != nil {
-		return wire.Reply{Error: late}
-	}
-	return s.submitOne(ctx, submission)
+	limit, failure := s.timeLeft(r)
+	return submission, limit, failure
 }
 
-// context ends when a request must have been answered. It refuses requests
-// whose time is over.
-func (s *Service) context(req micro.Request) (context.Context, context.CancelFunc, *wire.Error) {
-	limit := submitTimeout
-	var failure *wire.Error
-	if text := req.Headers().Get(wire.HeaderDeadline); text != "" {
-		deadline, err := time.Parse(time.RFC3339Nano, text)
-		left := deadline.Sub(s.now())
-		switch {
-		case err != nil:
-			failure = bad("the header %s must hold an RFC 3339 time, not %q", wire.HeaderDeadline, text)
-		case left <= 0:
-			failure = &wire.Error{Code: wire.ErrorTooLate, Message: "the deadline " + text + " has passed; nothing was done"}
-		default:
-			limit = min(limit, left)
-		}
+// timeLeft is how long a request may take. It refuses requests whose time is
+// over.
+func (s *Service) timeLeft(req micro.Request) (time.Duration, *wire.Error) {
+	text := req.Headers().Get(wire.HeaderDeadline)
+	if text == "" {
+		return submitTimeout, nil
 	}
+	deadline, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return 0, bad("the header %s must hold an RFC 3339 time, not %q", wire.HeaderDeadline, text)
+	}
+	left := deadline.Sub(s.now())
+	if left <= 0 {
+		return 0, &wire.Error{Code: wire.ErrorTooLate, Message: "the deadline " + text + " has passed; nothing was done"}
+	}
+	return min(submitTimeout, left), nil
+}
+
+// context ends when a request must have been answered.
+func (s *Service) context(req micro.Request) (context.Context, context.CancelFunc, *wire.Error) {
+	limit, failure := s.timeLeft(req)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	return ctx, cancel, failure
 }
@@ -341,7 +384,11 @@ func dryRunOf(req micro.Request) (bool, error) {
 	return dryRun, nil
 }
 
-func replyOf(dryRun bool, o commands.Outcome) wire.Reply {
+// replyTo says what became of a command.
+func (s *Service) replyTo(dryRun bool, o commands.Outcome, err error) wire.Reply {
+	if err != nil {
+		return wire.Reply{Error: s.failure(err)}
+	}
 	if o.Rejection != nil {
 		return wire.Reply{Rejection: o.Rejection}
 	}

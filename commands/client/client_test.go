@@ -39,8 +39,8 @@ func (f *flaky) Submit(ctx context.Context, s commands.Submission) (commands.Out
 	return f.Processor.Submit(ctx, s)
 }
 
-func (f *flaky) Start(s commands.Submission) func(context.Context) (commands.Outcome, error) {
-	return func(ctx context.Context) (commands.Outcome, error) { return f.Submit(ctx, s) }
+func (f *flaky) Start(s commands.Submission, done func(commands.Outcome, error)) {
+	go func() { done(f.Submit(context.Background(), s)) }()
 }
 
 // serve runs a ledger behind the NATS door.

@@ -1,0 +1,78 @@
+package natsapi
+
+import (
+	"sync"
+
+	"github.com/allot-project/allot/commands"
+)
+
+// outbox answers commands. The writer, which must not wait, only puts its
+// answers in; and those of one commit leave together, so that their clients
+// come back together and share the next one.
+type outbox struct {
+	service *Service
+	wake    chan struct{} // something was added; capacity 1
+	stopped chan struct{}
+
+	mu      sync.Mutex
+	answers []answer // guarded by mu
+	closed  bool     // guarded by mu
+}
+
+// answer is what became of the command of a request.
+type answer struct {
+	request *request
+	dryRun  bool
+	outcome commands.Outcome
+	err     error
+}
+
+func (s *Service) startOutbox() *outbox {
+	o := &outbox{service: s, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
+	go o.run()
+	return o
+}
+
+func (o *outbox) add(a answer) {
+	o.mu.Lock()
+	o.answers = append(o.answers, a)
+	o.mu.Unlock()
+	o.signal()
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run sends what is in the outbox until it is closed.
+func (o *outbox) run() {
+	defer close(o.stopped)
+	var spare []answer
+	for range o.wake {
+		o.mu.Lock()
+		answers, closed := o.answers, o.closed
+		o.answers = spare[:0]
+		o.mu.Unlock()
+		for _, a := range answers {
+			reply := o.service.replyTo(a.dryRun, a.outcome, a.err)
+			o.service.finish(a.request, reply, reply.Error)
+		}
+		clear(answers)
+		spare = answers
+		if closed {
+			return
+		}
+	}
+}
+
+// close waits until everything is sent. Nothing may be added any more.
+func (o *outbox) close() {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.signal()
+	<-o.stopped
+}
