@@ -18,8 +18,11 @@ import (
 //  2. The loop takes what is queued, decides each command against its State,
 //     applies the events at once and adds the record to the open commit. So a
 //     command is decided against everything before it, durable or not.
-//  3. The commit is appended under the one sequence that it may have. The
-//     loop goes on with the next commit; at most maxAhead are under way.
+//  3. The commit is appended under the one sequence that it may have. What
+//     comes meanwhile shares the next one. That one waits a moment for those
+//     who have just been answered, of whom most come right back: alone, the
+//     first of them would keep all others waiting for another append. Only
+//     behind a full commit the loop runs ahead, by at most maxAhead.
 //  4. The finisher takes the commits in order. When one is durable it is
 //     folded into the read models and its calls are answered. Rejections
 //     wait for the commits they may depend on in the same way.
@@ -36,6 +39,8 @@ const (
 	QueueLength = 8192
 	// maxAhead is how many commits may be on their way to the log.
 	maxAhead = 2
+	// maxPatience is how long a commit waits for more calls at most.
+	maxPatience = 2 * time.Millisecond
 	// groupRecords and groupBytes end a commit, so that a flood, be it of
 	// commands that are rejected, does not make the first caller in it wait
 	// for ever.
@@ -130,7 +135,7 @@ type Processor struct {
 	opts Options
 
 	queue   chan *call
-	slots   chan struct{} // one per commit under way
+	acked   chan struct{} // the append of a commit has ended, well or not
 	flights chan *flight  // from the loop to the finisher, in order
 	trouble chan struct{} // the finisher saw an append fail
 	quit    chan struct{} // closed by Close: decide what is queued and stop
@@ -146,9 +151,15 @@ type Processor struct {
 	builder      *ledger.CommitBuilder
 	again        []*call // to be decided before the queue
 	lastSnapshot time.Time
-	unsaved      int // records since the last snapshot
+	unsaved      int         // records since the last snapshot
+	underWay     int         // commits that are being appended
+	full         bool        // the last commit ended because it was full
+	lastCalls    [2]int      // of the last two commits
+	patience     *time.Timer // of the open commit
+	waiting      bool        // patience runs
 
-	saving atomic.Bool // a snapshot is being written
+	appendTook atomic.Int64 // the last one, in nanoseconds
+	saving     atomic.Bool  // a snapshot is being written
 }
 
 // call is one submission on its way.
@@ -173,7 +184,8 @@ type flight struct {
 	mark     ledger.Mark
 	changes  ledger.Changes
 	calls    []*call
-	appended chan error    // the append's fate; capacity 1
+	appended chan error // the append's fate; capacity 1
+	sent     time.Time
 	fork     *ledger.State // to be saved as a snapshot once durable
 	barrier  chan []*flight
 }
@@ -186,14 +198,14 @@ func NewProcessor(log ledger.Log, proj Projection, state *ledger.State, opts Opt
 	p := &Processor{
 		log: log, proj: proj, opts: opts,
 		queue:   make(chan *call, QueueLength),
-		slots:   make(chan struct{}, maxAhead),
+		acked:   make(chan struct{}, maxAhead),
 		flights: make(chan *flight, maxAhead+2),
 		trouble: make(chan struct{}, 1),
 		quit:    make(chan struct{}),
 		done:    make(chan struct{}),
 		pending: make(map[ledger.UUID]*call),
 		state:   state, builder: ledger.NewCommitBuilder(),
-		lastSnapshot: opts.Now(),
+		lastSnapshot: opts.Now(), patience: time.NewTimer(0),
 	}
 	go p.run()
 	return p
@@ -327,7 +339,7 @@ func (p *Processor) decideAll() error {
 		if len(p.again) == 0 {
 			continue // woken by trouble
 		}
-		if !p.takeSlot() {
+		if !p.takeTurn() {
 			continue
 		}
 		if err := p.buildCommit(); err != nil {
@@ -376,16 +388,23 @@ func (p *Processor) drain() error {
 	return p.decideAll()
 }
 
-// takeSlot waits until another commit may be under way. It returns false if
-// an append failed meanwhile.
-func (p *Processor) takeSlot() bool {
-	select {
-	case p.slots <- struct{}{}:
-		return true
-	case <-p.trouble:
-		p.signalTrouble()
-		return false
+// takeTurn waits until another commit may be under way. It returns false if an
+// append failed meanwhile.
+func (p *Processor) takeTurn() bool {
+	others := 0
+	if p.full {
+		others = maxAhead - 1
 	}
+	for p.underWay > others {
+		select {
+		case <-p.acked:
+			p.underWay--
+		case <-p.trouble:
+			p.signalTrouble()
+			return false
+		}
+	}
+	return true
 }
 
 func (p *Processor) signalTrouble() {
@@ -395,29 +414,36 @@ func (p *Processor) signalTrouble() {
 	}
 }
 
-// buildCommit decides what is waiting and sends the commit off. It holds a
-// slot, which the finisher gives back.
+// buildCommit decides what is waiting and sends the commit off.
 func (p *Processor) buildCommit() error {
 	f := &flight{appended: make(chan error, 1), mark: p.state.Begin()}
 	p.builder.Begin(p.state.Head())
 	waiting := p.again
 	p.again = nil
 	changed := make(map[ledger.UUID]bool)
+	p.full, p.waiting = false, false
 	var err error
-	for full := false; err == nil && !full && len(f.calls)+len(p.again) < groupRecords; {
+	for err == nil && !p.full {
 		c := p.nextCall(&waiting)
+		if c == nil {
+			c = p.straggler(len(f.calls))
+		}
 		if c == nil {
 			break
 		}
-		if full, err = p.decide(c, f, changed); full || err != nil {
+		if p.full, err = p.decide(c, f, changed); p.full || err != nil {
 			p.again = append(p.again, c)
 		}
+		p.full = p.full || len(f.calls)+len(p.again) >= groupRecords
 	}
 	p.again = append(p.again, waiting...)
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.send(f)
 	}
-	return p.send(f)
+	if err != nil {
+		p.again = append(f.calls, p.again...) // stop answers them
+	}
+	return err
 }
 
 // nextCall takes from the calls that were put back, then from the queue.
@@ -433,6 +459,27 @@ func (p *Processor) nextCall(waiting *[]*call) *call {
 	default:
 		return nil
 	}
+}
+
+// straggler waits for another call while the commit is smaller than those
+// before it: for as long as it would have to wait for another append.
+func (p *Processor) straggler(have int) *call {
+	if have >= (p.lastCalls[0]+p.lastCalls[1])/2 || len(p.again) > 0 {
+		return nil
+	}
+	if !p.waiting {
+		p.waiting = true
+		p.patience.Reset(min(maxPatience, time.Duration(p.appendTook.Load())))
+	}
+	select {
+	case c := <-p.queue:
+		return c
+	case <-p.patience.C:
+	case <-p.trouble:
+		p.signalTrouble()
+	case <-p.quit:
+	}
+	return nil
 }
 
 // decide decides one call and applies and adds its record. It reports full if
@@ -594,8 +641,8 @@ func (p *Processor) forget(c *call) {
 
 // send seals the open commit and starts its append.
 func (p *Processor) send(f *flight) error {
+	p.lastCalls[0], p.lastCalls[1] = len(f.calls), p.lastCalls[0]
 	if p.builder.Len() == 0 {
-		<-p.slots
 		if len(f.calls) > 0 {
 			p.flights <- f // rejections wait for the commits before them
 		}
@@ -608,6 +655,8 @@ func (p *Processor) send(f *flight) error {
 	p.state.Advance(commit.Head())
 	f.commit, f.changes = commit, p.state.Changes()
 	f.fork = p.forkIfDue(len(commit.Records))
+	p.underWay++
+	f.sent = time.Now()
 	p.log.Append(commit.Sequence, encoded, func(err error) { f.appended <- err })
 	p.flights <- f
 	return nil
@@ -638,7 +687,8 @@ func (p *Processor) finish() {
 		var err error
 		if f.commit != nil {
 			err = <-f.appended
-			<-p.slots
+			p.appendTook.Store(int64(time.Since(f.sent)))
+			p.acked <- struct{}{}
 		}
 		if err == nil && len(failed) == 0 {
 			err = p.land(f)
@@ -833,16 +883,18 @@ func (p *Processor) stop(err error) {
 	p.mu.Lock()
 	p.closed = true
 	p.failure = err
+	p.mu.Unlock()
+	if err != nil {
+		p.opts.Logger.Error("the writer has stopped", "error", err)
+	}
+	p.giveUp(p.again, ErrStopped)
+	p.mu.Lock()
 	var left []*call
 	for _, c := range p.pending {
 		left = append(left, c)
 	}
 	p.mu.Unlock()
-	if err != nil {
-		p.opts.Logger.Error("the writer has stopped", "error", err)
-	}
 	p.giveUp(left, ErrStopped)
-	p.giveUp(p.again, ErrStopped)
 	for {
 		select {
 		case c := <-p.queue:
