@@ -104,35 +104,19 @@ func (a *ConsumerAllocations) check() *Rejection {
 // consumer generations, providers, classes, then per allocation inventory,
 // units and capacity.
 func (c *AllocateForConsumers) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	if r := checkConsumerGenerations(s, c.Allocations); r != nil {
+	a := newAllocator(s, c.Allocations)
+	if r := first(a.checkGenerations(), a.checkProvidersExist()); r != nil {
 		return nil, r
 	}
-	a := allocator{state: s}
-	return a.decide(c.Allocations)
-}
-
-// checkConsumerGenerations wants each consumer to be as its client believes.
-func checkConsumerGenerations(s *ledger.State, allocations []ConsumerAllocations) *Rejection {
-	for i := range allocations {
-		want := &allocations[i]
-		if want.AnyGeneration {
-			continue
-		}
-		consumer, exists := s.Consumer(want.Consumer)
-		switch {
-		case !exists && want.Generation != nil:
-			return consumerConflict(want.Consumer, nil, want.Generation)
-		case exists && (want.Generation == nil || *want.Generation != consumer.Generation):
-			return consumerConflict(want.Consumer, &consumer.Generation, want.Generation)
-		}
-	}
-	return nil
+	return a.decide()
 }
 
 // allocator decides a set of allocations against a State, of which a reshape
 // may have changed some inventories first.
 type allocator struct {
-	state *ledger.State
+	state       *ledger.State
+	allocations []ConsumerAllocations
+	before      []*ledger.Consumer // of each; nil: there was none
 	// reshaped holds providers as a reshape leaves them for the allocations.
 	reshaped map[ledger.UUID]*ledger.Provider
 	lifetime int64 // of what is reserved, in nanoseconds; 0: it is allocated for good
@@ -160,15 +144,38 @@ type slot struct {
 // linearMax is up to how many entries a scan beats a map.
 const linearMax = 16
 
-// checkProvidersExist finds the first provider that is not there.
-func checkProvidersExist(s *ledger.State, allocations []ConsumerAllocations) *Rejection {
+func newAllocator(s *ledger.State, allocations []ConsumerAllocations) *allocator {
+	a := &allocator{state: s, allocations: allocations, before: make([]*ledger.Consumer, len(allocations))}
 	for i := range allocations {
-		for _, res := range allocations[i].Resources {
-			if _, ok := s.Provider(res.Provider); !ok {
+		a.before[i], _ = s.Consumer(allocations[i].Consumer)
+	}
+	return a
+}
+
+// checkGenerations wants each consumer to be as its client believes.
+func (a *allocator) checkGenerations() *Rejection {
+	for i := range a.allocations {
+		want, consumer := &a.allocations[i], a.before[i]
+		switch {
+		case want.AnyGeneration:
+		case consumer == nil && want.Generation != nil:
+			return consumerConflict(want.Consumer, nil, want.Generation)
+		case consumer != nil && (want.Generation == nil || *want.Generation != consumer.Generation):
+			return consumerConflict(want.Consumer, &consumer.Generation, want.Generation)
+		}
+	}
+	return nil
+}
+
+// checkProvidersExist finds the first provider that is not there.
+func (a *allocator) checkProvidersExist() *Rejection {
+	for i := range a.allocations {
+		for _, res := range a.allocations[i].Resources {
+			if _, ok := a.provider(res.Provider); !ok {
 				return &Rejection{
 					Code:    CodeProviderUnknown,
 					Message: fmt.Sprintf("no provider %s to allocate from", res.Provider),
-					Facts:   Facts{Provider: &res.Provider, Consumer: &allocations[i].Consumer},
+					Facts:   Facts{Provider: &res.Provider, Consumer: &a.allocations[i].Consumer},
 				}
 			}
 		}
@@ -176,10 +183,9 @@ func checkProvidersExist(s *ledger.State, allocations []ConsumerAllocations) *Re
 	return nil
 }
 
-func (a *allocator) decide(allocations []ConsumerAllocations) ([]ledger.Event, *Rejection) {
-	if r := checkProvidersExist(a.state, allocations); r != nil {
-		return nil, r
-	}
+// decide decides allocations from providers that exist.
+func (a *allocator) decide() ([]ledger.Event, *Rejection) {
+	allocations := a.allocations
 	for i := range allocations {
 		for _, res := range allocations[i].Resources {
 			if _, ok := a.state.Classes().ID(res.Class); !ok {
@@ -193,11 +199,11 @@ func (a *allocator) decide(allocations []ConsumerAllocations) ([]ledger.Event, *
 		if r := followsNodeAllocation(a.state, allocations[i].Consumer); r != nil {
 			return nil, r
 		}
-		a.free(allocations[i].Consumer)
+		a.free(a.before[i])
 	}
 	events := make([]ledger.Event, 0, len(allocations)+1)
 	for i := range allocations {
-		event, rejection := a.replace(&allocations[i])
+		event, rejection := a.replace(&allocations[i], a.before[i])
 		if rejection != nil {
 			return nil, rejection
 		}
@@ -251,9 +257,8 @@ func (a *allocator) slot(key slotKey, used int64) *slot {
 }
 
 // free counts what a consumer holds as free for the command.
-func (a *allocator) free(id ledger.UUID) {
-	consumer, ok := a.state.Consumer(id)
-	if !ok {
+func (a *allocator) free(consumer *ledger.Consumer) {
+	if consumer == nil {
 		return
 	}
 	for _, held := range consumer.Allocations {
@@ -263,11 +268,10 @@ func (a *allocator) free(id ledger.UUID) {
 	}
 }
 
-// replace decides one consumer's new allocations.
-func (a *allocator) replace(want *ConsumerAllocations) (ledger.Event, *Rejection) {
-	before, existed := a.state.Consumer(want.Consumer)
+// replace decides one consumer's new allocations; before is nil for a new one.
+func (a *allocator) replace(want *ConsumerAllocations, before *ledger.Consumer) (ledger.Event, *Rejection) {
 	if len(want.Resources) == 0 {
-		if !existed {
+		if before == nil {
 			return nil, nil
 		}
 		for _, held := range before.Allocations {
@@ -281,7 +285,7 @@ func (a *allocator) replace(want *ConsumerAllocations) (ledger.Event, *Rejection
 	}
 	if want.Type != nil {
 		event.Type = *want.Type
-	} else if existed {
+	} else if before != nil {
 		event.Type = before.Owner.Type
 	}
 	for i := range want.Resources {
@@ -297,7 +301,7 @@ func (a *allocator) replace(want *ConsumerAllocations) (ledger.Event, *Rejection
 	switch {
 	case a.lifetime > 0:
 		return ledger.AllocationsReserved{AllocationsReplaced: event, Lifetime: a.lifetime}, nil
-	case existed && before.ReservedUntil > 0:
+	case before != nil && before.ReservedUntil > 0:
 		// Whatever else changes, a reservation ends when it was to end.
 		return ledger.AllocationsReserved{AllocationsReplaced: event, Until: before.ReservedUntil}, nil
 	}

@@ -48,16 +48,20 @@ func (c *Reserve) lifetime() int64 { return int64(c.Seconds * float64(time.Secon
 
 // Decide implements Command.
 func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	if r := checkConsumerGenerations(s, c.Allocations); r != nil {
+	a := newAllocator(s, c.Allocations)
+	a.lifetime = c.lifetime()
+	if r := a.checkGenerations(); r != nil {
 		return nil, r
 	}
-	for i := range c.Allocations {
-		if consumer, exists := s.Consumer(c.Allocations[i].Consumer); exists && consumer.ReservedUntil == 0 {
+	for _, consumer := range a.before {
+		if consumer != nil && consumer.ReservedUntil == 0 {
 			return nil, notReserved(consumer.UUID)
 		}
 	}
-	a := allocator{state: s, lifetime: c.lifetime()}
-	return a.decide(c.Allocations)
+	if r := a.checkProvidersExist(); r != nil {
+		return nil, r
+	}
+	return a.decide()
 }
 
 func notReserved(id ledger.UUID) *Rejection {

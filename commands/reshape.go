@@ -66,10 +66,8 @@ func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			return nil, r
 		}
 	}
-	if r := checkConsumerGenerations(s, c.Allocations); r != nil {
-		return nil, r
-	}
-	if r := checkProvidersExist(s, c.Allocations); r != nil {
+	a := newAllocator(s, c.Allocations)
+	if r := first(a.checkGenerations(), a.checkProvidersExist()); r != nil {
 		return nil, r
 	}
 	for _, want := range c.Inventories {
@@ -77,13 +75,12 @@ func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			return nil, r
 		}
 	}
-	a := allocator{state: s, reshaped: make(map[ledger.UUID]*ledger.Provider, len(c.Inventories))}
-	events := c.interim(s, &a)
-	allocated, rejection := a.decide(c.Allocations)
+	events := c.interim(s, a)
+	allocated, rejection := a.decide()
 	if rejection != nil {
 		return nil, rejection
 	}
-	final, rejection := c.final(s, &a)
+	final, rejection := c.final(s, a)
 	if rejection != nil {
 		return nil, rejection
 	}
@@ -94,6 +91,7 @@ func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 // new ones winning.
 func (c *Reshape) interim(s *ledger.State, a *allocator) []ledger.Event {
 	var events []ledger.Event
+	a.reshaped, a.last = make(map[ledger.UUID]*ledger.Provider, len(c.Inventories)), nil
 	for _, want := range c.Inventories {
 		p, _ := s.Provider(want.Provider)
 		between := *p

@@ -84,7 +84,7 @@ func (ev AllocationsReplaced) replace(s *State, at moment, until int64) error {
 			return fmt.Errorf("%w: consumer %s holds a class twice on one provider", ErrInvariant, ev.Consumer)
 		}
 	}
-	before, existed := s.Consumer(ev.Consumer)
+	before, existed := s.consumerToEdit(ev.Consumer)
 	if existed {
 		if before.Generation == at.sequence {
 			return fmt.Errorf("%w: consumer %s changed twice in commit %d", ErrInvariant, ev.Consumer, at.sequence)
@@ -164,7 +164,7 @@ func decodeConsumerRemoved(d *decoder) Event {
 }
 
 func (ev ConsumerRemoved) apply(s *State, at moment) error {
-	before, ok := s.Consumer(ev.Consumer)
+	before, ok := s.consumerToEdit(ev.Consumer)
 	if !ok || before.Generation == at.sequence {
 		return fmt.Errorf("%w: consumer %s cannot go", ErrInvariant, ev.Consumer)
 	}

@@ -40,6 +40,11 @@ type State struct {
 	// current one was copied in this commit and may be edited in place.
 	epoch   uint64
 	changes Changes
+
+	// What was edited or looked for last by an event: the next one is likely
+	// to be about the same.
+	edited       *Provider
+	consumerPath btree.PathHint
 }
 
 // Head is a position in the log: the sequence of the last commit and its
@@ -78,7 +83,7 @@ var treeOptions = btree.Options{NoLocks: true}
 // NewState returns the State before the first commit.
 func NewState() *State {
 	return &State{
-		providers: btree.NewBTreeGOptions(func(a, b providerEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
+		providers: btree.NewBTreeGOptions(func(a, b providerEntry) bool { return a.id.Before(b.id) }, treeOptions),
 		names:     btree.NewBTreeGOptions(func(a, b nameEntry) bool { return a.name < b.name }, treeOptions),
 		children: btree.NewBTreeGOptions(func(a, b childEntry) bool {
 			if c := a.parent.Compare(b.parent); c != 0 {
@@ -86,7 +91,7 @@ func NewState() *State {
 			}
 			return a.child.Compare(b.child) < 0
 		}, treeOptions),
-		consumers:  btree.NewBTreeGOptions(func(a, b consumerEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
+		consumers:  btree.NewBTreeGOptions(func(a, b consumerEntry) bool { return a.id.Before(b.id) }, treeOptions),
 		usages:     btree.NewBTreeGOptions(func(a, b usageEntry) bool { return a.owner.Compare(*b.owner) < 0 }, treeOptions),
 		traits:     btree.NewBTreeGOptions(func(a, b *Trait) bool { return a.Name < b.Name }, treeOptions),
 		classes:    NewClassTable(nil),
@@ -218,18 +223,22 @@ func (s *State) ClassInUse(id ClassID) bool {
 // editProvider returns the provider's copy of this commit, which the caller
 // may change.
 func (s *State) editProvider(id UUID) (*Provider, error) {
+	if s.edited != nil && s.edited.UUID == id && s.edited.epoch == s.epoch {
+		return s.edited, nil
+	}
 	before, ok := s.Provider(id)
 	if !ok {
 		return nil, fmt.Errorf("%w: no provider %s", ErrInvariant, id)
 	}
-	if before.epoch == s.epoch {
-		return before, nil
+	if before.epoch != s.epoch {
+		after := *before
+		after.Inventories = slices.Clone(before.Inventories)
+		after.epoch = s.epoch
+		s.setProvider(before, &after)
+		before = &after
 	}
-	after := *before
-	after.Inventories = slices.Clone(before.Inventories)
-	after.epoch = s.epoch
-	s.setProvider(before, &after)
-	return &after, nil
+	s.edited = before
+	return before, nil
 }
 
 // setProvider moves the provider tables from one version of a provider to
@@ -240,6 +249,7 @@ func (s *State) setProvider(before, after *Provider) {
 }
 
 func (s *State) indexProvider(before, after *Provider) {
+	s.edited = nil
 	if before != nil && (after == nil || before.Name != after.Name) {
 		s.names.Delete(nameEntry{name: before.Name})
 	}
@@ -251,8 +261,10 @@ func (s *State) indexProvider(before, after *Provider) {
 		return
 	}
 	s.providers.Set(providerEntry{after.UUID, after})
-	s.names.Set(nameEntry{after.Name, after.UUID})
-	if !after.Parent.IsNil() {
+	if before == nil || before.Name != after.Name {
+		s.names.Set(nameEntry{after.Name, after.UUID})
+	}
+	if !after.Parent.IsNil() && (before == nil || before.Parent != after.Parent) {
 		s.children.Set(childEntry{after.Parent, after.UUID})
 	}
 }
@@ -269,7 +281,13 @@ func (s *State) indexConsumer(before, after *Consumer) {
 		s.consumers.Delete(consumerEntry{id: before.UUID})
 		return
 	}
-	s.consumers.Set(consumerEntry{after.UUID, after})
+	s.consumers.SetHint(consumerEntry{after.UUID, after}, &s.consumerPath)
+}
+
+// consumerToEdit finds a consumer that an event is about.
+func (s *State) consumerToEdit(id UUID) (*Consumer, bool) {
+	entry, ok := s.consumers.GetHint(consumerEntry{id: id}, &s.consumerPath)
+	return entry.c, ok
 }
 
 // editUsage returns the owner's usage of this commit, which the caller may
