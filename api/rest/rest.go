@@ -70,7 +70,7 @@ func Base(r *http.Request) string {
 func CommandID(r *http.Request) (ledger.UUID, error) {
 	given := r.Header.Get(CommandIDHeader)
 	if given == "" {
-		return ledger.UUID(uuid.New()), nil
+		return commands.NewID(), nil
 	}
 	id, err := ledger.ParseUUID(given)
 	if err != nil || id.IsNil() {

@@ -127,7 +127,7 @@ func printWays(ways []*way) {
 // submitTo submits in the process.
 func submitTo(p *commands.Processor) submitFunc {
 	return func(ctx context.Context, command commands.Command) error {
-		outcome, err := p.Submit(ctx, commands.Submission{ID: ledger.UUID(uuid.New()), Actor: "bench", Command: command})
+		outcome, err := p.Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "bench", Command: command})
 		if err == nil && outcome.Rejection != nil {
 			err = errors.New(outcome.Rejection.String())
 		}

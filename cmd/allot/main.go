@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
 )
 
 // cli is the command line. Every flag can also be set as ALLOT_NAME in the
@@ -60,6 +61,7 @@ func version() string {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	uuid.EnableRandPool() // no id is a secret
 	var args cli
 	parser := kong.Must(&args,
 		kong.Name("allot"),

@@ -365,7 +365,7 @@ func (n *node) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcome, err := n.writer.Submit(ctx, commands.Submission{ID: ledger.UUID(uuid.New()), Actor: "allot", Command: begin})
+	outcome, err := n.writer.Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: begin})
 	if err == nil && outcome.Rejection != nil {
 		err = fmt.Errorf("the ledger cannot be begun: %s", outcome.Rejection)
 	}
@@ -418,7 +418,7 @@ const nodeProvidersAtATime = 1000
 func (n *node) setNodeProviders(ctx context.Context) error {
 	for {
 		outcome, err := n.writer.Submit(ctx, commands.Submission{
-			ID: ledger.UUID(uuid.New()), Actor: "allot",
+			ID: commands.NewID(), Actor: "allot",
 			Command: &commands.SetNodeProviders{On: n.config.NodeProviders, Limit: nodeProvidersAtATime},
 		})
 		switch {

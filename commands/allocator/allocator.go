@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -112,7 +110,7 @@ func (a *Allocator) run(ctx context.Context) {
 // choose has the writer decide one allocation.
 func (a *Allocator) choose(ctx context.Context, one *ledger.NodeAllocation) {
 	submission := commands.Submission{
-		ID: ledger.UUID(uuid.New()), Actor: Actor,
+		ID: commands.NewID(), Actor: Actor,
 		Command: &commands.ChooseNode{Allocation: one.UUID, Seed: rand.Uint64() | 1},
 	}
 	cause, known, err := a.views.RequestOf(one)

@@ -16,7 +16,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
@@ -84,7 +83,7 @@ var ErrUnanswered = errors.New("client: no answer in time")
 // Submit carries a command out under a new id. It tries until the context
 // ends. A rejection is a *RejectedError.
 func (c *Client) Submit(ctx context.Context, command commands.Command) (Result, error) {
-	return c.SubmitAs(ctx, ledger.UUID(uuid.New()), command)
+	return c.SubmitAs(ctx, commands.NewID(), command)
 }
 
 // SubmitAs is Submit under an id of the caller's, which makes it safe to

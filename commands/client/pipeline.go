@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
@@ -38,7 +37,7 @@ type Pending struct {
 // their way share messages. Each is answered on its own, and the order in
 // which they are carried out is not that in which they were started.
 func (c *Client) Start(ctx context.Context, command commands.Command) *Pending {
-	return c.StartAs(ctx, ledger.UUID(uuid.New()), command)
+	return c.StartAs(ctx, commands.NewID(), command)
 }
 
 // StartAs is Start under an id of the caller's, which makes it safe to submit

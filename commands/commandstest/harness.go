@@ -77,7 +77,7 @@ func Open(dir string, log ledger.Log) (*Ledger, error) {
 	l.Processor = commands.NewProcessor(log, views, state, commands.Options{Now: time.Now, Logger: quiet, Rejected: l.reject})
 	begin, err := commands.NewAddStandardNames(NewID())
 	if err == nil {
-		_, err = l.Processor.Submit(context.Background(), commands.Submission{ID: NewID(), Actor: "test", Command: begin})
+		_, err = l.Processor.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: begin})
 	}
 	return l, err
 }
@@ -97,13 +97,15 @@ func (l *Ledger) Stop(t testing.TB) {
 	l.Views = nil
 }
 
+func init() { uuid.EnableRandPool() } // benchmarks are not to measure the kernel's generator
+
 // NewID returns a random id.
 func NewID() ledger.UUID { return ledger.UUID(uuid.New()) }
 
 // Submit carries a command out under a new id and fails the test on an error.
 func (l *Ledger) Submit(t testing.TB, c commands.Command) commands.Outcome {
 	t.Helper()
-	outcome, err := l.Processor.Submit(context.Background(), commands.Submission{ID: NewID(), Actor: "test", Command: c})
+	outcome, err := l.Processor.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 	if err != nil {
 		t.Fatalf("%s: %v", c.CommandName(), err)
 	}

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -114,7 +112,7 @@ func (e *Expirer) round(ctx context.Context) (wait time.Duration, again bool) {
 // end has the writer end one reservation.
 func (e *Expirer) end(ctx context.Context, consumer ledger.UUID, now int64) bool {
 	outcome, err := e.submit.Submit(ctx, commands.Submission{
-		ID: ledger.UUID(uuid.New()), Actor: Actor, Command: &commands.ExpireReservation{Consumer: consumer, Now: now},
+		ID: commands.NewID(), Actor: Actor, Command: &commands.ExpireReservation{Consumer: consumer, Now: now},
 	})
 	if err == nil && outcome.Rejection == nil {
 		return true
