@@ -17,6 +17,7 @@ type writer struct {
 	commit  *ledger.Commit
 	changes *ledger.Changes
 	grown   *proof.Tree // with the commit's records
+	touched map[Subject][]uint32
 	err     error
 }
 
@@ -57,9 +58,8 @@ func (w *writer) keep(value []byte) []byte {
 func (w *writer) scratch() []byte { return w.p.value[:0] }
 
 func (w *writer) all() error {
-	for _, c := range w.changes.Providers {
-		w.provider(c.Before, c.After)
-	}
+	w.touched = touches(w.commit, w.changes, everyKind, inNoVersion)
+	w.providers()
 	records := w.recordsOfConsumers()
 	for i, c := range w.changes.Consumers {
 		w.consumer(records[i], c.Before, c.After)
@@ -89,15 +89,28 @@ func (w *writer) all() error {
 	return w.err
 }
 
-// provider writes the half of a provider that changed. Allocations move only
-// the small half, whatever number of traits the other one has.
-func (w *writer) provider(before, after *ledger.Provider) {
+// providers writes the half of each provider that changed. Allocations move
+// only the state, whatever number of traits the description has.
+func (w *writer) providers() {
+	after := make(map[ledger.UUID]*ledger.Provider)
+	for _, c := range w.changes.Providers {
+		w.description(c.Before, c.After)
+		if c.After == nil {
+			after[c.Before.UUID] = nil
+		} else {
+			after[c.After.UUID] = c.After
+		}
+	}
+	for id, p := range after {
+		w.providerState(id, p)
+	}
+}
+
+func (w *writer) description(before, after *ledger.Provider) {
 	switch {
 	case after == nil:
 		w.set(w.version(w.idKey(tableProvider, before.UUID)), nil)
-		w.set(w.version(w.idKey(tableProviderState, before.UUID)), nil)
 		w.set(w.version(w.textKey(tableName, before.Name)), nil)
-		return
 	case before == nil || !sameDescription(before, after):
 		if before != nil && before.Name != after.Name {
 			w.set(w.version(w.textKey(tableName, before.Name)), nil)
@@ -107,7 +120,19 @@ func (w *writer) provider(before, after *ledger.Provider) {
 		}
 		w.set(w.version(w.idKey(tableProvider, after.UUID)), w.keep(appendProvider(w.scratch(), after)))
 	}
-	w.set(w.version(w.idKey(tableProviderState, after.UUID)), w.keep(appendProviderState(w.scratch(), after)))
+}
+
+// providerState writes what allocations move, and which records of the commit
+// touched the provider: the versions of a provider's state are its history,
+// too. Whatever touches a provider makes a version of it.
+func (w *writer) providerState(id ledger.UUID, p *ledger.Provider) {
+	if p == nil {
+		w.set(w.version(w.idKey(tableProviderState, id)), nil)
+		return
+	}
+	subject := Subject{Kind: ProviderHistory, ID: id}
+	w.set(w.version(w.idKey(tableProviderState, id)), w.keep(appendProviderState(w.scratch(), p, w.touched[subject])))
+	delete(w.touched, subject)
 }
 
 // sameDescription compares what tableProvider holds. Lists that are the same

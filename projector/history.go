@@ -2,6 +2,7 @@ package projector
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -86,12 +87,16 @@ func touches(commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bo
 	return touched
 }
 
-// history writes which records of the commit touched what. Changes of a
-// consumer other than its removal are in the consumer's own versions.
+func everyKind(Kind) bool { return true }
+
+// inNoVersion tells changes of a consumer that are not in its versions.
+func inNoVersion(c ledger.ConsumerChange) bool { return c.After == nil }
+
+// history writes which records of the commit touched what, but for what is in
+// versions of the thing itself: all about consumers and providers that are
+// still there.
 func (w *writer) history() {
-	removal := func(c ledger.ConsumerChange) bool { return c.After == nil }
-	all := func(Kind) bool { return true }
-	for s, list := range touches(w.commit, w.changes, all, removal) {
+	for s, list := range w.touched {
 		w.p.key = s.appendTo(w.p.key[:0])
 		value := w.scratch()
 		for _, index := range list {
@@ -225,34 +230,7 @@ func touchNodeAllocation(change ledger.NodeAllocationChange, touch func(Subject)
 // History lists the records that touched a thing with a uuid, newest first,
 // from before a sequence (0: from the View's) and at most limit of them.
 func (v View) History(kind Kind, id ledger.UUID, before uint64, limit int) ([]ledger.Address, error) {
-	if kind == ConsumerHistory {
-		return v.consumerHistory(id, before, limit)
-	}
 	return v.history(Subject{Kind: kind, ID: id}, before, limit)
-}
-
-// consumerHistory walks through a consumer's versions. Its removals, whose
-// versions are empty, are in the history table.
-func (v View) consumerHistory(id ledger.UUID, before uint64, limit int) ([]ledger.Address, error) {
-	from := v.sequence
-	if before > 0 {
-		from = min(from, before-1)
-	}
-	prefix := idKey(tableConsumer, id)
-	it, err := v.iterate(appendVersion(slices.Clone(prefix), from), after(prefix))
-	if err != nil {
-		return nil, err
-	}
-	var list []ledger.Address
-	for ok := it.First(); ok && len(list) < limit; ok = it.Next() {
-		sequence := versionOf(it.Key())
-		indexes, err := v.recordsAt(Subject{Kind: ConsumerHistory, ID: id}, sequence, it.Value())
-		if err != nil {
-			return nil, finish(it, err)
-		}
-		list = append(list, ledger.Address{Sequence: sequence, Index: indexes[0]})
-	}
-	return list, finish(it, nil)
 }
 
 // OwnerHistory is History for a project or user.
@@ -265,33 +243,43 @@ func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, er
 	if before > 0 {
 		from = min(from, before-1)
 	}
-	prefix := s.appendTo(nil)
-	it, err := v.iterate(prefix, after(prefix))
+	prefix := s.versions()
+	it, err := v.iterate(appendVersion(slices.Clone(prefix), from), after(prefix))
 	if err != nil {
 		return nil, err
 	}
 	var list []ledger.Address
-	for ok := it.SeekGE(appendVersion(slices.Clone(prefix), from)); ok && len(list) < limit; ok = it.Next() {
-		value := it.Value()
-		if len(value)%4 != 0 {
-			return nil, finish(it, fmt.Errorf("%w: history", ErrDamaged))
+	for ok := it.First(); ok && len(list) < limit; ok = it.Next() {
+		sequence := versionOf(it.Key())
+		indexes, err := v.recordsAt(s, sequence, it.Value())
+		if err != nil {
+			return nil, finish(it, err)
 		}
-		for n := len(value); n > 0 && len(list) < limit; n -= 4 {
-			list = append(list, ledger.Address{
-				Sequence: versionOf(it.Key()), Index: int(binary.BigEndian.Uint32(value[n-4:])),
-			})
+		for _, index := range slices.Backward(indexes) {
+			if len(list) < limit {
+				list = append(list, ledger.Address{Sequence: sequence, Index: index})
+			}
 		}
 	}
 	return list, finish(it, nil)
 }
 
+// versions is the prefix of the keys that hold a thing's history: its own
+// versions, or else a table for that.
+func (s Subject) versions() []byte {
+	switch s.Kind {
+	case ConsumerHistory:
+		return idKey(tableConsumer, s.ID)
+	case ProviderHistory:
+		return idKey(tableProviderState, s.ID)
+	}
+	return s.appendTo(nil)
+}
+
 // HistoryAfter lists the records that touched a thing after one of them,
 // oldest first and at most limit of them.
 func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.Address, error) {
-	prefix := s.appendTo(nil)
-	if s.Kind == ConsumerHistory {
-		prefix = idKey(tableConsumer, s.ID)
-	}
+	prefix := s.versions()
 	it, err := v.iterate(appendVersion(slices.Clone(prefix), v.sequence), after(appendVersion(slices.Clone(prefix), last.Sequence)))
 	if err != nil {
 		return nil, err
@@ -313,22 +301,27 @@ func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.
 }
 
 // recordsAt reads which records of a commit touched a thing, from the value of
-// its history or, for consumers, of its version.
+// its version or, if that says that the thing no longer exists, from the
+// history of ends.
 func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error) {
-	if s.Kind == ConsumerHistory && len(value) > 0 {
+	switch {
+	case s.Kind == ConsumerHistory && len(value) > 0:
 		f := fields{data: value}
 		return []int{int(f.uint())}, nil
-	}
-	if s.Kind == ConsumerHistory {
-		removals, err := v.history(s, sequence+1, 1)
-		if err == nil && (len(removals) != 1 || removals[0].Sequence != sequence) {
-			err = fmt.Errorf("%w: history of consumer %s", ErrDamaged, s.ID)
-		}
+	case s.Kind == ProviderHistory && len(value) > 0:
+		return readProviderRecords(value)
+	case s.Kind == ConsumerHistory || s.Kind == ProviderHistory:
+		end, closer, err := v.p.db.Get(appendVersion(s.appendTo(nil), sequence))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: the end of %s: %w", ErrDamaged, s.ID, err)
 		}
-		return []int{removals[0].Index}, nil
+		indexes, err := readIndexes(end)
+		return indexes, errors.Join(err, closer.Close())
 	}
+	return readIndexes(value)
+}
+
+func readIndexes(value []byte) ([]int, error) {
 	if len(value)%4 != 0 {
 		return nil, fmt.Errorf("%w: history", ErrDamaged)
 	}

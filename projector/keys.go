@@ -14,7 +14,7 @@ import (
 //	T number                           hashes of the tree of all records, from this number on
 //	x command                          command: address and fingerprint
 //	p provider ^seq                    provider without what allocations move
-//	g provider ^seq                    provider: generation, inventories, usage
+//	g provider ^seq                    provider: generation, inventories, usage; records
 //	n name ^seq                        provider of that name
 //	c consumer ^seq                    consumer with its allocations; record
 //	a provider consumer                consumer holds something of provider now
@@ -34,8 +34,8 @@ import (
 //	V number                           node allocation exists now
 //	W ^seq number                      node allocation existed until seq
 //	Q number                           node allocation waits for a node now
-//	h kind id ^seq                     history: record indexes in the commit;
-//	                                   of consumers, only removals
+//	h kind id ^seq                     history: record indexes in the commit; of
+//	                                   consumers and providers, only their ends
 //
 // A version with an empty value says that the thing no longer exists.
 const (

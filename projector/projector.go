@@ -22,7 +22,7 @@ import (
 
 // schemaVersion counts changes of the read models' form. Read models of
 // another version are rebuilt from the log.
-const schemaVersion = 4
+const schemaVersion = 5
 
 const (
 	cacheBytes    = 128 << 20

@@ -172,7 +172,9 @@ func readProvider(data []byte, p *ledger.Provider) error {
 	return f.end("provider")
 }
 
-func appendProviderState(b []byte, p *ledger.Provider) []byte {
+// appendProviderState writes a provider's state, and behind it the indexes of
+// the records of the commit that touched the provider.
+func appendProviderState(b []byte, p *ledger.Provider, records []uint32) []byte {
 	b = binary.AppendVarint(b, p.Generation)
 	b = binary.AppendVarint(b, p.UpdatedAt)
 	b = binary.AppendUvarint(b, uint64(len(p.Inventories)))
@@ -184,11 +186,33 @@ func appendProviderState(b []byte, p *ledger.Provider) []byte {
 		}
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(inv.Ratio))
 	}
+	for _, index := range records {
+		b = binary.AppendUvarint(b, uint64(index))
+	}
 	return b
 }
 
 func readProviderState(data []byte, p *ledger.Provider) error {
 	f := fields{data: data}
+	f.providerState(p)
+	if f.bad {
+		return fmt.Errorf("%w: provider state", ErrDamaged)
+	}
+	return nil
+}
+
+// readProviderRecords reads what is behind a provider's state.
+func readProviderRecords(data []byte) ([]int, error) {
+	f := fields{data: data}
+	f.providerState(&ledger.Provider{})
+	var indexes []int
+	for len(f.data) > 0 {
+		indexes = append(indexes, int(f.uint()))
+	}
+	return indexes, f.end("records of a provider")
+}
+
+func (f *fields) providerState(p *ledger.Provider) {
 	p.Generation, p.UpdatedAt = f.int(), f.int()
 	n := f.count()
 	p.Inventories = make([]ledger.Inventory, 0, n)
@@ -202,7 +226,6 @@ func readProviderState(data []byte, p *ledger.Provider) error {
 		}
 		p.Inventories = append(p.Inventories, inv)
 	}
-	return f.end("provider state")
 }
 
 // appendConsumer writes a consumer, after the index of the record that changed
