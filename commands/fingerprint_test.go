@@ -42,7 +42,7 @@ func TestContent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := contentOf(c)
+		got, err := appendContent(nil, c)
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%v\n%s\n%s", err, got, want)
 		}

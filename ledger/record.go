@@ -175,7 +175,10 @@ func LeafHash(data []byte) Digest { return Digest(tlog.RecordHash(data)) }
 // sequence in 8 bytes and its index in 4, both big-endian, and the record as
 // it is stored.
 func LeafData(at Address, encoded []byte) []byte {
-	data := make([]byte, 0, 12+len(encoded))
+	return appendLeafData(make([]byte, 0, 12+len(encoded)), at, encoded)
+}
+
+func appendLeafData(data []byte, at Address, encoded []byte) []byte {
 	data = binary.BigEndian.AppendUint64(data, at.Sequence)
 	data = binary.BigEndian.AppendUint32(data, uint32(at.Index))
 	return append(data, encoded...)
@@ -252,6 +255,7 @@ type CommitBuilder struct {
 	ends     []int // of the records in body
 	body     *encoder
 	frame    *encoder
+	leaf     []byte // scratch
 }
 
 // commitOverhead bounds what a commit takes besides its records.
@@ -265,7 +269,7 @@ func NewCommitBuilder() *CommitBuilder {
 // Begin starts the commit that follows head.
 func (b *CommitBuilder) Begin(head Head) {
 	b.sequence, b.prev = head.Sequence+1, head.Digest
-	b.records, b.ends = nil, b.ends[:0]
+	b.records, b.ends = make([]Record, 0, len(b.records)+1), b.ends[:0] // as many as last time
 	b.body.reset()
 }
 
@@ -319,7 +323,8 @@ func (b *CommitBuilder) leaves() []Digest {
 	leaves := make([]Digest, len(b.records))
 	begin := 0
 	for i, end := range b.ends {
-		leaves[i] = LeafOf(Address{Sequence: b.sequence, Index: i}, b.body.buf.Bytes()[begin:end])
+		b.leaf = appendLeafData(b.leaf[:0], Address{Sequence: b.sequence, Index: i}, b.body.buf.Bytes()[begin:end])
+		leaves[i] = LeafHash(b.leaf)
 		begin = end
 	}
 	return leaves

@@ -247,7 +247,8 @@ func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	if err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	if err := batch.Commit(pebble.NoSync); err != nil {
+	// Closed, the batch gives its memory back for the next one.
+	if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
 		return fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err)
 	}
 	if n := len(changes.Classes); n > 0 {
