@@ -3,6 +3,8 @@ package natsapi
 import (
 	"sync"
 
+	"github.com/nats-io/nats.go/micro"
+
 	"github.com/allot-project/allot/commands"
 )
 
@@ -25,6 +27,9 @@ type answer struct {
 	dryRun  bool
 	outcome commands.Outcome
 	err     error
+	// What is sent.
+	body    []byte
+	headers micro.Headers
 }
 
 func (s *Service) startOutbox() *outbox {
@@ -56,15 +61,36 @@ func (o *outbox) run() {
 		answers, closed := o.answers, o.closed
 		o.answers = spare[:0]
 		o.mu.Unlock()
-		for _, a := range answers {
-			reply := o.service.replyTo(a.dryRun, a.outcome, a.err)
-			o.service.finish(a.request, reply, reply.Error)
-		}
+		o.send(answers)
 		clear(answers)
 		spare = answers
 		if closed {
 			return
 		}
+	}
+}
+
+// send answers requests, and only then lets others begin. All replies are made
+// before the first one is sent: what is published in one go also travels in
+// few pieces.
+func (o *outbox) send(answers []answer) {
+	s := o.service
+	for i := range answers {
+		a := &answers[i]
+		reply := s.replyTo(a.dryRun, a.outcome, a.err)
+		a.body, a.headers, a.err = s.encode(&reply, a.request.encoding, reply.Error)
+	}
+	for i := range answers {
+		a := &answers[i]
+		if a.err == nil {
+			a.err = a.request.Respond(a.body, micro.WithHeaders(a.headers))
+		}
+		if a.err != nil {
+			s.log.Warn("a reply cannot be sent", "error", a.err)
+		}
+	}
+	for range answers {
+		s.queue.release()
 	}
 }
 

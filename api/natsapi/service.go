@@ -220,7 +220,8 @@ func (s *Service) inTurn(atOnce int, begin func(*request)) micro.Handler {
 	})
 }
 
-// finish answers a request that has begun.
+// finish answers a request that has begun; see outbox for commands that the
+// writer took.
 func (s *Service) finish(r *request, reply any, failure *wire.Error) {
 	s.respond(r, reply, r.encoding, failure)
 	s.queue.release()
@@ -310,13 +311,13 @@ func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
 func (s *Service) carryOut(r *request, c commands.Command) {
 	submission, limit, failure := s.read(r, c)
 	if failure != nil {
-		s.finish(r, wire.Reply{Error: failure}, failure)
+		s.finish(r, &wire.Reply{Error: failure}, failure)
 		return
 	}
 	var told atomic.Bool
 	tell := func(outcome commands.Outcome, err error) {
 		if told.CompareAndSwap(false, true) {
-			s.replies.add(answer{r, submission.DryRun, outcome, err})
+			s.replies.add(answer{request: r, dryRun: submission.DryRun, outcome: outcome, err: err})
 		}
 	}
 	late := time.AfterFunc(limit, func() { tell(commands.Outcome{}, commands.ErrNoAnswer) })
@@ -414,34 +415,50 @@ func (s *Service) failure(err error) *wire.Error {
 	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
 }
 
-// respond sends the reply. Clients that only look at micro's error headers
-// find the code there, too.
+// respond sends the reply.
 func (s *Service) respond(req micro.Request, reply any, encoding string, failure *wire.Error) {
-	body, err := wire.Encode(reply, encoding)
-	if err != nil {
-		s.log.Error("a reply cannot be encoded", "error", err)
-		return
+	body, headers, err := s.encode(reply, encoding, failure)
+	if err == nil {
+		err = req.Respond(body, micro.WithHeaders(headers))
 	}
-	if most := int(s.nc.MaxPayload()) - headerRoom; len(body) > most && failure == nil {
-		failure = &wire.Error{Code: wire.ErrorTooLarge, Message: fmt.Sprintf("the answer would take %d bytes, and NATS takes at most %d: ask for less", len(body), most)}
-		s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
-		return
-	}
-	headers := micro.Headers{wire.HeaderContentType: {encoding}}
-	// Not req.Error: it notes the error for micro's statistics, which is a
-	// data race once the handler has returned, as ours has.
-	if failure != nil {
-		headers[micro.ErrorCodeHeader] = []string{statusOf(failure.Code)}
-		headers[micro.ErrorHeader] = []string{oneLine(failure.Error())}
-	}
-	if r, isReply := reply.(wire.Reply); isReply && r.Rejection != nil {
-		headers[micro.ErrorCodeHeader] = []string{"409"}
-		headers[micro.ErrorHeader] = []string{oneLine(r.Rejection.String())}
-	}
-	err = req.Respond(body, micro.WithHeaders(headers))
 	if err != nil {
 		s.log.Warn("a reply cannot be sent", "error", err)
 	}
+}
+
+// plainHeaders are those of a reply with nothing to report, by its encoding.
+// They are shared and must not be changed.
+var plainHeaders = map[string]micro.Headers{
+	wire.TypeJSON:    {wire.HeaderContentType: {wire.TypeJSON}},
+	wire.TypeMsgpack: {wire.HeaderContentType: {wire.TypeMsgpack}},
+}
+
+// encode makes the body and the headers of a reply. Clients that only look at
+// micro's error headers find the code there, too.
+//
+// It does not leave that to req.Error, which notes the error for micro's
+// statistics: a data race once the handler has returned, as ours has.
+func (s *Service) encode(reply any, encoding string, failure *wire.Error) ([]byte, micro.Headers, error) {
+	body, err := wire.Encode(reply, encoding)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode: %w", err)
+	}
+	if most := int(s.nc.MaxPayload()) - headerRoom; len(body) > most && failure == nil {
+		failure = &wire.Error{Code: wire.ErrorTooLarge, Message: fmt.Sprintf("the answer would take %d bytes, and NATS takes at most %d: ask for less", len(body), most)}
+		return s.encode(wire.Answer[any]{Error: failure}, encoding, failure)
+	}
+	code, text := "", ""
+	if failure != nil {
+		code, text = statusOf(failure.Code), failure.Error()
+	} else if r, isReply := reply.(*wire.Reply); isReply && r.Rejection != nil {
+		code, text = "409", r.Rejection.String()
+	}
+	if code == "" {
+		return body, plainHeaders[encoding], nil
+	}
+	return body, micro.Headers{
+		wire.HeaderContentType: {encoding}, micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {oneLine(text)},
+	}, nil
 }
 
 func statusOf(code string) string {

@@ -110,7 +110,9 @@ func decodeMsgpack(data []byte, value any, strict bool) error {
 		return err
 	}
 	in := bytes.NewReader(data)
-	dec := msgpack.NewDecoder(in)
+	dec := msgpack.GetDecoder()
+	defer msgpack.PutDecoder(dec)
+	dec.Reset(in)
 	dec.SetCustomStructTag("json")
 	dec.DisallowUnknownFields(strict)
 	if err := dec.Decode(value); err != nil {
@@ -127,9 +129,14 @@ func Encode(value any, encoding string) ([]byte, error) {
 	if encoding != TypeMsgpack {
 		return json.Marshal(value)
 	}
-	var out bytes.Buffer
-	enc := msgpack.NewEncoder(&out)
+	out := bytes.NewBuffer(make([]byte, 0, usualBytes))
+	enc := msgpack.GetEncoder()
+	defer msgpack.PutEncoder(enc)
+	enc.Reset(out)
 	enc.SetCustomStructTag("json")
 	err := enc.Encode(value)
 	return out.Bytes(), err
 }
+
+// usualBytes is what most commands and replies take.
+const usualBytes = 256
