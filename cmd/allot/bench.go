@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -97,13 +98,15 @@ type way struct {
 
 func (w *way) rate() float64 { return float64(w.latency.TotalCount()) / w.took.Seconds() }
 
-// measureAll lets the ways take turns.
+// measureAll lets the ways take turns, in no fixed order: who comes
+// next bears what the one before has left behind for Pebble to tidy up.
 func (c *benchCommand) measureAll(ctx context.Context, ways []*way, providers []ledger.UUID) error {
 	for _, w := range ways {
 		w.latency = hdrhistogram.New(shortestMicros, longestMicros, digits)
 	}
 	for range max(1, c.Rounds) {
-		for _, w := range ways {
+		for _, i := range rand.Perm(len(ways)) {
+			w := ways[i]
 			if err := c.measure(ctx, w, c.Duration/time.Duration(max(1, c.Rounds)), providers); err != nil {
 				return fmt.Errorf("%s: %w", w.name, err)
 			}

@@ -155,8 +155,9 @@ type node struct {
 	listener    net.Listener
 	nats        *embedded.Server
 	natsURL     string
-	nc          *nats.Conn
-	noticesNC   *nats.Conn // apart, so that slow followers hold up no commit
+	nc          *nats.Conn // of the log. Apart, so that they hold up no commit:
+	noticesNC   *nats.Conn // for slow followers
+	doorNC      *nats.Conn // for floods of requests
 	ledger      *jetstream.Log
 	views       *projector.Projector
 	snaps       *snapshots.Store
@@ -210,7 +211,10 @@ func (n *node) start(ctx context.Context) error {
 	if err := n.startWriter(ctx); err != nil {
 		return err
 	}
-	if n.commands, err = natsapi.Start(n.nc, natsapi.Config{
+	if n.doorNC, err = n.connect(); err != nil {
+		return err
+	}
+	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
 		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Logger: n.log,
 		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
 	}); err != nil {
@@ -603,7 +607,7 @@ func (n *node) stop() error {
 	if n.notices != nil {
 		n.notices.Stop()
 	}
-	for _, nc := range []*nats.Conn{n.noticesNC, n.nc} {
+	for _, nc := range []*nats.Conn{n.doorNC, n.noticesNC, n.nc} {
 		if nc != nil {
 			nc.Close()
 		}
