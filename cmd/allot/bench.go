@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/wire"
@@ -73,6 +74,7 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 	}
 	ways := []*way{
 		{name: "in the process", submit: submitTo(n.writer), workers: c.Clients, base: true},
+		{name: "NATS alone, answered unread", submit: unread(nc), workers: c.Clients},
 		{name: "NATS, msgpack, one per request", submit: over(wire.TypeMsgpack), workers: c.Clients},
 		{name: "NATS, JSON, one per request", submit: over(wire.TypeJSON), workers: c.Clients},
 		{name: "in the process, pipelined", submit: submitTo(n.writer), workers: c.Clients * c.Pipelined, base: true},
@@ -84,6 +86,21 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 	}
 	printWays(ways)
 	return nil
+}
+
+// unread sends commands to where the NATS door's library answers pings: what a
+// request and its reply take by themselves.
+func unread(nc *nats.Conn) submitFunc {
+	return func(ctx context.Context, command commands.Command) error {
+		body, err := wire.Encode(command, wire.TypeMsgpack)
+		if err != nil {
+			return err
+		}
+		_, err = nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: "$SRV.PING." + natsapi.ServiceName, Data: body, Header: nats.Header{
+			wire.HeaderContentType: {wire.TypeMsgpack}, wire.HeaderCommandID: {commands.NewID().String()},
+		}})
+		return err
+	}
 }
 
 // way is a way to submit, and what was measured of it.

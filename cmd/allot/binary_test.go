@@ -494,7 +494,7 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, way := range []string{"in the process", "NATS, msgpack, one per request", "NATS, JSON, one per request", "NATS, msgpack, pipelined", "NATS, JSON, pipelined"} {
+	for _, way := range []string{"in the process", "NATS alone", "NATS, msgpack, one per request", "NATS, JSON, one per request", "NATS, msgpack, pipelined", "NATS, JSON, pipelined"} {
 		if !strings.Contains(string(out), way) {
 			t.Errorf("%q is missing in\n%s", way, out)
 		}
