@@ -65,9 +65,12 @@ type versionedClasses struct {
 	table *ledger.ClassTable
 }
 
+// errOtherVersion reports read models of an older or newer build.
+var errOtherVersion = errors.New("projector: the read models have another version")
+
 // Open opens the read models in a folder, or begins new ones. What is there
-// but damaged, or of another version, is moved aside and rebuilt: Checkpoint
-// then is at 0.
+// but damaged is moved aside, what has another version is removed, and both
+// are rebuilt: Checkpoint then is at 0.
 func Open(dir string, logger *slog.Logger) (*Projector, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
@@ -78,7 +81,14 @@ func Open(dir string, logger *slog.Logger) (*Projector, error) {
 	}
 	db := filepath.Join(dir, "pebble")
 	p, err := open(db, mark, logger)
-	if errors.Is(err, ErrDamaged) {
+	switch {
+	case errors.Is(err, errOtherVersion):
+		logger.Info("read models of another version removed; they are rebuilt from the log", "reason", err)
+		if err := os.RemoveAll(db); err != nil {
+			return nil, errors.Join(fmt.Errorf("projector: %w", err), mark.f.Close())
+		}
+		p, err = open(db, mark, logger)
+	case errors.Is(err, ErrDamaged):
 		aside := fmt.Sprintf("%s.damaged-%d", db, time.Now().UnixNano())
 		logger.Warn("read models set aside; they are rebuilt from the log", "error", err, "moved_to", aside)
 		if err := os.Rename(db, aside); err != nil {
@@ -169,7 +179,7 @@ func (p *Projector) load() error {
 		return err
 	}
 	if version != schemaVersion {
-		return fmt.Errorf("%w: they have version %d, not %d", ErrDamaged, version, schemaVersion)
+		return fmt.Errorf("%w: %d, not %d", errOtherVersion, version, schemaVersion)
 	}
 	p.head = head
 	p.sequence.Store(sequence)

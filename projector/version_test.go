@@ -1,0 +1,47 @@
+package projector
+
+import (
+	"encoding/binary"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// TestOtherVersion: read models of another build are removed without a trace,
+// to be made again from the log; the mark of the log stays.
+func TestOtherVersion(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	dir := t.TempDir()
+	p, err := Open(dir, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.head.Sequence, p.head.Digest = 7, [32]byte{7}
+	if err := p.mark.set(p.head); err != nil {
+		t.Fatal(err)
+	}
+	value := append(binary.AppendUvarint(binary.AppendUvarint(nil, schemaVersion+1), 7), p.head.Digest[:]...)
+	if err := p.db.Set([]byte{tableCheckpoint}, value, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p, err = Open(dir, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Checkpoint().Sequence != 0 || p.Mark().Sequence != 7 {
+		t.Errorf("checkpoint %+v, mark %+v", p.Checkpoint(), p.Mark())
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v in %s", entries, err, filepath.Base(dir))
+	}
+}
