@@ -12,20 +12,35 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// gatedLog is a log whose appends end one by one, when a test says so.
-func gatedLog() (log *memlog.Log, release chan<- struct{}) {
-	gate := make(chan struct{})
-	return &memlog.Log{Gate: func() { <-gate }}, gate
+// gated is a ledger on a log whose appends end one by one, when a test says so.
+type gated struct {
+	*commandstest.Ledger
+	log     *memlog.Log
+	release chan struct{}
+	base    uint64 // commits that were there when it began
 }
 
-// open lets every append end until a test says otherwise.
-func open(release chan<- struct{}) (stop func()) {
+func startGated(t *testing.T) *gated {
+	release := make(chan struct{})
+	g := &gated{log: &memlog.Log{Gate: func() { <-release }}, release: release}
+	shut := g.open()
+	g.Ledger = commandstest.Start(t, t.TempDir(), g.log)
+	shut()
+	var err error
+	if g.base, err = g.log.Last(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// open lets every append end, until it is shut again.
+func (g *gated) open() (shut func()) {
 	quit, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		for {
 			select {
-			case release <- struct{}{}:
+			case g.release <- struct{}{}:
 			case <-quit:
 				return
 			}
@@ -34,12 +49,18 @@ func open(release chan<- struct{}) (stop func()) {
 	return func() { close(quit); <-stopped }
 }
 
+// stop ends the ledger, whose last appends nobody has let end.
+func (g *gated) stop(t *testing.T) {
+	defer g.open()()
+	g.Stop(t)
+}
+
 // begin starts commands and returns where their records will be told.
-func begin(t *testing.T, l *commandstest.Ledger, n int) <-chan ledger.Address {
+func (g *gated) begin(t *testing.T, n int) <-chan ledger.Address {
 	told := make(chan ledger.Address, n)
 	for i := range n {
 		id := commandstest.NewID()
-		l.Processor.Start(commands.Submission{ID: id, Actor: "test", Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%X_%d", id[:4], i)}},
+		g.Processor.Start(commands.Submission{ID: id, Actor: "test", Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%X_%d", id[:4], i)}},
 			func(outcome commands.Outcome, err error) {
 				if err != nil || outcome.Rejection != nil {
 					t.Errorf("%+v, %v", outcome, err)
@@ -50,12 +71,13 @@ func begin(t *testing.T, l *commandstest.Ledger, n int) <-chan ledger.Address {
 	return told
 }
 
-// appended waits until the log has so many commits.
-func appended(t *testing.T, log *memlog.Log, want uint64) {
+// appended waits until the log has so many more commits.
+func (g *gated) appended(t *testing.T, more uint64) {
 	t.Helper()
+	want := g.base + more
 	var last uint64
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if last, _ = log.Last(context.Background()); last >= want { // it has no errors
+		if last, _ = g.log.Last(context.Background()); last >= want { // it has no errors
 			break
 		}
 	}
@@ -66,61 +88,45 @@ func appended(t *testing.T, log *memlog.Log, want uint64) {
 
 // TestGroup: what comes while a commit is on its way shares the next one.
 func TestGroup(t *testing.T) {
-	log, release := gatedLog()
-	stop := open(release)
-	l := commandstest.Start(t, t.TempDir(), log)
-	stop()
-	base, err := log.Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := begin(t, l, 1)
-	appended(t, log, base+1)
-	others := begin(t, l, 50)
-	release <- struct{}{}
+	g := startGated(t)
+	first := g.begin(t, 1)
+	g.appended(t, 1)
+	others := g.begin(t, 50)
+	g.release <- struct{}{}
 	<-first
-	appended(t, log, base+2)
-	release <- struct{}{}
+	g.appended(t, 2)
+	g.release <- struct{}{}
 	for range 50 {
-		if at := <-others; at.Sequence != base+2 {
-			t.Errorf("a command is at %v, and not with the others in %d", at, base+2)
+		if at := <-others; at.Sequence != g.base+2 {
+			t.Errorf("a command is at %v, and not with the others in %d", at, g.base+2)
 		}
 	}
-	defer open(release)()
-	l.Stop(t)
+	g.stop(t)
 }
 
 // TestRunsAhead: behind a full commit another one is sent before the first is
 // durable, and no more than that; nothing is answered before its turn.
 func TestRunsAhead(t *testing.T) {
 	const full, commits = 2048, 5
-	log, release := gatedLog()
-	stop := open(release)
-	l := commandstest.Start(t, t.TempDir(), log)
-	stop()
-	base, err := log.Last(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := begin(t, l, 1)
-	appended(t, log, base+1)
-	told := begin(t, l, (commits-1)*full)
-	release <- struct{}{}
+	g := startGated(t)
+	first := g.begin(t, 1)
+	g.appended(t, 1)
+	told := g.begin(t, (commits-1)*full)
+	g.release <- struct{}{}
 	<-first
 	for n := range commits - 2 {
-		appended(t, log, base+3+uint64(n))
+		g.appended(t, 3+uint64(n))
 		if len(told) > n*full {
 			t.Errorf("%d commands are answered, but %d commits are durable", len(told), n+1)
 		}
 		time.Sleep(10 * time.Millisecond) // a writer that ran further ahead would do it now
-		appended(t, log, base+3+uint64(n))
-		release <- struct{}{}
+		g.appended(t, 3+uint64(n))
+		g.release <- struct{}{}
 		for range full {
-			if at := <-told; at.Sequence != base+2+uint64(n) {
-				t.Fatalf("a command is at %v, want %d", at, base+2+uint64(n))
+			if at := <-told; at.Sequence != g.base+2+uint64(n) {
+				t.Fatalf("a command is at %v, want %d", at, g.base+2+uint64(n))
 			}
 		}
 	}
-	defer open(release)()
-	l.Stop(t)
+	g.stop(t)
 }

@@ -37,7 +37,8 @@ import (
 const (
 	// QueueLength is how many calls may wait; more are refused with ErrBusy.
 	QueueLength = 8192
-	// maxAhead is how many commits may be on their way to the log.
+	// maxAhead is how many commits may be on their way to the log, behind each
+	// other: all but the last are full.
 	maxAhead = 2
 	// maxPatience is how long a commit waits for more calls at most.
 	maxPatience = 2 * time.Millisecond
@@ -156,7 +157,7 @@ type Processor struct {
 	full         bool        // the last commit ended because it was full
 	lastCalls    [2]int      // of the last two commits
 	patience     *time.Timer // of the open commit
-	waiting      bool        // patience runs
+	waiting      bool        // the open commit's patience has begun to run out
 
 	appendTook atomic.Int64 // the last one, in nanoseconds
 	saving     atomic.Bool  // a snapshot is being written
@@ -348,8 +349,8 @@ func (p *Processor) decideAll() error {
 	}
 }
 
-// nextWaiting waits for a call, unless some must be decided again. It returns false
-// when Close was called and the queue is empty.
+// nextWaiting waits for a call, unless some must be decided again. It returns
+// false when Close was called and the queue is empty.
 func (p *Processor) nextWaiting() (*call, bool) {
 	if len(p.again) > 0 {
 		return nil, true

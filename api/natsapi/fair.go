@@ -115,7 +115,8 @@ func (q *fairQueue) wakeAll() {
 }
 
 // pop waits for the request whose turn it is, which then is under way. It
-// returns false when the queue is closed and empty. The worker's channel has room for one.
+// returns false when the queue is closed and empty. The worker's channel has
+// room for one.
 func (q *fairQueue) pop(worker chan struct{}) (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

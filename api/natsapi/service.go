@@ -168,7 +168,7 @@ func (s *Service) Stop() error {
 	return err
 }
 
-// work begins requests that had to wait until the service stops.
+// work begins requests that had to wait, until the service stops.
 func (s *Service) work() {
 	wake := make(chan struct{}, 1)
 	for {
@@ -190,10 +190,10 @@ type request struct {
 // retryAfter is what a refused client is told to wait.
 const retryAfter = 200 * time.Millisecond
 
-// inTurn has each request answered by a worker when it is its client's turn;
-// one of at most so many bytes that nothing is before, at once. Who sends
-// nonsense, or more than may wait, is answered at once. Whatever begins a
-// request must finish it.
+// inTurn has a worker begin each request when it is its client's turn. If
+// nothing waits, requests of at most atOnce bytes begin where they arrive. Who
+// sends nonsense, or more than may wait, is answered at once. Whatever begins
+// a request must finish it.
 func (s *Service) inTurn(atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		encoding, failure := encodingOf(req)
