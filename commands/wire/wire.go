@@ -4,11 +4,11 @@ package wire
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/commands"
@@ -92,17 +92,7 @@ func decode(data []byte, encoding string, value any, strict bool) error {
 	if encoding == TypeMsgpack {
 		return decodeMsgpack(data, value, strict)
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if strict {
-		dec.DisallowUnknownFields()
-	}
-	if err := dec.Decode(value); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is something after the end")
-	}
-	return nil
+	return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(strict))
 }
 
 func decodeMsgpack(data []byte, value any, strict bool) error {
@@ -127,7 +117,7 @@ func decodeMsgpack(data []byte, value any, strict bool) error {
 // Encode writes a reply, or a command, in the given encoding.
 func Encode(value any, encoding string) ([]byte, error) {
 	if encoding != TypeMsgpack {
-		return json.Marshal(value)
+		return json.Marshal(value, jsonv1.DefaultOptionsV1())
 	}
 	out := bytes.NewBuffer(make([]byte, 0, usualBytes))
 	enc := msgpack.GetEncoder()
