@@ -149,8 +149,7 @@ func (w *writer) recordsOfConsumers() []int {
 	records := make([]int, 0, len(w.changes.Consumers))
 	for index := range w.commit.Records {
 		for _, event := range w.commit.Records[index].Events {
-			switch event.(type) {
-			case ledger.AllocationsReplaced, ledger.AllocationsReserved, ledger.ConsumerRemoved:
+			if _, ok := consumerOf(event); ok {
 				records = append(records, index)
 			}
 		}

@@ -64,23 +64,19 @@ func touches(commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bo
 			}
 		}
 		for _, event := range commit.Records[index].Events {
-			switch ev := event.(type) {
-			case ledger.AllocationsReplaced, ledger.AllocationsReserved, ledger.ConsumerRemoved:
+			if _, ok := consumerOf(event); ok {
 				touchConsumer(changes.Consumers[step], wanted(changes.Consumers[step]), touch)
 				step++
-			case ledger.ProviderGenerationsAdvanced:
-				// Allocations touch their providers already.
-			case ledger.AllocationRequested, ledger.NodeAllocated, ledger.AllocationFailed,
-				ledger.NodeAllocationUpdated, ledger.NodeAllocationReleased:
+			}
+			if _, ok := nodeAllocationOf(event); ok {
 				touchNodeAllocation(changes.NodeAllocations[nodeStep], touch)
 				nodeStep++
-			default:
-				if id, ok := nodeOf(ev); ok {
-					touch(Subject{Kind: NodeHistory, ID: id})
-				}
-				if id, ok := providerOf(ev); ok {
-					touch(Subject{Kind: ProviderHistory, ID: id})
-				}
+			}
+			if id, ok := nodeOf(event); ok {
+				touch(Subject{Kind: NodeHistory, ID: id})
+			}
+			if id, ok := providerOf(event); ok {
+				touch(Subject{Kind: ProviderHistory, ID: id})
 			}
 		}
 	}

@@ -81,17 +81,8 @@ func Open(dir string, logger *slog.Logger) (*Projector, error) {
 	}
 	db := filepath.Join(dir, "pebble")
 	p, err := open(db, mark, logger)
-	switch {
-	case errors.Is(err, errOtherVersion):
-		logger.Info("read models of another version removed; they are rebuilt from the log", "reason", err)
-		if err := os.RemoveAll(db); err != nil {
-			return nil, errors.Join(fmt.Errorf("projector: %w", err), mark.f.Close())
-		}
-		p, err = open(db, mark, logger)
-	case errors.Is(err, ErrDamaged):
-		aside := fmt.Sprintf("%s.damaged-%d", db, time.Now().UnixNano())
-		logger.Warn("read models set aside; they are rebuilt from the log", "error", err, "moved_to", aside)
-		if err := os.Rename(db, aside); err != nil {
+	if errors.Is(err, errOtherVersion) || errors.Is(err, ErrDamaged) {
+		if err := giveWay(db, err, logger); err != nil {
 			return nil, errors.Join(fmt.Errorf("projector: %w", err), mark.f.Close())
 		}
 		p, err = open(db, mark, logger)
@@ -100,6 +91,17 @@ func Open(dir string, logger *slog.Logger) (*Projector, error) {
 		return nil, errors.Join(err, mark.f.Close())
 	}
 	return p, nil
+}
+
+// giveWay makes room for new read models where there are some of no use.
+func giveWay(db string, reason error, logger *slog.Logger) error {
+	if errors.Is(reason, errOtherVersion) {
+		logger.Info("read models of another version removed; they are rebuilt from the log", "reason", reason)
+		return os.RemoveAll(db)
+	}
+	aside := fmt.Sprintf("%s.damaged-%d", db, time.Now().UnixNano())
+	logger.Warn("read models set aside; they are rebuilt from the log", "error", reason, "moved_to", aside)
+	return os.Rename(db, aside)
 }
 
 func open(dir string, mark *markFile, logger *slog.Logger) (*Projector, error) {

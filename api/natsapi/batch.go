@@ -3,6 +3,7 @@ package natsapi
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -68,9 +69,10 @@ func (s *Service) atomically(ctx context.Context, r *request, base commands.Subm
 	return wire.BatchReply{Result: &reply, Error: reply.Error}
 }
 
-// independently submits each command on its own, and answers them in order.
+// independently submits each command on its own, and answers them in order;
+// those that get no answer in time are told so.
 func (s *Service) independently(ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand) []wire.Reply {
-	replies := make([]*wire.Reply, len(list))
+	replies := slices.Repeat([]wire.Reply{s.replyTo(false, commands.Outcome{}, commands.ErrNoAnswer)}, len(list))
 	type settled struct {
 		command int
 		reply   wire.Reply
@@ -81,7 +83,7 @@ func (s *Service) independently(ctx context.Context, r *request, base commands.S
 		for underWay > most && ctx.Err() == nil {
 			select {
 			case o := <-outcomes:
-				replies[o.command] = &o.reply
+				replies[o.command] = o.reply
 				underWay--
 			case <-ctx.Done():
 			}
@@ -97,7 +99,7 @@ func (s *Service) independently(ctx context.Context, r *request, base commands.S
 			failure = bad("id: a uuid is required")
 		}
 		if failure != nil {
-			replies[i] = &wire.Reply{Error: failure}
+			replies[i] = wire.Reply{Error: failure}
 			continue
 		}
 		one := base
@@ -108,19 +110,6 @@ func (s *Service) independently(ctx context.Context, r *request, base commands.S
 		})
 	}
 	settle(0)
-	return s.orNoAnswer(replies)
-}
-
-// orNoAnswer says of each command without a reply that it has none.
-func (s *Service) orNoAnswer(list []*wire.Reply) []wire.Reply {
-	replies := make([]wire.Reply, len(list))
-	for i, reply := range list {
-		if reply == nil {
-			none := s.replyTo(false, commands.Outcome{}, commands.ErrNoAnswer)
-			reply = &none
-		}
-		replies[i] = *reply
-	}
 	return replies
 }
 

@@ -82,12 +82,7 @@ func (o *outbox) send(answers []answer) {
 	}
 	for i := range answers {
 		a := &answers[i]
-		if a.err == nil {
-			a.err = a.request.Respond(a.body, micro.WithHeaders(a.headers))
-		}
-		if a.err != nil {
-			s.log.Warn("a reply cannot be sent", "error", a.err)
-		}
+		s.send(a.request, a.body, a.headers, a.err)
 	}
 	for range answers {
 		s.queue.release()

@@ -418,6 +418,11 @@ func (s *Service) failure(err error) *wire.Error {
 // respond sends the reply.
 func (s *Service) respond(req micro.Request, reply any, encoding string, failure *wire.Error) {
 	body, headers, err := s.encode(reply, encoding, failure)
+	s.send(req, body, headers, err)
+}
+
+// send sends what encode made.
+func (s *Service) send(req micro.Request, body []byte, headers micro.Headers, err error) {
 	if err == nil {
 		err = req.Respond(body, micro.WithHeaders(headers))
 	}
