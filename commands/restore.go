@@ -31,14 +31,16 @@ type Progress func(done, total uint64)
 
 // Restore brings State and read models to the end of the log: from the newest
 // good snapshot that the read models have reached, or from nothing. On the
-// way it checks the log against its digest chain and against every mark that
-// read models and snapshots keep of it.
-func Restore(ctx context.Context, log ledger.Log, snaps SnapshotSource, proj Projection, progress Progress) (*ledger.State, error) {
+// way it checks the log against its digest chain and against every position
+// that read models, snapshots and others have seen of it.
+func Restore(
+	ctx context.Context, log ledger.Log, snaps SnapshotSource, proj Projection, seen []ledger.Head, progress Progress,
+) (*ledger.State, error) {
 	marks, err := snaps.Marks()
 	if err != nil {
 		return nil, err
 	}
-	for _, mark := range []ledger.Head{proj.Checkpoint(), proj.Mark()} {
+	for _, mark := range append([]ledger.Head{proj.Checkpoint(), proj.Mark()}, seen...) {
 		if mark.Sequence > 0 {
 			marks = append(marks, mark)
 		}

@@ -52,7 +52,7 @@ func BenchmarkStartup(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			state, err := commands.Restore(context.Background(), log, snaps, views, nil)
+			state, err := commands.Restore(context.Background(), log, snaps, views, nil, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -364,3 +364,16 @@ func (s *State) Fold(c *Commit) (Changes, error) {
 
 // Advance moves the head to a commit whose records were applied one by one.
 func (s *State) Advance(head Head) { s.head = head }
+
+// CommitLink reads where an encoded commit says it stands, and nothing else of
+// it: its sequence and the digest of the commit before. The error wraps
+// ErrCorrupt.
+func CommitLink(encoded []byte) (sequence uint64, prev Digest, err error) {
+	d := newDecoder(encoded)
+	d.exactly(4, "commit")
+	if v := d.uint(); d.err == nil && v != commitVersion {
+		d.fail("commit version %d is unknown: the log was written by a newer Allot", v)
+	}
+	sequence, prev = d.uint(), d.digest()
+	return sequence, prev, d.err
+}

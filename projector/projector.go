@@ -35,6 +35,7 @@ const (
 // Projector folds commits into Pebble. Fold must be called by one goroutine
 // at a time; everything else may be used by any number.
 type Projector struct {
+	dir   string
 	db    *pebble.DB
 	cache *pebble.Cache
 
@@ -115,7 +116,7 @@ func open(dir string, mark *markFile, logger *slog.Logger) (*Projector, error) {
 		return nil, fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, err)
 	}
 	p := &Projector{
-		db: db, cache: cache, mark: mark, index: candidates.NewIndex(),
+		dir: dir, db: db, cache: cache, mark: mark, index: candidates.NewIndex(),
 		changed: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if err := errors.Join(p.load(), p.loadIndex()); err != nil {

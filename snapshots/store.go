@@ -171,14 +171,10 @@ func Decode(data []byte) (*ledger.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	end := len(data) - sha256.Size
-	if end < headerBytes+checkBytes {
-		return nil, fmt.Errorf("%w: cut off", ErrDamaged)
+	if err := CheckSum(data); err != nil {
+		return nil, err
 	}
-	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
-		return nil, fmt.Errorf("%w: wrong checksum", ErrDamaged)
-	}
-	state, err := ledger.DecodeState(data[headerBytes+checkBytes : end])
+	state, err := ledger.DecodeState(data[headerBytes+checkBytes : len(data)-sha256.Size])
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -186,6 +182,19 @@ func Decode(data []byte) (*ledger.State, error) {
 		return nil, fmt.Errorf("%w: header and State disagree", ErrDamaged)
 	}
 	return state, nil
+}
+
+// CheckSum says whether bytes are what Save wrote, without decoding them. The
+// error wraps ErrDamaged.
+func CheckSum(data []byte) error {
+	end := len(data) - sha256.Size
+	if end < headerBytes+checkBytes {
+		return fmt.Errorf("%w: cut off", ErrDamaged)
+	}
+	if sum := sha256.Sum256(data[:end]); !bytes.Equal(sum[:], data[end:]) {
+		return fmt.Errorf("%w: wrong checksum", ErrDamaged)
+	}
+	return nil
 }
 
 // Save writes a snapshot and prunes old ones. The State must not change

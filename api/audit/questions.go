@@ -19,6 +19,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/auditor"
+	"github.com/allot-project/allot/projector/scrub"
 )
 
 // Questions answers the questions of auditors that have one answer each, as
@@ -35,6 +36,8 @@ type Questions struct {
 	Version  string // of the server
 	// LastAudit is what the server's audit of itself found last; nil: it does not audit.
 	LastAudit func() *auditor.Result
+	// Scrub is how far the search for damage on the disk has come; nil: there is none.
+	Scrub func() scrub.Status
 	// MaxSteps bounds one search for candidates; 0: no bound.
 	MaxSteps int
 	// Authorize answers the request itself and returns false if the client

@@ -6,6 +6,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/auditor"
+	"github.com/allot-project/allot/projector/scrub"
 )
 
 // Status is the answer of GET /audit/status: where the log is, and what
@@ -23,6 +24,8 @@ type Status struct {
 	// Audits reports whether the server audits itself; Audit is the last one.
 	Audits bool            `json:"audits"`
 	Audit  *auditor.Result `json:"audit,omitempty"`
+	// Scrub is how far the search for damage on the disk has come; nil: there is none.
+	Scrub *scrub.Status `json:"scrub,omitempty"`
 }
 
 // status is GET /audit/status.
@@ -55,6 +58,10 @@ func (q *Questions) status(_ context.Context, p parameters) (any, error) {
 	}
 	if q.LastAudit != nil {
 		s.Audit = q.LastAudit()
+	}
+	if q.Scrub != nil {
+		status := q.Scrub()
+		s.Scrub = &status
 	}
 	return s, nil
 }

@@ -29,6 +29,8 @@ type cli struct {
 	Orphans      orphansCommand      `cmd:"" help:"List allocations without an owner, and owners without allocations."`
 	Export       exportCommand       `cmd:"" help:"Write a log, or a range of it, into a file."`
 	Import       importCommand       `cmd:"" help:"Begin a data folder with a log that was exported."`
+	Init         initCommand         `cmd:"" help:"Let a new ledger begin in a data folder that is not empty."`
+	Repair       repairCommand       `cmd:"" help:"Say what is wrong with a log's files, and put them right from an export, another server, or by a cut."`
 	Replay       replayCommand       `cmd:"" help:"Make everything again from the log alone, and compare."`
 	Verify       verifyCommand       `cmd:"" help:"Check a log, and snapshots and read models against it."`
 	Checkpoint   checkpointCommand   `cmd:"" help:"Print a signed checkpoint of a server's log, and check what was added since an earlier one."`

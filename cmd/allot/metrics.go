@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/allot-project/allot/projector/auditor"
+	"github.com/allot-project/allot/projector/scrub"
 )
 
 // serveMetrics answers /metrics on a port of its own: numbers only, and
@@ -45,6 +46,18 @@ func (n *node) metrics() *prometheus.Registry {
 	add("commands_waiting", "Commands in the writer's queue.", func() float64 { return float64(n.writer.Waiting()) })
 	if n.keeper != nil {
 		add("rejected_dropped", "Rejected commands that were not kept, since the start.", func() float64 { return float64(n.keeper.Dropped()) })
+	}
+	if n.scrubber != nil {
+		scrubbed := func(value func(scrub.Status) float64) func() float64 {
+			return func() float64 { return value(n.scrubber.Status()) }
+		}
+		add("scrub_damage", "Damage on the disk that the last round of reading everything again found, or the one under way so far.",
+			scrubbed(func(s scrub.Status) float64 { return float64(s.Found) }))
+		add("scrub_rounds", "Rounds of reading everything on the disk again that have ended.",
+			scrubbed(func(s scrub.Status) float64 { return float64(s.Rounds) }))
+		add("scrub_read_bytes", "Bytes read in the round under way.", scrubbed(func(s scrub.Status) float64 { return float64(s.Bytes) }))
+		add("scrub_total_bytes", "Bytes that there were to read at its begin.", scrubbed(func(s scrub.Status) float64 { return float64(s.Total) }))
+		add("scrub_timestamp_seconds", "When the round began.", scrubbed(func(s scrub.Status) float64 { return float64(s.Begun.UnixNano()) / 1e9 }))
 	}
 	if n.auditor == nil {
 		return registry

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -31,6 +32,29 @@ func replayProgress(log *slog.Logger) (progress commands.Progress, end func()) {
 		endBar()
 		if commits >= longReplay {
 			log.Info("replayed", "commits", commits, "took", time.Since(begun).Round(time.Millisecond))
+		}
+	}
+	return progress, end
+}
+
+// longCheck is how many bytes a check has when it is worth a message.
+const longCheck = 1 << 30
+
+// checkProgress shows how far the check of the log's files has come.
+func checkProgress(log *slog.Logger) (progress func(done, total uint64), end func()) {
+	begun := time.Now()
+	show, endBar := progressBar("checking the log")
+	var bytes atomic.Uint64
+	progress = func(done, total uint64) {
+		bytes.Store(done)
+		if total >= longCheck {
+			show(done, total)
+		}
+	}
+	end = func() {
+		endBar()
+		if bytes.Load() >= longCheck {
+			log.Info("the log's files are good", "bytes", bytes.Load(), "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}
 	return progress, end

@@ -9,11 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/answers"
@@ -31,11 +29,13 @@ import (
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/auditor"
 	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/scrub"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -71,11 +71,15 @@ type serveCommand struct {
 	Metrics    string        `help:"HOST:PORT that answers /metrics in Prometheus's form, to anybody; empty: none."`
 	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last time; 0: never. Takes a second State in memory."`
 
+	ScrubRate  int64         `help:"Read the log's files, the read models and the snapshots again in the background, at most this many bytes a second; 0: never." default:"16777216"`
+	ScrubPause time.Duration `help:"How long to rest between two rounds of that." default:"6h"`
+
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands this long; 0: as long as there is room." default:"168h"`
 
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
+	CheckBudget     time.Duration `help:"After an unclean stop, check the older part of a large log for this long at the start, and the rest of it while the server runs; 0: all of it at the start." default:"30s"`
 	LogLevel        slog.Level    `help:"debug, info, warn or error." default:"info"`
 }
 
@@ -151,14 +155,16 @@ type node struct {
 	policy      *policy.Rules
 	tls         *tls.Config    // nil: none
 	users       *natsapi.Users // nil: anybody
-	lock        *os.File
+	data        *dataFolder
+	verdict     *blocks.Verdict
+	highWater   *blocks.HighWater
 	listener    net.Listener
 	nats        *embedded.Server
 	natsURL     string
 	nc          *nats.Conn // of the log. Apart, so that they hold up no commit:
 	noticesNC   *nats.Conn // for slow followers
 	doorNC      *nats.Conn // for floods of requests
-	ledger      *jetstream.Log
+	ledger      ledger.Log
 	views       *projector.Projector
 	snaps       *snapshots.Store
 	rejected    *jetstream.Rejected // nil: they are not kept
@@ -171,6 +177,7 @@ type node struct {
 	allocator   *allocator.Allocator
 	expirer     *expirer.Expirer
 	auditor     *auditor.Auditor
+	scrubber    *scrub.Scrubber
 	http        *http.Server
 	metricsHTTP *http.Server
 	failed      chan error
@@ -179,10 +186,11 @@ type node struct {
 
 func (n *node) start(ctx context.Context) error {
 	n.failed, n.stopping = make(chan error, 1), make(chan struct{})
-	if err := n.lockData(); err != nil {
+	var err error
+	if n.data, err = openDataFolder(n.config.Data); err != nil {
 		return err
 	}
-	var err error
+	n.data.external = n.config.NATSURL != ""
 	if n.auth, n.policy, err = n.config.security(); err != nil {
 		return err
 	}
@@ -192,17 +200,21 @@ func (n *node) start(ctx context.Context) error {
 	if n.users, err = n.config.natsUsers(); err != nil {
 		return err
 	}
-	if err := n.openCheckpoints(); err != nil {
-		return err
-	}
 	// Bind first: a port that is taken should be known before a long replay.
 	if n.listener, err = net.Listen("tcp", n.config.HTTP); err != nil {
 		return err
 	}
-	if n.views, err = projector.Open(filepath.Join(n.config.Data, "readmodel"), n.log); err != nil {
+	// Judge before anything opens, or changes, what lies there.
+	if err := n.judgeData(ctx); err != nil {
 		return err
 	}
-	if n.snaps, err = snapshots.Open(filepath.Join(n.config.Data, "snapshots"), n.log); err != nil {
+	if err := n.openCheckpoints(); err != nil {
+		return err
+	}
+	if n.views, err = projector.Open(n.data.path(readModelFolder), n.log); err != nil {
+		return err
+	}
+	if n.snaps, err = snapshots.Open(n.data.path(snapshotsFolder), n.log); err != nil {
 		return err
 	}
 	if err := n.openLog(ctx); err != nil {
@@ -227,11 +239,28 @@ func (n *node) start(ctx context.Context) error {
 			Log: n.ledger, Snapshots: n.snaps, Views: n.views, Fork: n.writer.Fork, Every: n.config.AuditEvery, Now: time.Now, Logger: n.log,
 		})
 	}
+	n.startScrubber()
 	if err := n.serveMetrics(); err != nil {
 		return err
 	}
 	n.serveHTTP()
 	return nil
+}
+
+// startScrubber begins to look for damage on the disk.
+func (n *node) startScrubber() {
+	if n.config.ScrubRate <= 0 {
+		return
+	}
+	cfg := scrub.Config{
+		Views: n.views, Snapshots: n.data.path(snapshotsFolder), BytesPerSecond: n.config.ScrubRate, Pause: n.config.ScrubPause,
+		Now: time.Now, Logger: n.log,
+	}
+	if n.nats != nil {
+		files := n.data.files()
+		cfg.Log = &files
+	}
+	n.scrubber = scrub.Start(cfg)
 }
 
 // natsUsers reads the file of users, if there is one.
@@ -265,34 +294,48 @@ func logins(users *natsapi.Users) []embedded.User {
 // users.
 const natsActor = "nats:client"
 
-// lockData keeps a second server off the folder.
-func (n *node) lockData() error {
-	var err error
-	n.lock, err = lockFolder(n.config.Data)
+// cleanBudget is how long the older part of a log is checked at a start after
+// a clean stop; the rest is checked while the server runs.
+const cleanBudget = time.Second
+
+// judgeData looks at what is in the data folder, and takes an empty one for a
+// new ledger.
+func (n *node) judgeData(ctx context.Context) (err error) {
+	if err := n.data.mayBegin(); err != nil {
+		return err
+	}
+	if n.config.NATSURL != "" {
+		n.verdict = &blocks.Verdict{}
+		n.verdict.Begin, err = n.data.files().Beginning()
+		return err
+	}
+	show, end := checkProgress(n.log)
+	n.verdict, err = n.data.judge(ctx, blocks.CheckOptions{Budget: n.config.CheckBudget, CleanBudget: min(cleanBudget, n.config.CheckBudget), Progress: show})
+	end()
+	if err == nil && n.verdict.Report != nil && n.verdict.Unread > 0 {
+		n.log.Warn("the log is large: its older part is checked while the server runs", "blocks", n.verdict.Unread)
+	}
 	return err
 }
 
-func (n *node) openLog(ctx context.Context) error {
-	marks, err := n.snaps.Marks()
-	if err != nil {
+func (n *node) openLog(ctx context.Context) (err error) {
+	cfg := jetstream.Config{Replicas: n.config.NATSReplicas, MayCreate: n.verdict.Begin != nil}
+	if n.highWater, err = blocks.OpenHighWater(blocks.HighWaterPath(n.data.files().Store)); err != nil {
 		return err
 	}
-	cfg := jetstream.Config{
-		Replicas:  n.config.NATSReplicas,
-		MayCreate: n.views.Mark().Sequence == 0 && n.views.Checkpoint().Sequence == 0 && len(marks) == 0,
-	}
-	if n.config.NATSURL != "" {
-		err = n.connectOutside(ctx)
+	if n.config.NATSURL == "" {
+		if err := n.startInside(); err != nil {
+			return err
+		}
+		n.ledger, err = n.nats.OpenLog(ctx, n.nc, cfg)
 	} else {
-		err = n.startInside()
+		if err := n.connectOutside(ctx); err != nil {
+			return err
+		}
+		n.ledger, err = jetstream.Open(ctx, n.nc, cfg)
 	}
-	if err != nil {
-		return err
-	}
-	n.ledger, err = jetstream.Open(ctx, n.nc, cfg)
 	if errors.Is(err, jetstream.ErrNoStream) {
-		return fmt.Errorf("%w, but this data folder has seen commits of it: restore the log (%s or the NATS stream) "+
-			"from a backup or a replica; nothing was changed", err, filepath.Join(n.config.Data, "log"))
+		return fmt.Errorf("%w: %w", err, n.data.missing())
 	}
 	return err
 }
@@ -303,7 +346,7 @@ func (n *node) startInside() error {
 	}
 	var err error
 	n.nats, err = embedded.Start(embedded.Config{
-		StoreDir: filepath.Join(n.config.Data, "log"), Listen: n.config.NATS,
+		StoreDir: n.data.path(logFolder), Listen: n.config.NATS, Verdict: n.verdict,
 		LazySync: n.config.LazySync, Logger: n.log, TLS: n.tls,
 		Users: logins(n.users), Services: natsapi.Services(), Streams: []string{wire.NoticePrefix + ".>"},
 	})
@@ -346,22 +389,23 @@ func (n *node) connectOutside(ctx context.Context) error {
 }
 
 func (n *node) startWriter(ctx context.Context) error {
-	progress, end := replayProgress(n.log)
-	state, err := commands.Restore(ctx, n.ledger, n.snaps, n.views, progress)
-	end()
+	state, err := n.restore(ctx)
 	if err != nil {
 		return err
 	}
 	id := state.LedgerID()
 	if id.IsNil() {
-		id = ledger.UUID(uuid.New()) // the log is new
+		if n.verdict.Begin == nil {
+			return n.data.missing()
+		}
+		id = n.verdict.Begin.Ledger
 	}
 	n.notary.Ledger = id
 	if err := n.startNotices(id); err != nil {
 		return err
 	}
 	tell := n.startKeeper(ctx)
-	n.writer = commands.NewProcessor(n.ledger, n.notices, state, commands.Options{
+	n.writer = commands.NewProcessor(n.ledger, &marked{n.notices, n.highWater}, state, commands.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
 		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge, Rejected: tell,
 	})
@@ -376,11 +420,45 @@ func (n *node) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := n.data.files().Begun(); err != nil {
+		return err
+	}
 	if err := n.setNodeProviders(ctx); err != nil {
 		return err
 	}
 	n.saveCheckpoint()
 	return nil
+}
+
+// restore brings State and read models to the end of the log, which must hold
+// all that is known of it.
+func (n *node) restore(ctx context.Context) (*ledger.State, error) {
+	signed, err := n.data.signed()
+	if err != nil {
+		return nil, err
+	}
+	seen := []ledger.Head{n.highWater.Head()}
+	for _, s := range signed {
+		seen = append(seen, s.Head)
+	}
+	progress, end := replayProgress(n.log)
+	defer end()
+	return commands.Restore(ctx, n.ledger, n.snaps, &marked{n.views, n.highWater}, seen, progress)
+}
+
+// marked moves the high-water mark beside the log before anybody is told of a
+// commit.
+type marked struct {
+	commands.Projection
+	highWater *blocks.HighWater
+}
+
+// Fold implements commands.Projection.
+func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
+	if err := m.highWater.Set(c.Head()); err != nil {
+		return err
+	}
+	return m.Projection.Fold(c, changes)
 }
 
 // startNotices puts the publisher of notices between writer and read models.
@@ -450,7 +528,7 @@ func (n *node) openCheckpoints() error {
 	if err != nil || signer == nil {
 		return err
 	}
-	n.vouchers, err = snapshots.OpenCheckpoints(filepath.Join(n.config.Data, checkpointsFolder))
+	n.vouchers, err = snapshots.OpenCheckpoints(n.data.path(checkpointsFolder))
 	return err
 }
 
@@ -516,6 +594,9 @@ func (n *node) routes() http.Handler {
 	}
 	if n.auditor != nil {
 		asked.LastAudit = n.auditor.Last
+	}
+	if n.scrubber != nil {
+		asked.Scrub = n.scrubber.Status
 	}
 	if n.rejected != nil {
 		asked.Rejected = n.rejected
@@ -588,6 +669,9 @@ func (n *node) stop() error {
 	if n.auditor != nil {
 		n.auditor.Stop()
 	}
+	if n.scrubber != nil {
+		n.scrubber.Stop()
+	}
 	if n.commands != nil {
 		keep(n.commands.Stop())
 	}
@@ -618,8 +702,11 @@ func (n *node) stop() error {
 	if n.views != nil {
 		keep(n.views.Close())
 	}
-	if n.lock != nil {
-		keep(n.lock.Close())
+	if n.highWater != nil {
+		keep(n.highWater.Close())
+	}
+	if n.data != nil {
+		keep(n.data.close())
 	}
 	return errors.Join(errs...)
 }

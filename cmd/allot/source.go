@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/nats-io/nats.go"
 
@@ -15,8 +13,8 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
-	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -51,7 +49,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 		kept := func(context.Context, uint64) ([]snapshots.KeptCheckpoint, error) {
 			return snapshots.ReadCheckpoints(filepath.Join(f.Data, checkpointsFolder))
 		}
-		log, closeLog, err := openData(ctx, f.Data, false)
+		log, closeLog, err := openData(ctx, f.Data)
 		return &source{log, kept}, closeLog, err
 	case f.NATSURL != "":
 		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"))
@@ -77,51 +75,23 @@ func (f sourceFlags) openTo(ctx context.Context, to *uint64) (log *source, close
 	return log, closeLog, nil
 }
 
-// checkpointsFolder is where a data folder keeps signed checkpoints.
-const checkpointsFolder = "checkpoints"
-
-// openData opens the log in a data folder that no server uses.
-func openData(ctx context.Context, dir string, create bool) (ledger.Log, func() error, error) {
-	lock, err := lockFolder(dir)
+// openData reads the log in a data folder that no server uses, from its files:
+// nothing is changed, whatever state they are in.
+func openData(ctx context.Context, dir string) (log ledger.Log, closeLog func() error, err error) {
+	d, err := openDataFolder(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), Logger: slog.New(slog.DiscardHandler)})
+	if _, err = d.judge(ctx, blocks.CheckOptions{}); err == nil {
+		log, err = d.files().Open()
+	}
+	if errors.Is(err, blocks.ErrNoLog) {
+		err = d.missing()
+	}
 	if err != nil {
-		return nil, nil, errors.Join(err, lock.Close())
+		return nil, nil, errors.Join(err, d.close())
 	}
-	stop := func() error {
-		ns.Shutdown()
-		return lock.Close()
-	}
-	nc, err := ns.Connect()
-	if err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	log, err := jetstream.Open(ctx, nc, jetstream.Config{MayCreate: create})
-	if err != nil {
-		nc.Close()
-		return nil, nil, errors.Join(err, stop())
-	}
-	return log, func() error {
-		nc.Close()
-		return stop()
-	}, nil
-}
-
-// lockFolder keeps servers and other commands off a data folder.
-func lockFolder(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, err
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o640)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("the folder %s is in use by another process", dir), lock.Close())
-	}
-	return lock, nil
+	return log, d.close, nil
 }
 
 // remoteLog is the log of a running server, read only.

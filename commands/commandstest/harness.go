@@ -68,7 +68,7 @@ func Open(dir string, log ledger.Log) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	state, err := commands.Restore(context.Background(), log, snaps, views, nil)
+	state, err := commands.Restore(context.Background(), log, snaps, views, nil, nil)
 	if err != nil {
 		_ = views.Close() // the error that counts is the one before
 		return nil, err

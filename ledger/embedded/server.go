@@ -3,6 +3,7 @@
 package embedded
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/base64"
@@ -20,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
@@ -60,6 +62,13 @@ type Config struct {
 	// TLS, if set, is what clients outside of the process must speak.
 	TLS    *tls.Config
 	Logger *slog.Logger
+	// Verdict is what was said of the log's files just now; without it they
+	// are judged at the start, by Judge. Context ends that.
+	Verdict *blocks.Verdict
+	Judge   blocks.JudgeOptions
+	Context context.Context
+	// Import opens a log that an import has not finished.
+	Import bool
 }
 
 // User is one that may connect, with a password or an nkey, and what it may do.
@@ -76,12 +85,23 @@ const usersAccount = "CLIENTS"
 // Server is a running NATS server.
 type Server struct {
 	ns        *server.Server
+	store     string
+	verdict   *blocks.Verdict
 	password  string
 	listening listening
 }
 
-// Start starts a server and waits until it is ready.
+// Verdict is what was found in the log's files before the server opened them.
+func (s *Server) Verdict() *blocks.Verdict { return s.verdict }
+
+// Start starts a server and waits until it is ready. It changes nothing on
+// disk, and fails with what blocks.Folder.Judge says, unless the log's files
+// are good.
 func Start(cfg Config) (*Server, error) {
+	verdict, err := judge(cfg)
+	if err != nil {
+		return nil, err
+	}
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)
@@ -120,7 +140,7 @@ func Start(cfg Config) (*Server, error) {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: the NATS server does not listen on %s: %w", cfg.Listen, log.lastError())
 	}
-	return &Server{ns: ns, password: password}, nil
+	return &Server{ns: ns, store: cfg.StoreDir, verdict: verdict, password: password}, nil
 }
 
 func options(cfg Config, passwordHash string) (*server.Options, error) {

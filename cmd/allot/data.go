@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// What is in a data folder.
+const (
+	lockFile          = "lock"
+	logFolder         = "log"
+	readModelFolder   = "readmodel"
+	snapshotsFolder   = "snapshots"
+	checkpointsFolder = "checkpoints"
+)
+
+// dataFolder is a data folder that this process has to itself.
+type dataFolder struct {
+	dir   string
+	lock  *os.File
+	empty bool // nothing was there: a ledger may begin
+	// external says that the log is not here: only what is known of it is.
+	external bool
+}
+
+// openDataFolder takes a folder, and makes it if there is none.
+func openDataFolder(dir string) (*dataFolder, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &dataFolder{dir: dir, empty: true}
+	for _, entry := range entries {
+		if name := entry.Name(); name != lockFile && name != "lost+found" {
+			d.empty = false
+		}
+	}
+	d.lock, err = lockFolder(dir)
+	return d, err
+}
+
+// lockFolder keeps servers and other commands off a data folder.
+func lockFolder(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("the folder %s is in use by another process", dir), lock.Close())
+	}
+	return lock, nil
+}
+
+func (d *dataFolder) path(name string) string { return filepath.Join(d.dir, name) }
+
+// files are the log's.
+func (d *dataFolder) files() blocks.Folder {
+	if d.external {
+		return embedded.Files(d.dir)
+	}
+	return embedded.Files(d.path(logFolder))
+}
+
+// has reports whether there is something of that name.
+func (d *dataFolder) has(name string) (bool, error) {
+	_, err := os.Lstat(d.path(name))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// newestSeen is how many snapshots and signed checkpoints are asked for what
+// they know of the log: a newer one stands for those before it.
+const newestSeen = 8
+
+// seen are the positions of the log that read models, snapshots and signed
+// checkpoints know of. Nothing is changed.
+func (d *dataFolder) seen() ([]blocks.Seen, error) {
+	mark := filepath.Join(d.path(readModelFolder), "mark")
+	head, err := blocks.ReadHighWater(mark)
+	if err != nil && !errors.Is(err, blocks.ErrDamaged) {
+		return nil, err // a damaged one knows nothing, and is made anew
+	}
+	seen := []blocks.Seen{{Head: head, Where: mark}}
+	paths, err := snapshots.Files(d.path(snapshotsFolder))
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range paths[:min(newestSeen, len(paths))] {
+		head, err := snapshots.Position(path)
+		if errors.Is(err, snapshots.ErrDamaged) {
+			continue // it is skipped by whoever loads snapshots, too
+		}
+		if err != nil {
+			return nil, err
+		}
+		seen = append(seen, blocks.Seen{Head: head, Where: path})
+	}
+	signed, err := d.signed()
+	return append(seen, signed...), err
+}
+
+// signed are the positions of the newest signed checkpoints. Whose signature
+// it is does not matter here: who can write into this folder owns the log.
+func (d *dataFolder) signed() ([]blocks.Seen, error) {
+	kept, err := snapshots.ReadCheckpoints(d.path(checkpointsFolder))
+	if err != nil {
+		return nil, err
+	}
+	var seen []blocks.Seen
+	for _, one := range kept[max(0, len(kept)-newestSeen):] {
+		checkpoint, err := unverified(one.Signed)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w; it is no use as evidence: restore it from a copy, or move it away", one.Path, err)
+		}
+		seen = append(seen, blocks.Seen{Head: checkpoint.Head, Where: one.Path})
+	}
+	return seen, nil
+}
+
+// judging are the options to judge the log by.
+func (d *dataFolder) judging(bounds blocks.CheckOptions) (blocks.JudgeOptions, error) {
+	seen, err := d.seen()
+	return blocks.JudgeOptions{CheckOptions: bounds, Seen: seen}, err
+}
+
+// judge says whether the log is good. Nothing is changed.
+func (d *dataFolder) judge(ctx context.Context, bounds blocks.CheckOptions) (*blocks.Verdict, error) {
+	opts, err := d.judging(bounds)
+	if err != nil {
+		return nil, err
+	}
+	verdict, err := d.files().Judge(ctx, opts)
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	if verdict.Report == nil && verdict.Begin == nil {
+		return nil, d.missing()
+	}
+	return verdict, nil
+}
+
+// mayBegin gives an empty folder the leave to begin a ledger.
+func (d *dataFolder) mayBegin() error {
+	if !d.empty {
+		return nil
+	}
+	return d.files().MayBegin(blocks.Beginning{Ledger: ledger.UUID(uuid.New())})
+}
+
+func (d *dataFolder) missing() error {
+	return fmt.Errorf("%s holds files, but there is no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
+		"or a replica, or take the commits from an export or another server with allot repair. If a new ledger is to begin here, "+
+		"say so: allot init --data %s", d.dir, d.path(logFolder), d.dir)
+}
+
+// explain says what a refusal means and what to do.
+func (d *dataFolder) explain(err error) error {
+	if errors.Is(err, blocks.ErrUnfinished) {
+		return fmt.Errorf("%w; nothing was changed. To recover, run the same allot import again, which goes on where it stopped, or remove %s", err, d.dir)
+	}
+	var damage *blocks.DamageError
+	goOn := "restore " + d.path(logFolder) + " from a backup, or take what is missing from an export or another server: allot repair --data " +
+		d.dir + " --archive FILE (or --nats-url URL)"
+	if errors.As(err, &damage) {
+		goOn += fmt.Sprintf("; or give up everything after the last good commit: allot repair --data %s --cut-after %d", d.dir, damage.After.Sequence)
+	}
+	for _, refusal := range []error{blocks.ErrDamaged, ledger.ErrLogBehind, ledger.ErrChain, ledger.ErrLogGap, ledger.ErrCorrupt} {
+		if errors.Is(err, refusal) {
+			return fmt.Errorf("%w; nothing was changed. To recover, %s", err, goOn)
+		}
+	}
+	return err
+}
+
+func (d *dataFolder) close() error { return d.lock.Close() }
+
+// initCommand is "allot init": leave to begin a ledger in a folder that is not
+// empty.
+type initCommand struct {
+	Data     string `help:"Data folder." default:"data" type:"path"`
+	External bool   `help:"The log will not be in the folder, but in the NATS server that --nats-url of allot serve names."`
+}
+
+// Run refuses a folder in which there is, or was, a ledger.
+func (c *initCommand) Run(context.Context) (err error) {
+	d, err := openDataFolder(c.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	for _, name := range []string{logFolder, readModelFolder, snapshotsFolder, checkpointsFolder} {
+		found, err := d.has(name)
+		if err != nil {
+			return err
+		}
+		if found {
+			return fmt.Errorf("%s is a ledger's: a new one cannot begin beside it. Move it away, or name another folder", d.path(name))
+		}
+	}
+	d.external = c.External
+	begin := blocks.Beginning{Ledger: ledger.UUID(uuid.New())}
+	if err := d.files().MayBegin(begin); err != nil {
+		return err
+	}
+	fmt.Printf("the ledger %s begins in %s with: allot serve --data %s\n", begin.Ledger, c.Data, c.Data)
+	return nil
+}

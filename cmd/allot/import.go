@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// importCommand is "allot import": an archive into a new data folder.
+type importCommand struct {
+	File string `arg:"" help:"File that allot export wrote, from sequence 1 on." type:"existingfile"`
+	Data string `help:"Data folder, without a log so far or with an unfinished import of the same file." required:"" type:"path" placeholder:"DIR"`
+}
+
+// Run looks through the whole file before it writes anything. Every commit
+// gets the sequence that it had, so that generations and addresses are the
+// same; a log that has commits is refused, unless they are this import's.
+func (c *importCommand) Run(ctx context.Context) (err error) {
+	source, err := openArchive(c.File)
+	if err != nil {
+		return err
+	}
+	for _, signed := range source.trailer.Checkpoints {
+		if _, err := unverified(signed); err != nil {
+			return fmt.Errorf("%s: %w", c.File, err)
+		}
+	}
+	d, err := openDataFolder(c.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	for _, remains := range []string{readModelFolder, snapshotsFolder} {
+		if found, err := d.has(remains); err != nil || found {
+			return errors.Join(err, fmt.Errorf("%s has been a server's: it has a folder %q", c.Data, remains))
+		}
+	}
+	from := filepath.Base(c.File)
+	if err := fillLog(ctx, d.files(), blocks.Import{From: from, Last: source.trailer.Head}, source.Read, "importing"); err != nil {
+		return err
+	}
+	if err := c.keepCheckpoints(d, source); err != nil {
+		return err
+	}
+	if err := d.files().EndImport(source.trailer.Head); err != nil {
+		return err
+	}
+	fmt.Printf("%s holds %d commits; the last one's digest is %s\n", c.Data, source.last, source.trailer.Digest)
+	return nil
+}
+
+// keepCheckpoints keeps the signed checkpoints of the archive. Who signed them
+// is for allot verify to say.
+func (c *importCommand) keepCheckpoints(d *dataFolder, source *archiveLog) error {
+	if len(source.trailer.Checkpoints) == 0 {
+		return nil
+	}
+	folder, err := snapshots.OpenCheckpoints(d.path(checkpointsFolder))
+	if err != nil {
+		return err
+	}
+	for _, signed := range source.trailer.Checkpoints {
+		checkpoint, err := unverified(signed)
+		if err == nil {
+			err = folder.Save(checkpoint.Sequence, signed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLog yields the commits from..to of a log.
+type readLog func(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error
+
+// fillLog copies commits from 1 on into a store, or those that are missing
+// where it was interrupted. When it returns without an error all of them are
+// durable; until the caller ends the import no server opens the store.
+func fillLog(ctx context.Context, files blocks.Folder, job blocks.Import, read readLog, title string) error {
+	if err := mayFill(ctx, files); err != nil {
+		return err
+	}
+	if err := files.BeginImport(job); err != nil {
+		return err
+	}
+	ns, err := embedded.Start(embedded.Config{
+		// One sync at the end makes all of it durable, or none of it counts.
+		StoreDir: files.Store, LazySync: true, Import: true, Context: ctx, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	err = copyInto(ctx, ns, job, read, title)
+	ns.Shutdown()
+	if err != nil {
+		return err
+	}
+	return syncTree(files.Store)
+}
+
+// mayFill refuses a store that has a log that is no unfinished import.
+func mayFill(ctx context.Context, files blocks.Folder) error {
+	verdict, err := files.Judge(ctx, blocks.JudgeOptions{})
+	switch {
+	case errors.Is(err, blocks.ErrUnfinished):
+		return nil
+	case err != nil:
+		return err
+	case verdict.Report != nil && verdict.Commits > 0:
+		return fmt.Errorf("the log in %s has %d commits: only an empty one can take an import", files.Store, verdict.Commits)
+	}
+	return nil
+}
+
+func copyInto(ctx context.Context, ns *embedded.Server, job blocks.Import, read readLog, title string) error {
+	nc, err := ns.Connect()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	target, err := ns.OpenLog(ctx, nc, jetstream.Config{MayCreate: true})
+	if err != nil {
+		return err
+	}
+	last, err := target.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if err := sameCommit(ctx, target, read, last); err != nil {
+		return err
+	}
+	return copyLog(ctx, read, last+1, job.Last.Sequence, target, title)
+}
+
+// sameCommit checks that what an interrupted import left is of the same log.
+func sameCommit(ctx context.Context, target ledger.Log, read readLog, sequence uint64) error {
+	if sequence == 0 {
+		return nil
+	}
+	var digests []ledger.Digest
+	keep := func(e ledger.Entry) error {
+		digests = append(digests, ledger.DigestOf(e.Data))
+		return nil
+	}
+	if err := errors.Join(target.Read(ctx, sequence, sequence, keep), read(ctx, sequence, sequence, keep)); err != nil {
+		return err
+	}
+	if len(digests) != 2 || digests[0] != digests[1] {
+		return fmt.Errorf("what an unfinished import left up to sequence %d is of another log: take an empty folder", sequence)
+	}
+	return nil
+}
+
+// bytesUnderWay bounds what a copy has on its way to the log.
+const bytesUnderWay = 64 << 20
+
+// copyLog appends every commit under its own sequence.
+func copyLog(ctx context.Context, read readLog, from, to uint64, target ledger.Log, title string) error {
+	show, end := progressBar(title)
+	defer end()
+	var failed sync.Once
+	var failure error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	room := semaphore.NewWeighted(bytesUnderWay)
+	err := read(ctx, from, to, func(e ledger.Entry) error {
+		if len(e.Data) > target.MaxCommitBytes() {
+			return fmt.Errorf("sequence %d: %w: it has %d bytes", e.Sequence, ledger.ErrTooLarge, len(e.Data))
+		}
+		weight := int64(len(e.Data)) + commitWeight
+		if err := room.Acquire(ctx, weight); err != nil {
+			return err
+		}
+		target.Append(e.Sequence, e.Data, func(err error) {
+			if err != nil {
+				failed.Do(func() { failure = err; cancel() })
+			}
+			room.Release(weight)
+		})
+		show(e.Sequence, to)
+		return nil
+	})
+	if waited := room.Acquire(context.WithoutCancel(ctx), bytesUnderWay); waited != nil {
+		return waited
+	}
+	if failure != nil {
+		return failure
+	}
+	return err
+}
+
+// commitWeight is what a commit under way takes besides its bytes, so that
+// some thousands are under way at most.
+const commitWeight = 32 << 10
+
+// syncTree makes everything in a folder durable.
+func syncTree(root string) error {
+	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}

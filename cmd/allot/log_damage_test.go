@@ -1,0 +1,346 @@
+package main_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"math/rand"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// world is a stopped server's data folder with some commits.
+func world(t *testing.T, allocations int, flags ...string) (data string) {
+	t.Helper()
+	data = filepath.Join(t.TempDir(), "data")
+	s := launch(t, data, flags...)
+	s.makeProvider(1000)
+	for range allocations {
+		s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	}
+	s.terminate()
+	return data
+}
+
+// terminate stops the server as its operator would.
+func (s *server) terminate() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.wait(); err != nil {
+		s.t.Fatalf("%v\n%s", err, s.logs)
+	}
+}
+
+// copied is a copy of a data folder, or of a part of it.
+func copied(t *testing.T, data string, parts ...string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "data")
+	if len(parts) == 0 {
+		parts = []string{"."}
+	}
+	for _, part := range parts {
+		if err := os.CopyFS(filepath.Join(to, part), os.DirFS(filepath.Join(data, part))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// blockFile is the log's first block.
+func blockFile(data string) string {
+	return filepath.Join(data, "log", "jetstream", "$G", "streams", "ALLOT", "msgs", "1.blk")
+}
+
+// rewrite changes a file.
+func rewrite(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, change(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bytesOf is a digest of everything in a folder but the lock, which has no content.
+func bytesOf(t *testing.T, folder string) string {
+	t.Helper()
+	sum := sha256.New()
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == "lock" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d %x\n", strings.TrimPrefix(path, folder), len(content), sha256.Sum256(content))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// refused wants a server that does not start, says these words, and leaves
+// every byte as it is.
+func refused(t *testing.T, what, data string, words ...string) {
+	t.Helper()
+	before := bytesOf(t, data)
+	s := start(t, data)
+	if err := s.wait(); err == nil {
+		t.Errorf("%s: the server ended well", what)
+	}
+	for _, word := range append(words, "nothing was changed", "To recover") {
+		if !strings.Contains(s.logs.String(), word) {
+			t.Errorf("%s: the message does not say %q:\n%s", what, word, s.logs)
+		}
+	}
+	if strings.Contains(s.logs.String(), "panic") {
+		t.Errorf("%s: %s", what, s.logs)
+	}
+	if after := bytesOf(t, data); after != before {
+		t.Errorf("%s: a refusal changed what is on the disk", what)
+	}
+}
+
+// TestDamagedLogIsRefusedAndLeft: after a clean stop and after a kill, with and
+// without read models, a bit flipped anywhere in the log, or its end cut off, is
+// refused by name; serve, verify, export and replay leave every byte.
+func TestDamagedLogIsRefusedAndLeft(t *testing.T) {
+	t.Parallel()
+	clean := world(t, 60, "--snapshot-records", "20")
+	killed := copied(t, clean)
+	s := launch(t, killed)
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	s.kill()
+	random := rand.New(rand.NewSource(1))
+	for name, whole := range map[string]string{"after a clean stop": clean, "after a kill": killed} {
+		for _, parts := range [][]string{nil, {"log"}} {
+			for _, share := range []int{80, 50, 20, 3} {
+				data := copied(t, whole, parts...)
+				rewrite(t, blockFile(data), func(content []byte) []byte {
+					content[len(content)*share/100] ^= 1 << random.Intn(8)
+					return content
+				})
+				what := fmt.Sprintf("%s, %v, a bit at %d %%", name, parts, share)
+				refused(t, what, data, "damaged at sequence", "allot repair")
+				before := bytesOf(t, data)
+				for _, command := range [][]string{{"verify"}, {"export", filepath.Join(t.TempDir(), "file")}, {"replay"}} {
+					allot(t, false, append(command, "--data", data)...)
+				}
+				if bytesOf(t, data) != before {
+					t.Errorf("%s: reading commands changed what is on the disk", what)
+				}
+			}
+			data := copied(t, whole, parts...)
+			rewrite(t, blockFile(data), func(content []byte) []byte { return content[:len(content)/2] })
+			refused(t, name+", cut in the middle", data, "shorter than it was")
+			data = copied(t, whole, parts...)
+			if err := os.Remove(blockFile(data)); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, name+", a block lost", data, "shorter than it was")
+			data = copied(t, whole, parts...)
+			if err := os.RemoveAll(filepath.Join(data, "log", "jetstream")); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, name+", the stream lost", data, "does not exist")
+		}
+	}
+}
+
+// TestOnlyAnEmptyFolderBegins: a new ledger begins in an empty folder, or where
+// allot init says so, and nowhere else.
+func TestOnlyAnEmptyFolderBegins(t *testing.T) {
+	t.Parallel()
+	data := world(t, 3)
+	for _, left := range []string{"readmodel", "snapshots"} {
+		refused(t, "only "+left+" is left", copied(t, data, left))
+	}
+	strange := t.TempDir()
+	if err := os.WriteFile(filepath.Join(strange, "notes.txt"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, "a stranger's file", strange, "allot init")
+	allot(t, true, "init", "--data", strange)
+	s := launch(t, strange)
+	s.makeProvider(5)
+	s.terminate()
+	allot(t, false, "init", "--data", strange)
+	s = launch(t, strange)
+	s.must(http.StatusOK, "GET", provider, "")
+}
+
+// TestSignedCheckpointIsHonoured: a log that is shorter than a checkpoint that
+// this server signed, or another than it signed, is not served, though nothing
+// else remembers.
+func TestSignedCheckpointIsHonoured(t *testing.T) {
+	t.Parallel()
+	key := filepath.Join(t.TempDir(), "key")
+	allot(t, true, "signing-key", key)
+	data := world(t, 5, "--signing-key", key)
+	earlier := copied(t, data)
+	s := launch(t, data, "--signing-key", key)
+	for range 5 {
+		s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	}
+	s.terminate()
+	for what, log := range map[string]string{"an earlier log": earlier, "another log": world(t, 20)} {
+		mixed := copied(t, data, "checkpoints")
+		if err := os.CopyFS(filepath.Join(mixed, "log"), os.DirFS(filepath.Join(log, "log"))); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, what, mixed, ".checkpoint")
+	}
+}
+
+// TestKilledImportIsNotServed kills imports at many moments: nothing serves
+// what they left, and the same import goes on to the same log.
+func TestKilledImportIsNotServed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, file := world(t, 400), filepath.Join(dir, "file")
+	allot(t, true, "export", file, "--data", data)
+	want := allot(t, true, "verify", "--archive", file)
+	unfinished := 0
+	for round := range 8 {
+		into := filepath.Join(dir, fmt.Sprint(round))
+		cmd := exec.Command(binary, "import", file, "--data", into)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if round < 4 {
+			waitFor(t, "the import to begin", func() bool { _, err := os.Stat(filepath.Join(into, "log", "importing")); return err == nil })
+		}
+		time.Sleep(time.Duration(round) * 5 * time.Millisecond)
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+		if _, err := os.Stat(filepath.Join(into, "log", "importing")); err == nil {
+			unfinished++
+			refused(t, "an unfinished import", into, "import", "unfinished")
+			allot(t, false, "verify", "--data", into)
+		}
+		if _, err := os.Stat(filepath.Join(into, "log", "high-water")); err != nil {
+			allot(t, true, "import", file, "--data", into)
+		}
+		if got := allot(t, true, "verify", "--data", into); !strings.Contains(got, strings.Split(want, "\n")[0]) {
+			t.Errorf("round %d: %s, not %s", round, got, want)
+		}
+	}
+	if unfinished == 0 {
+		t.Error("no import was ever killed on its way: the test tests nothing")
+	}
+}
+
+// waitFor waits for something that comes sooner or later.
+func waitFor(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(hang); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", hang, what)
+		}
+	}
+}
+
+// hang is after what time something counts as never coming. It is no measure
+// of speed.
+const hang = 5 * time.Minute
+
+// TestRepair takes missing commits from an export or from another server, or
+// cuts, and keeps what was there; without a source it only tells.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	data, dir := world(t, 40, "--snapshot-records", "10"), t.TempDir()
+	file := filepath.Join(dir, "file")
+	allot(t, true, "export", file, "--data", data)
+	want := digestOf(t, data)
+	if out := allot(t, true, "repair", "--data", copied(t, data)); !strings.Contains(out, "nothing is wrong") {
+		t.Errorf("%s", out)
+	}
+	other := launch(t, copied(t, data), "--nats", freeAddress(t))
+	for name, damage := range map[string]func(content []byte) []byte{
+		"three bits":        func(b []byte) []byte { b[len(b)/4] ^= 1; b[len(b)/2] ^= 2; b[len(b)*3/4] ^= 4; return b },
+		"a hole":            func(b []byte) []byte { return append(bytes.Clone(b[:len(b)/3]), b[len(b)/2:]...) },
+		"the end":           func(b []byte) []byte { return b[:len(b)/2] },
+		"everything":        func(b []byte) []byte { return bytes.Repeat([]byte{0xff}, len(b)) },
+		"the file is empty": func([]byte) []byte { return nil },
+	} {
+		for _, source := range [][]string{{"--archive", file}, {"--nats-url", "nats://" + other.nats}} {
+			broken := copied(t, data)
+			rewrite(t, blockFile(broken), damage)
+			before := bytesOf(t, filepath.Join(broken, "log"))
+			allot(t, false, "repair", "--data", broken)
+			if bytesOf(t, filepath.Join(broken, "log")) != before {
+				t.Errorf("%s: telling what is wrong changed it", name)
+			}
+			allot(t, true, append([]string{"repair", "--data", broken}, source...)...)
+			if got := digestOf(t, broken); got != want {
+				t.Errorf("%s: repaired, verify says\n%s\nnot\n%s", name, got, want)
+			}
+			aside, err := filepath.Glob(filepath.Join(broken, "damaged-*", "log"))
+			if err != nil || len(aside) != 1 || bytesOf(t, aside[0]) != before {
+				t.Errorf("%s: what was there is not kept: %v, %v", name, aside, err)
+			}
+			s := launch(t, broken)
+			s.must(http.StatusOK, "GET", provider, "")
+			s.kill()
+		}
+	}
+	broken := copied(t, data)
+	rewrite(t, blockFile(broken), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+	allot(t, false, "repair", "--data", broken, "--cut-after", "40")
+	allot(t, true, "repair", "--data", broken, "--cut-after", "10")
+	s := launch(t, broken)
+	if out := s.must(http.StatusOK, "GET", "/audit/records", ""); strings.Count(out, "\n") != 10 {
+		t.Errorf("after a cut at 10 there are %d records", strings.Count(out, "\n"))
+	}
+}
+
+// digestOf is what verify says of the log.
+func digestOf(t *testing.T, data string) string {
+	t.Helper()
+	return strings.Split(allot(t, true, "verify", "--data", data), "\n")[0]
+}
+
+// TestScrubFindsDamage flips a bit on the disk under a running server: it says
+// so, in its log, its status and its metrics, while it goes on.
+func TestScrubFindsDamage(t *testing.T) {
+	t.Parallel()
+	data := world(t, 100, "--snapshot-records", "20")
+	metrics := freeAddress(t)
+	s := launch(t, data, "--metrics", metrics, "--scrub-pause", "10ms")
+	found := func() bool {
+		_, out, err := s.call("GET", "/audit/status", "", "")
+		return err == nil && strings.Contains(out, "damaged at sequence")
+	}
+	waitFor(t, "a first round", func() bool {
+		_, out, err := s.call("GET", "/audit/status", "", "")
+		return err == nil && strings.Contains(out, `"scrub"`) && !strings.Contains(out, `"rounds":0`) && !strings.Contains(out, `"rounds": 0`)
+	})
+	if found() {
+		t.Fatal("there is no damage yet")
+	}
+	rewrite(t, blockFile(data), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+	waitFor(t, "the damage to be found", found)
+	resp, err := http.Get("http://" + metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(resp.Body); err != nil || strings.Contains(body.String(), "allot_scrub_damage 0\n") {
+		t.Errorf("the metrics do not tell, %v", err)
+	}
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+}

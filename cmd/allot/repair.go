@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// repairCommand is "allot repair": the one command that may take something
+// away from a log. It never changes the damaged files: it writes a good log
+// beside them, sets them aside, and puts the good one in their place.
+type repairCommand struct {
+	Data     string `help:"Data folder of a server that is not running." required:"" type:"existingdir" placeholder:"DIR"`
+	Archive  string `help:"File that allot export wrote, to take missing commits from." type:"existingfile" placeholder:"FILE"`
+	NATSURL  string `name:"nats-url" help:"NATS of a running server with the same log, to take missing commits from." placeholder:"URL"`
+	CutAfter uint64 `help:"Give up everything after this sequence. What is given up stays in a folder of its own." placeholder:"SEQUENCE"`
+}
+
+// Run says what is wrong; with a source, or a sequence to cut after, it puts
+// it right.
+func (c *repairCommand) Run(ctx context.Context) (err error) {
+	given := 0
+	for _, one := range []bool{c.Archive != "", c.NATSURL != "", c.CutAfter > 0} {
+		if one {
+			given++
+		}
+	}
+	if given > 1 {
+		return errors.New("--archive, --nats-url and --cut-after exclude each other")
+	}
+	d, err := openDataFolder(c.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.close()) }()
+	if done, err := d.finishRepair(ctx); done || err != nil {
+		return err
+	}
+	verdict, trouble := d.judge(ctx, blocks.CheckOptions{})
+	if errors.Is(trouble, blocks.ErrUnfinished) {
+		return trouble
+	}
+	if trouble == nil && given == 0 || trouble == nil && c.CutAfter == 0 && verdict.Report != nil {
+		fmt.Println("nothing is wrong with the log's files")
+		return nil
+	}
+	if given == 0 {
+		return errors.Join(d.survey(ctx), trouble)
+	}
+	return c.repair(ctx, d)
+}
+
+// survey prints all that is damaged, not only the first.
+func (d *dataFolder) survey(ctx context.Context) error {
+	whole := 0
+	damage, err := d.files().Salvage(ctx, func(ledger.Entry, ledger.Digest) error { whole++; return nil })
+	if errors.Is(err, blocks.ErrNoLog) {
+		return nil
+	}
+	for _, one := range damage {
+		fmt.Println(&one)
+	}
+	fmt.Printf("%d commits are whole\n", whole)
+	return err
+}
+
+func (c *repairCommand) repair(ctx context.Context, d *dataFolder) error {
+	source, closeSource, err := c.source(ctx)
+	if err != nil {
+		return err
+	}
+	a := &assembly{own: d.files(), source: source, cutAfter: c.CutAfter}
+	last, err := a.measure(ctx)
+	if err == nil {
+		err = c.build(ctx, d, a, last)
+	}
+	if err = errors.Join(err, closeSource()); err != nil {
+		return err
+	}
+	_, err = d.finishRepair(ctx)
+	return err
+}
+
+// source opens where missing commits come from; nil if nothing is to come.
+func (c *repairCommand) source(ctx context.Context) (ledger.Log, func() error, error) {
+	if c.CutAfter > 0 {
+		return nil, func() error { return nil }, nil
+	}
+	log, closeLog, err := sourceFlags{Archive: c.Archive, NATSURL: c.NATSURL}.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return log.Log, closeLog, nil
+}
+
+// build writes the good log beside the damaged one, and judges it by all that
+// is known of the log, unless something is to be given up.
+func (c *repairCommand) build(ctx context.Context, d *dataFolder, a *assembly, last ledger.Head) error {
+	if err := os.RemoveAll(d.path(repairFolder)); err != nil {
+		return err
+	}
+	files := a.own
+	files.Store = d.path(filepath.Join(repairFolder, logFolder))
+	if err := fillLog(ctx, files, blocks.Import{From: "a repair", Last: last}, a.Read, "repairing"); err != nil {
+		return err
+	}
+	seen, err := d.seen()
+	if err != nil {
+		return err
+	}
+	if c.CutAfter > 0 {
+		seen = nil
+	}
+	if _, err := files.JudgeImport(ctx, blocks.JudgeOptions{Seen: seen}); err != nil {
+		return fmt.Errorf("what could be put together is not enough: %w; nothing was changed. Take a newer export or another server, "+
+			"or give up what is missing with --cut-after", err)
+	}
+	return files.EndImport(last)
+}
+
+// Folders of a repair.
+const (
+	repairFolder = "repair"  // the good log, until it takes its place
+	asideFolder  = "damaged" // and a time: what was there before
+)
+
+// finishRepair puts a good log in its place that a repair has built. It can be
+// interrupted anywhere and called again.
+func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
+	built := d.path(filepath.Join(repairFolder, logFolder))
+	files := d.files()
+	files.Store = built
+	verdict, err := files.Judge(ctx, blocks.JudgeOptions{})
+	if errors.Is(err, blocks.ErrUnfinished) || err == nil && verdict.Report == nil {
+		return false, nil // it was not finished: it is built anew
+	}
+	if err != nil {
+		return false, err
+	}
+	aside := d.path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
+	if err := os.MkdirAll(aside, 0o750); err != nil {
+		return false, err
+	}
+	if err := d.setAside(aside, verdict.Last); err != nil {
+		return false, err
+	}
+	if err := os.Rename(built, d.path(logFolder)); err != nil {
+		return false, err
+	}
+	if err := errors.Join(os.Remove(d.path(repairFolder)), syncTree(d.dir)); err != nil {
+		return false, err
+	}
+	fmt.Printf("the log is good up to sequence %d (digest %s); what was there before is in %s\n", verdict.Last.Sequence, verdict.Last.Digest, aside)
+	return true, nil
+}
+
+// setAside moves the log, and whatever knows of commits that the good log does
+// not have. Read models and snapshots are made again; signed checkpoints stay
+// as evidence of what was given up.
+func (d *dataFolder) setAside(aside string, last ledger.Head) error {
+	seen, err := d.seen()
+	if err != nil {
+		return err
+	}
+	move := []string{logFolder}
+	for _, s := range seen {
+		if s.Sequence > last.Sequence || s.Sequence == last.Sequence && s.Digest != last.Digest {
+			move = append(move, readModelFolder, snapshotsFolder)
+			break
+		}
+	}
+	for _, name := range move {
+		err := os.Rename(d.path(name), filepath.Join(aside, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return d.setCheckpointsAside(aside, last)
+}
+
+func (d *dataFolder) setCheckpointsAside(aside string, last ledger.Head) error {
+	kept, err := snapshots.ReadCheckpoints(d.path(checkpointsFolder))
+	if err != nil {
+		return err
+	}
+	for _, one := range kept {
+		if checkpoint, err := unverified(one.Signed); err == nil && checkpoint.Sequence <= last.Sequence {
+			continue
+		}
+		into := filepath.Join(aside, checkpointsFolder)
+		if err := os.MkdirAll(into, 0o750); err != nil {
+			return err
+		}
+		if err := os.Rename(one.Path, filepath.Join(into, filepath.Base(one.Path))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assembly puts a log together from the commits that are whole in damaged
+// files, and from another log where they are not.
+type assembly struct {
+	own      blocks.Folder
+	source   ledger.Log // nil: none
+	cutAfter uint64     // 0: nowhere
+}
+
+// measure goes through all of it once and returns where it ends.
+func (a *assembly) measure(ctx context.Context) (last ledger.Head, err error) {
+	err = a.Read(ctx, 1, a.cutAfter, func(e ledger.Entry) error {
+		last = ledger.Head{Sequence: e.Sequence, Digest: ledger.DigestOf(e.Data)}
+		return nil
+	})
+	if err == nil && last.Sequence == 0 {
+		err = errors.New("there is not one commit")
+	}
+	return last, err
+}
+
+// Read yields the commits from..to, or up to the end if to is 0.
+func (a *assembly) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	j := &joint{a: a, from: from, to: to, yield: yield}
+	_, err := a.own.Salvage(ctx, func(e ledger.Entry, prev ledger.Digest) error {
+		if e.Sequence <= j.head.Sequence {
+			return nil
+		}
+		if e.Sequence > j.head.Sequence+1 {
+			if err := j.fill(ctx, e.Sequence-1); err != nil {
+				return err
+			}
+		}
+		if prev != j.head.Digest && a.source != nil {
+			return nil // it does not belong here: the source has the right one
+		}
+		return j.add(e)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, blocks.ErrNoLog) {
+		return err
+	}
+	return j.finish(ctx)
+}
+
+// joint is how far an assembly has come.
+type joint struct {
+	a        *assembly
+	from, to uint64
+	head     ledger.Head
+	yield    func(ledger.Entry) error
+}
+
+func (j *joint) add(e ledger.Entry) error {
+	sequence, prev, err := ledger.CommitLink(e.Data)
+	if err != nil {
+		return &ledger.BadEntryError{Sequence: e.Sequence, Err: err}
+	}
+	if sequence != j.head.Sequence+1 || prev != j.head.Digest {
+		return &ledger.BadEntryError{Sequence: e.Sequence, Err: ledger.ErrChain}
+	}
+	j.head = ledger.Head{Sequence: sequence, Digest: ledger.DigestOf(e.Data)}
+	if sequence >= j.from {
+		if err := j.yield(e); err != nil {
+			return err
+		}
+	}
+	if sequence == j.to {
+		return errEnough
+	}
+	return nil
+}
+
+// fill takes commits up to a sequence from the source.
+func (j *joint) fill(ctx context.Context, to uint64) error {
+	if j.a.source == nil {
+		return fmt.Errorf("the commits %d to %d are damaged or missing: cut before them, or take them from an export or another server",
+			j.head.Sequence+1, to)
+	}
+	last, err := j.a.source.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if last < to {
+		return fmt.Errorf("the commits %d to %d are damaged or missing, and the source ends at %d", j.head.Sequence+1, to, last)
+	}
+	return j.a.source.Read(ctx, j.head.Sequence+1, to, j.add)
+}
+
+// finish takes what the source has beyond the files, and checks that nothing
+// is missing.
+func (j *joint) finish(ctx context.Context) error {
+	end := j.to
+	if end == 0 && j.a.source != nil {
+		last, err := j.a.source.Last(ctx)
+		if err != nil {
+			return err
+		}
+		end = last
+	}
+	if end <= j.head.Sequence {
+		return nil
+	}
+	err := j.fill(ctx, end)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

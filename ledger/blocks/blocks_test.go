@@ -1,0 +1,244 @@
+package blocks_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// server starts a NATS server on a store and opens the log.
+func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
+	t.Helper()
+	ns, err := embedded.Start(embedded.Config{StoreDir: store, LazySync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err = ns.OpenLog(context.Background(), nc, jetstream.Config{MayCreate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log, func() {
+		nc.Close()
+		ns.Shutdown()
+	}
+}
+
+// written makes a log of n commits, of which every hundredth is as large as a
+// quarter of a block, and stops the server.
+func written(t *testing.T, n int) (store string, heads []ledger.Head) {
+	t.Helper()
+	store = filepath.Join(t.TempDir(), "log")
+	log, stop := server(t, store)
+	heads = appendCommits(t, log, ledger.Head{}, n)
+	stop()
+	return store, heads
+}
+
+func appendCommits(t *testing.T, log ledger.Log, head ledger.Head, n int) (heads []ledger.Head) {
+	t.Helper()
+	fates := make(chan error, n)
+	for i := range n {
+		record := ledger.Record{
+			CommandID: ledgertest.ID(9, byte(i)), Command: "CreateTrait", Time: int64(i + 1), Actor: "test",
+			Events: ledgertest.Vocabulary()[:1],
+		}
+		if i%100 == 99 {
+			record.RequestID = string(bytes.Repeat([]byte{'x'}, 2<<20))
+		}
+		builder := ledger.NewCommitBuilder()
+		builder.Begin(head)
+		if _, _, err := builder.Add(record, 1<<30); err != nil {
+			t.Fatal(err)
+		}
+		commit, encoded, err := builder.Seal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Append(commit.Sequence, encoded, func(err error) { fates <- err })
+		head = commit.Head()
+		heads = append(heads, head)
+	}
+	for range n {
+		if err := <-fates; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return heads
+}
+
+// TestIndexIsAsTheServerWritesIt: what Settle writes is what nats-server wrote
+// at its clean stop, to the byte. A nats-server with another form fails here.
+func TestIndexIsAsTheServerWritesIt(t *testing.T) {
+	store, heads := written(t, 1500)
+	files := embedded.Files(store)
+	index := filepath.Join(files.Dir(), "msgs", "index.db")
+	theirs, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := files.Check(context.Background(), blocks.CheckOptions{})
+	if err != nil || report.Last != heads[len(heads)-1] || report.Commits != uint64(len(heads)) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if err := os.Remove(index); err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Settle(report); err != nil {
+		t.Fatal(err)
+	}
+	ours, err := os.ReadFile(index)
+	if err != nil || !bytes.Equal(ours, theirs) {
+		t.Fatalf("the index differs, %v:\n%x\n%x", err, ours, theirs)
+	}
+	log, stop := server(t, store)
+	defer stop()
+	if last, err := log.Last(context.Background()); err != nil || last != uint64(len(heads)) {
+		t.Errorf("the server has %d commits, %v", last, err)
+	}
+}
+
+// TestReadsWhatTheServerReads compares reading the files with reading through
+// the server, while it appends.
+func TestReadsWhatTheServerReads(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "log")
+	log, stop := server(t, store)
+	defer stop()
+	ctx := context.Background()
+	var head ledger.Head
+	random := rand.New(rand.NewSource(1))
+	for range 5 {
+		heads := appendCommits(t, log, head, 200)
+		head = heads[len(heads)-1]
+		for range 20 {
+			from := 1 + uint64(random.Int63n(int64(head.Sequence)))
+			to := min(head.Sequence, from+uint64(random.Intn(50)))
+			var got, want []ledger.Head
+			collect := func(list *[]ledger.Head) func(ledger.Entry) error {
+				return func(e ledger.Entry) error {
+					*list = append(*list, ledger.Head{Sequence: e.Sequence, Digest: ledger.DigestOf(e.Data)})
+					return nil
+				}
+			}
+			if err := errors.Join(log.Read(ctx, from, to, collect(&got)), log.Log.Read(ctx, from, to, collect(&want))); err != nil {
+				t.Fatal(err)
+			}
+			if len(got) != int(to-from+1) || len(want) != len(got) {
+				t.Fatalf("%d..%d: %d and %d entries", from, to, len(got), len(want))
+			}
+			for i := range got {
+				if got[i] != want[i] {
+					t.Fatalf("%d..%d: entry %d is %v, not %v", from, to, i, got[i], want[i])
+				}
+			}
+		}
+	}
+}
+
+// TestDamageIsNamedAndLeft flips bits and cuts everywhere in the log's files:
+// a server is not started on them, and not a byte changes.
+func TestDamageIsNamedAndLeft(t *testing.T) {
+	store, heads := written(t, 450)
+	mark := heads[len(heads)-1]
+	if err := blocks.WriteHighWater(blocks.HighWaterPath(store), mark); err != nil {
+		t.Fatal(err)
+	}
+	files := embedded.Files(store)
+	paths, err := filepath.Glob(filepath.Join(files.Dir(), "msgs", "*.blk"))
+	if err != nil || len(paths) < 2 {
+		t.Fatal(paths, err)
+	}
+	paths = append(paths, filepath.Join(files.Dir(), "meta.inf"), filepath.Join(files.Dir(), "meta.sum"), blocks.HighWaterPath(store))
+	random := rand.New(rand.NewSource(2))
+	for round := range 200 {
+		path := paths[random.Intn(len(paths))]
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := bytes.Clone(whole)
+		at := random.Intn(len(damaged))
+		if round%4 == 0 {
+			damaged = damaged[:at]
+		} else {
+			damaged[at] ^= 1 << random.Intn(8)
+		}
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err = files.Judge(context.Background(), blocks.JudgeOptions{})
+		if err == nil && filepath.Ext(path) != "" {
+			t.Errorf("%s, byte %d of %d: not found", path, at, len(whole))
+		}
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
+			t.Errorf("%s was changed, %v", path, err)
+		}
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTornEndIsCut: what a write left that was not finished goes, and what was
+// there before stays.
+func TestTornEndIsCut(t *testing.T) {
+	store, heads := written(t, 30)
+	files := embedded.Files(store)
+	path := filepath.Join(files.Dir(), "msgs", "1.blk")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := blocks.WriteHighWater(blocks.HighWaterPath(store), heads[28]); err != nil {
+		t.Fatal(err)
+	}
+	for _, torn := range [][]byte{whole[:len(whole)-1], whole[:len(whole)-100], append(bytes.Clone(whole), make([]byte, 4096)...), append(bytes.Clone(whole), "torn"...)} {
+		if err := os.WriteFile(path, torn, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log, stop := server(t, store)
+		last, err := log.Last(context.Background())
+		if err != nil || last != heads[29].Sequence && last != heads[28].Sequence {
+			t.Errorf("%d commits, %v", last, err)
+		}
+		stop()
+	}
+	if err := os.WriteFile(path, whole[:len(whole)-1000], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := files.Judge(context.Background(), blocks.JudgeOptions{}); !errors.Is(err, ledger.ErrLogBehind) {
+		t.Errorf("a cut behind the mark: %v", err)
+	}
+}
+
+// TestBudget: with no time to read them, blocks that an index vouches for are
+// left for later; those that it does not know are read all the same.
+func TestBudget(t *testing.T) {
+	store, heads := written(t, 1500)
+	files := embedded.Files(store)
+	hasty := blocks.CheckOptions{Budget: 1}
+	report, err := files.Check(context.Background(), hasty)
+	if err != nil || report.Unread == 0 || report.Last != heads[len(heads)-1] || report.Commits != uint64(len(heads)) {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	if err := os.Remove(filepath.Join(files.Dir(), "msgs", "index.db")); err != nil {
+		t.Fatal(err)
+	}
+	report, err = files.Check(context.Background(), hasty)
+	if err != nil || report.Unread != 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+}

@@ -1,0 +1,183 @@
+package blocks
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Two slots are written in turn, so that a torn write leaves the other one.
+const (
+	slotBytes     = 64 // sequence 8 | digest 32 | check 8, padded
+	slotUsedBytes = 8 + 32
+	slotCheck     = 8
+)
+
+// syncEvery bounds how old the position is after a power cut.
+const syncEvery = time.Second
+
+// errNoPosition reports a file that holds something else than a position. A
+// file of which one slot is good is not damaged.
+var errNoPosition = errors.New("the file holds no position")
+
+// HighWater keeps the newest position of a log that was ever seen, in a small
+// file beside what it is about. A log that ends before it has lost something,
+// whatever else is gone.
+//
+// The file is written before a commit is answered, so that a killed process
+// leaves it up to date, and synced every second, so that after a power cut it
+// is at most that old. It is safe for concurrent use.
+type HighWater struct {
+	f *os.File
+
+	mu    sync.Mutex
+	head  ledger.Head // guarded by mu
+	dirty bool        // written since the last sync; guarded by mu
+
+	failed  chan error // capacity 1: why a sync failed
+	stopped chan struct{}
+	idle    sync.WaitGroup
+}
+
+// ReadHighWater returns the position in a file without changing anything; none, at
+// sequence 0, if there is no file. The error wraps ErrDamaged if there is one
+// that cannot be read as a position.
+func ReadHighWater(path string) (ledger.Head, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return ledger.Head{}, nil
+	}
+	if err != nil {
+		return ledger.Head{}, fmt.Errorf("blocks: high-water mark: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	return readSlots(f)
+}
+
+func readSlots(f *os.File) (ledger.Head, error) {
+	var slots [2 * slotBytes]byte
+	n, err := f.ReadAt(slots[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return ledger.Head{}, fmt.Errorf("blocks: high-water mark: %w", err)
+	}
+	var newest ledger.Head
+	for _, slot := range [][]byte{slots[:slotBytes], slots[slotBytes:]} {
+		sum := sha256.Sum256(slot[:slotUsedBytes])
+		sequence := binary.BigEndian.Uint64(slot)
+		if bytes.Equal(sum[:slotCheck], slot[slotUsedBytes:slotUsedBytes+slotCheck]) && sequence > newest.Sequence {
+			newest = ledger.Head{Sequence: sequence, Digest: ledger.Digest(slot[8:slotUsedBytes])}
+		}
+	}
+	if newest.Sequence == 0 && n > 0 {
+		return newest, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), errNoPosition)
+	}
+	return newest, nil
+}
+
+// OpenHighWater opens or makes the file.
+func OpenHighWater(path string) (*HighWater, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
+	if err != nil {
+		return nil, fmt.Errorf("blocks: high-water mark: %w", err)
+	}
+	m := &HighWater{f: f, failed: make(chan error, 1), stopped: make(chan struct{})}
+	if m.head, err = readSlots(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	m.idle.Go(m.syncLoop)
+	return m, nil
+}
+
+// Head is the position.
+func (m *HighWater) Head() ledger.Head {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.head
+}
+
+// Set moves the mark forward. Positions before it leave it.
+func (m *HighWater) Set(head ledger.Head) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if head.Sequence <= m.head.Sequence {
+		return nil
+	}
+	slot := encodeSlot(head)
+	if _, err := m.f.WriteAt(slot[:], int64(head.Sequence%2)*slotBytes); err != nil {
+		return fmt.Errorf("blocks: high-water mark: %w", err)
+	}
+	m.head, m.dirty = head, true
+	return nil
+}
+
+func encodeSlot(head ledger.Head) (slot [slotBytes]byte) {
+	binary.BigEndian.PutUint64(slot[:], head.Sequence)
+	copy(slot[8:], head.Digest[:])
+	sum := sha256.Sum256(slot[:slotUsedBytes])
+	copy(slot[slotUsedBytes:], sum[:slotCheck])
+	return slot
+}
+
+// Sync makes the position durable. What could not be synced stays to be synced.
+func (m *HighWater) Sync() error {
+	m.mu.Lock()
+	dirty := m.dirty
+	m.dirty = false
+	m.mu.Unlock()
+	if !dirty {
+		return nil
+	}
+	if err := m.f.Sync(); err != nil {
+		m.mu.Lock()
+		m.dirty = true
+		m.mu.Unlock()
+		return fmt.Errorf("blocks: high-water mark: %w", err)
+	}
+	return nil
+}
+
+// Failed tells the last failure to sync, once.
+func (m *HighWater) Failed() <-chan error { return m.failed }
+
+func (m *HighWater) syncLoop() {
+	ticker := time.NewTicker(syncEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-m.stopped:
+			return
+		}
+		if err := m.Sync(); err != nil {
+			select {
+			case m.failed <- err:
+			default:
+			}
+		}
+	}
+}
+
+// Close syncs and closes the file.
+func (m *HighWater) Close() error {
+	close(m.stopped)
+	m.idle.Wait()
+	return errors.Join(m.Sync(), m.f.Close())
+}
+
+// WriteHighWater makes a file with a position, durable, in the place of what is there.
+// A position before the one that is there takes something back: that is for a
+// repair alone.
+func WriteHighWater(path string, head ledger.Head) error {
+	var content [2 * slotBytes]byte
+	slot := encodeSlot(head)
+	copy(content[head.Sequence%2*slotBytes:], slot[:])
+	return replaceFile(path, content[:])
+}

@@ -1,0 +1,255 @@
+package blocks
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// The stream's index is what nats-server writes at a clean stop, and now and
+// then before: what is in which block. If it fits the last block, the server
+// believes it; otherwise it reads every block, and cuts a block where it cannot
+// read on. So that it never does, Settle writes an index that fits. This is the
+// form of nats-server 2.15 (server/filestore.go, writeFullState); a test
+// compares every byte with what the server writes.
+const (
+	indexMagic   = 11
+	indexVersion = 4
+)
+
+// index is what a stream's index says.
+type index struct {
+	blocks  map[int]indexed
+	newest  int // the number of its last block
+	lastSum [checksumBytes]byte
+}
+
+// indexed is one block as an index knows it.
+type indexed struct {
+	bytes               uint64
+	first, last         uint64
+	firstTime, lastTime int64
+}
+
+// readIndex reads the index, or returns nil if there is none that can be
+// believed. It only ever spares work.
+func (f Folder) readIndex() *index {
+	data, err := os.ReadFile(f.indexPath())
+	if err != nil || len(data) < 2+checksumBytes {
+		return nil
+	}
+	body, sum := data[:len(data)-checksumBytes], data[len(data)-checksumBytes:]
+	h := streamHash(f.Stream)
+	_, _ = h.Write(body) // a hash.Hash never fails
+	if !bytes.Equal(h.Sum(nil), sum) || body[0] != indexMagic || body[1] != indexVersion {
+		return nil
+	}
+	return parseIndex(body[2:])
+}
+
+// numbers reads variable-length numbers; after the first that is none, bad is
+// set and all are zero.
+type numbers struct {
+	data []byte
+	bad  bool
+}
+
+func (n *numbers) uint() uint64 {
+	v, size := binary.Uvarint(n.data)
+	return skip(n, v, size)
+}
+
+func (n *numbers) int() int64 {
+	v, size := binary.Varint(n.data)
+	return skip(n, v, size)
+}
+
+func skip[T uint64 | int64](n *numbers, v T, size int) T {
+	if n.bad || size <= 0 {
+		n.bad = true
+		return 0
+	}
+	n.data = n.data[size:]
+	return v
+}
+
+func (n *numbers) bytes(size uint64) []byte {
+	if n.bad || size > uint64(len(n.data)) {
+		n.bad = true
+		return nil
+	}
+	b := n.data[:size]
+	n.data = n.data[size:]
+	return b
+}
+
+func parseIndex(body []byte) *index {
+	n := &numbers{data: body}
+	n.uint()             // messages
+	n.uint()             // bytes
+	n.uint()             // first sequence
+	baseTime := n.int()  // of the first message
+	n.uint()             // last sequence
+	n.int()              // time of the last message
+	subjects := n.uint() // of the log, at most one
+	for range min(subjects, 2) {
+		n.bytes(n.uint())
+		n.uint() // messages
+		n.uint() // first block
+		n.uint() // last block
+	}
+	count := n.uint()
+	ix := &index{blocks: make(map[int]indexed)}
+	for i := uint64(0); i < count && !n.bad; i++ {
+		number := int(n.uint())
+		b := indexed{bytes: n.uint(), first: n.uint(), firstTime: n.int() + baseTime, last: n.uint(), lastTime: n.int() + baseTime}
+		deleted := n.uint()
+		n.uint() // messages with a time to live
+		n.uint() // scheduled messages
+		if deleted > 0 {
+			return nil // nothing is ever deleted from a log
+		}
+		ix.blocks[number] = b
+	}
+	ix.newest = int(n.uint())
+	copy(ix.lastSum[:], n.bytes(checksumBytes))
+	if n.bad || len(n.data) > 0 || subjects > 1 {
+		return nil
+	}
+	return ix
+}
+
+// vouches reports whether the index knows a block that was full when it was
+// written, and the file still has the size it had.
+func (ix *index) vouches(b block) bool {
+	if ix == nil || b.number >= ix.newest {
+		return false
+	}
+	known, ok := ix.blocks[b.number]
+	return ok && known.bytes == uint64(b.size)
+}
+
+func (ix *index) facts(b block) blockFacts {
+	known := ix.blocks[b.number]
+	return blockFacts{
+		block: b, unread: true, bytes: known.bytes,
+		first: known.first, last: known.last, firstTime: known.firstTime, lastTime: known.lastTime,
+	}
+}
+
+// fits reports whether a server would believe the index: it is of the last
+// block as it is.
+func (ix *index) fits(facts []blockFacts) bool {
+	if ix == nil || len(facts) == 0 || len(ix.blocks) != len(facts) {
+		return false
+	}
+	for _, b := range facts {
+		if known, ok := ix.blocks[b.number]; !ok || known.bytes != b.bytes || known.first != b.first || known.last != b.last {
+			return false
+		}
+	}
+	newest := facts[len(facts)-1]
+	return newest.number == ix.newest && newest.lastSum == ix.lastSum
+}
+
+// encodeIndex is the index of these blocks.
+func (f Folder) encodeIndex(facts []blockFacts) []byte {
+	first, last := facts[0], facts[len(facts)-1]
+	var messages, size uint64
+	for _, b := range facts {
+		messages += b.last - b.first + 1
+		size += b.bytes
+	}
+	buf := []byte{indexMagic, indexVersion}
+	buf = binary.AppendUvarint(buf, messages)
+	buf = binary.AppendUvarint(buf, size)
+	buf = binary.AppendUvarint(buf, first.first)
+	buf = binary.AppendVarint(buf, first.firstTime)
+	buf = binary.AppendUvarint(buf, last.last)
+	buf = binary.AppendVarint(buf, last.lastTime)
+	buf = binary.AppendUvarint(buf, 1)
+	buf = binary.AppendUvarint(buf, uint64(len(f.Subject)))
+	buf = append(buf, f.Subject...)
+	buf = binary.AppendUvarint(buf, messages)
+	buf = binary.AppendUvarint(buf, uint64(first.number))
+	buf = binary.AppendUvarint(buf, uint64(last.number))
+	buf = binary.AppendUvarint(buf, uint64(len(facts)))
+	for _, b := range facts {
+		buf = binary.AppendUvarint(buf, uint64(b.number))
+		buf = binary.AppendUvarint(buf, b.bytes)
+		buf = binary.AppendUvarint(buf, b.first)
+		buf = binary.AppendVarint(buf, b.firstTime-first.firstTime)
+		buf = binary.AppendUvarint(buf, b.last)
+		buf = binary.AppendVarint(buf, b.lastTime-first.firstTime)
+		buf = append(buf, 0, 0, 0) // deleted, with a time to live, scheduled
+	}
+	buf = binary.AppendUvarint(buf, uint64(last.number))
+	buf = append(buf, last.lastSum[:]...)
+	h := streamHash(f.Stream)
+	_, _ = h.Write(buf) // a hash.Hash never fails
+	return h.Sum(buf)
+}
+
+// Settle makes the files such that a server changes nothing of them: it cuts
+// off what the report says an unfinished write left, and writes an index that
+// fits. Only a report without damage may be settled.
+func (f Folder) Settle(r *Report) error {
+	if r.TornBytes > 0 {
+		if err := truncate(r.TornPath, r.TornAt); err != nil {
+			return err
+		}
+	}
+	if r.Commits == 0 {
+		return nil
+	}
+	facts := make([]blockFacts, 0, len(r.read))
+	for _, b := range r.read {
+		if b.empty() {
+			// A server that stopped between making a block and writing to it.
+			if err := os.Remove(b.path); err != nil {
+				return fmt.Errorf("blocks: %w", err)
+			}
+			continue
+		}
+		facts = append(facts, b)
+	}
+	if f.readIndex().fits(facts) {
+		return syncFolder(f.messages())
+	}
+	return replaceFile(f.indexPath(), f.encodeIndex(facts))
+}
+
+// replaceFile writes a file, durable, in the place of what is there.
+func replaceFile(path string, data []byte) error {
+	part := path + ".tmp"
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	_, err = file.Write(data)
+	if err = joinErrors(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(part, path); err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+func truncate(path string, size int64) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	return joinErrors(file.Truncate(size), file.Sync(), file.Close())
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(filepath.Clean(dir))
+	if err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	return joinErrors(d.Sync(), d.Close())
+}

@@ -1,0 +1,218 @@
+package blocks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Beside the server's own files the store has files of Allot's, so that they
+// travel with the log: the high-water mark, and, for a time, one of these.
+const (
+	highWaterFile = "high-water"
+	newFile       = "new"       // a log may begin here
+	importFile    = "importing" // a log is being copied to here
+)
+
+// HighWaterPath is the file with the newest position of the log in a store.
+// Its name sorts before the server's folder, so that a copy that is made while
+// a server runs has a mark that is older than the commits, and not newer.
+func HighWaterPath(store string) string { return filepath.Join(store, highWaterFile) }
+
+// Verdicts of Judge.
+var (
+	// ErrBehind: the log ends before a position that was seen.
+	ErrBehind = fmt.Errorf("the log is shorter than it was: %w", ledger.ErrLogBehind)
+	// ErrGone: there was a log.
+	ErrGone = fmt.Errorf("the log does not exist: %w", ledger.ErrLogBehind)
+	// ErrAnother: a commit is another one than the one that was seen: the log
+	// was cut off and written again, or swapped.
+	ErrAnother = fmt.Errorf("the log is another one: %w", ledger.ErrChain)
+	// ErrUnfinished: an import into this folder has not ended.
+	ErrUnfinished = errors.New("an import into this folder is unfinished")
+)
+
+// Seen is a position of the log that something else keeps.
+type Seen struct {
+	ledger.Head
+	Where string // what keeps it, to be named
+}
+
+// JudgeOptions are what Judge goes by.
+type JudgeOptions struct {
+	CheckOptions
+	// Seen are positions that the log must still hold.
+	Seen []Seen
+}
+
+// Verdict is what Judge found, and what may be done.
+type Verdict struct {
+	*Report             // nil if there is no log
+	Begin   *Beginning  // a log may begin here
+	Mark    ledger.Head // the high-water mark beside the log
+}
+
+// Judge says whether a server may open the store, without changing a byte. An
+// error says why not: a *DamageError, or one that wraps ErrDamaged, ErrBehind, ErrGone,
+// ErrAnother or ErrUnfinished.
+func (f Folder) Judge(ctx context.Context, opts JudgeOptions) (*Verdict, error) {
+	if job, err := f.importing(); err != nil || job != nil {
+		if err == nil {
+			err = fmt.Errorf("%w: commits up to %d were to come from %s", ErrUnfinished, job.Last.Sequence, job.From)
+		}
+		return nil, err
+	}
+	return f.judgeFiles(ctx, opts)
+}
+
+func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, err error) {
+	v = &Verdict{}
+	if v.Begin, err = f.Beginning(); err != nil {
+		return nil, err
+	}
+	if v.Mark, err = ReadHighWater(HighWaterPath(f.Store)); err != nil {
+		return nil, err
+	}
+	v.Report, err = f.Check(ctx, opts.CheckOptions)
+	if errors.Is(err, ErrNoLog) {
+		v.Report, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, f.holds(ctx, v, append(opts.Seen, Seen{v.Mark, HighWaterPath(f.Store)}))
+}
+
+// holds looks for positions that were seen.
+func (f Folder) holds(ctx context.Context, v *Verdict, seen []Seen) error {
+	var last uint64
+	if v.Report != nil {
+		last = v.Last.Sequence
+	}
+	for _, s := range seen {
+		if s.Sequence > 0 && v.Report == nil {
+			return fmt.Errorf("%w in %s, and %s knows sequence %d of it", ErrGone, f.Store, s.Where, s.Sequence)
+		}
+		if s.Sequence > last {
+			return fmt.Errorf("%w: it ends at sequence %d, and %s knows sequence %d", ErrBehind, last, s.Where, s.Sequence)
+		}
+	}
+	if v.Report == nil {
+		return nil
+	}
+	log, err := f.Open()
+	if err != nil {
+		return err
+	}
+	for _, s := range seen {
+		if s.Sequence == 0 {
+			continue
+		}
+		err := log.Read(ctx, s.Sequence, s.Sequence, func(e ledger.Entry) error {
+			if got := ledger.DigestOf(e.Data); got != s.Digest {
+				return fmt.Errorf("%w: sequence %d has the digest %.8s, and %s knows it with %.8s",
+					ErrAnother, s.Sequence, got, s.Where, s.Digest)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Beginning is the leave to begin a log.
+type Beginning struct {
+	Ledger ledger.UUID `json:"ledger"` // the id that it gets
+}
+
+// Beginning reads the leave to begin a log; nil if there is none.
+func (f Folder) Beginning() (*Beginning, error) {
+	return readNote[Beginning](filepath.Join(f.Store, newFile))
+}
+
+// MayBegin gives leave to begin a log.
+func (f Folder) MayBegin(b Beginning) error {
+	return writeNote(filepath.Join(f.Store, newFile), b)
+}
+
+// Begun takes the leave back: the log has begun.
+func (f Folder) Begun() error { return removeNote(filepath.Join(f.Store, newFile)) }
+
+// Import is a copy of commits into a store that has not ended.
+type Import struct {
+	From string      `json:"from"` // where from, in words
+	Last ledger.Head `json:"last"` // where it ends
+}
+
+func (f Folder) importing() (*Import, error) {
+	return readNote[Import](filepath.Join(f.Store, importFile))
+}
+
+// BeginImport makes the store one that no server opens until EndImport. If an
+// import of the same commits is unfinished it goes on.
+func (f Folder) BeginImport(job Import) error {
+	before, err := f.importing()
+	if err != nil {
+		return err
+	}
+	if before != nil && before.Last != job.Last {
+		return fmt.Errorf("%w: of commits up to %d (%.8s) from %s; finish that one, or take an empty folder",
+			ErrUnfinished, before.Last.Sequence, before.Last.Digest, before.From)
+	}
+	return writeNote(filepath.Join(f.Store, importFile), job)
+}
+
+// EndImport says that all commits are there, and durable.
+func (f Folder) EndImport(last ledger.Head) error {
+	if err := WriteHighWater(HighWaterPath(f.Store), last); err != nil {
+		return err
+	}
+	return removeNote(filepath.Join(f.Store, importFile))
+}
+
+// JudgeImport is Judge for the one who carries on an import.
+func (f Folder) JudgeImport(ctx context.Context, opts JudgeOptions) (*Verdict, error) {
+	return f.judgeFiles(ctx, opts)
+}
+
+// readNote reads a small file of JSON; nil if there is none.
+func readNote[T any](path string) (*T, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("blocks: %w", err)
+	}
+	note := new(T)
+	if err := json.Unmarshal(data, note); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+	}
+	return note, nil
+}
+
+// writeNote writes a small file of JSON, durable, in the place of what is there.
+func writeNote(path string, note any) error {
+	data, err := json.Marshal(note)
+	if err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	return replaceFile(path, append(data, '\n'))
+}
+
+func removeNote(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	return syncFolder(filepath.Dir(path))
+}

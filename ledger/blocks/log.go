@@ -1,0 +1,259 @@
+package blocks
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Log reads a log from its files. A server may be appending to it meanwhile:
+// what it has acknowledged is there.
+type Log struct {
+	folder Folder
+
+	mu     sync.Mutex
+	firsts []place // of the blocks, in order; guarded by mu
+
+	// Offsets of the records of some blocks, by number; guarded by mu.
+	offsets map[int][]uint32
+}
+
+// place is where a block begins in the log.
+type place struct {
+	number int
+	first  uint64
+}
+
+// cachedBlocks bounds the offsets that are remembered, of some 100 KB a block.
+const cachedBlocks = 128
+
+var _ ledger.Log = (*Log)(nil)
+
+// ErrReadOnly: this log cannot be appended to.
+var ErrReadOnly = errors.New("blocks: this log can only be read")
+
+// Open opens a log to read it. The error wraps ErrNoLog if there is none.
+func (f Folder) Open() (*Log, error) {
+	if _, err := f.blocks(); err != nil {
+		return nil, err
+	}
+	return &Log{folder: f, offsets: make(map[int][]uint32)}, nil
+}
+
+// Append implements ledger.Log: it fails.
+func (l *Log) Append(_ uint64, _ []byte, done func(error)) { done(ErrReadOnly) }
+
+// MaxCommitBytes implements ledger.Log.
+func (l *Log) MaxCommitBytes() int { return maxRecordBytes }
+
+// Last implements ledger.Log. An unfinished write at the end does not count.
+func (l *Log) Last(context.Context) (uint64, error) {
+	list, err := l.folder.blocks()
+	if err != nil {
+		return 0, err
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		facts, err := l.folder.scan(list[i])
+		if err != nil {
+			return 0, err
+		}
+		if facts.bad != nil && !facts.torn {
+			return 0, facts.bad
+		}
+		if !facts.empty() {
+			return facts.last, nil
+		}
+	}
+	return 0, nil
+}
+
+// Read implements ledger.Log.
+func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if from == 0 {
+		from = 1
+	}
+	for from <= to {
+		b, err := l.find(from)
+		if err != nil {
+			return err
+		}
+		next, err := l.readBlock(ctx, b, from, to, yield)
+		if err != nil {
+			return err
+		}
+		if next == from {
+			return &ledger.BadEntryError{Sequence: from, Err: fmt.Errorf("%w: it is not in %s, where it should be",
+				ErrDamaged, l.folder.blockPath(b.number))}
+		}
+		from = next
+	}
+	return nil
+}
+
+// find returns the block in which a sequence is.
+func (l *Log) find(sequence uint64) (place, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// The newest block known may have got successors since.
+	if i := l.search(sequence); i >= 0 && i < len(l.firsts)-1 {
+		return l.firsts[i], nil
+	}
+	if err := l.refresh(); err != nil {
+		return place{}, err
+	}
+	i := l.search(sequence)
+	if i < 0 {
+		return place{}, fmt.Errorf("%w: there is no sequence %d in %s", ledger.ErrLogGap, sequence, l.folder.Dir())
+	}
+	return l.firsts[i], nil
+}
+
+// search returns the last block that begins at or before a sequence, or -1.
+func (l *Log) search(sequence uint64) int {
+	low, high := 0, len(l.firsts)
+	for low < high {
+		if middle := (low + high) / 2; l.firsts[middle].first <= sequence {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low - 1
+}
+
+// refresh looks for blocks that came since. The caller holds mu.
+func (l *Log) refresh() error {
+	list, err := l.folder.blocks()
+	if err != nil {
+		return err
+	}
+	known := -1
+	if len(l.firsts) > 0 {
+		known = l.firsts[len(l.firsts)-1].number
+	}
+	for _, b := range list {
+		if b.number <= known || b.size == 0 {
+			continue
+		}
+		first, err := firstOf(b.path)
+		if err != nil {
+			return err
+		}
+		l.firsts = append(l.firsts, place{b.number, first})
+	}
+	return nil
+}
+
+// firstOf reads the sequence of a block's first record.
+func firstOf(path string) (uint64, error) {
+	header, err := readAt(path, 0, recordHeaderBytes)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(header[4:]), nil
+}
+
+// readAt reads a part of a file, all of it.
+func readAt(path string, offset int64, size int) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("blocks: %w", err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	buf := make([]byte, size)
+	n, err := file.ReadAt(buf, offset)
+	if errors.Is(err, io.EOF) {
+		return nil, &DamageError{Path: path, Offset: int(offset), Reason: fmt.Sprintf("it ends after %d bytes instead of %d", n, size)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("blocks: %w", err)
+	}
+	return buf, nil
+}
+
+// readBlock yields what a block has of from..to and returns what comes next.
+func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield func(ledger.Entry) error) (uint64, error) {
+	path := l.folder.blockPath(b.number)
+	offsets, err := l.offsetsOf(b, path, from)
+	if err != nil {
+		return from, err
+	}
+	sum := blockHash(l.folder.Stream, b.number)
+	for from <= to && from-b.first < uint64(len(offsets)-1) {
+		if ctx.Err() != nil {
+			return from, ctx.Err()
+		}
+		some := offsets[from-b.first:]
+		some = some[:part(some, to-from)]
+		buf, err := readAt(path, int64(some[0]), int(some[len(some)-1]-some[0]))
+		if err != nil {
+			return from, err
+		}
+		for _, offset := range some[:len(some)-1] {
+			r, reason := parse(buf, int(offset-some[0]), sum)
+			if reason == "" && (r.sequence != from || string(r.subject) != l.folder.Subject) {
+				reason = fmt.Sprintf("it holds sequence %d of %.80q", r.sequence, r.subject)
+			}
+			if reason != "" {
+				return from, &ledger.BadEntryError{Sequence: from, Err: &DamageError{
+					After: ledger.Head{Sequence: from - 1}, Path: path, Offset: int(offset), Reason: reason,
+				}}
+			}
+			if err := yield(ledger.Entry{Sequence: from, Data: r.data}); err != nil {
+				return from, err
+			}
+			from++
+		}
+	}
+	return from, nil
+}
+
+// readBytes is how much of a block is read at once.
+const readBytes = 1 << 20
+
+// part is how many offsets to take for one read: those of the records that are
+// wanted besides the first, of about readBytes, and the end of the last one.
+func part(offsets []uint32, more uint64) int {
+	n := 2
+	for n < len(offsets) && uint64(n-1) <= more && offsets[n]-offsets[0] <= readBytes {
+		n++
+	}
+	return n
+}
+
+// offsetsOf returns where a block's records begin, and where the last one
+// ends. It looks again if a sequence came since it looked last.
+func (l *Log) offsetsOf(b place, path string, sequence uint64) ([]uint32, error) {
+	l.mu.Lock()
+	known, ok := l.offsets[b.number]
+	l.mu.Unlock()
+	if ok && sequence-b.first < uint64(len(known)-1) {
+		return known, nil
+	}
+	buf, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("blocks: %w", err)
+	}
+	offsets := []uint32{0}
+	for at := 0; at < len(buf); {
+		r, unfinished := parse(buf, at, nil)
+		if unfinished != "" {
+			break
+		}
+		at += r.length
+		offsets = append(offsets, uint32(at))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.offsets) >= cachedBlocks {
+		clear(l.offsets) // they are found again
+	}
+	l.offsets[b.number] = offsets
+	return offsets, nil
+}

@@ -1,0 +1,103 @@
+package blocks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Pace holds a reader up, so that it leaves room for others. A rate.Limiter is
+// one; its burst must be at least PaceBytes.
+type Pace interface {
+	WaitN(ctx context.Context, n int) error
+}
+
+// PaceBytes is how much is read at once.
+const PaceBytes = 256 << 10
+
+// ReadPaced reads a file from the disk, and not from what the system remembers
+// of it, at a pace.
+func ReadPaced(ctx context.Context, path string, pace Pace) (data []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("blocks: %w", err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("blocks: %w", err)
+	}
+	// Without it a damaged sector stays hidden behind a good copy in memory.
+	// That is a wish: pages that are not on disk yet stay.
+	_ = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+	data = make([]byte, 0, info.Size())
+	for len(data) < cap(data) {
+		piece := min(PaceBytes, cap(data)-len(data))
+		if err := pace.WaitN(ctx, piece); err != nil {
+			return nil, fmt.Errorf("blocks: %w", err)
+		}
+		n, err := io.ReadFull(file, data[len(data):len(data)+piece])
+		data = data[:len(data)+n]
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break // it was cut meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("blocks: %w", err)
+		}
+	}
+	return data, nil
+}
+
+// Scrub reads the whole log at a pace while a server appends to it, and calls
+// tell for every damage: a block that is not what was written, or does not
+// follow the one before. The durable position is asked for before the newest
+// block is read, which may have an unfinished write behind it.
+func (f Folder) Scrub(ctx context.Context, pace Pace, durable func() uint64, tell func(*DamageError), read func(bytes int64)) error {
+	if err := f.checkMeta(); err != nil {
+		tell(&DamageError{Path: f.Dir(), Reason: err.Error()})
+	}
+	list, err := f.blocks()
+	if err != nil {
+		return err
+	}
+	var last ledger.Head
+	var before *blockFacts
+	followed := true // what is before the block is known
+	for _, b := range list {
+		sequence := durable()
+		buf, err := ReadPaced(ctx, b.path, pace)
+		if err != nil {
+			return err
+		}
+		facts := f.scanBytes(b, buf)
+		read(int64(len(buf)))
+		if err := follows(last, before, &facts); err != nil && followed {
+			tell(asDamage(err))
+		}
+		if !facts.empty() {
+			last, before = ledger.Head{Sequence: facts.last, Digest: facts.end}, &facts
+		}
+		// Behind what is durable there may be an unfinished write.
+		damaged := facts.bad != nil && last.Sequence < sequence
+		if damaged {
+			facts.bad.After = last
+			tell(facts.bad)
+		}
+		followed = !damaged
+	}
+	return nil
+}
+
+func asDamage(err error) *DamageError {
+	var damage *DamageError
+	if errors.As(err, &damage) {
+		return damage
+	}
+	return &DamageError{Reason: err.Error()}
+}

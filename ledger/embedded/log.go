@@ -1,0 +1,81 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// Files is where a server with this store directory keeps the log.
+func Files(storeDir string) blocks.Folder {
+	return blocks.Folder{Store: storeDir, Stream: jetstream.DefaultStream, Subject: jetstream.Subject}
+}
+
+// judge looks at the log's files before the server does, which would cut away
+// what it cannot read, and makes them such that it has nothing to cut.
+func judge(cfg Config) (*blocks.Verdict, error) {
+	files := Files(cfg.StoreDir)
+	if cfg.Verdict != nil {
+		return settle(cfg, files, cfg.Verdict)
+	}
+	look := files.Judge
+	if cfg.Import {
+		look = files.JudgeImport
+	}
+	verdict, err := look(cfg.context(), cfg.Judge)
+	if err != nil {
+		return nil, err
+	}
+	return settle(cfg, files, verdict)
+}
+
+func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.Verdict, error) {
+	if verdict.Report == nil {
+		return verdict, nil
+	}
+	if verdict.TornBytes > 0 && cfg.Logger != nil {
+		cfg.Logger.Warn("an unfinished write at the end of the log is cut off; nobody was told that it succeeded",
+			"after", verdict.Last.Sequence, "bytes", verdict.TornBytes)
+	}
+	return verdict, files.Settle(verdict.Report)
+}
+
+func (cfg Config) context() context.Context {
+	if cfg.Context == nil {
+		return context.Background()
+	}
+	return cfg.Context
+}
+
+// Log is the log of this server: appended to through JetStream, and read from
+// its files, of which JetStream would cut what it finds damaged.
+type Log struct {
+	*jetstream.Log
+	files *blocks.Log
+}
+
+var _ ledger.Log = (*Log)(nil)
+
+// OpenLog opens the log on a connection of this server's, or begins it if the
+// configuration allows that.
+func (s *Server) OpenLog(ctx context.Context, nc *nats.Conn, cfg jetstream.Config) (*Log, error) {
+	appending, err := jetstream.Open(ctx, nc, cfg)
+	if err != nil {
+		return nil, err
+	}
+	reading, err := Files(s.store).Open()
+	if err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	return &Log{Log: appending, files: reading}, nil
+}
+
+// Read implements ledger.Log.
+func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	return l.files.Read(ctx, from, to, yield)
+}

@@ -1,0 +1,72 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Dir is the folder of the read models' files.
+func (p *Projector) Dir() string { return p.dir }
+
+// tableSuffix is that of the files that do not change once they are written.
+const tableSuffix = ".sst"
+
+// pace is what holds CheckFiles up; a rate.Limiter is one.
+type pace interface {
+	WaitN(ctx context.Context, n int) error
+}
+
+// paceBytes is the piece in which waiting is counted.
+const paceBytes = 256 << 10
+
+// CheckFiles compares every block of the read models' tables on the disk with
+// its checksum, at a pace, and calls tell for every table that is damaged.
+// Tables that are compacted away meanwhile are left out.
+func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error), read func(bytes int64)) error {
+	paths, err := filepath.Glob(filepath.Join(p.dir, "*"+tableSuffix))
+	if err != nil {
+		return fmt.Errorf("projector: %w", err)
+	}
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("projector: %w", err)
+		}
+		for left := info.Size(); left > 0; left -= paceBytes {
+			if err := pace.WaitN(ctx, int(min(left, paceBytes))); err != nil {
+				return fmt.Errorf("projector: %w", err)
+			}
+		}
+		if err := checkTable(ctx, path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			tell(fmt.Errorf("%w: %s: %w", ErrDamaged, path, err))
+		}
+		read(info.Size())
+	}
+	return nil
+}
+
+// checkTable reads all of one table.
+func checkTable(ctx context.Context, path string) error {
+	file, err := vfs.Default.Open(path)
+	if err != nil {
+		return err
+	}
+	readable, err := sstable.NewSimpleReadable(file)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	reader, err := sstable.NewReader(ctx, readable, sstable.ReaderOptions{})
+	if err != nil {
+		return errors.Join(err, readable.Close())
+	}
+	return errors.Join(reader.ValidateBlockChecksums(), reader.Close())
+}
