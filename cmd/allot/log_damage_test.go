@@ -188,7 +188,7 @@ func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 func TestSignedCheckpointIsHonoured(t *testing.T) {
 	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
-	allot(t, true, "signing-key", key)
+	allot(t, true, "signing-key", "operator.example", key)
 	data := world(t, 5, "--signing-key", key)
 	earlier := copied(t, data)
 	s := launch(t, data, "--signing-key", key)
@@ -268,7 +268,8 @@ func TestRepair(t *testing.T) {
 	if out := allot(t, true, "repair", "--data", copied(t, data)); !strings.Contains(out, "nothing is wrong") {
 		t.Errorf("%s", out)
 	}
-	other := launch(t, copied(t, data), "--nats", freeAddress(t))
+	nats := freeAddress(t)
+	launch(t, copied(t, data), "--nats", nats)
 	for name, damage := range map[string]func(content []byte) []byte{
 		"three bits":        func(b []byte) []byte { b[len(b)/4] ^= 1; b[len(b)/2] ^= 2; b[len(b)*3/4] ^= 4; return b },
 		"a hole":            func(b []byte) []byte { return append(bytes.Clone(b[:len(b)/3]), b[len(b)/2:]...) },
@@ -276,7 +277,7 @@ func TestRepair(t *testing.T) {
 		"everything":        func(b []byte) []byte { return bytes.Repeat([]byte{0xff}, len(b)) },
 		"the file is empty": func([]byte) []byte { return nil },
 	} {
-		for _, source := range [][]string{{"--archive", file}, {"--nats-url", "nats://" + other.nats}} {
+		for _, source := range [][]string{{"--archive", file}, {"--nats-url", "nats://" + nats}} {
 			broken := copied(t, data)
 			rewrite(t, blockFile(broken), damage)
 			before := bytesOf(t, filepath.Join(broken, "log"))
@@ -298,7 +299,7 @@ func TestRepair(t *testing.T) {
 		}
 	}
 	broken := copied(t, data)
-	rewrite(t, blockFile(broken), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+	rewrite(t, blockFile(broken), func(b []byte) []byte { b[len(b)*4/5] ^= 1; return b })
 	allot(t, false, "repair", "--data", broken, "--cut-after", "40")
 	allot(t, true, "repair", "--data", broken, "--cut-after", "10")
 	s := launch(t, broken)
