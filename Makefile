@@ -1,5 +1,5 @@
 # make check: everything that CI runs, and the linters that are installed.
-.PHONY: build check test race fuzz bench bench-past bench-candidates differential side-by-side lint
+.PHONY: build check test race fuzz faults bench bench-past bench-candidates differential side-by-side lint
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -29,6 +29,12 @@ fuzz:
 	go test ./api/placement -run '^$$' -fuzz FuzzRequest -fuzztime $(FUZZTIME)
 	go test ./api/baremetal -run '^$$' -fuzz FuzzRequest -fuzztime $(FUZZTIME)
 	go test ./api/policy -run '^$$' -fuzz FuzzLoad -fuzztime $(FUZZTIME)
+
+# Faults as often as docs/reliability.md says, and its table; 10 minutes. Power cuts and full disks need root.
+faults:
+	ALLOT_FAULTS=all go test ./cmd/allot ./ledger/... ./projector/... -count 1 -v -timeout 60m \
+		-run 'Damage|PowerCut|Kill|Full|Silent|Network|Repair|Scrub|Torn' > faults.log || (grep -v '^=== ' faults.log | tail -100; exit 1)
+	@echo '| fault | times | outcome |'; echo '|---|---|---|'; sed -n 's/^.*FAULT //p' faults.log
 
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:

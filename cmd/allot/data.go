@@ -126,7 +126,7 @@ func (d *dataFolder) signed() ([]blocks.Seen, error) {
 	for _, one := range kept[max(0, len(kept)-newestSeen):] {
 		checkpoint, err := unverified(one.Signed)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w; it is no use as evidence: restore it from a copy, or move it away", one.Path, err)
+			return nil, fmt.Errorf("%s: %w; it is no evidence any more; nothing was changed. To recover, restore it from a copy, or move it away", one.Path, err)
 		}
 		seen = append(seen, blocks.Seen{Head: checkpoint.Head, Where: one.Path})
 	}
@@ -179,6 +179,9 @@ func (d *dataFolder) explain(err error) error {
 		d.dir + " --archive FILE (or --nats-url URL)"
 	if errors.As(err, &damage) {
 		goOn += fmt.Sprintf("; or give up everything after the last good commit: allot repair --data %s --cut-after %d", d.dir, damage.After.Sequence)
+	}
+	if errors.Is(err, blocks.ErrNoPosition) {
+		return fmt.Errorf("%w; nothing was changed. To recover, restore the file from a backup; if nothing is missing from the log, remove it", err)
 	}
 	for _, refusal := range []error{blocks.ErrDamaged, ledger.ErrLogBehind, ledger.ErrChain, ledger.ErrLogGap, ledger.ErrCorrupt} {
 		if errors.Is(err, refusal) {

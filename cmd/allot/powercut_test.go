@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,6 +70,7 @@ func (d *disk) remount() {
 // TestPowerCut cuts the power under load: no answered command may be lost.
 // The same with lazy syncing must lose some, or the test proves nothing.
 func TestPowerCut(t *testing.T) {
+	t.Parallel()
 	for _, lazy := range []bool{false, true} {
 		name := "sync always"
 		flags := []string{}
@@ -76,17 +78,28 @@ func TestPowerCut(t *testing.T) {
 			name, flags = "negative control", []string{"--lazy-sync"}
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			d := newDisk(t)
 			data := filepath.Join(d.mount, "data")
-			s := launch(t, data, flags...)
+			answered, lost := make(map[string]bool), 0
+			cuts := times(2, 40)
+			if lazy {
+				cuts = 1
+			}
+			s := launch(t, data)
 			s.makeProvider(1_000_000)
-			answered := s.loadAndCut(d, 500*time.Millisecond)
+			s.terminate()
+			for range cuts {
+				for id := range launch(t, data, flags...).loadAndCut(d, 300*time.Millisecond) {
+					answered[id] = true
+				}
+				d.remount()
+				lost = lostAfter(t, data, flags, answered)
+			}
 			if len(answered) == 0 {
 				t.Fatal("nothing was answered before the cut")
 			}
-			d.remount()
-			lost := s.lostAfter(t, data, flags, answered)
-			t.Logf("%d answered, %d lost", len(answered), lost)
+			tell(t, "power cut, "+name, cuts, fmt.Sprintf("%d answered commands, %d lost", len(answered), lost))
 			if lazy && lost == 0 {
 				t.Error("lazy syncing lost nothing: the cut cuts nothing")
 			}
@@ -111,7 +124,7 @@ func (s *server) loadAndCut(d *disk, after time.Duration) map[string]bool {
 
 // lostAfter starts again and counts the answered commands that are gone. A
 // server that refuses to start has noticed that everything is.
-func (s *server) lostAfter(t *testing.T, data string, flags []string, answered map[string]bool) int {
+func lostAfter(t *testing.T, data string, flags []string, answered map[string]bool) int {
 	t.Helper()
 	again := start(t, data, flags...)
 	if !again.waitServing() {

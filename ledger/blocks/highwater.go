@@ -24,9 +24,9 @@ const (
 // syncEvery bounds how old the position is after a power cut.
 const syncEvery = time.Second
 
-// errNoPosition reports a file that holds something else than a position. A
+// ErrNoPosition reports a file that holds something else than a position. A
 // file of which one slot is good is not damaged.
-var errNoPosition = errors.New("the file holds no position")
+var ErrNoPosition = errors.New("the file holds no position")
 
 // HighWater keeps the newest position of a log that was ever seen, in a small
 // file beside what it is about. A log that ends before it has lost something,
@@ -76,8 +76,9 @@ func readSlots(f *os.File) (ledger.Head, error) {
 			newest = ledger.Head{Sequence: sequence, Digest: ledger.Digest(slot[8:slotUsedBytes])}
 		}
 	}
-	if newest.Sequence == 0 && n > 0 {
-		return newest, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), errNoPosition)
+	// A power cut can leave a new file full of zeros.
+	if newest.Sequence == 0 && len(bytes.Trim(slots[:n], "\x00")) > 0 {
+		return newest, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), ErrNoPosition)
 	}
 	return newest, nil
 }
