@@ -67,10 +67,12 @@ var (
 	ErrLogUnavailable = errors.New("commands: the log cannot be written")
 )
 
-// Passing reports whether an error of Submit is about a state that passes, so
-// that the same command may succeed later.
+// Passing reports whether an error of Submit, or of reading the log, is about a
+// state that passes, so that the same may succeed later.
 func Passing(err error) bool {
-	for _, passing := range []error{ErrBusy, ErrStopped, ErrNoAnswer, ErrLogUnavailable} {
+	for _, passing := range []error{
+		ErrBusy, ErrStopped, ErrNoAnswer, ErrLogUnavailable, ledger.ErrUnavailable, ledger.ErrTooManyReaders,
+	} {
 		if errors.Is(err, passing) {
 			return true
 		}

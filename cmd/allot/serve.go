@@ -159,6 +159,7 @@ type node struct {
 	noticesNC   *nats.Conn // for slow followers
 	doorNC      *nats.Conn // for floods of requests
 	ledger      *jetstream.Log
+	readers     ledger.Log // the same, for whoever is not the writer
 	views       *projector.Projector
 	snaps       *snapshots.Store
 	rejected    *jetstream.Rejected // nil: they are not kept
@@ -216,7 +217,7 @@ func (n *node) start(ctx context.Context) error {
 	}
 	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
 		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Logger: n.log,
-		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
+		Queries: &natsapi.Queries{Views: n.views, Log: n.readers, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
 	}); err != nil {
 		return err
 	}
@@ -294,8 +295,15 @@ func (n *node) openLog(ctx context.Context) error {
 		return fmt.Errorf("%w, but this data folder has seen commits of it: restore the log (%s or the NATS stream) "+
 			"from a backup or a replica; nothing was changed", err, filepath.Join(n.config.Data, "log"))
 	}
+	if err == nil {
+		n.readers = n.ledger.Share(logReaders)
+	}
 	return err
 }
+
+// logReaders is how many requests may read the log at a time. Each holds a few
+// MiB, and none reads for longer than it takes to fill an answer's next part.
+const logReaders = 32
 
 func (n *node) startInside() error {
 	if n.config.LazySync {
@@ -320,7 +328,7 @@ func (n *node) connect() (*nats.Conn, error) {
 	if n.nats != nil {
 		return n.nats.Connect()
 	}
-	options := []nats.Option{nats.Name("allot writer"), nats.MaxReconnects(-1)}
+	options := append(jetstream.LogConnection(), nats.Name("allot writer"))
 	if n.config.NATSCreds != "" {
 		options = append(options, nats.UserCredentials(n.config.NATSCreds))
 	}
@@ -506,12 +514,12 @@ func (n *node) routes() http.Handler {
 	}
 	root, mounted := facade(""), facade("/placement")
 	records := &audit.Records{
-		Log: n.ledger, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
+		Log: n.readers, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
 	}
 	digest := &audit.Digest{Views: n.views, Authorize: records.Authorize, Logger: n.log}
-	history := &audit.History{Views: n.views, Log: n.ledger, Authorize: records.Authorize, Logger: n.log}
+	history := &audit.History{Views: n.views, Log: n.readers, Authorize: records.Authorize, Logger: n.log}
 	asked := &audit.Questions{
-		Views: n.views, Log: n.ledger, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
+		Views: n.views, Log: n.readers, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
 		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(),
 	}
 	if n.auditor != nil {
