@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,6 +76,10 @@ type serveCommand struct {
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands this long; 0: as long as there is room." default:"168h"`
 
+	DiskReserve  diskReserve   `help:"Refuse commands while less than this is free on the disk of the data folder, such as 256MiB; auto: 256MiB, and at most a twentieth of the disk." default:"auto" placeholder:"SIZE"`
+	AnswerWithin time.Duration `help:"Answer commands 503 when the log has said nothing for this long; others then at once, until it answers." default:"5s"`
+	StopTimeout  time.Duration `help:"After SIGTERM end within this time, whatever has not stopped by then; a second SIGTERM ends at once." default:"15s"`
+
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
 	LogLevel        slog.Level    `help:"debug, info, warn or error." default:"info"`
@@ -89,8 +95,29 @@ const (
 	drainTimeout = 5 * time.Second
 )
 
-// Run serves until the context ends.
+// Run serves until the context ends. It then returns within StopTimeout, or
+// when another signal comes: what was answered is durable at any moment.
 func (c *serveCommand) Run(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- c.serve(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGTERM, os.Interrupt)
+	select {
+	case err := <-ended:
+		return err
+	case <-again:
+		return errors.New("ended at once by a second signal; what was answered is in the log")
+	case <-time.After(c.StopTimeout):
+		return fmt.Errorf("not everything had stopped %v after the signal (--stop-timeout); what was answered is in the log", c.StopTimeout)
+	}
+}
+
+func (c *serveCommand) serve(ctx context.Context) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
 	if err := c.check(); err != nil {
 		return err
@@ -160,6 +187,7 @@ type node struct {
 	doorNC      *nats.Conn // for floods of requests
 	ledger      *jetstream.Log
 	readers     ledger.Log // the same, for whoever is not the writer
+	space       *space
 	views       *projector.Projector
 	snaps       *snapshots.Store
 	rejected    *jetstream.Rejected // nil: they are not kept
@@ -283,6 +311,7 @@ func (n *node) openLog(ctx context.Context) error {
 		MayCreate: n.views.Mark().Sequence == 0 && n.views.Checkpoint().Sequence == 0 && len(marks) == 0,
 	}
 	if n.config.NATSURL != "" {
+		cfg.AckTimeout = ackTimeout
 		err = n.connectOutside(ctx)
 	} else {
 		err = n.startInside()
@@ -295,11 +324,18 @@ func (n *node) openLog(ctx context.Context) error {
 		return fmt.Errorf("%w, but this data folder has seen commits of it: restore the log (%s or the NATS stream) "+
 			"from a backup or a replica; nothing was changed", err, filepath.Join(n.config.Data, "log"))
 	}
-	if err == nil {
-		n.readers = n.ledger.Share(logReaders)
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return fmt.Errorf("%w; nothing was changed: start again when the NATS server can be reached", err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	n.readers = n.ledger.Share(logReaders)
+	return n.watchSpace()
 }
+
+// ackTimeout is how long an append to another machine may take.
+const ackTimeout = 5 * time.Second
 
 // logReaders is how many requests may read the log at a time. Each holds a few
 // MiB, and none reads for longer than it takes to fill an answer's next part.
@@ -372,6 +408,7 @@ func (n *node) startWriter(ctx context.Context) error {
 	n.writer = commands.NewProcessor(n.ledger, n.notices, state, commands.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
 		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge, Rejected: tell,
+		AnswerWithin: n.config.AnswerWithin, Refuse: n.space.refuse,
 	})
 	begin, err := commands.NewAddStandardNames(id)
 	if err != nil {
@@ -388,6 +425,7 @@ func (n *node) startWriter(ctx context.Context) error {
 		return err
 	}
 	n.saveCheckpoint()
+	n.space.arm()
 	return nil
 }
 
@@ -608,6 +646,9 @@ func (n *node) stop() error {
 	if n.writer != nil {
 		keep(n.writer.Close())
 		n.saveCheckpoint()
+	}
+	if n.space != nil {
+		n.space.stop()
 	}
 	if n.keeper != nil {
 		n.keeper.Stop()

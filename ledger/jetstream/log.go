@@ -190,6 +190,9 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	}()
 }
 
+// Pending is how many appends have no answer yet.
+func (l *Log) Pending() int { return l.js.PublishAsyncPending() }
+
 func appendError(err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
