@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -44,83 +46,162 @@ func fillUp(t *testing.T, path string) {
 	_ = f.Close() // it is full
 }
 
-// TestReopenAfterFullDisk fills the disk under JetStream. The server says that
-// it is broken; when there is room it stays so, until its store is opened
-// anew. All that was acknowledged is there, with and without users.
+// brokenLog is a log whose disk became full before an append.
+type brokenLog struct {
+	*embedded.Server
+	dir          string
+	nc           *nats.Conn
+	log          *jetstream.Log
+	acknowledged uint64
+}
+
+func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
+	t.Helper()
+	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), Users: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Shutdown)
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true, AckTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &brokenLog{Server: ns, dir: dir, nc: nc, log: log}
+}
+
+// breakAt appends, fills the disk before some append, and goes on until
+// JetStream is broken.
+func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
+	t.Helper()
+	for b.acknowledged < sequence-1 {
+		if err := appendOne(b.log, b.acknowledged+1); err != nil {
+			t.Fatal(err)
+		}
+		b.acknowledged++
+	}
+	fillUp(t, filepath.Join(b.dir, "filler"))
+	for {
+		err := appendOne(b.log, b.acknowledged+1)
+		if err == nil {
+			b.acknowledged++
+			continue
+		}
+		if broken := b.Broken(); !errors.Is(err, ledger.ErrUnknownFate) || !errors.Is(broken, embedded.ErrBroken) || !embedded.NoSpace(broken) {
+			t.Fatalf("%v; broken: %v", err, broken)
+		}
+		break
+	}
+	readAll(t, b.log, b.acknowledged)
+	if err := os.Remove(filepath.Join(b.dir, "filler")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goesOn wants all that was acknowledged, nothing that is missing, and more
+// to be appended.
+func (b *brokenLog) goesOn(t *testing.T) {
+	t.Helper()
+	last, err := b.log.Last(context.Background())
+	for errors.Is(err, ledger.ErrUnavailable) {
+		last, err = b.log.Last(context.Background())
+	}
+	if err != nil || last < b.acknowledged || last > b.acknowledged+1 {
+		t.Fatalf("%d were acknowledged, and %d are there: %v", b.acknowledged, last, err)
+	}
+	if err := appendOne(b.log, last+1); err != nil {
+		t.Errorf("more: %v", err)
+	}
+	readAll(t, b.log, last+1)
+}
+
+// firstOfBlock is the sequence of the first message that goes into the stream's
+// second block.
+func firstOfBlock(t *testing.T) uint64 {
+	b := startOn(t, smallDisk(t, "24m"), nil)
+	second, err := filepath.Abs(filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk"))
+	for sequence := uint64(1); err == nil; sequence++ {
+		if err = appendOne(b.log, sequence); err == nil {
+			if _, statErr := os.Stat(second); statErr == nil {
+				return sequence
+			}
+		}
+	}
+	t.Fatal(err)
+	return 0
+}
+
+// TestReopenAfterFullDisk fills the disk before the first message, in the
+// middle of a block, and before the first message of another block. The server
+// says that it is broken; when there is room it stays so, until its store is
+// opened anew, or the server is stopped and started. All that was acknowledged
+// is there, no sequence is lost, and the log goes on.
 func TestReopenAfterFullDisk(t *testing.T) {
-	for name, users := range map[string][]embedded.User{"nobody": nil, "users": {{Name: "u", PasswordHash: "x", Publish: []string{"a"}}}} {
+	t.Parallel()
+	users := []embedded.User{{Name: "u", PasswordHash: "x", Publish: []string{"a"}}}
+	for name, c := range map[string]struct {
+		at    uint64
+		users []embedded.User
+	}{
+		"first message": {1, nil}, "users": {1, users}, "middle": {5, nil}, "first of a block": {firstOfBlock(t), nil},
+	} {
 		t.Run(name, func(t *testing.T) {
-			dir := smallDisk(t, "8m")
-			ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), Users: users})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ns.Shutdown()
-			nc, err := ns.Connect()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer nc.Close()
-			log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true, AckTimeout: time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			fillUp(t, filepath.Join(dir, "filler"))
-			acknowledged := appendUntilBroken(t, ns, log)
-			readAll(t, log, acknowledged)
-			if err := os.Remove(filepath.Join(dir, "filler")); err != nil {
-				t.Fatal(err)
-			}
-			if err := appendOne(log, acknowledged+1); err == nil {
+			b := startOn(t, smallDisk(t, "24m"), c.users)
+			b.breakAt(t, c.at)
+			if err := appendOne(b.log, b.acknowledged+1); err == nil {
 				t.Error("JetStream recovers by itself: Reopen is not needed any more")
 			}
-			if err := nc.ForceReconnect(); err != nil {
-				t.Fatal(err)
+			if err := b.Reopen(nil); err != nil || b.Broken() != nil {
+				t.Fatal(err, b.Broken())
 			}
-			if err := ns.Reopen(nil); err != nil || ns.Broken() != nil {
-				t.Fatal(err, ns.Broken())
-			}
-			last, err := log.Last(context.Background())
-			for errors.Is(err, ledger.ErrUnavailable) {
-				last, err = log.Last(context.Background())
-			}
-			if err != nil || last < acknowledged {
-				t.Fatalf("%d were acknowledged, and %d are there: %v", acknowledged, last, err)
-			}
-			if err := appendOne(log, last+1); err != nil {
-				t.Errorf("after opening anew: %v", err)
-			}
-			readAll(t, log, last+1)
+			b.goesOn(t)
+		})
+		t.Run(name+", restarted", func(t *testing.T) {
+			b := startOn(t, smallDisk(t, "24m"), c.users)
+			b.breakAt(t, c.at)
+			b.Shutdown()
+			again := startOn(t, b.dir, c.users)
+			again.acknowledged = b.acknowledged
+			again.goesOn(t)
 		})
 	}
 }
 
-func appendOne(log ledger.Log, sequence uint64) error {
-	result := make(chan error, 1)
-	log.Append(sequence, fmt.Appendf(nil, "%08d%01000d", sequence, 0), func(err error) { result <- err })
-	return <-result
+// TestReopenIsJudged: what the judge forbids is not opened.
+func TestReopenIsJudged(t *testing.T) {
+	b := startOn(t, t.TempDir(), nil)
+	if err := appendOne(b.log, 1); err != nil {
+		t.Fatal(err)
+	}
+	b.acknowledged = 1
+	no := errors.New("no")
+	if err := b.Reopen(func() error { return no }); !errors.Is(err, no) {
+		t.Errorf("got %v", err)
+	}
+	if err := appendOne(b.log, 2); err == nil {
+		t.Error("the store was opened")
+	}
+	if err := b.Reopen(func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	b.goesOn(t)
 }
 
-// appendUntilBroken returns the last sequence that was acknowledged.
-func appendUntilBroken(t *testing.T, ns *embedded.Server, log ledger.Log) uint64 {
-	t.Helper()
-	for sequence := uint64(1); ; sequence++ {
-		err := appendOne(log, sequence)
-		if err == nil {
-			continue
-		}
-		if broken := ns.Broken(); !errors.Is(err, ledger.ErrUnknownFate) || !errors.Is(broken, embedded.ErrBroken) || !embedded.NoSpace(broken) {
-			t.Fatalf("%v; broken: %v", err, broken)
-		}
-		return sequence - 1
-	}
+func appendOne(log ledger.Log, sequence uint64) error {
+	result := make(chan error, 1)
+	log.Append(sequence, fmt.Appendf(nil, "%08d%0100000d", sequence, 0), func(err error) { result <- err })
+	return <-result
 }
 
 func readAll(t *testing.T, log ledger.Log, to uint64) {
 	t.Helper()
 	read := uint64(0)
 	err := log.Read(context.Background(), 1, to, func(e ledger.Entry) error {
-		if read++; e.Sequence != read || len(e.Data) != 1008 || string(e.Data[:8]) != fmt.Sprintf("%08d", read) {
+		if read++; e.Sequence != read || len(e.Data) != 100_008 || string(e.Data[:8]) != fmt.Sprintf("%08d", read) {
 			return fmt.Errorf("entry %d is %d", read, e.Sequence)
 		}
 		return nil
