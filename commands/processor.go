@@ -67,10 +67,12 @@ var (
 	ErrLogUnavailable = errors.New("commands: the log cannot be written")
 )
 
-// Passing reports whether an error of Submit is about a state that passes, so
-// that the same command may succeed later.
+// Passing reports whether an error of Submit, or of reading the log, is about a
+// state that passes, so that the same may succeed later.
 func Passing(err error) bool {
-	for _, passing := range []error{ErrBusy, ErrStopped, ErrNoAnswer, ErrLogUnavailable} {
+	for _, passing := range []error{
+		ErrBusy, ErrStopped, ErrNoAnswer, ErrLogUnavailable, ledger.ErrUnavailable, ledger.ErrTooManyReaders,
+	} {
 		if errors.Is(err, passing) {
 			return true
 		}
@@ -117,6 +119,12 @@ type Options struct {
 	// Rejected, if set, is told of every command that was decided and
 	// rejected, but for dry runs. It must not block.
 	Rejected func(Rejected)
+	// AnswerWithin, if set, is how long callers wait while the log says
+	// nothing; then they are told ErrLogUnavailable.
+	AnswerWithin time.Duration
+	// Refuse, if set, says why nothing must be written to the log now, nor
+	// what it holds be believed; or nil. It is asked for each command.
+	Refuse func() error
 }
 
 // Rejected is a command that was decided, and not accepted.
@@ -146,6 +154,7 @@ type Processor struct {
 	pending map[ledger.UUID]*call // accepted, not yet answered; guarded by mu
 	closed  bool                  // guarded by mu
 	failure error                 // why the processor stopped by itself; guarded by mu
+	wait    waiting
 
 	// Owned by the loop.
 	state        *ledger.State
@@ -176,6 +185,11 @@ type call struct {
 	err         error
 	done        func(Outcome, error)
 	followers   []*call // the same submission again, while this one is pending
+
+	told          atomic.Bool // done was called before the outcome was known
+	listed        bool        // in the list of those who wait, between:
+	before, after *call
+	born          uint32 // when it began to wait, in ticks
 }
 
 // flight is a commit on its way to the log, or, without a commit, answers
@@ -209,6 +223,9 @@ func NewProcessor(log ledger.Log, proj Projection, state *ledger.State, opts Opt
 		lastSnapshot: opts.Now(), patience: time.NewTimer(0),
 	}
 	go p.run()
+	if opts.AnswerWithin > 0 {
+		go p.watch()
+	}
 	return p
 }
 
@@ -274,8 +291,13 @@ func (p *Processor) enqueue(c *call) error {
 	if p.closed {
 		return ErrStopped
 	}
+	if err := p.admit(c); err != nil {
+		return err
+	}
 	select {
 	case p.queue <- c:
+		c.born = p.wait.tick
+		p.wait.calls.add(c)
 		return nil
 	default:
 		return ErrBusy
@@ -486,6 +508,9 @@ func (p *Processor) straggler(have int) *call {
 // decide decides one call and applies and adds its record. It reports full if
 // the record must go into the next commit.
 func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full bool, err error) {
+	if p.drop(c) {
+		return false, nil
+	}
 	if c.forking {
 		return p.fork(c, f), nil
 	}
@@ -687,9 +712,13 @@ func (p *Processor) finish() {
 		}
 		var err error
 		if f.commit != nil {
+			p.owes(f.sent)
 			err = <-f.appended
 			p.appendTook.Store(int64(time.Since(f.sent)))
 			p.acked <- struct{}{}
+		}
+		if err == nil && f.commit != nil {
+			p.took()
 		}
 		if err == nil && len(failed) == 0 {
 			err = p.land(f)
@@ -745,8 +774,15 @@ func (p *Processor) answer(c *call) {
 	}
 	followers := c.followers
 	c.followers = nil
+	p.wait.calls.remove(c)
+	for _, f := range followers {
+		p.wait.calls.remove(f)
+	}
 	p.mu.Unlock()
 	for _, f := range followers {
+		if f.told.Load() {
+			continue
+		}
 		f.outcome, f.err = c.outcome, c.err
 		if c.err == nil && f.fingerprint != c.fingerprint {
 			f.outcome = repeatedOutcome(f, ledger.CommandResult{Address: c.outcome.Address, Fingerprint: c.fingerprint})
@@ -755,7 +791,9 @@ func (p *Processor) answer(c *call) {
 		}
 		f.done(f.outcome, f.err)
 	}
-	c.done(c.outcome, c.err)
+	if !c.told.Load() {
+		c.done(c.outcome, c.err)
+	}
 }
 
 func (p *Processor) giveUp(calls []*call, err error) {
@@ -818,24 +856,39 @@ func (p *Processor) recoverFrom(failed []*flight) error {
 // catchUp folds what the log holds beyond the State. While the log cannot be
 // reached it tries again; a log that is wrong is an error.
 func (p *Processor) catchUp() error {
-	wait := 10 * time.Millisecond
+	wait, began, warned := firstCatchUp, time.Now(), time.Time{}
+	p.owes(began)
 	for {
-		err := p.readTail()
+		refused := p.refusal()
+		err := refused
 		if err == nil {
-			return nil
+			err = p.readTail()
 		}
-		if isLogBroken(err) {
+		if err == nil || isLogBroken(err) {
 			return err
 		}
-		p.opts.Logger.Warn("the log cannot be read; trying again", "error", err, "wait", wait)
+		if refused != nil || p.opts.AnswerWithin > 0 && time.Since(began) >= outage {
+			p.tellWaiting(fmt.Errorf("%w: %w", ErrLogUnavailable, err), everyone)
+		}
+		if time.Since(warned) >= warnEvery {
+			p.opts.Logger.Warn("the log cannot be read; trying again", "error", err)
+			warned = time.Now()
+		}
 		select {
 		case <-time.After(wait):
 		case <-p.quit:
 			return fmt.Errorf("%w while the log could not be read: %w", ErrStopped, err)
 		}
-		wait = min(2*wait, time.Second)
+		wait = min(2*wait, lastCatchUp)
 	}
 }
+
+// catchUp waits between tries, longer each time, and says so now and then.
+const (
+	firstCatchUp = 10 * time.Millisecond
+	lastCatchUp  = 250 * time.Millisecond
+	warnEvery    = 5 * time.Second
+)
 
 // isLogBroken tells a log that is wrong from one that is out of reach.
 func isLogBroken(err error) bool {
@@ -852,11 +905,22 @@ func isLogBroken(err error) bool {
 // errProjection: the read models could not be written.
 var errProjection = errors.New("commands: the read models cannot be written")
 
-const readTailTimeout = 30 * time.Second
+const (
+	readTailTimeout = 30 * time.Second
+	// closingRead is how much longer the log may be read after Close.
+	closingRead = 2 * time.Second
+)
 
 func (p *Processor) readTail() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readTailTimeout)
 	defer cancel()
+	go func() {
+		select {
+		case <-p.quit:
+			time.AfterFunc(closingRead, cancel)
+		case <-ctx.Done():
+		}
+	}()
 	last, err := p.log.Last(ctx)
 	if err != nil {
 		return err

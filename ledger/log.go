@@ -12,16 +12,26 @@ var (
 	// gained or swapped something.
 	ErrChain = errors.New("ledger: the log's digest chain is broken")
 
-	// ErrLogBehind: the log ends before a position that read models or
-	// snapshots have seen.
+	// ErrLogBehind: the log ends before a position that somebody has seen.
 	ErrLogBehind = errors.New("ledger: the log is behind its high-water mark")
 
-	// ErrLogGap: the log does not hold every sequence from 1 on.
+	// ErrLogGap: the log does not hold every sequence from 1 on: it has said
+	// that it holds later ones than one that it does not hold. Silence is
+	// ErrUnavailable.
 	ErrLogGap = errors.New("ledger: the log has a gap")
 
 	// ErrLogUnsafe: the log's configuration does not promise what Allot
 	// promises (sync always, no limits, no deletion).
 	ErrLogUnsafe = errors.New("ledger: the log's configuration is unsafe")
+)
+
+// How a log can be out of reach. Both pass, and say nothing about what it holds.
+var (
+	// ErrUnavailable: the log did not answer.
+	ErrUnavailable = errors.New("ledger: the log is out of reach")
+
+	// ErrTooManyReaders: others read the log already; it was not asked.
+	ErrTooManyReaders = errors.New("ledger: too many readers of the log")
 )
 
 // How an append can fail.
@@ -58,11 +68,14 @@ type Log interface {
 	Append(sequence uint64, encoded []byte, done func(error))
 
 	// Last returns the last sequence, 0 for an empty log. It fails with
-	// ErrLogGap if sequences are missing.
+	// ErrLogGap if sequences are missing, and with ErrUnavailable, within the
+	// context's time, if the log does not answer.
 	Last(ctx context.Context) (uint64, error)
 
 	// Read calls yield for the entries from..to in order. Entries must not
-	// be kept after yield returns. A missing sequence is ErrLogGap.
+	// be kept after yield returns. A missing sequence is ErrLogGap, and one
+	// beyond the end ErrLogBehind; a log that does not answer is
+	// ErrUnavailable, within the context's time.
 	Read(ctx context.Context, from, to uint64, yield func(Entry) error) error
 
 	// MaxCommitBytes is the largest encoded commit that Append takes.

@@ -64,6 +64,8 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, answers.ErrQuery):
 		http.Error(w, strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "), http.StatusBadRequest)
 		return
+	case err != nil && outOfReach(w, err):
+		return
 	case err != nil:
 		h.Logger.Error("history not answered", "error", err)
 		http.Error(w, "the history cannot be read; the server's log says more", http.StatusInternalServerError)

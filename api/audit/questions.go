@@ -119,6 +119,7 @@ func (q *Questions) reply(w http.ResponseWriter, r *http.Request, answer any, er
 		}
 		http.Error(w, fault.message, fault.status)
 	case err != nil && r.Context().Err() != nil: // nobody is there
+	case err != nil && outOfReach(w, err):
 	case err != nil:
 		q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)
 		http.Error(w, "that cannot be read; the server's log says more", http.StatusInternalServerError)

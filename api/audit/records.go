@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -44,8 +45,12 @@ type Trouble struct {
 	Error string `json:"error"`
 }
 
-// readChunk is how many commits are read from the log at a time.
-const readChunk = 1000
+// readChunk and chunkBytes bound what is read from the log at a time. It is
+// read before it is written, so that a slow client keeps no reader busy.
+const (
+	readChunk  = 1000
+	chunkBytes = 1 << 20
+)
 
 // Records serves GET /audit/records?from=SEQ&follow=true, or with at=SEQUENCE
 // or an RFC 3339 time only what had happened by then, and at most limit records.
@@ -89,11 +94,38 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
 		h.Logger.Warn("followers may be cut off", "error", err)
 	}
-	out := lines(w, r)
-	if err := h.stream(r.Context(), w, out, ask); err != nil && r.Context().Err() == nil {
+	to := &recordsAnswer{w: w, line: lines(w, r)}
+	err = h.stream(r.Context(), to, ask)
+	switch {
+	case err == nil || r.Context().Err() != nil: // nobody is there
+	case !to.begun && outOfReach(w, err):
+	default:
 		h.Logger.Error("the log cannot be read", "error", err)
-		_ = out(ledger.Address{}, Trouble{Error: err.Error()}) // the client is gone if this fails
+		_ = to.line(ledger.Address{}, Trouble{Error: err.Error()}) // the client is gone if this fails
 	}
+}
+
+// recordsAnswer is an answer on its way.
+type recordsAnswer struct {
+	w     http.ResponseWriter
+	line  lineWriter
+	begun bool // it is too late for another status
+}
+
+func (a *recordsAnswer) flush() error {
+	a.begun = true
+	return http.NewResponseController(a.w).Flush()
+}
+
+// outOfReach answers, and returns true, when what a request needs is not to be
+// had for a reason that passes.
+func outOfReach(w http.ResponseWriter, err error) bool {
+	if !commands.Passing(err) {
+		return false
+	}
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	return true
 }
 
 // lineWriter writes one line.
@@ -171,29 +203,32 @@ func recordsParameters(r *http.Request) (ask *recordsAsked, err error) {
 	return ask, nil
 }
 
-func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out lineWriter, ask *recordsAsked) error {
+func (h *Records) stream(ctx context.Context, to *recordsAnswer, ask *recordsAsked) error {
 	left := ask.limit
 	for from := ask.from; ; {
 		changed := h.Views.Changed()
 		end := min(h.Views.Checkpoint().Sequence, ask.until)
 		for from <= end {
-			to := min(end, from+readChunk-1)
-			err := h.chunk(ctx, out, from, to, &left)
-			if errors.Is(err, errEnough) {
-				return nil
+			last := min(end, from+readChunk-1)
+			if left > 0 {
+				last = min(last, from+uint64(left)-1) // each commit has a record or more
 			}
+			commits, err := h.commits(ctx, from, last)
 			if err != nil {
 				return err
 			}
-			from = to + 1
-			if err := http.NewResponseController(w).Flush(); err != nil {
+			if err := h.write(to, commits, &left); err != nil {
 				return err
 			}
+			if ask.limit > 0 && left == 0 {
+				return nil
+			}
+			from += uint64(len(commits))
 		}
 		if !ask.follow {
 			return nil
 		}
-		if err := http.NewResponseController(w).Flush(); err != nil {
+		if err := to.flush(); err != nil {
 			return err
 		}
 		select {
@@ -206,15 +241,16 @@ func (h *Records) stream(ctx context.Context, w http.ResponseWriter, out lineWri
 	}
 }
 
-// errEnough: as many records as were asked for have been written.
+// errEnough: a chunk is full.
 var errEnough = errors.New("audit: that is enough")
 
-// chunk writes the records of the commits from..to, at most left of them
-// unless that is 0. Each commit must be the one that the read models have
-// folded.
-func (h *Records) chunk(ctx context.Context, out lineWriter, from, to uint64, left *int) error {
+// commits reads commits from..to, or the first of them if they are large. Each
+// must be the one that the read models have folded.
+func (h *Records) commits(ctx context.Context, from, to uint64) ([]*ledger.Commit, error) {
 	view := h.Views.View()
-	return h.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
+	var list []*ledger.Commit
+	size := 0
+	err := h.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
 		commit, err := ledger.DecodeCommit(entry.Data)
 		if err != nil {
 			return fmt.Errorf("sequence %d: %w", entry.Sequence, err)
@@ -226,17 +262,33 @@ func (h *Records) chunk(ctx context.Context, out lineWriter, from, to uint64, le
 		if !found || mark != commit.Head() {
 			return fmt.Errorf("sequence %d: %w", entry.Sequence, errNotSeen)
 		}
-		for i := range commit.Records {
-			at := ledger.Address{Sequence: commit.Sequence, Index: i}
-			if err := out(at, LineOf(at, &commit.Records[i])); err != nil {
-				return err
-			}
-			if *left--; *left == 0 {
-				return errEnough
-			}
+		list = append(list, commit)
+		if size += len(entry.Data); size >= chunkBytes {
+			return errEnough
 		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return list, err
+}
+
+// write writes the records of commits, at most left of them unless that is 0.
+func (h *Records) write(to *recordsAnswer, commits []*ledger.Commit, left *int) error {
+	for _, commit := range commits {
+		for i := range commit.Records {
+			to.begun = true
+			at := ledger.Address{Sequence: commit.Sequence, Index: i}
+			if err := to.line(at, LineOf(at, &commit.Records[i])); err != nil {
+				return err
+			}
+			if *left--; *left == 0 {
+				return nil
+			}
+		}
+	}
+	return to.flush()
 }
 
 var errNotSeen = errors.New("the log holds another commit than the one that the read models have folded")

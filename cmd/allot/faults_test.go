@@ -33,13 +33,13 @@ func tell(t *testing.T, fault string, injected int, outcome string) {
 	t.Logf("FAULT | %s | %d | %s |", fault, injected, outcome)
 }
 
-// tally counts outcomes by what was damaged.
-type tally struct {
+// outcomes are counted by what was damaged.
+type outcomes struct {
 	mu     sync.Mutex
 	counts map[string]map[string]int // guarded by mu
 }
 
-func (c *tally) add(kind, outcome string) {
+func (c *outcomes) add(kind, outcome string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.counts == nil {
@@ -51,7 +51,7 @@ func (c *tally) add(kind, outcome string) {
 	c.counts[kind][outcome]++
 }
 
-func (c *tally) tell(t *testing.T) {
+func (c *outcomes) tell(t *testing.T) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +136,7 @@ func TestDamagedFiles(t *testing.T) {
 	launch(t, killed, flags...).kill()
 
 	random := rand.New(rand.NewSource(5))
-	var outcomes tally
+	var found outcomes
 	slots := make(chan struct{}, 2)
 	var all sync.WaitGroup
 	for n := range times(36, 200) {
@@ -149,16 +149,16 @@ func TestDamagedFiles(t *testing.T) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			outcomes.add(kind, afterDamage(t, data, what, want))
+			found.add(kind, afterDamage(t, data, what, want))
 			if err := os.RemoveAll(data); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	outcomes.tell(t)
+	found.tell(t)
 	refusals := 0
-	for _, byOutcome := range outcomes.counts {
+	for _, byOutcome := range found.counts {
 		refusals += byOutcome["refused"]
 	}
 	if refusals == 0 {

@@ -44,6 +44,17 @@ func (n *node) metrics() *prometheus.Registry {
 	}
 	add("log_sequence", "Sequence of the newest commit that can be read.", func() float64 { return float64(n.views.View().Sequence()) })
 	add("commands_waiting", "Commands in the writer's queue.", func() float64 { return float64(n.writer.Waiting()) })
+	add("disk_free_bytes", "Bytes free on the fullest disk of the data folder.", func() float64 { return float64(n.space.free.Load()) })
+	add("disk_reserve_bytes", "Commands are refused while less than this is free.", func() float64 { return float64(n.space.reserve.Load()) })
+	add("log_stuck", "1: the log takes no commits, and commands are refused.", func() float64 {
+		if n.writer.Stuck() || n.space.refuse() != nil {
+			return 1
+		}
+		return 0
+	})
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "allot", Name: "commands_refused_total", Help: "Commands that were refused because the log could not be written.",
+	}, func() float64 { return float64(n.writer.Refused()) }))
 	if n.keeper != nil {
 		add("rejected_dropped", "Rejected commands that were not kept, since the start.", func() float64 { return float64(n.keeper.Dropped()) })
 	}

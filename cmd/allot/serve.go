@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -77,6 +79,10 @@ type serveCommand struct {
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands this long; 0: as long as there is room." default:"168h"`
 
+	DiskReserve  diskReserve   `help:"Refuse commands while less than this is free on the disk of the data folder, such as 256MiB; auto: 256MiB, and at most a twentieth of the disk." default:"auto" placeholder:"SIZE"`
+	AnswerWithin time.Duration `help:"Answer commands 503 when the log has said nothing for this long; others then at once, until it answers." default:"5s"`
+	StopTimeout  time.Duration `help:"After SIGTERM end within this time, whatever has not stopped by then; a second SIGTERM ends at once." default:"15s"`
+
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
 	CheckBudget     time.Duration `help:"After an unclean stop, check the older part of a large log for this long at the start, and the rest of it while the server runs; 0: all of it at the start." default:"30s"`
@@ -93,8 +99,29 @@ const (
 	drainTimeout = 5 * time.Second
 )
 
-// Run serves until the context ends.
+// Run serves until the context ends. It then returns within StopTimeout, or
+// when another signal comes: what was answered is durable at any moment.
 func (c *serveCommand) Run(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- c.serve(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGTERM, os.Interrupt)
+	select {
+	case err := <-ended:
+		return err
+	case <-again:
+		return errors.New("ended at once by a second signal; what was answered is in the log")
+	case <-time.After(c.StopTimeout):
+		return fmt.Errorf("not everything had stopped %v after the signal (--stop-timeout); what was answered is in the log", c.StopTimeout)
+	}
+}
+
+func (c *serveCommand) serve(ctx context.Context) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
 	if err := c.check(); err != nil {
 		return err
@@ -165,6 +192,9 @@ type node struct {
 	noticesNC   *nats.Conn // for slow followers
 	doorNC      *nats.Conn // for floods of requests
 	ledger      ledger.Log
+	stream      *jetstream.Log // what the log is appended to
+	readers     ledger.Log     // the log, for whoever is not the writer
+	space       *space
 	views       *projector.Projector
 	snaps       *snapshots.Store
 	rejected    *jetstream.Rejected // nil: they are not kept
@@ -228,7 +258,7 @@ func (n *node) start(ctx context.Context) error {
 	}
 	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
 		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Logger: n.log,
-		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
+		Queries: &natsapi.Queries{Views: n.views, Log: n.readers, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
 	}); err != nil {
 		return err
 	}
@@ -324,21 +354,39 @@ func (n *node) openLog(ctx context.Context) (err error) {
 		return err
 	}
 	if n.config.NATSURL == "" {
-		if err := n.startInside(); err != nil {
-			return err
-		}
-		n.ledger, err = n.nats.OpenLog(ctx, n.nc, cfg)
+		err = n.startInside()
 	} else {
-		if err := n.connectOutside(ctx); err != nil {
-			return err
-		}
-		n.ledger, err = jetstream.Open(ctx, n.nc, cfg)
+		cfg.AckTimeout = ackTimeout
+		err = n.connectOutside(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	if n.stream, err = jetstream.Open(ctx, n.nc, cfg); err == nil {
+		n.ledger = n.stream
+	}
+	if err == nil && n.nats != nil {
+		n.ledger, err = n.nats.ReadFiles(n.stream)
 	}
 	if errors.Is(err, jetstream.ErrNoStream) {
 		return fmt.Errorf("%w: %w", err, n.data.missing())
 	}
-	return err
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return fmt.Errorf("%w; nothing was changed: start again when the NATS server can be reached", err)
+	}
+	if err != nil {
+		return err
+	}
+	n.readers = jetstream.Share(n.ledger, logReaders)
+	return n.watchSpace()
 }
+
+// ackTimeout is how long an append to another machine may take.
+const ackTimeout = 5 * time.Second
+
+// logReaders is how many requests may read the log at a time. Each holds a few
+// MiB, and none reads for longer than it takes to fill an answer's next part.
+const logReaders = 32
 
 func (n *node) startInside() error {
 	if n.config.LazySync {
@@ -363,7 +411,7 @@ func (n *node) connect() (*nats.Conn, error) {
 	if n.nats != nil {
 		return n.nats.Connect()
 	}
-	options := []nats.Option{nats.Name("allot writer"), nats.MaxReconnects(-1)}
+	options := append(jetstream.LogConnection(), nats.Name("allot writer"))
 	if n.config.NATSCreds != "" {
 		options = append(options, nats.UserCredentials(n.config.NATSCreds))
 	}
@@ -408,6 +456,7 @@ func (n *node) startWriter(ctx context.Context) error {
 	n.writer = commands.NewProcessor(n.ledger, &marked{n.notices, n.highWater}, state, commands.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
 		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge, Rejected: tell,
+		AnswerWithin: n.config.AnswerWithin, Refuse: n.space.refuse,
 	})
 	begin, err := commands.NewAddStandardNames(id)
 	if err != nil {
@@ -427,6 +476,7 @@ func (n *node) startWriter(ctx context.Context) error {
 		return err
 	}
 	n.saveCheckpoint()
+	n.space.arm()
 	return nil
 }
 
@@ -584,12 +634,12 @@ func (n *node) routes() http.Handler {
 	}
 	root, mounted := facade(""), facade("/placement")
 	records := &audit.Records{
-		Log: n.ledger, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
+		Log: n.readers, Views: n.views, Authorize: auth.Guard(n.auth, n.policy, "allot:audit"), Logger: n.log, Stop: n.stopping,
 	}
 	digest := &audit.Digest{Views: n.views, Authorize: records.Authorize, Logger: n.log}
-	history := &audit.History{Views: n.views, Log: n.ledger, Authorize: records.Authorize, Logger: n.log}
+	history := &audit.History{Views: n.views, Log: n.readers, Authorize: records.Authorize, Logger: n.log}
 	asked := &audit.Questions{
-		Views: n.views, Log: n.ledger, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
+		Views: n.views, Log: n.readers, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
 		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(),
 	}
 	if n.auditor != nil {
@@ -684,6 +734,9 @@ func (n *node) stop() error {
 	if n.writer != nil {
 		keep(n.writer.Close())
 		n.saveCheckpoint()
+	}
+	if n.space != nil {
+		n.space.stop()
 	}
 	if n.keeper != nil {
 		n.keeper.Stop()

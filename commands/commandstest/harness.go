@@ -49,7 +49,13 @@ func (l *Ledger) reject(r commands.Rejected) {
 // Start restores a ledger in dir from a log and starts its writer.
 func Start(t testing.TB, dir string, log ledger.Log) *Ledger {
 	t.Helper()
-	l, err := Open(dir, log)
+	return StartWith(t, dir, log, func(*commands.Options) {})
+}
+
+// StartWith is Start with other options.
+func StartWith(t testing.TB, dir string, log ledger.Log, change func(*commands.Options)) *Ledger {
+	t.Helper()
+	l, err := open(dir, log, change)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +65,10 @@ func Start(t testing.TB, dir string, log ledger.Log) *Ledger {
 
 // Open is Start for tests that expect an error.
 func Open(dir string, log ledger.Log) (*Ledger, error) {
+	return open(dir, log, func(*commands.Options) {})
+}
+
+func open(dir string, log ledger.Log, change func(*commands.Options)) (*Ledger, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	views, err := projector.Open(filepath.Join(dir, "readmodel"), quiet)
 	if err != nil {
@@ -74,7 +84,9 @@ func Open(dir string, log ledger.Log) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
-	l.Processor = commands.NewProcessor(log, views, state, commands.Options{Now: time.Now, Logger: quiet, Rejected: l.reject})
+	options := commands.Options{Now: time.Now, Logger: quiet, Rejected: l.reject}
+	change(&options)
+	l.Processor = commands.NewProcessor(log, views, state, options)
 	begin, err := commands.NewAddStandardNames(NewID())
 	if err == nil {
 		_, err = l.Processor.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: begin})

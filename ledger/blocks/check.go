@@ -23,7 +23,8 @@ var (
 	ErrUnreadable = errors.New("blocks: these files cannot be read")
 )
 
-// DamageError names where a log is damaged. It wraps ErrDamaged.
+// DamageError names where a log is damaged. It wraps ErrDamaged
+// and ledger.ErrCorrupt.
 type DamageError struct {
 	// After is the last good commit before the damage.
 	After ledger.Head
@@ -44,8 +45,8 @@ func (e *DamageError) Error() string {
 	return text
 }
 
-// Unwrap returns ErrDamaged.
-func (e *DamageError) Unwrap() error { return ErrDamaged }
+// Unwrap returns ErrDamaged and ledger.ErrCorrupt.
+func (e *DamageError) Unwrap() []error { return []error{ErrDamaged, ledger.ErrCorrupt} }
 
 // Report says what a check found.
 type Report struct {

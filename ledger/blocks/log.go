@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"sync"
@@ -180,38 +181,67 @@ func readAt(path string, offset int64, size int) ([]byte, error) {
 // readBlock yields what a block has of from..to and returns what comes next.
 func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield func(ledger.Entry) error) (uint64, error) {
 	path := l.folder.blockPath(b.number)
-	offsets, err := l.offsetsOf(b, path, from)
-	if err != nil {
-		return from, err
-	}
-	sum := blockHash(l.folder.Stream, b.number)
-	for from <= to && from-b.first < uint64(len(offsets)-1) {
-		if ctx.Err() != nil {
-			return from, ctx.Err()
-		}
-		some := offsets[from-b.first:]
-		some = some[:part(some, to-from)]
-		buf, err := readAt(path, int64(some[0]), int(some[len(some)-1]-some[0]))
+	fresh := false
+	for {
+		offsets, looked, err := l.offsetsOf(b, path, from, fresh)
 		if err != nil {
 			return from, err
 		}
+		r := &blockRead{path: path, subject: l.folder.Subject, sum: blockHash(l.folder.Stream, b.number), next: from, to: to}
+		err = r.run(ctx, offsets, b.first, yield)
+		from = r.next
+		// An unfinished write may have been cut off since, and another one be there.
+		if errors.Is(err, ErrDamaged) && !looked {
+			fresh = true
+			continue
+		}
+		return from, err
+	}
+}
+
+// blockRead reads a part of one block.
+type blockRead struct {
+	path, subject string
+	sum           hash.Hash64
+	next, to      uint64
+}
+
+func (b *blockRead) run(ctx context.Context, offsets []uint32, first uint64, yield func(ledger.Entry) error) error {
+	for b.next <= b.to && b.next-first < uint64(len(offsets)-1) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		some := offsets[b.next-first:]
+		some = some[:part(some, b.to-b.next)]
+		buf, err := readAt(b.path, int64(some[0]), int(some[len(some)-1]-some[0]))
+		if err != nil {
+			return err
+		}
 		for _, offset := range some[:len(some)-1] {
-			r, reason := parse(buf, int(offset-some[0]), sum)
-			if reason == "" && (r.sequence != from || string(r.subject) != l.folder.Subject) {
-				reason = fmt.Sprintf("it holds sequence %d of %.80q", r.sequence, r.subject)
+			if err := b.one(buf, int(some[0]), int(offset), yield); err != nil {
+				return err
 			}
-			if reason != "" {
-				return from, &ledger.BadEntryError{Sequence: from, Err: &DamageError{
-					After: ledger.Head{Sequence: from - 1}, Path: path, Offset: int(offset), Reason: reason,
-				}}
-			}
-			if err := yield(ledger.Entry{Sequence: from, Data: r.data}); err != nil {
-				return from, err
-			}
-			from++
 		}
 	}
-	return from, nil
+	return nil
+}
+
+// one yields the record at an offset of the file, of which buf holds a part.
+func (b *blockRead) one(buf []byte, begin, offset int, yield func(ledger.Entry) error) error {
+	r, reason := parse(buf, offset-begin, b.sum)
+	if reason == "" && (r.sequence != b.next || string(r.subject) != b.subject) {
+		reason = fmt.Sprintf("it holds sequence %d of %.80q", r.sequence, r.subject)
+	}
+	if reason != "" {
+		return &ledger.BadEntryError{Sequence: b.next, Err: &DamageError{
+			After: ledger.Head{Sequence: b.next - 1}, Path: b.path, Offset: offset, Reason: reason,
+		}}
+	}
+	if err := yield(ledger.Entry{Sequence: b.next, Data: r.data}); err != nil {
+		return err
+	}
+	b.next++
+	return nil
 }
 
 // readBytes is how much of a block is read at once.
@@ -228,19 +258,20 @@ func part(offsets []uint32, more uint64) int {
 }
 
 // offsetsOf returns where a block's records begin, and where the last one
-// ends. It looks again if a sequence came since it looked last.
-func (l *Log) offsetsOf(b place, path string, sequence uint64) ([]uint32, error) {
+// ends. It looks at the file if a sequence came since it looked last, or if that
+// is asked for.
+func (l *Log) offsetsOf(b place, path string, sequence uint64, fresh bool) (offsets []uint32, looked bool, err error) {
 	l.mu.Lock()
 	known, ok := l.offsets[b.number]
 	l.mu.Unlock()
-	if ok && sequence-b.first < uint64(len(known)-1) {
-		return known, nil
+	if ok && !fresh && sequence-b.first < uint64(len(known)-1) {
+		return known, false, nil
 	}
 	buf, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("blocks: %w", err)
+		return nil, true, fmt.Errorf("blocks: %w", err)
 	}
-	offsets := []uint32{0}
+	offsets = []uint32{0}
 	for at := 0; at < len(buf); {
 		r, unfinished := parse(buf, at, nil)
 		if unfinished != "" {
@@ -255,5 +286,5 @@ func (l *Log) offsetsOf(b place, path string, sequence uint64) ([]uint32, error)
 		clear(l.offsets) // they are found again
 	}
 	l.offsets[b.number] = offsets
-	return offsets, nil
+	return offsets, true, nil
 }

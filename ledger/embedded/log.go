@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -61,6 +62,15 @@ type Log struct {
 
 var _ ledger.Log = (*Log)(nil)
 
+// ReadFiles is a log of this server that is read from its files.
+func (s *Server) ReadFiles(appending *jetstream.Log) (*Log, error) {
+	reading, err := Files(s.store.StoreDir).Open()
+	if err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	return &Log{Log: appending, files: reading}, nil
+}
+
 // OpenLog opens the log on a connection of this server's, or begins it if the
 // configuration allows that.
 func (s *Server) OpenLog(ctx context.Context, nc *nats.Conn, cfg jetstream.Config) (*Log, error) {
@@ -68,12 +78,22 @@ func (s *Server) OpenLog(ctx context.Context, nc *nats.Conn, cfg jetstream.Confi
 	if err != nil {
 		return nil, err
 	}
-	reading, err := Files(s.store).Open()
-	if err != nil {
-		return nil, fmt.Errorf("embedded: %w", err)
-	}
-	return &Log{Log: appending, files: reading}, nil
+	return s.ReadFiles(appending)
 }
+
+// judgeAgain is judge while the server runs and JetStream does not.
+func (s *Server) judgeAgain() error {
+	files := Files(s.store.StoreDir)
+	verdict, err := files.Judge(context.Background(), blocks.JudgeOptions{CheckOptions: blocks.CheckOptions{Budget: againBudget}})
+	if err != nil || verdict.Report == nil {
+		return err
+	}
+	return files.Settle(verdict.Report)
+}
+
+// againBudget is how long the older part of the log is read then: it was good
+// a moment ago.
+const againBudget = 100 * time.Millisecond
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {

@@ -85,10 +85,12 @@ const usersAccount = "CLIENTS"
 // Server is a running NATS server.
 type Server struct {
 	ns        *server.Server
-	store     string
 	verdict   *blocks.Verdict
 	password  string
 	listening listening
+	log       *natsLogger
+	users     bool
+	store     *server.Options
 }
 
 // Verdict is what was found in the log's files before the server opened them.
@@ -122,33 +124,35 @@ func Start(cfg Config) (*Server, error) {
 	if err := export(ns, cfg); err != nil {
 		return nil, err
 	}
-	log := &natsLogger{log: cfg.Logger}
+	log := &natsLogger{log: cfg.Logger, store: cfg.StoreDir}
 	ns.SetLoggerV2(log, false, false, false)
 	go ns.Start()
 	if !ns.ReadyForConnections(startTimeout) {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: the NATS server did not start: %w", log.lastError())
 	}
-	if len(cfg.Users) > 0 {
-		// With more accounts than its own the server does not enable it.
-		if err := ns.GlobalAccount().EnableJetStream(nil, nil); err != nil {
-			ns.Shutdown()
-			return nil, fmt.Errorf("embedded: %w", err)
-		}
+	s := &Server{ns: ns, verdict: verdict, password: password, log: log, users: len(cfg.Users) > 0, store: opts}
+	if err := s.enableAccount(); err != nil {
+		ns.Shutdown()
+		return nil, err
 	}
 	if cfg.Listen != "" && ns.Addr() == nil {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: the NATS server does not listen on %s: %w", cfg.Listen, log.lastError())
 	}
-	return &Server{ns: ns, store: cfg.StoreDir, verdict: verdict, password: password}, nil
+	return s, nil
 }
 
 func options(cfg Config, passwordHash string) (*server.Options, error) {
 	opts := &server.Options{
-		ServerName:     "allot",
-		JetStream:      true,
-		StoreDir:       cfg.StoreDir,
-		SyncAlways:     !cfg.LazySync,
+		ServerName: "allot",
+		JetStream:  true,
+		StoreDir:   cfg.StoreDir,
+		SyncAlways: !cfg.LazySync,
+
+		JetStreamMaxStore:  noLimit,
+		JetStreamMaxMemory: noLimit,
+
 		MaxPayload:     MaxPayload,
 		MaxPending:     64 << 20,
 		MaxControlLine: 4096,
@@ -345,14 +349,20 @@ func (s *Server) Interest(subject string) bool {
 
 // Shutdown stops the server and waits until its files are closed.
 func (s *Server) Shutdown() {
+	_, _, files := s.log.trouble.get()
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
+	if err := files.putBack(); err != nil && s.log.log != nil {
+		s.log.log.Error("a write to the log failed, and its files could not be put back to what they were then", "error", err)
+	}
 }
 
 // natsLogger passes NATS's log lines on. Routine notices become debug lines.
 type natsLogger struct {
-	log  *slog.Logger
-	last errorLine
+	log     *slog.Logger
+	last    errorLine
+	store   string // the folder
+	trouble trouble
 }
 
 func (l *natsLogger) lastError() error { return l.last.get() }
@@ -364,6 +374,7 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	}
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
+		l.trouble.note(text, l.store)
 	}
 	if l.log != nil {
 		l.log.Log(nil, level, text, "from", "nats") //nolint:staticcheck // slog accepts a nil context

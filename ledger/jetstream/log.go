@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -33,17 +34,16 @@ const fileStoreMaxBytes = 32 << 20
 // its fate counts as unknown.
 const DefaultAckTimeout = 10 * time.Second
 
-// readAhead is how many messages a read keeps on the way.
-const readAhead = 2000
-
-// stallTimeout is how long a read waits for a message that the stream says it has.
-const stallTimeout = 30 * time.Second
+// DefaultPatience is how long a read waits for a log that says nothing before
+// the log counts as out of reach.
+const DefaultPatience = 14 * time.Second
 
 // Config says where the log is.
 type Config struct {
 	Stream     string        // DefaultStream if empty
 	Replicas   int           // of a stream that is created; 1 if 0
 	AckTimeout time.Duration // DefaultAckTimeout if 0
+	Patience   time.Duration // DefaultPatience if 0
 
 	// MayCreate allows Open to create a missing stream. It must be false
 	// when anything on this machine has seen commits of the log before.
@@ -64,9 +64,12 @@ const errCodeMessageExceedsMaximum = 10054
 
 // Log is a ledger.Log in a stream.
 type Log struct {
+	nc       *nats.Conn
 	js       jetstream.JetStream
 	stream   string
 	maxBytes int
+	patience time.Duration
+	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
 }
 
 var _ ledger.Log = (*Log)(nil)
@@ -84,6 +87,11 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jetstream: %w", err)
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = DefaultPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Patience)
+	defer cancel()
 	stream, err := js.Stream(ctx, cfg.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		if !cfg.MayCreate {
@@ -92,14 +100,16 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 		stream, err = js.CreateStream(ctx, streamConfig(cfg))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("jetstream: open stream %s: %w", cfg.Stream, err)
+		return nil, outOfReach(fmt.Sprintf("open stream %s", cfg.Stream), err)
 	}
 	if err := checkConfig(stream.CachedInfo().Config); err != nil {
 		return nil, err
 	}
 	return &Log{
+		nc:       nc,
 		js:       js,
 		stream:   cfg.Stream,
+		patience: cfg.Patience,
 		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
 	}, nil
 }
@@ -172,12 +182,16 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 				done(fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence))
 				return
 			}
+			l.saw(sequence)
 			done(nil)
 		case err := <-future.Err():
 			done(appendError(err))
 		}
 	}()
 }
+
+// Pending is how many appends have no answer yet.
+func (l *Log) Pending() int { return l.js.PublishAsyncPending() }
 
 func appendError(err error) error {
 	var api *jetstream.APIError
@@ -193,77 +207,4 @@ func appendError(err error) error {
 		return fmt.Errorf("%w: %w", ledger.ErrTooLarge, err)
 	}
 	return fmt.Errorf("%w: %w", ledger.ErrUnknownFate, err)
-}
-
-// Last implements ledger.Log.
-func (l *Log) Last(ctx context.Context) (uint64, error) {
-	stream, err := l.js.Stream(ctx, l.stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, fmt.Errorf("%w: %s", ErrNoStream, l.stream)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("jetstream: stream %s: %w", l.stream, err)
-	}
-	state := stream.CachedInfo().State
-	if state.LastSeq == 0 {
-		return 0, nil
-	}
-	if state.FirstSeq != 1 || state.Msgs != state.LastSeq {
-		return 0, fmt.Errorf("%w: stream %s holds %d messages from %d to %d",
-			ledger.ErrLogGap, l.stream, state.Msgs, state.FirstSeq, state.LastSeq)
-	}
-	return state.LastSeq, nil
-}
-
-// Read implements ledger.Log.
-func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if from > to {
-		return nil
-	}
-	reader, err := l.js.OrderedConsumer(ctx, l.stream, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   from,
-	})
-	if err != nil {
-		return fmt.Errorf("jetstream: read stream %s: %w", l.stream, err)
-	}
-	messages, err := reader.Messages(jetstream.PullMaxMessages(readAhead))
-	if err != nil {
-		return fmt.Errorf("jetstream: read stream %s: %w", l.stream, err)
-	}
-	defer messages.Stop()
-	for want := from; want <= to; want++ {
-		entry, left, err := next(ctx, messages, want)
-		if err != nil {
-			return err
-		}
-		if entry.Sequence != want {
-			return fmt.Errorf("%w: sequence %d follows %d", ledger.ErrLogGap, entry.Sequence, want-1)
-		}
-		if err := yield(entry); err != nil {
-			return err
-		}
-		if left == 0 && want < to {
-			return fmt.Errorf("%w: nothing after sequence %d, but %d was there", ledger.ErrLogGap, want, to)
-		}
-	}
-	return nil
-}
-
-// next reads one message and says how many the stream still has after it.
-func next(ctx context.Context, messages jetstream.MessagesContext, want uint64) (ledger.Entry, uint64, error) {
-	wait, cancel := context.WithTimeout(ctx, stallTimeout)
-	defer cancel()
-	msg, err := messages.Next(jetstream.NextContext(wait))
-	if err != nil {
-		if ctx.Err() != nil {
-			return ledger.Entry{}, 0, ctx.Err()
-		}
-		return ledger.Entry{}, 0, fmt.Errorf("%w: sequence %d cannot be read: %w", ledger.ErrLogGap, want, err)
-	}
-	meta, err := msg.Metadata()
-	if err != nil {
-		return ledger.Entry{}, 0, fmt.Errorf("jetstream: message without metadata: %w", err)
-	}
-	return ledger.Entry{Sequence: meta.Sequence.Stream, Data: msg.Data()}, meta.NumPending, nil
 }

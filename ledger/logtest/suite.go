@@ -52,7 +52,12 @@ func Run(t *testing.T, log, other ledger.Log) {
 	if err := log.Read(ctx, 1, 24, func(ledger.Entry) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the reader's error is lost: %v", err)
 	}
+	if err := log.Read(ctx, 24, 25, ignore); !errors.Is(err, ledger.ErrLogBehind) || errors.Is(err, ledger.ErrLogGap) {
+		t.Errorf("reading beyond the end: %v", err)
+	}
 }
+
+func ignore(ledger.Entry) error { return nil }
 
 // inFlight starts many appends without waiting; then some that must all fail
 // because the first of them does.

@@ -100,7 +100,7 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		}
 		data, ok := l.entry(sequence)
 		if !ok {
-			return fmt.Errorf("%w: no sequence %d", ledger.ErrLogGap, sequence)
+			return fmt.Errorf("%w: no sequence %d", ledger.ErrLogBehind, sequence)
 		}
 		if err := yield(ledger.Entry{Sequence: sequence, Data: data}); err != nil {
 			return err

@@ -1,0 +1,185 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// hangLimit is how long something may take before it counts as hanging.
+const hangLimit = 2 * time.Minute
+
+// smallDisk mounts a file system of a few MiB.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: a full disk needs root to mount a small file system")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("skipped: no file system can be mounted: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	return dir
+}
+
+// fillUp writes a file until so many bytes are left on its disk.
+func fillUp(t *testing.T, path string, left int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for piece := make([]byte, 1<<16); len(piece) > 0; {
+		var disk syscall.Statfs_t
+		if err := syscall.Statfs(path, &disk); err != nil {
+			t.Fatal(err)
+		}
+		if room := int64(disk.Bavail)*disk.Bsize - left; left > 0 && room < int64(len(piece)) {
+			piece = piece[:max(room, 0)]
+		}
+		if _, err := f.Write(piece); err != nil {
+			piece = piece[:len(piece)/2]
+		}
+	}
+	_ = f.Close() // the disk is full
+}
+
+// tally is what became of the commands of a test.
+type tally struct {
+	mu       sync.Mutex
+	answered map[string]bool // carried out
+	open     map[string]bool // 503, or no answer: perhaps
+}
+
+func newTally() *tally { return &tally{answered: make(map[string]bool), open: make(map[string]bool)} }
+
+// allocate sends one command and notes what becomes of it.
+func (s *server) allocate(n *tally) (status int) {
+	id := uuid.NewString()
+	status, answer, err := s.call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case err != nil || status == http.StatusServiceUnavailable:
+		n.open[id] = true
+	case status == http.StatusNoContent:
+		n.answered[id] = true
+	default:
+		s.t.Errorf("allocate: %d %s", status, answer)
+	}
+	return status
+}
+
+// until sends commands from several clients until each has got a status.
+func (s *server) until(n *tally, want int) {
+	s.t.Helper()
+	var clients sync.WaitGroup
+	deadline := time.Now().Add(hangLimit)
+	for range 4 {
+		clients.Go(func() {
+			for s.allocate(n) != want {
+				if time.Now().After(deadline) {
+					s.t.Errorf("no command was answered %d\n%s", want, s.logs)
+					return
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
+
+// check wants every command that was answered in the log once, every other one
+// at most once, and as much in use as the log says.
+func (n *tally) check(s *server) {
+	s.t.Helper()
+	counts := s.commandIDs()
+	done := 0
+	for id, times := range counts {
+		if times != 1 {
+			s.t.Errorf("command %s is in the log %d times", id, times)
+		}
+		if n.answered[id] || n.open[id] {
+			done++
+		}
+	}
+	for id := range n.answered {
+		if counts[id] == 0 {
+			s.t.Errorf("command %s was answered and is lost", id)
+		}
+	}
+	if usages := s.must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(usages, fmt.Sprintf(`"VCPU":%d}`, done)) {
+		s.t.Errorf("usages %s, and %d commands are in the log", usages, done)
+	}
+}
+
+// reads wants everything to be read.
+func (s *server) reads() {
+	s.t.Helper()
+	s.must(http.StatusOK, "GET", provider, "")
+	s.must(http.StatusOK, "GET", provider+"/usages", "")
+	s.must(http.StatusOK, "GET", "/audit/records?limit=3", "")
+}
+
+// TestFullDisk fills the disk: slowly, so that the reserve is met first; at
+// once, so that JetStream fails; and both again. Meanwhile everything is read,
+// afterwards commands go on, and nothing that was answered is lost.
+func TestFullDisk(t *testing.T) {
+	for name, c := range map[string]struct {
+		left  int64 // what another process leaves free
+		flags []string
+		sign  string // in the server's log
+	}{
+		"reserve": {4 << 20, nil, "--disk-reserve keeps"},
+		"at once": {0, []string{"--disk-reserve", "0"}, "opened anew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk := smallDisk(t, "64m")
+			data, filler := filepath.Join(disk, "data"), filepath.Join(disk, "filler")
+			s := launch(t, data, c.flags...)
+			s.makeProvider(1_000_000)
+			n := newTally()
+			for range 2 {
+				fillUp(t, filler, c.left)
+				s.until(n, http.StatusServiceUnavailable)
+				s.reads()
+				if err := os.Remove(filler); err != nil {
+					t.Fatal(err)
+				}
+				freed := time.Now()
+				s.until(n, http.StatusNoContent)
+				t.Logf("a command was accepted %v after there was room", time.Since(freed))
+			}
+			n.check(s)
+			fillUp(t, filler, c.left)
+			s.until(n, http.StatusServiceUnavailable)
+			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-s.exited:
+			case <-time.After(hangLimit):
+				t.Fatalf("the server does not end\n%s", s.logs)
+			}
+			if !strings.Contains(s.logs.String(), c.sign) {
+				t.Errorf("the disk was not full in the way that is tested:\n%s", s.logs)
+			}
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+			s = launch(t, data, c.flags...)
+			n.check(s)
+			s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+		})
+	}
+}

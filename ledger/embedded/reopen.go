@@ -1,0 +1,233 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// When JetStream cannot write it says so in its log, gives those who published
+// no answer at all, and takes nothing more on that stream, not even when the
+// disk has room again: until its store is opened anew. Reads go on meanwhile.
+//
+// If the disk was full at the first message of a new block, a store that is
+// then closed in order writes down that this message was deleted: its sequence
+// is lost for good, and the log has a gap. After a crash it would not be. So a
+// broken log is put back, once it is closed, to what it was when it broke.
+
+// noLimit takes the place of JetStream's own limits. Without it JetStream
+// takes three quarters of what is free when it starts for its limit, which
+// stays when the disk grows.
+const noLimit = 1 << 60
+
+// ErrBroken: JetStream could not write, and takes nothing until Reopen.
+var ErrBroken = errors.New("embedded: JetStream could not write to its store")
+
+// trouble is what is known of stores that could not write.
+type trouble struct {
+	broken atomic.Bool // log is not nil
+
+	mu    sync.Mutex
+	log   error     // of the log's stream; guarded by mu
+	other error     // of another one; guarded by mu
+	files *logFiles // the log's, when it broke; guarded by mu
+}
+
+// note takes note of lines that say that a store is broken. The store is
+// locked while it logs them, so that its files are what they were then.
+func (t *trouble) note(text, storeDir string) {
+	if !strings.Contains(strings.ToLower(text), "critical write error") {
+		return
+	}
+	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimSpace(text))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !strings.Contains(text, "["+jetstream.DefaultStream+"]") && !strings.Contains(text, "> "+jetstream.DefaultStream+"'") {
+		t.other = err
+		return
+	}
+	if t.log == nil {
+		t.broken.Store(true)
+		t.log = err
+		t.files, err = readLogFiles(storeDir)
+		if err != nil {
+			t.log = fmt.Errorf("%w; %w", t.log, err)
+		}
+	}
+}
+
+func (t *trouble) get() (log, other error, files *logFiles) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.log, t.other, t.files
+}
+
+func (t *trouble) set(log error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.log, t.other, t.files = log, nil, nil
+	t.broken.Store(log != nil)
+}
+
+// Broken says that and why JetStream takes nothing for the log, or nil.
+func (s *Server) Broken() error {
+	if !s.log.trouble.broken.Load() {
+		return nil
+	}
+	log, _, _ := s.log.trouble.get()
+	return log
+}
+
+// Ailing says that and why JetStream takes nothing for some stream, or nil.
+func (s *Server) Ailing() error {
+	log, other, _ := s.log.trouble.get()
+	return errors.Join(log, other)
+}
+
+// NoSpace reports whether a store broke because the disk was full, which
+// passes. After other errors nobody knows what the disk holds.
+func NoSpace(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error() // NATS passes on no more
+	return strings.Contains(text, "no space left") || strings.Contains(text, "quota exceeded")
+}
+
+// Reopen opens JetStream's store anew, as after a crash, while the server and
+// its connections go on. Before, everything that was written is synced: what
+// the store then says that it holds must be on the disk, and the log's files
+// must be good.
+func (s *Server) Reopen() error {
+	broken, _, files := s.log.trouble.get()
+	if err := s.ns.ShutdownJetStream(); err != nil {
+		return fmt.Errorf("embedded: close JetStream: %w", err)
+	}
+	if err := errors.Join(files.putBack(), syncFiles(s.store.StoreDir)); err != nil {
+		return fmt.Errorf("embedded: the log's files: %w", err)
+	}
+	if err := s.judgeAgain(); err != nil {
+		return err
+	}
+	s.log.trouble.set(nil)
+	err := s.ns.EnableJetStream(s.jetStream())
+	if err == nil {
+		err = s.enableAccount()
+	}
+	if err != nil {
+		s.log.trouble.set(fmt.Errorf("%w: %w", errors.Join(ErrBroken, broken), err))
+		return fmt.Errorf("embedded: open JetStream: %w", err)
+	}
+	return nil
+}
+
+// logFiles are the log's blocks, and JetStream's index of them.
+type logFiles struct {
+	dir    string
+	blocks map[string]int64 // sizes
+	index  []byte           // nil: there is none
+}
+
+const indexFile = "index.db"
+
+func readLogFiles(storeDir string) (*logFiles, error) {
+	f := &logFiles{
+		dir:    filepath.Join(storeDir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams", jetstream.DefaultStream, "msgs"),
+		blocks: make(map[string]int64),
+	}
+	list, err := os.ReadDir(f.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range list {
+		info, err := entry.Info()
+		if err != nil {
+			return nil, err
+		}
+		if filepath.Ext(entry.Name()) == ".blk" {
+			f.blocks[entry.Name()] = info.Size()
+		}
+	}
+	f.index, err = os.ReadFile(filepath.Join(f.dir, indexFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return f, err
+}
+
+// putBack takes away what was added to the files since.
+func (f *logFiles) putBack() error {
+	if f == nil {
+		return nil
+	}
+	list, err := os.ReadDir(f.dir)
+	if err != nil {
+		return err
+	}
+	for _, entry := range list {
+		path := filepath.Join(f.dir, entry.Name())
+		size, known := f.blocks[entry.Name()]
+		info, err := entry.Info()
+		switch {
+		case err != nil:
+			return err
+		case filepath.Ext(path) != ".blk":
+		case !known:
+			err = os.Remove(path)
+		case info.Size() > size:
+			err = os.Truncate(path, size)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(filepath.Join(f.dir, indexFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if f.index == nil {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(f.dir, indexFile), f.index, 0o600)
+}
+
+// enableAccount gives the server's own account JetStream. With more accounts
+// than its own the server does not.
+func (s *Server) enableAccount() error {
+	if !s.users {
+		return nil
+	}
+	if err := s.ns.GlobalAccount().EnableJetStream(nil, nil); err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	return nil
+}
+
+// syncFiles syncs all files in a folder.
+func syncFiles(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}
+
+// jetStream is the configuration that the server started JetStream with.
+func (s *Server) jetStream() *server.JetStreamConfig {
+	return &server.JetStreamConfig{
+		StoreDir: s.store.StoreDir, SyncAlways: s.store.SyncAlways, SyncInterval: s.store.SyncInterval, MaxStore: noLimit, MaxMemory: noLimit, Strict: true,
+	}
+}

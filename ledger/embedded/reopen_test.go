@@ -1,0 +1,269 @@
+package embedded_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// smallDisk mounts a file system of a few MiB.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: a full disk needs root to mount a small file system")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("skipped: no file system can be mounted: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	return dir
+}
+
+// fillUp writes a file until the disk is full.
+func fillUp(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for piece := make([]byte, 1<<16); len(piece) > 0; {
+		if _, err := f.Write(piece); err != nil {
+			piece = piece[:len(piece)/2]
+		}
+	}
+	_ = f.Close() // it is full
+}
+
+// brokenLog is a log whose disk became full before an append.
+type brokenLog struct {
+	*embedded.Server
+	dir          string
+	nc           *nats.Conn
+	log          *jetstream.Log
+	acknowledged uint64
+}
+
+func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
+	t.Helper()
+	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), Users: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Shutdown)
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true, AckTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &brokenLog{Server: ns, dir: dir, nc: nc, log: log}
+}
+
+// breakAt appends, fills the disk before some append, and goes on until
+// JetStream is broken.
+func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
+	t.Helper()
+	for b.acknowledged < sequence-1 {
+		if err := appendOne(b.log, b.acknowledged+1); err != nil {
+			t.Fatal(err)
+		}
+		b.acknowledged++
+	}
+	fillUp(t, filepath.Join(b.dir, "filler"))
+	for {
+		err := appendOne(b.log, b.acknowledged+1)
+		if err == nil {
+			b.acknowledged++
+			continue
+		}
+		if broken := b.Broken(); !errors.Is(err, ledger.ErrUnknownFate) || !errors.Is(broken, embedded.ErrBroken) || !embedded.NoSpace(broken) {
+			t.Fatalf("%v; broken: %v", err, broken)
+		}
+		break
+	}
+	readAll(t, b.log, b.acknowledged)
+	if err := os.Remove(filepath.Join(b.dir, "filler")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// goesOn wants all that was acknowledged, nothing that is missing, and more
+// to be appended.
+func (b *brokenLog) goesOn(t *testing.T) {
+	t.Helper()
+	last, err := b.log.Last(context.Background())
+	for errors.Is(err, ledger.ErrUnavailable) {
+		last, err = b.log.Last(context.Background())
+	}
+	if err != nil || last < b.acknowledged || last > b.acknowledged+1 {
+		t.Fatalf("%d were acknowledged, and %d are there: %v", b.acknowledged, last, err)
+	}
+	if err := appendOne(b.log, last+1); err != nil {
+		t.Errorf("more: %v", err)
+	}
+	readAll(t, b.log, last+1)
+}
+
+// firstOfBlock is the sequence of the first message that goes into the stream's
+// second block.
+func firstOfBlock(t *testing.T) uint64 {
+	b := startOn(t, smallDisk(t, "24m"), nil)
+	second, err := filepath.Abs(filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk"))
+	for sequence := uint64(1); err == nil; sequence++ {
+		if err = appendOne(b.log, sequence); err == nil {
+			if _, statErr := os.Stat(second); statErr == nil {
+				return sequence
+			}
+		}
+	}
+	t.Fatal(err)
+	return 0
+}
+
+// TestReopenAfterFullDisk fills the disk before the first message, in the
+// middle of a block, and before the first message of another block. The server
+// says that it is broken; when there is room it stays so, until its store is
+// opened anew, or the server is stopped and started. All that was acknowledged
+// is there, no sequence is lost, and the log goes on.
+func TestReopenAfterFullDisk(t *testing.T) {
+	t.Parallel()
+	users := []embedded.User{{Name: "u", PasswordHash: "x", Publish: []string{"a"}}}
+	for name, c := range map[string]struct {
+		at    uint64
+		users []embedded.User
+	}{
+		"first message": {1, nil}, "users": {1, users}, "middle": {5, nil}, "first of a block": {firstOfBlock(t), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startOn(t, smallDisk(t, "24m"), c.users)
+			b.breakAt(t, c.at)
+			if err := appendOne(b.log, b.acknowledged+1); err == nil {
+				t.Error("JetStream recovers by itself: Reopen is not needed any more")
+			}
+			if err := b.Reopen(); err != nil || b.Broken() != nil {
+				t.Fatal(err, b.Broken())
+			}
+			b.goesOn(t)
+		})
+		t.Run(name+", restarted", func(t *testing.T) {
+			b := startOn(t, smallDisk(t, "24m"), c.users)
+			b.breakAt(t, c.at)
+			b.Shutdown()
+			again := startOn(t, b.dir, c.users)
+			again.acknowledged = b.acknowledged
+			again.goesOn(t)
+		})
+	}
+}
+
+// TestReopenIsJudged: a log that was damaged meanwhile is not opened, and not
+// changed.
+func TestReopenIsJudged(t *testing.T) {
+	t.Parallel()
+	b := startOn(t, t.TempDir(), nil)
+	for b.acknowledged < 3 {
+		b.acknowledged++
+		if err := appendOne(b.log, b.acknowledged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "1.blk")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(whole)
+	damaged[len(damaged)/2] ^= 1
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Reopen(); !errors.Is(err, blocks.ErrDamaged) {
+		t.Errorf("got %v", err)
+	}
+	if err := appendOne(b.log, 4); err == nil {
+		t.Error("the store was opened")
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
+		t.Errorf("the damaged file was changed, %v", err)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	b.goesOn(t)
+}
+
+// commits are those of every test, of 100 KB each.
+var commits struct {
+	sync.Mutex
+	made []*ledger.Commit
+	data [][]byte
+}
+
+// commitOf is the nth commit.
+func commitOf(sequence uint64) []byte {
+	commits.Lock()
+	defer commits.Unlock()
+	for uint64(len(commits.data)) < sequence {
+		var head ledger.Head
+		if n := len(commits.made); n > 0 {
+			head = commits.made[n-1].Head()
+		}
+		builder := ledger.NewCommitBuilder()
+		builder.Begin(head)
+		_, _, err := builder.Add(ledger.Record{
+			CommandID: ledgertest.ID(9, 1), Command: "CreateTrait", Time: 1, Actor: strings.Repeat("a", 100_000), Events: ledgertest.Vocabulary()[:1],
+		}, 1<<30)
+		if err != nil {
+			panic(err)
+		}
+		commit, encoded, err := builder.Seal()
+		if err != nil {
+			panic(err)
+		}
+		commits.made, commits.data = append(commits.made, commit), append(commits.data, encoded)
+	}
+	return commits.data[sequence-1]
+}
+
+func appendOne(log ledger.Log, sequence uint64) error {
+	result := make(chan error, 1)
+	log.Append(sequence, commitOf(sequence), func(err error) { result <- err })
+	return <-result
+}
+
+func readAll(t *testing.T, log ledger.Log, to uint64) {
+	t.Helper()
+	read := uint64(0)
+	err := log.Read(context.Background(), 1, to, func(e ledger.Entry) error {
+		if read++; e.Sequence != read || !bytes.Equal(e.Data, commitOf(read)) {
+			return fmt.Errorf("entry %d is %d", read, e.Sequence)
+		}
+		return nil
+	})
+	if err != nil || read != to {
+		t.Errorf("%d of %d entries: %v", read, to, err)
+	}
+}

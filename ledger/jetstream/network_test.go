@@ -1,0 +1,273 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/logtest"
+)
+
+// plainServer is a NATS server that lets anybody do anything.
+func plainServer(t *testing.T) *natsserver.Server {
+	t.Helper()
+	ns, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ns.Start()
+	if !ns.ReadyForConnections(hangLimit) {
+		t.Fatal("the NATS server does not start")
+	}
+	t.Cleanup(ns.Shutdown)
+	return ns
+}
+
+// hangLimit is how long something may take before it counts as hanging.
+const hangLimit = 2 * time.Minute
+
+// distant is a log behind a network with faults, and the same log without.
+type distant struct {
+	proxy     *logtest.Proxy
+	nc        *nats.Conn // behind the proxy
+	log, near *jetstream.Log
+}
+
+func startDistant(t *testing.T) *distant {
+	t.Helper()
+	ns := plainServer(t)
+	d := &distant{proxy: logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))}
+	connect := func(url string) *nats.Conn {
+		nc, err := nats.Connect(url, append(jetstream.LogConnection(), quietly)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	d.nc = connect("nats://" + d.proxy.Address())
+	cfg := jetstream.Config{MayCreate: true, AckTimeout: time.Second, Patience: time.Second}
+	var err error
+	if d.near, err = jetstream.Open(context.Background(), connect(ns.ClientURL()), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if d.log, err = jetstream.Open(context.Background(), d.nc, cfg); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// quietly leaves out what the connection says of itself.
+var quietly = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+
+// fill appends entries of some size past the network.
+func (d *distant) fill(t *testing.T, from, to uint64, size int) {
+	t.Helper()
+	results := make(chan error, to-from+1)
+	for sequence := from; sequence <= to; sequence++ {
+		d.near.Append(sequence, []byte(fmt.Sprintf("%0*d", size, sequence)), func(err error) { results <- err })
+	}
+	for range cap(results) {
+		if err := <-results; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// within runs something that must end by itself, and returns its error.
+func within(t *testing.T, what string, run func() error) error {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- run() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(hangLimit):
+		t.Fatalf("%s hangs", what)
+		return nil
+	}
+}
+
+// TestSuiteBehindABadNetwork: what only takes time changes nothing.
+func TestSuiteBehindABadNetwork(t *testing.T) {
+	for name, faults := range map[string]logtest.Faults{
+		"late answers":    {DelayIn: 20 * time.Millisecond},
+		"slow, in pieces": {DelayOut: time.Millisecond, DelayIn: time.Millisecond, Piece: 700},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDistant(t)
+			d.proxy.Set(faults)
+			logtest.Run(t, d.log, d.near)
+		})
+	}
+}
+
+// TestSilenceIsNoGap: a network that falls silent, in both directions or in
+// one, makes every call end within its time, with an error that says that the
+// log is out of reach. When the network is back, so is the log.
+func TestSilenceIsNoGap(t *testing.T) {
+	for name, faults := range map[string]logtest.Faults{
+		"silent": logtest.Silence, "answers are lost": {SilentIn: true}, "requests are lost": {SilentOut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := startDistant(t)
+			d.fill(t, 1, 3000, 100)
+			calls := map[string]func(context.Context) error{
+				"Last": func(ctx context.Context) error { _, err := d.log.Last(ctx); return err },
+				"Read": func(ctx context.Context) error {
+					return d.log.Read(ctx, 1, 3000, func(ledger.Entry) error { return nil })
+				},
+				"Read begun": func(ctx context.Context) error {
+					return d.log.Read(ctx, 1, 3000, func(e ledger.Entry) error {
+						if e.Sequence == 100 {
+							d.proxy.Set(faults)
+						}
+						return nil
+					})
+				},
+				"Open": func(ctx context.Context) error {
+					_, err := jetstream.Open(ctx, d.nc, jetstream.Config{MayCreate: true, Patience: time.Second})
+					return err
+				},
+			}
+			for what, call := range calls {
+				d.proxy.Heal()
+				if err := within(t, what, func() error { return d.wholeLog(3000) }); err != nil {
+					t.Fatalf("before %s: %v", what, err)
+				}
+				if what != "Read begun" {
+					d.proxy.Set(faults)
+				}
+				for _, limit := range []time.Duration{500 * time.Millisecond, hangLimit} {
+					err := within(t, what, func() error {
+						ctx, cancel := context.WithTimeout(context.Background(), limit)
+						defer cancel()
+						return call(ctx)
+					})
+					if !errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrLogGap) {
+						t.Errorf("%s within %v: %v", what, limit, err)
+					}
+				}
+			}
+			err := within(t, "Append", func() error { return appended(d.log, 3001) })
+			if !errors.Is(err, ledger.ErrUnknownFate) {
+				t.Errorf("Append: %v", err)
+			}
+			d.proxy.Heal()
+			if err := within(t, "healing", func() error { return d.wholeLog(3000) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func appended(log ledger.Log, sequence uint64) error {
+	result := make(chan error, 1)
+	log.Append(sequence, []byte("late"), func(err error) { result <- err })
+	return <-result
+}
+
+// wholeLog reads everything through the network, and tries again as long as
+// that is out of reach.
+func (d *distant) wholeLog(want uint64) error {
+	for {
+		next := uint64(1)
+		err := d.log.Read(context.Background(), 1, want, func(e ledger.Entry) error {
+			if e.Sequence != next || !strings.HasSuffix(string(e.Data), fmt.Sprint(next)) {
+				return fmt.Errorf("entry %d is %d: %q", next, e.Sequence, e.Data)
+			}
+			next++
+			return nil
+		})
+		if err == nil && next != want+1 {
+			return fmt.Errorf("%d entries were read", next-1)
+		}
+		if !errors.Is(err, ledger.ErrUnavailable) {
+			return err
+		}
+	}
+}
+
+// TestReadsSurviveCuts: connections that break in the middle of a message, or
+// are reset again and again, cost a reader time, and nothing else.
+func TestReadsSurviveCuts(t *testing.T) {
+	t.Parallel()
+	d := startDistant(t)
+	d.fill(t, 1, 2000, 1000)
+	for _, cut := range []int{300_000, 500_001, 777_777} {
+		d.proxy.Set(logtest.Faults{CutIn: cut})
+		if err := within(t, "reading", func() error { return d.wholeLog(2000) }); err != nil {
+			t.Errorf("cut after %d bytes: %v", cut, err)
+		}
+	}
+	d.proxy.Heal()
+	resets := 0
+	err := within(t, "reading", func() error {
+		return d.log.Read(context.Background(), 1, 2000, func(e ledger.Entry) error {
+			if e.Sequence%500 == 250 {
+				resets++
+				d.proxy.Reset()
+			}
+			return nil
+		})
+	})
+	if err != nil || resets != 4 {
+		t.Errorf("after %d resets: %v", resets, err)
+	}
+}
+
+// TestGapIsFound: a message that the stream says it does not have is a gap.
+func TestGapIsFound(t *testing.T) {
+	t.Parallel()
+	nc, err := nats.Connect(plainServer(t).ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	api, err := js.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	cfg := js.StreamConfig{
+		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, Storage: js.FileStorage, DenyPurge: true, AllowDirect: true,
+	}
+	stream, err := api.CreateStream(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if _, err := api.Publish(ctx, jetstream.Subject, []byte("commit")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := stream.DeleteMsg(ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	cfg.DenyDelete = true
+	if _, err := api.UpdateStream(ctx, cfg); err != nil {
+		t.Fatal(err)
+	}
+	log := open(t, nc, false)
+	if _, err := log.Last(ctx); !errors.Is(err, ledger.ErrLogGap) {
+		t.Errorf("last: %v", err)
+	}
+	read := uint64(0)
+	err = log.Read(ctx, 1, 5, func(e ledger.Entry) error { read = e.Sequence; return nil })
+	if !errors.Is(err, ledger.ErrLogGap) || read != 2 {
+		t.Errorf("read up to %d: %v", read, err)
+	}
+}

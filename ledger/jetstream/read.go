@@ -1,0 +1,327 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// How the log is read: by direct gets, which take nothing of the stream's and
+// leave nothing behind, whatever becomes of the reader. Consumers would: a
+// stream has a bounded number, and they outlive those who made them.
+//
+// On a replicated stream a direct get may be answered by a replica that lags.
+// So only the leader's word counts when an entry is not there: it is missing
+// if the leader has later ones. Silence says nothing about what the log holds.
+
+const (
+	// batchMessages and batchBytes bound what one request asks for, and with
+	// it the memory of a reader: an entry more than batchBytes.
+	batchMessages = 512
+	batchBytes    = 2 << 20
+	// firstWait is how long a reader waits before it asks again; it doubles,
+	// so that a large entry comes through a slow network.
+	firstWait = 2 * time.Second
+	// retryPause lies before a request to a log that has just refused one.
+	retryPause = 50 * time.Millisecond
+	// settling is how long a leader may be behind what was seen of its
+	// stream: one that was just elected still applies what it holds. As long
+	// it must go on to say that an entry is missing.
+	settling = 3 * time.Second
+	// lookUp is how often a reader that waits looks for a new connection.
+	lookUp = 100 * time.Millisecond
+)
+
+// Last implements ledger.Log.
+func (l *Log) Last(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, settling+l.patience)
+	defer cancel()
+	until := time.Now().Add(settling)
+	for {
+		last, err := l.last(ctx)
+		if err != nil || last >= l.seen.Load() || time.Now().After(until) {
+			return last, err
+		}
+		if err := pause(ctx, retryPause); err != nil {
+			return 0, outOfReach("stream "+l.stream, err)
+		}
+	}
+}
+
+func (l *Log) last(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	stream, err := l.js.Stream(ctx, l.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0, fmt.Errorf("%w: %s", ErrNoStream, l.stream)
+	}
+	if err != nil {
+		return 0, outOfReach("stream "+l.stream, err)
+	}
+	state := stream.CachedInfo().State
+	if state.LastSeq == 0 {
+		return 0, nil
+	}
+	if state.FirstSeq != 1 || state.Msgs != state.LastSeq {
+		return 0, fmt.Errorf("%w: stream %s holds %d messages from %d to %d",
+			ledger.ErrLogGap, l.stream, state.Msgs, state.FirstSeq, state.LastSeq)
+	}
+	l.saw(state.LastSeq)
+	return state.LastSeq, nil
+}
+
+// saw notes that the stream holds a sequence.
+func (l *Log) saw(sequence uint64) {
+	for seen := l.seen.Load(); seen < sequence && !l.seen.CompareAndSwap(seen, sequence); seen = l.seen.Load() {
+	}
+}
+
+// outOfReach wraps the error of a request that the stream did not answer.
+// What JetStream itself said is passed on as it is.
+func outOfReach(what string, err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		return fmt.Errorf("jetstream: %s: %w", what, err)
+	}
+	return fmt.Errorf("%w: %s: %w", ledger.ErrUnavailable, what, err)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Read implements ledger.Log.
+func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	r := &reader{log: l, want: from, to: to, yield: yield, wait: firstWait, heard: time.Now()}
+	for r.want <= r.to {
+		before := r.want
+		err := r.batch(ctx)
+		if errors.Is(err, errNotHere) {
+			err = r.askLeader(ctx)
+		}
+		if r.want > before {
+			r.wait, r.heard = firstWait, time.Now()
+		}
+		if errors.Is(err, errSilent) {
+			err = r.again(ctx, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reader is one call of Read.
+type reader struct {
+	log      *Log
+	want, to uint64
+	yield    func(ledger.Entry) error
+	wait     time.Duration // for the next message
+	heard    time.Time     // when an entry came last
+	denied   uint64        // the entry that the leader did not have
+	since    time.Time     // when it said so first
+}
+
+// What a request can come to that is not the caller's business.
+var (
+	errSilent  = errors.New("no answer")
+	errNotHere = errors.New("the replica does not hold it")
+)
+
+// again decides what becomes of a request that was not answered: it is sent
+// again until the log's patience has ended.
+func (r *reader) again(ctx context.Context, err error) error {
+	what := fmt.Sprintf("stream %s: sequence %d", r.log.stream, r.want)
+	if ctx.Err() != nil {
+		return outOfReach(what, ctx.Err())
+	}
+	if silent := time.Since(r.heard); silent >= r.log.patience {
+		return outOfReach(what, fmt.Errorf("%w for %v", err, silent.Round(time.Millisecond)))
+	}
+	if err := pause(ctx, retryPause); err != nil {
+		return outOfReach(what, err)
+	}
+	return nil
+}
+
+// getRequest asks for a message, or for some.
+type getRequest struct {
+	Sequence uint64 `json:"seq"`
+	Batch    int    `json:"batch,omitempty"`
+	MaxBytes int    `json:"max_bytes,omitempty"`
+}
+
+// batch asks for the next entries and yields those that come.
+func (r *reader) batch(ctx context.Context) error {
+	ask := getRequest{Sequence: r.want, Batch: int(min(r.to-r.want+1, batchMessages)), MaxBytes: batchBytes}
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return fmt.Errorf("jetstream: %w", err)
+	}
+	answers := make(chan *nats.Msg, ask.Batch+1)
+	inbox := r.log.nc.NewInbox()
+	sub, err := r.log.nc.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return outOfReach("stream "+r.log.stream, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	if err := r.log.nc.PublishRequest("$JS.API.DIRECT.GET."+r.log.stream, inbox, body); err != nil {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	silence := newSilence(r)
+	defer silence.timer.Stop()
+	for range cap(answers) {
+		msg, err := silence.next(ctx, answers)
+		if err != nil {
+			return err
+		}
+		if more, err := r.take(msg); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// silence waits for messages.
+type silence struct {
+	r           *reader
+	timer       *time.Timer
+	connections uint64 // that there were when the request was sent
+}
+
+func newSilence(r *reader) *silence {
+	return &silence{r, time.NewTimer(lookUp), r.log.nc.Stats().Reconnects}
+}
+
+// next waits for a message: until the reader's wait has passed, and no longer
+// than the connection on which the request was sent.
+func (s *silence) next(ctx context.Context, answers <-chan *nats.Msg) (*nats.Msg, error) {
+	select {
+	case msg := <-answers: // mostly there already
+		return msg, nil
+	default:
+	}
+	wait := min(s.r.wait, s.r.log.patience)
+	for waited := time.Duration(0); waited < wait; waited += lookUp {
+		s.timer.Reset(min(lookUp, wait-waited))
+		select {
+		case msg := <-answers:
+			return msg, nil
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", errSilent, ctx.Err())
+		case <-s.timer.C:
+		}
+		if nc := s.r.log.nc; nc.IsClosed() || nc.Stats().Reconnects != s.connections {
+			return nil, fmt.Errorf("%w: the connection was lost", errSilent)
+		}
+	}
+	s.r.wait *= 2
+	return nil, errSilent
+}
+
+// take deals with one message of an answer. It returns false after the last.
+func (r *reader) take(msg *nats.Msg) (more bool, err error) {
+	sequence := msg.Header.Get(jetstream.SequenceHeader)
+	if sequence == "" {
+		return false, r.status(msg.Header.Get("Status"), msg.Header.Get("Description"))
+	}
+	number, err := strconv.ParseUint(sequence, 10, 64)
+	if err != nil {
+		return false, fmt.Errorf("jetstream: stream %s: a message with sequence %q", r.log.stream, sequence)
+	}
+	if number != r.want {
+		return false, errNotHere
+	}
+	if err := r.yield(ledger.Entry{Sequence: number, Data: msg.Data}); err != nil {
+		return false, err
+	}
+	r.log.saw(number)
+	r.want++
+	return r.want <= r.to, nil
+}
+
+// status is what an answer without an entry means.
+func (r *reader) status(code, description string) error {
+	switch code {
+	case "204": // the end of a batch
+		return nil
+	case "404":
+		return errNotHere
+	case "503":
+		return fmt.Errorf("%w: nobody serves the stream", errSilent)
+	}
+	return fmt.Errorf("jetstream: stream %s: a read was answered %s %s", r.log.stream, code, description)
+}
+
+// askLeader reads an entry that a replica did not hold from the one whose
+// word counts, and yields it.
+func (r *reader) askLeader(ctx context.Context) error {
+	wait, cancel := context.WithTimeout(ctx, r.wait)
+	defer cancel()
+	body, err := json.Marshal(getRequest{Sequence: r.want})
+	if err != nil {
+		return fmt.Errorf("jetstream: %w", err)
+	}
+	msg, err := r.log.nc.RequestWithContext(wait, "$JS.API.STREAM.MSG.GET."+r.log.stream, body)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message struct {
+			Data []byte `json:"data"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return fmt.Errorf("jetstream: stream %s: an answer that cannot be read: %w", r.log.stream, err)
+	}
+	if answer.Error != nil {
+		return r.missing(ctx, answer.Error)
+	}
+	if err := r.yield(ledger.Entry{Sequence: r.want, Data: answer.Message.Data}); err != nil {
+		return err
+	}
+	r.want++
+	return nil
+}
+
+// missing says what it means that the leader does not give an entry.
+func (r *reader) missing(ctx context.Context, err *jetstream.APIError) error {
+	if err.ErrorCode != jetstream.JSErrCodeMessageNotFound {
+		return fmt.Errorf("%w: %w", errSilent, err)
+	}
+	// The leader may have just been elected: Last waits until it has what was seen.
+	last, lastErr := r.log.Last(ctx)
+	switch {
+	case errors.Is(lastErr, ErrNoStream):
+		return fmt.Errorf("%w: %w", errSilent, lastErr) // its server is just starting
+	case lastErr != nil:
+		return fmt.Errorf("sequence %d cannot be read: %w", r.want, lastErr)
+	case last >= r.want && r.denied != r.want:
+		r.denied, r.since = r.want, time.Now() // it may have come just now
+		return nil
+	case last >= r.want && time.Since(r.since) < settling:
+		if err := pause(ctx, retryPause); err != nil {
+			return outOfReach("stream "+r.log.stream, err)
+		}
+		return nil
+	case last >= r.want:
+		return fmt.Errorf("%w: stream %s goes to %d, but has no sequence %d", ledger.ErrLogGap, r.log.stream, last, r.want)
+	}
+	return fmt.Errorf("%w: stream %s ends at %d, but sequence %d was asked for",
+		ledger.ErrLogBehind, r.log.stream, last, r.want)
+}
