@@ -42,6 +42,12 @@ func (n *node) metrics() *prometheus.Registry {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "allot", Name: name, Help: help}, value))
 	}
 	add("log_sequence", "Sequence of the newest commit that can be read.", func() float64 { return float64(n.views.View().Sequence()) })
+	add("read_models_ready", "1: the read models can be read and written; 0: they are being made again from the log.", func() float64 {
+		if n.views.Ready() != nil {
+			return 0
+		}
+		return 1
+	})
 	add("commands_waiting", "Commands in the writer's queue.", func() float64 { return float64(n.writer.Waiting()) })
 	if n.keeper != nil {
 		add("rejected_dropped", "Rejected commands that were not kept, since the start.", func() float64 { return float64(n.keeper.Dropped()) })

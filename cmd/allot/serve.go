@@ -346,6 +346,8 @@ func (n *node) connectOutside(ctx context.Context) error {
 }
 
 func (n *node) startWriter(ctx context.Context) error {
+	n.views.Heal(n.ledger)
+	defer context.AfterFunc(ctx, n.views.Interrupt)()
 	progress, end := replayProgress(n.log)
 	state, err := commands.Restore(ctx, n.ledger, n.snaps, n.views, progress)
 	end()
@@ -573,6 +575,9 @@ func (n *node) stop() error {
 	var errs []error
 	keep := func(err error) { errs = append(errs, err) }
 	close(n.stopping)
+	if n.views != nil {
+		n.views.Interrupt() // the writer may be waiting for it
+	}
 	if n.http != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 		if err := n.http.Shutdown(ctx); err != nil {
