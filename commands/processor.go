@@ -55,7 +55,7 @@ const (
 )
 
 // Errors of Submit. A command may still be carried out after any of them but
-// ErrBusy; submitting it again with the same id is safe and gives its result.
+// ErrBusy and ErrUnreadable; submitting it again with the same id is safe and gives its result.
 var (
 	// ErrBusy: the queue is full. Nothing happened.
 	ErrBusy = errors.New("commands: too many commands are waiting")
@@ -63,6 +63,8 @@ var (
 	ErrStopped = errors.New("commands: the processor has stopped")
 	// ErrNoAnswer: the caller's context ended first.
 	ErrNoAnswer = errors.New("commands: no answer in time")
+	// ErrUnreadable: what happens could not be read now. Nothing happened.
+	ErrUnreadable = errors.New("commands: the read models are not ready")
 	// ErrLogUnavailable: the log does not take commits.
 	ErrLogUnavailable = errors.New("commands: the log cannot be written")
 )
@@ -71,7 +73,7 @@ var (
 // state that passes, so that the same may succeed later.
 func Passing(err error) bool {
 	for _, passing := range []error{
-		ErrBusy, ErrStopped, ErrNoAnswer, ErrLogUnavailable, ledger.ErrUnavailable, ledger.ErrTooManyReaders,
+		ErrBusy, ErrStopped, ErrNoAnswer, ErrUnreadable, ErrLogUnavailable, ledger.ErrUnavailable, ledger.ErrTooManyReaders,
 	} {
 		if errors.Is(err, passing) {
 			return true
@@ -94,6 +96,9 @@ type Starter interface {
 
 // Projection is what the Processor needs of the read models.
 type Projection interface {
+	// Ready is nil if the others answer at once. Otherwise they wait until
+	// they can, and new commands are refused meanwhile.
+	Ready() error
 	// Fold makes a durable commit readable. Commits come in order.
 	Fold(*ledger.Commit, ledger.Changes) error
 	// Command finds the record of a command id among the folded commits.
@@ -286,6 +291,9 @@ func await(ctx context.Context, start func(done func(Outcome, error))) (Outcome,
 }
 
 func (p *Processor) enqueue(c *call) error {
+	if err := p.proj.Ready(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

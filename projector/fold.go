@@ -13,7 +13,7 @@ import (
 // writer puts one commit into a batch.
 type writer struct {
 	batch   *pebble.Batch
-	p       *Projector
+	p       *models
 	commit  *ledger.Commit
 	changes *ledger.Changes
 	grown   *proof.Tree // with the commit's records
@@ -33,7 +33,7 @@ func (w *writer) delete(key []byte) {
 	}
 }
 
-// idKey builds a key in the projector's scratch; it is good until the next one.
+// idKey builds a key in the scratch; it is good until the next one.
 func (w *writer) idKey(table byte, id ledger.UUID) []byte {
 	w.p.key = append(append(w.p.key[:0], table), id[:]...)
 	return w.p.key

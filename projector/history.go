@@ -2,7 +2,6 @@ package projector
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -307,12 +306,15 @@ func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error)
 	case s.Kind == ProviderHistory && len(value) > 0:
 		return readProviderRecords(value)
 	case s.Kind == ConsumerHistory || s.Kind == ProviderHistory:
-		end, closer, err := v.p.db.Get(appendVersion(s.appendTo(nil), sequence))
-		if err != nil {
-			return nil, fmt.Errorf("%w: the end of %s: %w", ErrDamaged, s.ID, err)
+		var indexes []int
+		found, err := v.p.get(appendVersion(s.appendTo(nil), sequence), func(end []byte) (err error) {
+			indexes, err = readIndexes(end)
+			return err
+		})
+		if err == nil && !found {
+			err = fmt.Errorf("%w: the end of %s is missing", ErrDamaged, s.ID)
 		}
-		indexes, err := readIndexes(end)
-		return indexes, errors.Join(err, closer.Close())
+		return indexes, err
 	}
 	return readIndexes(value)
 }

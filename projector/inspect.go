@@ -2,31 +2,33 @@ package projector
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/allot-project/allot/ledger"
 )
 
 // Inspect reads the checkpoint and the digest of the read models in a folder
-// and changes nothing there. No projector may have them open.
+// and changes nothing there. No projector may have them open. What is wrong
+// with them is an ErrDamaged.
 func Inspect(dir string) (ledger.Head, ledger.Digest, error) {
-	cache := pebble.NewCache(cacheBytes)
-	defer cache.Unref()
-	opts := options(cache, slog.New(slog.DiscardHandler))
-	opts.ReadOnly = true
-	db, err := pebble.Open(filepath.Join(dir, "pebble"), opts)
-	if err != nil {
-		return ledger.Head{}, ledger.Digest{}, fmt.Errorf("%w: %w", ErrDamaged, err)
+	m := newModels(vfs.Default, slog.New(slog.DiscardHandler), nil)
+	defer m.cache.Unref()
+	if err := m.open(filepath.Join(dir, "pebble"), true); err != nil {
+		return ledger.Head{}, ledger.Digest{}, err
 	}
-	p := &Projector{db: db}
-	err = p.load()
+	err := m.load()
 	var sum ledger.Digest
 	if err == nil {
-		sum, err = p.Digest()
+		sum, err = m.view().digest()
 	}
-	return p.head, sum, errors.Join(err, db.Close())
+	return m.head, sum, errors.Join(err, m.endInspection(m.db))
+}
+
+func (m *models) endInspection(db *pebble.DB) (err error) {
+	defer m.recovered(&err)
+	return db.Close()
 }

@@ -20,8 +20,10 @@ import (
 //
 // Two slots are written in turn, so that a torn write leaves the other one.
 type markFile struct {
-	f    *os.File
-	head ledger.Head
+	path   string
+	f      *os.File
+	head   ledger.Head
+	failed error // since the file was opened
 }
 
 const (
@@ -35,7 +37,7 @@ func openMark(path string) (*markFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projector: mark: %w", err)
 	}
-	m := &markFile{f: f}
+	m := &markFile{path: path, f: f}
 	var slots [2 * slotBytes]byte
 	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(fmt.Errorf("projector: mark: %w", err), f.Close())
@@ -55,14 +57,40 @@ func (m *markFile) set(head ledger.Head) error {
 	if head.Sequence <= m.head.Sequence {
 		return nil
 	}
+	if _, err := m.f.WriteAt(slotOf(head), int64(head.Sequence%2)*slotBytes); err != nil {
+		m.failed = fmt.Errorf("projector: mark: %w", err)
+		return m.failed
+	}
+	m.head = head
+	return nil
+}
+
+func slotOf(head ledger.Head) []byte {
 	var slot [slotBytes]byte
 	binary.BigEndian.PutUint64(slot[:], head.Sequence)
 	copy(slot[8:], head.Digest[:])
 	sum := sha256.Sum256(slot[:slotUsedBytes])
 	copy(slot[slotUsedBytes:], sum[:slotCheck])
-	if _, err := m.f.WriteAt(slot[:], int64(head.Sequence%2)*slotBytes); err != nil {
+	return slot[:]
+}
+
+// renew writes the mark into another file, which takes the place of one that
+// failed.
+func (m *markFile) renew() error {
+	f, err := os.OpenFile(m.path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o640)
+	if err != nil {
 		return fmt.Errorf("projector: mark: %w", err)
 	}
-	m.head = head
+	if m.head.Sequence > 0 {
+		_, err = f.WriteAt(slotOf(m.head), int64(m.head.Sequence%2)*slotBytes)
+	}
+	if err = errors.Join(err, f.Sync()); err == nil {
+		err = os.Rename(f.Name(), m.path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("projector: mark: %w", err), f.Close())
+	}
+	_ = m.f.Close() // it has failed already
+	m.f, m.failed = f, nil
 	return nil
 }

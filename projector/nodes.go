@@ -222,11 +222,11 @@ func find[T any](v View, t numbered, key []byte, read func(uint64, []byte) (*T, 
 	f := fields{data: value}
 	number := f.uint()
 	if err := f.end("number"); err != nil {
-		return nil, false, err
+		return nil, false, v.p.judged(err)
 	}
 	one, found, err := point(v, t, number, read)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: number %d has no value", ErrDamaged, number)
+		err = v.p.judged(fmt.Errorf("%w: number %d has no value", ErrDamaged, number))
 	}
 	return one, found, err
 }
@@ -238,7 +238,7 @@ func point[T any](v View, t numbered, number uint64, read func(uint64, []byte) (
 		return nil, false, err
 	}
 	one, err := read(number, value)
-	return one, err == nil, err
+	return one, err == nil, v.p.judged(err)
 }
 
 // list yields things in the order of their numbers: those that exist now and

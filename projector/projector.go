@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,70 +8,58 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/proof"
-	"github.com/allot-project/allot/projector/candidates"
 )
 
-// schemaVersion counts changes of the read models' form. Read models of
-// another version are rebuilt from the log.
-const schemaVersion = 5
-
-const (
-	cacheBytes    = 128 << 20
-	memTableBytes = 32 << 20
-	// syncEvery bounds how much of the read models a power cut takes back,
-	// and so how old the high-water mark that they keep of the log can be.
-	syncEvery = time.Second
-)
+// syncEvery bounds how much of the read models a power cut takes back, and so
+// how old the high-water mark that they keep of the log can be.
+const syncEvery = time.Second
 
 // Projector folds commits into Pebble. Fold must be called by one goroutine
 // at a time; everything else may be used by any number.
+//
+// Read models that turn out to be damaged are never a reason to stop: with
+// Heal they are set aside and made again from the log, under the Projector's
+// users.
 type Projector struct {
 	dir   string
-	db    *pebble.DB
-	cache *pebble.Cache
+	files vfs.FS
+	log   *slog.Logger
 
-	sequence atomic.Uint64 // of the newest folded commit; the newest View's
-	classes  atomic.Pointer[versionedClasses]
+	models  atomic.Pointer[models]
+	folding sync.Mutex // held while a commit is folded, and while read models are made again
+	healing atomic.Bool
+	done    atomic.Uint64 // commits that were folded again so far
 
 	mu      sync.Mutex
-	index   *candidates.Index // of the newest folded commit; guarded by mu
-	head    ledger.Head       // guarded by mu
-	mark    *markFile         // guarded by mu
-	changed chan struct{}     // closed at the next fold; guarded by mu
-	dirty   bool              // folded since the last sync; guarded by mu
-	tree    *proof.Tree       // of all records folded; replaced under mu, never changed
-	stopped chan struct{}
-	idle    sync.WaitGroup
+	mark    *markFile     // guarded by mu
+	changed chan struct{} // closed at the next fold; guarded by mu
 
-	past     pastWorlds
-	commands commandFilter
-
-	value []byte // scratch of Fold
-	key   []byte // scratch of Fold
+	stopped  chan struct{}
+	stopping sync.Once
+	idle     sync.WaitGroup
 }
 
-// versionedClasses is the newest class table and since when it is so: asked
-// for by every read, changed almost never.
-type versionedClasses struct {
-	since uint64
-	table *ledger.ClassTable
-}
+// ErrRebuilding: the read models are being made again from the log. Trying
+// again later helps.
+var ErrRebuilding = errors.New("projector: the read models cannot be used until they are made again from the log")
 
-// errOtherVersion reports read models of an older or newer build.
-var errOtherVersion = errors.New("projector: the read models have another version")
+// ErrClosed: the read models were closed.
+var ErrClosed = errors.New("projector: the read models are closed")
 
 // Open opens the read models in a folder, or begins new ones. What is there
 // but damaged is moved aside, what has another version is removed, and both
 // are rebuilt: Checkpoint then is at 0.
 func Open(dir string, logger *slog.Logger) (*Projector, error) {
+	return openOn(vfs.Default, dir, logger)
+}
+
+// openOn is Open with Pebble's files on any file system.
+func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
@@ -80,154 +67,55 @@ func Open(dir string, logger *slog.Logger) (*Projector, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := filepath.Join(dir, "pebble")
-	p, err := open(db, mark, logger)
+	p := &Projector{
+		dir: filepath.Join(dir, "pebble"), files: files, log: logger, mark: mark,
+		changed: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	m, err := openModels(files, p.dir, logger, p.stopped)
 	if errors.Is(err, errOtherVersion) || errors.Is(err, ErrDamaged) {
-		if err := giveWay(db, err, logger); err != nil {
+		if err := p.giveWay(err); err != nil {
 			return nil, errors.Join(fmt.Errorf("projector: %w", err), mark.f.Close())
 		}
-		p, err = open(db, mark, logger)
+		m, err = openModels(files, p.dir, logger, p.stopped)
 	}
 	if err != nil {
 		return nil, errors.Join(err, mark.f.Close())
 	}
+	p.models.Store(m)
+	p.idle.Go(p.syncLoop)
 	return p, nil
 }
 
-// giveWay makes room for new read models where there are some of no use.
-func giveWay(db string, reason error, logger *slog.Logger) error {
-	if errors.Is(reason, errOtherVersion) {
-		logger.Info("read models of another version removed; they are rebuilt from the log", "reason", reason)
-		return os.RemoveAll(db)
-	}
-	aside := fmt.Sprintf("%s.damaged-%d", db, time.Now().UnixNano())
-	logger.Warn("read models set aside; they are rebuilt from the log", "error", reason, "moved_to", aside)
-	return os.Rename(db, aside)
+// Interrupt ends the making of new read models, and all waiting for them:
+// what needs them is refused from now on. It comes before the writer is
+// closed, which may be waiting.
+func (p *Projector) Interrupt() {
+	p.stopping.Do(func() { close(p.stopped) })
 }
 
-func open(dir string, mark *markFile, logger *slog.Logger) (*Projector, error) {
-	cache := pebble.NewCache(cacheBytes)
-	db, err := pebble.Open(dir, options(cache, logger))
-	if err != nil {
-		cache.Unref()
-		if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOSPC) {
-			return nil, fmt.Errorf("projector: open %s: %w", dir, err)
-		}
-		return nil, fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, err)
-	}
-	p := &Projector{
-		dir: dir, db: db, cache: cache, mark: mark, index: candidates.NewIndex(),
-		changed: make(chan struct{}), stopped: make(chan struct{}),
-	}
-	if err := errors.Join(p.load(), p.loadIndex()); err != nil {
-		return nil, errors.Join(err, p.closeDB())
-	}
-	p.idle.Go(func() { p.syncLoop(logger) })
-	p.idle.Go(func() {
-		if err := p.commands.load(p.View(), p.stopped); err != nil {
-			logger.Error("command ids not read; each is looked for on disk", "error", err)
-		}
-	})
-	return p, nil
-}
-
-func options(cache *pebble.Cache, logger *slog.Logger) *pebble.Options {
-	opts := &pebble.Options{
-		Cache:                       cache,
-		FormatMajorVersion:          pebble.FormatNewest,
-		MemTableSize:                memTableBytes,
-		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       24,
-		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
-		Logger:                      pebbleLogger{logger},
-	}
-	for i := range opts.Levels {
-		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
-	}
-	return opts
-}
-
-// pebbleLogger passes Pebble's lines on; its routine ones are debug lines.
-type pebbleLogger struct{ log *slog.Logger }
-
-func (l pebbleLogger) Infof(format string, args ...any) {
-	l.log.Debug(fmt.Sprintf(format, args...), "from", "pebble")
-}
-func (l pebbleLogger) Errorf(format string, args ...any) {
-	l.log.Error(fmt.Sprintf(format, args...), "from", "pebble")
-}
-
-// Fatalf is called by Pebble when it cannot go on, and must not return.
-func (l pebbleLogger) Fatalf(format string, args ...any) {
-	panic("pebble: " + fmt.Sprintf(format, args...))
-}
-
-// load reads the checkpoint.
-func (p *Projector) load() error {
-	value, closer, err := p.db.Get([]byte{tableCheckpoint})
-	if errors.Is(err, pebble.ErrNotFound) {
-		p.tree = &proof.Tree{}
-		return p.loadClasses()
-	}
-	if err != nil {
-		return fmt.Errorf("%w: checkpoint: %w", ErrDamaged, err)
-	}
-	f := fields{data: value}
-	version, sequence := f.uint(), f.uint()
-	head := ledger.Head{Sequence: sequence}
-	copy(head.Digest[:], f.take(uint64(len(head.Digest))))
-	err = errors.Join(f.end("checkpoint"), closer.Close())
-	if err != nil {
-		return err
-	}
-	if version != schemaVersion {
-		return fmt.Errorf("%w: %d, not %d", errOtherVersion, version, schemaVersion)
-	}
-	p.head = head
-	p.sequence.Store(sequence)
-	if p.tree, err = p.View().Tree(); err != nil {
-		return err
-	}
-	return p.loadClasses()
-}
-
-func (p *Projector) loadClasses() error {
-	v := p.View()
-	value, since, found, err := v.version([]byte{tableClasses})
-	if err != nil {
-		return err
-	}
-	latest := &versionedClasses{table: ledger.NewClassTable(nil)}
-	if found {
-		if latest.table, err = readClasses(value); err != nil {
-			return err
-		}
-		latest.since = since
-	}
-	p.classes.Store(latest)
-	return nil
-}
-
-// Close syncs and closes the read models.
+// Close syncs and closes the read models, once nobody reads them any more. If
+// they are damaged it sets them aside, so that they are made again at the next
+// start.
 func (p *Projector) Close() error {
-	close(p.stopped)
+	p.Interrupt()
 	p.idle.Wait()
-	return errors.Join(p.closeDB(), p.mark.f.Close())
-}
-
-func (p *Projector) closeDB() error {
-	err := p.db.Close()
-	p.cache.Unref()
-	return err
+	m := p.models.Load()
+	err := errors.Join(p.Sync(), m.close())
+	switch reason := m.fault(); {
+	case reason == nil || m.aside:
+	case isFull(reason):
+		p.log.Warn("read models not synced; the next start folds again what is missing", "error", reason)
+		err = nil
+	default:
+		err = p.giveWay(reason) // how damaged read models end does not matter
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(err, p.mark.f.Close())
 }
 
 // Checkpoint is the position of the last folded commit.
-func (p *Projector) Checkpoint() ledger.Head {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.head
-}
+func (p *Projector) Checkpoint() ledger.Head { return p.models.Load().checkpoint() }
 
 // Mark is the position of the newest commit that was ever folded here. A log
 // that ends before it has lost something.
@@ -247,92 +135,89 @@ func (p *Projector) Changed() <-chan struct{} {
 
 // Fold makes a durable commit readable. All of it appears at once, with the
 // checkpoint in the same batch. The batch is not synced: what a crash takes
-// away is read from the log again.
+// away is read from the log again. While read models are made again, Fold
+// waits.
 func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
-	batch := p.db.NewBatch()
-	w := &writer{batch: batch, p: p, commit: commit, changes: &changes, grown: p.tree.Copy()}
-	if err := w.all(); err != nil {
-		return errors.Join(fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err), batch.Close())
+	for {
+		m, err := p.fold(commit, &changes)
+		if err == nil || !errors.Is(err, ErrRebuilding) || !p.await(m) {
+			return err
+		}
 	}
+}
+
+func (p *Projector) fold(commit *ledger.Commit, changes *ledger.Changes) (*models, error) {
+	p.folding.Lock()
+	defer p.folding.Unlock()
+	m := p.models.Load()
+	if err := m.fold(commit, changes, p.seen); err != nil {
+		return m, err
+	}
+	p.announce()
+	return m, nil
+}
+
+// seen moves the mark before a commit is answered.
+func (p *Projector) seen(head ledger.Head) error {
 	p.mu.Lock()
-	err := p.mark.set(commit.Head())
-	p.mu.Unlock()
-	if err != nil {
-		return errors.Join(err, batch.Close())
-	}
-	// Closed, the batch gives its memory back for the next one.
-	if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
-		return fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err)
-	}
-	if n := len(changes.Classes); n > 0 {
-		p.classes.Store(&versionedClasses{since: commit.Sequence, table: changes.Classes[n-1].After})
-	}
+	defer p.mu.Unlock()
+	return p.mark.set(head)
+}
+
+func (p *Projector) announce() {
 	p.mu.Lock()
-	p.sequence.Store(commit.Sequence)
-	p.index.Apply(changes.Providers)
-	p.head, p.tree = commit.Head(), w.grown
-	p.dirty = true
+	defer p.mu.Unlock()
 	close(p.changed)
 	p.changed = make(chan struct{})
-	p.mu.Unlock()
-	return nil
 }
 
 // Sync makes everything folded so far durable, so that the checkpoint can
 // serve as a high-water mark of the log.
 func (p *Projector) Sync() error {
-	p.mu.Lock()
-	dirty := p.dirty
-	p.dirty = false
-	p.mu.Unlock()
-	if !dirty {
-		return nil
-	}
-	if err := errors.Join(p.db.LogData(nil, pebble.Sync), p.mark.f.Sync()); err != nil {
+	err := p.models.Load().sync(p.syncMark)
+	if err != nil {
 		return fmt.Errorf("projector: sync: %w", err)
 	}
 	return nil
 }
 
-func (p *Projector) syncLoop(logger *slog.Logger) {
+// syncMark makes the mark durable. Commits are folded meanwhile.
+func (p *Projector) syncMark() error {
+	p.mu.Lock()
+	f := p.mark.f
+	p.mu.Unlock()
+	err := f.Sync()
+	if err != nil {
+		p.mu.Lock()
+		p.mark.failed = err
+		p.mu.Unlock()
+	}
+	return err
+}
+
+func (p *Projector) syncLoop() {
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
 		case <-p.stopped:
-			if err := p.Sync(); err != nil {
-				logger.Error("read models not synced", "error", err)
-			}
 			return
 		}
-		if err := p.Sync(); err != nil {
-			logger.Error("read models not synced", "error", err)
+		if err := p.Sync(); err != nil && !errors.Is(err, ErrRebuilding) {
+			p.log.Error("read models not synced", "error", err)
 		}
 	}
 }
 
-// Command finds the record of a command id.
+// Command finds the record of a command id. While read models are made again,
+// it waits if it must look there.
 func (p *Projector) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
-	var result ledger.CommandResult
-	if p.commands.excludes(id) {
-		return result, false, nil
+	for {
+		m := p.models.Load()
+		result, found, err := m.command(id)
+		if err == nil || !errors.Is(err, ErrRebuilding) || !p.await(m) {
+			return result, found, err
+		}
 	}
-	value, closer, err := p.db.Get(idKey(tableCommand, id))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return result, false, nil
-	}
-	if err != nil {
-		return result, false, fmt.Errorf("%w: command: %w", ErrDamaged, err)
-	}
-	f := fields{data: value}
-	result.Address = ledger.Address{Sequence: f.uint(), Index: int(f.uint())}
-	copy(result.Fingerprint[:], f.take(uint64(len(result.Fingerprint))))
-	return result, true, errors.Join(f.end("command"), closer.Close())
-}
-
-func appendCheckpoint(b []byte, head ledger.Head) []byte {
-	b = binary.AppendUvarint(b, schemaVersion)
-	b = binary.AppendUvarint(b, head.Sequence)
-	return append(b, head.Digest[:]...)
 }

@@ -26,9 +26,10 @@ type pace interface {
 const paceBytes = 256 << 10
 
 // CheckFiles compares every block of the read models' tables on the disk with
-// its checksum, at a pace, and calls tell for every table that is damaged.
-// Tables that are compacted away meanwhile are left out.
+// its checksum, at a pace. At the first one that is damaged it calls tell and
+// condemns the read models. Tables that are compacted away meanwhile are left out.
 func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error), read func(bytes int64)) error {
+	m := p.models.Load()
 	paths, err := filepath.Glob(filepath.Join(p.dir, "*"+tableSuffix))
 	if err != nil {
 		return fmt.Errorf("projector: %w", err)
@@ -47,7 +48,10 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 			}
 		}
 		if err := checkTable(ctx, path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			tell(fmt.Errorf("%w: %s: %w", ErrDamaged, path, err))
+			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+			tell(err)
+			m.condemn(err) // they are made again from the log
+			return nil
 		}
 		read(info.Size())
 	}

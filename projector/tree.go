@@ -25,8 +25,8 @@ func (w *writer) tree() {
 }
 
 // hashes finds hashes of the tree of all records by their numbers.
-func (p *Projector) hashes(numbers []int64) ([]ledger.Digest, error) {
-	it, err := p.View().iterate([]byte{tableTree}, []byte{tableTree + 1})
+func (m *models) hashes(numbers []int64) ([]ledger.Digest, error) {
+	it, err := m.cursor([]byte{tableTree}, []byte{tableTree + 1})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (v View) Records() (int64, error) {
 func (v View) position() (head ledger.Head, size int64, err error) {
 	found, err := v.commit(v.sequence, func(f *fields) { head, _, size = f.mark(v.sequence) })
 	if err == nil && !found {
-		err = fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, v.sequence)
+		err = v.p.judged(fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, v.sequence))
 	}
 	return head, size, err
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // TestOtherVersion: read models of another build are removed without a trace,
@@ -19,12 +21,12 @@ func TestOtherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.head.Sequence, p.head.Digest = 7, [32]byte{7}
-	if err := p.mark.set(p.head); err != nil {
+	head := ledger.Head{Sequence: 7, Digest: ledger.Digest{7}}
+	if err := p.mark.set(head); err != nil {
 		t.Fatal(err)
 	}
-	value := append(binary.AppendUvarint(binary.AppendUvarint(nil, schemaVersion+1), 7), p.head.Digest[:]...)
-	if err := p.db.Set([]byte{tableCheckpoint}, value, pebble.Sync); err != nil {
+	value := append(binary.AppendUvarint(binary.AppendUvarint(nil, schemaVersion+1), 7), head.Digest[:]...)
+	if err := p.models.Load().db.Set([]byte{tableCheckpoint}, value, pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(); err != nil {

@@ -11,8 +11,6 @@ import (
 	"sort"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -20,12 +18,12 @@ import (
 // make and need not be closed; any number may be used at once, whatever is
 // being folded meanwhile.
 type View struct {
-	p        *Projector
+	p        *models
 	sequence uint64
 }
 
 // View returns the newest view.
-func (p *Projector) View() View { return View{p: p, sequence: p.sequence.Load()} }
+func (p *Projector) View() View { return p.models.Load().view() }
 
 // ErrNotYet: a view was asked for that is still in the future.
 var ErrNotYet = errors.New("projector: the sequence has not been reached")
@@ -38,10 +36,11 @@ func (p *Projector) ViewAt(sequence uint64) (View, error) {
 	if sequence == 0 {
 		return View{}, fmt.Errorf("%w, which has sequence 1", ErrBeforeFirst)
 	}
-	if newest := p.sequence.Load(); sequence > newest {
-		return View{}, fmt.Errorf("%w: %d, newest is %d", ErrNotYet, sequence, newest)
+	newest := p.View()
+	if sequence > newest.sequence {
+		return View{}, fmt.Errorf("%w: %d, newest is %d", ErrNotYet, sequence, newest.sequence)
 	}
-	return View{p: p, sequence: sequence}, nil
+	return View{p: newest.p, sequence: sequence}, nil
 }
 
 // ViewAtTime returns the view after the last commit that was decided at or
@@ -73,21 +72,7 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 // Sequence is that of the commit that the view is right after.
 func (v View) Sequence() uint64 { return v.sequence }
 
-func (v View) iterate(lower, upper []byte) (*pebble.Iterator, error) {
-	it, err := v.p.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-	}
-	return it, nil
-}
-
-// finish closes an iterator and returns the first thing that went wrong.
-func finish(it *pebble.Iterator, err error) error {
-	if closing := it.Close(); err == nil && closing != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, closing)
-	}
-	return err
-}
+func (v View) iterate(lower, upper []byte) (*cursor, error) { return v.p.cursor(lower, upper) }
 
 // version finds the newest version of a key that the view can see. It takes
 // the key without its version.
@@ -147,7 +132,7 @@ func (v View) Provider(id ledger.UUID) (*ledger.Provider, bool, error) {
 		return nil, false, err
 	}
 	p, err := v.provider(id, description)
-	return p, err == nil, err
+	return p, err == nil, v.p.judged(err)
 }
 
 func (v View) provider(id ledger.UUID, description []byte) (*ledger.Provider, error) {
@@ -173,7 +158,7 @@ func (v View) ProviderNamed(name string) (*ledger.Provider, bool, error) {
 	}
 	var id ledger.UUID
 	if copy(id[:], value) != len(id) {
-		return nil, false, fmt.Errorf("%w: name", ErrDamaged)
+		return nil, false, v.p.judged(fmt.Errorf("%w: name", ErrDamaged))
 	}
 	return v.Provider(id)
 }
@@ -231,7 +216,7 @@ func (v View) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
 	}
 	c, err := readConsumer(value)
 	if err != nil {
-		return nil, false, err
+		return nil, false, v.p.judged(err)
 	}
 	c.UUID, c.Generation = id, sequence
 	return c, true, nil
@@ -342,7 +327,8 @@ func (v View) Classes() (*ledger.ClassTable, error) {
 	if err != nil || !found {
 		return ledger.NewClassTable(nil), err
 	}
-	return readClasses(value)
+	table, err := readClasses(value)
+	return table, v.p.judged(err)
 }
 
 // Trait finds a trait.
@@ -353,7 +339,7 @@ func (v View) Trait(name string) (*ledger.Trait, bool, error) {
 	}
 	f := fields{data: value}
 	trait := &ledger.Trait{Name: name, CreatedAt: f.int()}
-	return trait, true, f.end("trait")
+	return trait, true, v.p.judged(f.end("trait"))
 }
 
 // Traits calls yield for every trait as long as it returns true.
@@ -398,23 +384,20 @@ func (v View) Record(at ledger.Address) (*ledger.Record, bool, error) {
 
 // commit reads as much of a commit's value as the caller needs.
 func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error) {
-	value, closer, err := v.p.db.Get(binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("%w: commit: %w", ErrDamaged, err)
-	}
-	f := fields{data: value}
-	read(&f)
-	f.data = nil // the rest
-	return true, errors.Join(f.end("commit"), closer.Close())
+	return v.p.get(binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence), func(value []byte) error {
+		f := fields{data: value}
+		read(&f)
+		f.data = nil // the rest
+		return f.end("commit")
+	})
 }
 
 // Digest is the SHA-256 over every key and value of the read models. Equal
 // logs give equal digests, however they were folded.
-func (p *Projector) Digest() (ledger.Digest, error) {
-	it, err := p.View().iterate(nil, nil)
+func (p *Projector) Digest() (ledger.Digest, error) { return p.View().digest() }
+
+func (v View) digest() (ledger.Digest, error) {
+	it, err := v.iterate(nil, nil)
 	if err != nil {
 		return ledger.Digest{}, err
 	}

@@ -11,9 +11,10 @@ import (
 // World returns the newest providers, indexed, and the View of the same
 // moment. It costs next to nothing: what later commits change is copied.
 func (p *Projector) World() (*candidates.World, View) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.index.Snapshot(), p.View()
+	m := p.models.Load()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.index.Snapshot(), m.view()
 }
 
 // World returns the providers of the view's moment, indexed. For the past
@@ -24,10 +25,10 @@ func (v View) World() (*candidates.World, error) {
 }
 
 // loadIndex fills the index at the start.
-func (p *Projector) loadIndex() error {
-	list, err := p.View().allProviders()
+func (m *models) loadIndex() error {
+	list, err := m.view().allProviders()
 	if err == nil {
-		p.index.Add(list)
+		m.index.Add(list)
 	}
 	return err
 }

@@ -32,8 +32,7 @@ func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		head := h.Views.Checkpoint()
 		sum, err := h.Views.Digest()
 		if err != nil {
-			h.Logger.Error("digest not answered", "error", err)
-			http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
+			unreadable(w, h.Logger, "digest not answered", "the read models cannot be read", err)
 			return
 		}
 		view := h.Views.View()
@@ -42,8 +41,7 @@ func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		checkpoint, err := view.Checkpoint()
 		if err != nil {
-			h.Logger.Error("digest not answered", "error", err)
-			http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
+			unreadable(w, h.Logger, "digest not answered", "the read models cannot be read", err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")

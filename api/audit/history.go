@@ -67,8 +67,7 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil && outOfReach(w, err):
 		return
 	case err != nil:
-		h.Logger.Error("history not answered", "error", err)
-		http.Error(w, "the history cannot be read; the server's log says more", http.StatusInternalServerError)
+		unreadable(w, h.Logger, "history not answered", "the history cannot be read", err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
@@ -121,11 +122,23 @@ func (q *Questions) reply(w http.ResponseWriter, r *http.Request, answer any, er
 	case err != nil && r.Context().Err() != nil: // nobody is there
 	case err != nil && outOfReach(w, err):
 	case err != nil:
-		q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)
-		http.Error(w, "that cannot be read; the server's log says more", http.StatusInternalServerError)
+		unreadable(w, q.Logger, "a question was not answered", "that cannot be read", err)
 	default:
 		write(w, answer)
 	}
+}
+
+// unreadable answers when something could not be read: with 503 if trying
+// again helps.
+func unreadable(w http.ResponseWriter, logger *slog.Logger, event, what string, err error) {
+	if message, unavailable := rest.Unavailable(err); unavailable {
+		logger.Warn(event, "error", err)
+		w.Header().Set("Retry-After", rest.RetryAfterSeconds)
+		http.Error(w, message, http.StatusServiceUnavailable)
+		return
+	}
+	logger.Error(event, "error", err)
+	http.Error(w, what+"; the server's log says more", http.StatusInternalServerError)
 }
 
 // write sends an answer; if that fails, the client is gone.

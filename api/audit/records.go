@@ -84,8 +84,7 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if err != nil {
-			h.Logger.Error("a moment was not found", "at", ask.at, "error", err)
-			http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
+			unreadable(w, h.Logger, "a moment was not found", "the read models cannot be read", err)
 			return
 		}
 		ask.until = view.Sequence()

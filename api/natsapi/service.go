@@ -30,6 +30,7 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/commands/wire/asyncapi"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 )
 
 // Names and limits of the service.
@@ -408,7 +409,7 @@ func (s *Service) failure(err error) *wire.Error {
 	if errors.As(err, &told) {
 		return told
 	}
-	if commands.Passing(err) {
+	if commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
 		return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds())}
 	}
 	s.log.Error("a request over NATS failed", "error", err)

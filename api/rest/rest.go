@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 )
 
 // Allot's own headers.
@@ -175,6 +176,8 @@ func Unavailable(err error) (message string, unavailable bool) {
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		return strings.TrimPrefix(err.Error(), "auth: "), true
+	case errors.Is(err, projector.ErrRebuilding):
+		return strings.TrimPrefix(projector.ErrRebuilding.Error(), "projector: "), true
 	case commands.Passing(err):
 		return strings.TrimPrefix(err.Error(), "commands: "), true
 	}

@@ -43,6 +43,12 @@ func (n *node) metrics() *prometheus.Registry {
 		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "allot", Name: name, Help: help}, value))
 	}
 	add("log_sequence", "Sequence of the newest commit that can be read.", func() float64 { return float64(n.views.View().Sequence()) })
+	add("read_models_ready", "1: the read models can be read and written; 0: they are being made again from the log.", func() float64 {
+		if n.views.Ready() != nil {
+			return 0
+		}
+		return 1
+	})
 	add("commands_waiting", "Commands in the writer's queue.", func() float64 { return float64(n.writer.Waiting()) })
 	add("disk_free_bytes", "Bytes free on the fullest disk of the data folder.", func() float64 { return float64(n.space.free.Load()) })
 	add("disk_reserve_bytes", "Commands are refused while less than this is free.", func() float64 { return float64(n.space.reserve.Load()) })

@@ -437,6 +437,8 @@ func (n *node) connectOutside(ctx context.Context) error {
 }
 
 func (n *node) startWriter(ctx context.Context) error {
+	n.views.Heal(n.ledger)
+	defer context.AfterFunc(ctx, n.views.Interrupt)()
 	state, err := n.restore(ctx)
 	if err != nil {
 		return err
@@ -704,6 +706,9 @@ func (n *node) stop() error {
 	var errs []error
 	keep := func(err error) { errs = append(errs, err) }
 	close(n.stopping)
+	if n.views != nil {
+		n.views.Interrupt() // the writer may be waiting for it
+	}
 	if n.http != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 		if err := n.http.Shutdown(ctx); err != nil {

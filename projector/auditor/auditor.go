@@ -4,6 +4,7 @@
 package auditor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // Snapshots finds a State to begin with.
@@ -28,6 +30,9 @@ type Config struct {
 	Log       ledger.Log
 	Snapshots Snapshots
 	Views     *projector.Projector
+	// World gives the index of providers, and the view of the same moment;
+	// nil: that of Views.
+	World func() (*candidates.World, projector.View)
 	// Fork gives a copy of the writer's State.
 	Fork func(context.Context) (*ledger.State, error)
 	// Every is how long the auditor rests after an audit.
@@ -177,7 +182,10 @@ func (a *audit) all() error {
 	if err := a.compareStates(replayed, live); err != nil {
 		return err
 	}
-	return a.compareViews(replayed)
+	if err := a.compareViews(replayed); err != nil {
+		return err
+	}
+	return a.compareIndex()
 }
 
 // base is the oldest good snapshot, so that a good part of the log is replayed.
@@ -318,6 +326,30 @@ func (a *audit) countViews(view projector.View, providers, consumers int) error 
 		return fmt.Errorf("%w: the read models hold %d providers and %d consumers too many", ErrDiffers, -providers, -consumers)
 	}
 	return nil
+}
+
+// compareIndex compares the index, which was kept up to date since the start,
+// with one that is made anew from the read models of its moment.
+func (a *audit) compareIndex() error {
+	newest := a.World
+	if newest == nil {
+		newest = a.Views.World
+	}
+	world, view := newest()
+	var list []*ledger.Provider
+	var resting error
+	err := view.Providers(func(p *ledger.Provider) bool {
+		list = append(list, p)
+		resting = a.rest()
+		return resting == nil
+	})
+	if err = cmp.Or(err, resting); err != nil {
+		return err
+	}
+	if err := world.Compare(candidates.NewWorld(list)); err != nil {
+		return fmt.Errorf("%w: the index of providers at sequence %d: %w", ErrDiffers, view.Sequence(), err)
+	}
+	return a.rest()
 }
 
 func sameConsumer(a, b *ledger.Consumer) bool {

@@ -13,7 +13,9 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/auditor"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // filled is a ledger in which something happens, with snapshots on the way.
@@ -113,7 +115,13 @@ func TestDifferences(t *testing.T) {
 			}
 		},
 		"the read models are of another log": func(c *auditor.Config) { c.Views = other.Views },
-		"the snapshots are of another log":   func(c *auditor.Config) { c.Snapshots = other.Snapshots },
+		"the index is another": func(c *auditor.Config) {
+			c.World = func() (*candidates.World, projector.View) {
+				world, _ := other.Views.World()
+				return world, l.Views.View()
+			}
+		},
+		"the snapshots are of another log": func(c *auditor.Config) { c.Snapshots = other.Snapshots },
 	} {
 		cfg := config(l)
 		change(&cfg)

@@ -84,6 +84,15 @@ func (x *Index) Snapshot() *World {
 
 // Add indexes providers that are new, in the order of their creation.
 func (x *Index) Add(providers []*ledger.Provider) {
+	x.number(providers)
+	for _, p := range providers {
+		x.set(p)
+	}
+}
+
+// number gives new providers their numbers. A provider can be filed only when
+// it and its root have theirs.
+func (x *Index) number(providers []*ledger.Provider) {
 	providers = slices.Clone(providers)
 	slices.SortFunc(providers, func(a, b *ledger.Provider) int {
 		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), a.UUID.Compare(b.UUID))
@@ -94,44 +103,33 @@ func (x *Index) Add(providers []*ledger.Provider) {
 		x.world.all.Add(x.next)
 		x.next++
 	}
-	for _, p := range providers {
-		x.set(p)
-	}
 }
 
-// Apply indexes what a commit did to providers.
+// Apply indexes what a commit did to providers: first those go that were
+// deleted, then those that are new are numbered, and only then each is filed
+// where it is now, since its root may be one of them.
 func (x *Index) Apply(changes []ledger.ProviderChange) {
 	latest := make(map[ledger.UUID]*ledger.Provider, len(changes))
 	for _, c := range changes {
 		if c.After != nil {
 			latest[c.After.UUID] = c.After
-		} else {
-			latest[c.Before.UUID] = nil
-		}
-	}
-	var fresh []*ledger.Provider
-	for _, c := range changes {
-		if c.After == nil {
 			continue
 		}
-		p := latest[c.After.UUID]
-		if _, known := x.world.number(c.After.UUID); !known && p != nil {
+		// One that is made again is a new one.
+		x.remove(c.Before.UUID)
+		delete(latest, c.Before.UUID)
+	}
+	var fresh []*ledger.Provider
+	for id, p := range latest {
+		if _, known := x.world.number(id); !known {
 			fresh = append(fresh, p)
-		}
-		if p != nil {
-			delete(latest, p.UUID)
-			if known := !slices.Contains(fresh, p); known {
-				x.set(p)
-			}
 		}
 	}
 	if fresh != nil {
-		x.Add(fresh)
+		x.number(fresh)
 	}
-	for id, p := range latest {
-		if p == nil {
-			x.remove(id)
-		}
+	for _, p := range latest {
+		x.set(p)
 	}
 }
 

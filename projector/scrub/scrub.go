@@ -32,8 +32,6 @@ type Config struct {
 	Pause  time.Duration
 	Now    func() time.Time
 	Logger *slog.Logger
-	// ReadModelsDamaged, if set, is told of damaged read models.
-	ReadModelsDamaged func(error)
 }
 
 // Status is how far the scrubber has come.
@@ -184,12 +182,7 @@ func (s *Scrubber) log(ctx context.Context) error {
 }
 
 func (s *Scrubber) readModels(ctx context.Context) error {
-	return s.cfg.Views.CheckFiles(ctx, s.pace, func(err error) {
-		s.tell("read models", err)
-		if s.cfg.ReadModelsDamaged != nil {
-			s.cfg.ReadModelsDamaged(err)
-		}
-	}, s.read)
+	return s.cfg.Views.CheckFiles(ctx, s.pace, func(err error) { s.tell("read models (made again)", err) }, s.read)
 }
 
 // snapshots removes damaged ones: the next one that is due takes their place.

@@ -1,0 +1,236 @@
+package commandstest
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// What random commands are about: few things, so that they get in each
+// other's way. Nodes are providers, too, and node allocations consumers.
+var (
+	someProviders  = ids(1, 5)
+	someConsumers  = ids(2, 4)
+	someAggregates = ids(3, 2)
+	someSymbols    = []string{"CUSTOM_A", "CUSTOM_B", "CUSTOM_C"}
+
+	// someTexts are the texts of fields, by name.
+	someTexts = map[string][]string{
+		"Class":          {"VCPU", "MEMORY_MB", "CUSTOM_A", "CUSTOM_B"},
+		"ResourceClass":  {"a", "b"},
+		"Driver":         {"fake"},
+		"Trait":          someSymbols,
+		"Traits":         someSymbols,
+		"Project":        {"p", "q"},
+		"Owner":          {"", "p", "q"},
+		"Lessee":         {"", "p"},
+		"User":           {"u"},
+		"Type":           {"INSTANCE", "MIGRATION"},
+		"Name":           {"a", "b", "c", "d", "f", "g", "h", "i", "j", "k"},
+		"ProvisionState": {"enroll", ledger.NodeAvailable},
+		"Target":         {"manage", "provide", "active", "deleted", "adopt", "power on", "power off"},
+	}
+	// someIDs are the ids of fields, by name; someProviders for all others.
+	someIDs = map[string][]ledger.UUID{
+		"Consumer": someConsumers, "Allocation": someConsumers, "NewAllocation": someConsumers,
+		"InstanceUUID": someConsumers, "Aggregates": someAggregates,
+	}
+)
+
+func ids(kind, n byte) (list []ledger.UUID) {
+	for i := range n {
+		list = append(list, ledgertest.ID(kind, i+1))
+	}
+	return list
+}
+
+// RandomCommand draws any command that clients or Allot's own processes
+// submit, from their vocabulary: a new kind of command is drawn, too.
+func RandomCommand(t *rapid.T) commands.Command {
+	return draw(t, append(slices.Sorted(maps.Keys(commands.Registry)), "Batch", "ChooseNode", "ExpireReservation", "SetNodeProviders"))
+}
+
+// RandomProviderCommand draws a command that changes providers, or several in
+// one batch.
+func RandomProviderCommand(t *rapid.T) commands.Command {
+	return draw(t, []string{
+		"Batch", "Batch", "Batch", "CreateProvider", "ReparentProvider", "UpdateProvider", "DeleteProvider", "ReplaceInventories",
+		"ReplaceProviderTraits", "ReplaceProviderAggregates", "AllocateForConsumers", "ReleaseConsumer",
+	})
+}
+
+func draw(t *rapid.T, kinds []string) commands.Command {
+	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
+	if kind != "Batch" {
+		return drawCommand(t, kind)
+	}
+	kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "Batch" })
+	batch := &commands.Batch{}
+	for range rapid.IntRange(1, 3).Draw(t, "length") {
+		batch.Commands = append(batch.Commands, drawCommand(t, rapid.SampledFrom(kinds).Draw(t, "of")))
+	}
+	return batch
+}
+
+// SomeThings are commands that make some of what random commands are about:
+// on an empty ledger most of them find nothing.
+func SomeThings() []commands.Command {
+	list := []commands.Command{&commands.SetNodeProviders{On: true, Limit: 1}}
+	for _, name := range someSymbols[:2] {
+		list = append(list, &commands.CreateTrait{Name: name}, &commands.CreateResourceClass{Name: name})
+	}
+	inventories := []commands.Inventory{{Class: "VCPU", Total: 9}, {Class: "CUSTOM_B", Total: 9}}
+	for i, id := range someProviders[:2] {
+		list = append(list, &commands.CreateProvider{Provider: id, Name: someTexts["Name"][i]},
+			&commands.ReplaceInventories{Provider: id, Inventories: inventories})
+	}
+	driver, class := "fake", "a"
+	for _, id := range someProviders[3:] {
+		list = append(list, &commands.CreateNode{
+			Node: id, NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class}, ProvisionState: ledger.NodeAvailable,
+		}, &commands.SetNodePowerState{Node: id, Target: "power off"})
+	}
+	return list
+}
+
+// own are the commands of Allot's own processes, which no client submits.
+var own = map[string]func() commands.Command{
+	"ChooseNode":        func() commands.Command { return new(commands.ChooseNode) },
+	"ExpireReservation": func() commands.Command { return new(commands.ExpireReservation) },
+	"SetNodeProviders":  func() commands.Command { return new(commands.SetNodeProviders) },
+}
+
+// drawCommand fills a command's fields, most of them with something that fits.
+func drawCommand(t *rapid.T, kind string) commands.Command {
+	create, known := commands.Registry[kind]
+	if !known {
+		create = own[kind]
+	}
+	c := create()
+	fill(t, reflect.ValueOf(c).Elem(), "")
+	switch c := c.(type) {
+	case *commands.CreateTrait:
+		c.Name = rapid.SampledFrom(someSymbols).Draw(t, "symbol")
+	case *commands.DeleteTrait:
+		c.Name = rapid.SampledFrom(someSymbols).Draw(t, "symbol")
+	case *commands.CreateResourceClass:
+		c.Name = rapid.SampledFrom(someSymbols).Draw(t, "symbol")
+	case *commands.RenameResourceClass:
+		c.Name, c.NewName = rapid.SampledFrom(someSymbols).Draw(t, "from"), rapid.SampledFrom(someSymbols).Draw(t, "to")
+	case *commands.Reshape:
+		for i := range c.Inventories {
+			generation := rapid.Int64Range(0, 4).Draw(t, "generation")
+			c.Inventories[i].Generation = &generation
+		}
+	case *commands.SetNodeProviders:
+		c.On, c.Limit = rapid.IntRange(0, 9).Draw(t, "providers") > 0, 5
+	}
+	return c
+}
+
+var (
+	idType       = reflect.TypeFor[ledger.UUID]()
+	documentType = reflect.TypeFor[ledger.Document]()
+	patchType    = reflect.TypeFor[[]commands.PatchOperation]()
+)
+
+// fill draws a value for a field of this name, and for all fields in it.
+func fill(t *rapid.T, v reflect.Value, name string) {
+	switch v.Type() {
+	case idType:
+		v.Set(reflect.ValueOf(drawID(t, name)))
+		return
+	case documentType:
+		return // none
+	case patchType:
+		v.Set(reflect.ValueOf(drawPatch(t)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); field.IsExported() {
+				fill(t, v.Field(i), field.Name)
+			}
+		}
+	case reflect.Pointer:
+		if _, known := someTexts[name]; (known || name == "InstanceUUID") && rapid.IntRange(0, 2).Draw(t, name) > 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(t, v.Elem(), name)
+		}
+	case reflect.Slice:
+		n := rapid.IntRange(0, 2).Draw(t, name)
+		if name == "Allocations" {
+			n = max(n, 1)
+		}
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			fill(t, v.Index(i), name)
+		}
+		if n == 2 && key(v.Index(0)) == key(v.Index(1)) {
+			v.SetLen(1)
+		}
+	case reflect.String:
+		v.SetString(drawText(t, name))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, name) || name == "AnyGeneration")
+	case reflect.Int64:
+		v.SetInt(drawAmount(t, name))
+	case reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Float64:
+		v.SetFloat(3600)
+	}
+}
+
+// key tells what nothing in a list may have twice: the item, or what it is about.
+func key(v reflect.Value) any {
+	if v.Kind() == reflect.Struct {
+		return v.Field(0).Interface()
+	}
+	return v.Interface()
+}
+
+func drawAmount(t *rapid.T, name string) int64 {
+	switch name {
+	case "Total":
+		return rapid.Int64Range(4, 9).Draw(t, name)
+	case "Reserved":
+		return 0
+	}
+	return rapid.Int64Range(1, 3).Draw(t, name)
+}
+
+func drawID(t *rapid.T, name string) ledger.UUID {
+	pool, known := someIDs[name]
+	if !known {
+		pool = someProviders
+	}
+	if name == "Parent" && rapid.Bool().Draw(t, "root") {
+		return ledger.NilUUID
+	}
+	return rapid.SampledFrom(pool).Draw(t, name)
+}
+
+func drawText(t *rapid.T, name string) string {
+	if pool, known := someTexts[name]; known {
+		return rapid.SampledFrom(pool).Draw(t, name)
+	}
+	return ""
+}
+
+func drawPatch(t *rapid.T) []commands.PatchOperation {
+	return []commands.PatchOperation{rapid.SampledFrom([]commands.PatchOperation{
+		{Op: "replace", Path: "/name", Value: `"e"`},
+		{Op: "replace", Path: "/resource_class", Value: `"a"`},
+		{Op: "replace", Path: "/resource_class", Value: `"b"`},
+		{Op: "add", Path: "/extra/x", Value: "1"},
+		{Op: "remove", Path: "/instance_uuid"},
+	}).Draw(t, "patch")}
+}

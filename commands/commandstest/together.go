@@ -1,0 +1,53 @@
+package commandstest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// Together is a ledger whose commits are as large as a test wants.
+type Together struct {
+	*Ledger
+	gate *sync.RWMutex // held: no append ends
+	held int           // appends that were held so far
+}
+
+// StartTogether starts a ledger on a log in memory.
+func StartTogether(t testing.TB) *Together {
+	t.Helper()
+	gate := &sync.RWMutex{}
+	log := &memlog.Log{Gate: func() { gate.RLock(); gate.RUnlock() }} //nolint:staticcheck // it only waits
+	return &Together{Ledger: Start(t, t.TempDir(), log), gate: gate}
+}
+
+// Submit submits commands while a commit before them is being appended, so
+// that they share the next one if they may. It waits for their answers.
+func (l *Together) Submit(t testing.TB, list ...commands.Command) []commands.Outcome {
+	t.Helper()
+	outcomes := make([]commands.Outcome, len(list))
+	var answered sync.WaitGroup
+	start := func(c commands.Command, done func(commands.Outcome)) {
+		answered.Add(1)
+		s := commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
+		l.Processor.Start(s, func(outcome commands.Outcome, err error) {
+			defer answered.Done()
+			if err != nil {
+				t.Errorf("%s: %v", c.CommandName(), err)
+			}
+			done(outcome)
+		})
+	}
+	l.gate.Lock()
+	l.held++
+	start(&commands.CreateTrait{Name: fmt.Sprint("CUSTOM_HELD_", l.held)}, func(commands.Outcome) {})
+	for i, c := range list {
+		start(c, func(outcome commands.Outcome) { outcomes[i] = outcome })
+	}
+	l.gate.Unlock()
+	answered.Wait()
+	return outcomes
+}

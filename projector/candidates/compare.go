@@ -1,0 +1,110 @@
+package candidates
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Compare says how an index that was kept up to date differs from one that is
+// made anew from the same providers; nil: not at all. Numbers are an index's
+// own affair: what counts is which providers they stand for.
+func (w *World) Compare(fresh *World) error {
+	if got, want := w.members(w.all), fresh.members(fresh.all); !slices.Equal(got, want) {
+		return fmt.Errorf("it numbers the providers %v, and there are %v", got, want)
+	}
+	var wrong error
+	fresh.ids.Scan(func(n numbered) bool {
+		wrong = w.compareProvider(fresh, n)
+		return wrong == nil
+	})
+	if wrong != nil {
+		return wrong
+	}
+	if err := w.compareOrder(); err != nil {
+		return err
+	}
+	return cmp.Or(
+		compareBits(w, fresh, "roots", w.roots, fresh.roots),
+		compareBits(w, fresh, "providers with a parent", w.nested, fresh.nested),
+		comparePostings(w, fresh, "class", w.classes, fresh.classes),
+		comparePostings(w, fresh, "trait", w.traits, fresh.traits),
+		comparePostings(w, fresh, "aggregate", w.aggregates, fresh.aggregates),
+	)
+}
+
+// compareProvider compares a provider, its root and the tree that it is the
+// root of.
+func (w *World) compareProvider(fresh *World, n numbered) error {
+	number, known := w.number(n.id)
+	if !known {
+		return fmt.Errorf("it does not find provider %s", n.id)
+	}
+	is, want := w.entries.get(number), fresh.entries.get(n.number)
+	if is.p == nil || is.p.UUID != n.id || !is.p.Same(want.p) {
+		return fmt.Errorf("it has another version of provider %s", n.id)
+	}
+	if root := w.entries.get(is.root).p; root == nil || root.UUID != is.p.Root {
+		return fmt.Errorf("it files provider %s under another root than %s", n.id, is.p.Root)
+	}
+	if got, want := w.named(w.trees.get(number)), fresh.named(fresh.trees.get(n.number)); !slices.Equal(got, want) {
+		return fmt.Errorf("the tree of provider %s has the members %v, not %v", n.id, got, want)
+	}
+	return nil
+}
+
+// compareOrder: searches look at providers in the order of their numbers,
+// which is that of their creation.
+func (w *World) compareOrder() error {
+	var before *ledger.Provider
+	for it := w.all.Iterator(); it.HasNext(); {
+		p := w.entries.get(it.Next()).p
+		if before != nil && p.CreatedAt < before.CreatedAt {
+			return fmt.Errorf("provider %s comes before %s, which is older", before.UUID, p.UUID)
+		}
+		before = p
+	}
+	return nil
+}
+
+func compareBits(w, fresh *World, what string, bits, want *roaring.Bitmap) error {
+	if got, want := w.members(bits), fresh.members(want); !slices.Equal(got, want) {
+		return fmt.Errorf("its %s are %v, not %v", what, got, want)
+	}
+	return nil
+}
+
+func comparePostings[K comparable](w, fresh *World, what string, got, want map[K]*posting) error {
+	for key := range got {
+		if want[key] == nil {
+			return fmt.Errorf("it has providers with %s %v, and there are none", what, key)
+		}
+	}
+	for key := range want {
+		if err := compareBits(w, fresh, fmt.Sprintf("providers with %s %v", what, key), bitsOf(got, key), bitsOf(want, key)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// members are the ids of the providers in a bitmap, sorted.
+func (w *World) members(bits *roaring.Bitmap) []ledger.UUID { return w.named(bits.ToArray()) }
+
+// named are the ids of numbered providers, sorted; NilUUID of those that are gone.
+func (w *World) named(numbers []uint32) []ledger.UUID {
+	ids := make([]ledger.UUID, 0, len(numbers))
+	for _, number := range numbers {
+		id := ledger.NilUUID
+		if p := w.entries.get(number).p; p != nil {
+			id = p.UUID
+		}
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, ledger.UUID.Compare)
+	return ids
+}

@@ -1,0 +1,517 @@
+package projector
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+const (
+	damagedCommits = 40
+	// flippedBytes is how many bytes of all files are changed in a test, each
+	// on its own, evenly spread.
+	flippedBytes = 300
+	hang         = 2 * time.Minute
+)
+
+// trial is a log, its commits with what they change, and the digest that read
+// models of it have.
+type trial struct {
+	commits []*ledger.Commit
+	changes []ledger.Changes
+	log     *memlog.Log
+	want    ledger.Digest
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func newTrial(t *testing.T) *trial {
+	t.Helper()
+	tr := &trial{commits: ledgertest.Commits(t, damagedCommits), log: &memlog.Log{}}
+	state := ledger.NewState()
+	for _, c := range tr.commits {
+		changes, err := state.Fold(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.changes = append(tr.changes, changes)
+		encoded, err := ledger.EncodeCommit(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		tr.log.Append(c.Sequence, encoded, func(err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := tr.open(t, vfs.NewMem())
+	tr.foldTo(t, p, damagedCommits)
+	tr.want = tr.digest(t, p)
+	tr.close(t, p)
+	return tr
+}
+
+// open opens read models that heal, on a file system.
+func (tr *trial) open(t *testing.T, files vfs.FS) *Projector {
+	t.Helper()
+	return tr.openIn(t, files, t.TempDir())
+}
+
+func (tr *trial) openIn(t *testing.T, files vfs.FS, dir string) *Projector {
+	t.Helper()
+	p, err := openOn(rooted{files}, dir, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Heal(tr.log)
+	return p
+}
+
+func (tr *trial) close(t *testing.T, p *Projector) {
+	t.Helper()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// foldTo folds what is not yet folded, up to a sequence.
+func (tr *trial) foldTo(t *testing.T, p *Projector, last uint64) {
+	t.Helper()
+	for next := p.Checkpoint().Sequence + 1; next <= last; next = p.Checkpoint().Sequence + 1 {
+		if err := p.Fold(tr.commits[next-1], tr.changes[next-1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// digest reads everything, again while read models are made again.
+func (tr *trial) digest(t *testing.T, p *Projector) ledger.Digest {
+	t.Helper()
+	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
+		sum, err := p.Digest()
+		if err == nil {
+			return sum
+		}
+		if !errors.Is(err, ErrRebuilding) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// check folds the rest and compares all answers.
+func (tr *trial) check(t *testing.T, p *Projector, what string) {
+	t.Helper()
+	tr.foldTo(t, p, damagedCommits)
+	if got := tr.digest(t, p); got != tr.want {
+		t.Fatalf("%s: another digest", what)
+	}
+	world, view := p.World()
+	if v, found, err := view.Provider(ledgertest.ID(1, 1)); err != nil || !found || world.Len() != 1 {
+		t.Fatalf("%s: %v, %v, %v", what, v, found, err)
+	}
+}
+
+// rooted puts the read models of every test at one place of a file system.
+type rooted struct{ vfs.FS }
+
+// small is read models of the first commits with tables of several levels and
+// a log of their own, closed.
+func (tr *trial) small(t *testing.T) (files *vfs.MemFS, dir string) {
+	t.Helper()
+	files, dir = vfs.NewMem(), t.TempDir()
+	p := tr.openIn(t, files, dir)
+	for _, last := range []uint64{12, 24, 34} {
+		if err := p.models.Load().db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		tr.foldTo(t, p, last)
+	}
+	tr.close(t, p)
+	return files, dir
+}
+
+// clone copies the read models of a folder into another file system.
+func clone(t *testing.T, from vfs.FS, dir string) *vfs.MemFS {
+	t.Helper()
+	to := vfs.NewMem()
+	if err := to.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := vfs.Clone(from, to, dir, dir); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// spot is one byte of a file.
+type spot struct {
+	path string
+	at   int64
+}
+
+func (s spot) String() string { return fmt.Sprintf("byte %d of %s", s.at, path.Base(s.path)) }
+
+// spots are bytes of all files in a folder, evenly spread over each.
+func spots(t *testing.T, files vfs.FS, dir string) (list []spot) {
+	t.Helper()
+	names, err := files.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		p := path.Join(dir, name)
+		info, err := files.Stat(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		each := max(1, info.Size()*int64(len(names))/flippedBytes)
+		for at := int64(0); at < info.Size(); at += each {
+			list = append(list, spot{p, at})
+		}
+	}
+	return list
+}
+
+func flip(t *testing.T, files vfs.FS, s spot) {
+	t.Helper()
+	f, err := files.OpenReadWrite(s.path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], s.at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1 << (s.at % 8)
+	if _, err := f.WriteAt(b[:], s.at); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFlippedAtRest changes bytes of every file of read models, one at a time.
+// They open with the same answers, or are made again with the same answers.
+func TestFlippedAtRest(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	files, dir := tr.small(t)
+	for _, s := range spots(t, files, path.Join(dir, "pebble")) {
+		broken := clone(t, files, path.Join(dir, "pebble"))
+		flip(t, broken, s)
+		p := tr.openIn(t, broken, dir)
+		tr.check(t, p, s.String())
+		tr.close(t, p)
+	}
+}
+
+// TestCutOrMissing is TestFlippedAtRest for files that were cut or deleted.
+func TestCutOrMissing(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	files, dir := tr.small(t)
+	for i, s := range spots(t, files, path.Join(dir, "pebble")) {
+		broken := clone(t, files, path.Join(dir, "pebble"))
+		if i%8 == 0 {
+			if err := broken.Remove(s.path); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			cut(t, broken, s)
+		}
+		p := tr.openIn(t, broken, dir)
+		tr.check(t, p, s.String())
+		tr.close(t, p)
+	}
+}
+
+// cut leaves of a file what is before a spot.
+func cut(t *testing.T, files vfs.FS, s spot) {
+	t.Helper()
+	f, err := files.Open(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := make([]byte, s.at)
+	if _, err := f.ReadAt(kept, 0); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	shorter, err := files.Create(s.path, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = shorter.Write(kept)
+	}
+	if err = errors.Join(err, f.Close(), shorter.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFlippedWhileOpen is TestFlippedAtRest for damage that comes while the
+// read models are open, and is met by whoever reads it, or by nobody. The next
+// start is as good.
+func TestFlippedWhileOpen(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	files, dir := tr.small(t)
+	rebuilt := 0
+	for _, s := range spots(t, files, path.Join(dir, "pebble")) {
+		broken := clone(t, files, path.Join(dir, "pebble"))
+		p := tr.openIn(t, broken, dir)
+		was := p.models.Load()
+		if _, err := broken.Stat(s.path); err != nil { // opening it made a new one
+			tr.close(t, p)
+			continue
+		}
+		flip(t, broken, s)
+		tr.check(t, p, s.String())
+		if err := p.models.Load().db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil && p.Ready() == nil {
+			t.Fatal(err)
+		}
+		tr.check(t, p, s.String()+", compacted")
+		if p.models.Load() != was {
+			rebuilt++
+		}
+		tr.close(t, p)
+		p = tr.openIn(t, broken, dir)
+		tr.check(t, p, s.String()+", after a restart")
+		tr.close(t, p)
+	}
+	if rebuilt == 0 {
+		t.Error("no damage was ever met: the test damages nothing")
+	}
+}
+
+// faults fails operations on files.
+type faults struct {
+	kind  errorfs.OpReadWrite
+	count atomic.Int64 // operations of the kind so far
+	first atomic.Int64 // the first one that fails
+	until atomic.Int64 // the first one that succeeds again
+	err   error
+}
+
+func (f *faults) MaybeError(op errorfs.Op) error {
+	if op.Kind.ReadOrWrite() != f.kind || op.Kind == errorfs.OpFileClose {
+		return nil
+	}
+	if n := f.count.Add(1); n >= f.first.Load() && n < f.until.Load() {
+		return f.err
+	}
+	return nil
+}
+
+func (f *faults) String() string { return f.err.Error() }
+
+// TestDiskErrors fails each n-th write, sync, rename or read of a running
+// ledger with an I/O error. Nothing panics, every commit is folded, and the
+// answers are right.
+func TestDiskErrors(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	for _, kind := range []errorfs.OpReadWrite{errorfs.OpIsWrite, errorfs.OpIsRead} {
+		healed := 0
+		for n := int64(1); ; n += 3 {
+			f := &faults{kind: kind, err: syscall.EIO}
+			files := errorfs.Wrap(vfs.NewMem(), f)
+			p := tr.open(t, files)
+			was := p.models.Load()
+			begun := f.count.Load()
+			f.first.Store(begun + n)
+			f.until.Store(begun + n + 1 + n%3)
+			for _, last := range []uint64{10, 20, 30, damagedCommits} {
+				tr.foldTo(t, p, last)
+				if err := p.Sync(); err != nil && !errors.Is(err, ErrRebuilding) {
+					t.Fatal(err)
+				}
+				m := p.models.Load()
+				if err := m.db.Flush(); err != nil && m.fault() == nil {
+					t.Fatal(err)
+				}
+				tr.digest(t, p)
+			}
+			tr.check(t, p, fmt.Sprint(kind, " fail from the ", n, "th on"))
+			if p.models.Load() != was {
+				healed++
+			}
+			met := f.count.Load() >= f.first.Load()
+			if err := p.Close(); err != nil && !errors.Is(err, syscall.EIO) {
+				t.Fatal(err)
+			}
+			if !met {
+				break
+			}
+		}
+		if healed == 0 {
+			t.Errorf("no failure of %s was ever met", kind)
+		}
+	}
+}
+
+// TestFullDisk: writes wait for space, reads go on, and nothing is made again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	f := &faults{kind: errorfs.OpIsWrite, err: syscall.ENOSPC}
+	p := tr.open(t, errorfs.Wrap(vfs.NewMem(), f))
+	was := p.models.Load()
+	tr.foldTo(t, p, 10)
+	f.until.Store(1 << 62)
+	synced := make(chan error, 1)
+	tr.foldTo(t, p, 20)
+	go func() { synced <- p.Sync() }()
+	for deadline := time.Now().Add(hang); !p.Full(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing waits for space")
+		}
+	}
+	if _, found, err := p.View().Provider(ledgertest.ID(1, 1)); err != nil || !found {
+		t.Errorf("while the disk is full: %v, %v", found, err)
+	}
+	f.until.Store(0)
+	if err := <-synced; err != nil {
+		t.Error(err)
+	}
+	tr.check(t, p, "after there was space again")
+	if p.models.Load() != was || p.Full() {
+		t.Error("read models were made again because of a full disk")
+	}
+	// One that stays full holds up no end, and costs nothing but what it took.
+	f.until.Store(1 << 62)
+	p.Interrupt()
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMarkCannotBeWritten: the mark's file fails, and is made again with what
+// it said.
+func TestMarkCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	files, dir := vfs.NewMem(), t.TempDir()
+	p := tr.openIn(t, files, dir)
+	tr.foldTo(t, p, 10)
+	if err := p.mark.f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr.check(t, p, "after the mark failed")
+	tr.close(t, p)
+	p = tr.openIn(t, files, dir)
+	if got := p.Mark(); got != tr.commits[damagedCommits-1].Head() {
+		t.Errorf("mark %+v", got)
+	}
+	tr.close(t, p)
+}
+
+// TestSyncIsNotForgotten: what could not be synced is not taken for synced.
+func TestSyncIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	p, err := openOn(vfs.NewMem(), t.TempDir(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Interrupt() // no other Sync in the background
+	p.idle.Wait()
+	tr.foldTo(t, p, 3)
+	m, failed := p.models.Load(), errors.New("no sync")
+	for range 2 {
+		if err := m.sync(func() error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("a sync that failed: %v", err)
+		}
+	}
+	if m.synced != (ledger.Head{}) {
+		t.Errorf("synced %+v", m.synced)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPebbleGivesUp: Pebble ends a goroutine of its own, or a call, and not
+// the process.
+func TestPebbleGivesUp(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	p := tr.open(t, vfs.NewMem())
+	tr.foldTo(t, p, 10)
+	was := p.models.Load()
+	ended := make(chan struct{})
+	go func() { // as one of Pebble's
+		defer close(ended)
+		pebbleLogger{was}.Fatalf("cannot go on: %v", syscall.EIO)
+		t.Error("Fatalf returned")
+	}()
+	<-ended
+	tr.check(t, p, "after a goroutine of Pebble's")
+	if p.models.Load() == was {
+		t.Error("the read models were not made again")
+	}
+	if err := p.models.Load().fatalCall(); !errors.Is(err, ErrRebuilding) {
+		t.Errorf("a call of ours: %v", err)
+	}
+	tr.check(t, p, "after a call of ours")
+	tr.close(t, p)
+}
+
+func (m *models) fatalCall() (err error) {
+	defer m.recovered(&err)
+	pebbleLogger{m}.Fatalf("cannot go on: %v", syscall.EIO)
+	return nil
+}
+
+// TestClosedUnderNobody: Close waits for those who read, lets nobody else in,
+// and does not wait for ever.
+func TestClosedUnderNobody(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t)
+	p := tr.open(t, vfs.NewMem())
+	tr.foldTo(t, p, 10)
+	view := p.View()
+	closed := make(chan error, 1)
+	err := view.Providers(func(*ledger.Provider) bool {
+		go func() { closed <- p.Close() }()
+		for deadline := time.Now().Add(hang); view.p.users.n.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("Close does not begin")
+			}
+		}
+		if _, _, err := view.Consumer(ledgertest.ID(2, 5)); !errors.Is(err, ErrClosed) {
+			t.Errorf("somebody else while they are being closed: %v", err)
+		}
+		select {
+		case err := <-closed:
+			t.Errorf("closed under a reader: %v", err)
+		default:
+		}
+		return true
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if err := p.Sync(); !errors.Is(err, ErrClosed) && err != nil {
+		t.Errorf("after the end: %v", err)
+	}
+	if _, err := p.Digest(); !errors.Is(err, ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}

@@ -1,0 +1,260 @@
+package projector
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// disk is the file system as Pebble is to see it.
+//
+// Pebble cannot live on after a write that failed: it ends the process. So a
+// failure is kept from it. The read models are condemned first, so that
+// nothing that depends on the write is ever answered, and then Pebble is told
+// that the write went well. From then on nothing that it writes reaches the
+// disk, where new read models are being made under the same names. What is on
+// the disk is what a crash would have left there.
+//
+// A full disk condemns nothing: writes wait until there is space.
+type disk struct {
+	vfs.FS
+	condemn func(error)
+	stopped <-chan struct{} // nobody waits for space any more
+	full    atomic.Bool     // a write waits for space
+	serving atomic.Bool     // before, failures are Open's to tell
+	dead    atomic.Bool     // nothing is written any more
+
+	mu   sync.Mutex
+	lock io.Closer // of the folder; guarded by mu
+}
+
+// Unwrap implements vfs.FS.
+func (d *disk) Unwrap() vfs.FS { return d.FS }
+
+// spacePause lies between two looks for space.
+const spacePause = 200 * time.Millisecond
+
+// change changes something on the disk, and says what Pebble is told of it.
+func (d *disk) change(do func() error) error {
+	for !d.dead.Load() {
+		err := do()
+		switch {
+		case err == nil:
+			d.full.Store(false)
+			return nil
+		case !d.serving.Load() || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist):
+			return err
+		case isFull(err) && d.wait():
+			continue
+		}
+		d.kill(err)
+	}
+	return nil
+}
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// wait waits a moment for space; false: it is no longer worth it.
+func (d *disk) wait() bool {
+	d.full.Store(true)
+	select {
+	case <-time.After(spacePause):
+		return true
+	case <-d.stopped:
+		return false
+	}
+}
+
+// kill keeps everything from the disk from now on.
+func (d *disk) kill(reason error) {
+	d.condemn(reason)
+	d.dead.Store(true)
+}
+
+// file opens a file that is to be written.
+func (d *disk) file(open func() (vfs.File, error)) (vfs.File, error) {
+	var f vfs.File
+	err := d.change(func() (err error) {
+		f, err = open()
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case f == nil:
+		return &nowhere{}, nil
+	}
+	return &diskFile{f, d}, nil
+}
+
+// Create implements vfs.FS.
+func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return d.file(func() (vfs.File, error) { return d.FS.Create(name, c) })
+}
+
+// OpenReadWrite implements vfs.FS.
+func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+	return d.file(func() (vfs.File, error) { return d.FS.OpenReadWrite(name, c, options...) })
+}
+
+// OpenDir implements vfs.FS.
+func (d *disk) OpenDir(name string) (vfs.File, error) {
+	return d.file(func() (vfs.File, error) { return d.FS.OpenDir(name) })
+}
+
+// ReuseForWrite implements vfs.FS.
+func (d *disk) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return d.file(func() (vfs.File, error) { return d.FS.ReuseForWrite(from, to, c) })
+}
+
+// Link implements vfs.FS.
+func (d *disk) Link(from, to string) error {
+	return d.change(func() error { return d.FS.Link(from, to) })
+}
+
+// Remove implements vfs.FS.
+func (d *disk) Remove(name string) error {
+	return d.change(func() error { return d.FS.Remove(name) })
+}
+
+// RemoveAll implements vfs.FS.
+func (d *disk) RemoveAll(name string) error {
+	return d.change(func() error { return d.FS.RemoveAll(name) })
+}
+
+// Rename implements vfs.FS.
+func (d *disk) Rename(from, to string) error {
+	return d.change(func() error { return d.FS.Rename(from, to) })
+}
+
+// MkdirAll implements vfs.FS.
+func (d *disk) MkdirAll(dir string, mode os.FileMode) error {
+	return d.change(func() error { return d.FS.MkdirAll(dir, mode) })
+}
+
+// Lock implements vfs.FS. The lock can be given back without Pebble's help.
+func (d *disk) Lock(name string) (io.Closer, error) {
+	lock, err := d.FS.Lock(name)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lock = lock
+	return unlocker{d}, nil
+}
+
+type unlocker struct{ d *disk }
+
+// Close implements io.Closer.
+func (u unlocker) Close() error { return u.d.unlock() }
+
+// unlock gives the folder's lock back, once.
+func (d *disk) unlock() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lock == nil {
+		return nil
+	}
+	lock := d.lock
+	d.lock = nil
+	return lock.Close()
+}
+
+// diskFile is a file that is written.
+type diskFile struct {
+	vfs.File
+	d *disk
+}
+
+// Write implements io.Writer. A full disk may have taken the beginning.
+func (f *diskFile) Write(p []byte) (int, error) {
+	written := 0
+	err := f.d.change(func() error {
+		n, err := f.File.Write(p[written:])
+		written += n
+		return err
+	})
+	if err != nil {
+		return written, err
+	}
+	return len(p), nil
+}
+
+// WriteAt implements io.WriterAt.
+func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
+	err := f.d.change(func() error {
+		_, err := f.File.WriteAt(p, at)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Preallocate implements vfs.File.
+func (f *diskFile) Preallocate(offset, length int64) error {
+	return f.d.change(func() error { return f.File.Preallocate(offset, length) })
+}
+
+// Sync implements vfs.File.
+func (f *diskFile) Sync() error { return f.d.change(f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *diskFile) SyncData() error { return f.d.change(f.File.SyncData) }
+
+// SyncTo implements vfs.File.
+func (f *diskFile) SyncTo(length int64) (full bool, err error) {
+	err = f.d.change(func() (err error) {
+		full, err = f.File.SyncTo(length)
+		return err
+	})
+	return full, err
+}
+
+// Close implements io.Closer. What Close could not write is lost like any
+// other write.
+func (f *diskFile) Close() error {
+	err := f.File.Close()
+	if err != nil && f.d.serving.Load() {
+		f.d.kill(err)
+		return nil
+	}
+	return err
+}
+
+// nowhere is the file that is written after the read models were condemned.
+type nowhere struct{ size int64 }
+
+var errNowhere = errors.New("projector: the read models are condemned: nothing was written that could be read")
+
+func (f *nowhere) Close() error                              { return nil }
+func (f *nowhere) Read([]byte) (int, error)                  { return 0, errNowhere }
+func (f *nowhere) ReadAt([]byte, int64) (int, error)         { return 0, errNowhere }
+func (f *nowhere) Write(p []byte) (int, error)               { f.size += int64(len(p)); return len(p), nil }
+func (f *nowhere) WriteAt(p []byte, _ int64) (int, error)    { return len(p), nil }
+func (f *nowhere) Preallocate(int64, int64) error            { return nil }
+func (f *nowhere) Stat() (vfs.FileInfo, error)               { return nowhereInfo{f.size}, nil }
+func (f *nowhere) Sync() error                               { return nil }
+func (f *nowhere) SyncTo(int64) (bool, error)                { return true, nil }
+func (f *nowhere) SyncData() error                           { return nil }
+func (f *nowhere) Prefetch(offset int64, length int64) error { return nil }
+func (f *nowhere) Fd() uintptr                               { return vfs.InvalidFd }
+
+type nowhereInfo struct{ size int64 }
+
+func (i nowhereInfo) Name() string           { return "nowhere" }
+func (i nowhereInfo) Size() int64            { return i.size }
+func (i nowhereInfo) Mode() fs.FileMode      { return 0 }
+func (i nowhereInfo) ModTime() time.Time     { return time.Time{} }
+func (i nowhereInfo) IsDir() bool            { return false }
+func (i nowhereInfo) Sys() any               { return nil }
+func (i nowhereInfo) DeviceID() vfs.DeviceID { return vfs.DeviceID{} }

@@ -1,0 +1,448 @@
+package projector
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// schemaVersion counts changes of the read models' form. Read models of
+// another version are rebuilt from the log.
+const schemaVersion = 5
+
+const (
+	cacheBytes    = 128 << 20
+	memTableBytes = 32 << 20
+	// closeWait is how long readers may hold read models open that are to be
+	// closed, and how long Pebble may take to close condemned ones.
+	closeWait = 5 * time.Second
+)
+
+// models are read models in one folder, and what is kept in memory beside
+// them. Once condemned, they answer nothing any more, and others are made.
+type models struct {
+	db    *pebble.DB
+	cache *pebble.Cache
+	disk  *disk
+	users *users
+	log   *slog.Logger
+
+	broken   chan struct{} // closed when they are condemned
+	replaced chan struct{} // closed when there are others, or will never be
+	reason   atomic.Pointer[error]
+	stopped  chan struct{}
+	closing  sync.Once
+	idle     sync.WaitGroup
+	aside    bool // their folder was moved away; of the one who replaces them
+
+	sequence atomic.Uint64 // of the newest folded commit; the newest View's
+	classes  atomic.Pointer[versionedClasses]
+	past     pastWorlds
+	commands commandFilter
+
+	mu     sync.Mutex
+	index  *candidates.Index // of the newest folded commit; guarded by mu
+	head   ledger.Head       // guarded by mu
+	synced ledger.Head       // guarded by mu
+	tree   *proof.Tree       // of all records folded; replaced under mu, never changed
+
+	value []byte // scratch of fold
+	key   []byte // scratch of fold
+}
+
+// versionedClasses is the newest class table and since when it is so: asked
+// for by every read, changed almost never.
+type versionedClasses struct {
+	since uint64
+	table *ledger.ClassTable
+}
+
+// errOtherVersion reports read models of an older or newer build.
+var errOtherVersion = errors.New("projector: the read models have another version")
+
+func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *models {
+	m := &models{
+		cache: pebble.NewCache(cacheBytes), users: newUsers(), log: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
+		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
+	}
+	m.disk = &disk{FS: files, condemn: m.condemn, stopped: stopped}
+	return m
+}
+
+// openModels opens read models or begins new ones.
+// After stopped, nothing waits for space on the disk any more.
+func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan struct{}) (*models, error) {
+	m := newModels(files, logger, stopped)
+	unflushed := walBytes(files, dir)
+	if err := m.open(dir, false); err != nil {
+		m.cache.Unref()
+		return nil, errors.Join(err, m.disk.unlock())
+	}
+	err := m.load()
+	if err == nil {
+		err = m.checkSeam(unflushed)
+	}
+	if err == nil {
+		err = m.loadIndex()
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.close())
+	}
+	m.synced = m.head
+	m.disk.serving.Store(true)
+	m.idle.Go(func() {
+		if err := m.commands.load(m.view(), m.stopped); err != nil {
+			logger.Error("command ids not read; each is looked for on disk", "error", err)
+		}
+	})
+	return m, nil
+}
+
+// open opens Pebble. What Pebble cannot make sense of is damage; what the
+// operating system refuses is not.
+func (m *models) open(dir string, readOnly bool) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, panicked(reason))
+		}
+	}()
+	opts := m.options()
+	opts.ReadOnly = readOnly
+	m.db, err = pebble.Open(dir, opts)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EAGAIN) || isFull(err):
+		return fmt.Errorf("projector: open %s: %w", dir, err)
+	}
+	return fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, err)
+}
+
+func (m *models) options() *pebble.Options {
+	opts := &pebble.Options{
+		FS:                          m.disk,
+		Cache:                       m.cache,
+		FormatMajorVersion:          pebble.FormatNewest,
+		MemTableSize:                memTableBytes,
+		MemTableStopWritesThreshold: 4,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       24,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
+		Logger:                      pebbleLogger{m},
+		// Without a listener of its own, Pebble ends the process when it meets
+		// a corrupt block.
+		EventListener: &pebble.EventListener{
+			DataCorruption:  func(info pebble.DataCorruptionInfo) { m.condemn(fmt.Errorf("%s: %w", info.Path, info.Details)) },
+			BackgroundError: func(err error) { m.condemn(err) },
+		},
+	}
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return opts
+}
+
+// pebbleLogger passes Pebble's lines on; its routine ones are debug lines.
+type pebbleLogger struct{ m *models }
+
+func (l pebbleLogger) Infof(format string, args ...any) {
+	l.m.log.Debug(fmt.Sprintf(format, args...), "from", "pebble")
+}
+func (l pebbleLogger) Errorf(format string, args ...any) {
+	l.m.log.Error(fmt.Sprintf(format, args...), "from", "pebble")
+}
+
+// Fatalf is called by Pebble when it cannot go on, and must not return. Only
+// the read models end by it: a goroutine of ours that is in Pebble gets a
+// panic, which is recovered there, and one of Pebble's own just ends.
+func (l pebbleLogger) Fatalf(format string, args ...any) {
+	err := fmt.Errorf("pebble: "+format, args...)
+	l.m.condemn(err)
+	if inOurCall() {
+		panic(err)
+	}
+	runtime.Goexit()
+}
+
+// inOurCall reports whether Pebble was called by this package, further up.
+func inOurCall() bool {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
+	for {
+		frame, more := frames.Next()
+		if strings.HasPrefix(frame.Function, "github.com/allot-project/allot/projector.(*models)") ||
+			strings.HasPrefix(frame.Function, "github.com/allot-project/allot/projector.(*cursor)") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// recovered turns a panic of Pebble's into damage.
+func (m *models) recovered(err *error) {
+	if reason := recover(); reason != nil {
+		*err = m.broke(panicked(reason))
+	}
+}
+
+// condemn ends the read models: they answer nothing any more, and write
+// nothing any more. The first reason stays.
+func (m *models) condemn(reason error) {
+	told := fmt.Errorf("%w: %w", ErrDamaged, reason)
+	if m.reason.CompareAndSwap(nil, &told) {
+		m.disk.dead.Store(true)
+		m.log.Error("the read models are damaged", "error", reason)
+		close(m.broken)
+	}
+}
+
+// broke condemns the read models and returns the error to tell.
+func (m *models) broke(reason error) error {
+	m.condemn(reason)
+	return m.fault()
+}
+
+// fault is why the read models are condemned; nil: they are not.
+func (m *models) fault() error {
+	if reason := m.reason.Load(); reason != nil {
+		return fmt.Errorf("%w: %w", ErrRebuilding, *reason)
+	}
+	return nil
+}
+
+// enter keeps the read models open until users.leave.
+func (m *models) enter() error {
+	if err := m.fault(); err != nil {
+		return err
+	}
+	if !m.users.enter() {
+		return ErrClosed
+	}
+	return nil
+}
+
+func (m *models) view() View { return View{p: m, sequence: m.sequence.Load()} }
+
+// load reads the checkpoint.
+func (m *models) load() error {
+	var version uint64
+	var head ledger.Head
+	found, err := m.get([]byte{tableCheckpoint}, func(value []byte) error {
+		f := fields{data: value}
+		version, head.Sequence = f.uint(), f.uint()
+		copy(head.Digest[:], f.take(uint64(len(head.Digest))))
+		return f.end("checkpoint")
+	})
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if !found {
+		return m.loadClasses()
+	}
+	if version != schemaVersion {
+		return fmt.Errorf("%w: %d, not %d", errOtherVersion, version, schemaVersion)
+	}
+	m.head = head
+	m.sequence.Store(head.Sequence)
+	if m.tree, err = m.view().Tree(); err != nil {
+		return err
+	}
+	return m.loadClasses()
+}
+
+// walBytes is how much of the read models at most is in Pebble's write-ahead
+// logs only.
+func walBytes(files vfs.FS, dir string) (total int64) {
+	names, err := files.List(dir)
+	if err != nil {
+		return 0 // there are none, or opening them tells
+	}
+	for _, name := range names {
+		if info, err := files.Stat(files.PathJoin(dir, name)); err == nil && strings.HasSuffix(name, ".log") {
+			total += info.Size()
+		}
+	}
+	return total
+}
+
+// checkSeam makes sure that what comes from the write-ahead logs follows upon
+// what is in the tables. Pebble takes a damaged record of its manifest for the
+// manifest's end and forgets the tables that were named behind it, so that
+// commits before those of the logs would be missing. Going back from the end,
+// the seam is reached when more was seen than the logs can hold.
+func (m *models) checkSeam(unflushed int64) error {
+	if m.head.Sequence == 0 {
+		return nil
+	}
+	it, err := m.cursor([]byte{tableCommit}, []byte{tableCommit + 1})
+	if err != nil {
+		return err
+	}
+	want := m.head.Sequence
+	for ok := it.Last(); unflushed >= 0 && want > 0; ok = it.Prev() {
+		if !ok || binary.BigEndian.Uint64(it.Key()[1:]) != want {
+			return finish(it, fmt.Errorf("%w: commit %d is missing", ErrDamaged, want))
+		}
+		unflushed -= int64(len(it.Key()) + len(it.Value()))
+		want--
+	}
+	return finish(it, nil)
+}
+
+func (m *models) loadClasses() error {
+	v := m.view()
+	value, since, found, err := v.version([]byte{tableClasses})
+	if err != nil {
+		return err
+	}
+	latest := &versionedClasses{table: ledger.NewClassTable(nil)}
+	if found {
+		if latest.table, err = readClasses(value); err != nil {
+			return err
+		}
+		latest.since = since
+	}
+	m.classes.Store(latest)
+	return nil
+}
+
+// close closes the read models once nobody uses them, and gives their folder
+// free in any case.
+func (m *models) close() (err error) {
+	m.closing.Do(func() {
+		close(m.stopped)
+		m.idle.Wait()
+		closed := make(chan error, 1)
+		go func() {
+			<-m.users.close()
+			closed <- m.closeDB()
+		}()
+		if m.fault() == nil {
+			// A good end may take as long as a sync takes, but for readers
+			// that stay.
+			select {
+			case <-m.users.gone:
+				err = <-closed
+				return
+			case <-time.After(closeWait):
+			}
+		}
+		select {
+		case err = <-closed:
+		case <-time.After(closeWait):
+			err = errors.New("projector: the read models are still being read, or Pebble does not end; their memory is lost")
+		}
+		m.disk.dead.Store(true)
+		err = errors.Join(err, m.disk.unlock())
+	})
+	return err
+}
+
+func (m *models) closeDB() (err error) {
+	defer m.recovered(&err)
+	err = m.db.Close()
+	m.cache.Unref()
+	return err
+}
+
+// fold makes a commit readable: all of it at once, with the checkpoint in the
+// same batch. seen is told before, when the commit turned out to be foldable.
+func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(ledger.Head) error) (err error) {
+	if err := m.enter(); err != nil {
+		return err
+	}
+	defer m.users.leave()
+	defer m.recovered(&err)
+	batch := m.db.NewBatch()
+	w := &writer{batch: batch, p: m, commit: commit, changes: changes, grown: m.tree.Copy()}
+	if err := w.all(); err != nil {
+		return errors.Join(fmt.Errorf("projector: fold commit %d: %w", commit.Sequence, err), batch.Close())
+	}
+	if err := seen(commit.Head()); err != nil {
+		return errors.Join(m.broke(err), batch.Close())
+	}
+	// Closed, the batch gives its memory back for the next one.
+	if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
+		return m.broke(fmt.Errorf("fold commit %d: %w", commit.Sequence, err))
+	}
+	if n := len(changes.Classes); n > 0 {
+		m.classes.Store(&versionedClasses{since: commit.Sequence, table: changes.Classes[n-1].After})
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sequence.Store(commit.Sequence)
+	m.index.Apply(changes.Providers)
+	m.head, m.tree = commit.Head(), w.grown
+	return nil
+}
+
+// sync makes everything folded so far durable, and then has also done so.
+// What was not synced stays to be synced.
+func (m *models) sync(also func() error) (err error) {
+	m.mu.Lock()
+	head, synced := m.head, m.synced
+	m.mu.Unlock()
+	if head == synced {
+		return nil
+	}
+	if err := m.enter(); err != nil {
+		return err
+	}
+	defer m.users.leave()
+	defer m.recovered(&err)
+	if err := errors.Join(m.db.LogData(nil, pebble.Sync), also()); err != nil {
+		return m.broke(fmt.Errorf("sync: %w", err))
+	}
+	if err := m.fault(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.synced = head
+	return nil
+}
+
+// checkpoint is the position of the last folded commit.
+func (m *models) checkpoint() ledger.Head {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.head
+}
+
+// command finds the record of a command id.
+func (m *models) command(id ledger.UUID) (result ledger.CommandResult, found bool, err error) {
+	if m.commands.excludes(id) {
+		return result, false, nil
+	}
+	found, err = m.get(idKey(tableCommand, id), func(value []byte) error {
+		f := fields{data: value}
+		result.Address = ledger.Address{Sequence: f.uint(), Index: int(f.uint())}
+		copy(result.Fingerprint[:], f.take(uint64(len(result.Fingerprint))))
+		return f.end("command")
+	})
+	return result, found, err
+}
+
+func appendCheckpoint(b []byte, head ledger.Head) []byte {
+	b = binary.AppendUvarint(b, schemaVersion)
+	b = binary.AppendUvarint(b, head.Sequence)
+	return append(b, head.Digest[:]...)
+}

@@ -1,0 +1,230 @@
+package projector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// firstPause and maxPause lie between tries to make read models anew.
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = time.Minute
+)
+
+// Heal has damaged read models made again from a log, now and whenever it
+// happens, for as long as the Projector is open. Without it they only refuse
+// to answer.
+func (p *Projector) Heal(log ledger.Log) {
+	p.healing.Store(true)
+	p.idle.Go(func() {
+		defer p.healing.Store(false)
+		pause := firstPause
+		for {
+			m := p.models.Load()
+			select {
+			case <-m.broken:
+			case <-p.stopped:
+				return
+			}
+			begun := time.Now()
+			err := p.replace(m, log)
+			if err != nil {
+				p.healing.Store(false)
+			}
+			close(m.replaced) // nobody waits any more
+			if err != nil {
+				p.gaveUp(err)
+				return
+			}
+			// What breaks again and again must not take all of the machine.
+			if pause = min(2*pause, maxPause); time.Since(begun) > maxPause {
+				pause = firstPause
+			}
+			p.rest(pause)
+		}
+	})
+}
+
+func (p *Projector) gaveUp(err error) {
+	select {
+	case <-p.stopped:
+		p.log.Info("stopped before the read models were made again; the next start goes on")
+	default:
+		p.log.Error("the read models cannot be made again", "error", err)
+	}
+}
+
+// rest waits a moment. It returns false if the Projector is to stop.
+func (p *Projector) rest(pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-p.stopped:
+		return false
+	}
+}
+
+// Ready is nil if the read models can be read and written; else it says why
+// not, and how far new ones have come.
+func (p *Projector) Ready() error {
+	m := p.models.Load()
+	err := m.fault()
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; %d of %d commits are folded", err, p.done.Load(), m.checkpoint().Sequence)
+}
+
+// Full reports whether the read models wait for space on their disk.
+func (p *Projector) Full() bool { return p.models.Load().disk.full.Load() }
+
+// await waits until there are other read models than these, which are
+// condemned. It returns false if there will be none.
+func (p *Projector) await(m *models) bool {
+	if !p.healing.Load() {
+		return false
+	}
+	select {
+	case <-m.replaced:
+	case <-p.stopped:
+	}
+	return p.models.Load() != m
+}
+
+// replace makes read models from the log in the place of condemned ones. It
+// returns an error if that can never succeed, or if the Projector is to stop.
+func (p *Projector) replace(m *models, log ledger.Log) error {
+	p.folding.Lock()
+	defer p.folding.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-p.stopped:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	target := m.checkpoint()
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := p.setAside(m)
+		if err == nil {
+			err = p.again(ctx, target, log)
+		}
+		switch {
+		case err == nil:
+			p.log.Info("the read models were made again from the log", "sequence", target.Sequence)
+			p.announce()
+			return nil
+		case isWrongLog(err):
+			return err
+		}
+		p.log.Error("the read models cannot be made again yet", "error", err, "next_try_in", pause)
+		if !p.rest(pause) {
+			return err
+		}
+	}
+}
+
+// setAside ends condemned read models and makes room for others.
+func (p *Projector) setAside(m *models) error {
+	if m.aside {
+		return nil
+	}
+	if err := m.close(); err != nil {
+		p.log.Warn("damaged read models were not closed properly", "error", err)
+	}
+	err := errors.Join(p.renewMark(), p.giveWay(m.fault()))
+	m.aside = err == nil
+	return err
+}
+
+// isWrongLog tells a log from which nothing can be made from one that is out
+// of reach.
+func isWrongLog(err error) bool {
+	for _, wrong := range []error{ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogBehind, ledger.ErrLogGap} {
+		if errors.Is(err, wrong) {
+			return true
+		}
+	}
+	return false
+}
+
+// again makes read models up to a commit and puts them in place. After an
+// error there are none, and the next try begins with an empty folder.
+func (p *Projector) again(ctx context.Context, target ledger.Head, log ledger.Log) error {
+	p.done.Store(0)
+	m, err := openModels(p.files, p.dir, p.log, p.stopped)
+	if err != nil {
+		return errors.Join(err, p.files.RemoveAll(p.dir))
+	}
+	state := ledger.NewState()
+	err = ledger.ReadCommits(ctx, log, ledger.Head{}, target.Sequence, func(c *ledger.Commit) error {
+		changes, err := state.Fold(c)
+		if err == nil {
+			err = m.fold(c, &changes, func(ledger.Head) error { return nil })
+		}
+		p.done.Store(c.Sequence)
+		return errors.Join(err, ctx.Err())
+	})
+	if err == nil && state.Head() != target {
+		err = fmt.Errorf("%w: commit %d is not the one that was folded before", ledger.ErrChain, target.Sequence)
+	}
+	if err = cmp.Or(err, m.fault()); err == nil {
+		p.models.Store(m)
+		return nil
+	}
+	err = errors.Join(err, m.close())
+	if ctx.Err() == nil {
+		err = errors.Join(err, p.files.RemoveAll(p.dir))
+	}
+	return err
+}
+
+// renewMark opens the file of the mark again, or a new one if it cannot be
+// written any more. What it says stays.
+func (p *Projector) renewMark() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mark.failed == nil {
+		return nil
+	}
+	return p.mark.renew()
+}
+
+// giveWay makes room for new read models where there are some of no use. Of
+// damaged ones the last are kept, for whoever wants to know what happened.
+func (p *Projector) giveWay(reason error) error {
+	if _, err := p.files.Stat(p.dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if errors.Is(reason, errOtherVersion) {
+		p.log.Info("read models of another version removed; they are rebuilt from the log", "reason", reason)
+		return p.files.RemoveAll(p.dir)
+	}
+	parent := filepath.Dir(p.dir)
+	names, err := p.files.List(parent)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, filepath.Base(p.dir)+damagedSuffix) {
+			if err := p.files.RemoveAll(filepath.Join(parent, name)); err != nil {
+				return err
+			}
+		}
+	}
+	aside := fmt.Sprintf("%s%s%d", p.dir, damagedSuffix, time.Now().UnixNano())
+	p.log.Warn("read models set aside; they are rebuilt from the log", "error", reason, "moved_to", aside)
+	return p.files.Rename(p.dir, aside)
+}
+
+const damagedSuffix = ".damaged-"
