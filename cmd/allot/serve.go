@@ -324,14 +324,19 @@ func (n *node) openLog(ctx context.Context) error {
 		return fmt.Errorf("%w, but this data folder has seen commits of it: restore the log (%s or the NATS stream) "+
 			"from a backup or a replica; nothing was changed", err, filepath.Join(n.config.Data, "log"))
 	}
-	if errors.Is(err, ledger.ErrUnavailable) {
-		return fmt.Errorf("%w; nothing was changed: start again when the NATS server can be reached", err)
-	}
 	if err != nil {
-		return err
+		return unreached(err)
 	}
 	n.readers = n.ledger.Share(logReaders)
 	return n.watchSpace()
+}
+
+// unreached says what to do about a log that cannot be reached at the start.
+func unreached(err error) error {
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return fmt.Errorf("%w; nothing was changed: start again when the NATS server can be reached", err)
+	}
+	return err
 }
 
 // ackTimeout is how long an append to another machine may take.
@@ -394,7 +399,7 @@ func (n *node) startWriter(ctx context.Context) error {
 	state, err := commands.Restore(ctx, n.ledger, n.snaps, n.views, progress)
 	end()
 	if err != nil {
-		return err
+		return unreached(err)
 	}
 	id := state.LedgerID()
 	if id.IsNil() {
