@@ -141,7 +141,7 @@ func TestFullDisk(t *testing.T) {
 		flags []string
 		sign  string // in the server's log
 	}{
-		"reserve": {4 << 20, nil, "--disk-reserve keeps"},
+		"reserve": {2 << 20, nil, "--disk-reserve keeps"},
 		"at once": {0, []string{"--disk-reserve", "0"}, "opened anew"},
 	} {
 		t.Run(name, func(t *testing.T) {
