@@ -106,7 +106,9 @@ func giveWay(db string, reason error, logger *slog.Logger) error {
 
 func open(dir string, mark *markFile, logger *slog.Logger) (*Projector, error) {
 	cache := pebble.NewCache(cacheBytes)
-	db, err := pebble.Open(dir, options(cache, logger))
+	opts := options(cache, logger)
+	opts.FS = patientFS(dir, logger)
+	db, err := pebble.Open(dir, opts)
 	if err != nil {
 		cache.Unref()
 		if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOSPC) {

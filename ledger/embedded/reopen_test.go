@@ -67,7 +67,7 @@ func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true, AckTimeout: time.Second})
+	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true, AckTimeout: hangLimit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,14 +79,14 @@ func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 	t.Helper()
 	for b.acknowledged < sequence-1 {
-		if err := appendOne(b.log, b.acknowledged+1); err != nil {
+		if err := b.append(b.acknowledged + 1); err != nil {
 			t.Fatal(err)
 		}
 		b.acknowledged++
 	}
 	fillUp(t, filepath.Join(b.dir, "filler"))
 	for {
-		err := appendOne(b.log, b.acknowledged+1)
+		err := b.append(b.acknowledged + 1)
 		if err == nil {
 			b.acknowledged++
 			continue
@@ -113,7 +113,7 @@ func (b *brokenLog) goesOn(t *testing.T) {
 	if err != nil || last < b.acknowledged || last > b.acknowledged+1 {
 		t.Fatalf("%d were acknowledged, and %d are there: %v", b.acknowledged, last, err)
 	}
-	if err := appendOne(b.log, last+1); err != nil {
+	if err := b.append(last + 1); err != nil {
 		t.Errorf("more: %v", err)
 	}
 	readAll(t, b.log, last+1)
@@ -125,7 +125,7 @@ func firstOfBlock(t *testing.T) uint64 {
 	b := startOn(t, smallDisk(t, "24m"), nil)
 	second, err := filepath.Abs(filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk"))
 	for sequence := uint64(1); err == nil; sequence++ {
-		if err = appendOne(b.log, sequence); err == nil {
+		if err = b.append(sequence); err == nil {
 			if _, statErr := os.Stat(second); statErr == nil {
 				return sequence
 			}
@@ -152,7 +152,7 @@ func TestReopenAfterFullDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := startOn(t, smallDisk(t, "24m"), c.users)
 			b.breakAt(t, c.at)
-			if err := appendOne(b.log, b.acknowledged+1); err == nil {
+			if err := b.append(b.acknowledged + 1); err == nil {
 				t.Error("JetStream recovers by itself: Reopen is not needed any more")
 			}
 			if err := b.Reopen(nil); err != nil || b.Broken() != nil {
@@ -174,7 +174,7 @@ func TestReopenAfterFullDisk(t *testing.T) {
 // TestReopenIsJudged: what the judge forbids is not opened.
 func TestReopenIsJudged(t *testing.T) {
 	b := startOn(t, t.TempDir(), nil)
-	if err := appendOne(b.log, 1); err != nil {
+	if err := b.append(1); err != nil {
 		t.Fatal(err)
 	}
 	b.acknowledged = 1
@@ -182,7 +182,7 @@ func TestReopenIsJudged(t *testing.T) {
 	if err := b.Reopen(func() error { return no }); !errors.Is(err, no) {
 		t.Errorf("got %v", err)
 	}
-	if err := appendOne(b.log, 2); err == nil {
+	if err := b.append(2); err == nil {
 		t.Error("the store was opened")
 	}
 	if err := b.Reopen(func() error { return nil }); err != nil {
@@ -191,10 +191,26 @@ func TestReopenIsJudged(t *testing.T) {
 	b.goesOn(t)
 }
 
-func appendOne(log ledger.Log, sequence uint64) error {
+// hangLimit is how long something may take before it counts as hanging.
+const hangLimit = 2 * time.Minute
+
+// append appends one entry. An append that a broken store does not answer is
+// ended, as the server does.
+func (b *brokenLog) append(sequence uint64) error {
 	result := make(chan error, 1)
-	log.Append(sequence, fmt.Appendf(nil, "%08d%0100000d", sequence, 0), func(err error) { result <- err })
-	return <-result
+	b.log.Append(sequence, fmt.Appendf(nil, "%08d%0100000d", sequence, 0), func(err error) { result <- err })
+	for {
+		select {
+		case err := <-result:
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+		if b.Broken() != nil {
+			if err := b.nc.ForceReconnect(); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 func readAll(t *testing.T, log ledger.Log, to uint64) {
