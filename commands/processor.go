@@ -725,9 +725,6 @@ func (p *Processor) finish() {
 			p.appendTook.Store(int64(time.Since(f.sent)))
 			p.acked <- struct{}{}
 		}
-		if err == nil && f.commit != nil {
-			p.took()
-		}
 		if err == nil && len(failed) == 0 {
 			err = p.land(f)
 		}
@@ -758,6 +755,7 @@ func (p *Processor) land(f *flight) error {
 	if err := p.proj.Fold(f.commit, f.changes); err != nil {
 		return err
 	}
+	p.took()
 	if f.fork != nil {
 		go func() {
 			defer p.saving.Store(false)

@@ -113,7 +113,7 @@ func (p *Processor) expire() {
 	silent := p.wait.silent.Load()
 	patience := p.opts.AnswerWithin
 	ticks := uint32(answerTicks)
-	if p.wait.stuck.Load() {
+	if p.wait.stuck.Load() || p.refusal() != nil {
 		patience, ticks = patience*stuckTicks/answerTicks, stuckTicks
 	}
 	p.mu.Lock()
@@ -150,7 +150,7 @@ func (p *Processor) tellWaiting(err error, late func(*call) bool) {
 
 func everyone(*call) bool { return true }
 
-// took notes that the log has taken a commit.
+// took notes that the log has taken a commit, and the read models, too.
 func (p *Processor) took() {
 	p.wait.silent.Store(0)
 	if p.wait.stuck.Load() && p.wait.stuck.Swap(false) {

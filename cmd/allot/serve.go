@@ -79,7 +79,7 @@ type serveCommand struct {
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands this long; 0: as long as there is room." default:"168h"`
 
-	DiskReserve  diskReserve   `help:"Refuse commands while less than this is free on the disk of the data folder, such as 256MiB; auto: 256MiB, and at most a twentieth of the disk." default:"auto" placeholder:"SIZE"`
+	DiskReserve  diskReserve   `help:"Refuse commands while less than this is free on the disk of the data folder, such as 256MiB; auto: 256MiB, and at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
 	AnswerWithin time.Duration `help:"Answer commands 503 when the log has said nothing for this long; others then at once, until it answers." default:"5s"`
 	StopTimeout  time.Duration `help:"After SIGTERM end within this time, whatever has not stopped by then; a second SIGTERM ends at once." default:"15s"`
 
@@ -371,14 +371,19 @@ func (n *node) openLog(ctx context.Context) (err error) {
 	if errors.Is(err, jetstream.ErrNoStream) {
 		return fmt.Errorf("%w: %w", err, n.data.missing())
 	}
-	if errors.Is(err, ledger.ErrUnavailable) {
-		return fmt.Errorf("%w; nothing was changed: start again when the NATS server can be reached", err)
-	}
 	if err != nil {
-		return err
+		return unreached(err)
 	}
 	n.readers = jetstream.Share(n.ledger, logReaders)
 	return n.watchSpace()
+}
+
+// unreached says what to do about a log that cannot be reached at the start.
+func unreached(err error) error {
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return fmt.Errorf("%w; nothing was changed: start again when the NATS server can be reached", err)
+	}
+	return err
 }
 
 // ackTimeout is how long an append to another machine may take.
@@ -441,7 +446,7 @@ func (n *node) startWriter(ctx context.Context) error {
 	defer context.AfterFunc(ctx, n.views.Interrupt)()
 	state, err := n.restore(ctx)
 	if err != nil {
-		return err
+		return unreached(err)
 	}
 	id := state.LedgerID()
 	if id.IsNil() {

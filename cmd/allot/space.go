@@ -30,7 +30,7 @@ const (
 // The reserve, unless --disk-reserve says otherwise.
 const (
 	defaultReserve = 256 << 20
-	reserveShare   = 20 // at most one part in so many of the disk
+	reserveShare   = 50 // at most one part in so many of the disk
 )
 
 // leastRoom is what must be free before a store that failed is opened anew.
@@ -112,7 +112,7 @@ func (s *space) stop() {
 func (s *space) refuse() error {
 	if n := s.node; n.nats != nil {
 		if err := n.nats.Broken(); err != nil {
-			return err
+			return told(err)
 		}
 	}
 	if problem := s.problem.Load(); problem != nil && s.armed.Load() {
@@ -120,6 +120,18 @@ func (s *space) refuse() error {
 	}
 	return nil
 }
+
+// told is what clients are told of a store that is broken, without the names
+// of files.
+func told(broken error) error {
+	if embedded.NoSpace(broken) {
+		return errNoSpace
+	}
+	return errBroken
+}
+
+// errBroken: JetStream failed, and not because the disk was full.
+var errBroken = errors.New("its disk failed, and nobody knows what it holds; the server's log says more, and must be started again")
 
 // measure looks at the disks.
 func (s *space) measure() error {
@@ -171,8 +183,10 @@ func (s *space) watch() {
 // tell logs a change.
 func (s *space) tell(err error, before bool) {
 	switch {
+	case err != nil && s.node.nats != nil:
+		s.node.log.Error("commands are refused", "error", err, "because", s.node.nats.Ailing())
 	case err != nil:
-		s.node.log.Error("writes are refused", "error", err)
+		s.node.log.Error("commands are refused", "error", err)
 	case before:
 		s.node.log.Info("the disk has room again", "free", s.free.Load())
 	}

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
 // hangLimit is how long something may take before it counts as hanging.
@@ -139,7 +141,7 @@ func TestFullDisk(t *testing.T) {
 		flags []string
 		sign  string // in the server's log
 	}{
-		"reserve": {4 << 20, nil, "--disk-reserve keeps"},
+		"reserve": {2 << 20, nil, "--disk-reserve keeps"},
 		"at once": {0, []string{"--disk-reserve", "0"}, "opened anew"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,4 +184,30 @@ func TestFullDisk(t *testing.T) {
 			s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 		})
 	}
+}
+
+// TestFullDiskOutside: a NATS server elsewhere whose disk is full says nothing
+// at all. Commands are answered 503, everything is read, and commands go on
+// once that server was started again.
+func TestFullDiskOutside(t *testing.T) {
+	t.Parallel()
+	disk := smallDisk(t, "64m")
+	store, filler := filepath.Join(disk, "store"), filepath.Join(disk, "filler")
+	ns := outside(t, store, natsserver.RANDOM_PORT, true)
+	port := ns.Addr().(*net.TCPAddr).Port
+	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(), "--answer-within", "1s")
+	s.makeProvider(1_000_000)
+	n := newTally()
+	s.until(n, http.StatusNoContent)
+	fillUp(t, filler, 0)
+	s.until(n, http.StatusServiceUnavailable)
+	s.reads()
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	ns.Shutdown()
+	ns.WaitForShutdown()
+	outside(t, store, port, true)
+	s.until(n, http.StatusNoContent)
+	n.check(s)
 }

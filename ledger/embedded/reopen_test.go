@@ -72,7 +72,7 @@ func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true, AckTimeout: time.Second})
+	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true, AckTimeout: hangLimit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,14 +84,14 @@ func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 	t.Helper()
 	for b.acknowledged < sequence-1 {
-		if err := appendOne(b.log, b.acknowledged+1); err != nil {
+		if err := b.append(b.acknowledged + 1); err != nil {
 			t.Fatal(err)
 		}
 		b.acknowledged++
 	}
 	fillUp(t, filepath.Join(b.dir, "filler"))
 	for {
-		err := appendOne(b.log, b.acknowledged+1)
+		err := b.append(b.acknowledged + 1)
 		if err == nil {
 			b.acknowledged++
 			continue
@@ -118,7 +118,7 @@ func (b *brokenLog) goesOn(t *testing.T) {
 	if err != nil || last < b.acknowledged || last > b.acknowledged+1 {
 		t.Fatalf("%d were acknowledged, and %d are there: %v", b.acknowledged, last, err)
 	}
-	if err := appendOne(b.log, last+1); err != nil {
+	if err := b.append(last + 1); err != nil {
 		t.Errorf("more: %v", err)
 	}
 	readAll(t, b.log, last+1)
@@ -130,7 +130,7 @@ func firstOfBlock(t *testing.T) uint64 {
 	b := startOn(t, smallDisk(t, "24m"), nil)
 	second, err := filepath.Abs(filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk"))
 	for sequence := uint64(1); err == nil; sequence++ {
-		if err = appendOne(b.log, sequence); err == nil {
+		if err = b.append(sequence); err == nil {
 			if _, statErr := os.Stat(second); statErr == nil {
 				return sequence
 			}
@@ -157,7 +157,7 @@ func TestReopenAfterFullDisk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := startOn(t, smallDisk(t, "24m"), c.users)
 			b.breakAt(t, c.at)
-			if err := appendOne(b.log, b.acknowledged+1); err == nil {
+			if err := b.append(b.acknowledged + 1); err == nil {
 				t.Error("JetStream recovers by itself: Reopen is not needed any more")
 			}
 			if err := b.Reopen(); err != nil || b.Broken() != nil {
@@ -183,7 +183,7 @@ func TestReopenIsJudged(t *testing.T) {
 	b := startOn(t, t.TempDir(), nil)
 	for b.acknowledged < 3 {
 		b.acknowledged++
-		if err := appendOne(b.log, b.acknowledged); err != nil {
+		if err := b.append(b.acknowledged); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +200,7 @@ func TestReopenIsJudged(t *testing.T) {
 	if err := b.Reopen(); !errors.Is(err, blocks.ErrDamaged) {
 		t.Errorf("got %v", err)
 	}
-	if err := appendOne(b.log, 4); err == nil {
+	if err := b.append(4); err == nil {
 		t.Error("the store was opened")
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, damaged) {
@@ -248,10 +248,26 @@ func commitOf(sequence uint64) []byte {
 	return commits.data[sequence-1]
 }
 
-func appendOne(log ledger.Log, sequence uint64) error {
+// hangLimit is how long something may take before it counts as hanging.
+const hangLimit = 2 * time.Minute
+
+// append appends one entry. An append that a broken store does not answer is
+// ended, as the server does.
+func (b *brokenLog) append(sequence uint64) error {
 	result := make(chan error, 1)
-	log.Append(sequence, commitOf(sequence), func(err error) { result <- err })
-	return <-result
+	b.log.Append(sequence, commitOf(sequence), func(err error) { result <- err })
+	for {
+		select {
+		case err := <-result:
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+		if b.Broken() != nil {
+			if err := b.nc.ForceReconnect(); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 func readAll(t *testing.T, log ledger.Log, to uint64) {

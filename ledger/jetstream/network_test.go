@@ -44,7 +44,9 @@ type distant struct {
 	log, near *jetstream.Log
 }
 
-func startDistant(t *testing.T) *distant {
+// startDistant starts both; behind the network the log waits no longer than a
+// limit for answers.
+func startDistant(t *testing.T, limit time.Duration) *distant {
 	t.Helper()
 	ns := plainServer(t)
 	d := &distant{proxy: logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))}
@@ -57,11 +59,12 @@ func startDistant(t *testing.T) *distant {
 		return nc
 	}
 	d.nc = connect("nats://" + d.proxy.Address())
-	cfg := jetstream.Config{MayCreate: true, AckTimeout: time.Second, Patience: time.Second}
+	cfg := jetstream.Config{MayCreate: true, AckTimeout: hangLimit, Patience: hangLimit}
 	var err error
 	if d.near, err = jetstream.Open(context.Background(), connect(ns.ClientURL()), cfg); err != nil {
 		t.Fatal(err)
 	}
+	cfg.AckTimeout, cfg.Patience = limit, limit
 	if d.log, err = jetstream.Open(context.Background(), d.nc, cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +110,7 @@ func TestSuiteBehindABadNetwork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := startDistant(t)
+			d := startDistant(t, hangLimit)
 			d.proxy.Set(faults)
 			logtest.Run(t, d.log, d.near)
 		})
@@ -123,7 +126,7 @@ func TestSilenceIsNoGap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := startDistant(t)
+			d := startDistant(t, time.Second)
 			d.fill(t, 1, 3000, 100)
 			calls := map[string]func(context.Context) error{
 				"Last": func(ctx context.Context) error { _, err := d.log.Last(ctx); return err },
@@ -205,7 +208,7 @@ func (d *distant) wholeLog(want uint64) error {
 // are reset again and again, cost a reader time, and nothing else.
 func TestReadsSurviveCuts(t *testing.T) {
 	t.Parallel()
-	d := startDistant(t)
+	d := startDistant(t, hangLimit)
 	d.fill(t, 1, 2000, 1000)
 	for _, cut := range []int{300_000, 500_001, 777_777} {
 		d.proxy.Set(logtest.Faults{CutIn: cut})
