@@ -48,19 +48,12 @@ func (c *Batch) Check() *Rejection {
 	if n := len(c.Commands); n == 0 || n > MaxBatch {
 		return invalid("commands", "a batch has 1 to %d commands, not %d", MaxBatch, n)
 	}
-	seen := make(map[ledger.UUID]bool)
 	for i, one := range c.Commands {
 		if _, nested := one.(*Batch); nested {
 			return invalid("commands", "a batch holds no batches")
 		}
 		if r := one.Check(); r != nil {
 			return c.at(i, r)
-		}
-		for _, id := range one.Consumers() {
-			if seen[id] {
-				return c.at(i, invalid("consumer", "consumer %s is in the batch twice", id))
-			}
-			seen[id] = true
 		}
 	}
 	return nil
@@ -79,6 +72,7 @@ func (c *Batch) at(i int, r *Rejection) *Rejection {
 func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	fork := s.Fork()
 	var all []ledger.Event
+	changed := make(map[ledger.UUID]bool)
 	for i, one := range c.Commands {
 		events, rejection := one.Decide(fork)
 		if rejection != nil {
@@ -87,9 +81,16 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		if len(events) == 0 {
 			continue
 		}
+		touched := consumersChanged(events)
+		for _, id := range touched {
+			if changed[id] {
+				return nil, c.at(i, invalid("consumer", "consumer %s is in the batch twice", id))
+			}
+		}
+		markAll(changed, touched)
 		err := fork.Apply(s.Head().Sequence+1, &ledger.Record{Time: fork.LastTime(), Events: events})
 		if errors.Is(err, ledger.ErrInvariant) {
-			// Two commands move one consumer, which neither of them names.
+			// A command did not expect what one before it does.
 			return nil, c.at(i, invalid("commands", "does not go with the commands before it: %v", err))
 		}
 		all = append(all, events...)

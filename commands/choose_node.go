@@ -54,13 +54,13 @@ func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		allocated.Seed, allocated.Free = c.Seed, uint64(choice.class.Free())
 		events, rejection = withNodeProvider(s, node.UUID, []ledger.Event{allocated})
 	}
-	if rejection != nil && rejection.Code != CodeNodeBusy {
+	if rejection != nil {
 		// Trying again would end in the same way.
 		return []ledger.Event{ledger.AllocationFailed{
 			Allocation: a.UUID, LastError: fmt.Sprintf("Unexpected exception during allocation: %s", rejection.Message),
 		}}, nil
 	}
-	return events, rejection
+	return events, nil
 }
 
 func failedToProcess(id ledger.UUID, why string) string {

@@ -18,13 +18,14 @@ type Command interface {
 	// or why not. A command that has nothing to do answers no events.
 	Decide(*ledger.State) ([]ledger.Event, *Rejection)
 
-	// Consumers lists the consumers that the command changes. Commands that
-	// share one are never decided in the same commit, because a consumer's
-	// generation is the sequence of the commit that last changed it.
+	// Consumers lists the consumers that the command names. A command waits
+	// behind others that name the same, which spares the writer to decide it
+	// in vain. It is no more than that: which consumers a command changes
+	// follows from its events.
 	Consumers() []ledger.UUID
 }
 
-// noConsumers is embedded by commands that change no consumer.
+// noConsumers is embedded by commands that name no consumer.
 type noConsumers struct{}
 
 // Consumers implements Command.

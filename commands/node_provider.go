@@ -130,10 +130,7 @@ func (p *providerSync) node(before, after *ledger.Node) *Rejection {
 		provider = &ledger.Provider{UUID: after.UUID}
 	}
 	generation := provider.Generation
-	freed, rejection := p.release(before, after)
-	if rejection != nil {
-		return rejection
-	}
+	freed := p.release(before, after)
 	if rejection := p.inventory(provider, after, freed, &generation); rejection != nil {
 		return rejection
 	}
@@ -147,10 +144,7 @@ func (p *providerSync) remove(before *ledger.Node) *Rejection {
 	if !exists {
 		return nil
 	}
-	freed, rejection := p.release(before, nil)
-	if rejection != nil {
-		return rejection
-	}
+	freed := p.release(before, nil)
 	child := false
 	p.s.Children(before.UUID, func(ledger.UUID) bool { child = true; return false })
 	if used := provider.InUse(); child || used != nil && !freed {
@@ -164,29 +158,15 @@ func (p *providerSync) remove(before *ledger.Node) *Rejection {
 }
 
 // release removes the consumer of an allocation that the node no longer has.
-func (p *providerSync) release(before, after *ledger.Node) (freed bool, rejection *Rejection) {
+func (p *providerSync) release(before, after *ledger.Node) (freed bool) {
 	if before == nil || before.Allocation.IsNil() || after != nil && after.Allocation == before.Allocation {
-		return false, nil
+		return false
 	}
-	consumer, exists := p.s.Consumer(before.Allocation)
-	if !exists {
-		return false, nil
-	}
-	if consumer.Generation == p.s.Head().Sequence+1 {
-		return false, nodeBusy(before)
+	if _, exists := p.s.Consumer(before.Allocation); !exists {
+		return false
 	}
 	p.emit(ledger.ConsumerRemoved{Consumer: before.Allocation})
-	return true, nil
-}
-
-// nodeBusy: the node's consumer changed in the commit that is being built,
-// and a consumer changes once per commit.
-func nodeBusy(n *ledger.Node) *Rejection {
-	id := n.UUID
-	return &Rejection{
-		Code: CodeNodeBusy, Message: fmt.Sprintf("Node %s is locked by host allot, please retry after the current operation is completed.", id),
-		Facts: Facts{Node: &id},
-	}
+	return true
 }
 
 // inventory gives the provider one of the node's class, reserved while the

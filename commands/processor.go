@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,7 +182,7 @@ type Processor struct {
 type call struct {
 	Submission
 	fingerprint ledger.Fingerprint
-	consumers   []ledger.UUID
+	consumers   []ledger.UUID // that it names, or was seen to change
 	tries       int
 	forking     bool           // it asks for a fork of the State, and has no command
 	place       ledger.Address // where it was decided
@@ -522,14 +523,12 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 	if c.forking {
 		return p.fork(c, f), nil
 	}
-	for _, id := range c.consumers {
-		if changed[id] {
-			// A consumer changes at most once in a commit: wait for the
-			// next one, and let others on the same consumers wait behind.
-			markAll(changed, c.consumers)
-			p.again = append(p.again, c)
-			return false, nil
-		}
+	if anyOf(changed, c.consumers) {
+		// A consumer changes at most once in a commit: wait for the next
+		// one, and let others on the same consumers wait behind.
+		markAll(changed, c.consumers)
+		p.again = append(p.again, c)
+		return false, nil
 	}
 	if c.DryRun {
 		p.rehearse(c, f)
@@ -544,6 +543,14 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 	if rejection != nil || len(events) == 0 {
 		p.reject(c, f, rejection)
 		return false, nil
+	}
+	touched := consumersChanged(events)
+	if anyOf(changed, touched) {
+		// It turns out to change a consumer that it does not name. It comes
+		// first in the next commit: nothing may overtake it.
+		c.consumers = slices.Concat(c.consumers, touched)
+		p.forget(c)
+		return true, nil
 	}
 	record := ledger.Record{
 		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
@@ -568,7 +575,7 @@ func (p *Processor) decide(c *call, f *flight, changed map[ledger.UUID]bool) (fu
 	if err := p.state.Apply(p.builder.Sequence(), &record); err != nil {
 		return false, err
 	}
-	markAll(changed, c.consumers)
+	markAll(changed, touched)
 	c.outcome = Outcome{Address: c.place}
 	f.calls = append(f.calls, c)
 	return false, nil
@@ -601,6 +608,25 @@ func (p *Processor) rehearse(c *call, f *flight) {
 	events, rejection := decide(c.Submission, p.state)
 	c.outcome = Outcome{Rejection: rejection, Events: events}
 	f.calls = append(f.calls, c)
+}
+
+// consumersChanged are the consumers that events change.
+func consumersChanged(events []ledger.Event) (ids []ledger.UUID) {
+	for _, event := range events {
+		if topic := event.Topic(); topic.Of == ledger.OfConsumer {
+			ids = append(ids, topic.ID)
+		}
+	}
+	return ids
+}
+
+func anyOf(set map[ledger.UUID]bool, ids []ledger.UUID) bool {
+	for _, id := range ids {
+		if set[id] {
+			return true
+		}
+	}
+	return false
 }
 
 func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {

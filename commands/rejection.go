@@ -53,7 +53,7 @@ const (
 	CodeNodeMaintenance        Code = "node_maintenance"          // not possible in maintenance
 	CodeNodeProtected          Code = "node_protected"            //
 	CodeNodeRetired            Code = "node_retired"              // it cannot become available
-	CodeNodeBusy               Code = "node_busy"                 // it changed a moment ago; try again
+	CodeNodeBusy               Code = "node_busy"                 // it changed a moment ago; older versions rejected so
 	CodeNodeIsProvider         Code = "node_is_provider"          // Placement's view of a node follows from the node
 	CodeNodeTraitNotFound      Code = "node_trait_not_found"      //
 	CodeNodeAllocationNotFound Code = "node_allocation_not_found" //

@@ -7,6 +7,9 @@ package ledger
 type Event interface {
 	// EventKind names the event, as it is printed.
 	EventKind() string
+	// Topic is the thing that the event is about: histories, and what may
+	// change together, follow from it.
+	Topic() Topic
 
 	code() eventCode
 	encode(*encoder)

@@ -63,19 +63,17 @@ func touches(commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bo
 			}
 		}
 		for _, event := range commit.Records[index].Events {
-			if _, ok := consumerOf(event); ok {
+			topic := event.Topic()
+			switch topic.Of {
+			case ledger.OfNothing:
+			case ledger.OfConsumer:
 				touchConsumer(changes.Consumers[step], wanted(changes.Consumers[step]), touch)
 				step++
-			}
-			if _, ok := nodeAllocationOf(event); ok {
+			case ledger.OfNodeAllocation:
 				touchNodeAllocation(changes.NodeAllocations[nodeStep], touch)
 				nodeStep++
-			}
-			if id, ok := nodeOf(event); ok {
-				touch(Subject{Kind: NodeHistory, ID: id})
-			}
-			if id, ok := providerOf(event); ok {
-				touch(Subject{Kind: ProviderHistory, ID: id})
+			default:
+				touch(Subject{Kind: kindOf[topic.Of], ID: topic.ID})
 			}
 		}
 	}
@@ -115,96 +113,20 @@ func touchConsumer(change ledger.ConsumerChange, itself bool, touch func(Subject
 	}
 }
 
-// providerOf is the provider that an event, other than one about allocations,
-// is about.
-func providerOf(event ledger.Event) (ledger.UUID, bool) {
-	switch ev := event.(type) {
-	case ledger.ProviderCreated:
-		return ev.Provider, true
-	case ledger.ProviderRenamed:
-		return ev.Provider, true
-	case ledger.ProviderReparented:
-		return ev.Provider, true
-	case ledger.ProviderDeleted:
-		return ev.Provider, true
-	case ledger.InventoriesReplaced:
-		return ev.Provider, true
-	case ledger.InventorySet:
-		return ev.Provider, true
-	case ledger.InventoryDeleted:
-		return ev.Provider, true
-	case ledger.ProviderTraitsReplaced:
-		return ev.Provider, true
-	case ledger.ProviderAggregatesReplaced:
-		return ev.Provider, true
-	}
-	return ledger.NilUUID, false
+// kindOf is the history of each kind of thing that events are about. It is
+// indexed by all of them.
+var kindOf = [...]Kind{
+	ledger.OfConsumer: ConsumerHistory, ledger.OfProvider: ProviderHistory,
+	ledger.OfNode: NodeHistory, ledger.OfNodeAllocation: NodeAllocationHistory,
 }
 
 // SubjectsOf lists what an event names as what it is about.
 func SubjectsOf(event ledger.Event) []Subject {
-	if id, ok := consumerOf(event); ok {
-		return []Subject{{Kind: ConsumerHistory, ID: id}}
+	topic := event.Topic()
+	if topic.Of == ledger.OfNothing {
+		return nil
 	}
-	if id, ok := nodeAllocationOf(event); ok {
-		return []Subject{{Kind: NodeAllocationHistory, ID: id}}
-	}
-	var list []Subject
-	if id, ok := nodeOf(event); ok {
-		list = append(list, Subject{Kind: NodeHistory, ID: id})
-	}
-	if id, ok := providerOf(event); ok {
-		list = append(list, Subject{Kind: ProviderHistory, ID: id})
-	}
-	return list
-}
-
-func consumerOf(event ledger.Event) (ledger.UUID, bool) {
-	switch ev := event.(type) {
-	case ledger.AllocationsReplaced:
-		return ev.Consumer, true
-	case ledger.AllocationsReserved:
-		return ev.Consumer, true
-	case ledger.ConsumerRemoved:
-		return ev.Consumer, true
-	}
-	return ledger.NilUUID, false
-}
-
-func nodeAllocationOf(event ledger.Event) (ledger.UUID, bool) {
-	switch ev := event.(type) {
-	case ledger.AllocationRequested:
-		return ev.Allocation, true
-	case ledger.NodeAllocated:
-		return ev.Allocation, true
-	case ledger.AllocationFailed:
-		return ev.Allocation, true
-	case ledger.NodeAllocationUpdated:
-		return ev.Allocation, true
-	case ledger.NodeAllocationReleased:
-		return ev.Allocation, true
-	}
-	return ledger.NilUUID, false
-}
-
-// nodeOf is the node that an event, other than one about node allocations, is
-// about.
-func nodeOf(event ledger.Event) (ledger.UUID, bool) {
-	switch ev := event.(type) {
-	case ledger.NodeCreated:
-		return ev.Node, true
-	case ledger.NodeDescribed:
-		return ev.Node, true
-	case ledger.NodeStateSet:
-		return ev.Node, true
-	case ledger.NodeTraitsReplaced:
-		return ev.Node, true
-	case ledger.NodeInstanceSet:
-		return ev.Node, true
-	case ledger.NodeDeleted:
-		return ev.Node, true
-	}
-	return ledger.NilUUID, false
+	return []Subject{{Kind: kindOf[topic.Of], ID: topic.ID}}
 }
 
 func touchNodeAllocation(change ledger.NodeAllocationChange, touch func(Subject)) {

@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
 )
@@ -162,4 +163,17 @@ func randomCommand(random *rand.Rand, providers, consumers, nodes []ledger.UUID)
 		}}
 	}
 	return one()
+}
+
+// TestEveryTopicHasAHistory: there is a history of whatever an event is about.
+func TestEveryTopicHasAHistory(t *testing.T) {
+	for _, event := range slices.Concat(ledgertest.Vocabulary(), ledgertest.NodeVocabulary(), []ledger.Event{ledgertest.Reservation()}) {
+		topic, subjects := event.Topic(), projector.SubjectsOf(event)
+		if topic.Of == ledger.OfNothing && len(subjects) == 0 {
+			continue
+		}
+		if len(subjects) != 1 || subjects[0].ID != topic.ID || !slices.Contains(projector.Kinds, subjects[0].Kind) {
+			t.Errorf("%s is about %+v, and has %v", event.EventKind(), topic, subjects)
+		}
+	}
 }

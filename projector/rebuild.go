@@ -26,7 +26,7 @@ func (p *Projector) Heal(log ledger.Log) {
 	p.healing.Store(true)
 	p.idle.Go(func() {
 		defer p.healing.Store(false)
-		pause := firstPause
+		pause, born := time.Duration(0), time.Now()
 		for {
 			m := p.models.Load()
 			select {
@@ -34,7 +34,11 @@ func (p *Projector) Heal(log ledger.Log) {
 			case <-p.stopped:
 				return
 			}
-			begun := time.Now()
+			// What breaks again and again must not take all of the machine.
+			if pause = min(max(firstPause, 2*pause), maxPause); time.Since(born) > maxPause {
+				pause = 0
+			}
+			p.rest(pause)
 			err := p.replace(m, log)
 			if err != nil {
 				p.healing.Store(false)
@@ -44,11 +48,7 @@ func (p *Projector) Heal(log ledger.Log) {
 				p.gaveUp(err)
 				return
 			}
-			// What breaks again and again must not take all of the machine.
-			if pause = min(2*pause, maxPause); time.Since(begun) > maxPause {
-				pause = firstPause
-			}
-			p.rest(pause)
+			born = time.Now()
 		}
 	})
 }

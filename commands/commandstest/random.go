@@ -65,6 +65,15 @@ func RandomProviderCommand(t *rapid.T) commands.Command {
 	})
 }
 
+// RandomNodeCommand draws a command that changes nodes or what is allocated of
+// them, or several in one batch.
+func RandomNodeCommand(t *rapid.T) commands.Command {
+	return draw(t, []string{
+		"Batch", "SetNodeProvisionState", "SetNodeProvisionState", "ReleaseNodeAllocation", "RequestNodeAllocation", "ChooseNode", "ChooseNode",
+		"DeleteNode", "CreateNode", "UpdateNode", "BackfillNodeAllocation", "AllocateForConsumers", "ReleaseConsumer", "SetNodeMaintenance",
+	})
+}
+
 func draw(t *rapid.T, kinds []string) commands.Command {
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	if kind != "Batch" {

@@ -1,0 +1,82 @@
+package ledger_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// TestTopics applies every kind of event by itself. What it changes must be
+// what it says that it is about: histories and the once-in-a-commit rule of
+// consumers follow from that.
+func TestTopics(t *testing.T) {
+	s := ledger.NewState()
+	events := slices.Concat(ledgertest.Vocabulary(), ledgertest.NodeVocabulary(), []ledger.Event{
+		ledgertest.Reservation(), ledger.ConsumerRemoved{Consumer: ledgertest.ID(2, 1)},
+	})
+	kinds := make(map[string]bool)
+	for i, event := range events {
+		kinds[event.EventKind()] = true
+		s.Begin()
+		if err := s.Apply(uint64(i+1), &ledger.Record{Time: int64(i + 1), Events: []ledger.Event{event}}); err != nil {
+			t.Fatalf("%s: %v", event.EventKind(), err)
+		}
+		checkTopic(t, event, s.Changes())
+	}
+	if len(kinds) != ledger.EventKinds() {
+		t.Errorf("%d of %d kinds of events were tried", len(kinds), ledger.EventKinds())
+	}
+}
+
+func checkTopic(t *testing.T, event ledger.Event, changes ledger.Changes) {
+	t.Helper()
+	changed := map[ledger.Of][]ledger.UUID{}
+	for _, c := range changes.Consumers {
+		changed[ledger.OfConsumer] = append(changed[ledger.OfConsumer], either(c.Before, c.After).UUID)
+	}
+	for _, c := range changes.NodeAllocations {
+		changed[ledger.OfNodeAllocation] = append(changed[ledger.OfNodeAllocation], either(c.Before, c.After).UUID)
+	}
+	for _, c := range changes.Nodes {
+		changed[ledger.OfNode] = append(changed[ledger.OfNode], either(c.Before, c.After).UUID)
+	}
+	for _, c := range changes.Providers {
+		changed[ledger.OfProvider] = append(changed[ledger.OfProvider], either(c.Before, c.After).UUID)
+	}
+	topic := event.Topic()
+	if topic.Of != ledger.OfNothing && !slices.Contains(changed[topic.Of], topic.ID) {
+		t.Errorf("%s is about %+v, and changes %v", event.EventKind(), topic, changed)
+	}
+	if _, many := event.(ledger.ProviderGenerationsAdvanced); topic.Of == ledger.OfNothing && !many && len(changed) > 0 {
+		t.Errorf("%s says that it is about nothing, and changes %v", event.EventKind(), changed)
+	}
+	// One step per event, which readers of changes count on.
+	for _, of := range []ledger.Of{ledger.OfConsumer, ledger.OfNodeAllocation} {
+		want := []ledger.UUID(nil)
+		if topic.Of == of {
+			want = []ledger.UUID{topic.ID}
+		}
+		if !slices.Equal(changed[of], want) {
+			t.Errorf("%s is about %+v, and takes the steps %v", event.EventKind(), topic, changed)
+		}
+	}
+	for _, c := range changes.Nodes {
+		after := ledger.NodeAfter(c.Before, []ledger.Event{event})
+		kept := cmpopts.IgnoreFields(ledger.Node{}, "Number", "CreatedAt", "UpdatedAt", "ProvisionUpdatedAt")
+		if diff := cmp.Diff(c.After, after, kept, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("NodeAfter does not know what %s does:\n%s", event.EventKind(), diff)
+		}
+	}
+}
+
+func either[T any](before, after *T) *T {
+	if before != nil {
+		return before
+	}
+	return after
+}
