@@ -51,7 +51,7 @@ func (inv Inventory) check() *Rejection {
 // capacity is truncated first: a tiny ratio makes it 0.
 func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *Rejection {
 	r := inv.record()
-	capacity := int64(r.Capacity())
+	capacity := r.Units()
 	if capacity > 0 || capacity == 0 && !refuseFull {
 		return nil
 	}

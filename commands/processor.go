@@ -176,6 +176,7 @@ type Processor struct {
 
 	appendTook atomic.Int64 // the last one, in nanoseconds
 	saving     atomic.Bool  // a snapshot is being written
+	saves      sync.WaitGroup
 }
 
 // call is one submission on its way.
@@ -313,7 +314,8 @@ func (p *Processor) enqueue(c *call) error {
 	}
 }
 
-// Close lets what is queued be decided and answered, and stops.
+// Close lets what is queued be decided and answered and a snapshot that is
+// being written come to its end, and stops.
 func (p *Processor) Close() error {
 	p.mu.Lock()
 	if !p.closed {
@@ -345,6 +347,7 @@ func (p *Processor) run() {
 	close(p.flights)
 	<-finished
 	p.stop(err)
+	p.saves.Wait() // what it reads is closed after the processor
 	close(p.done)
 }
 
@@ -783,10 +786,10 @@ func (p *Processor) land(f *flight) error {
 	}
 	p.took()
 	if f.fork != nil {
-		go func() {
+		p.saves.Go(func() {
 			defer p.saving.Store(false)
 			p.opts.SaveSnapshot(f.fork)
-		}()
+		})
 	}
 	return nil
 }

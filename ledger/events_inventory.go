@@ -22,6 +22,9 @@ func (r InventoryRecord) Capacity() float64 {
 	return float64(r.Total-r.Reserved) * r.Ratio
 }
 
+// Units is the capacity in whole units; see Inventory.Units.
+func (r InventoryRecord) Units() int64 { return whole(r.Capacity()) }
+
 func (r InventoryRecord) encode(e *encoder) {
 	e.array(7)
 	e.string(r.Class)

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"unsafe"
@@ -43,6 +44,21 @@ type Inventory struct {
 // usage with the untruncated value.
 func (inv Inventory) Capacity() float64 {
 	return float64(inv.Total-inv.Reserved) * inv.Ratio
+}
+
+// Units is the capacity in whole units, as it is told. Ratios go up to
+// MaxAllocRatio: more than an int64 holds is told as the most that it holds.
+func (inv Inventory) Units() int64 { return whole(inv.Capacity()) }
+
+// whole cuts a number off at its decimal point, and at what an int64 holds.
+func whole(capacity float64) int64 {
+	switch {
+	case capacity >= math.MaxInt64:
+		return math.MaxInt64
+	case capacity <= math.MinInt64:
+		return math.MinInt64
+	}
+	return int64(capacity)
 }
 
 // Provider is a resource provider. Values reached from a State or View are

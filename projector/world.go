@@ -21,7 +21,13 @@ func (p *Projector) World() (*candidates.World, View) {
 // they are read from the read models, which takes time in proportion to their
 // number; the last few moments that were asked for are kept.
 func (v View) World() (*candidates.World, error) {
-	return v.p.past.world(v)
+	return v.p.past.world(v.sequence, func() (*candidates.World, error) {
+		list, err := v.allProviders()
+		if err != nil {
+			return nil, err
+		}
+		return candidates.NewWorld(list), nil
+	})
 }
 
 // loadIndex fills the index at the start.
@@ -48,39 +54,53 @@ const keptWorlds = 4
 
 // pastWorlds keeps the Worlds that were asked for last, the newest at the end.
 type pastWorlds struct {
+	// building is held while one is made: one at a time, however many are
+	// asked for, so that memory and time for the past are bounded.
+	building sync.Mutex
+
 	mu   sync.Mutex
-	kept []*keptWorld // guarded by mu
+	kept []keptWorld // guarded by mu
 }
 
 type keptWorld struct {
 	sequence uint64
-	once     sync.Once
 	world    *candidates.World
-	err      error
 }
 
-func (c *pastWorlds) world(v View) (*candidates.World, error) {
-	k := c.entry(v.sequence)
-	k.once.Do(func() {
-		var list []*ledger.Provider
-		if list, k.err = v.allProviders(); k.err == nil {
-			k.world = candidates.NewWorld(list)
-		}
-	})
-	return k.world, k.err
-}
-
-func (c *pastWorlds) entry(sequence uint64) *keptWorld {
+// world returns the World of a moment, which is built if it is not kept. Who
+// asks for the same meanwhile gets the same. An error is not kept.
+func (c *pastWorlds) world(sequence uint64, build func() (*candidates.World, error)) (*candidates.World, error) {
+	if world := c.find(sequence); world != nil {
+		return world, nil
+	}
+	c.building.Lock()
+	defer c.building.Unlock()
+	if world := c.find(sequence); world != nil {
+		return world, nil
+	}
+	world, err := build()
+	if err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := &keptWorld{sequence: sequence}
-	if i := slices.IndexFunc(c.kept, func(k *keptWorld) bool { return k.sequence == sequence }); i >= 0 {
-		k = c.kept[i]
-		c.kept = slices.Delete(c.kept, i, i+1)
-	}
-	c.kept = append(c.kept, k)
+	c.kept = append(c.kept, keptWorld{sequence, world})
 	if len(c.kept) > keptWorlds {
 		c.kept = slices.Delete(c.kept, 0, 1)
 	}
-	return k
+	return world, nil
+}
+
+// find looks among those that are kept; nil: it is not there. The one that is
+// found becomes the newest.
+func (c *pastWorlds) find(sequence uint64) *candidates.World {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.IndexFunc(c.kept, func(k keptWorld) bool { return k.sequence == sequence })
+	if i < 0 {
+		return nil
+	}
+	found := c.kept[i]
+	c.kept = append(slices.Delete(c.kept, i, i+1), found)
+	return found.world
 }

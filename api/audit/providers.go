@@ -61,7 +61,7 @@ func shortProvider(p *ledger.Provider, classes *ledger.ClassTable) ShortProvider
 	}
 	for i := range p.Inventories {
 		inv := &p.Inventories[i]
-		s.Inventories = append(s.Inventories, ShortInventory{classes.Name(inv.Class), inv.Total, int64(inv.Capacity()), inv.Used})
+		s.Inventories = append(s.Inventories, ShortInventory{classes.Name(inv.Class), inv.Total, inv.Units(), inv.Used})
 	}
 	return s
 }

@@ -222,7 +222,7 @@ func (c *candidatesWriter) summary(p *ledger.Provider) {
 		c.comma(&first)
 		c.class(inv.Class)
 		c.add(`:{"capacity":`)
-		c.int(int64(inv.Capacity()))
+		c.int(inv.Units())
 		c.add(`,"used":`)
 		c.int(inv.Used)
 		c.add(`}`)

@@ -150,6 +150,20 @@ func checkConfig(cfg jetstream.StreamConfig) error {
 		wrong = "it lets messages be deleted or purged"
 	case cfg.AllowRollup:
 		wrong = "it allows roll-ups"
+	case cfg.MaxMsgSize > 0 || cfg.MaxConsumers > 0:
+		wrong = "it has limits of the size of messages or the number of readers"
+	case cfg.NoAck:
+		wrong = "it does not acknowledge what it stores"
+	case cfg.Mirror != nil || len(cfg.Sources) > 0:
+		wrong = "it takes messages from other streams"
+	case cfg.Sealed:
+		wrong = "it is sealed: it takes no commits"
+	case cfg.FirstSeq > 1:
+		wrong = fmt.Sprintf("it begins with sequence %d", cfg.FirstSeq)
+	case cfg.SubjectTransform != nil || cfg.AllowMsgCounter:
+		wrong = "it changes messages"
+	case cfg.AllowMsgTTL || cfg.SubjectDeleteMarkerTTL > 0 || cfg.AllowMsgSchedules:
+		wrong = "it lets messages expire, or come by themselves"
 	default:
 		return nil
 	}

@@ -1,0 +1,64 @@
+package jetstream
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// harmful are settings with which a stream is no log, by field.
+var harmful = map[string]any{
+	"Subjects": []string{"other"}, "Retention": jetstream.WorkQueuePolicy, "Storage": jetstream.MemoryStorage,
+	"MaxMsgs": int64(1), "MaxBytes": int64(1), "MaxAge": time.Second, "MaxMsgsPerSubject": int64(1),
+	"MaxMsgSize": int32(1), "MaxConsumers": 1, "NoAck": true, "Sealed": true, "FirstSeq": uint64(2),
+	"Mirror": &jetstream.StreamSource{Name: "other"}, "Sources": []*jetstream.StreamSource{{Name: "other"}},
+	"DenyDelete": false, "DenyPurge": false, "AllowRollup": true, "PersistMode": jetstream.AsyncPersistMode,
+	"SubjectTransform": &jetstream.SubjectTransformConfig{Source: ">", Destination: "other.>"}, "AllowMsgCounter": true,
+	"AllowMsgTTL": true, "SubjectDeleteMarkerTTL": time.Second, "AllowMsgSchedules": true,
+}
+
+// harmless are settings that a log may have, and why.
+var harmless = map[string]string{
+	"Name":                 "Allot is told it",
+	"Description":          "nobody reads it",
+	"Discard":              "without limits nothing is discarded",
+	"DiscardNewPerSubject": "without limits nothing is discarded",
+	"Replicas":             "more are better, and one is enough",
+	"Duplicates":           "commits have no message ids",
+	"Placement":            "where it is kept is the operator's choice",
+	"Compression":          "what is read is the same",
+	"RePublish":            "commits are told to others, and stay",
+	"AllowDirect":          "another way to read",
+	"MirrorDirect":         "it is no mirror",
+	"ConsumerLimits":       "readers that are refused say so",
+	"Metadata":             "nobody reads it",
+	"Template":             "templates are gone from NATS",
+	"AllowAtomicPublish":   "only the writer may publish, and it does not",
+	"AllowBatchPublish":    "only the writer may publish, and it does not",
+}
+
+// TestEverySettingIsJudged: whatever a stream can be set to is refused, or
+// said to be harmless. A new field of nats.go is neither until somebody says.
+func TestEverySettingIsJudged(t *testing.T) {
+	good := streamConfig(Config{Stream: DefaultStream})
+	if err := checkConfig(good); err != nil {
+		t.Fatal(err)
+	}
+	for i := range reflect.TypeFor[jetstream.StreamConfig]().NumField() {
+		name := reflect.TypeFor[jetstream.StreamConfig]().Field(i).Name
+		value, bad := harmful[name]
+		if _, fine := harmless[name]; fine == bad {
+			t.Errorf("setting %s is to be judged", name)
+		}
+		if !bad {
+			continue
+		}
+		spoilt := good
+		reflect.ValueOf(&spoilt).Elem().Field(i).Set(reflect.ValueOf(value))
+		if err := checkConfig(spoilt); err == nil {
+			t.Errorf("%s = %v is not refused", name, value)
+		}
+	}
+}
