@@ -65,6 +65,7 @@ type Service struct {
 	idle    sync.WaitGroup // of the workers
 	actor   string
 	users   *Users
+	inboxes []string // what reply subjects begin with
 	now     func() time.Time
 }
 
@@ -77,6 +78,9 @@ type Config struct {
 	Users *Users
 	// Actor is who the records name if there are no users.
 	Actor string
+	// Direct: clients may be in the door's own account, and the reply subject is
+	// the one that they name. Otherwise it is the server's.
+	Direct bool
 	// Now is the clock that deadlines are compared with; nil: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -94,7 +98,10 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, queue: newFairQueue(underWay),
-		users: cfg.Users, now: cfg.Now,
+		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
+	}
+	if cfg.Direct {
+		s.inboxes = append(s.inboxes, "_INBOX.")
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -183,7 +190,8 @@ func (s *Service) work() {
 // request is a request with its sender.
 type request struct {
 	micro.Request
-	user     *User // nil: anybody
+	user     *User  // nil: anybody
+	client   string // tells it from others
 	encoding string
 }
 
@@ -196,23 +204,27 @@ const retryAfter = 200 * time.Millisecond
 // a request must finish it.
 func (s *Service) inTurn(atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
+		if !s.mayReplyTo(req.Reply()) {
+			return // nobody could be told
+		}
 		encoding, failure := encodingOf(req)
 		if failure != nil {
 			s.refuse(req, wire.TypeJSON, failure)
 			return
 		}
-		user, failure := s.sender(req)
+		from, known := originOf(req)
+		user, failure := s.sender(from, known)
 		if failure != nil {
 			s.refuse(req, encoding, failure)
 			return
 		}
-		r := &request{Request: req, user: user, encoding: encoding}
+		r := &request{Request: req, user: user, client: from.client(), encoding: encoding}
 		size := len(req.Data())
 		if size <= atOnce && s.queue.pass() {
 			begin(r)
 			return
 		}
-		if !s.queue.push(clientOf(r), job{do: func() { begin(r) }, size: size}) {
+		if !s.queue.push(r.client, job{do: func() { begin(r) }, size: size}) {
 			s.refuse(req, encoding, &wire.Error{
 				Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
 			})
@@ -233,17 +245,10 @@ func (s *Service) refuse(req micro.Request, encoding string, failure *wire.Error
 	s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
 }
 
-// clientOf tells clients apart: by user, else by connection, of which the
-// inbox is the mark.
-func clientOf(r *request) string {
-	if r.user != nil {
-		return r.user.Name
-	}
-	inbox := r.Reply()
-	if i := strings.LastIndexByte(inbox, '.'); i > 0 {
-		inbox = inbox[:i]
-	}
-	return inbox
+// mayReplyTo reports whether a reply subject is an inbox. Anything else, such
+// as the log's subject, is no place where a client waits for an answer.
+func (s *Service) mayReplyTo(reply string) bool {
+	return reply == "" || slices.ContainsFunc(s.inboxes, func(prefix string) bool { return strings.HasPrefix(reply, prefix) })
 }
 
 func (s *Service) command(empty func() commands.Command) micro.Handler {
@@ -423,7 +428,7 @@ func (s *Service) respond(req micro.Request, reply any, encoding string, failure
 
 // send sends what encode made.
 func (s *Service) send(req micro.Request, body []byte, headers micro.Headers, err error) {
-	if err == nil {
+	if err == nil && req.Reply() != "" {
 		err = req.Respond(body, micro.WithHeaders(headers))
 	}
 	if err != nil {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nkeys"
@@ -45,8 +48,8 @@ type User struct {
 
 // Users are those that may connect. It never changes.
 type Users struct {
-	list    []*User
-	byLogin map[string]*User // what the NATS server calls them
+	list      []*User
+	byAccount map[string]*User
 }
 
 // ErrUsers wraps whatever is wrong with a file of users.
@@ -65,8 +68,8 @@ func LoadUsers(data []byte) (*Users, error) {
 	if len(file.Users) == 0 {
 		return nil, fmt.Errorf("%w: there are none", ErrUsers)
 	}
-	u := &Users{list: file.Users, byLogin: make(map[string]*User)}
-	names := make(map[string]bool)
+	u := &Users{list: file.Users, byAccount: make(map[string]*User)}
+	keys := make(map[string]bool)
 	for i, one := range file.Users {
 		if one == nil || one.Name == "" {
 			return nil, fmt.Errorf("%w: user %d has no name", ErrUsers, i)
@@ -74,10 +77,10 @@ func LoadUsers(data []byte) (*Users, error) {
 		if err := one.check(); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrUsers, one.Name, err)
 		}
-		if names[one.Name] || u.byLogin[one.login()] != nil {
+		if u.byAccount[one.account()] != nil || keys[one.NKey] {
 			return nil, fmt.Errorf("%w: %s is given twice", ErrUsers, one.Name)
 		}
-		names[one.Name], u.byLogin[one.login()] = true, one
+		u.byAccount[one.account()], keys[one.NKey] = one, one.NKey != ""
 	}
 	return u, nil
 }
@@ -110,33 +113,29 @@ func (u *User) check() error {
 	return nil
 }
 
-// login is what the NATS server calls the user.
-func (u *User) login() string {
-	if u.NKey != "" {
-		return u.NKey
-	}
-	return u.Name
+// accountPrefix begins the names of the accounts of users.
+const accountPrefix = "client:"
+
+// account is the name of the user's own NATS account.
+func (u *User) account() string {
+	return accountPrefix + strings.ReplaceAll(url.QueryEscape(u.Name), ".", "%2E")
 }
 
 // Login is how a user connects, and on which subjects it may publish and
 // listen. What subjects cannot say is checked with each request.
 type Login struct {
 	Name, PasswordHash, NKey string
+	Account                  string // its own, by which its requests are known
 	Publish, Subscribe       []string
 }
 
 var discovery = []string{"$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>", "$SRV.STATS", "$SRV.STATS.>"}
 
-// Services are the subjects on which the service and its discovery answer.
-func Services() []string {
-	return []string{wire.CommandPrefix + ".>", wire.QueryPrefix + ".>", wire.BatchSubject, "$SRV.>"}
-}
-
 // Logins are the users for the NATS server.
 func (u *Users) Logins() []Login {
 	logins := make([]Login, len(u.list))
 	for i, one := range u.list {
-		l := Login{Name: one.Name, PasswordHash: one.Password, NKey: one.NKey}
+		l := Login{Name: one.Name, PasswordHash: one.Password, NKey: one.NKey, Account: one.account()}
 		l.Publish = append(append(l.Publish, discovery...), wire.QueryPrefix+".>")
 		l.Subscribe = []string{"_INBOX.>"}
 		switch {
@@ -163,21 +162,43 @@ func (u *Users) Logins() []Login {
 // whatever its sender put there.
 const infoHeader = "Nats-Request-Info"
 
-// sender finds out who sent a request; nil, where there are no users.
-func (s *Service) sender(req micro.Request) (*User, *wire.Error) {
+// origin is who sent a request, in the server's words. Its account is its own:
+// nobody else's requests come from there.
+type origin struct {
+	Account    string `json:"acc"`
+	User       string `json:"user"`
+	Server     string `json:"server"`
+	Connection uint64 `json:"id"`
+}
+
+// originOf reads who sent a request. Without the server's word it is the zero
+// value, which all share who send such requests.
+func originOf(req micro.Request) (origin, bool) {
+	var from origin
+	given := req.Headers().Values(infoHeader)
+	ok := len(given) == 1 && json.Unmarshal([]byte(given[0]), &from) == nil
+	return from, ok
+}
+
+// client tells clients apart: by account and user, else by connection.
+func (o origin) client() string {
+	if o.User != "" || strings.HasPrefix(o.Account, accountPrefix) {
+		return o.Account + " " + o.User
+	}
+	return o.Account + " " + o.Server + " " + strconv.FormatUint(o.Connection, 10)
+}
+
+// sender finds the user who sent a request; nil, where there are no users.
+func (s *Service) sender(from origin, known bool) (*User, *wire.Error) {
 	if s.users == nil {
 		return nil, nil
 	}
-	var info struct {
-		User string `json:"user"`
-	}
-	given := req.Headers().Values(infoHeader)
-	if len(given) != 1 || json.Unmarshal([]byte(given[0]), &info) != nil {
+	if !known {
 		return nil, forbidden("nobody knows who sent this")
 	}
-	user, known := s.users.byLogin[info.User]
+	user, known := s.users.byAccount[from.Account]
 	if !known {
-		return nil, forbidden("%q is no user", info.User)
+		return nil, forbidden("%q is no user", from.Account)
 	}
 	return user, nil
 }

@@ -47,6 +47,10 @@ type serveCommand struct {
 
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
+	NATSDoorURL         string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
+	NATSDoorCreds       string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
+	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server at --nats-url with ordinary clients' credentials: a start finds out whether they could write the log. Who has none is always tried." placeholder:"URL"`
+	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
 	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
 	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
@@ -211,11 +215,14 @@ func (n *node) start(ctx context.Context) error {
 	if err := n.startWriter(ctx); err != nil {
 		return err
 	}
-	if n.doorNC, err = n.connect(); err != nil {
+	if n.doorNC, err = n.connectDoor(); err != nil {
+		return err
+	}
+	if err := n.checkClosed(); err != nil {
 		return err
 	}
 	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
-		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Logger: n.log,
+		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Direct: n.config.AcceptOpenNATS, Logger: n.log,
 		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
 	}); err != nil {
 		return err
@@ -284,7 +291,7 @@ func (n *node) openLog(ctx context.Context) error {
 	if n.config.NATSURL != "" {
 		err = n.connectOutside(ctx)
 	} else {
-		err = n.startInside()
+		err = n.startInside(ctx)
 	}
 	if err != nil {
 		return err
@@ -297,51 +304,21 @@ func (n *node) openLog(ctx context.Context) error {
 	return err
 }
 
-func (n *node) startInside() error {
+func (n *node) startInside(ctx context.Context) error {
 	if n.config.LazySync {
 		n.log.Warn("--lazy-sync: a power cut can lose commands that were answered")
 	}
 	var err error
-	n.nats, err = embedded.Start(embedded.Config{
+	n.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: filepath.Join(n.config.Data, "log"), Listen: n.config.NATS,
 		LazySync: n.config.LazySync, Logger: n.log, TLS: n.tls,
-		Users: logins(n.users), Services: natsapi.Services(), Streams: []string{wire.NoticePrefix + ".>"},
+		Users: logins(n.users), Services: wire.Services(), Streams: wire.Streams(),
 	})
 	if err != nil {
 		return err
 	}
 	n.natsURL = n.nats.ClientURL()
-	n.nc, err = n.connect()
-	return err
-}
-
-// connect opens a connection of the writer's.
-func (n *node) connect() (*nats.Conn, error) {
-	if n.nats != nil {
-		return n.nats.Connect()
-	}
-	options := []nats.Option{nats.Name("allot writer"), nats.MaxReconnects(-1)}
-	if n.config.NATSCreds != "" {
-		options = append(options, nats.UserCredentials(n.config.NATSCreds))
-	}
-	nc, err := nats.Connect(n.config.NATSURL, options...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", n.config.NATSURL, err)
-	}
-	return nc, nil
-}
-
-func (n *node) connectOutside(ctx context.Context) error {
-	if err := jetstream.CheckSync(ctx, n.config.NATSMonitor); err != nil {
-		if !n.config.AcceptLazySync {
-			return fmt.Errorf("%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err)
-		}
-		n.log.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
-	}
-	var err error
-	if n.nc, err = n.connect(); err == nil {
-		n.natsURL = n.nc.ConnectedUrlRedacted()
-	}
+	n.nc, err = n.nats.Connect()
 	return err
 }
 
@@ -385,7 +362,7 @@ func (n *node) startWriter(ctx context.Context) error {
 
 // startNotices puts the publisher of notices between writer and read models.
 func (n *node) startNotices(id ledger.UUID) (err error) {
-	if n.noticesNC, err = n.connect(); err != nil {
+	if n.noticesNC, err = n.connectNotices(); err != nil {
 		return err
 	}
 	cfg := notices.Config{Conn: n.noticesNC, Ledger: id, Logger: n.log}

@@ -86,7 +86,7 @@ func openData(ctx context.Context, dir string, create bool) (ledger.Log, func() 
 	if err != nil {
 		return nil, nil, err
 	}
-	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), Logger: slog.New(slog.DiscardHandler)})
+	ns, err := embedded.Start(ctx, embedded.Config{StoreDir: filepath.Join(dir, "log"), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, errors.Join(err, lock.Close())
 	}

@@ -21,6 +21,14 @@ const (
 	QueryPrefix   = "allot.query"
 )
 
+// Services are the subjects that requests go to, with those of discovery.
+func Services() []string {
+	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, "$SRV.>"}
+}
+
+// Streams are the subjects that clients may listen on.
+func Streams() []string { return []string{NoticePrefix + ".>"} }
+
 // Headers.
 const (
 	HeaderContentType = "Content-Type"
