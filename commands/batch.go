@@ -87,7 +87,7 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		if len(events) == 0 {
 			continue
 		}
-		err := fork.Apply(s.Head().Sequence+1, &ledger.Record{Time: fork.LastTime(), Events: events})
+		err := fork.Apply(s.Next(), &ledger.Record{Time: fork.LastTime(), Events: events})
 		if errors.Is(err, ledger.ErrInvariant) {
 			// Two commands move one consumer, which neither of them names.
 			return nil, c.at(i, invalid("commands", "does not go with the commands before it: %v", err))

@@ -172,7 +172,7 @@ func (p *providerSync) release(before, after *ledger.Node) (freed bool, rejectio
 	if !exists {
 		return false, nil
 	}
-	if consumer.Generation == p.s.Head().Sequence+1 {
+	if consumer.Generation == p.s.Next() {
 		return false, nodeBusy(before)
 	}
 	p.emit(ledger.ConsumerRemoved{Consumer: before.Allocation})

@@ -65,6 +65,7 @@ func Restore(ctx context.Context, log ledger.Log, snaps SnapshotSource, proj Pro
 	if err := replay(ctx, log, state, proj, last, progress); err != nil {
 		return nil, refuse(err)
 	}
+	state.PassOver(last)
 	return state, nil
 }
 

@@ -215,13 +215,16 @@ var errEnough = errors.New("audit: that is enough")
 func (h *Records) chunk(ctx context.Context, out lineWriter, from, to uint64, left *int) error {
 	view := h.Views.View()
 	return h.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
-		commit, err := ledger.DecodeCommit(entry.Data)
-		if err != nil {
-			return fmt.Errorf("sequence %d: %w", entry.Sequence, err)
-		}
 		mark, _, found, err := view.CommitMark(entry.Sequence)
 		if err != nil {
 			return err
+		}
+		if !found && entry.Sequence <= view.Sequence() {
+			return nil // the read models were told that it is no commit, see ledger.Chain
+		}
+		commit, err := ledger.DecodeCommit(entry.Data)
+		if err != nil {
+			return fmt.Errorf("sequence %d: %w", entry.Sequence, err)
 		}
 		if !found || mark != commit.Head() {
 			return fmt.Errorf("sequence %d: %w", entry.Sequence, errNotSeen)

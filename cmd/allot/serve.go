@@ -72,6 +72,8 @@ type serveCommand struct {
 
 	SigningKey string `help:"File with a private key that allot signing-key made: checkpoints of the log are signed with it." type:"existingfile" placeholder:"FILE"`
 
+	PassOver []uint64 `help:"Sequences of entries of the log that are no commits of this ledger: somebody else could publish in its stream. Needed until its next commit." placeholder:"SEQUENCE"`
+
 	Metrics    string        `help:"HOST:PORT that answers /metrics in Prometheus's form, to anybody; empty: none."`
 	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last time; 0: never. Takes a second State in memory."`
 
@@ -324,10 +326,15 @@ func (n *node) startInside(ctx context.Context) error {
 
 func (n *node) startWriter(ctx context.Context) error {
 	progress, end := replayProgress(n.log)
-	state, err := commands.Restore(ctx, n.ledger, n.snaps, n.views, progress)
+	log := ledger.PassOver(n.ledger, n.config.PassOver)
+	state, err := commands.Restore(ctx, log, n.snaps, n.views, progress)
 	end()
 	if err != nil {
-		return err
+		return adviseToPassOver(err)
+	}
+	if last := state.Next() - 1; last > state.Head().Sequence {
+		n.log.Error("somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+			"after", state.Head().Sequence, "last", last)
 	}
 	id := state.LedgerID()
 	if id.IsNil() {
@@ -338,7 +345,7 @@ func (n *node) startWriter(ctx context.Context) error {
 		return err
 	}
 	tell := n.startKeeper(ctx)
-	n.writer = commands.NewProcessor(n.ledger, n.notices, state, commands.Options{
+	n.writer = commands.NewProcessor(log, n.notices, state, commands.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
 		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge, Rejected: tell,
 	})
@@ -358,6 +365,17 @@ func (n *node) startWriter(ctx context.Context) error {
 	}
 	n.saveCheckpoint()
 	return nil
+}
+
+// adviseToPassOver names the way out if the log ends with an entry that may
+// be somebody else's.
+func adviseToPassOver(err error) error {
+	var bad *ledger.BadEntryError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	return fmt.Errorf("%w. If somebody else wrote entry %d, and it is the log's last but for more of theirs, start with --pass-over %d "+
+		"and find out who can publish there", err, bad.Sequence, bad.Sequence)
 }
 
 // startNotices puts the publisher of notices between writer and read models.
