@@ -5,9 +5,11 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -84,8 +86,9 @@ const (
 	ErrorTooLate     = "too_late"  // the deadline had passed
 )
 
-// Decode reads a request strictly: unknown fields, trailing bytes and wrong
-// types are errors.
+// Decode reads a request strictly: unknown fields, repeated names, text that is
+// not UTF-8, trailing bytes and wrong types are errors, and so is more than a
+// request may weigh.
 func Decode(data []byte, encoding string, c any) error { return decode(data, encoding, c, true) }
 
 // DecodeReply reads a reply. Fields that a newer server added are skipped.
@@ -100,11 +103,22 @@ func decode(data []byte, encoding string, value any, strict bool) error {
 	if encoding == TypeMsgpack {
 		return decodeMsgpack(data, value, strict)
 	}
-	return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(strict))
+	if !strict {
+		return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1())
+	}
+	if _, err := weighJSON(data); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(false),
+		jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false))
 }
 
 func decodeMsgpack(data []byte, value any, strict bool) error {
-	if err := checkMsgpack(data); err != nil {
+	w := walk{most: math.MaxInt} // a reply may have any number of elements
+	if strict {
+		w.most = MaxWeight
+	}
+	if err := w.check(data); err != nil {
 		return err
 	}
 	in := bytes.NewReader(data)
