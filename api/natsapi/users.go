@@ -213,37 +213,70 @@ func (u *User) maySubmit(command string) bool {
 	return u == nil || u.Role == RoleOperator || u.Role == RoleSubmitter && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
 }
 
-// mayRead reports whether the user's role allows a query at all. The log's
-// commits hold everybody's records.
-func (u *User) mayRead(q wire.Query) bool {
-	_, commits := q.(*wire.CommitsQuery)
-	return u == nil || !commits || u.Role != RoleSubmitter
-}
-
-// mayAsk refuses queries about what is not the user's project's.
-func (u *User) mayAsk(q wire.Query, answer any) *wire.Error {
-	if u == nil || u.Project == "" {
-		return nil
-	}
-	mine := true
-	switch q := q.(type) {
-	case *wire.UsagesQuery:
-		mine = q.Project == u.Project
-	case *wire.HistoryQuery:
-		mine = q.Of == wire.OfProject && q.Name == u.Project
-	case *wire.AllocationsQuery:
-		held, found := answer.(*wire.Allocations)
-		if found && held != nil && held.Project != u.Project {
-			return notFound("consumer %s holds nothing", q.Consumer)
-		}
-	case *wire.NodeAllocationQuery:
-		a, found := answer.(*wire.NodeAllocation)
-		if found && a != nil && a.Owner != u.Project {
-			return notFound("there is no such node allocation")
-		}
-	}
-	if !mine {
+// mayAsk reports whether the user may ask a query, before anything is read.
+func (u *User) mayAsk(q wire.Query) *wire.Error {
+	rule, known := queryRules[q.QueryName()]
+	switch {
+	case u == nil:
+	case u.Role == RoleSubmitter && (!known || rule.everybodys):
+		return forbidden("%s may not ask %s", u.Name, q.QueryName())
+	case u.Project != "" && rule.asks != nil && !rule.asks(q, u.Project):
 		return forbidden("%s is bound to its project: no %s of others", u.Name, q.QueryName())
 	}
 	return nil
+}
+
+// maySee hides from a user what is not its project's: it looks as if there
+// were none.
+func (u *User) maySee(q wire.Query, answer any) *wire.Error {
+	rule := queryRules[q.QueryName()]
+	if u == nil || u.Project == "" || rule.sees == nil || rule.sees(answer, u.Project) {
+		return nil
+	}
+	return absent(q)
+}
+
+// queryRule says what users who are bound may learn from a kind of query. A
+// kind without a rule is not for submitters.
+type queryRule struct {
+	everybodys bool                              // holds everybody's records: not for submitters
+	asks       func(wire.Query, string) bool     // whether the question is the project's; nil: all are
+	sees       func(answer any, own string) bool // whether the answer is the project's; nil: all are
+}
+
+var queryRules = map[string]queryRule{
+	"Commits":    {everybodys: true},
+	"Checkpoint": {}, // the size and root of the log
+	"Provider":   {}, // providers and what fits on them are nobody's
+	"Candidates": {},
+	"Usages":     {asks: func(q wire.Query, own string) bool { return q.(*wire.UsagesQuery).Project == own }},
+	"History": {asks: func(q wire.Query, own string) bool {
+		h := q.(*wire.HistoryQuery)
+		return h.Of == wire.OfProject && h.Name == own
+	}},
+	"Allocations": {sees: func(answer any, own string) bool {
+		held, ok := answer.(*wire.Allocations)
+		return ok && held != nil && held.Project == own
+	}},
+	"Node": {sees: func(answer any, own string) bool {
+		n, ok := answer.(*wire.Node)
+		return ok && n != nil && (n.Owner == own || n.Lessee == own)
+	}},
+	"NodeAllocation": {sees: func(answer any, own string) bool {
+		a, ok := answer.(*wire.NodeAllocation)
+		return ok && a != nil && a.Owner == own
+	}},
+}
+
+// absent is what a query answers if there is nothing.
+func absent(q wire.Query) *wire.Error {
+	switch q := q.(type) {
+	case *wire.AllocationsQuery:
+		return notFound("consumer %s holds nothing", q.Consumer)
+	case *wire.NodeQuery:
+		return notFound("there is no such node")
+	case *wire.NodeAllocationQuery:
+		return notFound("there is no such node allocation")
+	}
+	return notFound("there is no such thing")
 }

@@ -43,6 +43,19 @@ const (
 	HeaderDeadline = "Allot-Deadline"
 )
 
+// HeaderLimits are the bytes that each header of a request may have. It is
+// there once at most, and text. What is kept in records is among them.
+var HeaderLimits = map[string]int{
+	HeaderContentType: 64,
+	HeaderCommandID:   64,
+	HeaderRequestID:   255,
+	HeaderDryRun:      8,
+	HeaderDeadline:    64,
+}
+
+// MaxHeaderBytes bounds all headers of a request, whatever their names.
+const MaxHeaderBytes = 16 << 10
+
 // Encodings.
 const (
 	TypeJSON    = "application/json"
