@@ -75,6 +75,7 @@ type Service struct {
 	actor   string
 	users   *Users
 	inboxes []string // what reply subjects begin with
+	floods  floods
 	now     func() time.Time
 }
 
@@ -90,6 +91,8 @@ type Config struct {
 	// Direct: clients may be in the door's own account, and the reply subject is
 	// the one that they name. Otherwise it is the server's.
 	Direct bool
+	// CutOff, if set, closes a connection that floods the door.
+	CutOff func(connection uint64)
 	// Now is the clock that deadlines are compared with; nil: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -110,6 +113,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		costly: newFairQueue(costlyUnderWay()),
 		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
 	}
+	s.floods.cutOff = cfg.CutOff
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
 	}
@@ -214,6 +218,8 @@ type request struct {
 	queue    *fairQueue // where it waits and is counted
 	weight   int
 	came     time.Time
+
+	connection uint64 // of the client; 0: nobody knows
 }
 
 // retryAfter is what a refused client is told to wait.
@@ -242,6 +248,9 @@ func (s *Service) inTurn(queue *fairQueue, atOnce int, begin func(*request)) mic
 			return
 		}
 		if !queue.push(r.client, job{do: func() { begin(r) }, size: size, weight: r.weight}) {
+			if s.floods.refused(r.connection, r.came) {
+				s.log.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.connection)
+			}
 			s.refuse(req, r.encoding, tooMany())
 		}
 	})
@@ -262,7 +271,7 @@ func (s *Service) admit(req micro.Request) (r *request, size int, failure *wire.
 	if r.user, failure = s.sender(from, known); failure != nil {
 		return r, 0, failure
 	}
-	r.client = from.client()
+	r.client, r.connection = from.client(), from.Connection
 	weight, err := wire.Weigh(req.Data(), r.encoding)
 	if err != nil {
 		return r, 0, bad("%v", err)

@@ -224,7 +224,7 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
-		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Direct: n.config.AcceptOpenNATS, Logger: n.log,
+		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Direct: n.config.AcceptOpenNATS, CutOff: n.cutOff(), Logger: n.log,
 		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
 	}); err != nil {
 		return err
@@ -241,6 +241,14 @@ func (n *node) start(ctx context.Context) error {
 	}
 	n.serveHTTP()
 	return nil
+}
+
+// cutOff is how the door closes connections; those of an external server it cannot.
+func (n *node) cutOff() func(uint64) {
+	if n.nats == nil {
+		return nil
+	}
+	return n.nats.CutOff
 }
 
 // natsUsers reads the file of users, if there is one.

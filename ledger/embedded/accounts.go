@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -24,6 +25,10 @@ const anybodyAccount = "anybody:"
 
 // ownAccount is the account of the process, which NATS gives that name.
 const ownAccount = "$G"
+
+// answerWithin is after what time the server forgets where an answer goes. The
+// door answers everything before.
+const answerWithin = 45 * time.Second
 
 // replySubjects are what the server puts in the place of clients' own reply
 // subjects when a request passes from account to account.
@@ -93,7 +98,11 @@ type accounts struct {
 func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 	own := ns.GlobalAccount()
 	for _, subject := range cfg.Services {
-		if err := own.AddServiceExport(subject, nil); err != nil {
+		err := own.AddServiceExport(subject, nil)
+		if err == nil {
+			err = own.SetServiceExportResponseThreshold(subject, answerWithin)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("embedded: export %s: %w", subject, err)
 		}
 	}

@@ -33,11 +33,11 @@ const (
 	maxOfUser      = 1024
 	// maxSubscriptions are those of one connection.
 	maxSubscriptions = 4096
-	// maxPending is what the server keeps for one connection until it reads. It
-	// is well above what all clients together may leave unread (see unread), so
-	// that a client that does not read is cut off before the server, which
-	// holds senders up then, makes this process wait for it.
-	maxPending = 4 * maxUnread
+	// maxPending is what the server keeps for one connection until it reads. At
+	// three quarters of it the server holds up whoever sends there: that keeps
+	// floods from the door. It must not happen to the door, which sends to all;
+	// so clients may leave less unread (see maxUnread).
+	maxPending = 64 << 20
 	// authTimeout is how long a client may take to say who it is.
 	authTimeout = 5 * time.Second
 )

@@ -95,6 +95,13 @@ func (u *unread) grown(clients int) int {
 	return grown
 }
 
+// CutOff closes a client's connection.
+func (s *Server) CutOff(connection uint64) {
+	if err := s.ns.DisconnectClientByID(connection); err != nil {
+		s.log.Debug("a NATS client has gone by itself", "connection", connection, "error", err)
+	}
+}
+
 // cutOff closes connections until what is unread has room.
 func (s *Server) cutOff() {
 	for {
@@ -109,9 +116,7 @@ func (s *Server) cutOff() {
 		}
 		s.log.Warn("a NATS client does not read what it is sent, and is cut off",
 			"client", worst.Account, "connection", worst.Cid, "address", worst.IP, "unread", worst.Pending)
-		if err := s.ns.DisconnectClientByID(worst.Cid); err != nil {
-			s.log.Debug("it has gone by itself", "connection", worst.Cid, "error", err)
-		}
+		s.CutOff(worst.Cid)
 	}
 }
 
