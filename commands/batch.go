@@ -88,7 +88,7 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			}
 		}
 		markAll(changed, touched)
-		err := fork.Apply(s.Head().Sequence+1, &ledger.Record{Time: fork.LastTime(), Events: events})
+		err := fork.Apply(s.Next(), &ledger.Record{Time: fork.LastTime(), Events: events})
 		if errors.Is(err, ledger.ErrInvariant) {
 			// A command did not expect what one before it does.
 			return nil, c.at(i, invalid("commands", "does not go with the commands before it: %v", err))

@@ -452,7 +452,7 @@ func (p *Processor) signalTrouble() {
 // buildCommit decides what is waiting and sends the commit off.
 func (p *Processor) buildCommit() error {
 	f := &flight{appended: make(chan error, 1), mark: p.state.Begin()}
-	p.builder.Begin(p.state.Head())
+	p.builder.BeginAt(p.state.Next(), p.state.Head().Digest)
 	waiting := p.again
 	p.again = nil
 	changed := make(map[ledger.UUID]bool)
@@ -963,7 +963,7 @@ func (p *Processor) readTail() error {
 	if last < p.state.Head().Sequence {
 		return fmt.Errorf("%w: it ends at %d, but %d was durable", ledger.ErrLogBehind, last, p.state.Head().Sequence)
 	}
-	return ledger.ReadCommits(ctx, p.log, p.state.Head(), last, func(c *ledger.Commit) error {
+	err = ledger.ReadCommits(ctx, p.log, p.state.Head(), last, func(c *ledger.Commit) error {
 		changes, err := p.state.Fold(c)
 		if err != nil {
 			return err
@@ -976,6 +976,21 @@ func (p *Processor) readTail() error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	p.passOver(last)
+	return nil
+}
+
+// passOver goes on after entries at the end of the log that are not ours.
+func (p *Processor) passOver(last uint64) {
+	if p.state.Next() > last {
+		return
+	}
+	p.opts.Logger.Error("somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+		"after", p.state.Head().Sequence, "last", last)
+	p.state.PassOver(last)
 }
 
 // stop answers everything that is still waiting.

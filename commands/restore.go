@@ -67,6 +67,7 @@ func Restore(
 	if err := replay(ctx, log, state, proj, last, progress); err != nil {
 		return nil, refuse(err)
 	}
+	state.PassOver(last)
 	return state, nil
 }
 

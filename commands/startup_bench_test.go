@@ -30,7 +30,7 @@ func BenchmarkStartup(b *testing.B) {
 		for _, name := range []string{"log-alone", "snapshot"} {
 			forgetIndex(b, dir)
 			begun := time.Now()
-			ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true})
+			ns, err := embedded.Start(b.Context(), embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -98,7 +98,7 @@ func forgetIndex(b *testing.B, dir string) {
 // fill writes a log of single-consumer records, 100 to a commit.
 func fill(b *testing.B, dir string, consumers int) {
 	b.Helper()
-	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true})
+	ns, err := embedded.Start(b.Context(), embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: true})
 	if err != nil {
 		b.Fatal(err)
 	}

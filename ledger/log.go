@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // What can be wrong with a log, grouped by who finds out.
@@ -55,7 +54,8 @@ type Entry struct {
 	Data     []byte
 }
 
-// Log keeps encoded commits under contiguous sequences from 1 on. All
+// Log keeps encoded commits under contiguous sequences from 1 on; what else
+// it may hold, see Chain. All
 // appends are conditional, so any number of writers may try and none can fork
 // history. Implementations are safe for concurrent use.
 type Log interface {
@@ -81,33 +81,3 @@ type Log interface {
 	// MaxCommitBytes is the largest encoded commit that Append takes.
 	MaxCommitBytes() int
 }
-
-// ReadCommits reads and decodes the commits after prev up to to and checks that they
-// chain, the first one to prev.
-func ReadCommits(ctx context.Context, log Log, prev Head, to uint64, yield func(*Commit) error) error {
-	return log.Read(ctx, prev.Sequence+1, to, func(entry Entry) error {
-		commit, err := DecodeCommit(entry.Data)
-		if err != nil {
-			return &BadEntryError{Sequence: entry.Sequence, Err: err}
-		}
-		if commit.Sequence != entry.Sequence || commit.Sequence != prev.Sequence+1 || commit.Prev != prev.Digest {
-			return &BadEntryError{Sequence: entry.Sequence, Err: ErrChain}
-		}
-		prev = commit.Head()
-		return yield(commit)
-	})
-}
-
-// BadEntryError names the first sequence at which a log is damaged.
-type BadEntryError struct {
-	Sequence uint64
-	Err      error
-}
-
-// Error implements error.
-func (e *BadEntryError) Error() string {
-	return fmt.Sprintf("log entry %d: %v", e.Sequence, e.Err)
-}
-
-// Unwrap returns what is wrong with the entry.
-func (e *BadEntryError) Unwrap() error { return e.Err }

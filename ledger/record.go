@@ -267,8 +267,11 @@ func NewCommitBuilder() *CommitBuilder {
 }
 
 // Begin starts the commit that follows head.
-func (b *CommitBuilder) Begin(head Head) {
-	b.sequence, b.prev = head.Sequence+1, head.Digest
+func (b *CommitBuilder) Begin(head Head) { b.BeginAt(head.Sequence+1, head.Digest) }
+
+// BeginAt starts the commit at a sequence that follows the one with a digest.
+func (b *CommitBuilder) BeginAt(sequence uint64, prev Digest) {
+	b.sequence, b.prev = sequence, prev
 	b.records, b.ends = make([]Record, 0, len(b.records)+1), b.ends[:0] // as many as last time
 	b.body.reset()
 }
@@ -344,10 +347,10 @@ func EncodeCommit(c *Commit) ([]byte, error) {
 }
 
 // Fold folds a commit read from the log: it must follow the State's head and
-// carry its digest. On error the State is as before. The changes are returned
+// carry its digest; what the log holds between them is no commit, see Chain. On error the State is as before. The changes are returned
 // for the projector.
 func (s *State) Fold(c *Commit) (Changes, error) {
-	if c.Sequence != s.head.Sequence+1 || c.Prev != s.head.Digest {
+	if c.Sequence <= s.head.Sequence || c.Prev != s.head.Digest {
 		return Changes{}, fmt.Errorf("%w: commit %d (prev %.8s) does not follow commit %d (%.8s)",
 			ErrChain, c.Sequence, c.Prev, s.head.Sequence, s.head.Digest)
 	}
@@ -361,6 +364,12 @@ func (s *State) Fold(c *Commit) (Changes, error) {
 	s.head = c.Head()
 	return s.changes, nil
 }
+
+// Next is the sequence of the commit that follows.
+func (s *State) Next() uint64 { return max(s.head.Sequence, s.passed) + 1 }
+
+// PassOver notes that the log holds no commits from the head up to a sequence.
+func (s *State) PassOver(sequence uint64) { s.passed = max(s.passed, sequence) }
 
 // Advance moves the head to a commit whose records were applied one by one.
 func (s *State) Advance(head Head) { s.head = head }

@@ -22,7 +22,8 @@ var ErrInvariant = errors.New("ledger: invariant broken")
 type State struct {
 	ledgerID UUID
 	head     Head
-	lastTime int64 // of the newest record, Unix nanoseconds
+	passed   uint64 // the log has no commit between the head and this sequence, see Chain
+	lastTime int64  // of the newest record, Unix nanoseconds
 
 	providers *btree.BTreeG[providerEntry]
 	names     *btree.BTreeG[nameEntry]

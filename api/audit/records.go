@@ -212,7 +212,7 @@ func (h *Records) stream(ctx context.Context, to *recordsAnswer, ask *recordsAsk
 			if left > 0 {
 				last = min(last, from+uint64(left)-1) // each commit has a record or more
 			}
-			commits, err := h.commits(ctx, from, last)
+			commits, next, err := h.commits(ctx, from, last)
 			if err != nil {
 				return err
 			}
@@ -222,7 +222,7 @@ func (h *Records) stream(ctx context.Context, to *recordsAnswer, ask *recordsAsk
 			if ask.limit > 0 && left == 0 {
 				return nil
 			}
-			from += uint64(len(commits))
+			from = next
 		}
 		if !ask.follow {
 			return nil
@@ -243,20 +243,23 @@ func (h *Records) stream(ctx context.Context, to *recordsAnswer, ask *recordsAsk
 // errEnough: a chunk is full.
 var errEnough = errors.New("audit: that is enough")
 
-// commits reads commits from..to, or the first of them if they are large. Each
-// must be the one that the read models have folded.
-func (h *Records) commits(ctx context.Context, from, to uint64) ([]*ledger.Commit, error) {
+// commits reads commits from..to, or the first of them if they are large, and
+// says where to go on. Each must be the one that the read models have folded.
+func (h *Records) commits(ctx context.Context, from, to uint64) (list []*ledger.Commit, next uint64, err error) {
 	view := h.Views.View()
-	var list []*ledger.Commit
 	size := 0
-	err := h.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
-		commit, err := ledger.DecodeCommit(entry.Data)
-		if err != nil {
-			return fmt.Errorf("sequence %d: %w", entry.Sequence, err)
-		}
+	err = h.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
+		next = entry.Sequence + 1
 		mark, _, found, err := view.CommitMark(entry.Sequence)
 		if err != nil {
 			return err
+		}
+		if !found && entry.Sequence <= view.Sequence() {
+			return nil // the read models were told that it is no commit, see ledger.Chain
+		}
+		commit, err := ledger.DecodeCommit(entry.Data)
+		if err != nil {
+			return fmt.Errorf("sequence %d: %w", entry.Sequence, err)
 		}
 		if !found || mark != commit.Head() {
 			return fmt.Errorf("sequence %d: %w", entry.Sequence, errNotSeen)
@@ -270,7 +273,7 @@ func (h *Records) commits(ctx context.Context, from, to uint64) ([]*ledger.Commi
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
-	return list, err
+	return list, next, err
 }
 
 // write writes the records of commits, at most left of them unless that is 0.

@@ -17,7 +17,7 @@ const batchWindow = 256
 
 // batch takes many commands in one message.
 func (s *Service) batch() micro.Handler {
-	return s.inTurn(never, func(r *request) {
+	return s.inTurn(s.queue, never, func(r *request) {
 		reply := s.carryOutBatch(r)
 		s.finish(r, reply, reply.Error)
 	})

@@ -3,6 +3,9 @@ package natsapi
 import (
 	"fmt"
 	"testing"
+
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
 )
 
 // TestTurns: clients take turns, whatever each has waiting, and bounds hold.
@@ -62,5 +65,118 @@ func TestTurns(t *testing.T) {
 	}
 	if left != doorQueue || q.bytes != 0 || len(q.clients) != 0 || len(q.turns) != 0 {
 		t.Errorf("%d were left, %d bytes, %d clients", left, q.bytes, len(q.clients))
+	}
+}
+
+// begins takes what may begin now.
+func begins(q *fairQueue) (names []string) {
+	for {
+		q.mu.Lock()
+		turn := q.choose()
+		if turn < 0 {
+			q.mu.Unlock()
+			return names
+		}
+		names = append(names, q.turns[turn].client)
+		q.take(turn)
+		q.mu.Unlock()
+	}
+}
+
+// TestShares: a client has its share of what is under way and no more, however
+// much it sends, and leaves the rest to others.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	q := newFairQueue(4)
+	q.share = 2
+	for range 100 {
+		q.push("flood", job{})
+	}
+	if got := len(begins(q)); got != 2 {
+		t.Errorf("%d of one client begin", got)
+	}
+	q.push("other", job{})
+	if got := fmt.Sprint(begins(q)); got != "[other]" {
+		t.Errorf("%s begin", got)
+	}
+	q.release("flood", 0)
+	if got := fmt.Sprint(begins(q)); got != "[flood]" {
+		t.Errorf("%s begin when one has ended", got)
+	}
+}
+
+// TestMemoryUnderWay: what is under way has room in memory; light requests do
+// not wait for heavy ones, and the heaviest is not passed by others for ever.
+func TestMemoryUnderWay(t *testing.T) {
+	t.Parallel()
+	q := newFairQueue(1000)
+	half := heavyUnderWay/2 + 1
+	q.push("a", job{weight: half})
+	q.push("b", job{weight: heavyUnderWay})
+	if got := fmt.Sprint(begins(q)); got != "[a]" {
+		t.Errorf("%s begin", got)
+	}
+	q.push("c", job{weight: half})
+	q.push("d", job{weight: lightWeight})
+	if got := fmt.Sprint(begins(q)); got != "[d]" {
+		t.Errorf("%s begin while a is under way", got)
+	}
+	q.release("a", half)
+	if got := fmt.Sprint(begins(q)); got != "[b]" {
+		t.Errorf("%s begin after a", got)
+	}
+	q.release("b", heavyUnderWay)
+	if got := fmt.Sprint(begins(q)); got != "[c]" {
+		t.Errorf("%s begin after b", got)
+	}
+	for range 2 * lightUnderWay / lightWeight {
+		q.push("e", job{weight: lightWeight})
+	}
+	if got := len(begins(q)); got > lightUnderWay/lightWeight {
+		t.Errorf("%d light requests begin", got)
+	}
+	if q.light > lightUnderWay || q.heavy > heavyUnderWay {
+		t.Errorf("%d and %d bytes are under way", q.light, q.heavy)
+	}
+	for range 100 {
+		q.push("f", job{size: 1 << 20})
+	}
+	if q.clients["f"].bytes > clientBytes || q.bytes > doorBytes {
+		t.Errorf("%d bytes of one client wait, %d of all", q.clients["f"].bytes, q.bytes)
+	}
+}
+
+// TestQueryRules: for every query it is said what users who are bound to a
+// project may learn from it.
+func TestQueryRules(t *testing.T) {
+	t.Parallel()
+	for name := range wire.Queries {
+		if _, known := queryRules[name]; !known {
+			t.Errorf("%s has no rule", name)
+		}
+	}
+	for name := range queryRules {
+		if _, known := wire.Queries[name]; !known {
+			t.Errorf("there is no query %s", name)
+		}
+	}
+	tenant := &User{Name: "tenant", Role: RoleSubmitter, Project: "p"}
+	for _, c := range []struct {
+		q      wire.Query
+		answer any
+		may    bool
+	}{
+		{&wire.NodeQuery{}, &wire.Node{}, false},
+		{&wire.NodeQuery{}, &wire.Node{NodeDescription: ledger.NodeDescription{Owner: "q"}}, false},
+		{&wire.NodeQuery{}, &wire.Node{NodeDescription: ledger.NodeDescription{Owner: "p"}}, true},
+		{&wire.NodeQuery{}, &wire.Node{NodeDescription: ledger.NodeDescription{Owner: "q", Lessee: "p"}}, true},
+		{&wire.NodeAllocationQuery{}, &wire.NodeAllocation{}, false},
+		{&wire.NodeAllocationQuery{}, &wire.NodeAllocation{Owner: "p"}, true},
+		{&wire.AllocationsQuery{}, &wire.Allocations{Project: "q"}, false},
+		{&wire.AllocationsQuery{}, &wire.Allocations{Project: "p"}, true},
+	} {
+		if failure := tenant.maySee(c.q, c.answer); (failure == nil) != c.may {
+			t.Errorf("%s %+v: %v", c.q.QueryName(), c.answer, failure)
+		}
 	}
 }

@@ -84,8 +84,8 @@ func (o *outbox) send(answers []answer) {
 		a := &answers[i]
 		s.send(a.request, a.body, a.headers, a.err)
 	}
-	for range answers {
-		s.queue.release()
+	for i := range answers {
+		answers[i].request.done()
 	}
 }
 

@@ -78,7 +78,7 @@ func one[T, A any](v projector.View, field, what string, id ledger.UUID, name st
 // Bounds of one answer to a CommitsQuery.
 const (
 	maxCommits      = 1000
-	maxCommitsBytes = 4 << 20
+	maxCommitsBytes = 1 << 20
 )
 
 // commits reads the log as it is. What the reader makes of it must carry the
@@ -151,7 +151,7 @@ type Queries struct {
 
 // Ask answers one query.
 func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], error) {
-	view, err := s.view(ctx, q.Moment())
+	view, err := s.view(q.Moment())
 	if err != nil {
 		return wire.Answer[any]{}, err
 	}
@@ -181,16 +181,18 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	return wire.Answer[any]{Sequence: view.Sequence(), Result: result}, err
 }
 
-// view waits for the moment that a query asks about.
-func (s *Queries) view(ctx context.Context, w wire.When) (projector.View, error) {
-	ctx, cancel := context.WithTimeout(ctx, minSequenceWait)
-	defer cancel()
-	for changed := s.Views.Changed(); s.Views.View().Sequence() < w.MinSequence; changed = s.Views.Changed() {
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return projector.View{}, &wire.Error{Code: wire.ErrorUnavailable, Retry: true, Message: fmt.Sprintf("min_sequence %d has not been reached, only %d", w.MinSequence, s.Views.View().Sequence())}
-		}
+// notReached says that what a query wants to see is not there yet.
+func notReached(want, reached uint64) *wire.Error {
+	return &wire.Error{
+		Code: wire.ErrorUnavailable, Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
+		Message: fmt.Sprintf("min_sequence %d has not been reached, only %d", want, reached),
+	}
+}
+
+// view finds the moment that a query asks about.
+func (s *Queries) view(w wire.When) (projector.View, error) {
+	if reached := s.Views.View().Sequence(); reached < w.MinSequence {
+		return projector.View{}, notReached(w.MinSequence, reached)
 	}
 	view, err := answers.ViewAt(s.Views, w.At, s.Now())
 	if errors.Is(err, answers.ErrMoment) {

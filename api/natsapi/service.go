@@ -16,12 +16,15 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -45,14 +48,18 @@ const (
 	smallBytes = 4 << 10
 	// never is fewer bytes than any request has.
 	never = -1
-	// pendingMessages and pendingBytes are what NATS may hold back until it is
-	// this door's turn to look at it, which takes microseconds each.
-	pendingMessages = 1 << 20
-	pendingBytes    = 512 << 20
+	// pendingMessages and pendingBytes are what NATS may hold back, of one kind
+	// of request, until it is looked at here, which takes microseconds each.
+	pendingMessages = 64 << 10
+	pendingBytes    = 32 << 20
 	submitTimeout   = 30 * time.Second
 	// headerRoom is what a reply's headers take at most.
 	headerRoom = 8 << 10
 )
+
+// costlyUnderWay is how many queries that take long may be under way. One
+// client has half of them at most, so that it leaves processors to others.
+func costlyUnderWay() int { return max(runtime.GOMAXPROCS(0), 2) }
 
 // Service is the running micro service.
 type Service struct {
@@ -62,10 +69,14 @@ type Service struct {
 	queries *Queries
 	log     *slog.Logger
 	queue   *fairQueue
+	costly  *fairQueue // of queries that take long
+	parking *parking
 	replies *outbox
 	idle    sync.WaitGroup // of the workers
 	actor   string
 	users   *Users
+	inboxes []string // what reply subjects begin with
+	floods  floods
 	now     func() time.Time
 }
 
@@ -78,6 +89,11 @@ type Config struct {
 	Users *Users
 	// Actor is who the records name if there are no users.
 	Actor string
+	// Direct: clients may be in the door's own account, and the reply subject is
+	// the one that they name. Otherwise it is the server's.
+	Direct bool
+	// CutOff, if set, closes a connection that floods the door.
+	CutOff func(connection uint64)
 	// Now is the clock that deadlines are compared with; nil: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -95,14 +111,24 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, queue: newFairQueue(underWay),
-		users: cfg.Users, now: cfg.Now,
+		costly: newFairQueue(costlyUnderWay()),
+		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
+	}
+	s.floods.cutOff = cfg.CutOff
+	if cfg.Direct {
+		s.inboxes = append(s.inboxes, "_INBOX.")
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
 	s.replies = s.startOutbox()
+	s.costly.share = max(costlyUnderWay()/2, 1)
+	s.parking = newParking(func() uint64 { return s.queries.Views.View().Sequence() }, s.queries.Views.Changed)
 	for range underWay {
-		s.idle.Go(s.work)
+		s.idle.Go(func() { work(s.queue) })
+	}
+	for range costlyUnderWay() {
+		s.idle.Go(func() { work(s.costly) })
 	}
 	err = s.addEndpoints()
 	if err == nil {
@@ -162,18 +188,21 @@ func (s *Service) endpointAt(name, subject string, h micro.Handler, request, rep
 // Stop stops taking requests and waits until those under way are answered.
 func (s *Service) Stop() error {
 	err := s.micro.Stop()
+	s.parking.stop()
 	s.queue.close()
+	s.costly.close()
 	s.idle.Wait()
 	s.queue.begun.Wait()
+	s.costly.begun.Wait()
 	s.replies.close()
 	return err
 }
 
 // work begins requests that had to wait, until the service stops.
-func (s *Service) work() {
+func work(queue *fairQueue) {
 	wake := make(chan struct{}, 1)
 	for {
-		j, more := s.queue.pop(wake)
+		j, more := queue.pop(wake)
 		if !more {
 			return
 		}
@@ -184,49 +213,117 @@ func (s *Service) work() {
 // request is a request with its sender.
 type request struct {
 	micro.Request
-	user     *User // nil: anybody
+	user     *User  // nil: anybody
+	client   string // tells it from others
 	encoding string
+	queue    *fairQueue // where it waits and is counted
+	weight   int
+	came     time.Time
+
+	connection uint64 // of the client; 0: nobody knows
 }
 
 // retryAfter is what a refused client is told to wait.
 const retryAfter = 200 * time.Millisecond
 
+// overhead is what a request takes besides its body and headers.
+const overhead = 2 << 10
+
 // inTurn has a worker begin each request when it is its client's turn. If
 // nothing waits, requests of at most atOnce bytes begin where they arrive. Who
 // sends nonsense, or more than may wait, is answered at once. Whatever begins
 // a request must finish it.
-func (s *Service) inTurn(atOnce int, begin func(*request)) micro.Handler {
+func (s *Service) inTurn(queue *fairQueue, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
-		encoding, failure := encodingOf(req)
+		if !s.mayReplyTo(req.Reply()) {
+			return // nobody could be told
+		}
+		r, size, failure := s.admit(req)
 		if failure != nil {
-			s.refuse(req, wire.TypeJSON, failure)
+			s.refuse(req, r.encoding, failure)
 			return
 		}
-		user, failure := s.sender(req)
-		if failure != nil {
-			s.refuse(req, encoding, failure)
-			return
-		}
-		r := &request{Request: req, user: user, encoding: encoding}
-		size := len(req.Data())
-		if size <= atOnce && s.queue.pass() {
+		r.queue = queue
+		if len(req.Data()) <= atOnce && queue.pass(r.client, r.weight) {
 			begin(r)
 			return
 		}
-		if !s.queue.push(clientOf(r), job{do: func() { begin(r) }, size: size}) {
-			s.refuse(req, encoding, &wire.Error{
-				Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
-			})
+		if !queue.push(r.client, job{do: func() { begin(r) }, size: size, weight: r.weight}) {
+			if s.floods.refused(r.connection, r.came) {
+				s.log.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.connection)
+			}
+			s.refuse(req, r.encoding, tooMany())
 		}
 	})
+}
+
+// admit reads who sent a request and what it will take.
+func (s *Service) admit(req micro.Request) (r *request, size int, failure *wire.Error) {
+	r = &request{Request: req, encoding: wire.TypeJSON, came: s.now()}
+	headers, failure := checkHeaders(req.Headers())
+	if failure != nil {
+		return r, 0, failure
+	}
+	if r.encoding, failure = encodingOf(req); failure != nil {
+		r.encoding = wire.TypeJSON
+		return r, 0, failure
+	}
+	from, known := originOf(req)
+	if r.user, failure = s.sender(from, known); failure != nil {
+		return r, 0, failure
+	}
+	r.client, r.connection = from.client(), from.Connection
+	weight, err := wire.Weigh(req.Data(), r.encoding)
+	if err != nil {
+		return r, 0, bad("%v", err)
+	}
+	r.weight = weight + headers + overhead
+	return r, len(req.Data()) + headers + overhead, nil
+}
+
+func tooMany() *wire.Error {
+	return &wire.Error{
+		Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
+	}
+}
+
+// checkHeaders holds a request's headers to their bounds, and returns what they take.
+func checkHeaders(headers micro.Headers) (size int, failure *wire.Error) {
+	for name, values := range headers {
+		limit, known := wire.HeaderLimits[name]
+		for _, value := range values {
+			size += len(name) + len(value)
+			if known && len(value) > limit {
+				return size, bad("the header %s has %d bytes, and may have %d", name, len(value), limit)
+			}
+			if known && !isPlain(value) {
+				return size, bad("the header %s holds something else than text", name)
+			}
+		}
+		if known && len(values) > 1 {
+			return size, bad("the header %s is there %d times", name, len(values))
+		}
+	}
+	if size > wire.MaxHeaderBytes {
+		return size, bad("the headers have %d bytes, and may have %d", size, wire.MaxHeaderBytes)
+	}
+	return size, nil
+}
+
+// isPlain reports whether a text is UTF-8 without control characters.
+func isPlain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
 // finish answers a request that has begun; see outbox for commands that the
 // writer took.
 func (s *Service) finish(r *request, reply any, failure *wire.Error) {
 	s.respond(r, reply, r.encoding, failure)
-	s.queue.release()
+	r.done()
 }
+
+// done says that a request is no longer under way.
+func (r *request) done() { r.queue.release(r.client, r.weight) }
 
 // refuse answers a request that nothing was done about. Every reply has its
 // error in the same place.
@@ -234,51 +331,91 @@ func (s *Service) refuse(req micro.Request, encoding string, failure *wire.Error
 	s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
 }
 
-// clientOf tells clients apart: by user, else by connection, of which the
-// inbox is the mark.
-func clientOf(r *request) string {
-	if r.user != nil {
-		return r.user.Name
-	}
-	inbox := r.Reply()
-	if i := strings.LastIndexByte(inbox, '.'); i > 0 {
-		inbox = inbox[:i]
-	}
-	return inbox
+// mayReplyTo reports whether a reply subject is an inbox. Anything else, such
+// as the log's subject, is no place where a client waits for an answer.
+func (s *Service) mayReplyTo(reply string) bool {
+	return reply == "" || slices.ContainsFunc(s.inboxes, func(prefix string) bool { return strings.HasPrefix(reply, prefix) })
 }
 
 func (s *Service) command(empty func() commands.Command) micro.Handler {
-	return s.inTurn(smallBytes, func(r *request) { s.carryOut(r, empty()) })
+	return s.inTurn(s.queue, smallBytes, func(r *request) { s.carryOut(r, empty()) })
 }
 
+// query takes queries: the cheap ones with everything else, and those that
+// take long apart, where each client has its share.
 func (s *Service) query(empty func() wire.Query) micro.Handler {
-	return s.inTurn(never, func(r *request) {
-		answer, failure := s.ask(r, empty())
-		if failure != nil {
-			answer = wire.Answer[any]{Error: failure}
+	queue := s.queue
+	switch empty().(type) {
+	case *wire.CandidatesQuery, *wire.CommitsQuery:
+		queue = s.costly
+	}
+	return s.inTurn(queue, never, func(r *request) {
+		q := empty()
+		failure := s.readQuery(r, q)
+		switch {
+		case failure != nil:
+			s.finishQuery(r, wire.Answer[any]{}, failure)
+		case q.Moment().MinSequence > s.queries.Views.View().Sequence():
+			s.park(r, q)
+		default:
+			s.finishQuery(s.ask(r, q))
 		}
-		s.finish(r, answer, failure)
 	})
 }
 
-// ask answers a query that its sender may ask.
-func (s *Service) ask(r *request, q wire.Query) (answer wire.Answer[any], failure *wire.Error) {
+func (s *Service) finishQuery(r *request, answer wire.Answer[any], failure *wire.Error) {
+	if failure != nil {
+		answer = wire.Answer[any]{Error: failure}
+	}
+	s.finish(r, answer, failure)
+}
+
+// park puts a query aside until its min_sequence can be read; then it waits
+// for its turn again.
+func (s *Service) park(r *request, q wire.Query) {
+	limit, failure := s.timeLeft(r)
+	if failure != nil {
+		s.finishQuery(r, wire.Answer[any]{}, failure)
+		return
+	}
+	least := q.Moment().MinSequence
+	one := &parked{client: r.client, min: least, until: time.Now().Add(min(limit, minSequenceWait))}
+	one.resume = func(late bool) {
+		if late {
+			s.refuse(r, r.encoding, notReached(least, s.queries.Views.View().Sequence()))
+			return
+		}
+		again := job{do: func() { s.finishQuery(s.ask(r, q)) }, size: r.weight, weight: r.weight}
+		if !r.queue.push(r.client, again) {
+			s.refuse(r, r.encoding, tooMany())
+		}
+	}
+	r.done()
+	if !s.parking.add(one) {
+		s.refuse(r, r.encoding, tooMany())
+	}
+}
+
+// readQuery decodes a query that its sender may ask.
+func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
 	if err := wire.Decode(r.Data(), r.encoding, q); err != nil {
-		return answer, bad("%s: %v", q.QueryName(), err)
+		return bad("%s: %v", q.QueryName(), err)
 	}
-	if !r.user.mayRead(q) {
-		return answer, forbidden("%s may not ask %s", r.user.Name, q.QueryName())
-	}
+	return r.user.mayAsk(q)
+}
+
+// ask answers a query.
+func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[any], failure *wire.Error) {
 	ctx, cancel, late := s.context(r)
 	defer cancel()
 	if late != nil {
-		return answer, late
+		return r, answer, late
 	}
 	answer, err := s.queries.Ask(ctx, q)
 	if err != nil {
-		return answer, s.failure(err)
+		return r, answer, s.failure(err)
 	}
-	return answer, r.user.mayAsk(q, answer.Result)
+	return r, answer, r.user.maySee(q, answer.Result)
 }
 
 // encodingOf reads the encoding of a request, which is its reply's, too.
@@ -424,7 +561,7 @@ func (s *Service) respond(req micro.Request, reply any, encoding string, failure
 
 // send sends what encode made.
 func (s *Service) send(req micro.Request, body []byte, headers micro.Headers, err error) {
-	if err == nil {
+	if err == nil && req.Reply() != "" {
 		err = req.Respond(body, micro.WithHeaders(headers))
 	}
 	if err != nil {

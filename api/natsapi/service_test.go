@@ -26,7 +26,7 @@ func open(t *testing.T) door {
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, false)
 	l := commandstest.Start(t, dir, log)
-	nc, err := ns.Connect()
+	nc, err := ns.ConnectDoor()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go/micro"
 	"github.com/nats-io/nkeys"
@@ -45,8 +48,8 @@ type User struct {
 
 // Users are those that may connect. It never changes.
 type Users struct {
-	list    []*User
-	byLogin map[string]*User // what the NATS server calls them
+	list      []*User
+	byAccount map[string]*User
 }
 
 // ErrUsers wraps whatever is wrong with a file of users.
@@ -65,8 +68,8 @@ func LoadUsers(data []byte) (*Users, error) {
 	if len(file.Users) == 0 {
 		return nil, fmt.Errorf("%w: there are none", ErrUsers)
 	}
-	u := &Users{list: file.Users, byLogin: make(map[string]*User)}
-	names := make(map[string]bool)
+	u := &Users{list: file.Users, byAccount: make(map[string]*User)}
+	keys := make(map[string]bool)
 	for i, one := range file.Users {
 		if one == nil || one.Name == "" {
 			return nil, fmt.Errorf("%w: user %d has no name", ErrUsers, i)
@@ -74,10 +77,10 @@ func LoadUsers(data []byte) (*Users, error) {
 		if err := one.check(); err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrUsers, one.Name, err)
 		}
-		if names[one.Name] || u.byLogin[one.login()] != nil {
+		if u.byAccount[one.account()] != nil || keys[one.NKey] {
 			return nil, fmt.Errorf("%w: %s is given twice", ErrUsers, one.Name)
 		}
-		names[one.Name], u.byLogin[one.login()] = true, one
+		u.byAccount[one.account()], keys[one.NKey] = one, one.NKey != ""
 	}
 	return u, nil
 }
@@ -110,33 +113,29 @@ func (u *User) check() error {
 	return nil
 }
 
-// login is what the NATS server calls the user.
-func (u *User) login() string {
-	if u.NKey != "" {
-		return u.NKey
-	}
-	return u.Name
+// accountPrefix begins the names of the accounts of users.
+const accountPrefix = "client:"
+
+// account is the name of the user's own NATS account.
+func (u *User) account() string {
+	return accountPrefix + strings.ReplaceAll(url.QueryEscape(u.Name), ".", "%2E")
 }
 
 // Login is how a user connects, and on which subjects it may publish and
 // listen. What subjects cannot say is checked with each request.
 type Login struct {
 	Name, PasswordHash, NKey string
+	Account                  string // its own, by which its requests are known
 	Publish, Subscribe       []string
 }
 
 var discovery = []string{"$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>", "$SRV.STATS", "$SRV.STATS.>"}
 
-// Services are the subjects on which the service and its discovery answer.
-func Services() []string {
-	return []string{wire.CommandPrefix + ".>", wire.QueryPrefix + ".>", wire.BatchSubject, "$SRV.>"}
-}
-
 // Logins are the users for the NATS server.
 func (u *Users) Logins() []Login {
 	logins := make([]Login, len(u.list))
 	for i, one := range u.list {
-		l := Login{Name: one.Name, PasswordHash: one.Password, NKey: one.NKey}
+		l := Login{Name: one.Name, PasswordHash: one.Password, NKey: one.NKey, Account: one.account()}
 		l.Publish = append(append(l.Publish, discovery...), wire.QueryPrefix+".>")
 		l.Subscribe = []string{"_INBOX.>"}
 		switch {
@@ -163,21 +162,43 @@ func (u *Users) Logins() []Login {
 // whatever its sender put there.
 const infoHeader = "Nats-Request-Info"
 
-// sender finds out who sent a request; nil, where there are no users.
-func (s *Service) sender(req micro.Request) (*User, *wire.Error) {
+// origin is who sent a request, in the server's words. Its account is its own:
+// nobody else's requests come from there.
+type origin struct {
+	Account    string `json:"acc"`
+	User       string `json:"user"`
+	Server     string `json:"server"`
+	Connection uint64 `json:"id"`
+}
+
+// originOf reads who sent a request. Without the server's word it is the zero
+// value, which all share who send such requests.
+func originOf(req micro.Request) (origin, bool) {
+	var from origin
+	given := req.Headers().Values(infoHeader)
+	ok := len(given) == 1 && json.Unmarshal([]byte(given[0]), &from) == nil
+	return from, ok
+}
+
+// client tells clients apart: by account and user, else by connection.
+func (o origin) client() string {
+	if o.User != "" || strings.HasPrefix(o.Account, accountPrefix) {
+		return o.Account + " " + o.User
+	}
+	return o.Account + " " + o.Server + " " + strconv.FormatUint(o.Connection, 10)
+}
+
+// sender finds the user who sent a request; nil, where there are no users.
+func (s *Service) sender(from origin, known bool) (*User, *wire.Error) {
 	if s.users == nil {
 		return nil, nil
 	}
-	var info struct {
-		User string `json:"user"`
-	}
-	given := req.Headers().Values(infoHeader)
-	if len(given) != 1 || json.Unmarshal([]byte(given[0]), &info) != nil {
+	if !known {
 		return nil, forbidden("nobody knows who sent this")
 	}
-	user, known := s.users.byLogin[info.User]
+	user, known := s.users.byAccount[from.Account]
 	if !known {
-		return nil, forbidden("%q is no user", info.User)
+		return nil, forbidden("%q is no user", from.Account)
 	}
 	return user, nil
 }
@@ -192,37 +213,70 @@ func (u *User) maySubmit(command string) bool {
 	return u == nil || u.Role == RoleOperator || u.Role == RoleSubmitter && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
 }
 
-// mayRead reports whether the user's role allows a query at all. The log's
-// commits hold everybody's records.
-func (u *User) mayRead(q wire.Query) bool {
-	_, commits := q.(*wire.CommitsQuery)
-	return u == nil || !commits || u.Role != RoleSubmitter
-}
-
-// mayAsk refuses queries about what is not the user's project's.
-func (u *User) mayAsk(q wire.Query, answer any) *wire.Error {
-	if u == nil || u.Project == "" {
-		return nil
-	}
-	mine := true
-	switch q := q.(type) {
-	case *wire.UsagesQuery:
-		mine = q.Project == u.Project
-	case *wire.HistoryQuery:
-		mine = q.Of == wire.OfProject && q.Name == u.Project
-	case *wire.AllocationsQuery:
-		held, found := answer.(*wire.Allocations)
-		if found && held != nil && held.Project != u.Project {
-			return notFound("consumer %s holds nothing", q.Consumer)
-		}
-	case *wire.NodeAllocationQuery:
-		a, found := answer.(*wire.NodeAllocation)
-		if found && a != nil && a.Owner != u.Project {
-			return notFound("there is no such node allocation")
-		}
-	}
-	if !mine {
+// mayAsk reports whether the user may ask a query, before anything is read.
+func (u *User) mayAsk(q wire.Query) *wire.Error {
+	rule, known := queryRules[q.QueryName()]
+	switch {
+	case u == nil:
+	case u.Role == RoleSubmitter && (!known || rule.everybodys):
+		return forbidden("%s may not ask %s", u.Name, q.QueryName())
+	case u.Project != "" && rule.asks != nil && !rule.asks(q, u.Project):
 		return forbidden("%s is bound to its project: no %s of others", u.Name, q.QueryName())
 	}
 	return nil
+}
+
+// maySee hides from a user what is not its project's: it looks as if there
+// were none.
+func (u *User) maySee(q wire.Query, answer any) *wire.Error {
+	rule := queryRules[q.QueryName()]
+	if u == nil || u.Project == "" || rule.sees == nil || rule.sees(answer, u.Project) {
+		return nil
+	}
+	return absent(q)
+}
+
+// queryRule says what users who are bound may learn from a kind of query. A
+// kind without a rule is not for submitters.
+type queryRule struct {
+	everybodys bool                              // holds everybody's records: not for submitters
+	asks       func(wire.Query, string) bool     // whether the question is the project's; nil: all are
+	sees       func(answer any, own string) bool // whether the answer is the project's; nil: all are
+}
+
+var queryRules = map[string]queryRule{
+	"Commits":    {everybodys: true},
+	"Checkpoint": {}, // the size and root of the log
+	"Provider":   {}, // providers and what fits on them are nobody's
+	"Candidates": {},
+	"Usages":     {asks: func(q wire.Query, own string) bool { return q.(*wire.UsagesQuery).Project == own }},
+	"History": {asks: func(q wire.Query, own string) bool {
+		h := q.(*wire.HistoryQuery)
+		return h.Of == wire.OfProject && h.Name == own
+	}},
+	"Allocations": {sees: func(answer any, own string) bool {
+		held, ok := answer.(*wire.Allocations)
+		return ok && held != nil && held.Project == own
+	}},
+	"Node": {sees: func(answer any, own string) bool {
+		n, ok := answer.(*wire.Node)
+		return ok && n != nil && (n.Owner == own || n.Lessee == own)
+	}},
+	"NodeAllocation": {sees: func(answer any, own string) bool {
+		a, ok := answer.(*wire.NodeAllocation)
+		return ok && a != nil && a.Owner == own
+	}},
+}
+
+// absent is what a query answers if there is nothing.
+func absent(q wire.Query) *wire.Error {
+	switch q := q.(type) {
+	case *wire.AllocationsQuery:
+		return notFound("consumer %s holds nothing", q.Consumer)
+	case *wire.NodeQuery:
+		return notFound("there is no such node")
+	case *wire.NodeAllocationQuery:
+		return notFound("there is no such node allocation")
+	}
+	return notFound("there is no such thing")
 }

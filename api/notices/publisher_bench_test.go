@@ -180,11 +180,16 @@ func newFollowed(b *testing.B) *followed {
 	log, ns := commandstest.JetStream(b, dir, false)
 	l := commandstest.Start(b, dir, log)
 	provider := l.Provider(b, "p", commands.Inventory{Class: "VCPU", Total: ledger.MaxAmount})
-	nc, err := ns.Connect()
+	nc, err := ns.ConnectNotices()
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(nc.Close)
+	door, err := ns.ConnectDoor()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(door.Close)
 	state := ledger.NewState()
 	err = ledger.ReadCommits(b.Context(), log, ledger.Head{}, l.Views.Checkpoint().Sequence, func(c *ledger.Commit) error {
 		_, err := state.Fold(c)
@@ -199,7 +204,7 @@ func newFollowed(b *testing.B) *followed {
 	publisher := notices.Start(l.Views, notices.Config{Conn: nc, Ledger: state.LedgerID(), Interest: ns.Interest, Listening: ns.Listening, Logger: slog.New(slog.DiscardHandler)})
 	b.Cleanup(publisher.Stop)
 	l.Processor = commands.NewProcessor(log, publisher, state, commands.Options{Now: time.Now})
-	svc, err := natsapi.Start(nc, natsapi.Config{
+	svc, err := natsapi.Start(door, natsapi.Config{
 		Commands: l.Processor, Version: "0.0.1", Actor: "bench", Logger: slog.New(slog.DiscardHandler),
 		Queries: &natsapi.Queries{Views: l.Views, Log: log, Now: time.Now},
 	})

@@ -66,13 +66,13 @@ func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger
 			From: c.From, To: c.To, Checkpoints: within(kept, c.From, c.To), Progress: show,
 		})
 	}
-	var head ledger.Head
+	head, err := ledger.HeadBefore(ctx, log, c.From)
+	if err != nil {
+		return head, err
+	}
+	head.Sequence = c.From - 1
 	lines := json.NewEncoder(out)
-	err := log.Read(ctx, c.From, c.To, func(e ledger.Entry) error {
-		commit, err := ledger.DecodeCommit(e.Data)
-		if err != nil {
-			return &ledger.BadEntryError{Sequence: e.Sequence, Err: err}
-		}
+	err = ledger.ReadCommits(ctx, log, head, c.To, func(commit *ledger.Commit) error {
 		head = commit.Head()
 		for i := range commit.Records {
 			if err := lines.Encode(audit.LineOf(ledger.Address{Sequence: commit.Sequence, Index: i}, &commit.Records[i])); err != nil {

@@ -97,9 +97,9 @@ func fillLog(ctx context.Context, files blocks.Folder, job blocks.Import, read r
 	if err := files.BeginImport(job); err != nil {
 		return err
 	}
-	ns, err := embedded.Start(embedded.Config{
+	ns, err := embedded.Start(ctx, embedded.Config{
 		// One sync at the end makes all of it durable, or none of it counts.
-		StoreDir: files.Store, LazySync: true, Import: true, Context: ctx, Logger: slog.New(slog.DiscardHandler),
+		StoreDir: files.Store, LazySync: true, Import: true, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err

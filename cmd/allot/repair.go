@@ -60,14 +60,14 @@ func (c *repairCommand) Run(ctx context.Context) (err error) {
 // survey prints all that is damaged, not only the first.
 func (d *dataFolder) survey(ctx context.Context) error {
 	whole := 0
-	damage, err := d.files().Salvage(ctx, func(ledger.Entry, ledger.Digest) error { whole++; return nil })
+	damage, err := d.files().Salvage(ctx, func(ledger.Entry) error { whole++; return nil })
 	if errors.Is(err, blocks.ErrNoLog) {
 		return nil
 	}
 	for _, one := range damage {
 		fmt.Println(&one)
 	}
-	fmt.Printf("%d commits are whole\n", whole)
+	fmt.Printf("%d entries are whole\n", whole)
 	return err
 }
 
@@ -215,84 +215,98 @@ type assembly struct {
 
 // measure goes through all of it once and returns where it ends.
 func (a *assembly) measure(ctx context.Context) (last ledger.Head, err error) {
-	err = a.Read(ctx, 1, a.cutAfter, func(e ledger.Entry) error {
-		last = ledger.Head{Sequence: e.Sequence, Digest: ledger.DigestOf(e.Data)}
-		return nil
-	})
-	if err == nil && last.Sequence == 0 {
-		err = errors.New("there is not one commit")
+	j := a.joint(1, a.cutAfter, func(ledger.Entry) error { return nil })
+	if err := j.run(ctx); err != nil {
+		return last, err
 	}
-	return last, err
+	if j.chain.Head().Sequence == 0 {
+		return last, errors.New("there is not one commit")
+	}
+	return j.chain.Head(), nil
 }
 
-// Read yields the commits from..to, or up to the end if to is 0.
+// Read yields the entries from..to.
 func (a *assembly) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	j := &joint{a: a, from: from, to: to, yield: yield}
-	_, err := a.own.Salvage(ctx, func(e ledger.Entry, prev ledger.Digest) error {
-		if e.Sequence <= j.head.Sequence {
-			return nil
-		}
-		if e.Sequence > j.head.Sequence+1 {
-			if err := j.fill(ctx, e.Sequence-1); err != nil {
-				return err
-			}
-		}
-		if prev != j.head.Digest && a.source != nil {
-			return nil // it does not belong here: the source has the right one
-		}
-		return j.add(e)
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	if err != nil && !errors.Is(err, blocks.ErrNoLog) {
-		return err
-	}
-	return j.finish(ctx)
+	return a.joint(from, to, yield).run(ctx)
+}
+
+func (a *assembly) joint(from, to uint64, yield func(ledger.Entry) error) *joint {
+	return &joint{a: a, from: from, to: to, yield: yield, chain: ledger.NewChain(ledger.Head{})}
 }
 
 // joint is how far an assembly has come.
 type joint struct {
 	a        *assembly
-	from, to uint64
-	head     ledger.Head
+	from, to uint64 // to is 0: to the end
+	last     uint64 // sequence of the entry that came last
+	chain    *ledger.Chain
 	yield    func(ledger.Entry) error
 }
 
-func (j *joint) add(e ledger.Entry) error {
+func (j *joint) run(ctx context.Context) error {
+	_, err := j.a.own.Salvage(ctx, func(e ledger.Entry) error {
+		if e.Sequence <= j.last {
+			return nil
+		}
+		if e.Sequence > j.last+1 {
+			if err := j.fill(ctx, e.Sequence-1); err != nil {
+				return err
+			}
+		}
+		if j.a.source != nil && !j.fits(e) {
+			return nil // the source says what belongs here
+		}
+		return j.add(e)
+	})
+	if err != nil && !errors.Is(err, blocks.ErrNoLog) && !errors.Is(err, errEnough) {
+		return err
+	}
+	if !errors.Is(err, errEnough) {
+		if err := j.finish(ctx); err != nil {
+			return err
+		}
+	}
+	return j.chain.End()
+}
+
+// fits reports whether an entry is the commit that follows.
+func (j *joint) fits(e ledger.Entry) bool {
 	sequence, prev, err := ledger.CommitLink(e.Data)
-	if err != nil {
-		return &ledger.BadEntryError{Sequence: e.Sequence, Err: err}
+	return err == nil && sequence == e.Sequence && prev == j.chain.Head().Digest
+}
+
+func (j *joint) add(e ledger.Entry) error {
+	if e.Sequence != j.last+1 {
+		return &ledger.BadEntryError{Sequence: e.Sequence, Err: ledger.ErrLogGap}
 	}
-	if sequence != j.head.Sequence+1 || prev != j.head.Digest {
-		return &ledger.BadEntryError{Sequence: e.Sequence, Err: ledger.ErrChain}
+	if _, err := j.chain.NextLink(e); err != nil {
+		return err
 	}
-	j.head = ledger.Head{Sequence: sequence, Digest: ledger.DigestOf(e.Data)}
-	if sequence >= j.from {
+	j.last = e.Sequence
+	if e.Sequence >= j.from {
 		if err := j.yield(e); err != nil {
 			return err
 		}
 	}
-	if sequence == j.to {
+	if e.Sequence == j.to {
 		return errEnough
 	}
 	return nil
 }
 
-// fill takes commits up to a sequence from the source.
+// fill takes entries up to a sequence from the source.
 func (j *joint) fill(ctx context.Context, to uint64) error {
 	if j.a.source == nil {
-		return fmt.Errorf("the commits %d to %d are damaged or missing: cut before them, or take them from an export or another server",
-			j.head.Sequence+1, to)
+		return fmt.Errorf("the commits %d to %d are damaged or missing: cut before them, or take them from an export or another server", j.last+1, to)
 	}
 	last, err := j.a.source.Last(ctx)
 	if err != nil {
 		return err
 	}
 	if last < to {
-		return fmt.Errorf("the commits %d to %d are damaged or missing, and the source ends at %d", j.head.Sequence+1, to, last)
+		return fmt.Errorf("the commits %d to %d are damaged or missing, and the source ends at %d", j.last+1, to, last)
 	}
-	return j.a.source.Read(ctx, j.head.Sequence+1, to, j.add)
+	return j.a.source.Read(ctx, j.last+1, to, j.add)
 }
 
 // finish takes what the source has beyond the files, and checks that nothing
@@ -306,7 +320,7 @@ func (j *joint) finish(ctx context.Context) error {
 		}
 		end = last
 	}
-	if end <= j.head.Sequence {
+	if end <= j.last {
 		return nil
 	}
 	err := j.fill(ctx, end)

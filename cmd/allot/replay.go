@@ -85,6 +85,9 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 	if err != nil {
 		return nil, err
 	}
+	if head := r.State.Head(); head.Sequence < to {
+		return nil, fmt.Errorf("the log's last commit up to sequence %d is %d; what comes after it is not this ledger's: use --to %d", to, head.Sequence, head.Sequence)
+	}
 	result.records, result.Head, result.Root = r.Records, r.State.Head(), r.Tree.Root()
 	if result.State, err = r.State.Digest(); err != nil {
 		return nil, err

@@ -49,6 +49,10 @@ type serveCommand struct {
 
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
+	NATSDoorURL         string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
+	NATSDoorCreds       string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
+	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server at --nats-url with ordinary clients' credentials: a start finds out whether they could write the log. Who has none is always tried." placeholder:"URL"`
+	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
 	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
 	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
@@ -69,6 +73,8 @@ type serveCommand struct {
 	BaremetalURL  string `name:"baremetal-url" help:"What links in answers of the bare metal API begin with; default: the host that the client named, and /baremetal." placeholder:"URL"`
 
 	SigningKey string `help:"File with a private key that allot signing-key made: checkpoints of the log are signed with it." type:"existingfile" placeholder:"FILE"`
+
+	PassOver []uint64 `help:"Sequences of entries of the log that are no commits of this ledger: somebody else could publish in its stream. Needed until its next commit." placeholder:"SEQUENCE"`
 
 	Metrics    string        `help:"HOST:PORT that answers /metrics in Prometheus's form, to anybody; empty: none."`
 	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last time; 0: never. Takes a second State in memory."`
@@ -253,11 +259,14 @@ func (n *node) start(ctx context.Context) error {
 	if err := n.startWriter(ctx); err != nil {
 		return err
 	}
-	if n.doorNC, err = n.connect(); err != nil {
+	if n.doorNC, err = n.connectDoor(); err != nil {
+		return err
+	}
+	if err := n.checkClosed(); err != nil {
 		return err
 	}
 	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
-		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Logger: n.log,
+		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Direct: n.config.AcceptOpenNATS, CutOff: n.cutOff(), Logger: n.log,
 		Queries: &natsapi.Queries{Views: n.views, Log: n.readers, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
 	}); err != nil {
 		return err
@@ -291,6 +300,14 @@ func (n *node) startScrubber() {
 		cfg.Log = &files
 	}
 	n.scrubber = scrub.Start(cfg)
+}
+
+// cutOff is how the door closes connections; those of an external server it cannot.
+func (n *node) cutOff() func(uint64) {
+	if n.nats == nil {
+		return nil
+	}
+	return n.nats.CutOff
 }
 
 // natsUsers reads the file of users, if there is one.
@@ -340,7 +357,9 @@ func (n *node) judgeData(ctx context.Context) (err error) {
 		return err
 	}
 	show, end := checkProgress(n.log)
-	n.verdict, err = n.data.judge(ctx, blocks.CheckOptions{Budget: n.config.CheckBudget, CleanBudget: min(cleanBudget, n.config.CheckBudget), Progress: show})
+	n.verdict, err = n.data.judge(ctx, blocks.CheckOptions{
+		PassOver: n.config.PassOver, Budget: n.config.CheckBudget, CleanBudget: min(cleanBudget, n.config.CheckBudget), Progress: show,
+	})
 	end()
 	if err == nil && n.verdict.Report != nil && n.verdict.Unread > 0 {
 		n.log.Warn("the log is large: its older part is checked while the server runs", "blocks", n.verdict.Unread)
@@ -354,7 +373,7 @@ func (n *node) openLog(ctx context.Context) (err error) {
 		return err
 	}
 	if n.config.NATSURL == "" {
-		err = n.startInside()
+		err = n.startInside(ctx)
 	} else {
 		cfg.AckTimeout = ackTimeout
 		err = n.connectOutside(ctx)
@@ -374,6 +393,7 @@ func (n *node) openLog(ctx context.Context) (err error) {
 	if err != nil {
 		return unreached(err)
 	}
+	n.ledger = ledger.PassOver(n.ledger, n.config.PassOver)
 	n.readers = jetstream.Share(n.ledger, logReaders)
 	return n.watchSpace()
 }
@@ -393,51 +413,21 @@ const ackTimeout = 5 * time.Second
 // MiB, and none reads for longer than it takes to fill an answer's next part.
 const logReaders = 32
 
-func (n *node) startInside() error {
+func (n *node) startInside(ctx context.Context) error {
 	if n.config.LazySync {
 		n.log.Warn("--lazy-sync: a power cut can lose commands that were answered")
 	}
 	var err error
-	n.nats, err = embedded.Start(embedded.Config{
+	n.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: n.data.path(logFolder), Listen: n.config.NATS, Verdict: n.verdict,
 		LazySync: n.config.LazySync, Logger: n.log, TLS: n.tls,
-		Users: logins(n.users), Services: natsapi.Services(), Streams: []string{wire.NoticePrefix + ".>"},
+		Users: logins(n.users), Services: wire.Services(), Streams: wire.Streams(),
 	})
 	if err != nil {
 		return err
 	}
 	n.natsURL = n.nats.ClientURL()
-	n.nc, err = n.connect()
-	return err
-}
-
-// connect opens a connection of the writer's.
-func (n *node) connect() (*nats.Conn, error) {
-	if n.nats != nil {
-		return n.nats.Connect()
-	}
-	options := append(jetstream.LogConnection(), nats.Name("allot writer"))
-	if n.config.NATSCreds != "" {
-		options = append(options, nats.UserCredentials(n.config.NATSCreds))
-	}
-	nc, err := nats.Connect(n.config.NATSURL, options...)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", n.config.NATSURL, err)
-	}
-	return nc, nil
-}
-
-func (n *node) connectOutside(ctx context.Context) error {
-	if err := jetstream.CheckSync(ctx, n.config.NATSMonitor); err != nil {
-		if !n.config.AcceptLazySync {
-			return fmt.Errorf("%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err)
-		}
-		n.log.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
-	}
-	var err error
-	if n.nc, err = n.connect(); err == nil {
-		n.natsURL = n.nc.ConnectedUrlRedacted()
-	}
+	n.nc, err = n.nats.Connect()
 	return err
 }
 
@@ -446,7 +436,11 @@ func (n *node) startWriter(ctx context.Context) error {
 	defer context.AfterFunc(ctx, n.views.Interrupt)()
 	state, err := n.restore(ctx)
 	if err != nil {
-		return unreached(err)
+		return adviseToPassOver(unreached(err))
+	}
+	if last := state.Next() - 1; last > state.Head().Sequence {
+		n.log.Error("somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+			"after", state.Head().Sequence, "last", last)
 	}
 	id := state.LedgerID()
 	if id.IsNil() {
@@ -518,9 +512,20 @@ func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	return m.Projection.Fold(c, changes)
 }
 
+// adviseToPassOver names the way out if the log ends with an entry that may
+// be somebody else's.
+func adviseToPassOver(err error) error {
+	var bad *ledger.BadEntryError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	return fmt.Errorf("%w. If somebody else wrote entry %d, and it is the log's last but for more of theirs, start with --pass-over %d "+
+		"and find out who can publish there", err, bad.Sequence, bad.Sequence)
+}
+
 // startNotices puts the publisher of notices between writer and read models.
 func (n *node) startNotices(id ledger.UUID) (err error) {
-	if n.noticesNC, err = n.connect(); err != nil {
+	if n.noticesNC, err = n.connectNotices(); err != nil {
 		return err
 	}
 	cfg := notices.Config{Conn: n.noticesNC, Ledger: id, Logger: n.log}

@@ -180,7 +180,7 @@ func archiveHeader(path string) (header archive.Header, err error) {
 }
 
 // readArchive is archive.Read of a file.
-func readArchive(path string, begin func(archive.Header) error, yield func(*ledger.Commit, []byte) error) (archive.Trailer, error) {
+func readArchive(path string, begin func(archive.Header) error, yield func(ledger.Entry) error) (archive.Trailer, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return archive.Trailer{}, err
@@ -189,7 +189,7 @@ func readArchive(path string, begin func(archive.Header) error, yield func(*ledg
 	return archive.Read(f, begin, yield)
 }
 
-func (l *archiveLog) scan(yield func(*ledger.Commit, []byte) error) (archive.Trailer, error) {
+func (l *archiveLog) scan(yield func(ledger.Entry) error) (archive.Trailer, error) {
 	trailer, err := readArchive(l.path, func(h archive.Header) error {
 		if h.First != 1 {
 			return fmt.Errorf("it begins at sequence %d, but a log is read from its beginning", h.First)
@@ -216,16 +216,16 @@ func (l *archiveLog) Read(ctx context.Context, from, to uint64, yield func(ledge
 	if to > l.last {
 		return fmt.Errorf("%w: %s ends at sequence %d", ledger.ErrLogGap, l.path, l.last)
 	}
-	_, err := l.scan(func(c *ledger.Commit, data []byte) error {
+	_, err := l.scan(func(e ledger.Entry) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case c.Sequence < from:
+		case e.Sequence < from:
 			return nil
-		case c.Sequence > to:
+		case e.Sequence > to:
 			return errEnough
 		}
-		return yield(ledger.Entry{Sequence: c.Sequence, Data: data})
+		return yield(e)
 	})
 	if errors.Is(err, errEnough) {
 		return nil

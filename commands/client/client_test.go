@@ -53,7 +53,7 @@ func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
 	if unreliable {
 		submit = &flaky{Processor: l.Processor}
 	}
-	nc, err := ns.Connect()
+	nc, err := ns.ConnectDoor()
 	if err != nil {
 		t.Fatal(err)
 	}

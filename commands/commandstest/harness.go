@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -154,7 +155,9 @@ func Allocate(consumer, provider ledger.UUID, class string, amount int64) *comma
 // JetStream starts an embedded NATS server and opens its log.
 func JetStream(t testing.TB, dir string, lazy bool) (*jetstream.Log, *embedded.Server) {
 	t.Helper()
-	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), LazySync: lazy, Listen: "127.0.0.1:0"})
+	ns, err := embedded.Start(context.Background(), embedded.Config{
+		StoreDir: filepath.Join(dir, "log"), LazySync: lazy, Listen: "127.0.0.1:0", Services: wire.Services(), Streams: wire.Streams(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (l *Ledger) Carry(s commands.Submission) ([]ledger.Event, *commands.Rejecti
 	}
 	record := ledger.Record{CommandID: s.ID, Command: s.Command.CommandName(), Time: l.state.LastTime(), Actor: s.Actor, Events: events}
 	mark := l.state.Begin()
-	next := l.state.Head().Sequence + 1
+	next := l.state.Next()
 	if err := l.state.Apply(next, &record); err != nil {
 		l.state.Undo(mark, l.state.Changes())
 		return nil, nil, err

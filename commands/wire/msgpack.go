@@ -4,96 +4,144 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 )
-
-// Limits of msgpack bodies.
-const maxMsgpackDepth = 32
 
 var errCutOff = errors.New("the msgpack body is cut off")
 
-// checkMsgpack walks over a body before it is decoded: every length must fit
+// walk goes over a msgpack body before it is decoded: every length must fit
 // into what is left, so that no length prefix makes the decoder allocate more
-// than the body could hold.
-func checkMsgpack(data []byte) error {
-	rest, err := skipValue(data, 0)
+// than the body could hold; texts are UTF-8, and the keys of a map differ, as
+// in JSON.
+type walk struct {
+	most   int // weight
+	weight int
+}
+
+func (w *walk) check(data []byte) error {
+	rest, err := w.value(data, 0)
 	if err == nil && len(rest) > 0 {
 		err = errors.New("there is something after the command")
 	}
 	return err
 }
 
-// sizedFormats says, for the formats 0xc0..0xdf, how long the value or its
-// length field is.
-var sizedFormats = map[byte]struct {
+// shape says how long a value or its length field is, and what its length counts.
+type shape struct {
 	fixed  int  // bytes of the value
 	length int  // bytes of the length field
 	array  bool // the length counts values
 	dict   bool // the length counts pairs of values
-}{
+	text   bool
+}
+
+// sizedFormats are the formats 0xc0..0xdf.
+var sizedFormats = map[byte]shape{
 	0xc0: {}, 0xc2: {}, 0xc3: {},
 	0xc4: {length: 1}, 0xc5: {length: 2}, 0xc6: {length: 4},
 	0xca: {fixed: 4}, 0xcb: {fixed: 8},
 	0xcc: {fixed: 1}, 0xcd: {fixed: 2}, 0xce: {fixed: 4}, 0xcf: {fixed: 8},
 	0xd0: {fixed: 1}, 0xd1: {fixed: 2}, 0xd2: {fixed: 4}, 0xd3: {fixed: 8},
-	0xd9: {length: 1}, 0xda: {length: 2}, 0xdb: {length: 4},
+	0xd9: {length: 1, text: true}, 0xda: {length: 2, text: true}, 0xdb: {length: 4, text: true},
 	0xdc: {length: 2, array: true}, 0xdd: {length: 4, array: true},
 	0xde: {length: 2, dict: true}, 0xdf: {length: 4, dict: true},
 }
 
-func skipValue(data []byte, depth int) ([]byte, error) {
-	if depth > maxMsgpackDepth {
-		return nil, fmt.Errorf("the msgpack body is nested deeper than %d", maxMsgpackDepth)
-	}
+// head reads what stands before a value: its shape and its length.
+func head(data []byte) (s shape, n uint64, rest []byte, err error) {
 	if len(data) == 0 {
-		return nil, errCutOff
+		return s, 0, nil, errCutOff
 	}
 	format, data := data[0], data[1:]
 	switch {
 	case format <= 0x7f || format >= 0xe0: // small integers
-		return data, nil
+		return s, 0, data, nil
 	case format <= 0x8f:
-		return skipValues(data, 2*uint64(format&0x0f), depth)
+		return shape{dict: true}, uint64(format & 0x0f), data, nil
 	case format <= 0x9f:
-		return skipValues(data, uint64(format&0x0f), depth)
+		return shape{array: true}, uint64(format & 0x0f), data, nil
 	case format <= 0xbf:
-		return skipBytes(data, uint64(format&0x1f))
+		return shape{text: true}, uint64(format & 0x1f), data, nil
 	}
-	shape, known := sizedFormats[format]
+	s, known := sizedFormats[format]
 	if !known {
-		return nil, fmt.Errorf("the msgpack format 0x%x is not used here", format)
+		return s, 0, nil, fmt.Errorf("the msgpack format 0x%x is not used here", format)
 	}
-	if shape.length == 0 {
-		return skipBytes(data, uint64(shape.fixed))
+	if s.length == 0 {
+		return s, uint64(s.fixed), data, nil
 	}
-	if len(data) < shape.length {
-		return nil, errCutOff
+	if len(data) < s.length {
+		return s, 0, nil, errCutOff
 	}
 	var field [8]byte
-	copy(field[8-shape.length:], data[:shape.length])
-	n, data := binary.BigEndian.Uint64(field[:]), data[shape.length:]
-	switch {
-	case shape.array:
-		return skipValues(data, n, depth)
-	case shape.dict:
-		return skipValues(data, 2*n, depth)
-	}
-	return skipBytes(data, n)
+	copy(field[8-s.length:], data[:s.length])
+	return s, binary.BigEndian.Uint64(field[:]), data[s.length:], nil
 }
 
-func skipBytes(data []byte, n uint64) ([]byte, error) {
-	if n > uint64(len(data)) {
+func (w *walk) value(data []byte, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return nil, errTooDeep
+	}
+	s, n, data, err := head(data)
+	switch {
+	case err != nil:
+		return nil, err
+	case s.array:
+		return w.list(data, n, depth)
+	case s.dict:
+		return w.dict(data, n, depth)
+	case n > uint64(len(data)):
 		return nil, errCutOff
+	case s.text && !utf8.Valid(data[:n]):
+		return nil, errNotText
 	}
 	return data[n:], nil
 }
 
-func skipValues(data []byte, n uint64, depth int) ([]byte, error) {
-	if n > uint64(len(data)) {
-		return nil, errCutOff
+// add weighs n things before they are looked at.
+func (w *walk) add(n uint64, bytes int, left int) error {
+	if n > uint64(left) {
+		return errCutOff
 	}
-	var err error
+	if w.weight += int(n) * bytes; w.weight > w.most {
+		return ErrTooMuch
+	}
+	return nil
+}
+
+func (w *walk) list(data []byte, n uint64, depth int) ([]byte, error) {
+	err := w.add(n, elementBytes, len(data))
 	for ; n > 0 && err == nil; n-- {
-		data, err = skipValue(data, depth+1)
+		data, err = w.value(data, depth+1)
 	}
 	return data, err
+}
+
+func (w *walk) dict(data []byte, n uint64, depth int) ([]byte, error) {
+	err := w.add(n, pairBytes, len(data)/2)
+	var room [fewKeys + 1][]byte
+	seen := keys{few: room[:0]}
+	for ; n > 0 && err == nil; n-- {
+		var key []byte
+		if key, data, err = w.key(data); err != nil {
+			break
+		}
+		if err = seen.add(key); err == nil {
+			data, err = w.value(data, depth+1)
+		}
+	}
+	return data, err
+}
+
+func (w *walk) key(data []byte) (key, rest []byte, err error) {
+	s, n, data, err := head(data)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !s.text:
+		return nil, nil, errKey
+	case n > uint64(len(data)):
+		return nil, nil, errCutOff
+	}
+	return data[:n], data[n:], nil
 }

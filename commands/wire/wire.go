@@ -5,9 +5,11 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -21,6 +23,14 @@ const (
 	QueryPrefix   = "allot.query"
 )
 
+// Services are the subjects that requests go to, with those of discovery.
+func Services() []string {
+	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, "$SRV.>"}
+}
+
+// Streams are the subjects that clients may listen on.
+func Streams() []string { return []string{NoticePrefix + ".>"} }
+
 // Headers.
 const (
 	HeaderContentType = "Content-Type"
@@ -32,6 +42,19 @@ const (
 	// with any more.
 	HeaderDeadline = "Allot-Deadline"
 )
+
+// HeaderLimits are the bytes that each header of a request may have. It is
+// there once at most, and text. What is kept in records is among them.
+var HeaderLimits = map[string]int{
+	HeaderContentType: 64,
+	HeaderCommandID:   64,
+	HeaderRequestID:   255,
+	HeaderDryRun:      8,
+	HeaderDeadline:    64,
+}
+
+// MaxHeaderBytes bounds all headers of a request, whatever their names.
+const MaxHeaderBytes = 16 << 10
 
 // Encodings.
 const (
@@ -76,8 +99,9 @@ const (
 	ErrorTooLate     = "too_late"  // the deadline had passed
 )
 
-// Decode reads a request strictly: unknown fields, trailing bytes and wrong
-// types are errors.
+// Decode reads a request strictly: unknown fields, repeated names, text that is
+// not UTF-8, trailing bytes and wrong types are errors, and so is more than a
+// request may weigh.
 func Decode(data []byte, encoding string, c any) error { return decode(data, encoding, c, true) }
 
 // DecodeReply reads a reply. Fields that a newer server added are skipped.
@@ -92,11 +116,22 @@ func decode(data []byte, encoding string, value any, strict bool) error {
 	if encoding == TypeMsgpack {
 		return decodeMsgpack(data, value, strict)
 	}
-	return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(strict))
+	if !strict {
+		return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1())
+	}
+	if _, err := weighJSON(data); err != nil {
+		return err
+	}
+	return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(false),
+		jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false))
 }
 
 func decodeMsgpack(data []byte, value any, strict bool) error {
-	if err := checkMsgpack(data); err != nil {
+	w := walk{most: math.MaxInt} // a reply may have any number of elements
+	if strict {
+		w.most = MaxWeight
+	}
+	if err := w.check(data); err != nil {
 		return err
 	}
 	in := bytes.NewReader(data)

@@ -85,21 +85,20 @@ func Write(ctx context.Context, out io.Writer, log ledger.Log, extent Extent) (l
 	if err := encode(enc, magic, version, header.Ledger[:], header.First, header.Prev[:]); err != nil {
 		return ledger.Head{}, errors.Join(err, packer.Close())
 	}
-	head := ledger.Head{Sequence: from - 1, Digest: header.Prev}
+	chain := ledger.NewChain(ledger.Head{Sequence: from - 1, Digest: header.Prev})
 	err = log.Read(ctx, from, to, func(e ledger.Entry) error {
-		commit, err := ledger.DecodeCommit(e.Data)
-		if err == nil && (commit.Sequence != e.Sequence || commit.Sequence != head.Sequence+1 || commit.Prev != head.Digest) {
-			err = ledger.ErrChain
+		if _, err := chain.Next(e); err != nil {
+			return err
 		}
-		if err != nil {
-			return &ledger.BadEntryError{Sequence: e.Sequence, Err: err}
-		}
-		head = commit.Head()
 		if extent.Progress != nil {
 			extent.Progress(e.Sequence-from+1, to-from+1)
 		}
 		return encode(enc, e.Sequence, e.Data)
 	})
+	head := chain.Head()
+	if err == nil {
+		err = chain.End()
+	}
 	if err == nil {
 		err = encode(enc, uint64(0), to-from+1, head.Digest[:], extent.Checkpoints)
 	}
@@ -121,12 +120,11 @@ func headerOf(ctx context.Context, log ledger.Log, from uint64) (Header, error) 
 		header.Ledger = created.Ledger
 		return nil
 	})
-	if err == nil && from > 1 {
-		err = log.Read(ctx, from-1, from-1, func(e ledger.Entry) error {
-			header.Prev = ledger.DigestOf(e.Data)
-			return nil
-		})
+	if err != nil {
+		return header, err
 	}
+	before, err := ledger.HeadBefore(ctx, log, from)
+	header.Prev = before.Digest
 	return header, err
 }
 
@@ -144,10 +142,10 @@ func encode(enc *msgpack.Encoder, values ...any) error {
 }
 
 // Read reads an archive to its end: begin is called with the header, then
-// yield with every commit and its stored form, each checked to follow the one
-// before. Nothing is known to be whole before Read has returned without an
-// error.
-func Read(in io.Reader, begin func(Header) error, yield func(*ledger.Commit, []byte) error) (Trailer, error) {
+// yield with every entry. The commits are checked to follow each other; what
+// else is in the log, see ledger.Chain. Nothing is known to be whole before Read
+// has returned without an error.
+func Read(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error) (Trailer, error) {
 	unpacker, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return Trailer{}, damaged("%v", err)
@@ -161,19 +159,25 @@ func Read(in io.Reader, begin func(Header) error, yield func(*ledger.Commit, []b
 	if err := begin(header); err != nil {
 		return Trailer{}, err
 	}
-	head := ledger.Head{Sequence: header.First - 1, Digest: header.Prev}
+	chain := ledger.NewChain(ledger.Head{Sequence: header.First - 1, Digest: header.Prev})
 	for count := uint64(0); ; count++ {
-		commit, data, err := r.commit(count, head)
+		entry, err := r.entry(header.First+count, count, chain)
+		if err == nil && entry.Sequence > 0 {
+			_, err = chain.Next(entry)
+		}
+		var bad *ledger.BadEntryError
+		if errors.As(err, &bad) {
+			err = fmt.Errorf("%w: %w", ErrDamaged, bad)
+		}
 		if err != nil {
 			return Trailer{}, err
 		}
-		if commit == nil {
-			return Trailer{Head: head, Checkpoints: r.checkpoints}, r.end()
+		if entry.Sequence == 0 {
+			return Trailer{Head: chain.Head(), Checkpoints: r.checkpoints}, r.end()
 		}
-		if err := yield(commit, data); err != nil {
+		if err := yield(entry); err != nil {
 			return Trailer{}, err
 		}
-		head = commit.Head()
 	}
 }
 
@@ -250,34 +254,29 @@ func (r *reader) header() (Header, error) {
 	return h, nil
 }
 
-// commit reads the next commit, which must follow head; nil at the end.
-func (r *reader) commit(count uint64, head ledger.Head) (*ledger.Commit, []byte, error) {
-	where := head.Sequence + 1
+// entry reads the next entry; at the end its sequence is 0.
+func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, error) {
 	fields, err := r.dec.DecodeArrayLen()
 	if err != nil {
-		return nil, nil, damaged("it ends before sequence %d: %v", where, err)
+		return ledger.Entry{}, damaged("it ends before sequence %d: %v", where, err)
 	}
 	sequence, err := r.dec.DecodeUint64()
 	switch {
 	case err != nil:
-		return nil, nil, damaged("sequence %d: %v", where, err)
+		return ledger.Entry{}, damaged("sequence %d: %v", where, err)
 	case sequence == 0 && fields == int(r.version)+2:
-		return nil, nil, r.trailer(count, head)
+		if err := chain.End(); err != nil {
+			return ledger.Entry{}, err
+		}
+		return ledger.Entry{}, r.trailer(count, chain.Head())
 	case sequence != where || fields != 2:
-		return nil, nil, damaged("sequence %d stands where %d should", sequence, where)
+		return ledger.Entry{}, damaged("sequence %d stands where %d should", sequence, where)
 	}
 	data, err := r.bytes(maxCommitBytes)
 	if err != nil {
-		return nil, nil, damaged("sequence %d: %v", where, err)
+		return ledger.Entry{}, damaged("sequence %d: %v", where, err)
 	}
-	commit, err := ledger.DecodeCommit(data)
-	if err == nil && (commit.Sequence != where || commit.Prev != head.Digest) {
-		err = ledger.ErrChain
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrDamaged, &ledger.BadEntryError{Sequence: where, Err: err})
-	}
-	return commit, data, nil
+	return ledger.Entry{Sequence: where, Data: data}, nil
 }
 
 func (r *reader) trailer(count uint64, head ledger.Head) error {

@@ -3,6 +3,7 @@ package archive_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -38,9 +39,10 @@ func read(data []byte) (first uint64, heads []ledger.Head, err error) {
 	_, err = archive.Read(bytes.NewReader(data), func(h archive.Header) error {
 		first = h.First
 		return nil
-	}, func(c *ledger.Commit, stored []byte) error {
-		if ledger.DigestOf(stored) != c.Digest {
-			return errors.New("another digest")
+	}, func(e ledger.Entry) error {
+		c, err := ledger.DecodeCommit(e.Data)
+		if err != nil || c.Sequence != e.Sequence {
+			return fmt.Errorf("entry %d: %w", e.Sequence, err)
 		}
 		heads = append(heads, c.Head())
 		return nil
@@ -128,7 +130,7 @@ func TestCheckpoints(t *testing.T) {
 	}{"version 2": {out.Bytes(), want}, "version 1": {old, nil}} {
 		n := 0
 		trailer, err := archive.Read(bytes.NewReader(file.data), func(archive.Header) error { return nil },
-			func(*ledger.Commit, []byte) error { n++; return nil })
+			func(ledger.Entry) error { n++; return nil })
 		if err != nil || n != 5 || trailer.Sequence != 5 || !slices.EqualFunc(trailer.Checkpoints, file.want, bytes.Equal) {
 			t.Errorf("%s: %d commits, %+v, %v", name, n, trailer, err)
 		}

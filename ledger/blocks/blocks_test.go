@@ -19,7 +19,7 @@ import (
 // server starts a NATS server on a store and opens the log.
 func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
 	t.Helper()
-	ns, err := embedded.Start(embedded.Config{StoreDir: store, LazySync: true})
+	ns, err := embedded.Start(context.Background(), embedded.Config{StoreDir: store, LazySync: true})
 	if err != nil {
 		t.Fatal(err)
 	}

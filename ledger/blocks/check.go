@@ -34,6 +34,7 @@ type DamageError struct {
 	Path   string // the file
 	Offset int    // in it, in bytes
 	Reason string
+	Err    error // what the chain says; nil: it is a file that is damaged
 }
 
 // Error implements error.
@@ -45,8 +46,13 @@ func (e *DamageError) Error() string {
 	return text
 }
 
-// Unwrap returns ErrDamaged and ledger.ErrCorrupt.
-func (e *DamageError) Unwrap() []error { return []error{ErrDamaged, ledger.ErrCorrupt} }
+// Unwrap returns ErrDamaged and ledger.ErrCorrupt, or what the chain says.
+func (e *DamageError) Unwrap() []error {
+	if e.Err != nil {
+		return []error{ErrDamaged, e.Err}
+	}
+	return []error{ErrDamaged, ledger.ErrCorrupt}
+}
 
 // Report says what a check found.
 type Report struct {
@@ -72,11 +78,14 @@ type blockFacts struct {
 	bytes               uint64 // of its records
 	lastSum             [checksumBytes]byte
 
-	prev   ledger.Digest // of the commit before the first
-	end    ledger.Digest // of the last commit
-	bad    *DamageError  // what is behind the last good record, if something is
-	torn   bool          // it looks like a write that was not finished
-	unread bool          // the facts are an index's
+	// odd says that not every record is a commit that follows the one before.
+	// If none is odd, prev is the digest of the commit before the first one, and
+	// end that of the last one.
+	odd       bool
+	prev, end ledger.Digest
+	bad       *DamageError // what is behind the last good record, if something is
+	torn      bool         // it looks like a write that was not finished
+	unread    bool         // the facts are an index's
 }
 
 func (b *blockFacts) empty() bool { return b.last < b.first || b.first == 0 }
@@ -88,6 +97,8 @@ type CheckOptions struct {
 	Budget time.Duration
 	// CleanBudget is the budget if the server that wrote the log stopped well.
 	CleanBudget time.Duration
+	// PassOver names entries that are not the ledger's, see ledger.Chain.
+	PassOver []uint64
 	// Progress is told how many bytes of how many were read.
 	Progress func(done, total uint64)
 }
@@ -109,7 +120,7 @@ func (f Folder) Check(ctx context.Context, opts CheckOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return join(facts)
+	return f.join(facts, opts.PassOver)
 }
 
 // scanAll reads blocks side by side, newest first: the newest are those that a
@@ -194,15 +205,17 @@ func (f Folder) scanBytes(b block, buf []byte) blockFacts {
 	return facts
 }
 
-// add follows the chain within a block; the reason says what breaks it.
+// add takes note of a record; the reason says why it cannot be there.
 func (b *blockFacts) add(f Folder, r record) (reason string) {
-	prev, reason := f.linkOf(r)
-	switch {
-	case reason != "":
+	if reason := f.strange(r); reason != "" {
 		return reason
-	case b.first > 0 && (r.sequence != b.last+1 || prev != b.end):
-		return fmt.Sprintf("sequence %d (after %.8s) does not follow %d (%.8s)", r.sequence, prev, b.last, b.end)
-	case b.first == 0:
+	}
+	if b.first > 0 && r.sequence != b.last+1 {
+		return fmt.Sprintf("sequence %d does not follow %d", r.sequence, b.last)
+	}
+	sequence, prev, err := ledger.CommitLink(r.data)
+	b.odd = b.odd || err != nil || sequence != r.sequence || b.first > 0 && prev != b.end
+	if b.first == 0 {
 		b.first, b.firstTime, b.prev = r.sequence, r.time, prev
 	}
 	b.last, b.lastTime, b.end = r.sequence, r.time, ledger.DigestOf(r.data)
@@ -210,10 +223,21 @@ func (b *blockFacts) add(f Folder, r record) (reason string) {
 	return ""
 }
 
+// strange says what is wrong with a whole record, whatever it holds.
+func (f Folder) strange(r record) string {
+	if r.sequence&(erasedBit|tombstoneBit) != 0 {
+		return "it says that a message was deleted"
+	}
+	if string(r.subject) != f.Subject {
+		return fmt.Sprintf("its subject is %.80q", r.subject)
+	}
+	return ""
+}
+
 // join follows the chain from block to block.
-func join(facts []blockFacts) (*Report, error) {
+func (f Folder) join(facts []blockFacts, passOver []uint64) (*Report, error) {
 	report := &Report{read: facts}
-	var before *blockFacts // the last one that was read
+	j := newJoint(f, passOver)
 	for i := range facts {
 		b := &facts[i]
 		if !b.unread {
@@ -221,46 +245,109 @@ func join(facts []blockFacts) (*Report, error) {
 		} else {
 			report.Unread++
 		}
-		if err := follows(report.Last, before, b); err != nil {
-			return nil, err
+		if damage := j.next(b); damage != nil {
+			return nil, damage
 		}
 		if !b.empty() {
 			report.Commits += b.last - b.first + 1
-			report.Last = ledger.Head{Sequence: b.last, Digest: b.end}
-			before = b
 		}
 		if b.bad == nil {
 			continue
 		}
 		if i < len(facts)-1 || !b.torn {
-			return nil, damage(b.bad, report.Last, facts[i+1:])
+			return nil, beforeNext(b.bad, j.chain.Head(), facts[i+1:])
 		}
 		report.TornPath, report.TornAt = b.path, int64(b.bad.Offset)
 		report.TornBytes = b.size - report.TornAt
 	}
+	report.Last = j.chain.Head()
+	if damage := j.end(); damage != nil {
+		return nil, damage
+	}
 	return report, nil
 }
 
-// follows checks that a block continues the ones before it.
-func follows(last ledger.Head, before, b *blockFacts) error {
+// joint follows the chain over blocks that come in order.
+type joint struct {
+	f     Folder
+	chain *ledger.Chain
+	last  uint64 // sequence
+	path  string // of the block with it
+	// lost says that the chain is not known, as it is behind blocks that were
+	// not read, and behind damage.
+	lost    bool
+	vouched []uint64
+}
+
+func newJoint(f Folder, passOver []uint64) *joint {
+	j := &joint{f: f, vouched: passOver}
+	j.restart(ledger.Head{})
+	j.lost = false
+	return j
+}
+
+func (j *joint) restart(head ledger.Head) {
+	j.chain = ledger.NewChain(head)
+	j.chain.Vouch(j.vouched)
+}
+
+// next joins a block to those before it.
+func (j *joint) next(b *blockFacts) *DamageError {
 	if b.empty() {
 		return nil
 	}
-	if b.first != last.Sequence+1 {
-		return &DamageError{After: last, Next: b.first, Path: b.path,
-			Reason: fmt.Sprintf("it begins with sequence %d, and what is before it ends with %d", b.first, last.Sequence)}
+	if b.first != j.last+1 && !j.lost {
+		return &DamageError{After: j.chain.Head(), Next: b.first, Path: b.path,
+			Reason: fmt.Sprintf("it begins with sequence %d, and what is before it ends with %d", b.first, j.last)}
 	}
-	chained := before == nil || !before.unread && !b.unread
-	if chained && b.prev != last.Digest {
-		return &DamageError{After: last, Next: b.first, Path: b.path,
-			Reason: fmt.Sprintf("its first commit follows %.8s, and what is before it ends with %.8s", b.prev, last.Digest)}
+	j.last, j.path = b.last, b.path
+	if b.unread {
+		j.lost = true
+		return nil
+	}
+	if j.lost {
+		j.restart(ledger.Head{Sequence: b.first - 1, Digest: b.prev})
+		j.lost = false
+	}
+	if !b.odd && j.chain.NextRun(b.prev, ledger.Head{Sequence: b.last, Digest: b.end}) {
+		return nil
+	}
+	return j.damage(j.oneByOne(b))
+}
+
+// oneByOne feeds the chain with what is in a block: something that is no commit,
+// or none that follows, is in it or before it.
+func (j *joint) oneByOne(b *blockFacts) error {
+	buf, err := os.ReadFile(b.path)
+	if err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	for offset := 0; offset < len(buf); {
+		r, unfinished := parse(buf, offset, nil)
+		if unfinished != "" || r.sequence > b.last {
+			return nil // it is said in bad
+		}
+		if _, err := j.chain.NextLink(ledger.Entry{Sequence: r.sequence, Data: r.data}); err != nil {
+			return err
+		}
+		offset += r.length
 	}
 	return nil
 }
 
-// damage completes what is said of damage with what is good behind it.
-func damage(d *DamageError, last ledger.Head, behind []blockFacts) error {
-	d.After = last
+// end says whether the log may end here.
+func (j *joint) end() *DamageError { return j.damage(j.chain.End()) }
+
+func (j *joint) damage(err error) *DamageError {
+	if err == nil {
+		return nil
+	}
+	return &DamageError{After: j.chain.Head(), Path: j.path, Reason: err.Error(), Err: err}
+}
+
+// beforeNext completes what is said of damage with what is around it.
+func beforeNext(d *DamageError, after ledger.Head, behind []blockFacts) *DamageError {
+	d.After = after
 	if d.Next == 0 {
 		if i := slices.IndexFunc(behind, func(b blockFacts) bool { return !b.empty() }); i >= 0 {
 			d.Next = behind[i].first

@@ -8,8 +8,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/allot-project/allot/ledger"
 )
 
 // Pace holds a reader up, so that it leaves room for others. A rate.Limiter is
@@ -66,9 +64,7 @@ func (f Folder) Scrub(ctx context.Context, pace Pace, durable func() uint64, tel
 	if err != nil {
 		return err
 	}
-	var last ledger.Head
-	var before *blockFacts
-	followed := true // what is before the block is known
+	j := newJoint(f, nil)
 	for _, b := range list {
 		sequence := durable()
 		buf, err := ReadPaced(ctx, b.path, pace)
@@ -77,27 +73,16 @@ func (f Folder) Scrub(ctx context.Context, pace Pace, durable func() uint64, tel
 		}
 		facts := f.scanBytes(b, buf)
 		read(int64(len(buf)))
-		if err := follows(last, before, &facts); err != nil && followed {
-			tell(asDamage(err))
-		}
-		if !facts.empty() {
-			last, before = ledger.Head{Sequence: facts.last, Digest: facts.end}, &facts
+		if damage := j.next(&facts); damage != nil {
+			tell(damage)
+			j.lost = true
 		}
 		// Behind what is durable there may be an unfinished write.
-		damaged := facts.bad != nil && last.Sequence < sequence
-		if damaged {
-			facts.bad.After = last
+		if facts.bad != nil && facts.last < sequence {
+			facts.bad.After = j.chain.Head()
 			tell(facts.bad)
+			j.lost = true
 		}
-		followed = !damaged
 	}
 	return nil
-}
-
-func asDamage(err error) *DamageError {
-	var damage *DamageError
-	if errors.As(err, &damage) {
-		return damage
-	}
-	return &DamageError{Reason: err.Error()}
 }

@@ -10,7 +10,7 @@ import (
 
 // TestListening: it is noticed at once when somebody begins to listen.
 func TestListening(t *testing.T) {
-	s, err := Start(Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true})
+	s, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Streams: []string{"allot.notice.>"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func Files(storeDir string) blocks.Folder {
 
 // judge looks at the log's files before the server does, which would cut away
 // what it cannot read, and makes them such that it has nothing to cut.
-func judge(cfg Config) (*blocks.Verdict, error) {
+func judge(ctx context.Context, cfg Config) (*blocks.Verdict, error) {
 	files := Files(cfg.StoreDir)
 	if cfg.Verdict != nil {
 		return settle(cfg, files, cfg.Verdict)
@@ -28,7 +28,7 @@ func judge(cfg Config) (*blocks.Verdict, error) {
 	if cfg.Import {
 		look = files.JudgeImport
 	}
-	verdict, err := look(cfg.context(), cfg.Judge)
+	verdict, err := look(ctx, cfg.Judge)
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +44,6 @@ func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.V
 			"after", verdict.Last.Sequence, "bytes", verdict.TornBytes)
 	}
 	return verdict, files.Settle(verdict.Report)
-}
-
-func (cfg Config) context() context.Context {
-	if cfg.Context == nil {
-		return context.Background()
-	}
-	return cfg.Context
 }
 
 // Log is the log of this server: appended to through JetStream, and read from

@@ -80,16 +80,16 @@ func (t *trouble) set(log error) {
 
 // Broken says that and why JetStream takes nothing for the log, or nil.
 func (s *Server) Broken() error {
-	if !s.log.trouble.broken.Load() {
+	if !s.lines.trouble.broken.Load() {
 		return nil
 	}
-	log, _, _ := s.log.trouble.get()
+	log, _, _ := s.lines.trouble.get()
 	return log
 }
 
 // Ailing says that and why JetStream takes nothing for some stream, or nil.
 func (s *Server) Ailing() error {
-	log, other, _ := s.log.trouble.get()
+	log, other, _ := s.lines.trouble.get()
 	return errors.Join(log, other)
 }
 
@@ -108,7 +108,7 @@ func NoSpace(err error) bool {
 // the store then says that it holds must be on the disk, and the log's files
 // must be good.
 func (s *Server) Reopen() error {
-	broken, _, files := s.log.trouble.get()
+	broken, _, files := s.lines.trouble.get()
 	if err := s.ns.ShutdownJetStream(); err != nil {
 		return fmt.Errorf("embedded: close JetStream: %w", err)
 	}
@@ -118,13 +118,13 @@ func (s *Server) Reopen() error {
 	if err := s.judgeAgain(); err != nil {
 		return err
 	}
-	s.log.trouble.set(nil)
+	s.lines.trouble.set(nil)
 	err := s.ns.EnableJetStream(s.jetStream())
 	if err == nil {
 		err = s.enableAccount()
 	}
 	if err != nil {
-		s.log.trouble.set(fmt.Errorf("%w: %w", errors.Join(ErrBroken, broken), err))
+		s.lines.trouble.set(fmt.Errorf("%w: %w", errors.Join(ErrBroken, broken), err))
 		return fmt.Errorf("embedded: open JetStream: %w", err)
 	}
 	return nil
@@ -202,9 +202,6 @@ func (f *logFiles) putBack() error {
 // enableAccount gives the server's own account JetStream. With more accounts
 // than its own the server does not.
 func (s *Server) enableAccount() error {
-	if !s.users {
-		return nil
-	}
 	if err := s.ns.GlobalAccount().EnableJetStream(nil, nil); err != nil {
 		return fmt.Errorf("embedded: %w", err)
 	}

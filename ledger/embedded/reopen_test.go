@@ -62,7 +62,7 @@ type brokenLog struct {
 
 func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 	t.Helper()
-	ns, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "log"), Users: users})
+	ns, err := embedded.Start(context.Background(), embedded.Config{StoreDir: filepath.Join(dir, "log"), Users: users})
 	if err != nil {
 		t.Fatal(err)
 	}

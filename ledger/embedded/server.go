@@ -4,9 +4,7 @@ package embedded
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,10 +17,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"golang.org/x/crypto/bcrypt"
 
 	"github.com/allot-project/allot/ledger/blocks"
-	"github.com/allot-project/allot/ledger/jetstream"
 )
 
 // MaxPayload is the largest message: a reshape of 10,000 consumers is one
@@ -32,13 +28,20 @@ const MaxPayload = 8 << 20
 // startTimeout bounds the recovery of the stream at start.
 const startTimeout = 10 * time.Minute
 
-// Users of the embedded server. Their permissions are the least they need.
+// Bounds of what connections may take.
 const (
-	// ClientUser is who connects without credentials: it may submit
-	// commands and discover the service, and nothing else.
-	ClientUser = "client"
-	// writerUser is the process itself. It alone may publish commits.
-	writerUser = "writer"
+	// maxConnections are those of all clients, and maxOfUser those of one user.
+	maxConnections = 4096
+	maxOfUser      = 1024
+	// maxSubscriptions are those of one connection.
+	maxSubscriptions = 4096
+	// maxPending is what the server keeps for one connection until it reads. At
+	// three quarters of it the server holds up whoever sends there: that keeps
+	// floods from the door. It must not happen to the door, which sends to all;
+	// so clients may leave less unread (see maxUnread).
+	maxPending = 64 << 20
+	// authTimeout is how long a client may take to say who it is.
+	authTimeout = 5 * time.Second
 )
 
 // Config says how the server runs.
@@ -51,22 +54,22 @@ type Config struct {
 	// LazySync makes JetStream sync every two minutes instead of before each
 	// acknowledgement. A power cut then loses acknowledged commits.
 	LazySync bool
-	// Users may connect, and nobody else; none: anybody may, as ClientUser.
+	// Users may connect, and nobody else; none: anybody may, and send requests
+	// to all Services and listen on all Streams.
 	Users []User
-	// Services are the subjects that users may be given to send requests on;
-	// the server adds who sent each. The rest of this server's own account is
+	// Services are the subjects that clients may be given to send requests on;
+	// the server adds who sent each. The rest of this process's own account is
 	// out of their reach.
 	Services []string
-	// Streams are the subjects that users may be given to listen on.
+	// Streams are the subjects that clients may be given to listen on.
 	Streams []string
 	// TLS, if set, is what clients outside of the process must speak.
 	TLS    *tls.Config
 	Logger *slog.Logger
 	// Verdict is what was said of the log's files just now; without it they
-	// are judged at the start, by Judge. Context ends that.
+	// are judged at the start, by Judge.
 	Verdict *blocks.Verdict
 	Judge   blocks.JudgeOptions
-	Context context.Context
 	// Import opens a log that an import has not finished.
 	Import bool
 }
@@ -74,46 +77,47 @@ type Config struct {
 // User is one that may connect, with a password or an nkey, and what it may do.
 type User struct {
 	Name, PasswordHash, NKey string
+	Account                  string // its own; the name that requests come with
 	Publish, Subscribe       []string
 }
-
-// usersAccount is the account of Users. It is apart from the writer's, so
-// that they reach what is exported to them and nothing else, and so that the
-// server says with each request who sent it.
-const usersAccount = "CLIENTS"
 
 // Server is a running NATS server.
 type Server struct {
 	ns        *server.Server
 	verdict   *blocks.Verdict
-	password  string
-	listening listening
-	log       *natsLogger
-	users     bool
+	logins    *logins
+	log       *slog.Logger
+	lines     *natsLogger
 	store     *server.Options
+	listening listening
+	unread    unread
+	ending    sync.Once
 }
 
 // Verdict is what was found in the log's files before the server opened them.
 func (s *Server) Verdict() *blocks.Verdict { return s.verdict }
 
-// Start starts a server and waits until it is ready. It changes nothing on
-// disk, and fails with what blocks.Folder.Judge says, unless the log's files
-// are good.
-func Start(cfg Config) (*Server, error) {
-	verdict, err := judge(cfg)
+// Start starts a server and waits until it is ready, or the context ends. It
+// changes nothing on disk, and fails with what blocks.Folder.Judge says, unless
+// the log's files are good.
+func Start(ctx context.Context, cfg Config) (*Server, error) {
+	verdict, err := judge(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	secret := make([]byte, 32)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, fmt.Errorf("embedded: %w", err)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	password := base64.RawURLEncoding.EncodeToString(secret)
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost) // the password has 256 random bits
+	for flag, address := range map[string]string{"clients": cfg.Listen, "monitoring": cfg.Monitor} {
+		if err := checkFree(address); err != nil {
+			return nil, fmt.Errorf("embedded: the NATS server cannot listen for %s: %w", flag, err)
+		}
+	}
+	logins, err := newLogins(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("embedded: %w", err)
+		return nil, err
 	}
-	opts, err := options(cfg, string(hash))
+	opts, err := options(cfg, logins)
 	if err != nil {
 		return nil, err
 	}
@@ -121,29 +125,59 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: NATS server: %w", err)
 	}
-	if err := export(ns, cfg); err != nil {
+	log := newNATSLogger(cfg.Logger, cfg.StoreDir)
+	ns.SetLoggerV2(log, false, false, false)
+	if err := logins.open(ns); err != nil {
 		return nil, err
 	}
-	log := &natsLogger{log: cfg.Logger, store: cfg.StoreDir}
-	ns.SetLoggerV2(log, false, false, false)
 	go ns.Start()
-	if !ns.ReadyForConnections(startTimeout) {
+	if err := ready(ctx, ns, log); err != nil {
 		ns.Shutdown()
-		return nil, fmt.Errorf("embedded: the NATS server did not start: %w", log.lastError())
+		return nil, err
 	}
-	s := &Server{ns: ns, verdict: verdict, password: password, log: log, users: len(cfg.Users) > 0, store: opts}
+	s := &Server{ns: ns, verdict: verdict, logins: logins, log: cfg.Logger, lines: log, store: opts}
 	if err := s.enableAccount(); err != nil {
 		ns.Shutdown()
-		return nil, err
+		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	if cfg.Listen != "" && ns.Addr() == nil {
-		ns.Shutdown()
-		return nil, fmt.Errorf("embedded: the NATS server does not listen on %s: %w", cfg.Listen, log.lastError())
-	}
+	s.watchUnread()
 	return s, nil
 }
 
-func options(cfg Config, passwordHash string) (*server.Options, error) {
+// checkFree finds out whether an address can be listened on, before anything
+// that takes time.
+func checkFree(address string) error {
+	if address == "" {
+		return nil
+	}
+	if _, _, err := splitHostPort(address); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// ready waits until the server is, has failed, or need not be any more.
+func ready(ctx context.Context, ns *server.Server, log *natsLogger) error {
+	up := make(chan bool, 1)
+	go func() { up <- ns.ReadyForConnections(startTimeout) }()
+	select {
+	case ok := <-up:
+		if !ok {
+			return fmt.Errorf("embedded: the NATS server did not start: %w", log.lastError())
+		}
+		return nil
+	case err := <-log.fatal:
+		return fmt.Errorf("embedded: the NATS server did not start: %w", err)
+	case <-ctx.Done():
+		return fmt.Errorf("embedded: the NATS server was told to stop before it was ready: %w", ctx.Err())
+	}
+}
+
+func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: "allot",
 		JetStream:  true,
@@ -154,18 +188,16 @@ func options(cfg Config, passwordHash string) (*server.Options, error) {
 		JetStreamMaxMemory: noLimit,
 
 		MaxPayload:     MaxPayload,
-		MaxPending:     64 << 20,
+		MaxPending:     maxPending,
+		MaxConn:        maxConnections,
+		MaxSubs:        maxSubscriptions,
 		MaxControlLine: 4096,
 		NoSigs:         true,
 		DontListen:     cfg.Listen == "",
-		NoAuthUser:     ClientUser,
-		Users: []*server.User{
-			{Username: writerUser, Password: passwordHash},
-			{Username: ClientUser, Permissions: clientPermissions()},
-		},
-	}
-	if len(cfg.Users) > 0 {
-		addUsers(opts, cfg.Users)
+
+		CustomClientAuthentication: auth,
+		AlwaysEnableNonce:          true, // for those who sign in with an nkey
+		AuthTimeout:                authTimeout.Seconds(),
 	}
 	if cfg.TLS != nil {
 		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, cfg.TLS, tlsTimeout.Seconds()
@@ -185,61 +217,6 @@ func options(cfg Config, passwordHash string) (*server.Options, error) {
 }
 
 const tlsTimeout = 5 * time.Second
-
-// addUsers puts users in the place of the one who needs no credentials.
-func addUsers(opts *server.Options, users []User) {
-	account := server.NewAccount(usersAccount)
-	opts.Accounts = []*server.Account{account}
-	opts.NoAuthUser = ""
-	opts.Users = opts.Users[:1] // the writer
-	for _, u := range users {
-		permissions := &server.Permissions{
-			Publish:   &server.SubjectPermission{Allow: u.Publish},
-			Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
-		}
-		if u.NKey != "" {
-			opts.Nkeys = append(opts.Nkeys, &server.NkeyUser{Nkey: u.NKey, Permissions: permissions, Account: account})
-			continue
-		}
-		opts.Users = append(opts.Users, &server.User{Username: u.Name, Password: u.PasswordHash, Permissions: permissions, Account: account})
-	}
-}
-
-// export lets the users' account reach the service and hear the notices.
-func export(ns *server.Server, cfg Config) error {
-	if len(cfg.Users) == 0 {
-		return nil
-	}
-	own := ns.GlobalAccount()
-	users, err := ns.LookupAccount(usersAccount)
-	if err != nil {
-		return fmt.Errorf("embedded: %w", err)
-	}
-	for _, subject := range cfg.Services {
-		err := errors.Join(own.AddServiceExport(subject, nil), users.AddServiceImport(own, subject, subject), users.SetServiceImportSharing(own, subject, true))
-		if err != nil {
-			return fmt.Errorf("embedded: %s: %w", subject, err)
-		}
-	}
-	for _, subject := range cfg.Streams {
-		if err := errors.Join(own.AddStreamExport(subject, nil), users.AddStreamImport(own, subject, "")); err != nil {
-			return fmt.Errorf("embedded: %s: %w", subject, err)
-		}
-	}
-	return nil
-}
-
-// clientPermissions: commands out, answers in, discovery. Commit subjects and
-// the JetStream API are out of reach.
-func clientPermissions() *server.Permissions {
-	return &server.Permissions{
-		Publish: &server.SubjectPermission{
-			Allow: []string{"allot.command.>", "allot.batch", "allot.query.>", "$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>", "$SRV.STATS", "$SRV.STATS.>"},
-			Deny:  []string{jetstream.Subject, "$JS.>", "$SYS.>"},
-		},
-		Subscribe: &server.SubjectPermission{Allow: []string{"_INBOX.>", "allot.notice.>"}},
-	}
-}
 
 // splitHostPort reads HOST:PORT; port 0 lets the system choose one.
 func splitHostPort(address string) (string, int, error) {
@@ -274,13 +251,27 @@ func (s *Server) MonitorURL() string {
 	return ""
 }
 
-// Connect opens the writer's connection inside the process.
-func (s *Server) Connect() (*nats.Conn, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.UserInfo(writerUser, s.password),
-		nats.Name("allot writer"), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+// Connect opens a connection of the log's: the only one that may publish on
+// its subjects and use JetStream, and nothing else.
+func (s *Server) Connect() (*nats.Conn, error) { return s.connect(logRole) }
+
+// ConnectDoor opens a connection that takes the requests of clients. It can
+// publish replies to them, and nothing else.
+func (s *Server) ConnectDoor() (*nats.Conn, error) { return s.connect(doorRole) }
+
+// ConnectNotices opens a connection that can publish notices, and nothing else.
+func (s *Server) ConnectNotices() (*nats.Conn, error) { return s.connect(noticesRole) }
+
+func (s *Server) connect(as role) (*nats.Conn, error) {
+	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.UserInfo(as.name, s.logins.secret),
+		nats.Name("allot "+as.name), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			s.log.Warn("the embedded NATS server refused something", "connection", as.name, "error", err)
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("embedded: connect in process: %w", err)
 	}
+	s.unread.watch(nc, as)
 	return nc, nil
 }
 
@@ -291,13 +282,13 @@ func (s *Server) Connect() (*nats.Conn, error) {
 func (s *Server) Listening(prefix string, names []string) []string {
 	s.listening.mu.Lock()
 	defer s.listening.mu.Unlock()
-	now, err := s.ns.Subsz(&server.SubszOptions{})
+	now, err := s.ns.Subsz(&server.SubszOptions{Account: ownAccount})
 	if err != nil {
 		return names
 	}
 	l := &s.listening
 	if now.NumInserts != l.inserts || time.Since(l.at) >= rescan {
-		all, err := s.ns.Subsz(&server.SubszOptions{Subscriptions: true, Limit: maxListed})
+		all, err := s.ns.Subsz(&server.SubszOptions{Account: ownAccount, Subscriptions: true, Limit: maxListed})
 		if err != nil || all.Total > maxListed {
 			return names
 		}
@@ -348,12 +339,16 @@ func (s *Server) Interest(subject string) bool {
 }
 
 // Shutdown stops the server and waits until its files are closed.
-func (s *Server) Shutdown() {
-	_, _, files := s.log.trouble.get()
+func (s *Server) Shutdown() { s.ending.Do(s.shutdown) }
+
+func (s *Server) shutdown() {
+	_, _, files := s.lines.trouble.get()
+	s.unread.stop()
+	s.logins.stop()
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
-	if err := files.putBack(); err != nil && s.log.log != nil {
-		s.log.log.Error("a write to the log failed, and its files could not be put back to what they were then", "error", err)
+	if err := files.putBack(); err != nil {
+		s.log.Error("a write to the log failed, and its files could not be put back to what they were then", "error", err)
 	}
 }
 
@@ -363,27 +358,35 @@ type natsLogger struct {
 	last    errorLine
 	store   string // the folder
 	trouble trouble
+	fatal   chan error // the first error that the server cannot go on after
+}
+
+func newNATSLogger(log *slog.Logger, store string) *natsLogger {
+	return &natsLogger{log: log, store: store, fatal: make(chan error, 1)}
 }
 
 func (l *natsLogger) lastError() error { return l.last.get() }
 
 func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	text := fmt.Sprintf(format, v...)
-	if strings.HasPrefix(text, "Plaintext passwords detected") {
-		level = slog.LevelDebug // it means the empty one of clients, who come in without credentials
-	}
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
 		l.trouble.note(text, l.store)
 	}
-	if l.log != nil {
-		l.log.Log(nil, level, text, "from", "nats") //nolint:staticcheck // slog accepts a nil context
-	}
+	l.log.Log(context.Background(), level, text, "from", "nats")
 }
 
 func (l *natsLogger) Noticef(format string, v ...any) { l.line(slog.LevelDebug, format, v) }
 func (l *natsLogger) Warnf(format string, v ...any)   { l.line(slog.LevelWarn, format, v) }
 func (l *natsLogger) Errorf(format string, v ...any)  { l.line(slog.LevelError, format, v) }
-func (l *natsLogger) Fatalf(format string, v ...any)  { l.line(slog.LevelError, format, v) }
 func (l *natsLogger) Debugf(format string, v ...any)  { l.line(slog.LevelDebug, format, v) }
 func (l *natsLogger) Tracef(format string, v ...any)  { l.line(slog.LevelDebug, format, v) }
+
+// Fatalf implements server.Logger. The process goes on; Start tells.
+func (l *natsLogger) Fatalf(format string, v ...any) {
+	l.line(slog.LevelError, format, v)
+	select {
+	case l.fatal <- l.lastError():
+	default:
+	}
+}

@@ -20,7 +20,7 @@ func start(t *testing.T, cfg embedded.Config) (*embedded.Server, *nats.Conn) {
 	t.Helper()
 	cfg.StoreDir = filepath.Join(t.TempDir(), "log")
 	cfg.Listen = "127.0.0.1:0"
-	ns, err := embedded.Start(cfg)
+	ns, err := embedded.Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

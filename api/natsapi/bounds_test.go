@@ -1,0 +1,131 @@
+package natsapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// TestHeaderLimits: every header that is read has a bound, is there once and
+// is text, and all headers together have one.
+func TestHeaderLimits(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	before := d.Views.Checkpoint()
+	send := func(set func(nats.Header)) *wire.Error {
+		t.Helper()
+		msg := nats.NewMsg("allot.command.CreateTrait")
+		msg.Data = []byte(`{"name":"CUSTOM_X"}`)
+		for key, value := range headers(wire.TypeJSON) {
+			msg.Header.Set(key, value)
+		}
+		set(msg.Header)
+		answer, err := d.client.RequestMsg(msg, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reply wire.Reply
+		if err := json.Unmarshal(answer.Data, &reply); err != nil {
+			t.Fatal(err)
+		}
+		return reply.Error
+	}
+	refused := func(what string, set func(nats.Header)) {
+		t.Helper()
+		if failure := send(set); failure == nil || failure.Code != wire.ErrorBadRequest {
+			t.Errorf("%s: %v", what, failure)
+		}
+	}
+	for _, name := range []string{
+		wire.HeaderContentType, wire.HeaderCommandID, wire.HeaderRequestID, wire.HeaderDryRun, wire.HeaderDeadline,
+	} {
+		limit := wire.HeaderLimits[name]
+		refused(name+" is long", func(h nats.Header) { h.Set(name, strings.Repeat("x", limit+1)) })
+		refused(name+" is very long", func(h nats.Header) { h.Set(name, strings.Repeat("x", 4<<20)) })
+		refused(name+" is there twice", func(h nats.Header) { h.Set(name, "x"); h.Add(name, "x") })
+		refused(name+" is no text", func(h nats.Header) { h.Set(name, "x\xff") })
+		refused(name+" has a control character", func(h nats.Header) { h.Set(name, "x\x00") })
+	}
+	refused("another header is long", func(h nats.Header) { h.Set("X", strings.Repeat("x", wire.MaxHeaderBytes)) })
+	refused("there are many headers", func(h nats.Header) {
+		for i := range 5000 {
+			h.Set(fmt.Sprint("X-", i), "x")
+		}
+	})
+	if after := d.Views.Checkpoint(); after != before {
+		t.Error("something was recorded")
+	}
+	if failure := send(func(h nats.Header) { h.Set(wire.HeaderRequestID, strings.Repeat("x", 255)) }); failure != nil {
+		t.Errorf("a request id of 255 bytes: %v", failure)
+	}
+}
+
+// TestWaitingTakesNoPlace: queries that wait for what may never come hold up
+// nobody: another client is answered while they wait, and so are they.
+func TestWaitingTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	waiter, err := nats.Connect(d.client.ConnectedUrl())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiter.Close()
+	const flood = 5100
+	var late, refused atomic.Int64
+	inbox := nats.NewInbox()
+	if _, err := waiter.Subscribe(inbox, func(msg *nats.Msg) {
+		if strings.Contains(string(msg.Data), "has not been reached") {
+			late.Add(1)
+		} else if strings.Contains(string(msg.Data), "too many") {
+			refused.Add(1)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for range flood {
+		if err := waiter.PublishRequest("allot.query.Usages", inbox, []byte(`{"project":"p","min_sequence":1000000}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := waiter.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		answer, err := d.client.Request("allot.query.Usages", []byte(`{"project":"p"}`), time.Minute)
+		if err != nil || strings.Contains(string(answer.Data), "error") {
+			t.Fatalf("%v, %v", answer, err)
+		}
+	}
+	if n := late.Load(); n > 0 {
+		t.Errorf("%d queries had waited for 5 seconds before another client was answered", n)
+	}
+	// One that can be reached goes on as soon as it is.
+	reached := make(chan error, 1)
+	go func() {
+		answer, err := d.client.Request("allot.query.Usages",
+			fmt.Appendf(nil, `{"project":"p","min_sequence":%d}`, d.Views.Checkpoint().Sequence+1), time.Minute)
+		if err == nil && strings.Contains(string(answer.Data), "error") {
+			err = fmt.Errorf("%s", answer.Data)
+		}
+		reached <- err
+	}()
+	if reply := d.ask(t, "CreateTrait", headers(wire.TypeJSON), []byte(`{"name":"CUSTOM_X"}`)); reply.Sequence == 0 {
+		t.Errorf("%+v", reply)
+	}
+	if err := <-reached; err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(time.Minute); late.Load()+refused.Load() < flood && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if late.Load() == 0 || late.Load()+refused.Load() != flood {
+		t.Errorf("%d late and %d refused of %d", late.Load(), refused.Load(), flood)
+	}
+}

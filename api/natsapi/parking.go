@@ -1,0 +1,111 @@
+package natsapi
+
+import (
+	"sync"
+	"time"
+)
+
+// Bounds of queries that wait for their min_sequence.
+const (
+	mostParked       = 4096
+	mostParkedClient = 256
+	// parkingTick is how often it is looked for those that have waited too long.
+	parkingTick = 50 * time.Millisecond
+)
+
+// parking holds queries until what they want to see can be read, or they have
+// waited long enough. They take no place of those under way meanwhile.
+type parking struct {
+	reached func() uint64
+	changed func() <-chan struct{}
+	arrived chan struct{} // capacity 1
+	quit    chan struct{}
+	stopped chan struct{}
+
+	mu       sync.Mutex
+	parked   map[*parked]bool // guarded by mu
+	byClient map[string]int   // guarded by mu
+}
+
+// parked is one query that waits.
+type parked struct {
+	client string
+	min    uint64
+	until  time.Time
+	resume func(late bool)
+}
+
+func newParking(reached func() uint64, changed func() <-chan struct{}) *parking {
+	p := &parking{
+		reached: reached, changed: changed, arrived: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
+		parked: make(map[*parked]bool), byClient: make(map[string]int),
+	}
+	go p.run()
+	return p
+}
+
+// add takes a query in unless too many wait.
+func (p *parking) add(one *parked) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.parked) >= mostParked || p.byClient[one.client] >= mostParkedClient {
+		return false
+	}
+	p.parked[one] = true
+	p.byClient[one.client]++
+	select {
+	case p.arrived <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// run lets queries go on until it is stopped; those left are late then.
+func (p *parking) run() {
+	defer close(p.stopped)
+	for {
+		changed := p.changed()
+		left := p.release(p.reached(), time.Now())
+		var tick <-chan time.Time
+		if left == 0 {
+			changed = nil // nobody waits for anything
+		} else {
+			tick = time.After(parkingTick)
+		}
+		select {
+		case <-changed:
+		case <-tick:
+		case <-p.arrived:
+		case <-p.quit:
+			p.release(0, time.Now().Add(time.Hour))
+			return
+		}
+	}
+}
+
+// release lets go whoever need not or may not wait longer, and returns how
+// many are left.
+func (p *parking) release(reached uint64, now time.Time) int {
+	p.mu.Lock()
+	var ready []*parked
+	for one := range p.parked {
+		if one.min <= reached || !now.Before(one.until) {
+			ready = append(ready, one)
+			delete(p.parked, one)
+			if p.byClient[one.client]--; p.byClient[one.client] == 0 {
+				delete(p.byClient, one.client)
+			}
+		}
+	}
+	left := len(p.parked)
+	p.mu.Unlock()
+	for _, one := range ready {
+		one.resume(one.min > reached)
+	}
+	return left
+}
+
+func (p *parking) stop() {
+	close(p.quit)
+	<-p.stopped
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+func (n *node) connectOutside(ctx context.Context) error {
+	if err := jetstream.CheckSync(ctx, n.config.NATSMonitor); err != nil {
+		if !n.config.AcceptLazySync {
+			return fmt.Errorf("%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err)
+		}
+		n.log.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
+	}
+	var err error
+	if n.nc, err = n.config.dial(n.config.NATSURL, n.config.NATSCreds, "log"); err == nil {
+		n.natsURL = n.nc.ConnectedUrlRedacted()
+	}
+	return err
+}
+
+// dial connects to the external server.
+func (c *serveCommand) dial(address, creds, as string) (*nats.Conn, error) {
+	options := append(jetstream.LogConnection(), nats.Name("allot "+as))
+	if creds != "" {
+		options = append(options, nats.UserCredentials(creds))
+	}
+	nc, err := nats.Connect(address, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", redacted(address), err)
+	}
+	return nc, nil
+}
+
+// redacted is an address without its password.
+func redacted(address string) string {
+	if parsed, err := url.Parse(address); err == nil {
+		return parsed.Redacted()
+	}
+	return "the NATS server"
+}
+
+// doorLogin is how the door, and who tells notices, connect.
+func (c *serveCommand) doorLogin() (address, creds string) {
+	if c.NATSDoorURL == "" {
+		return c.NATSURL, cmp.Or(c.NATSDoorCreds, c.NATSCreds)
+	}
+	return c.NATSDoorURL, c.NATSDoorCreds
+}
+
+// connectDoor opens the connection that takes requests. It holds up no commit.
+func (n *node) connectDoor() (*nats.Conn, error) {
+	if n.nats != nil {
+		return n.nats.ConnectDoor()
+	}
+	address, creds := n.config.doorLogin()
+	return n.config.dial(address, creds, "door")
+}
+
+// connectNotices opens the connection that tells what changed.
+func (n *node) connectNotices() (*nats.Conn, error) {
+	if n.nats != nil {
+		return n.nats.ConnectNotices()
+	}
+	address, creds := n.config.doorLogin()
+	return n.config.dial(address, creds, "notices")
+}
+
+// checkClosed makes sure that nobody but the log's connection can write the
+// log of an external server: not the door, which publishes what clients ask
+// for, not who has no credentials, and not the clients that --nats-probe names.
+func (n *node) checkClosed() error {
+	if n.nats != nil {
+		return nil
+	}
+	err := n.probe()
+	if err == nil || n.config.AcceptOpenNATS && errors.Is(err, jetstream.ErrOpen) {
+		if err != nil {
+			n.log.Warn("--accept-open-nats: others can destroy the log", "because", err)
+		}
+		return nil
+	}
+	if errors.Is(err, jetstream.ErrOpen) {
+		return fmt.Errorf("%w: one message there destroys the ledger; give clients, and the door with --nats-door-url, users and "+
+			"accounts of their own as in docs/nats-server.conf, or accept the risk with --accept-open-nats", err)
+	}
+	return err
+}
+
+func (n *node) probe() error {
+	if err := jetstream.CheckClosed(n.doorNC, ""); err != nil {
+		return fmt.Errorf("the door's connection: %w", err)
+	}
+	stranger, err := withoutUser(n.config.NATSURL)
+	if err != nil {
+		return fmt.Errorf("--nats-url: %w", err)
+	}
+	if nc, err := nats.Connect(stranger, silent); err == nil { // who cannot connect can do nothing
+		err = jetstream.CheckClosed(nc, "")
+		nc.Close()
+		if err != nil {
+			return fmt.Errorf("a client without credentials: %w", err)
+		}
+	}
+	for _, address := range n.config.NATSProbe {
+		nc, err := nats.Connect(address, silent)
+		if err != nil {
+			return fmt.Errorf("--nats-probe %s: %w", redacted(address), err)
+		}
+		err = jetstream.CheckClosed(nc, "")
+		nc.Close()
+		if err != nil {
+			return fmt.Errorf("--nats-probe %s: %w", redacted(address), err)
+		}
+	}
+	return nil
+}
+
+// silent leaves out what nats.go prints of refusals, which a probe hopes for.
+var silent = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+
+// withoutUser takes the credentials out of the addresses of a NATS server.
+func withoutUser(addresses string) (string, error) {
+	var list []string
+	for address := range strings.SplitSeq(addresses, ",") {
+		address = strings.TrimSpace(address)
+		if !strings.Contains(address, "://") {
+			address = "nats://" + address
+		}
+		parsed, err := url.Parse(address)
+		if err != nil {
+			return "", errors.New("it is not an address")
+		}
+		parsed.User = nil
+		list = append(list, parsed.String())
+	}
+	return strings.Join(list, ","), nil
+}

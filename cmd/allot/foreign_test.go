@@ -1,0 +1,79 @@
+package main_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// TestForeignMessages: what others write into the log of an external server is
+// passed over, while the ledger runs and when it starts again, and by all who
+// read the log. What could be a damaged commit is refused, with a way out.
+func TestForeignMessages(t *testing.T) {
+	t.Parallel()
+	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
+	nc, err := nats.Connect(ns.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	write := func(data []byte) {
+		t.Helper()
+		if _, err := nc.Request("allot.log", data, startLimit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flags := []string{"--nats-url", ns.ClientURL(), "--accept-lazy-sync", "--accept-open-nats"}
+	data := t.TempDir()
+	s := launch(t, data, flags...)
+	s.makeProvider(10)
+	write([]byte(`{"sequence":1,"result":[]}`))
+	write([]byte("hello"))
+	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"while-it-runs"}`)
+	write([]byte("at the end"))
+	before := len(s.commandIDs())
+	s.kill()
+	s = launch(t, data, flags...)
+	if got := len(s.commandIDs()); got != before {
+		t.Errorf("%d records, then %d", before, got)
+	}
+	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"after-it-ran"}`)
+	archive := filepath.Join(t.TempDir(), "log")
+	allot(t, true, "export", archive, "--nats-url", ns.ClientURL())
+	allot(t, true, "verify", "--archive", archive)
+	imported := t.TempDir()
+	allot(t, true, "import", archive, "--data", imported)
+	allot(t, true, "verify", "--data", imported)
+	if got := len(launch(t, imported).commandIDs()); got != before+1 {
+		t.Errorf("%d records were imported of %d", got, before+1)
+	}
+	commit := storedCommit(t, nc, 2)
+	s.kill()
+	write(commit) // a copy of an old commit may be damage as well
+	refused := start(t, data, flags...)
+	if refused.endsSoon() == nil || !strings.Contains(refused.logs.String(), "--pass-over 9") {
+		t.Fatalf("no way out:\n%s", refused.logs)
+	}
+	s = launch(t, data, append(flags, "--pass-over", "9")...)
+	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"after-the-copy"}`)
+	s.kill()
+	launch(t, data, flags...).must(http.StatusOK, "POST", "/resource_providers", `{"name":"proved"}`)
+}
+
+// storedCommit reads one message of the log.
+func storedCommit(t *testing.T, nc *nats.Conn, sequence uint64) []byte {
+	t.Helper()
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg, err := js.GetMsg("ALLOT", sequence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return msg.Data
+}

@@ -1,0 +1,438 @@
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// matrixRows reads the table of promises: for each row its name and a cell per persona.
+func matrixRows(t *testing.T) (personas []string, rows map[string][]string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## NATS\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows = make(map[string][]string)
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case len(cells) != 11 || strings.HasPrefix(cells[0], "---"):
+		case personas == nil:
+			personas = cells[1:]
+		default:
+			rows[cells[0]] = cells[1:]
+		}
+	}
+	if len(personas) != 10 || len(rows) != 14 {
+		t.Fatalf("the table has %d personas and %d rows", len(personas), len(rows))
+	}
+	return personas, rows
+}
+
+// Things of the project p, which the tenant is bound to, and of q.
+const (
+	anyProvider = "11111111-1111-4111-8111-111111111111"
+	ownThing    = "aaaaaaaa-0000-4000-8000-000000000001"
+	otherThing  = "bbbbbbbb-0000-4000-8000-000000000002"
+)
+
+// bodies are one of each command; THING and PROJECT are replaced.
+var bodies = map[string]string{
+	"CreateProvider": `{"provider":"22222222-2222-4222-8222-222222222222","name":"x"}`, "RenameProvider": `{"provider":"PROVIDER","name":"y"}`,
+	"ReparentProvider": `{"provider":"PROVIDER","parent":null}`, "UpdateProvider": `{"rename":{"provider":"PROVIDER","name":"y"}}`,
+	"DeleteProvider": `{"provider":"PROVIDER"}`, "ReplaceInventories": `{"provider":"PROVIDER","inventories":[]}`,
+	"CreateInventory": `{"provider":"PROVIDER","inventory":{"class":"VCPU","total":1}}`,
+	"UpdateInventory": `{"provider":"PROVIDER","inventory":{"class":"VCPU","total":1}}`,
+	"DeleteInventory": `{"provider":"PROVIDER","class":"VCPU"}`, "DeleteInventories": `{"provider":"PROVIDER"}`,
+	"CreateTrait": `{"name":"CUSTOM_X"}`, "DeleteTrait": `{"name":"CUSTOM_X"}`, "ReplaceProviderTraits": `{"provider":"PROVIDER","traits":[]}`,
+	"ReplaceProviderAggregates": `{"provider":"PROVIDER","aggregates":[]}`, "CreateResourceClass": `{"name":"CUSTOM_X"}`,
+	"RenameResourceClass": `{"name":"CUSTOM_X","new_name":"CUSTOM_Y"}`, "DeleteResourceClass": `{"name":"CUSTOM_X"}`,
+	"AllocateForConsumers": `{"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
+	"Reserve":              `{"seconds":60,"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
+	"ReleaseConsumer":      `{"consumer":"THING"}`, "ConfirmReservation": `{"consumer":"THING"}`, "CancelReservation": `{"consumer":"THING"}`,
+	"Reshape":    `{"inventories":[{"provider":"PROVIDER","generation":0,"inventories":[]}],"allocations":[]}`,
+	"CreateNode": `{"node":"33333333-3333-4333-8333-333333333333","driver":"fake"}`, "UpdateNode": `{"node":"THING","patch":[{"op":"remove","path":"/extra/x"}]}`,
+	"DeleteNode": `{"node":"THING"}`, "ReplaceNodeTraits": `{"node":"THING","traits":[]}`, "AddNodeTrait": `{"node":"THING","trait":"CUSTOM_X"}`,
+	"RemoveNodeTrait": `{"node":"THING","trait":"CUSTOM_X"}`, "SetNodeProvisionState": `{"node":"THING","target":"manage"}`,
+	"SetNodePowerState": `{"node":"THING","target":"power on"}`, "SetNodeMaintenance": `{"node":"THING","maintenance":true}`,
+	"RequestNodeAllocation":  `{"allocation":"44444444-4444-4444-8444-444444444444","owner":"PROJECT","resource_class":"bm"}`,
+	"BackfillNodeAllocation": `{"new_allocation":"44444444-4444-4444-8444-444444444444","owner":"PROJECT","node":"THING"}`,
+	"UpdateNodeAllocation":   `{"allocation":"THING","patch":[{"op":"add","path":"/name","value":"z"}]}`,
+	"ReleaseNodeAllocation":  `{"allocation":"THING"}`,
+}
+
+// questions are one of each query.
+var questions = map[string]string{
+	"Usages": `{"project":"PROJECT"}`, "Allocations": `{"consumer":"THING"}`, "Node": `{"node":"THING"}`, "NodeAllocation": `{"allocation":"THING"}`,
+	"History": `{"of":"project","name":"PROJECT"}`, "Provider": `{"provider":"PROVIDER"}`, "Checkpoint": `{}`, "Commits": `{"from":1}`,
+	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`,
+}
+
+func fill(body, thing, project string) string {
+	return strings.NewReplacer("THING", thing, "PROJECT", project, "PROVIDER", anyProvider).Replace(body)
+}
+
+// populate makes what the questions are about, over REST, without users.
+func (s *server) populate(nc *nats.Conn) {
+	s.t.Helper()
+	send := func(name, body string) {
+		msg := nats.NewMsg("allot.command." + name)
+		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
+		msg.Data = []byte(body)
+		answer, err := nc.RequestMsg(msg, startLimit)
+		if err != nil || strings.Contains(string(answer.Data), `"rejection"`) || strings.Contains(string(answer.Data), `"error"`) {
+			s.t.Fatalf("%s: %v %+v", name, err, answer)
+		}
+	}
+	send("CreateProvider", fill(`{"provider":"PROVIDER","name":"p"}`, "", ""))
+	send("ReplaceInventories", fill(`{"provider":"PROVIDER","inventories":[{"class":"VCPU","total":100}]}`, "", ""))
+	for project, thing := range map[string]string{"p": ownThing, "q": otherThing} {
+		send("AllocateForConsumers", fill(bodies["AllocateForConsumers"], thing, project))
+		send("CreateNode", fmt.Sprintf(`{"node":%q,"driver":"fake","owner":%q,"resource_class":"bm"}`, thing, project))
+		send("RequestNodeAllocation", fmt.Sprintf(`{"allocation":%q,"owner":%q,"resource_class":"bm"}`, thing, project))
+	}
+}
+
+// persona is a client of a server; nc is nil if it cannot connect.
+type persona struct {
+	nc    *nats.Conn
+	other *nats.Conn // somebody else there, who does things
+}
+
+// answered sends a request, and reports whether it was dealt with, and as one
+// about something that is there and the client's.
+func (p *persona) answered(t *testing.T, subject, body string) bool {
+	t.Helper()
+	inbox := nats.NewInbox()
+	sub, err := p.nc.SubscribeSync(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the test goes on
+	before := p.nc.LastError()
+	msg := &nats.Msg{Subject: subject, Reply: inbox, Data: []byte(body), Header: nats.Header{wire.HeaderDryRun: {"true"}}}
+	if err := p.nc.PublishMsg(msg); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if after := p.nc.LastError(); after != before && errors.Is(after, nats.ErrPermissionViolation) {
+		return false
+	}
+	answer, err := sub.NextMsg(startLimit)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return false
+	}
+	if err != nil {
+		t.Errorf("%s: %v", subject, err)
+		return false
+	}
+	var reply struct {
+		Error     *wire.Error
+		Rejection *commands.Rejection
+		Replies   []wire.Reply
+	}
+	if strings.HasPrefix(subject, "$JS.") {
+		return !strings.Contains(string(answer.Data), `"err_code":10039`) // the client's account has no JetStream
+	}
+	if strings.HasPrefix(subject, "allot.") {
+		if err := json.Unmarshal(answer.Data, &reply); err != nil {
+			t.Errorf("%s: %s: %v", subject, answer.Data, err)
+		}
+	}
+	switch {
+	case answer.Header.Get("Status") == "503":
+		return false
+	case reply.Error != nil && reply.Error.Code == wire.ErrorBadRequest, reply.Rejection != nil && reply.Rejection.Code == commands.CodeInvalid:
+		t.Errorf("%s %s is no proper request: %s", subject, body, answer.Data)
+	case reply.Error != nil && strings.HasPrefix(subject, "allot.query.Checkpoint"):
+		return reply.Error.Code != wire.ErrorForbidden // there is no key
+	case reply.Error != nil:
+		return false
+	}
+	return reply.Rejection == nil || reply.Rejection.Code != commands.CodeForbidden
+}
+
+// cell is what a persona may do with what is its project's, and what is not.
+func (p *persona) asks(t *testing.T, subject, body string) string {
+	own, others := p.answered(t, subject, fill(body, ownThing, "p")), p.answered(t, subject, fill(body, otherThing, "q"))
+	switch {
+	case own && others:
+		return "yes"
+	case own:
+		return "own"
+	case others:
+		return "others"
+	}
+	return "no"
+}
+
+// hears reports whether a persona hears what happens to others on subjects.
+func (p *persona) hears(t *testing.T, own, others string) string {
+	t.Helper()
+	heard := func(subject string) bool {
+		sub, err := p.nc.SubscribeSync(subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = sub.Unsubscribe() }() // the test goes on
+		before := p.nc.LastError()
+		if err := p.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if after := p.nc.LastError(); after != before && errors.Is(after, nats.ErrPermissionViolation) {
+			return false
+		}
+		return p.happens(t, sub)
+	}
+	a := heard(own)
+	b := a
+	if others != own {
+		b = heard(others)
+	}
+	switch {
+	case a && b:
+		return "yes"
+	case a:
+		return "own"
+	case b:
+		return "others"
+	}
+	return "no"
+}
+
+// happens lets something happen to both projects, and reports whether a
+// subscription hears of it. What all may hear comes in the end.
+func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
+	t.Helper()
+	witness, err := p.other.SubscribeSync("allot.notice.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = witness.Unsubscribe() }() // the test goes on
+	if err := p.other.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for project, thing := range map[string]string{"p": ownThing, "q": otherThing} {
+		msg := nats.NewMsg("allot.command.AllocateForConsumers")
+		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
+		msg.Data = []byte(fill(bodies["AllocateForConsumers"], thing, project))
+		if _, err := p.other.RequestMsg(msg, startLimit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wanted := []string{"allot.notice.project.p", "allot.notice.project.q", "allot.notice.consumer." + ownThing, "allot.notice.consumer." + otherThing}
+	if sub.Subject == wire.HeartbeatSubject {
+		wanted = []string{wire.HeartbeatSubject}
+	}
+	for len(wanted) > 0 {
+		msg, err := witness.NextMsg(startLimit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted = slices.DeleteFunc(wanted, func(subject string) bool { return subject == msg.Subject })
+	}
+	if err := p.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(50 * time.Millisecond) // the same message goes to one listener after the other
+	_, err = sub.NextMsg(10 * time.Millisecond)
+	return err == nil
+}
+
+// does finds out what the cell of a row must be.
+func (p *persona) does(t *testing.T, what string) []string {
+	t.Helper()
+	kind, rest, _ := strings.Cut(what, " ")
+	if p.nc == nil {
+		return []string{"no"}
+	}
+	var cells []string
+	for name := range strings.SplitSeq(rest, ", ") {
+		switch kind {
+		case "connect":
+			cells = append(cells, "yes")
+		case "command":
+			cells = append(cells, p.asks(t, "allot.command."+name, bodies[name]))
+		case "query":
+			cells = append(cells, p.asks(t, "allot.query."+name, questions[name]))
+		case "discover":
+			cells = append(cells, p.asks(t, name, ""))
+		case "hear":
+			name, _, _ = strings.Cut(name, " of others")
+			own, others := name, name
+			switch {
+			case strings.HasPrefix(name, "allot.notice.project"):
+				own, others = "allot.notice.project.p", "allot.notice.project.q"
+			case strings.HasPrefix(name, "allot.notice.consumer"):
+				own, others = "allot.notice.consumer."+ownThing, "allot.notice.consumer."+otherThing
+			}
+			cells = append(cells, p.hears(t, own, others))
+		case "publish":
+			cells = append(cells, p.asks(t, name, "{}"))
+		case "batch,":
+			batch := func(project, thing string) string {
+				return fill(`{"commands":[{"command":"AllocateForConsumers","id":"`+uuid.NewString()+`","body":`+bodies["AllocateForConsumers"]+`}]}`, thing, project)
+			}
+			may := "no"
+			if p.answered(t, "allot.batch", batch("p", ownThing)) {
+				may = "yes"
+			}
+			return []string{may}
+		default:
+			t.Fatalf("nobody knows how to try %q", what)
+		}
+	}
+	return cells
+}
+
+// embeddedPersonas are those of two servers, with users and without.
+func embeddedPersonas(t *testing.T) map[string]*persona {
+	g := launchGuarded(t)
+	address := freeAddress(t)
+	open := launch(t, t.TempDir(), "--nats", address)
+	anybody := func() *nats.Conn {
+		nc, err := nats.Connect("nats://"+address, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	root := g.connect("root")
+	g.populate(root)
+	one := &persona{anybody(), anybody()}
+	open.populate(one.nc)
+	for _, option := range []nats.Option{nats.Name("nobody"), nats.UserInfo("eve", "wrong"), nats.UserInfo("", ""), nats.Token("x")} {
+		if nc, err := nats.Connect("nats://"+g.nats, quiet, option); err == nil {
+			nc.Close()
+			t.Error("a stranger connects")
+		}
+	}
+	return map[string]*persona{
+		"stranger": {}, "anybody": one, "submitter": {g.connect("nova"), root}, "bound": {g.connect("tenant"), root},
+		"auditor": {g.connect("eve"), root}, "operator": {root, g.connect("nova")},
+	}
+}
+
+// externalPersonas are those of a server with the documented configuration.
+func externalPersonas(t *testing.T) map[string]*persona {
+	for _, name := range []string{"ALLOT_LOG_PASSWORD", "ALLOT_DOOR_PASSWORD", "NOVA_PASSWORD", "EVE_PASSWORD", "ROOT_PASSWORD"} {
+		t.Setenv(name, "secret-"+name)
+	}
+	opts, err := natsserver.ProcessConfigFile("../../docs/nats-server.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Host, opts.Port, opts.HTTPPort, opts.StoreDir = "127.0.0.1", natsserver.RANDOM_PORT, natsserver.RANDOM_PORT, t.TempDir()
+	opts.NoSigs, opts.NoLog = true, true
+	ns, err := natsserver.NewServer(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ns.Start()
+	if !ns.ReadyForConnections(startLimit) {
+		t.Fatal("the NATS server does not start")
+	}
+	t.Cleanup(ns.Shutdown)
+	address := ns.Addr().String()
+	as := func(user, variable string) string { return "nats://" + user + ":secret-" + variable + "@" + address }
+	flags := []string{"--nats-url", as("allot-log", "ALLOT_LOG_PASSWORD"), "--nats-monitor", "http://" + ns.MonitorAddr().String()}
+	alone := start(t, t.TempDir(), flags...)
+	if alone.waitServing() || !strings.Contains(alone.logs.String(), "--nats-door-url") {
+		t.Errorf("the log's user serves the door, too:\n%s", alone.logs)
+	}
+	flags = append(flags, "--nats-door-url", as("allot-door", "ALLOT_DOOR_PASSWORD"))
+	s := launch(t, t.TempDir(), append(flags, "--nats-probe", as("nova", "NOVA_PASSWORD"), "--nats-probe", as("root", "ROOT_PASSWORD"))...)
+	probed := start(t, t.TempDir(), append(flags, "--nats-probe", as("allot-log", "ALLOT_LOG_PASSWORD"))...)
+	if probed.waitServing() || !strings.Contains(probed.logs.String(), "--accept-open-nats") {
+		t.Errorf("a client that can write the log is not found:\n%s", probed.logs)
+	}
+	connect := func(user, variable string) *nats.Conn {
+		nc, err := nats.Connect(as(user, variable), quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	root := connect("root", "ROOT_PASSWORD")
+	s.populate(root)
+	for _, option := range []nats.Option{nats.Name("nobody"), nats.UserInfo("eve", "wrong")} {
+		if nc, err := nats.Connect("nats://"+address, quiet, option); err == nil {
+			nc.Close()
+			t.Error("a stranger connects")
+		}
+	}
+	t.Cleanup(func() { s.must(http.StatusOK, "GET", "/resource_providers", "") })
+	return map[string]*persona{
+		"ext stranger": {}, "ext submitter": {connect("nova", "NOVA_PASSWORD"), root}, "ext auditor": {connect("eve", "EVE_PASSWORD"), root},
+		"ext operator": {root, connect("nova", "NOVA_PASSWORD")},
+	}
+}
+
+// TestNATSMatrix walks every subject, command and query with every persona, and
+// compares with the table in docs/security.md.
+func TestNATSMatrix(t *testing.T) {
+	personas, rows := matrixRows(t)
+	named := make(map[string]bool)
+	for what := range rows {
+		for name := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(what, "command "), "query "), ", ") {
+			named[name] = true
+		}
+	}
+	var rest []string
+	for name := range commands.Registry {
+		if bodies[name] == "" {
+			t.Errorf("nobody knows how to try %s", name)
+		}
+		if !named[name] {
+			rest = append(rest, name)
+		}
+	}
+	for name := range wire.Queries {
+		if !named[name] {
+			t.Errorf("the table does not tell who may ask %s", name)
+		}
+	}
+	all := embeddedPersonas(t)
+	for name, p := range externalPersonas(t) {
+		all[name] = p
+	}
+	for what, promised := range rows {
+		try := what
+		if what == "command (every other)" {
+			try = "command " + strings.Join(rest, ", ")
+		}
+		for i, name := range personas {
+			if all[name] == nil {
+				t.Fatalf("nobody is %q", name)
+			}
+			for n, got := range all[name].does(t, try) {
+				if got != promised[i] {
+					t.Errorf("%s: %s, part %d: %s, and %s is promised", name, what, n, got, promised[i])
+				}
+			}
+		}
+	}
+}

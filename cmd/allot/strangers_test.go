@@ -1,0 +1,244 @@
+package main_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// requests are one that the door answers on each kind of subject.
+func requests() map[string]*nats.Msg {
+	create := nats.NewMsg("allot.command.CreateTrait")
+	create.Data = []byte(`{"name":"CUSTOM_X"}`)
+	create.Header.Set(wire.HeaderDryRun, "true")
+	batch := nats.NewMsg("allot.batch")
+	batch.Data = []byte(`{"commands":[]}`)
+	return map[string]*nats.Msg{
+		"command": create, "batch": batch,
+		"query":         {Subject: "allot.query.Usages", Data: []byte(`{"project":"p"}`)},
+		"broken query":  {Subject: "allot.query.Usages", Data: []byte(`{`)},
+		"discovery":     {Subject: "$SRV.INFO.allot"},
+		"discovery all": {Subject: "$SRV.PING"},
+	}
+}
+
+// hears subscribes to whatever a connection may hear, and returns what came.
+func hears(t *testing.T, nc *nats.Conn, subjects ...string) func() []string {
+	t.Helper()
+	got := make(chan string, 1000)
+	for _, subject := range subjects {
+		if _, err := nc.Subscribe(subject, func(m *nats.Msg) {
+			if m.Subject != wire.HeartbeatSubject || m.Header != nil {
+				got <- m.Subject + " " + string(m.Data)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return func() (list []string) {
+		for len(got) > 0 {
+			list = append(list, <-got)
+		}
+		return list
+	}
+}
+
+// attackReplies sends every kind of request with every reply subject that is
+// not the sender's to name.
+func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
+	t.Helper()
+	for _, reply := range []string{
+		"allot.log", "allot.rejected", "$JS.API.STREAM.PURGE.ALLOT_REJECTED", "$JS.API.STREAM.DELETE.ALLOT_REJECTED",
+		"$JS.API.STREAM.UPDATE.ALLOT", "$JS.API.STREAM.INFO.ALLOT", "$JS.ACK.ALLOT.x.1.1.1.1.1", "$SYS.REQ.SERVER.PING",
+		"allot.notice.project.p", "allot.notice.heartbeat", "allot.command.CreateTrait", "allot.batch", "allot.query.Usages", victim,
+	} {
+		for _, msg := range requests() {
+			msg.Reply = reply
+			if err := nc.PublishMsg(msg); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// What was sent before is dealt with when this is answered.
+	for range 3 {
+		if _, err := nc.Request("allot.query.Usages", []byte(`{"project":"p"}`), 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReplySubjects: a request's reply goes to its sender and nowhere else,
+// whatever reply subject it names: not to the log, not to JetStream, not to
+// those who listen for notices or for answers of their own. With users and
+// without.
+func TestReplySubjects(t *testing.T) {
+	t.Parallel()
+	g := launchGuarded(t)
+	address := freeAddress(t)
+	open := launch(t, t.TempDir(), "--nats", address)
+	anybody := func() *nats.Conn {
+		nc, err := nats.Connect("nats://"+address, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	for _, c := range []struct {
+		name             string
+		server           *server
+		attacker, victim *nats.Conn
+	}{
+		{"tenant", g.server, g.connect("tenant"), g.connect("root")},
+		{"nova", g.server, g.connect("nova"), g.connect("eve")},
+		{"eve", g.server, g.connect("eve"), g.connect("root")},
+		{"root", g.server, g.connect("root"), g.connect("eve")},
+		{"anybody", open, anybody(), anybody()},
+	} {
+		inbox := nats.NewInbox()
+		heard := hears(t, c.victim, "allot.notice.>", "_INBOX.>", inbox)
+		attackReplies(t, c.attacker, inbox)
+		if err := c.victim.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if list := heard(); len(list) > 0 {
+			t.Errorf("%s: another client heard %d messages, such as %.200s", c.name, len(list), list[0])
+		}
+		if n := len(c.server.commandIDs()); n != 1 {
+			t.Errorf("%s: the log has %d records", c.name, n)
+		}
+		if _, err := c.victim.Request("$SRV.PING.allot", nil, 5*time.Second); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	for name, s := range map[string]*server{"guarded": g.server, "open": open} {
+		select {
+		case <-s.exited:
+			t.Errorf("%s: the server has gone:\n%s", name, s.logs)
+		default:
+		}
+		s.makeProvider(10) // the log is as it was, and takes commands
+	}
+}
+
+// TestAnswersArePrivate: nobody hears the answers of another client, with
+// users and without.
+func TestAnswersArePrivate(t *testing.T) {
+	t.Parallel()
+	g := launchGuarded(t)
+	address := freeAddress(t)
+	launch(t, t.TempDir(), "--nats", address)
+	connections := map[string]*nats.Conn{}
+	for _, user := range []string{"nova", "tenant", "eve", "root"} {
+		connections[user] = g.connect(user)
+	}
+	for _, name := range []string{"one", "two"} {
+		nc, err := nats.Connect("nats://"+address, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		connections[name] = nc
+	}
+	heard := map[string]func() []string{}
+	for name, nc := range connections {
+		heard[name] = hears(t, nc, "_INBOX.>", "_INBOX.*.*", "_R_.>", ">", "*.*.*")
+	}
+	project := uuid.NewString()
+	for name, nc := range connections {
+		q := fmt.Appendf(nil, `{"project":"p","user":%q}`, project+name)
+		if _, err := nc.Request("allot.query.Usages", q, 5*time.Second); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	for name, nc := range connections {
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		// Its own answer comes twice at most: _INBOX.> and _INBOX.*.*.
+		if list := heard[name](); len(list) > 2 {
+			t.Errorf("%s hears %d answers: %.300q", name, len(list), list)
+		}
+	}
+}
+
+// TestPortTaken: a start that cannot have its NATS port ends at once, names
+// it, and leaves nothing behind.
+func TestPortTaken(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }() // nothing was written
+	data := t.TempDir()
+	s := start(t, data, "--nats", taken.Addr().String())
+	if err := s.endsSoon(); err == nil || !strings.Contains(s.logs.String(), taken.Addr().String()) {
+		t.Errorf("%v\n%s", err, s.logs)
+	}
+	again := launch(t, data, "--nats", freeAddress(t))
+	again.makeProvider(10)
+}
+
+// endsSoon waits for the end of a process that cannot start.
+func (s *server) endsSoon() error {
+	select {
+	case <-s.exited:
+		return s.exit
+	case <-time.After(startLimit):
+		s.t.Fatalf("the process does not end:\n%s", s.logs)
+		return nil
+	}
+}
+
+// TestUsersNamedLikeOurs: a user may have any name, also one that a connection
+// of the process has, and gets no more for it.
+func TestUsersNamedLikeOurs(t *testing.T) {
+	t.Parallel()
+	hash := hashed(t, "correct horse")
+	names := []string{"writer", "log", "door", "notices", "client", "$G", "$SYS", "anybody:1", "a b", "x.y.>", "ö*"}
+	text := "users:\n"
+	for _, name := range names {
+		text += fmt.Sprintf("  - {name: %q, password: %q, role: auditor}\n", name, hash)
+	}
+	file := filepath.Join(t.TempDir(), "users.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	s := launch(t, t.TempDir(), "--nats", address, "--nats-users", file)
+	for _, name := range names {
+		nc, err := nats.Connect("nats://"+address, nats.UserInfo(name, "correct horse"), quiet)
+		if err != nil {
+			t.Errorf("%q: %v", name, err)
+			continue
+		}
+		if _, err := nc.Request("allot.query.Usages", []byte(`{"project":"p"}`), 5*time.Second); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		for _, subject := range []string{"allot.log", "$JS.API.INFO", "allot.notice.heartbeat", "allot.command.CreateTrait"} {
+			if err := nc.Publish(subject, []byte("{}")); err == nil {
+				err = nc.Flush()
+				if err == nil && nc.LastError() == nil {
+					t.Errorf("%q may publish on %s", name, subject)
+				}
+			}
+		}
+		nc.Close()
+	}
+	if n := len(s.commandIDs()); n != 1 {
+		t.Errorf("the log has %d records", n)
+	}
+}

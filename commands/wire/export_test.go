@@ -1,0 +1,4 @@
+package wire
+
+// ElementBytes is for tests.
+const ElementBytes = elementBytes

@@ -1,0 +1,258 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+const (
+	mostGrowth = 64 << 20
+	largest    = 8<<20 - 4096 // bytes of a message
+)
+
+// place is a list or a map somewhere in a message: what stands before it and
+// after it, in JSON.
+type place struct {
+	name          string
+	before, after string
+	isMap         bool
+}
+
+// places finds every list and map that a type has.
+func places(t reflect.Type, at place, found *[]place, element func(uintptr)) {
+	switch t {
+	case reflect.TypeFor[ledger.UUID](), reflect.TypeFor[ledger.Address]():
+		return
+	case reflect.TypeFor[ledger.Document](), reflect.TypeFor[commands.PatchValue](), reflect.TypeFor[wire.Body]():
+		for _, isMap := range []bool{true, false} {
+			inside := at
+			inside.isMap = isMap
+			*found = append(*found, inside)
+		}
+		deeper := place{at.name + ".x", at.before + `{"x":`, "}" + at.after, false}
+		*found = append(*found, deeper)
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		places(t.Elem(), at, found, element)
+	case reflect.Map:
+		at.isMap = true
+		*found = append(*found, at)
+		places(t.Elem(), place{at.name + "{}", at.before + `{"k":`, "}" + at.after, false}, found, element)
+	case reflect.Slice:
+		*found = append(*found, at)
+		element(t.Elem().Size())
+		places(t.Elem(), place{at.name + "[]", at.before + "[", "]" + at.after, false}, found, element)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			field := t.Field(i)
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			switch {
+			case field.Anonymous && name == "":
+				places(field.Type, at, found, element)
+			case field.IsExported() && name != "-":
+				if name == "" {
+					name = field.Name
+				}
+				places(field.Type, place{at.name + "." + name, fmt.Sprintf("%s{%q:", at.before, name), "}" + at.after, false}, found, element)
+			}
+		}
+	}
+}
+
+// messages makes an empty value of whatever can be sent.
+func messages() map[string]func() any {
+	all := map[string]func() any{"Batch": func() any { return new(wire.Batch) }}
+	for name, empty := range commands.Registry {
+		all[name] = func() any { return empty() }
+	}
+	for name, empty := range wire.Queries {
+		all["query "+name] = func() any { return empty() }
+	}
+	return all
+}
+
+// full is the largest message with as many elements in one place as fit.
+func (p place) full(element string) []byte {
+	var b bytes.Buffer
+	b.WriteString(p.before)
+	brackets := "[]"
+	if p.isMap {
+		brackets = "{}"
+	}
+	b.WriteByte(brackets[0])
+	for i := 0; b.Len() < largest; i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if p.isMap {
+			fmt.Fprintf(&b, `"%x":`, i)
+		}
+		b.WriteString(element)
+	}
+	b.WriteByte(brackets[1])
+	b.WriteString(p.after)
+	return b.Bytes()
+}
+
+// packed is the same in msgpack, with elements of one byte.
+func (p place) packed(element byte) []byte {
+	head := func() []byte {
+		var tree any
+		text := p.before + `"HERE"` + p.after
+		if err := json.Unmarshal([]byte(text), &tree); err != nil {
+			panic(err)
+		}
+		data, err := msgpack.Marshal(tree)
+		if err != nil {
+			panic(err)
+		}
+		return data
+	}()
+	before, after, found := bytes.Cut(head, []byte("\xa4HERE"))
+	if !found {
+		panic("no place")
+	}
+	var b bytes.Buffer
+	b.Write(before)
+	enc := msgpack.NewEncoder(&b)
+	if !p.isMap {
+		n := largest - b.Len()
+		_ = enc.EncodeArrayLen(n) // to memory
+		b.Write(bytes.Repeat([]byte{element}, n))
+	} else {
+		n := largest / 6
+		_ = enc.EncodeMapLen(n)
+		for i := range n {
+			fmt.Fprintf(&b, "\xa4%04x", i&0xffff)
+			b.WriteByte(element)
+		}
+	}
+	b.Write(after)
+	return b.Bytes()
+}
+
+// grown is how many bytes a function allocates.
+func grown(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// TestSmallMessagesStaySmall: whatever list or map of whatever message is
+// filled with whatever is smallest, in either encoding, little is made of it.
+func TestSmallMessagesStaySmall(t *testing.T) {
+	count := 0
+	for name, empty := range messages() {
+		var found []place
+		places(reflect.TypeOf(empty()), place{name: name}, &found, func(uintptr) {})
+		for _, p := range found {
+			bodies := map[string][]byte{}
+			for _, element := range []string{"null", "{}"} {
+				bodies["json "+element] = p.full(element)
+			}
+			for _, element := range []byte{0xc0, 0x80} {
+				bodies[fmt.Sprintf("msgpack %x", element)] = p.packed(element)
+			}
+			for kind, body := range bodies {
+				encoding := wire.TypeJSON
+				if strings.HasPrefix(kind, "msgpack") {
+					encoding = wire.TypeMsgpack
+				}
+				var err error
+				if bytes := grown(func() { err = wire.Decode(body, encoding, empty()) }); bytes > mostGrowth {
+					t.Errorf("%s, %s: %d bytes make %d (%v)", p.name, kind, len(body), bytes, err)
+				}
+				count++
+			}
+		}
+	}
+	if count < 150 {
+		t.Errorf("only %d bodies were tried", count)
+	}
+}
+
+// TestElementsAreWeighedInFull: no element of a list takes more than it is
+// weighed with.
+func TestElementsAreWeighedInFull(t *testing.T) {
+	t.Parallel()
+	for name, empty := range messages() {
+		var found []place
+		places(reflect.TypeOf(empty()), place{name: name}, &found, func(size uintptr) {
+			if size > wire.ElementBytes {
+				t.Errorf("%s has a list of elements of %d bytes: raise elementBytes", name, size)
+			}
+		})
+	}
+}
+
+// TestLargestCommands: what may be sent in one message still may.
+func TestLargestCommands(t *testing.T) {
+	t.Parallel()
+	var batch wire.Batch
+	reshape := &commands.Reshape{}
+	for i := range commands.MaxBatch {
+		consumer := ledger.UUID{byte(i >> 8), byte(i), 1}
+		one := commands.ConsumerAllocations{Consumer: consumer, Project: "55555555-5555-4555-8555-555555555555", User: "u"}
+		for range 4 {
+			one.Resources = append(one.Resources, commands.ProviderAllocation{Provider: consumer, Class: "VCPU", Amount: 1})
+		}
+		reshape.Allocations = append(reshape.Allocations, one)
+		batch.Commands = append(batch.Commands, wire.BatchCommand{
+			Command: "AllocateForConsumers", ID: consumer,
+			Body: wire.Body{Value: &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{one}}},
+		})
+	}
+	for _, encoding := range []string{wire.TypeJSON, wire.TypeMsgpack} {
+		for _, c := range []struct{ value, into any }{{&batch, new(wire.Batch)}, {reshape, new(commands.Reshape)}} {
+			data, err := wire.Encode(c.value, encoding)
+			if err == nil {
+				err = wire.Decode(data, encoding, c.into)
+			}
+			if err != nil {
+				t.Errorf("%T as %s, %d bytes: %v", c.value, encoding, len(data), err)
+			}
+		}
+	}
+}
+
+// TestStrictReader: what the REST door refuses of JSON this one does, too, and
+// msgpack is read no less strictly.
+func TestStrictReader(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ encoding, body string }{
+		"repeated":                 {wire.TypeJSON, `{"name":"CUSTOM_A","name":"CUSTOM_B"}`},
+		"repeated, other case":     {wire.TypeJSON, `{"name":"CUSTOM_A","NAME":"CUSTOM_B"}`},
+		"other case":               {wire.TypeJSON, `{"NAME":"CUSTOM_B"}`},
+		"not UTF-8":                {wire.TypeJSON, "{\"name\":\"CUSTOM_\xff\"}"},
+		"half a pair":              {wire.TypeJSON, `{"name":"CUSTOM_\ud800"}`},
+		"NaN":                      {wire.TypeJSON, `{"name":NaN}`},
+		"repeated in msgpack":      {wire.TypeMsgpack, "\x82\xa4name\xa1A\xa4name\xa1B"},
+		"repeated, other form":     {wire.TypeMsgpack, "\x82\xa4name\xa1A\xd9\x04name\xa1B"},
+		"not UTF-8 in msgpack":     {wire.TypeMsgpack, "\x81\xa4name\xa1\xff"},
+		"key not UTF-8 in msgpack": {wire.TypeMsgpack, "\x81\xa4nam\xff\xa1A"},
+		"key no text in msgpack":   {wire.TypeMsgpack, "\x81\x01\xa1A"},
+	} {
+		if err := wire.Decode([]byte(c.body), c.encoding, new(commands.CreateTrait)); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	inside := `{"node":"22222222-2222-4222-8222-222222222222","name":"n","extra":{"a":{"b":1,"b":2}}}`
+	if err := wire.Decode([]byte(inside), wire.TypeJSON, new(commands.CreateNode)); err == nil || strings.Contains(err.Error(), "unknown") {
+		t.Errorf("repeated within a document: %v", err)
+	}
+}

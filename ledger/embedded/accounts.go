@@ -1,0 +1,164 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// Accounts are apart: what is published in one does not exist in another. The
+// process has the server's own account, with the log in it. Every client has
+// an account to itself: each user has one, and where there are none, each
+// connection has. A client's account imports the services and streams that it
+// may use. So whatever a client publishes or listens on, and whatever reply
+// subject it names, is its own: answers go to the account that asked, and
+// nowhere else.
+
+// anybodyAccount begins the names of the accounts of connections without
+// credentials; a number follows.
+const anybodyAccount = "anybody:"
+
+// ownAccount is the account of the process, which NATS gives that name.
+const ownAccount = "$G"
+
+// answerWithin is after what time the server forgets where an answer goes. The
+// door answers everything before.
+const answerWithin = 45 * time.Second
+
+// replySubjects are what the server puts in the place of clients' own reply
+// subjects when a request passes from account to account.
+const replySubjects = "_R_.>"
+
+// role is what one of this process's own connections may do.
+type role struct {
+	name        string
+	permissions server.Permissions
+	// toAll: what is published may go to every client.
+	toAll bool
+}
+
+func allow(subjects ...string) *server.SubjectPermission {
+	return &server.SubjectPermission{Allow: subjects}
+}
+
+// nothing is no subject at all. An empty list would mean every one.
+var nothing = &server.SubjectPermission{Deny: []string{">"}}
+
+var (
+	logRole = role{name: "log", permissions: server.Permissions{
+		Publish:   allow(jetstream.Subject, jetstream.RejectedSubject, "$JS.API.>"),
+		Subscribe: allow("_INBOX.>"),
+	}}
+	// What these two may do depends on the server's services and streams.
+	doorRole    = role{name: "door", permissions: server.Permissions{Publish: allow(replySubjects)}}
+	noticesRole = role{name: "notices", permissions: server.Permissions{Subscribe: nothing}, toAll: true}
+)
+
+// ownPermissions are those of this process's connections, by the role's name.
+func ownPermissions(cfg Config) map[string]*server.Permissions {
+	door, notices, log := doorRole.permissions, noticesRole.permissions, logRole.permissions
+	door.Subscribe = orNothing(cfg.Services)
+	notices.Publish = orNothing(cfg.Streams)
+	return map[string]*server.Permissions{logRole.name: &log, doorRole.name: &door, noticesRole.name: &notices}
+}
+
+func orNothing(subjects []string) *server.SubjectPermission {
+	if len(subjects) == 0 {
+		return nothing
+	}
+	return allow(subjects...)
+}
+
+// permissionsOf are those of a user in its own account.
+func permissionsOf(u User) *server.Permissions {
+	return &server.Permissions{Publish: orNothing(u.Publish), Subscribe: orNothing(u.Subscribe)}
+}
+
+// anybody may use everything that clients can be given.
+func anybody(cfg Config) User {
+	return User{Publish: cfg.Services, Subscribe: append([]string{"_INBOX.>"}, cfg.Streams...)}
+}
+
+// accounts makes the accounts of clients.
+type accounts struct {
+	ns                *server.Server
+	services, streams []string
+
+	mu    sync.Mutex
+	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
+	next  int               // where to look for one that is not in use; guarded by mu
+}
+
+// openAccounts exports from the process's own account what clients may import.
+func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
+	own := ns.GlobalAccount()
+	for _, subject := range cfg.Services {
+		err := own.AddServiceExport(subject, nil)
+		if err == nil {
+			err = own.SetServiceExportResponseThreshold(subject, answerWithin)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("embedded: export %s: %w", subject, err)
+		}
+	}
+	for _, subject := range cfg.Streams {
+		if err := own.AddStreamExport(subject, nil); err != nil {
+			return nil, fmt.Errorf("embedded: export %s: %w", subject, err)
+		}
+	}
+	return &accounts{ns: ns, services: cfg.Services, streams: cfg.Streams}, nil
+}
+
+// add makes an account that can reach the services and hear the streams.
+func (a *accounts) add(name string) (*server.Account, error) {
+	account, err := a.ns.RegisterAccount(name)
+	if err != nil {
+		return nil, fmt.Errorf("embedded: account %s: %w", name, err)
+	}
+	own := a.ns.GlobalAccount()
+	for _, subject := range a.services {
+		err := errors.Join(account.AddServiceImport(own, subject, subject), account.SetServiceImportSharing(own, subject, true))
+		if err != nil {
+			return nil, fmt.Errorf("embedded: import %s: %w", subject, err)
+		}
+	}
+	for _, subject := range a.streams {
+		if err := account.AddStreamImport(own, subject, ""); err != nil {
+			return nil, fmt.Errorf("embedded: import %s: %w", subject, err)
+		}
+	}
+	return account, nil
+}
+
+// seat calls take with an account that no connection uses, the one that has
+// been without for longest, so that what is still on its way to the last one
+// finds nobody. It fails if all are in use.
+func (a *accounts) seat(take func(*server.Account)) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.spare) < maxOfUser {
+		account, err := a.add(fmt.Sprint(anybodyAccount, len(a.spare)+1))
+		if err != nil {
+			return err
+		}
+		a.spare = append(a.spare, account)
+		take(account)
+		return nil
+	}
+	for range a.spare {
+		account := a.spare[a.next]
+		a.next = (a.next + 1) % len(a.spare)
+		if account.NumLocalConnections() == 0 {
+			take(account)
+			return nil
+		}
+	}
+	return errFull
+}
+
+var errFull = errors.New("embedded: too many connections")

@@ -1,0 +1,171 @@
+package embedded
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+)
+
+// logins decides who may connect, and as whom. It implements
+// server.Authentication.
+type logins struct {
+	secret    string // of this process's own connections
+	own       map[string]*server.Permissions
+	cfg       Config
+	passwords map[string]*login // by name
+	keys      map[string]*login // by public key
+	accounts  *accounts
+	gate      *gate
+	log       *slog.Logger
+}
+
+// login is a user with its account.
+type login struct {
+	user    User
+	account *server.Account
+}
+
+func newLogins(cfg Config) (*logins, error) {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	gate, err := newGate()
+	if err != nil {
+		return nil, fmt.Errorf("embedded: %w", err)
+	}
+	return &logins{
+		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, gate: gate, log: cfg.Logger,
+		passwords: make(map[string]*login), keys: make(map[string]*login),
+	}, nil
+}
+
+// open makes the accounts. Nobody has connected yet.
+func (l *logins) open(ns *server.Server) (err error) {
+	if l.accounts, err = openAccounts(ns, l.cfg); err != nil {
+		return err
+	}
+	for _, u := range l.cfg.Users {
+		account, err := l.accounts.add(u.Account)
+		if err != nil {
+			return err
+		}
+		one := &login{user: u, account: account}
+		if u.NKey != "" {
+			l.keys[u.NKey] = one
+		} else {
+			l.passwords[u.Name] = one
+		}
+	}
+	return nil
+}
+
+func (l *logins) stop() { l.gate.stop() }
+
+// Check implements server.Authentication.
+func (l *logins) Check(c server.ClientAuthentication) bool {
+	if c.Kind() != server.CLIENT {
+		return false
+	}
+	given := c.GetOpts()
+	if permissions := l.own[given.Username]; permissions != nil && subtle.ConstantTimeCompare([]byte(given.Password), []byte(l.secret)) == 1 {
+		c.RegisterUser(&server.User{Username: given.Username, Permissions: permissions, Account: l.accounts.ns.GlobalAccount()})
+		return true
+	}
+	if len(l.cfg.Users) == 0 {
+		return l.admitAnybody(c, given)
+	}
+	var one *login
+	if given.Nkey != "" {
+		one = l.signedIn(c, given)
+	} else {
+		one = l.knowsPassword(c, given)
+	}
+	if one == nil {
+		return false
+	}
+	if one.account.NumLocalConnections() >= maxOfUser {
+		l.log.Warn("a NATS user has too many connections", "user", one.user.Name, "most", maxOfUser)
+		return false
+	}
+	c.RegisterUser(&server.User{Username: one.user.Name, Permissions: permissionsOf(one.user), Account: one.account})
+	return true
+}
+
+// admitAnybody gives a connection without credentials an account to itself.
+func (l *logins) admitAnybody(c server.ClientAuthentication, given *server.ClientOpts) bool {
+	if given.Username != "" || given.Password != "" || given.Nkey != "" || given.Token != "" || given.JWT != "" {
+		return false // who thinks that it has a name is wrong here
+	}
+	err := l.accounts.seat(func(account *server.Account) {
+		c.RegisterUser(&server.User{Permissions: permissionsOf(anybody(l.cfg)), Account: account})
+	})
+	if err != nil {
+		l.log.Warn("a NATS client cannot connect", "error", err)
+	}
+	return err == nil
+}
+
+// signedIn finds the user whose key signed what the server had sent.
+func (l *logins) signedIn(c server.ClientAuthentication, given *server.ClientOpts) *login {
+	one := l.keys[given.Nkey]
+	if one == nil {
+		return nil
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(given.Sig)
+	if err != nil {
+		if signature, err = base64.StdEncoding.DecodeString(given.Sig); err != nil {
+			return nil
+		}
+	}
+	key, err := nkeys.FromPublicKey(given.Nkey)
+	if err != nil || key.Verify(c.GetNonce(), signature) != nil {
+		return nil
+	}
+	return one
+}
+
+// knowsPassword finds the user whose password was given. Names that nobody has
+// take as long as wrong passwords.
+func (l *logins) knowsPassword(c server.ClientAuthentication, given *server.ClientOpts) *login {
+	if given.Username == "" {
+		return nil
+	}
+	hash := ""
+	one := l.passwords[given.Username]
+	if one != nil {
+		hash = one.user.PasswordHash
+	}
+	if !l.gate.pass(place(c.RemoteAddress()), given.Username, hash, given.Password) {
+		return nil
+	}
+	return one
+}
+
+// place is where a client is, for the gate: those on one machine, or in one
+// network that is usually given to one customer, are one.
+func place(address net.Addr) string {
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	ip, _ := netip.AddrFromSlice(tcp.IP)
+	ip = ip.Unmap()
+	switch {
+	case ip.IsLoopback():
+		return "this machine"
+	case ip.Is6():
+		prefix, err := ip.Prefix(64)
+		if err == nil {
+			return prefix.String()
+		}
+	}
+	return ip.String()
+}

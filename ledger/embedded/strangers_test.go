@@ -1,0 +1,152 @@
+package embedded
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// TestUnreadIsBounded: clients that never read what they are sent cannot fill
+// the server's memory: those that leave most are cut off, and one that reads is
+// served all the while.
+func TestUnreadIsBounded(t *testing.T) {
+	s, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	door, err := s.ConnectDoor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer door.Close()
+	large := make([]byte, 1<<20)
+	if _, err := door.Subscribe("svc", func(m *nats.Msg) { _ = m.Respond(large) }); err != nil { // the other may have gone
+		t.Fatal(err)
+	}
+	address := s.ns.Addr().String()
+	for range 8 {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }() // the server may have closed it
+		text := "CONNECT {}\r\nSUB inbox 1\r\n" + strings.Repeat("PUB svc inbox 0\r\n\r\n", 40)
+		if _, err := conn.Write([]byte(strings.Replace(text, "inbox 1", "_INBOX.x 1", 1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	worst := 0
+	for range 50 {
+		if _, err := reader.Request("svc", nil, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, total := greediest(list.Conns)
+		worst = max(worst, total)
+	}
+	if worst > 2*maxUnread {
+		t.Errorf("%d bytes were left unread at a time", worst)
+	}
+}
+
+// TestGate: whoever guesses passwords has one compared at a time, and does not
+// hold up logins with a password that was right before, or from another place.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	g, err := newGate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.stop()
+	var at, most, compared atomic.Int64
+	g.hash = func(hash, password []byte) error {
+		n := at.Add(1)
+		defer at.Add(-1)
+		if n > most.Load() {
+			most.Store(n)
+		}
+		compared.Add(1)
+		if string(hash) != string(password) {
+			return fmt.Errorf("wrong")
+		}
+		return nil
+	}
+	if !g.pass("home", "nova", "secret", "secret") {
+		t.Fatal("the right password is wrong")
+	}
+	before := compared.Load()
+	var guessing sync.WaitGroup
+	for i := range 100 {
+		guessing.Go(func() {
+			if g.pass("elsewhere", "nova", "secret", fmt.Sprint("guess", i)) || g.pass("elsewhere", fmt.Sprint("user", i), "", "secret") {
+				t.Error("a wrong password is right")
+			}
+		})
+	}
+	if !g.pass("elsewhere", "nova", "secret", "secret") || !g.pass("home", "eve", "other", "other") {
+		t.Error("a right password is wrong meanwhile")
+	}
+	g.stop() // those that wait give up
+	guessing.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d passwords were compared at a time", most.Load())
+	}
+	if n := compared.Load() - before; n > 150 {
+		t.Errorf("%d passwords were compared", n)
+	}
+	if g.pass("home", "nova", "secret", strings.Repeat("x", longestPassword+1)) || g.pass("home", "nova", "changed", "secret") {
+		t.Error("a wrong password is right")
+	}
+}
+
+// TestOwnRoles: none of the process's connections can do what another is for.
+func TestOwnRoles(t *testing.T) {
+	t.Parallel()
+	s, err := Start(t.Context(), Config{
+		StoreDir: t.TempDir(), LazySync: true, Services: []string{"svc.>"}, Streams: []string{"news.>"}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	may := map[string]map[string]bool{
+		"log":     {"allot.log": true, "allot.rejected": true, "$JS.API.INFO": true},
+		"door":    {"_R_.x": true},
+		"notices": {"news.x": true},
+	}
+	for name, connect := range map[string]func() (*nats.Conn, error){"log": s.Connect, "door": s.ConnectDoor, "notices": s.ConnectNotices} {
+		for _, subject := range []string{"allot.log", "allot.rejected", "$JS.API.INFO", "_R_.x", "news.x", "svc.x", "_INBOX.x", "$SYS.REQ.SERVER.PING", "x"} {
+			nc, err := connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := nc.Publish(subject, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := nc.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if got := nc.LastError() == nil; got != may[name][subject] {
+				t.Errorf("%s publishes on %s: %v", name, subject, nc.LastError())
+			}
+			nc.Close()
+		}
+	}
+}

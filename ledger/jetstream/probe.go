@@ -1,0 +1,79 @@
+package jetstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// probeTimeout is how long a probe waits for an answer that may not come.
+const probeTimeout = 2 * time.Second
+
+// ErrOpen: somebody who must not could write the log, or change its stream.
+var ErrOpen = errors.New("jetstream: the log is open to others")
+
+// CheckClosed finds out whether who uses a connection could publish on the
+// log's subjects or reach its stream with JetStream's API. Nothing is changed
+// and nothing is stored: the probes are such that JetStream refuses them.
+func CheckClosed(nc *nats.Conn, stream string) error {
+	if stream == "" {
+		stream = DefaultStream
+	}
+	refusable := nats.Header{"Nats-Expected-Stream": {"NOT-" + stream}, "Nats-Expected-Last-Sequence": {"18446744073709551614"}}
+	for _, probe := range []struct {
+		subject, what string
+		header        nats.Header
+	}{
+		{Subject, "publish on " + Subject, refusable},
+		{RejectedSubject, "publish on " + RejectedSubject, refusable},
+		{"$JS.API.STREAM.INFO." + stream, "use the JetStream API", nil},
+	} {
+		open, err := reaches(nc, &nats.Msg{Subject: probe.subject, Header: probe.header})
+		if err != nil {
+			return fmt.Errorf("jetstream: probe %s: %w", probe.subject, err)
+		}
+		if open {
+			return fmt.Errorf("%w: it can %s", ErrOpen, probe.what)
+		}
+	}
+	return nil
+}
+
+// reaches reports whether a message gets anywhere. Only a refusal by the
+// server and the news that nobody listens say that it does not.
+func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
+	before := nc.LastError()
+	answer, err := nc.RequestMsg(msg, probeTimeout)
+	switch {
+	case err == nil:
+		return !saysNoStream(answer), nil
+	case errors.Is(err, nats.ErrNoResponders):
+		return false, nil
+	case !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrPermissionViolation):
+		return false, err
+	}
+	if err := nc.FlushTimeout(probeTimeout); err != nil {
+		return false, err
+	}
+	after := nc.LastError()
+	refused := errors.Is(err, nats.ErrPermissionViolation) || after != before && errors.Is(after, nats.ErrPermissionViolation)
+	return !refused, nil
+}
+
+// saysNoStream recognizes JetStream's answer where there is no such stream: an
+// account of its own, with streams of its own.
+func saysNoStream(answer *nats.Msg) bool {
+	var said struct {
+		Error struct {
+			Code jetstream.ErrorCode `json:"err_code"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &said); err != nil {
+		return false
+	}
+	return said.Error.Code == jetstream.JSErrCodeStreamNotFound || said.Error.Code == jetstream.JSErrCodeJetStreamNotEnabledForAccount
+}
