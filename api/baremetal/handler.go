@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,11 +56,14 @@ type request struct {
 	*http.Request
 	h       *Handler
 	id      string
-	base    string // what links begin with
+	base    string   // what links begin with
+	path    []string // below /v1, decoded
 	version version
 	who     policy.Identity
 	view    projector.View
 	dryRun  bool
+	// mayWrite: a rule has let the client write. Only then is a body read.
+	mayWrite bool
 }
 
 // response is a success.
@@ -124,6 +128,7 @@ func (r *request) serve(w http.ResponseWriter) (*response, error) {
 		}
 		return ok(r.versionDocument()), nil
 	}
+	r.path = path
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
@@ -210,6 +215,9 @@ func (r *request) route(path []string) (*response, error) {
 
 // methods maps a request's method to its handler; others get a 405.
 func (r *request) methods(handlers map[string]func() (*response, error)) (*response, error) {
+	if err := checkListed(r.path); err != nil {
+		return nil, err
+	}
 	if handle, known := handlers[r.Method]; known {
 		return handle()
 	}
@@ -223,8 +231,13 @@ func (r *request) methods(handlers map[string]func() (*response, error)) (*respo
 
 // allows asks the policy.
 func (r *request) allows(rule string, target policy.Target) bool {
-	return r.h.Policy.Allows(rule, r.who, target)
+	allowed := r.h.Policy.Allows(rule, r.who, target)
+	r.mayWrite = r.mayWrite || allowed && !readingRule.MatchString(rule)
+	return allowed
 }
+
+// readingRule matches the rules that let nobody write.
+var readingRule = regexp.MustCompile(`:(get|list|list_all)$`)
 
 func forbidden(rule string) *apiError {
 	return errorf(http.StatusForbidden, "Access was denied to the following resource: %s", rule)

@@ -90,6 +90,9 @@ func compileEach(properties m) map[string]schema.Schema {
 // body reads a request's body, of which an empty one is {}, and validates it.
 // It returns it as a document, too, which says what was given.
 func (r *request) body(what string, s schema.Schema, into any) (doc any, err error) {
+	if !r.mayWrite {
+		return nil, errors.New("baremetal: a body is read before the policy was asked")
+	}
 	text, err := rest.ReadBody(r.Request, MaxBodyBytes)
 	if errors.Is(err, rest.ErrTooLarge) {
 		return nil, errorf(413, "%v", err)
