@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
@@ -98,7 +97,7 @@ func (q *Questions) handler(one question) http.Handler {
 		if !admitted(w, r, q.Authorize) {
 			return
 		}
-		p, err := parse(r.URL.Query(), one.parameters)
+		p, err := parse(rest.ParseQuery(r), one.parameters)
 		var answer any
 		if err == nil {
 			answer, err = one.answer(r.Context(), p)
@@ -138,19 +137,22 @@ func write(w http.ResponseWriter, answer any) {
 // parameters are a question's, each given at most once.
 type parameters map[string]string
 
-func parse(values url.Values, known []string) (parameters, error) {
-	p := make(parameters, len(values))
-	for key, list := range values {
-		if !slices.Contains(known, key) {
-			return nil, bad("unknown parameter %q; there are %s", key, strings.Join(known, ", "))
-		}
-		if len(list) > 1 {
-			return nil, bad("%s: given more than once", key)
-		}
-		if list[0] == "" {
+func parse(query *rest.Query, known []string) (parameters, error) {
+	if err := query.Fault(); err != nil {
+		return nil, bad("%v", err)
+	}
+	unknown, repeated := query.Once(known)
+	switch {
+	case unknown != nil:
+		return nil, bad("unknown parameter %q; there are %s", unknown[0], strings.Join(known, ", "))
+	case repeated != "":
+		return nil, bad("%s: given more than once", repeated)
+	}
+	p := make(parameters)
+	for _, key := range query.Keys() {
+		if p[key] = query.Get(key); p[key] == "" {
 			return nil, bad("%s: is empty", key)
 		}
-		p[key] = list[0]
 	}
 	return p, nil
 }

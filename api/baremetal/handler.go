@@ -58,6 +58,7 @@ type request struct {
 	id      string
 	base    string   // what links begin with
 	path    []string // below /v1, decoded
+	query   *rest.Query
 	version version
 	who     policy.Identity
 	view    projector.View
@@ -79,7 +80,7 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, h: h, id: "req-" + uuid.NewString()}
+	r := &request{Request: hr, h: h, id: "req-" + uuid.NewString(), query: rest.ParseQuery(hr)}
 	w.Header().Set("X-Openstack-Request-Id", r.id)
 	if r.base = h.PublicURL; r.base == "" {
 		r.base = rest.Base(hr) + h.Prefix
@@ -162,11 +163,14 @@ func (r *request) prepare() error {
 	} else if r.who, err = r.h.Auth.Authenticate(r.Request); err != nil {
 		return err
 	}
-	at, err := rest.TakeAt(r.Request)
+	if err := r.query.Fault(); err != nil {
+		return badRequest("Invalid query string: %v", err)
+	}
+	at, err := r.query.TakeAt(r.Request)
 	if err != nil {
 		return badRequest("%v", err)
 	}
-	if r.dryRun, err = rest.TakeDryRun(r.Request); err != nil {
+	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
 		return badRequest("%v", err)
 	}
 	now := time.Now

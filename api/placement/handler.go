@@ -59,6 +59,7 @@ type request struct {
 	negotiated bool
 	who        policy.Identity
 	params     []string
+	query      *rest.Query
 	op         *operation
 	view       projector.View
 	past       bool // the client asked for a moment in the past
@@ -83,7 +84,7 @@ const cacheHeadersSince version = 15
 // microversion, body headers, route, microversion of the route, media types,
 // policy, and then the handler's own.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, id: "req-" + uuid.NewString(), prefix: h.Prefix}
+	r := &request{Request: hr, id: "req-" + uuid.NewString(), prefix: h.Prefix, query: rest.ParseQuery(hr)}
 	w.Header().Set("X-Openstack-Request-Id", r.id)
 	if accept := r.Header.Get("Accept"); accept == "*/*" {
 		r.Header.Del("Accept")
@@ -142,16 +143,19 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 			return nil, failure
 		}
 	}
-	at, err := rest.TakeAt(r.Request)
+	if err := r.query.Fault(); err != nil {
+		return nil, badRequest("Invalid query string parameters: %v", err)
+	}
+	at, err := r.query.TakeAt(r.Request)
 	if err != nil {
-		return nil, badRequest("%v", err)
+		return nil, badRequest("Invalid query string parameters: %v", err)
 	}
 	if r.view, err = h.viewAt(at); err != nil {
 		return nil, err
 	}
 	r.past = at != ""
-	if r.dryRun, err = rest.TakeDryRun(r.Request); err != nil {
-		return nil, badRequest("%v", err)
+	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
+		return nil, badRequest("Invalid query string parameters: %v", err)
 	}
 	return op.handle(h, r)
 }
@@ -159,7 +163,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 // authorize asks the policy. A token with system scope may do nothing, since
 // every rule is about projects (enforce_scope), and is told in other words.
 func (h *Handler) authorize(r *request, rule string) *apiError {
-	target := policy.Target{"project_id": r.URL.Query().Get("project_id")}
+	target := policy.Target{"project_id": r.query.Get("project_id")}
 	switch {
 	case r.who.System:
 		return errorf(http.StatusForbidden, "%s", rule)

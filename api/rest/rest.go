@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -86,63 +84,6 @@ func NewID(r *http.Request, what string) ledger.UUID {
 		return ledger.UUID(uuid.NewSHA1(uuid.UUID(id), []byte(what)))
 	}
 	return ledger.UUID(uuid.New())
-}
-
-// TakeAt takes the moment that a request is about out of it, so that the
-// facade's own checks of the query string do not see it; empty: now. The
-// parameter wins over the header.
-func TakeAt(r *http.Request) (string, error) {
-	at := r.Header.Get(AtHeader)
-	value, found, err := TakeParameter(r, "at")
-	if err != nil {
-		return "", err
-	}
-	if found {
-		at = value
-	}
-	if at != "" && r.Method != http.MethodGet {
-		return "", fmt.Errorf("only a GET can be about the past: %s is not possible at %s", r.Method, at)
-	}
-	return at, nil
-}
-
-// TakeDryRun takes the parameter dry_run=true out of a request: the command
-// is then decided, and nothing happens.
-func TakeDryRun(r *http.Request) (bool, error) {
-	if r.Method == http.MethodGet {
-		return false, nil // the facade knows no such parameter
-	}
-	value, found, err := TakeParameter(r, "dry_run")
-	if err != nil || !found {
-		return false, err
-	}
-	dryRun, err := strconv.ParseBool(value)
-	if err != nil {
-		return false, fmt.Errorf("invalid query string parameters: dry_run must be true or false, not %q", value)
-	}
-	return dryRun, nil
-}
-
-// TakeParameter takes one of Allot's own parameters out of the query string.
-func TakeParameter(r *http.Request, key string) (value string, found bool, err error) {
-	if !strings.Contains(r.URL.RawQuery, key+"=") {
-		return "", false, nil
-	}
-	var rest []string
-	for part := range strings.SplitSeq(r.URL.RawQuery, "&") {
-		if name, text, _ := strings.Cut(part, "="); name != key {
-			rest = append(rest, part)
-		} else if found {
-			return "", false, fmt.Errorf("invalid query string parameters: '%s' may be given once", key)
-		} else {
-			if value, err = url.QueryUnescape(text); err != nil {
-				return "", false, fmt.Errorf("invalid query string parameters: %w", err)
-			}
-			found = true
-		}
-	}
-	r.URL.RawQuery = strings.Join(rest, "&")
-	return value, found, nil
 }
 
 // Rehearsal is what a dry run of an accepted command ends with, in the place
