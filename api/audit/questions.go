@@ -69,6 +69,26 @@ func notFound(format string, args ...any) error {
 // plain is an answer that is no JSON.
 type plain []byte
 
+// Paths are all that the package serves, each with its method.
+var Paths = []string{
+	"GET /audit/checkpoint", "GET /audit/consumers", "GET /audit/diff", "GET /audit/digest", "GET /audit/find", "GET /audit/history",
+	"GET /audit/proof/growth", "GET /audit/proof/record", "GET /audit/providers", "GET /audit/records", "GET /audit/redecide",
+	"GET /audit/rejections", "GET /audit/series", "GET /audit/status", "POST /audit/what-if", "GET /audit/why",
+}
+
+// Routes are the handlers of Paths, by path.
+func Routes(q *Questions, records *Records, digest *Digest, history *History) map[string]http.Handler {
+	handlers := q.Handlers()
+	handlers["/audit/records"], handlers["/audit/digest"], handlers["/audit/history"] = records, digest, history
+	for _, route := range Paths {
+		_, path, _ := strings.Cut(route, " ")
+		if handlers[path] == nil || len(handlers) != len(Paths) {
+			panic("audit: Paths are not what is served: " + route) // a mistake in the program
+		}
+	}
+	return handlers
+}
+
 // Handlers are the questions by their paths.
 func (q *Questions) Handlers() map[string]http.Handler {
 	handlers := make(map[string]http.Handler)

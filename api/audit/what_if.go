@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/browser"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/scratch"
 	"github.com/allot-project/allot/commands/wire"
@@ -83,6 +84,10 @@ func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !q.Authorize(w, r) {
+		return
+	}
+	if err := browser.CheckContentType(r); err != nil {
+		http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWhatIfBytes))

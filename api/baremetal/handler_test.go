@@ -44,6 +44,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) send(version, who, method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Host = "example.com"
+	r.Header.Set("Content-Type", "application/json")
 	return w.serve(r, version, who)
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/http"
 	"unicode/utf8"
 
+	"github.com/allot-project/allot/api/browser"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
 	"github.com/allot-project/allot/ledger"
@@ -92,6 +94,9 @@ func compileEach(properties m) map[string]schema.Schema {
 func (r *request) body(what string, s schema.Schema, into any) (doc any, err error) {
 	if !r.mayWrite {
 		return nil, errors.New("baremetal: a body is read before the policy was asked")
+	}
+	if err := browser.CheckContentType(r.Request); err != nil {
+		return nil, errorf(http.StatusUnsupportedMediaType, "%v", err)
 	}
 	text, err := rest.ReadBody(r.Request, MaxBodyBytes)
 	if errors.Is(err, rest.ErrTooLarge) {

@@ -160,12 +160,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	return op.handle(h, r)
 }
 
-// authorize asks the policy. A token with system scope may do nothing, since
-// every rule is about projects (enforce_scope), and is told in other words.
+// authorize asks the policy. A token of another scope than a project's may do
+// nothing (enforce_scope), and is told in other words.
 func (h *Handler) authorize(r *request, rule string) *apiError {
 	target := policy.Target{"project_id": r.query.Get("project_id")}
 	switch {
-	case r.who.System:
+	case !policy.InScope(rule, r.who):
 		return errorf(http.StatusForbidden, "%s", rule)
 	case h.Policy.Allows(rule, r.who, target):
 		return nil

@@ -43,7 +43,7 @@ import (
 type serveCommand struct {
 	Data string `help:"Folder of the log, the read models and the snapshots." default:"data" type:"path"`
 	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
-	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients; empty keeps it in-process." default:"127.0.0.1:4222"`
+	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients; empty keeps it in-process, as does --keystone-url without --nats-users." default:"127.0.0.1:4222"`
 
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
@@ -52,6 +52,7 @@ type serveCommand struct {
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
 	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
 	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
+	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
 	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
 	TLS                 tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
@@ -95,6 +96,10 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if c.NATS == defaultNATS && c.natsIsBackDoor() {
+		logger.Warn("NATS stays inside of the process: REST is authenticated, and clients of NATS have no users; name them with --nats-users")
+		c.NATS = ""
+	}
 	n := &node{config: c, log: logger}
 	err := n.start(ctx)
 	if err == nil {
@@ -123,11 +128,24 @@ func (c *serveCommand) check() error {
 	if local, err = isLocal(c.NATS); err != nil {
 		return fmt.Errorf("--nats: %w", err)
 	}
+	if c.NATS != defaultNATS && c.natsIsBackDoor() {
+		return fmt.Errorf("--keystone-url authenticates requests over REST, and at --nats %s anybody would be an operator: "+
+			"name users with --nats-users, keep NATS in the process with --nats \"\", or accept it with --allow-noauth", c.NATS)
+	}
 	if !local && c.NATSUsers == "" && !c.AllowNoauth {
 		return fmt.Errorf("--nats %s can be reached from other machines, and clients are not authenticated: "+
 			"name users with --nats-users, bind 127.0.0.1, or accept it with --allow-noauth", c.NATS)
 	}
 	return nil
+}
+
+// defaultNATS is where clients find NATS if nothing is said.
+const defaultNATS = "127.0.0.1:4222"
+
+// natsIsBackDoor: anybody who reaches NATS would be an operator, whom over
+// REST Keystone would have to know.
+func (c *serveCommand) natsIsBackDoor() bool {
+	return c.Keystone.URL != "" && c.NATSUsers == "" && c.NATSURL == "" && c.NATS != "" && !c.AllowNoauth
 }
 
 // isLocal reports whether only this machine can reach an address.
@@ -520,30 +538,24 @@ func (n *node) routes() http.Handler {
 	if n.rejected != nil {
 		asked.Rejected = n.rejected
 	}
-	questions, page := asked.Handlers(), console.Handler()
+	audits, page := audit.Routes(asked, records, digest, history), console.Handler()
 	metal := &baremetal.Handler{
 		Commands: n.writer, Views: n.views, Log: n.log, Prefix: "/baremetal", PublicURL: strings.TrimRight(n.config.BaremetalURL, "/"),
 		Auth: n.auth, Policy: n.policy, Noauth: n.config.Keystone.URL == "",
 	}
-	return n.config.crossOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return n.config.fromBrowsers(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n.tls != nil && r.TLS == nil {
 			r.TLS = new(tls.ConnectionState) // plainErrors hides it from net/http
 		}
 		path := r.URL.EscapedPath()
-		question, asked := questions[path]
+		one, isAudit := audits[path]
 		switch {
-		case asked:
-			question.ServeHTTP(w, r)
+		case isAudit:
+			one.ServeHTTP(w, r)
 		case path == "/console":
 			http.Redirect(w, r, console.Prefix, http.StatusMovedPermanently)
 		case strings.HasPrefix(path, console.Prefix):
 			page.ServeHTTP(w, r)
-		case path == "/audit/records":
-			records.ServeHTTP(w, r)
-		case path == "/audit/digest":
-			digest.ServeHTTP(w, r)
-		case path == "/audit/history":
-			history.ServeHTTP(w, r)
 		case path == "/baremetal" || strings.HasPrefix(path, "/baremetal/"):
 			metal.ServeHTTP(w, r)
 		case path == "/placement" || strings.HasPrefix(path, "/placement/"):
