@@ -53,16 +53,16 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	q, err := parseHistory(rest.ParseQuery(r))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		http.Error(w, rest.Message(err.Error()), http.StatusBadRequest)
 		return
 	}
 	page, err := h.page(r.Context(), q)
 	switch {
 	case errors.Is(err, answers.ErrMoment):
-		http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, rest.Message("at: "+err.Error()), http.StatusBadRequest)
 		return
 	case errors.Is(err, answers.ErrQuery):
-		http.Error(w, strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "), http.StatusBadRequest)
+		http.Error(w, rest.Message(strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": ")), http.StatusBadRequest)
 		return
 	case err != nil:
 		h.Logger.Error("history not answered", "error", err)

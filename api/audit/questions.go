@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
@@ -34,6 +35,8 @@ type Questions struct {
 	Version  string // of the server
 	// LastAudit is what the server's audit of itself found last; nil: it does not audit.
 	LastAudit func() *auditor.Result
+	// Intake bounds what bodies take in memory; nil: each by itself.
+	Intake *intake.Pool
 	// MaxSteps bounds one search for candidates; 0: no bound.
 	MaxSteps int
 	// Authorize answers the request itself and returns false if the client
@@ -133,7 +136,7 @@ func (q *Questions) reply(w http.ResponseWriter, r *http.Request, answer any, er
 		if fault.status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}
-		http.Error(w, fault.message, fault.status)
+		http.Error(w, rest.Message(fault.message), fault.status)
 	case err != nil && r.Context().Err() != nil: // nobody is there
 	case err != nil:
 		q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)

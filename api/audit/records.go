@@ -69,14 +69,14 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ask, err := recordsParameters(r)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		http.Error(w, rest.Message(err.Error()), http.StatusBadRequest)
 		return
 	}
 	ask.until = math.MaxUint64
 	if ask.at != "" {
 		view, err := answers.ViewAt(h.Views, ask.at, time.Now())
 		if errors.Is(err, answers.ErrMoment) {
-			http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, rest.Message("at: "+err.Error()), http.StatusBadRequest)
 			return
 		}
 		if err != nil {

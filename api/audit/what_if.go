@@ -11,6 +11,8 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/browser"
+	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/scratch"
 	"github.com/allot-project/allot/commands/wire"
@@ -90,13 +92,17 @@ func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWhatIfBytes))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		http.Error(w, fmt.Sprintf("the body has more than %d bytes", maxWhatIfBytes), http.StatusRequestEntityTooLarge)
+	lease := q.Intake.New(policy.Identity{}.Client(r.RemoteAddr))
+	defer lease.End()
+	body, err := lease.Read(r.Body, r.ContentLength, maxWhatIfBytes)
+	switch {
+	case errors.Is(err, intake.ErrTooLarge):
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
-	}
-	if err != nil {
+	case errors.Is(err, intake.ErrBusy):
+		q.reply(w, r, nil, &badQuestion{http.StatusServiceUnavailable, err.Error()})
+		return
+	case err != nil:
 		return // the client is gone
 	}
 	answer, err := q.whatIf(r.Context(), body)
@@ -105,6 +111,9 @@ func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
 
 func (q *Questions) whatIf(ctx context.Context, body []byte) (*WouldBe, error) {
 	var asked WhatIf
+	if err := intake.Check(body); err != nil {
+		return nil, bad("the body is not JSON that can be read in one way: %v", err)
+	}
 	if err := strict(body, &asked); err != nil {
 		return nil, bad("%v", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -45,6 +46,8 @@ type Handler struct {
 	// Noauth lets requests without a token, or with the one that Ironic's
 	// clients send where there is no authentication, do everything.
 	Noauth bool
+	// Intake bounds what bodies take in memory; nil: each by itself.
+	Intake *intake.Pool
 	// MaxLimit bounds pages; 0: DefaultMaxLimit.
 	MaxLimit int
 	// Now is the clock that decides what is in the future; nil: time.Now.
@@ -63,6 +66,7 @@ type request struct {
 	who     policy.Identity
 	view    projector.View
 	dryRun  bool
+	lease   *intake.Lease // of the memory that the body takes
 	// mayWrite: a rule has let the client write. Only then is a body read.
 	mayWrite bool
 }
@@ -85,6 +89,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if r.base = h.PublicURL; r.base == "" {
 		r.base = rest.Base(hr) + h.Prefix
 	}
+	defer func() { r.lease.End() }()
 	answer, err := r.serve(w)
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
@@ -159,10 +164,11 @@ const anonymousToken = "notused"
 func (r *request) prepare() error {
 	var err error
 	if token := r.Header.Get(auth.TokenHeader); r.h.Noauth && (token == "" || token == anonymousToken) {
-		r.who = policy.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}}
+		r.who = policy.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}, Believed: true}
 	} else if r.who, err = r.h.Auth.Authenticate(r.Request); err != nil {
 		return err
 	}
+	r.lease = r.h.Intake.New(r.who.Client(r.RemoteAddr))
 	if err := r.query.Fault(); err != nil {
 		return badRequest("Invalid query string: %v", err)
 	}

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
-	"unicode/utf8"
 
 	"github.com/allot-project/allot/api/browser"
-	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/schema"
 	"github.com/allot-project/allot/ledger"
 )
@@ -98,26 +96,25 @@ func (r *request) body(what string, s schema.Schema, into any) (doc any, err err
 	if err := browser.CheckContentType(r.Request); err != nil {
 		return nil, errorf(http.StatusUnsupportedMediaType, "%v", err)
 	}
-	text, err := rest.ReadBody(r.Request, MaxBodyBytes)
-	if errors.Is(err, rest.ErrTooLarge) {
-		return nil, errorf(413, "%v", err)
-	}
-	if err != nil {
+	text, err := r.lease.Read(r.Body, r.ContentLength, MaxBodyBytes)
+	switch {
+	case errors.Is(err, intake.ErrTooLarge):
+		return nil, errorf(http.StatusRequestEntityTooLarge, "%v", err)
+	case errors.Is(err, intake.ErrBusy):
+		return nil, err
+	case err != nil:
 		return nil, badRequest("%v", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}")
 	}
-	if !utf8.Valid(text) {
-		return nil, badRequest("The body is not valid UTF-8")
+	if err := intake.Check(text); err != nil {
+		return nil, badRequest("The body is not JSON that can be read in one way: %v", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&doc); err != nil {
 		return nil, badRequest("The body is not JSON: %v", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, badRequest("The body is not JSON: there is something after the end")
 	}
 	if fault := s.Fault(doc); fault != "" {
 		return nil, badRequest("Schema error for %s: %s", what, fault)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -42,6 +43,8 @@ type Handler struct {
 	Policy *policy.Rules
 	// Candidates bounds and orders what GET /allocation_candidates finds.
 	Candidates CandidateOptions
+	// Intake bounds what bodies take in memory; nil: each by itself.
+	Intake *intake.Pool
 	// Now is the clock that decides what is in the future; nil: time.Now.
 	Now func() time.Time
 }
@@ -60,6 +63,7 @@ type request struct {
 	who        policy.Identity
 	params     []string
 	query      *rest.Query
+	lease      *intake.Lease // of the memory that the body takes
 	op         *operation
 	view       projector.View
 	past       bool // the client asked for a moment in the past
@@ -100,6 +104,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			return
 		}
 	}
+	r.lease = h.Intake.New(r.who.Client(hr.RemoteAddr))
+	defer r.lease.End()
 	answer, err := h.serve(w, r, path)
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
@@ -288,14 +294,14 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // readBody reads a body up to its limit.
 func readBody(r *request) ([]byte, error) {
-	body, err := rest.ReadBody(r.Request, MaxBodyBytes)
-	if errors.Is(err, rest.ErrTooLarge) {
+	body, err := r.lease.Read(r.Body, r.ContentLength, MaxBodyBytes)
+	switch {
+	case errors.Is(err, intake.ErrTooLarge):
 		return nil, errorf(http.StatusRequestEntityTooLarge, "%v", err)
-	}
-	if err != nil {
+	case err != nil && !errors.Is(err, intake.ErrBusy):
 		return nil, badRequest("%v", err)
 	}
-	return body, nil
+	return body, err
 }
 
 // submit carries a command out for a request. A rejection is returned as a

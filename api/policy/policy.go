@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 
@@ -22,6 +23,8 @@ type Identity struct {
 	// System marks a token with system scope, and Domain one with the scope
 	// of a domain. What they may do InScope says.
 	System, Domain bool
+	// Believed marks who is only known by their own word.
+	Believed bool
 }
 
 // InScope reports whether a rule is for tokens of the identity's scope, as
@@ -30,6 +33,19 @@ type Identity struct {
 // about a domain.
 func InScope(rule string, id Identity) bool {
 	return !id.Domain && (!id.System || strings.HasPrefix(rule, "baremetal:"))
+}
+
+// Client tells clients apart that share what is bounded: by user and project.
+// Whom nobody has authenticated, is known by the host of the connection.
+func (id Identity) Client(address string) string {
+	if id.Believed || id.User == "" {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			host = address
+		}
+		return "address " + host
+	}
+	return "user " + id.User + " of project " + id.Project
 }
 
 // Has reports whether the identity has a role. Case does not matter.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -39,20 +39,16 @@ const (
 	RetryAfterSeconds = "1"
 )
 
-// ErrTooLarge: a body has more bytes than its limit.
-var ErrTooLarge = errors.New("the body is too large")
+// maxMessage bounds the text of an error, of which what the client has sent
+// may be a part.
+const maxMessage = 4 << 10
 
-// ReadBody reads a body of at most limit bytes.
-func ReadBody(r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, limit)
+// Message is the text of an error as far as it is told.
+func Message(text string) string {
+	if len(text) <= maxMessage {
+		return text
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the body could not be read: %w", err)
-	}
-	return body, nil
+	return strings.ToValidUTF8(text[:maxMessage], "") + "..."
 }
 
 // Base is the scheme and host that the client used.
@@ -116,6 +112,8 @@ func Unavailable(err error) (message string, unavailable bool) {
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		return strings.TrimPrefix(err.Error(), "auth: "), true
+	case errors.Is(err, intake.ErrBusy):
+		return err.Error(), true
 	case commands.Passing(err):
 		return strings.TrimPrefix(err.Error(), "commands: "), true
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/console"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/api/placement"
@@ -514,11 +515,12 @@ func (c *serveCommand) candidateOptions() placement.CandidateOptions {
 // routes puts the facades behind one port: Placement at the root and below
 // /placement, Ironic's below /baremetal, Allot's own reads below /audit.
 func (n *node) routes() http.Handler {
+	bodies := &intake.Pool{Heavy: collectSooner}
 	facade := func(prefix string) http.Handler {
 		return &placement.Handler{
 			Commands: n.writer, Views: n.views, Log: n.log, Prefix: prefix,
 			IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
-			Auth: n.auth, Policy: n.policy,
+			Auth: n.auth, Policy: n.policy, Intake: bodies,
 			Candidates: n.config.candidateOptions(),
 		}
 	}
@@ -530,7 +532,7 @@ func (n *node) routes() http.Handler {
 	history := &audit.History{Views: n.views, Log: n.ledger, Authorize: records.Authorize, Logger: n.log}
 	asked := &audit.Questions{
 		Views: n.views, Log: n.ledger, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
-		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(),
+		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(), Intake: bodies,
 	}
 	if n.auditor != nil {
 		asked.LastAudit = n.auditor.Last
@@ -541,7 +543,7 @@ func (n *node) routes() http.Handler {
 	audits, page := audit.Routes(asked, records, digest, history), console.Handler()
 	metal := &baremetal.Handler{
 		Commands: n.writer, Views: n.views, Log: n.log, Prefix: "/baremetal", PublicURL: strings.TrimRight(n.config.BaremetalURL, "/"),
-		Auth: n.auth, Policy: n.policy, Noauth: n.config.Keystone.URL == "",
+		Auth: n.auth, Policy: n.policy, Intake: bodies, Noauth: n.config.Keystone.URL == "",
 	}
 	return n.config.fromBrowsers(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n.tls != nil && r.TLS == nil {

@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -372,5 +374,88 @@ func TestNATSInsideWithKeystone(t *testing.T) {
 	s.kill()
 	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside of the process") || strings.Contains(logs, "4222") {
 		t.Errorf("%s", logs)
+	}
+}
+
+// peakRSS is the most memory that a process has had, in bytes.
+func (s *server) peakRSS() int64 {
+	s.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Skip("skipped: no /proc")
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return kilobytes << 10
+}
+
+// hostileBodies are large ones that are wrong in one way or another.
+func hostileBodies() map[string]string {
+	return map[string]string{
+		"numbers":      "[" + strings.Repeat("1,", 4<<20) + "1]",
+		"empty lists":  "[" + strings.Repeat("[],", 2<<20) + "[]]",
+		"objects":      "[" + strings.Repeat("{},", 2<<20) + "{}]",
+		"string":       `{"name":"` + strings.Repeat("a", 3<<20) + `"}`,
+		"key":          `{"` + strings.Repeat("k", 3<<20) + `":1}`,
+		"keys":         "{" + manyKeys(100_000) + "}",
+		"quotes":       `{"name":"` + strings.Repeat(`\"`, 1<<20) + `"}`,
+		"nested":       strings.Repeat("[", 1<<20),
+		"digits":       "[" + strings.Repeat("1", 3<<20) + "]",
+		"in a member":  `{"name":[` + strings.Repeat(`"x",`, 200_000) + `"x"],"extra":[` + strings.Repeat(`"x",`, 20_000) + `"x"]}`,
+		"more than is": strings.Repeat(" ", 17<<20),
+	}
+}
+
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"key-%d":1,`, i)
+	}
+	return b.String() + `"last":1`
+}
+
+// TestHostileBodies: large wrong bodies to every route that takes one, several
+// at once, are refused in short answers, and the memory grows by no more than
+// 64 MiB over what the first ordinary requests took.
+func TestHostileBodies(t *testing.T) {
+	s := launch(t, t.TempDir())
+	admin := map[string]string{"X-Auth-Token": "admin"}
+	s.populateForStrangers(admin)
+	var writes []string
+	for _, route := range s.served(admin) {
+		if method, _, _ := strings.Cut(route, " "); method != "GET" && method != "DELETE" {
+			writes = append(writes, route)
+		}
+	}
+	before := s.peakRSS()
+	bodies := hostileBodies()
+	work := make(chan [2]string)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for one := range work {
+				method, path, _ := strings.Cut(one[0], " ")
+				status, text := s.send(method, parameters.Replace(path), bodies[one[1]], admin)
+				noBody := strings.HasSuffix(path, "{trait}") || strings.HasSuffix(path, "/traits/{name}") || strings.HasSuffix(path, "/resource_classes/{name}")
+				if status < 400 && !noBody || status == http.StatusInternalServerError || len(text) > 32<<10 {
+					t.Errorf("%s with %s: %d and %d bytes: %.200s", one[0], one[1], status, len(text), text)
+				}
+			}
+		})
+	}
+	for _, route := range writes {
+		for name := range bodies {
+			work <- [2]string{route, name}
+		}
+	}
+	close(work)
+	all.Wait()
+	if growth := s.peakRSS() - before; growth > 64<<20 {
+		t.Errorf("the memory grew by %d MiB", growth>>20)
+	} else {
+		t.Logf("the memory grew by %d MiB from %d", growth>>20, before>>20)
 	}
 }
