@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
@@ -37,6 +38,8 @@ type Questions struct {
 	LastAudit func() *auditor.Result
 	// Intake bounds what bodies take in memory; nil: each by itself.
 	Intake *intake.Pool
+	// Searches are the places for searches for candidates; nil: each has one.
+	Searches *turns.Pool
 	// MaxSteps bounds one search for candidates; 0: no bound.
 	MaxSteps int
 	// Authorize answers the request itself and returns false if the client
@@ -138,6 +141,9 @@ func (q *Questions) reply(w http.ResponseWriter, r *http.Request, answer any, er
 		}
 		http.Error(w, rest.Message(fault.message), fault.status)
 	case err != nil && r.Context().Err() != nil: // nobody is there
+	case errors.Is(err, turns.ErrBusy), errors.Is(err, turns.ErrTooLong):
+		w.Header().Set("Retry-After", rest.RetryAfterSeconds)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case err != nil:
 		q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)
 		http.Error(w, "that cannot be read; the server's log says more", http.StatusInternalServerError)

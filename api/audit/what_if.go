@@ -105,11 +105,11 @@ func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		return // the client is gone
 	}
-	answer, err := q.whatIf(r.Context(), body)
+	answer, err := q.whatIf(r.Context(), policy.Identity{}.Client(r.RemoteAddr), body)
 	q.reply(w, r, answer, err)
 }
 
-func (q *Questions) whatIf(ctx context.Context, body []byte) (*WouldBe, error) {
+func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (*WouldBe, error) {
 	var asked WhatIf
 	if err := intake.Check(body); err != nil {
 		return nil, bad("the body is not JSON that can be read in one way: %v", err)
@@ -153,8 +153,10 @@ func (q *Questions) whatIf(ctx context.Context, body []byte) (*WouldBe, error) {
 		answer.Steps = append(answer.Steps, WouldDo{step.CommandName(), rejection, ledger.EventLines(events)})
 	}
 	a := &asker{Of: answers.Of{State: fork.State()}, maxSteps: q.MaxSteps}
+	work := q.Searches.Begin(client)
+	defer work.End()
 	for _, one := range questions {
-		told, err := a.ask(ctx, one)
+		told, err := a.ask(work.Within(ctx), one)
 		if err != nil {
 			return nil, err
 		}

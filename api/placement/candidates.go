@@ -12,6 +12,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -96,7 +97,7 @@ type CandidateOptions struct {
 }
 
 // DefaultCandidateSteps takes about a second.
-const DefaultCandidateSteps = 5_000_000
+const DefaultCandidateSteps = 50_000_000
 
 func listCandidates(h *Handler, r *request) (*response, error) {
 	q := &candidateQuery{groups: map[string]*providerQuery{}, keys: map[string]map[string]bool{}}
@@ -115,11 +116,12 @@ func listCandidates(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	q.bound(h.Candidates)
-	return candidatesAnswer(r, world, q)
+	return candidatesAnswer(h, r, world, q)
 }
 
 // bound applies the server's options.
 func (q *candidateQuery) bound(o CandidateOptions) {
+	q.request.Pause = turns.Pause
 	q.request.MaxSteps = cmp.Or(o.MaxSteps, DefaultCandidateSteps)
 	if o.Max > 0 && (q.request.Limit == 0 || q.request.Limit > o.Max) {
 		q.request.Limit = o.Max

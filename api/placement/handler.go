@@ -17,6 +17,7 @@ import (
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/projector"
 )
@@ -45,6 +46,8 @@ type Handler struct {
 	Candidates CandidateOptions
 	// Intake bounds what bodies take in memory; nil: each by itself.
 	Intake *intake.Pool
+	// Searches are the places for searches for candidates; nil: each has one.
+	Searches *turns.Pool
 	// Now is the clock that decides what is in the future; nil: time.Now.
 	Now func() time.Time
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -112,7 +113,7 @@ func Unavailable(err error) (message string, unavailable bool) {
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):
 		return strings.TrimPrefix(err.Error(), "auth: "), true
-	case errors.Is(err, intake.ErrBusy):
+	case errors.Is(err, intake.ErrBusy), errors.Is(err, turns.ErrBusy), errors.Is(err, turns.ErrTooLong):
 		return err.Error(), true
 	case commands.Passing(err):
 		return strings.TrimPrefix(err.Error(), "commands: "), true

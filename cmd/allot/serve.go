@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/commands/expirer"
@@ -61,7 +63,7 @@ type serveCommand struct {
 	PolicyFile          string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
 	EnforceNewDefaults  bool          `help:"Leave out the policy rules that Placement has deprecated: reshapes are then for services only."`
 	MaxCandidates       int           `help:"Most candidates that one request gets; 0: no bound." default:"0"`
-	CandidatesBudget    int           `help:"Most providers and combinations that one request for candidates may look at." default:"5000000"`
+	CandidatesBudget    int           `help:"Most work that one request for candidates may take, in things looked at." default:"50000000"`
 	CandidatesOrder     string        `help:"depth-first: all candidates of a tree before the next tree's; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
 	RandomizeCandidates bool          `help:"Answer candidates in random order."`
 
@@ -516,11 +518,12 @@ func (c *serveCommand) candidateOptions() placement.CandidateOptions {
 // /placement, Ironic's below /baremetal, Allot's own reads below /audit.
 func (n *node) routes() http.Handler {
 	bodies := &intake.Pool{Heavy: collectSooner}
+	searches := turns.New(runtime.GOMAXPROCS(0) / 2) // the rest is for everything else
 	facade := func(prefix string) http.Handler {
 		return &placement.Handler{
 			Commands: n.writer, Views: n.views, Log: n.log, Prefix: prefix,
 			IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
-			Auth: n.auth, Policy: n.policy, Intake: bodies,
+			Auth: n.auth, Policy: n.policy, Intake: bodies, Searches: searches,
 			Candidates: n.config.candidateOptions(),
 		}
 	}
@@ -532,7 +535,7 @@ func (n *node) routes() http.Handler {
 	history := &audit.History{Views: n.views, Log: n.ledger, Authorize: records.Authorize, Logger: n.log}
 	asked := &audit.Questions{
 		Views: n.views, Log: n.ledger, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
-		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(), Intake: bodies,
+		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(), Intake: bodies, Searches: searches,
 	}
 	if n.auditor != nil {
 		asked.LastAudit = n.auditor.Last
