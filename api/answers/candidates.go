@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -20,7 +21,8 @@ const (
 )
 
 // Candidates finds the allocations in a world that would satisfy a request,
-// looking at no more than maxSteps combinations (0: no bound). The error wraps
+// in no more than maxSteps steps (0: no bound), and in turns with others if the
+// context carries work of a pool (turns.Work). The error wraps
 // ErrQuery if the request is at fault.
 func Candidates(ctx context.Context, v Reader, world *candidates.World, q *wire.CandidatesQuery, maxSteps int) ([]wire.Candidate, error) {
 	classes, err := v.Classes()
@@ -31,7 +33,7 @@ func Candidates(ctx context.Context, v Reader, world *candidates.World, q *wire.
 	if err != nil {
 		return nil, err
 	}
-	request.MaxSteps = maxSteps
+	request.MaxSteps, request.Pause = maxSteps, turns.Pause
 	found := []wire.Candidate{}
 	err = candidates.Search(ctx, world, request, func(c *candidates.Candidate) bool {
 		one := wire.Candidate{Mappings: make(map[string][]ledger.UUID, len(c.Groups))}

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -51,18 +51,18 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !admitted(w, r, h.Authorize) {
 		return
 	}
-	q, err := parseHistory(r.URL.Query())
+	q, err := parseHistory(rest.ParseQuery(r))
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		http.Error(w, rest.Message(err.Error()), http.StatusBadRequest)
 		return
 	}
 	page, err := h.page(r.Context(), q)
 	switch {
 	case errors.Is(err, answers.ErrMoment):
-		http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, rest.Message("at: "+err.Error()), http.StatusBadRequest)
 		return
 	case errors.Is(err, answers.ErrQuery):
-		http.Error(w, strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "), http.StatusBadRequest)
+		http.Error(w, rest.Message(strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": ")), http.StatusBadRequest)
 		return
 	case err != nil && outOfReach(w, err):
 		return
@@ -83,14 +83,17 @@ func (h *History) page(ctx context.Context, q *wire.HistoryQuery) (*Page, error)
 	return &Page{Sequence: view.Sequence(), History: list}, err
 }
 
-func parseHistory(values url.Values) (*wire.HistoryQuery, error) {
+// historyParameters are those beside the subjects.
+var historyParameters = []string{"limit", "before", "after", "since", "until", "kind", "at"}
+
+func parseHistory(query *rest.Query) (*wire.HistoryQuery, error) {
+	given, err := parse(query, slices.Concat(answers.HistorySubjects, historyParameters))
+	if err != nil {
+		return nil, err
+	}
 	q := &wire.HistoryQuery{}
-	for key, list := range values {
-		if len(list) > 1 {
-			return nil, fmt.Errorf("%s: given more than once", key)
-		}
+	for key, value := range given {
 		var err error
-		value := list[0]
 		switch {
 		case slices.Contains(answers.HistorySubjects, key):
 			if q.Of != "" {
@@ -102,13 +105,9 @@ func parseHistory(values url.Values) (*wire.HistoryQuery, error) {
 				err = errors.New("is 1 or more")
 			}
 		case key == "before":
-			if q.Before = value; value == "" {
-				err = errors.New("is empty")
-			}
+			q.Before = value
 		case key == "after":
-			if q.After = value; value == "" {
-				err = errors.New("is empty")
-			}
+			q.After = value
 		case key == "since":
 			q.Since = value
 		case key == "until":
@@ -116,11 +115,7 @@ func parseHistory(values url.Values) (*wire.HistoryQuery, error) {
 		case key == "kind":
 			q.Kind = value
 		case key == "at":
-			if q.At = value; value == "" {
-				err = errors.New("is empty")
-			}
-		default:
-			return nil, fmt.Errorf("unknown parameter %q", key)
+			q.At = value
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
@@ -39,6 +39,10 @@ type Questions struct {
 	LastAudit func() *auditor.Result
 	// Scrub is how far the search for damage on the disk has come; nil: there is none.
 	Scrub func() scrub.Status
+	// Intake bounds what bodies take in memory; nil: each by itself.
+	Intake *intake.Pool
+	// Searches are the places for searches for candidates; nil: each has one.
+	Searches *turns.Pool
 	// MaxSteps bounds one search for candidates; 0: no bound.
 	MaxSteps int
 	// Authorize answers the request itself and returns false if the client
@@ -74,6 +78,26 @@ func notFound(format string, args ...any) error {
 // plain is an answer that is no JSON.
 type plain []byte
 
+// Paths are all that the package serves, each with its method.
+var Paths = []string{
+	"GET /audit/checkpoint", "GET /audit/consumers", "GET /audit/diff", "GET /audit/digest", "GET /audit/find", "GET /audit/history",
+	"GET /audit/proof/growth", "GET /audit/proof/record", "GET /audit/providers", "GET /audit/records", "GET /audit/redecide",
+	"GET /audit/rejections", "GET /audit/series", "GET /audit/status", "POST /audit/what-if", "GET /audit/why",
+}
+
+// Routes are the handlers of Paths, by path.
+func Routes(q *Questions, records *Records, digest *Digest, history *History) map[string]http.Handler {
+	handlers := q.Handlers()
+	handlers["/audit/records"], handlers["/audit/digest"], handlers["/audit/history"] = records, digest, history
+	for _, route := range Paths {
+		_, path, _ := strings.Cut(route, " ")
+		if handlers[path] == nil || len(handlers) != len(Paths) {
+			panic("audit: Paths are not what is served: " + route) // a mistake in the program
+		}
+	}
+	return handlers
+}
+
 // Handlers are the questions by their paths.
 func (q *Questions) Handlers() map[string]http.Handler {
 	handlers := make(map[string]http.Handler)
@@ -102,7 +126,7 @@ func (q *Questions) handler(one question) http.Handler {
 		if !admitted(w, r, q.Authorize) {
 			return
 		}
-		p, err := parse(r.URL.Query(), one.parameters)
+		p, err := parse(rest.ParseQuery(r), one.parameters)
 		var answer any
 		if err == nil {
 			answer, err = one.answer(r.Context(), p)
@@ -118,8 +142,11 @@ func (q *Questions) reply(w http.ResponseWriter, r *http.Request, answer any, er
 		if fault.status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}
-		http.Error(w, fault.message, fault.status)
+		http.Error(w, rest.Message(fault.message), fault.status)
 	case err != nil && r.Context().Err() != nil: // nobody is there
+	case errors.Is(err, turns.ErrBusy), errors.Is(err, turns.ErrTooLong):
+		w.Header().Set("Retry-After", rest.RetryAfterSeconds)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	case err != nil && outOfReach(w, err):
 	case err != nil:
 		unreadable(w, q.Logger, "a question was not answered", "that cannot be read", err)
@@ -155,19 +182,22 @@ func write(w http.ResponseWriter, answer any) {
 // parameters are a question's, each given at most once.
 type parameters map[string]string
 
-func parse(values url.Values, known []string) (parameters, error) {
-	p := make(parameters, len(values))
-	for key, list := range values {
-		if !slices.Contains(known, key) {
-			return nil, bad("unknown parameter %q; there are %s", key, strings.Join(known, ", "))
-		}
-		if len(list) > 1 {
-			return nil, bad("%s: given more than once", key)
-		}
-		if list[0] == "" {
+func parse(query *rest.Query, known []string) (parameters, error) {
+	if err := query.Fault(); err != nil {
+		return nil, bad("%v", err)
+	}
+	unknown, repeated := query.Once(known)
+	switch {
+	case unknown != nil:
+		return nil, bad("unknown parameter %q; there are %s", unknown[0], strings.Join(known, ", "))
+	case repeated != "":
+		return nil, bad("%s: given more than once", repeated)
+	}
+	p := make(parameters)
+	for _, key := range query.Keys() {
+		if p[key] = query.Get(key); p[key] == "" {
 			return nil, bad("%s: is empty", key)
 		}
-		p[key] = list[0]
 	}
 	return p, nil
 }

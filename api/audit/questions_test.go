@@ -48,7 +48,9 @@ func (q *questions) get(t *testing.T, status int, target string, into any) {
 
 func (q *questions) post(t *testing.T, status int, target, body string, into any) {
 	t.Helper()
-	q.do(t, status, httptest.NewRequest(http.MethodPost, target, strings.NewReader(body)), into)
+	r := httptest.NewRequest(http.MethodPost, target, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	q.do(t, status, r, into)
 }
 
 func (q *questions) do(t *testing.T, status int, r *http.Request, into any) {

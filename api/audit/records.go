@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -73,14 +74,14 @@ func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ask, err := recordsParameters(r)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		http.Error(w, rest.Message(err.Error()), http.StatusBadRequest)
 		return
 	}
 	ask.until = math.MaxUint64
 	if ask.at != "" {
 		view, err := answers.ViewAt(h.Views, ask.at, time.Now())
 		if errors.Is(err, answers.ErrMoment) {
-			http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, rest.Message("at: "+err.Error()), http.StatusBadRequest)
 			return
 		}
 		if err != nil {
@@ -173,8 +174,11 @@ type recordsAsked struct {
 
 func recordsParameters(r *http.Request) (ask *recordsAsked, err error) {
 	ask = &recordsAsked{from: 1}
-	for key, values := range r.URL.Query() {
-		value := values[len(values)-1]
+	given, err := parse(rest.ParseQuery(r), []string{"from", "limit", "follow", "at"})
+	if err != nil {
+		return nil, err
+	}
+	for key, value := range given {
 		switch key {
 		case "from":
 			if ask.from, err = strconv.ParseUint(value, 10, 64); err != nil || ask.from == 0 {
@@ -189,11 +193,7 @@ func recordsParameters(r *http.Request) (ask *recordsAsked, err error) {
 				return nil, fmt.Errorf("follow: %q is not true or false", value)
 			}
 		case "at":
-			if ask.at = value; value == "" {
-				return nil, errors.New("at: is empty")
-			}
-		default:
-			return nil, fmt.Errorf("unknown parameter %q", key)
+			ask.at = value
 		}
 	}
 	if ask.follow && ask.at != "" {

@@ -10,6 +10,9 @@ import (
 	"net/http"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/browser"
+	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/scratch"
 	"github.com/allot-project/allot/commands/wire"
@@ -85,21 +88,32 @@ func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
 	if !q.Authorize(w, r) {
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxWhatIfBytes))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		http.Error(w, fmt.Sprintf("the body has more than %d bytes", maxWhatIfBytes), http.StatusRequestEntityTooLarge)
+	if err := browser.CheckContentType(r); err != nil {
+		http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
 		return
 	}
-	if err != nil {
+	lease := q.Intake.New(policy.Identity{}.Client(r.RemoteAddr))
+	defer lease.End()
+	body, err := lease.Read(r.Body, r.ContentLength, maxWhatIfBytes)
+	switch {
+	case errors.Is(err, intake.ErrTooLarge):
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	case errors.Is(err, intake.ErrBusy):
+		q.reply(w, r, nil, &badQuestion{http.StatusServiceUnavailable, err.Error()})
+		return
+	case err != nil:
 		return // the client is gone
 	}
-	answer, err := q.whatIf(r.Context(), body)
+	answer, err := q.whatIf(r.Context(), policy.Identity{}.Client(r.RemoteAddr), body)
 	q.reply(w, r, answer, err)
 }
 
-func (q *Questions) whatIf(ctx context.Context, body []byte) (*WouldBe, error) {
+func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (*WouldBe, error) {
 	var asked WhatIf
+	if err := intake.Check(body); err != nil {
+		return nil, bad("the body is not JSON that can be read in one way: %v", err)
+	}
 	if err := strict(body, &asked); err != nil {
 		return nil, bad("%v", err)
 	}
@@ -139,8 +153,10 @@ func (q *Questions) whatIf(ctx context.Context, body []byte) (*WouldBe, error) {
 		answer.Steps = append(answer.Steps, WouldDo{step.CommandName(), rejection, ledger.EventLines(events)})
 	}
 	a := &asker{Of: answers.Of{State: fork.State()}, maxSteps: q.MaxSteps}
+	work := q.Searches.Begin(client)
+	defer work.End()
 	for _, one := range questions {
-		told, err := a.ask(ctx, one)
+		told, err := a.ask(work.Within(ctx), one)
 		if err != nil {
 			return nil, err
 		}

@@ -192,6 +192,7 @@ func (k *Keystone) ask(ctx context.Context, token string) (validated, error) {
 			Name string `json:"name"`
 		} `json:"roles"`
 		System map[string]any `json:"system"`
+		Domain *struct{}      `json:"domain"`
 	}
 	if err := result.ExtractInto(&body); err != nil {
 		return validated{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -200,7 +201,7 @@ func (k *Keystone) ask(ctx context.Context, token string) (validated, error) {
 		return validated{}, fmt.Errorf("%w: its answer names no user or no expiry", ErrUnavailable)
 	}
 	v := validated{expires: body.Expires, id: policy.Identity{
-		User: body.User.ID, Project: body.Project.ID, System: body.System["all"] == true,
+		User: body.User.ID, Project: body.Project.ID, System: body.System["all"] == true, Domain: body.Domain != nil,
 	}}
 	for _, role := range body.Roles {
 		v.id.Roles = append(v.id.Roles, role.Name)

@@ -19,6 +19,7 @@ var users = []keystonetest.User{
 	{Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"}},
 	{Name: "nova", Password: "n", ID: "u-nova", Project: "p-service", Roles: []string{"admin", "service"}},
 	{Name: "root", Password: "r", ID: "u-root", Roles: []string{"admin"}},
+	{Name: "dora", Password: "d", ID: "u-dora", Domain: "default", Roles: []string{"admin"}},
 }
 
 func open(t *testing.T, server *keystonetest.Server, change func(*auth.KeystoneConfig)) *auth.Keystone {
@@ -56,6 +57,9 @@ func TestKeystone(t *testing.T) {
 	}
 	if id, err := ask(k, server.Token("root")); err != nil || !id.System || id.Project != "" {
 		t.Errorf("a token with system scope: %+v, %v", id, err)
+	}
+	if id, err := ask(k, server.Token("dora")); err != nil || !id.Domain || id.System || id.Project != "" {
+		t.Errorf("a token with a domain's scope: %+v, %v", id, err)
 	}
 	for _, token := range []string{"", "nobody's", strings.Repeat("x", 1<<20)} {
 		if _, err := ask(k, token); !errors.Is(err, auth.ErrUnauthorized) {

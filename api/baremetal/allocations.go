@@ -94,6 +94,9 @@ type allocationBody struct {
 }
 
 func (r *request) createAllocation() (*response, error) {
+	if !r.allows("baremetal:allocation:create", nil) && !r.mayCreateOwn() {
+		return nil, forbidden("baremetal:allocation:create")
+	}
 	var b allocationBody
 	doc, err := r.body("allocation", allocationSchema, &b)
 	if err != nil {
@@ -148,13 +151,17 @@ func (r *request) ownerOfNew(b *allocationBody) (string, *apiError) {
 	if r.allows("baremetal:allocation:create", nil) {
 		return owner, nil
 	}
-	if !r.allows("baremetal:allocation:create_restricted", nil) || r.who.Project == "" {
+	if !r.mayCreateOwn() {
 		return "", forbidden("baremetal:allocation:create")
 	}
 	if owner != "" && owner != r.who.Project {
 		return "", errorf(http.StatusForbidden, "Cannot create allocation with an owner Project ID value %s not matching the requestor Project ID %s. Policy baremetal:allocation:create is required for this capability.", owner, r.who.Project)
 	}
 	return r.who.Project, nil
+}
+
+func (r *request) mayCreateOwn() bool {
+	return r.who.Project != "" && r.allows("baremetal:allocation:create_restricted", nil)
 }
 
 // candidateNodes finds the nodes that a request names.
@@ -194,10 +201,10 @@ func (r *request) backfill(ident string, id ledger.UUID, wanted commands.NodeReq
 		if !id.IsNil() {
 			return id, nil
 		}
-		if _, found, err := r.view.NodeAllocation(fresh); found || err != nil {
+		if _, found, err := r.writtenAllocation(fresh); found || err != nil {
 			return fresh, err
 		}
-		n, _, err := r.view.Node(n.UUID)
+		n, _, err := r.writtenNode(n.UUID)
 		if err != nil || n == nil {
 			return fresh, err
 		}
@@ -223,7 +230,7 @@ func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) 
 	if err != nil {
 		return nil, err
 	}
-	a, found, err := r.view.NodeAllocation(id)
+	a, found, err := r.writtenAllocation(id)
 	if err != nil {
 		return nil, err
 	}
@@ -234,33 +241,6 @@ func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) 
 		return nil, errorf(http.StatusConflict, "%s", a.LastError)
 	}
 	return &response{status: http.StatusCreated, body: r.describe(a, nil), location: "/v1/allocations/" + id.String()}, nil
-}
-
-// findAllocation finds the allocation that a path names and the client may see.
-func (r *request) findAllocation(ident string) (*ledger.NodeAllocation, error) {
-	a, err := r.lookUpAllocation(ident)
-	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && a == nil && isSuffixed && r.version < literalSuffixSince {
-		a, err = r.lookUpAllocation(base)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if a == nil || !r.allows("baremetal:allocation:get", policy.Target{"allocation.owner": a.Owner}) {
-		return nil, allocationNotFound(ident)
-	}
-	return a, nil
-}
-
-func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error) {
-	if id, isUUID := parseUUID(ident); isUUID {
-		a, _, err := r.view.NodeAllocation(id)
-		return a, err
-	}
-	if !commands.IsIdent(ident) {
-		return nil, badRequest("Expected UUID or name for allocation_ident: %s", ident)
-	}
-	a, _, err := r.view.NodeAllocationNamed(ident)
-	return a, err
 }
 
 func (r *request) showAllocation(ident string) (*response, error) {
@@ -309,7 +289,7 @@ func (r *request) updateAllocation(ident string) (*response, error) {
 	if rejection != nil {
 		return nil, rejected("allocation", rejection)
 	}
-	after, found, err := r.view.NodeAllocation(a.UUID)
+	after, found, err := r.writtenAllocation(a.UUID)
 	if err != nil {
 		return nil, err
 	}
@@ -421,7 +401,7 @@ func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocati
 
 func (r *request) pageOfAllocations(l *listing, matches func(*ledger.NodeAllocation) bool) ([]*ledger.NodeAllocation, error) {
 	return page(l, things[ledger.NodeAllocation]{
-		find: r.view.NodeAllocation, each: r.view.NodeAllocations, missing: allocationNotFound,
+		find: r.allocationByID, each: r.view.NodeAllocations, missing: allocationNotFound,
 		id:     func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID },
 		number: func(a *ledger.NodeAllocation) uint64 { return a.Number },
 		key:    allocationKeys[l.sortKey],

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 )
 
@@ -20,7 +21,7 @@ type apiError struct {
 func (e *apiError) Error() string { return e.message }
 
 func errorf(status int, format string, args ...any) *apiError {
-	return &apiError{status: status, message: fmt.Sprintf(format, args...)}
+	return &apiError{status: status, message: rest.Message(fmt.Sprintf(format, args...))}
 }
 
 func badRequest(format string, args ...any) *apiError {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -44,6 +46,8 @@ type Handler struct {
 	// Noauth lets requests without a token, or with the one that Ironic's
 	// clients send where there is no authentication, do everything.
 	Noauth bool
+	// Intake bounds what bodies take in memory; nil: each by itself.
+	Intake *intake.Pool
 	// MaxLimit bounds pages; 0: DefaultMaxLimit.
 	MaxLimit int
 	// Now is the clock that decides what is in the future; nil: time.Now.
@@ -55,11 +59,16 @@ type request struct {
 	*http.Request
 	h       *Handler
 	id      string
-	base    string // what links begin with
+	base    string   // what links begin with
+	path    []string // below /v1, decoded
+	query   *rest.Query
 	version version
 	who     policy.Identity
 	view    projector.View
 	dryRun  bool
+	lease   *intake.Lease // of the memory that the body takes
+	// mayWrite: a rule has let the client write. Only then is a body read.
+	mayWrite bool
 }
 
 // response is a success.
@@ -75,11 +84,12 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, h: h, id: "req-" + uuid.NewString()}
+	r := &request{Request: hr, h: h, id: "req-" + uuid.NewString(), query: rest.ParseQuery(hr)}
 	w.Header().Set("X-Openstack-Request-Id", r.id)
 	if r.base = h.PublicURL; r.base == "" {
 		r.base = rest.Base(hr) + h.Prefix
 	}
+	defer func() { r.lease.End() }()
 	answer, err := r.serve(w)
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
@@ -124,6 +134,7 @@ func (r *request) serve(w http.ResponseWriter) (*response, error) {
 		}
 		return ok(r.versionDocument()), nil
 	}
+	r.path = path
 	if err := r.prepare(); err != nil {
 		return nil, err
 	}
@@ -153,15 +164,19 @@ const anonymousToken = "notused"
 func (r *request) prepare() error {
 	var err error
 	if token := r.Header.Get(auth.TokenHeader); r.h.Noauth && (token == "" || token == anonymousToken) {
-		r.who = policy.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}}
+		r.who = policy.Identity{User: "admin", Project: "admin", Roles: []string{"admin"}, Believed: true}
 	} else if r.who, err = r.h.Auth.Authenticate(r.Request); err != nil {
 		return err
 	}
-	at, err := rest.TakeAt(r.Request)
+	r.lease = r.h.Intake.New(r.who.Client(r.RemoteAddr))
+	if err := r.query.Fault(); err != nil {
+		return badRequest("Invalid query string: %v", err)
+	}
+	at, err := r.query.TakeAt(r.Request)
 	if err != nil {
 		return badRequest("%v", err)
 	}
-	if r.dryRun, err = rest.TakeDryRun(r.Request); err != nil {
+	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
 		return badRequest("%v", err)
 	}
 	now := time.Now
@@ -210,6 +225,9 @@ func (r *request) route(path []string) (*response, error) {
 
 // methods maps a request's method to its handler; others get a 405.
 func (r *request) methods(handlers map[string]func() (*response, error)) (*response, error) {
+	if err := checkListed(r.path); err != nil {
+		return nil, err
+	}
 	if handle, known := handlers[r.Method]; known {
 		return handle()
 	}
@@ -223,8 +241,13 @@ func (r *request) methods(handlers map[string]func() (*response, error)) (*respo
 
 // allows asks the policy.
 func (r *request) allows(rule string, target policy.Target) bool {
-	return r.h.Policy.Allows(rule, r.who, target)
+	allowed := r.h.Policy.Allows(rule, r.who, target)
+	r.mayWrite = r.mayWrite || allowed && !readingRule.MatchString(rule)
+	return allowed
 }
+
+// readingRule matches the rules that let nobody write.
+var readingRule = regexp.MustCompile(`:(get|list|list_all)$`)
 
 func forbidden(rule string) *apiError {
 	return errorf(http.StatusForbidden, "Access was denied to the following resource: %s", rule)

@@ -44,6 +44,12 @@ func newWorld(t testing.TB) *world {
 func (w *world) send(version, who, method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Host = "example.com"
+	r.Header.Set("Content-Type", "application/json")
+	return w.serve(r, version, who)
+}
+
+// serve sends a request of the caller's.
+func (w *world) serve(r *http.Request, version, who string) *httptest.ResponseRecorder {
 	if version == "" {
 		version = "latest"
 	}

@@ -312,6 +312,7 @@ func TestIdempotence(t *testing.T) {
 	send := func(n int, do string) string {
 		fields := strings.SplitN(do+" ", " ", 3)
 		r := httptest.NewRequest(fields[0], fields[1], strings.NewReader(strings.TrimSpace(fields[2])))
+		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("X-OpenStack-Ironic-API-Version", "1.79")
 		r.Header.Set("Allot-Command-Id", fmt.Sprintf("dddddddd-0000-4000-8000-%012d", n))
 		answer := httptest.NewRecorder()

@@ -13,23 +13,14 @@ import (
 
 // parameters reads a query string, of which each parameter may be given once.
 func (r *request) parameters(known ...string) (url.Values, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, badRequest("Invalid query string: %v", err)
-	}
-	var unexpected []string
-	for key, list := range values {
-		if !slices.Contains(known, key) {
-			unexpected = append(unexpected, key)
-		} else if len(list) > 1 && key != "fields" {
-			return nil, badRequest("Invalid query string: %s may be given once", key)
-		}
-	}
-	if unexpected != nil {
-		slices.Sort(unexpected)
+	unexpected, repeated := r.query.Once(known, "fields")
+	switch {
+	case unexpected != nil:
 		return nil, badRequest("Unexpected arguments: %s", strings.Join(unexpected, ", "))
+	case repeated != "":
+		return nil, badRequest("Invalid query string: %s may be given once", repeated)
 	}
-	return values, nil
+	return r.query.Values(), nil
 }
 
 // fields reads the parameter fields; nil: all.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -22,7 +21,7 @@ func (r *request) nodePart(ident string, path []string) (*response, error) {
 		return r.methods(map[string]func() (*response, error){
 			http.MethodGet:    func() (*response, error) { return r.showTraits(ident) },
 			http.MethodPut:    func() (*response, error) { return r.replaceTraits(ident) },
-			http.MethodDelete: func() (*response, error) { return r.setTraits(ident, nil) },
+			http.MethodDelete: func() (*response, error) { return r.clearTraits(ident) },
 		})
 	case path[0] == "traits" && len(path) == 2:
 		return r.methods(map[string]func() (*response, error){
@@ -74,11 +73,11 @@ func (r *request) allocationOf(ident string, missing int) (*ledger.NodeAllocatio
 	if n == nil {
 		return nil, nodeNotFound(missing, ident)
 	}
-	a, found, err := r.view.NodeAllocation(n.Allocation)
+	a, found, err := r.allocationByID(n.Allocation)
 	if err != nil {
 		return nil, err
 	}
-	if !found || !r.allows("baremetal:allocation:get", policy.Target{"allocation.owner": a.Owner}) {
+	if !found {
 		return nil, notFound("Allocation for node %s was not found", ident)
 	}
 	return a, nil
@@ -120,18 +119,22 @@ func (r *request) replaceTraits(ident string) (*response, error) {
 	var body struct {
 		Traits []string `json:"traits"`
 	}
-	if _, err := r.body("traits", traitsSchema, &body); err != nil {
-		return nil, err
-	}
-	return r.setTraits(ident, body.Traits)
-}
-
-func (r *request) setTraits(ident string, traits []string) (*response, error) {
 	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
 	if err != nil {
 		return nil, err
 	}
-	return r.accepted("trait", &commands.ReplaceNodeTraits{Node: n.UUID, Traits: traits}, noContent())
+	if _, err := r.body("traits", traitsSchema, &body); err != nil {
+		return nil, err
+	}
+	return r.accepted("trait", &commands.ReplaceNodeTraits{Node: n.UUID, Traits: body.Traits}, noContent())
+}
+
+func (r *request) clearTraits(ident string) (*response, error) {
+	n, err := r.nodeFor(ident, "baremetal:node:traits:set")
+	if err != nil {
+		return nil, err
+	}
+	return r.accepted("trait", &commands.ReplaceNodeTraits{Node: n.UUID}, noContent())
 }
 
 func (r *request) addTrait(ident, trait string) (*response, error) {

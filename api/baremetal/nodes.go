@@ -112,19 +112,6 @@ func (r *request) nodeFields(values url.Values) ([]string, error) {
 	return asked, err
 }
 
-// findNode finds a node by uuid or name; nil if there is none.
-func (r *request) findNode(ident string) (*ledger.Node, error) {
-	if id, isUUID := parseUUID(ident); isUUID {
-		n, _, err := r.view.Node(id)
-		return n, err
-	}
-	if !commands.IsIdent(ident) {
-		return nil, nil
-	}
-	n, _, err := r.view.NodeNamed(ident)
-	return n, err
-}
-
 func nodeTarget(n *ledger.Node) policy.Target {
 	return policy.Target{"node.owner": n.Owner, "node.lessee": n.Lessee}
 }
@@ -139,7 +126,7 @@ func (r *request) nodeFor(ident, rule string) (*ledger.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n == nil || !r.allows("baremetal:node:get", nodeTarget(n)) {
+	if n == nil {
 		return nil, nodeNotFound(http.StatusNotFound, ident)
 	}
 	if !r.allows(rule, nodeTarget(n)) {
@@ -224,7 +211,7 @@ func (b *nodeBody) UnmarshalJSON(text []byte) error {
 
 // nodeAnswer describes a node of the request's view.
 func (r *request) nodeAnswer(id ledger.UUID) (*response, error) {
-	n, found, err := r.view.Node(id)
+	n, found, err := r.writtenNode(id)
 	if err != nil {
 		return nil, err
 	}
@@ -429,7 +416,7 @@ func detailText(n *ledger.Node, key string) string {
 
 func (r *request) pageOfNodes(l *listing, matches func(*ledger.Node) bool) ([]*ledger.Node, error) {
 	return page(l, things[ledger.Node]{
-		find: r.view.Node, each: r.view.Nodes,
+		find: r.nodeByID, each: r.view.Nodes,
 		missing: func(ident string) *apiError { return nodeNotFound(http.StatusNotFound, ident) },
 		id:      func(n *ledger.Node) ledger.UUID { return n.UUID },
 		number:  func(n *ledger.Node) uint64 { return n.Number },

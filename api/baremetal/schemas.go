@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
-	"unicode/utf8"
+	"net/http"
 
-	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/browser"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/schema"
 	"github.com/allot-project/allot/ledger"
 )
@@ -90,26 +90,31 @@ func compileEach(properties m) map[string]schema.Schema {
 // body reads a request's body, of which an empty one is {}, and validates it.
 // It returns it as a document, too, which says what was given.
 func (r *request) body(what string, s schema.Schema, into any) (doc any, err error) {
-	text, err := rest.ReadBody(r.Request, MaxBodyBytes)
-	if errors.Is(err, rest.ErrTooLarge) {
-		return nil, errorf(413, "%v", err)
+	if !r.mayWrite {
+		return nil, errors.New("baremetal: a body is read before the policy was asked")
 	}
-	if err != nil {
+	if err := browser.CheckContentType(r.Request); err != nil {
+		return nil, errorf(http.StatusUnsupportedMediaType, "%v", err)
+	}
+	text, err := r.lease.Read(r.Body, r.ContentLength, MaxBodyBytes)
+	switch {
+	case errors.Is(err, intake.ErrTooLarge):
+		return nil, errorf(http.StatusRequestEntityTooLarge, "%v", err)
+	case errors.Is(err, intake.ErrBusy):
+		return nil, err
+	case err != nil:
 		return nil, badRequest("%v", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}")
 	}
-	if !utf8.Valid(text) {
-		return nil, badRequest("The body is not valid UTF-8")
+	if err := intake.Check(text); err != nil {
+		return nil, badRequest("The body is not JSON that can be read in one way: %v", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&doc); err != nil {
 		return nil, badRequest("The body is not JSON: %v", err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, badRequest("The body is not JSON: there is something after the end")
 	}
 	if fault := s.Fault(doc); fault != "" {
 		return nil, badRequest("Schema error for %s: %s", what, fault)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -96,45 +97,31 @@ type CandidateOptions struct {
 }
 
 // DefaultCandidateSteps takes about a second.
-const DefaultCandidateSteps = 5_000_000
+const DefaultCandidateSteps = 50_000_000
 
 func listCandidates(h *Handler, r *request) (*response, error) {
 	q := &candidateQuery{groups: map[string]*providerQuery{}, keys: map[string]map[string]bool{}}
-	if failure := q.takeExplain(r); failure != nil {
-		return nil, failure
+	var err error
+	if q.explain, err = r.query.TakeBool("explain"); err != nil {
+		return nil, badRequest("Invalid query string parameters: %v", err)
 	}
-	params, failure := parseQuery(r)
-	if failure != nil {
+	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
 	world, err := h.world(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := q.parse(r, params); err != nil {
+	if err := q.parse(r, r.query); err != nil {
 		return nil, err
 	}
 	q.bound(h.Candidates)
-	return candidatesAnswer(r, world, q)
-}
-
-// takeExplain reads Allot's own parameter.
-func (q *candidateQuery) takeExplain(r *request) *apiError {
-	value, found, err := rest.TakeParameter(r.Request, "explain")
-	if err != nil {
-		return badRequest("%v", err)
-	}
-	if !found {
-		return nil
-	}
-	if q.explain, err = strconv.ParseBool(value); err != nil {
-		return badRequest("Invalid query string parameters: explain must be true or false, not %q", value)
-	}
-	return nil
+	return candidatesAnswer(h, r, world, q)
 }
 
 // bound applies the server's options.
 func (q *candidateQuery) bound(o CandidateOptions) {
+	q.request.Pause = turns.Pause
 	q.request.MaxSteps = cmp.Or(o.MaxSteps, DefaultCandidateSteps)
 	if o.Max > 0 && (q.request.Limit == 0 || q.request.Limit > o.Max) {
 		q.request.Limit = o.Max
@@ -145,7 +132,7 @@ func (q *candidateQuery) bound(o CandidateOptions) {
 	}
 }
 
-func (q *candidateQuery) parse(r *request, params parameters) error {
+func (q *candidateQuery) parse(r *request, params *rest.Query) error {
 	if failure := q.parseRoot(r, params); failure != nil {
 		return failure
 	}
@@ -164,7 +151,7 @@ func (q *candidateQuery) parse(r *request, params parameters) error {
 	for _, suffix := range q.suffixes {
 		g := q.groups[suffix]
 		if q.keys[suffix]["resources"] {
-			if err := g.findResources(r.view, params.last("resources"+suffix)); err != nil {
+			if err := g.findResources(r.view, params.Get("resources"+suffix)); err != nil {
 				return err
 			}
 		}
@@ -173,14 +160,14 @@ func (q *candidateQuery) parse(r *request, params parameters) error {
 		}
 		q.request.Groups = append(q.request.Groups, g.Group)
 	}
-	if len(params["limit"]) > 0 {
-		limit, err := strconv.Atoi(params["limit"][0])
+	if params.Has("limit") {
+		limit, err := strconv.Atoi(params.First("limit"))
 		if err != nil {
 			limit = math.MaxInt // the schema has let digits through only
 		}
 		q.request.Limit = limit
 	}
-	q.request.Isolate = params.has("group_policy") && params["group_policy"][0] == "isolate"
+	q.request.Isolate = params.First("group_policy") == "isolate"
 	q.request.Nested = r.version >= nestedCandidatesSince
 	return nil
 }
@@ -193,8 +180,8 @@ func checkTraitsExist(view projector.View, lists [][]string) error {
 	return err
 }
 
-func (q *candidateQuery) parseRoot(r *request, params parameters) *apiError {
-	values := params["root_required"]
+func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *apiError {
+	values := params.All("root_required")
 	if len(values) > 1 {
 		failure := badRequest("Query parameter 'root_required' may be specified only once.")
 		failure.code = codeDuplicateKey
@@ -228,8 +215,8 @@ func (q *candidateQuery) parseRoot(r *request, params parameters) *apiError {
 	return nil
 }
 
-func (q *candidateQuery) parseSubtrees(params parameters) *apiError {
-	for _, value := range params["same_subtree"] {
+func (q *candidateQuery) parseSubtrees(params *rest.Query) *apiError {
+	for _, value := range params.All("same_subtree") {
 		var suffixes []string
 		for _, suffix := range strings.Split(value, ",") {
 			suffix = strings.TrimSpace(suffix)
@@ -247,8 +234,8 @@ func (q *candidateQuery) parseSubtrees(params parameters) *apiError {
 	return nil
 }
 
-func (q *candidateQuery) parseGroups(r *request, params parameters) *apiError {
-	for key := range params {
+func (q *candidateQuery) parseGroups(r *request, params *rest.Query) *apiError {
+	for _, key := range params.Keys() {
 		match := groupKeyPattern.FindStringSubmatch(key)
 		if match == nil {
 			continue
@@ -272,25 +259,25 @@ func (q *candidateQuery) parseGroups(r *request, params parameters) *apiError {
 	return nil
 }
 
-func (q *candidateQuery) parseGroup(r *request, params parameters, suffix string) *apiError {
+func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix string) *apiError {
 	g := q.groups[suffix]
 	if q.keys[suffix]["resources"] {
-		if _, failure := parseResources(params.last("resources" + suffix)); failure != nil {
+		if _, failure := parseResources(params.Get("resources" + suffix)); failure != nil {
 			return failure
 		}
 	}
-	if failure := g.parseAllRequired(r.version, params["required"+suffix]); failure != nil {
+	if failure := g.parseAllRequired(r.version, params.All("required"+suffix)); failure != nil {
 		return failure
 	}
-	if members := params["member_of"+suffix]; len(members) > 1 && r.version < repeatedMemberOfSince {
+	if members := params.All("member_of" + suffix); len(members) > 1 && r.version < repeatedMemberOfSince {
 		return badRequest("Multiple member_of%s parameters are not supported", suffix)
 	} else if failure := g.parseMemberOf(r.version, suffix, members); failure != nil {
 		return failure
 	}
-	if params.has("in_tree" + suffix) {
-		id, valid := parseUUID(params.last("in_tree" + suffix))
+	if params.Has("in_tree" + suffix) {
+		id, valid := parseUUID(params.Get("in_tree" + suffix))
 		if !valid {
-			return badRequest("Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s", params.last("in_tree"+suffix))
+			return badRequest("Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s", params.Get("in_tree"+suffix))
 		}
 		g.InTree = &id
 	}
@@ -298,7 +285,7 @@ func (q *candidateQuery) parseGroup(r *request, params parameters, suffix string
 }
 
 // checkGroups makes the checks about the groups as a whole.
-func (q *candidateQuery) checkGroups(v version, params parameters) *apiError {
+func (q *candidateQuery) checkGroups(v version, params *rest.Query) *apiError {
 	var failure *apiError
 	if v >= resourcelessGroupsSince {
 		failure = q.checkResourceless()
@@ -317,7 +304,7 @@ func (q *candidateQuery) checkGroups(v version, params parameters) *apiError {
 			suffixed++
 		}
 	}
-	if suffixed > 1 && !params.has("group_policy") {
+	if suffixed > 1 && !params.Has("group_policy") {
 		return badRequest("The \"group_policy\" parameter is required when specifying more than one \"resources{N}\" parameter.")
 	}
 	return nil

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -18,6 +20,8 @@ const flushBytes = 32 << 10
 // candidatesWriter writes an answer while it is found. The pieces of it that
 // repeat are encoded once; everything else is appended to one buffer.
 type candidatesWriter struct {
+	ctx     context.Context
+	work    *turns.Work // which others may do while the client takes the answer
 	version version
 	world   *candidates.World
 	req     *candidates.Request
@@ -34,14 +38,16 @@ type candidatesWriter struct {
 	roots    map[ledger.UUID]bool      // their roots
 }
 
-func candidatesAnswer(r *request, world *candidates.World, q *candidateQuery) (*response, error) {
+func candidatesAnswer(h *Handler, r *request, world *candidates.World, q *candidateQuery) (*response, error) {
 	classes, err := r.view.Classes()
 	if err != nil {
 		return nil, err
 	}
 	return &response{status: http.StatusOK, cache: true, stream: func(out io.Writer) error {
+		work := h.Searches.Begin(r.who.Client(r.RemoteAddr))
+		defer work.End()
 		c := &candidatesWriter{
-			version: r.version, world: world, req: &q.request, classes: classes, out: out,
+			ctx: r.Context(), work: work, version: r.version, world: world, req: &q.request, classes: classes, out: out,
 			names: map[ledger.ClassID][]byte{}, traits: map[string][]byte{},
 			used: map[ledger.UUID]bool{}, roots: map[ledger.UUID]bool{},
 		}
@@ -54,7 +60,7 @@ func candidatesAnswer(r *request, world *candidates.World, q *candidateQuery) (*
 
 func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
 	c.add(`{"allocation_requests":[`)
-	err := candidates.Search(r.Context(), c.world, c.req, func(candidate *candidates.Candidate) bool {
+	err := candidates.Search(c.work.Within(c.ctx), c.world, c.req, func(candidate *candidates.Candidate) bool {
 		c.candidate(candidate)
 		return c.err == nil
 	})
@@ -65,7 +71,7 @@ func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
 	c.summaries()
 	c.add(`}`)
 	if q.explain {
-		explanation, err := candidates.Explain(r.Context(), c.world, c.req, c.classes)
+		explanation, err := candidates.Explain(c.work.Within(c.ctx), c.world, c.req, c.classes)
 		if err != nil {
 			return err
 		}
@@ -86,7 +92,10 @@ func (c *candidatesWriter) add(text string) { c.buf = append(c.buf, text...) }
 // flush sends the buffer on if it has more than some bytes.
 func (c *candidatesWriter) flush(above int) {
 	if len(c.buf) > above && c.err == nil {
-		_, c.err = c.out.Write(c.buf)
+		err := c.work.Aside(c.ctx, func() { _, c.err = c.out.Write(c.buf) })
+		if c.err == nil {
+			c.err = err
+		}
 		c.buf = c.buf[:0]
 	}
 }

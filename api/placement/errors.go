@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+
+	"github.com/allot-project/allot/api/rest"
 )
 
 // Codes of error bodies (microversion 1.23), as clients match them.
@@ -37,7 +39,7 @@ type apiError struct {
 func (e *apiError) Error() string { return e.message }
 
 func errorf(status int, format string, args ...any) *apiError {
-	return &apiError{status: status, message: fmt.Sprintf(format, args...)}
+	return &apiError{status: status, message: rest.Message(fmt.Sprintf(format, args...))}
 }
 
 func badRequest(format string, args ...any) *apiError {
@@ -49,7 +51,7 @@ func notFound(format string, args ...any) *apiError {
 }
 
 func conflict(code, format string, args ...any) *apiError {
-	return &apiError{status: http.StatusConflict, code: code, message: fmt.Sprintf(format, args...)}
+	return &apiError{status: http.StatusConflict, code: code, message: rest.Message(fmt.Sprintf(format, args...))}
 }
 
 // preambles are the sentences that Placement puts before its messages.

@@ -14,8 +14,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/projector"
 )
@@ -42,6 +44,10 @@ type Handler struct {
 	Policy *policy.Rules
 	// Candidates bounds and orders what GET /allocation_candidates finds.
 	Candidates CandidateOptions
+	// Intake bounds what bodies take in memory; nil: each by itself.
+	Intake *intake.Pool
+	// Searches are the places for searches for candidates; nil: each has one.
+	Searches *turns.Pool
 	// Now is the clock that decides what is in the future; nil: time.Now.
 	Now func() time.Time
 }
@@ -59,6 +65,8 @@ type request struct {
 	negotiated bool
 	who        policy.Identity
 	params     []string
+	query      *rest.Query
+	lease      *intake.Lease // of the memory that the body takes
 	op         *operation
 	view       projector.View
 	past       bool // the client asked for a moment in the past
@@ -83,7 +91,7 @@ const cacheHeadersSince version = 15
 // microversion, body headers, route, microversion of the route, media types,
 // policy, and then the handler's own.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, id: "req-" + uuid.NewString(), prefix: h.Prefix}
+	r := &request{Request: hr, id: "req-" + uuid.NewString(), prefix: h.Prefix, query: rest.ParseQuery(hr)}
 	w.Header().Set("X-Openstack-Request-Id", r.id)
 	if accept := r.Header.Get("Accept"); accept == "*/*" {
 		r.Header.Del("Accept")
@@ -99,6 +107,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 			return
 		}
 	}
+	r.lease = h.Intake.New(r.who.Client(hr.RemoteAddr))
+	defer r.lease.End()
 	answer, err := h.serve(w, r, path)
 	var rehearsal *rest.Rehearsal
 	if errors.As(err, &rehearsal) {
@@ -142,26 +152,29 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 			return nil, failure
 		}
 	}
-	at, err := rest.TakeAt(r.Request)
+	if err := r.query.Fault(); err != nil {
+		return nil, badRequest("Invalid query string parameters: %v", err)
+	}
+	at, err := r.query.TakeAt(r.Request)
 	if err != nil {
-		return nil, badRequest("%v", err)
+		return nil, badRequest("Invalid query string parameters: %v", err)
 	}
 	if r.view, err = h.viewAt(at); err != nil {
 		return nil, err
 	}
 	r.past = at != ""
-	if r.dryRun, err = rest.TakeDryRun(r.Request); err != nil {
-		return nil, badRequest("%v", err)
+	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
+		return nil, badRequest("Invalid query string parameters: %v", err)
 	}
 	return op.handle(h, r)
 }
 
-// authorize asks the policy. A token with system scope may do nothing, since
-// every rule is about projects (enforce_scope), and is told in other words.
+// authorize asks the policy. A token of another scope than a project's may do
+// nothing (enforce_scope), and is told in other words.
 func (h *Handler) authorize(r *request, rule string) *apiError {
-	target := policy.Target{"project_id": r.URL.Query().Get("project_id")}
+	target := policy.Target{"project_id": r.query.Get("project_id")}
 	switch {
-	case r.who.System:
+	case !policy.InScope(rule, r.who):
 		return errorf(http.StatusForbidden, "%s", rule)
 	case h.Policy.Allows(rule, r.who, target):
 		return nil
@@ -284,14 +297,14 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // readBody reads a body up to its limit.
 func readBody(r *request) ([]byte, error) {
-	body, err := rest.ReadBody(r.Request, MaxBodyBytes)
-	if errors.Is(err, rest.ErrTooLarge) {
+	body, err := r.lease.Read(r.Body, r.ContentLength, MaxBodyBytes)
+	switch {
+	case errors.Is(err, intake.ErrTooLarge):
 		return nil, errorf(http.StatusRequestEntityTooLarge, "%v", err)
-	}
-	if err != nil {
+	case err != nil && !errors.Is(err, intake.ErrBusy):
 		return nil, badRequest("%v", err)
 	}
-	return body, nil
+	return body, err
 }
 
 // submit carries a command out for a request. A rejection is returned as a

@@ -228,8 +228,8 @@ func TestCandidateOptions(t *testing.T) {
 		"server's bound":  {placement.CandidateOptions{Max: 7}, "", 200, 7},
 		"the lower bound": {placement.CandidateOptions{Max: 7}, "&limit=9", 200, 7},
 		"the lower limit": {placement.CandidateOptions{Max: 7}, "&limit=3", 200, 3},
-		"over the budget": {placement.CandidateOptions{MaxSteps: 20}, "", 400, 0},
-		"below it":        {placement.CandidateOptions{MaxSteps: 20}, "&limit=5", 200, 5},
+		"over the budget": {placement.CandidateOptions{MaxSteps: 300}, "", 400, 0},
+		"below it":        {placement.CandidateOptions{MaxSteps: 300}, "&limit=5", 200, 5},
 	} {
 		if code, found, explanation := ask(c.options, c.query); code != c.code || len(found) != c.found || explanation != nil {
 			t.Errorf("%s: %d, %d candidates, %s", name, code, len(found), explanation)

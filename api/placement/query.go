@@ -1,49 +1,26 @@
 package placement
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// parameters is a parsed query string.
-type parameters url.Values
-
-func (p parameters) has(key string) bool { return len(p[key]) > 0 }
-
-// last is the value that counts where a parameter is repeated.
-func (p parameters) last(key string) string {
-	if !p.has(key) {
-		return ""
-	}
-	return p[key][len(p[key])-1]
-}
-
-// parseQuery reads the query string and validates it against a schema.
-func parseQuery(r *request) (parameters, *apiError) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, badRequest("Invalid query string parameters: %v", err)
-	}
-	flat := make(m, len(values))
-	for key, list := range values {
-		for _, value := range list {
-			if !utf8.ValidString(key) || !utf8.ValidString(value) {
-				return nil, badRequest("Invalid query string parameters: 'utf-8' codec can't decode the query string")
-			}
-		}
-		flat[key] = list[len(list)-1]
+// checkQuery validates the query string against the schema of the operation,
+// which sees the value of each parameter that counts: the last.
+func checkQuery(r *request) *apiError {
+	flat := make(m)
+	for _, key := range r.query.Keys() {
+		flat[key] = r.query.Get(key)
 	}
 	if text := schemaFor(r.op.query, r.version).Check(flat); text != "" {
-		return nil, badRequest("Invalid query string parameters: %s", text)
+		return badRequest("Invalid query string parameters: %s", text)
 	}
-	return parameters(values), nil
+	return nil
 }
 
 // Microversions of the query language.
@@ -63,23 +40,23 @@ type providerQuery struct {
 }
 
 func parseProviderQuery(r *request) (*providerQuery, error) {
-	params, failure := parseQuery(r)
-	if failure != nil {
+	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	q := &providerQuery{name: params.last("name")}
-	if params.has("uuid") {
-		id, _ := parseUUID(params.last("uuid"))
+	params := r.query
+	q := &providerQuery{name: params.Get("name")}
+	if params.Has("uuid") {
+		id, _ := parseUUID(params.Get("uuid"))
 		q.uuid = &id
 	}
-	if params.has("in_tree") {
-		id, _ := parseUUID(params.last("in_tree"))
+	if params.Has("in_tree") {
+		id, _ := parseUUID(params.Get("in_tree"))
 		q.InTree = &id
 	}
-	if failure := q.parseMemberOf(r.version, "", params["member_of"]); failure != nil {
+	if failure := q.parseMemberOf(r.version, "", params.All("member_of")); failure != nil {
 		return nil, failure
 	}
-	if failure := q.parseAllRequired(r.version, params["required"]); failure != nil {
+	if failure := q.parseAllRequired(r.version, params.All("required")); failure != nil {
 		return nil, failure
 	}
 	unknown, err := unknownTraits(r.view, slices.Concat(q.Required, [][]string{q.Forbidden}))
@@ -89,8 +66,8 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if unknown != nil {
 		return nil, badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
-	if params.has("resources") {
-		if err := q.findResources(r.view, params.last("resources")); err != nil {
+	if params.Has("resources") {
+		if err := q.findResources(r.view, params.Get("resources")); err != nil {
 			return nil, err
 		}
 	}

@@ -11,15 +11,14 @@ import (
 func traitPath(name string) string { return "/traits/" + name }
 
 func listTraits(h *Handler, r *request) (*response, error) {
-	query, failure := parseQuery(r)
+	if failure := checkQuery(r); failure != nil {
+		return nil, failure
+	}
+	matches, failure := traitFilter(r.query.Get("name"), r.query.Has("name"))
 	if failure != nil {
 		return nil, failure
 	}
-	matches, failure := traitFilter(query.last("name"), query.has("name"))
-	if failure != nil {
-		return nil, failure
-	}
-	associated, err := associatedTraits(h, r, query)
+	associated, err := associatedTraits(h, r)
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +63,11 @@ func traitFilter(value string, given bool) (func(string) bool, *apiError) {
 }
 
 // associatedTraits filters by whether some provider has the trait.
-func associatedTraits(h *Handler, r *request, query parameters) (func(string) bool, error) {
-	if !query.has("associated") {
+func associatedTraits(h *Handler, r *request) (func(string) bool, error) {
+	if !r.query.Has("associated") {
 		return func(string) bool { return true }, nil
 	}
-	wanted := strings.ToLower(query.last("associated"))
+	wanted := strings.ToLower(r.query.Get("associated"))
 	if wanted != "true" && wanted != "false" {
 		return nil, badRequest("The query parameter \"associated\" only accepts \"true\" or \"false\"")
 	}

@@ -31,11 +31,10 @@ const (
 )
 
 func showUsages(_ *Handler, r *request) (*response, error) {
-	query, failure := parseQuery(r)
-	if failure != nil {
+	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
-	usages, err := r.view.Usages(query.last("project_id"), query.last("user_id"))
+	usages, err := r.view.Usages(r.query.Get("project_id"), r.query.Get("user_id"))
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +45,7 @@ func showUsages(_ *Handler, r *request) (*response, error) {
 	if r.version < consumerTypesSince {
 		return ok(m{"usages": totals(classes, usages)}, 0), nil
 	}
-	return ok(m{"usages": totalsByType(classes, usages, query.last("consumer_type"))}, 0), nil
+	return ok(m{"usages": totalsByType(classes, usages, r.query.Get("consumer_type"))}, 0), nil
 }
 
 func totals(classes *ledger.ClassTable, usages []*ledger.Usage) map[string]int64 {

@@ -49,7 +49,7 @@ func referencesOf(checks []check) (names []string) {
 	return names
 }
 
-func (c named) allows(r *Rules, id Identity, t Target) bool { return r.Allows(string(c), id, t) }
+func (c named) allows(r *Rules, id Identity, t Target) bool { return r.holds(string(c), id, t) }
 func (c named) references() []string                        { return []string{string(c)} }
 
 func (c role) allows(_ *Rules, id Identity, _ Target) bool { return id.Has(string(c)) }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 
@@ -19,9 +20,32 @@ type Identity struct {
 	User    string // id
 	Project string // id; empty for tokens without a project
 	Roles   []string
-	// System marks a token with system scope. Every rule of Placement's is
-	// about projects, so such a token may do nothing (enforce_scope).
-	System bool
+	// System marks a token with system scope, and Domain one with the scope
+	// of a domain. What they may do InScope says.
+	System, Domain bool
+	// Believed marks who is only known by their own word.
+	Believed bool
+}
+
+// InScope reports whether a rule is for tokens of the identity's scope, as
+// upstream has it with enforce_scope: those of Placement and Allot's own are
+// about projects, those of Ironic also about the whole system, and none is
+// about a domain.
+func InScope(rule string, id Identity) bool {
+	return !id.Domain && (!id.System || strings.HasPrefix(rule, "baremetal:"))
+}
+
+// Client tells clients apart that share what is bounded: by user and project.
+// Whom nobody has authenticated, is known by the host of the connection.
+func (id Identity) Client(address string) string {
+	if id.Believed || id.User == "" {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			host = address
+		}
+		return "address " + host
+	}
+	return "user " + id.User + " of project " + id.Project
 }
 
 // Has reports whether the identity has a role. Case does not matter.
@@ -196,8 +220,14 @@ func (r *Rules) checkReferences() error {
 	return nil
 }
 
-// Allows decides. A rule that does not exist allows nothing.
+// Allows decides. A rule that does not exist allows nothing, and no rule
+// allows anything to a token of another scope.
 func (r *Rules) Allows(name string, id Identity, target Target) bool {
+	return InScope(name, id) && r.holds(name, id, target)
+}
+
+// holds decides by a rule itself, as one that refers to it does.
+func (r *Rules) holds(name string, id Identity, target Target) bool {
 	c, known := r.checks[name]
 	return known && c.allows(r, id, target)
 }

@@ -56,6 +56,35 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestScope: tokens of another scope than the rule's may do nothing, whatever
+// their roles and even where everybody may do everything.
+func TestScope(t *testing.T) {
+	t.Parallel()
+	var open strings.Builder
+	for _, name := range policy.Names() {
+		open.WriteString(name + ": '@'\n")
+	}
+	roles := []string{"admin", "service", "manager", "member", "reader"}
+	for _, text := range []string{"", open.String()} {
+		rules := load(t, text, false)
+		for _, name := range policy.Names() {
+			if !strings.Contains(name, ":") {
+				continue // only for other rules to refer to
+			}
+			target := policy.Target{"project_id": "p", "node.owner": "p", "node.lessee": "p", "allocation.owner": "p"}
+			for _, project := range []string{"", "p"} {
+				if rules.Allows(name, policy.Identity{User: "d", Project: project, Roles: roles, Domain: true}, target) {
+					t.Errorf("%s allows a token of a domain", name)
+				}
+			}
+			system := policy.Identity{User: "s", Roles: roles, System: true}
+			if got, want := rules.Allows(name, system, target), strings.HasPrefix(name, "baremetal:"); got != want {
+				t.Errorf("%s by a token of the system: %v", name, got)
+			}
+		}
+	}
+}
+
 func TestSyntax(t *testing.T) {
 	target := policy.Target{"project_id": "p"}
 	for text, want := range map[string]bool{

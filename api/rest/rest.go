@@ -6,16 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -42,20 +41,16 @@ const (
 	RetryAfterSeconds = "1"
 )
 
-// ErrTooLarge: a body has more bytes than its limit.
-var ErrTooLarge = errors.New("the body is too large")
+// maxMessage bounds the text of an error, of which what the client has sent
+// may be a part.
+const maxMessage = 4 << 10
 
-// ReadBody reads a body of at most limit bytes.
-func ReadBody(r *http.Request, limit int64) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, limit))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, limit)
+// Message is the text of an error as far as it is told.
+func Message(text string) string {
+	if len(text) <= maxMessage {
+		return text
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the body could not be read: %w", err)
-	}
-	return body, nil
+	return strings.ToValidUTF8(text[:maxMessage], "") + "..."
 }
 
 // Base is the scheme and host that the client used.
@@ -87,63 +82,6 @@ func NewID(r *http.Request, what string) ledger.UUID {
 		return ledger.UUID(uuid.NewSHA1(uuid.UUID(id), []byte(what)))
 	}
 	return ledger.UUID(uuid.New())
-}
-
-// TakeAt takes the moment that a request is about out of it, so that the
-// facade's own checks of the query string do not see it; empty: now. The
-// parameter wins over the header.
-func TakeAt(r *http.Request) (string, error) {
-	at := r.Header.Get(AtHeader)
-	value, found, err := TakeParameter(r, "at")
-	if err != nil {
-		return "", err
-	}
-	if found {
-		at = value
-	}
-	if at != "" && r.Method != http.MethodGet {
-		return "", fmt.Errorf("only a GET can be about the past: %s is not possible at %s", r.Method, at)
-	}
-	return at, nil
-}
-
-// TakeDryRun takes the parameter dry_run=true out of a request: the command
-// is then decided, and nothing happens.
-func TakeDryRun(r *http.Request) (bool, error) {
-	if r.Method == http.MethodGet {
-		return false, nil // the facade knows no such parameter
-	}
-	value, found, err := TakeParameter(r, "dry_run")
-	if err != nil || !found {
-		return false, err
-	}
-	dryRun, err := strconv.ParseBool(value)
-	if err != nil {
-		return false, fmt.Errorf("invalid query string parameters: dry_run must be true or false, not %q", value)
-	}
-	return dryRun, nil
-}
-
-// TakeParameter takes one of Allot's own parameters out of the query string.
-func TakeParameter(r *http.Request, key string) (value string, found bool, err error) {
-	if !strings.Contains(r.URL.RawQuery, key+"=") {
-		return "", false, nil
-	}
-	var rest []string
-	for part := range strings.SplitSeq(r.URL.RawQuery, "&") {
-		if name, text, _ := strings.Cut(part, "="); name != key {
-			rest = append(rest, part)
-		} else if found {
-			return "", false, fmt.Errorf("invalid query string parameters: '%s' may be given once", key)
-		} else {
-			if value, err = url.QueryUnescape(text); err != nil {
-				return "", false, fmt.Errorf("invalid query string parameters: %w", err)
-			}
-			found = true
-		}
-	}
-	r.URL.RawQuery = strings.Join(rest, "&")
-	return value, found, nil
 }
 
 // Rehearsal is what a dry run of an accepted command ends with, in the place
@@ -178,6 +116,8 @@ func Unavailable(err error) (message string, unavailable bool) {
 		return strings.TrimPrefix(err.Error(), "auth: "), true
 	case errors.Is(err, projector.ErrRebuilding):
 		return strings.TrimPrefix(projector.ErrRebuilding.Error(), "projector: "), true
+	case errors.Is(err, intake.ErrBusy), errors.Is(err, turns.ErrBusy), errors.Is(err, turns.ErrTooLong):
+		return err.Error(), true
 	case commands.Passing(err):
 		return strings.TrimPrefix(err.Error(), "commands: "), true
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"sort"
@@ -241,53 +242,105 @@ func List(items []string) []any {
 	return out
 }
 
-func reprList(values []any) string {
-	shown := make([]string, len(values))
-	for i := range values {
-		shown[i] = Repr(values[i])
-	}
-	return strings.Join(shown, ", ")
-}
-
 // maxReprRunes bounds how much of a value an error quotes.
 const maxReprRunes = 400
 
-func shortRepr(value any) string {
-	s := Repr(value)
-	if utf8.RuneCountInString(s) <= maxReprRunes {
-		return s
-	}
-	return string([]rune(s)[:maxReprRunes]) + "..."
+func reprList(values []any) string {
+	w := &reprWriter{left: maxReprRunes}
+	w.list(values)
+	return w.text()
 }
 
-// Repr writes a value as Python does.
-func Repr(value any) string {
+func shortRepr(value any) string {
+	w := &reprWriter{left: maxReprRunes}
+	w.value(value)
+	return w.text()
+}
+
+// Repr writes a value as Python does, as far as an error quotes it.
+func Repr(value any) string { return shortRepr(value) }
+
+// reprWriter writes values as Python does until it is full, so that what is
+// quoted of a huge value takes no more than what is quoted.
+type reprWriter struct {
+	out  strings.Builder
+	left int // runes; below 0: something did not fit
+}
+
+func (w *reprWriter) text() string {
+	if w.left < 0 {
+		return w.out.String() + "..."
+	}
+	return w.out.String()
+}
+
+func (w *reprWriter) write(text string) {
+	if w.left < 0 {
+		return
+	}
+	for i := range text {
+		if w.left == 0 {
+			w.out.WriteString(text[:i])
+			w.left = -1
+			return
+		}
+		w.left--
+	}
+	w.out.WriteString(text)
+}
+
+func (w *reprWriter) list(values []any) {
+	for i := 0; i < len(values) && w.left >= 0; i++ {
+		if i > 0 {
+			w.write(", ")
+		}
+		w.value(values[i])
+	}
+}
+
+var escapes = strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
+
+func (w *reprWriter) value(value any) {
 	switch v := value.(type) {
 	case nil:
-		return "None"
+		w.write("None")
 	case bool:
 		if v {
-			return "True"
+			w.write("True")
+		} else {
+			w.write("False")
 		}
-		return "False"
 	case string:
-		quoted := strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(v)
-		return "'" + quoted + "'"
+		// No more than this can be quoted, however long each rune is.
+		if most := (maxReprRunes + 1) * utf8.UTFMax; len(v) > most {
+			v = v[:most]
+		}
+		w.write("'" + escapes.Replace(v) + "'")
 	case json.Number:
-		return string(v)
+		w.write(string(v))
 	case []any:
-		return "[" + reprList(v) + "]"
+		w.write("[")
+		w.list(v)
+		w.write("]")
 	case map[string]any:
-		keys := make([]string, 0, len(v))
-		for key := range v {
-			keys = append(keys, key)
-		}
-		sort.Strings(keys)
-		members := make([]string, len(keys))
-		for i, key := range keys {
-			members[i] = Repr(key) + ": " + Repr(v[key])
-		}
-		return "{" + strings.Join(members, ", ") + "}"
+		w.object(v)
+	default:
+		w.write(fmt.Sprint(value))
 	}
-	return fmt.Sprint(value)
+}
+
+func (w *reprWriter) object(members map[string]any) {
+	w.write("{")
+	for i, key := range slices.Sorted(maps.Keys(members)) {
+		if i > 0 {
+			w.write(", ")
+		}
+		w.value(key)
+		w.write(": ")
+		w.value(members[key])
+		if w.left < 0 {
+			return
+		}
+	}
+	w.write("}")
 }

@@ -24,6 +24,7 @@ func (s *server) metal(method, path, body string) (int, string, error) {
 		return 0, "", err
 	}
 	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.79")
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, "", err

@@ -25,7 +25,7 @@ func (n *node) serveMetrics() error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(n.metrics(), promhttp.HandlerOpts{}))
-	n.metricsHTTP = &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout}
+	n.metricsHTTP = &http.Server{Handler: n.config.fromScrapers(mux), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout}
 	go func() {
 		if err := n.metricsHTTP.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			n.log.Error("metrics are not served", "error", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/browser"
 	"github.com/allot-project/allot/api/policy"
 )
 
@@ -97,14 +98,32 @@ func trusted(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// crossOrigin answers preflights, outside of authentication, and adds CORS
-// headers for allowed origins.
-func (c *serveCommand) crossOrigin(next http.Handler) http.Handler {
+// openDocuments are the paths of what any page may read, as upstream.
+var openDocuments = []string{"", "/", "/placement", "/placement/"}
+
+// fromBrowsers answers preflights, outside of authentication, adds CORS headers
+// for allowed origins, and refuses what pages of other origins send. Where
+// requests are authenticated, a name that points here gives a page nothing, and
+// the names that the server has are only checked if they are listed.
+func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
+	guard := &browser.Guard{Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil}
+	local, err := isLocal(c.HTTP)
+	guard.AnyAddress = !local || err != nil
 	if len(c.CORS.AllowedOrigin) == 0 {
-		return next
+		return guard.Handler(next)
 	}
-	return cors.New(cors.Options{
+	shared := cors.New(cors.Options{
 		AllowedOrigins: c.CORS.AllowedOrigin, AllowedMethods: c.CORS.AllowMethods, AllowedHeaders: c.CORS.AllowHeaders,
 		ExposedHeaders: c.CORS.ExposeHeaders, AllowCredentials: true, MaxAge: 3600, OptionsSuccessStatus: http.StatusOK,
-	}).Handler(next)
+	})
+	guard.Allowed = shared.OriginAllowed
+	return shared.Handler(guard.Handler(next))
+}
+
+// fromScrapers refuses what pages send to the port of metrics. It is open to
+// everybody, so names are only checked where it is for this machine alone.
+func (c *serveCommand) fromScrapers(next http.Handler) http.Handler {
+	local, err := isLocal(c.Metrics)
+	guard := &browser.Guard{Hosts: c.AllowedHost, CheckHost: local && err == nil || c.AllowedHost != nil, AnyAddress: !local}
+	return guard.Handler(next)
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -21,10 +22,12 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/console"
+	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/commands/expirer"
@@ -45,7 +48,7 @@ import (
 type serveCommand struct {
 	Data string `help:"Folder of the log, the read models and the snapshots." default:"data" type:"path"`
 	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
-	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients; empty keeps it in-process." default:"127.0.0.1:4222"`
+	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients; empty keeps it in-process, as does --keystone-url without --nats-users." default:"127.0.0.1:4222"`
 
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
@@ -58,6 +61,7 @@ type serveCommand struct {
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
 	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
 	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
+	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
 	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
 	TLS                 tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
@@ -65,7 +69,7 @@ type serveCommand struct {
 	PolicyFile          string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
 	EnforceNewDefaults  bool          `help:"Leave out the policy rules that Placement has deprecated: reshapes are then for services only."`
 	MaxCandidates       int           `help:"Most candidates that one request gets; 0: no bound." default:"0"`
-	CandidatesBudget    int           `help:"Most providers and combinations that one request for candidates may look at." default:"5000000"`
+	CandidatesBudget    int           `help:"Most work that one request for candidates may take, in things looked at." default:"50000000"`
 	CandidatesOrder     string        `help:"depth-first: all candidates of a tree before the next tree's; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
 	RandomizeCandidates bool          `help:"Answer candidates in random order."`
 
@@ -132,6 +136,10 @@ func (c *serveCommand) serve(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if c.NATS == defaultNATS && c.natsIsBackDoor() {
+		logger.Warn("NATS stays inside of the process: REST is authenticated, and clients of NATS have no users; name them with --nats-users")
+		c.NATS = ""
+	}
 	n := &node{config: c, log: logger}
 	err := n.start(ctx)
 	if err == nil {
@@ -160,11 +168,24 @@ func (c *serveCommand) check() error {
 	if local, err = isLocal(c.NATS); err != nil {
 		return fmt.Errorf("--nats: %w", err)
 	}
+	if c.NATS != defaultNATS && c.natsIsBackDoor() {
+		return fmt.Errorf("--keystone-url authenticates requests over REST, and at --nats %s anybody would be an operator: "+
+			"name users with --nats-users, keep NATS in the process with --nats \"\", or accept it with --allow-noauth", c.NATS)
+	}
 	if !local && c.NATSUsers == "" && !c.AllowNoauth {
 		return fmt.Errorf("--nats %s can be reached from other machines, and clients are not authenticated: "+
 			"name users with --nats-users, bind 127.0.0.1, or accept it with --allow-noauth", c.NATS)
 	}
 	return nil
+}
+
+// defaultNATS is where clients find NATS if nothing is said.
+const defaultNATS = "127.0.0.1:4222"
+
+// natsIsBackDoor: anybody who reaches NATS would be an operator, whom over
+// REST Keystone would have to know.
+func (c *serveCommand) natsIsBackDoor() bool {
+	return c.Keystone.URL != "" && c.NATSUsers == "" && c.NATSURL == "" && c.NATS != "" && !c.AllowNoauth
 }
 
 // isLocal reports whether only this machine can reach an address.
@@ -636,11 +657,13 @@ func (c *serveCommand) candidateOptions() placement.CandidateOptions {
 // routes puts the facades behind one port: Placement at the root and below
 // /placement, Ironic's below /baremetal, Allot's own reads below /audit.
 func (n *node) routes() http.Handler {
+	bodies := &intake.Pool{Heavy: collectSooner}
+	searches := turns.New(runtime.GOMAXPROCS(0) / 2) // the rest is for everything else
 	facade := func(prefix string) http.Handler {
 		return &placement.Handler{
 			Commands: n.writer, Views: n.views, Log: n.log, Prefix: prefix,
 			IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
-			Auth: n.auth, Policy: n.policy,
+			Auth: n.auth, Policy: n.policy, Intake: bodies, Searches: searches,
 			Candidates: n.config.candidateOptions(),
 		}
 	}
@@ -652,7 +675,7 @@ func (n *node) routes() http.Handler {
 	history := &audit.History{Views: n.views, Log: n.readers, Authorize: records.Authorize, Logger: n.log}
 	asked := &audit.Questions{
 		Views: n.views, Log: n.readers, Notary: n.notary, Authorize: records.Authorize, Logger: n.log,
-		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(),
+		Writer: n.writer, Snapshots: n.snaps, MaxSteps: n.config.CandidatesBudget, Version: version(), Intake: bodies, Searches: searches,
 	}
 	if n.auditor != nil {
 		asked.LastAudit = n.auditor.Last
@@ -663,30 +686,24 @@ func (n *node) routes() http.Handler {
 	if n.rejected != nil {
 		asked.Rejected = n.rejected
 	}
-	questions, page := asked.Handlers(), console.Handler()
+	audits, page := audit.Routes(asked, records, digest, history), console.Handler()
 	metal := &baremetal.Handler{
 		Commands: n.writer, Views: n.views, Log: n.log, Prefix: "/baremetal", PublicURL: strings.TrimRight(n.config.BaremetalURL, "/"),
-		Auth: n.auth, Policy: n.policy, Noauth: n.config.Keystone.URL == "",
+		Auth: n.auth, Policy: n.policy, Intake: bodies, Noauth: n.config.Keystone.URL == "",
 	}
-	return n.config.crossOrigin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return n.config.fromBrowsers(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n.tls != nil && r.TLS == nil {
 			r.TLS = new(tls.ConnectionState) // plainErrors hides it from net/http
 		}
 		path := r.URL.EscapedPath()
-		question, asked := questions[path]
+		one, isAudit := audits[path]
 		switch {
-		case asked:
-			question.ServeHTTP(w, r)
+		case isAudit:
+			one.ServeHTTP(w, r)
 		case path == "/console":
 			http.Redirect(w, r, console.Prefix, http.StatusMovedPermanently)
 		case strings.HasPrefix(path, console.Prefix):
 			page.ServeHTTP(w, r)
-		case path == "/audit/records":
-			records.ServeHTTP(w, r)
-		case path == "/audit/digest":
-			digest.ServeHTTP(w, r)
-		case path == "/audit/history":
-			history.ServeHTTP(w, r)
 		case path == "/baremetal" || strings.HasPrefix(path, "/baremetal/"):
 			metal.ServeHTTP(w, r)
 		case path == "/placement" || strings.HasPrefix(path, "/placement/"):

@@ -16,6 +16,7 @@
 package candidates
 
 import (
+	"context"
 	"errors"
 
 	"github.com/allot-project/allot/ledger"
@@ -70,9 +71,13 @@ type Request struct {
 	// providers of one tree.
 	Nested bool
 	// MaxSteps bounds the work: the search fails with ErrBudget beyond. A
-	// step is one provider or one combination looked at. 0: no bound.
+	// step is one thing looked at: a provider, a filter, a part of a
+	// combination or of a candidate. 0: no bound.
 	MaxSteps int
-	Order    Order
+	// Pause is called every 1024 steps or so, and its error ends the search;
+	// nil: the search goes on until it has ended.
+	Pause func(context.Context) error
+	Order Order
 	// Shuffle visits trees, and providers in them, in an order drawn from
 	// Seed instead of that of their creation.
 	Shuffle bool

@@ -556,7 +556,17 @@ func TestBudgetAndCancel(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || found > 2000 {
 		t.Errorf("cancelled: %v after %d", err, found)
 	}
-	req.Limit, found = 7, 0
+	pauses, enough := 0, errors.New("enough")
+	req.Pause = func(context.Context) error {
+		if pauses++; pauses == 3 {
+			return enough
+		}
+		return nil
+	}
+	if err := candidates.Search(context.Background(), world, req, count); !errors.Is(err, enough) {
+		t.Errorf("stopped at the third pause: %v", err)
+	}
+	req.Limit, found, req.Pause = 7, 0, nil
 	if err := candidates.Search(context.Background(), world, req, count); err != nil || found != 7 {
 		t.Errorf("limit 7: %d, %v", found, err)
 	}

@@ -42,9 +42,13 @@ type Step struct {
 // table. Like Search it fails with ErrBudget when it would take too long; that
 // the search for whole candidates does is a part of the explanation.
 func Explain(ctx context.Context, w *World, req *Request, classes *ledger.ClassTable) (*Explanation, error) {
-	e := &explainer{world: w, req: req, classes: classes, out: &Explanation{}}
+	e := &explainer{meter: &meter{ctx: ctx, req: req}, world: w, req: req, classes: classes, out: &Explanation{}}
 	for i := range req.Groups {
 		g := &req.Groups[i]
+		// Each class is looked at in every provider, twice.
+		if err := e.work(w.costOfFilters(g) + (1+2*len(g.Resources))*int(w.all.GetCardinality())); err != nil {
+			return nil, err
+		}
 		if g.Suffix != "" {
 			e.group(g, "", g.Resources)
 			continue
@@ -53,10 +57,11 @@ func Explain(ctx context.Context, w *World, req *Request, classes *ledger.ClassT
 			e.group(g, classes.Name(r.Class), g.Resources[j:j+1])
 		}
 	}
-	return e.out, e.trees(ctx)
+	return e.out, e.trees()
 }
 
 type explainer struct {
+	*meter
 	world   *World
 	req     *Request
 	classes *ledger.ClassTable
@@ -135,7 +140,7 @@ func (e *explainer) note(format string, args ...any) {
 }
 
 // trees narrows down the trees and looks for whole candidates in what is left.
-func (e *explainer) trees(ctx context.Context) error {
+func (e *explainer) trees() error {
 	w, req := e.world, e.req
 	e.left, e.steps, e.where = w.roots.Clone(), nil, "trees"
 	e.note("all trees")
@@ -147,8 +152,11 @@ func (e *explainer) trees(ctx context.Context) error {
 		e.left.AndNot(bitsOf(w.traits, name))
 		e.note("the root has not trait %s", name)
 	}
-	p := w.plan(req)
-	s := &search{ctx: ctx, world: w, req: req, plan: p, sources: make([][]source, len(p.slots))}
+	p, err := w.plan(req, e.meter)
+	if err != nil {
+		return err
+	}
+	s := &search{meter: e.meter, world: w, req: req, plan: p, sources: make([][]source, len(p.slots))}
 	for i := range p.slots {
 		if err := e.reachable(s, i); err != nil {
 			return err
@@ -156,7 +164,7 @@ func (e *explainer) trees(ctx context.Context) error {
 		g := &req.Groups[p.slots[i].group]
 		e.note("can reach providers for group %s%s", quoted(g.Suffix), e.classNote(g, &p.slots[i]))
 	}
-	err := e.wholes(ctx, p, s.steps)
+	err = e.wholes(p)
 	e.out.Trees = e.steps
 	return err
 }
@@ -193,7 +201,7 @@ func (e *explainer) reachable(s *search, i int) error {
 // wholes counts the trees with at least one whole candidate: what required
 // traits of the group without a suffix, group_policy, same_subtree and the
 // sums of amounts leave.
-func (e *explainer) wholes(ctx context.Context, p *plan, spent int) error {
+func (e *explainer) wholes(p *plan) error {
 	req := *e.req
 	req.Limit = 1
 	found := roaring.New()
@@ -202,10 +210,7 @@ func (e *explainer) wholes(ctx context.Context, p *plan, spent int) error {
 		anchor := it.Next()
 		one := *p
 		one.anchors = roaring.BitmapOf(anchor)
-		s := newSearch(ctx, e.world, &req, &one, func(*Candidate) bool { found.Add(anchor); return true })
-		s.steps = spent
-		err := s.run()
-		spent = s.steps
+		err := newSearch(e.meter, e.world, &req, &one, func(*Candidate) bool { found.Add(anchor); return true }).run()
 		if errors.Is(err, ErrBudget) {
 			e.left = found
 			e.note("%s, as far as the budget of %d steps went", filter, req.MaxSteps)

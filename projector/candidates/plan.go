@@ -32,8 +32,12 @@ type guest struct {
 	anchors *roaring.Bitmap
 }
 
-func (w *World) plan(req *Request) *plan {
+// plan works out what bitmaps can say. It fails when there is too much to look at before the search begins.
+func (w *World) plan(req *Request, m *meter) (*plan, error) {
 	p := &plan{anchors: w.roots.Clone()}
+	if err := m.work(len(req.RootRequired) + len(req.RootForbidden)); err != nil {
+		return nil, err
+	}
 	for _, name := range req.RootRequired {
 		p.anchors.And(bitsOf(w.traits, name))
 	}
@@ -42,17 +46,48 @@ func (w *World) plan(req *Request) *plan {
 	}
 	for i := range req.Groups {
 		g := &req.Groups[i]
+		if err := m.work(w.costOfFilters(g)); err != nil {
+			return nil, err
+		}
 		if g.Suffix == "" {
 			w.planSpread(p, i, g)
 		} else {
 			w.planWhole(p, i, g)
 		}
 	}
-	w.findGuests(p, req)
-	for _, s := range p.slots {
-		p.anchors.And(w.anchorsOf(s.allowed, p.guestsOf(&req.Groups[s.group])))
+	if err := w.findGuests(p, req, m); err != nil {
+		return nil, err
 	}
-	return p
+	for _, s := range p.slots {
+		guests := p.guestsOf(&req.Groups[s.group])
+		if err := m.work((1 + len(guests)) * w.costOfSet()); err != nil {
+			return nil, err
+		}
+		p.anchors.And(w.anchorsOf(s.allowed, guests))
+	}
+	return p, nil
+}
+
+// costOfSet is the work of combining two sets of providers.
+func (w *World) costOfSet() int { return 1 + int(w.all.GetCardinality())/4096 }
+
+// costOfFilters is the work of a group's filters, before any provider is
+// looked at by itself. The trees that aggregates span are.
+func (w *World) costOfFilters(g *Group) int {
+	sets := 1 + len(g.Resources) + len(g.Forbidden) + 2*len(g.NotMemberOf)
+	for _, anyOf := range g.Required {
+		sets += len(anyOf)
+	}
+	spans := 0
+	for _, anyOf := range g.MemberOf {
+		sets += len(anyOf)
+		if g.Suffix == "" {
+			for _, id := range anyOf {
+				spans += int(bitsOf(w.aggregates, id).GetCardinality())
+			}
+		}
+	}
+	return sets*w.costOfSet() + spans
 }
 
 // planSpread plans the group without a suffix: each class wholly from one
@@ -162,10 +197,10 @@ func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
 }
 
 // findGuests finds the sharing providers that some slot allows.
-func (w *World) findGuests(p *plan, req *Request) {
+func (w *World) findGuests(p *plan, req *Request, m *meter) error {
 	sharing := bitsOf(w.traits, SharingTrait)
 	if sharing.IsEmpty() {
-		return
+		return nil
 	}
 	wanted := roaring.New()
 	for _, s := range p.slots {
@@ -175,9 +210,13 @@ func (w *World) findGuests(p *plan, req *Request) {
 	}
 	for it := wanted.Iterator(); it.HasNext(); {
 		number := it.Next()
-		members := w.inAnyAggregate(w.entries.get(number).p.Aggregates)
-		p.guests = append(p.guests, guest{number: number, anchors: w.rootsOf(members)})
+		aggregates := w.entries.get(number).p.Aggregates
+		if err := m.work((1 + len(aggregates)) * w.costOfSet()); err != nil {
+			return err
+		}
+		p.guests = append(p.guests, guest{number: number, anchors: w.rootsOf(w.inAnyAggregate(aggregates))})
 	}
+	return nil
 }
 
 // visitable groups may be served from outside the anchor's tree. in_tree of

@@ -12,13 +12,12 @@ import (
 // search is one run. It holds the present combination and nothing else of
 // what it passes on, but for candidates that several anchors could give.
 type search struct {
-	ctx   context.Context
+	*meter
 	world *World
 	req   *Request
 	plan  *plan
 	yield func(*Candidate) bool
 
-	steps int
 	found int
 	ended bool // the caller or the limit wants no more
 
@@ -48,12 +47,17 @@ func Search(ctx context.Context, w *World, req *Request, yield func(*Candidate) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return newSearch(ctx, w, req, w.plan(req), yield).run()
+	m := &meter{ctx: ctx, req: req}
+	p, err := w.plan(req, m)
+	if err != nil {
+		return err
+	}
+	return newSearch(m, w, req, p, yield).run()
 }
 
-func newSearch(ctx context.Context, w *World, req *Request, p *plan, yield func(*Candidate) bool) *search {
+func newSearch(m *meter, w *World, req *Request, p *plan, yield func(*Candidate) bool) *search {
 	return &search{
-		ctx: ctx, world: w, req: req, plan: p, yield: yield,
+		meter: m, world: w, req: req, plan: p, yield: yield,
 		sources: make([][]source, len(p.slots)), seen: make(map[string]bool),
 		out: Candidate{Groups: make([][]*ledger.Provider, len(req.Groups))},
 	}
@@ -95,16 +99,33 @@ func (s *search) visit(anchors []uint32) (more []uint32, err error) {
 	return more, nil
 }
 
-// step counts work and stops a search that has become too long or unwanted.
-func (s *search) step() error {
-	s.steps++
-	if s.req.MaxSteps > 0 && s.steps > s.req.MaxSteps {
-		return fmt.Errorf("%w: more than %d steps", ErrBudget, s.req.MaxSteps)
+// meter counts work and stops what has become too long or unwanted.
+type meter struct {
+	ctx   context.Context
+	req   *Request
+	steps int
+}
+
+// pauseSteps is how many steps lie between two pauses, some 20 to 100 us.
+const pauseSteps = 1024
+
+// step counts one step.
+func (m *meter) step() error { return m.work(1) }
+
+// work counts some steps.
+func (m *meter) work(steps int) error {
+	before := m.steps
+	m.steps += steps
+	if m.req.MaxSteps > 0 && m.steps > m.req.MaxSteps {
+		return fmt.Errorf("%w: more than %d steps", ErrBudget, m.req.MaxSteps)
 	}
-	if s.steps%1024 == 0 {
-		return s.ctx.Err()
+	if before/pauseSteps == m.steps/pauseSteps {
+		return nil
 	}
-	return nil
+	if err := m.ctx.Err(); err != nil || m.req.Pause == nil {
+		return err
+	}
+	return m.req.Pause(m.ctx)
 }
 
 // visitAnchor reports whether it stopped because it had found enough here.
@@ -138,8 +159,9 @@ func (s *search) findSources(i int) error {
 	slot := &s.plan.slots[i]
 	g := &s.req.Groups[slot.group]
 	list := s.sources[i][:0]
+	cost := 1 + len(slot.resources) + len(g.MemberOf)
 	consider := func(number uint32, own bool) error {
-		if err := s.step(); err != nil || !slot.allowed.Contains(number) {
+		if err := s.work(cost); err != nil || !slot.allowed.Contains(number) {
 			return err
 		}
 		p := s.world.entries.get(number).p
@@ -154,6 +176,9 @@ func (s *search) findSources(i int) error {
 		}
 	}
 	if visitable(g) {
+		if err := s.work(len(s.plan.guests)); err != nil {
+			return err
+		}
 		for _, guest := range s.plan.guests {
 			if guest.anchors.Contains(s.anchor) && s.world.entries.get(guest.number).root != s.anchor {
 				if err := consider(guest.number, false); err != nil {
@@ -188,10 +213,13 @@ func (s *search) choose(a *visit) error {
 	}
 	i := len(s.chosen)
 	if i == len(s.plan.slots) {
-		s.emit(a)
-		return nil
+		return s.emit(a)
 	}
+	cost := s.costOfChoice(i)
 	for _, src := range s.sources[i] {
+		if err := s.work(cost); err != nil {
+			return err
+		}
 		before := len(s.taken)
 		if s.fill(i, src) {
 			s.chosen = append(s.chosen, src)
@@ -208,6 +236,21 @@ func (s *search) choose(a *visit) error {
 		}
 	}
 	return nil
+}
+
+// costOfChoice is the work that one source for a slot makes: it is compared
+// with what is chosen and taken already.
+func (s *search) costOfChoice(i int) int {
+	slot := &s.plan.slots[i]
+	cost := 1 + (len(s.chosen)+len(slot.resources)*len(s.taken))/16
+	if slot.last {
+		g := &s.req.Groups[slot.group]
+		if g.Suffix == "" {
+			cost += len(g.Required) * (1 + len(s.chosen)/4)
+		}
+		cost += len(s.req.SameSubtree) * (1 + len(s.chosen)*len(s.chosen)/4)
+	}
+	return cost
 }
 
 // fill takes what a slot wants from a source if there is room beside what is
@@ -307,11 +350,18 @@ func (s *search) below(p, top *ledger.Provider) bool {
 	return true
 }
 
+// passOnSteps is the work of writing down one use or one provider of a
+// candidate, and of remembering it.
+const passOnSteps = 8
+
 // emit passes a complete candidate on if it is new.
-func (s *search) emit(a *visit) {
+func (s *search) emit(a *visit) error {
 	if a.skip > 0 {
 		a.skip--
-		return
+		return nil
+	}
+	if err := s.work(passOnSteps * (1 + len(s.chosen) + len(s.taken))); err != nil {
+		return err
 	}
 	if !s.repeated() {
 		s.assemble()
@@ -320,6 +370,7 @@ func (s *search) emit(a *visit) {
 	}
 	a.left--
 	a.full = s.take > 0 && a.left == 0
+	return nil
 }
 
 // repeated reports whether another anchor gave the candidate before, which

@@ -17,6 +17,7 @@ import (
 type User struct {
 	Name, Password, ID string
 	Project            string // id; empty: tokens have system scope
+	Domain             string // id; if set, tokens have this domain's scope
 	Roles              []string
 }
 
@@ -185,7 +186,9 @@ func (s *Server) document(i issued) map[string]any {
 		roles = append(roles, map[string]any{"id": "id-of-" + role, "name": role})
 	}
 	token["roles"] = roles
-	if i.user.Project == "" {
+	if i.user.Domain != "" {
+		token["domain"] = map[string]any{"id": i.user.Domain, "name": "a domain"}
+	} else if i.user.Project == "" {
 		token["system"] = map[string]any{"all": true}
 	} else {
 		token["project"] = map[string]any{"id": i.user.Project, "name": "a project", "domain": map[string]any{"id": "default", "name": "Default"}}

@@ -1,0 +1,98 @@
+package baremetal
+
+import (
+	"strings"
+
+	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Everything that a request names, in its path, query or body, is looked up
+// here and nowhere else. What the client may not see is not there: the answer
+// cannot differ, since whoever asks gets nil for both. A test holds the other
+// files of the package to that.
+
+// seesNode reports whether the client may know of a node.
+func (r *request) seesNode(n *ledger.Node) bool {
+	return r.allows("baremetal:node:get", nodeTarget(n))
+}
+
+// seesAllocation reports whether the client may know of an allocation.
+func (r *request) seesAllocation(a *ledger.NodeAllocation) bool {
+	return r.allows("baremetal:allocation:get", policy.Target{"allocation.owner": a.Owner})
+}
+
+// findNode finds a node by uuid or name; nil if there is none to be seen.
+func (r *request) findNode(ident string) (n *ledger.Node, err error) {
+	if id, isUUID := parseUUID(ident); isUUID {
+		n, _, err = r.nodeByID(id)
+		return n, err
+	}
+	if !commands.IsIdent(ident) {
+		return nil, nil
+	}
+	n, found, err := r.view.NodeNamed(ident)
+	if err != nil || !found || !r.seesNode(n) {
+		return nil, err
+	}
+	return n, nil
+}
+
+// nodeByID is findNode by uuid.
+func (r *request) nodeByID(id ledger.UUID) (*ledger.Node, bool, error) {
+	n, found, err := r.view.Node(id)
+	if err != nil || !found || !r.seesNode(n) {
+		return nil, false, err
+	}
+	return n, true, nil
+}
+
+// allocationByID finds an allocation by uuid, if there is one to be seen.
+func (r *request) allocationByID(id ledger.UUID) (*ledger.NodeAllocation, bool, error) {
+	a, found, err := r.view.NodeAllocation(id)
+	if err != nil || !found || !r.seesAllocation(a) {
+		return nil, false, err
+	}
+	return a, true, nil
+}
+
+// lookUpAllocation finds an allocation by uuid or name; nil if there is none
+// to be seen.
+func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error) {
+	if id, isUUID := parseUUID(ident); isUUID {
+		a, _, err := r.allocationByID(id)
+		return a, err
+	}
+	if !commands.IsIdent(ident) {
+		return nil, badRequest("Expected UUID or name for allocation_ident: %s", ident)
+	}
+	a, found, err := r.view.NodeAllocationNamed(ident)
+	if err != nil || !found || !r.seesAllocation(a) {
+		return nil, err
+	}
+	return a, nil
+}
+
+// findAllocation finds the allocation that a path names.
+func (r *request) findAllocation(ident string) (*ledger.NodeAllocation, error) {
+	a, err := r.lookUpAllocation(ident)
+	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && a == nil && isSuffixed && r.version < literalSuffixSince {
+		a, err = r.lookUpAllocation(base)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a == nil {
+		return nil, allocationNotFound(ident)
+	}
+	return a, nil
+}
+
+// writtenNode and writtenAllocation read what the client's own request has
+// just written, and so may be told whatever has become of it.
+func (r *request) writtenNode(id ledger.UUID) (*ledger.Node, bool, error) { return r.view.Node(id) }
+
+func (r *request) writtenAllocation(id ledger.UUID) (*ledger.NodeAllocation, bool, error) {
+	return r.view.NodeAllocation(id)
+}

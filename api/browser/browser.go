@@ -1,0 +1,102 @@
+// Package browser keeps web pages out that make the browser of somebody who
+// may reach the server send requests to it: pages of other origins, and pages
+// whose name was made to point at the server (DNS rebinding).
+package browser
+
+import (
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Guard lets through what no foreign page can have sent.
+type Guard struct {
+	// CheckHost makes requests call the server by a name of its own: one of
+	// Hosts, localhost, or an address of this machine's loopback, and if
+	// AnyAddress is set any IP address. A name that is none of these may be a
+	// foreign page's that was made to point here. IP addresses cannot be.
+	CheckHost  bool
+	AnyAddress bool
+	Hosts      []string
+	// Allowed reports whether the origin that a request comes from may use
+	// the API (CORS); nil: none may.
+	Allowed func(*http.Request) bool
+	// Open are the paths of documents that any page may have.
+	Open []string
+
+	protection http.CrossOriginProtection
+}
+
+// Handler guards another handler.
+func (g *Guard) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.CheckHost && !g.knows(r.Host) {
+			http.Error(w, fmt.Sprintf("This server is not called %.200q. Call it by its address or localhost, "+
+				"or start it with --allowed-host for every other name that it has.", r.Host), http.StatusForbidden)
+			return
+		}
+		if g.foreign(r) {
+			http.Error(w, "Pages of other origins may not use this API. Start the server with --cors-allowed-origin "+
+				"for those that may.", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// knows reports whether the server has the name that a Host header gives. Only
+// HTTP/1.0 has none, which no browser speaks.
+func (g *Guard) knows(host string) bool {
+	if host == "" {
+		return true
+	}
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || g.AnyAddress) {
+		return true
+	}
+	return host == "localhost" || slices.ContainsFunc(g.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
+}
+
+// foreign reports whether a page of another origin sends the request. Go's own
+// check is about writes; here reads count, too, since they cost, but for what
+// the user opens and no page can look into.
+func (g *Guard) foreign(r *http.Request) bool {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case r.Method == http.MethodOptions: // asks what is allowed, and does nothing
+		return false
+	case reads && slices.Contains(g.Open, r.URL.EscapedPath()):
+		return false
+	case reads && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document":
+		return false
+	}
+	asWrite := &http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}
+	return g.protection.Check(asWrite) != nil && (g.Allowed == nil || !g.Allowed(r))
+}
+
+// CheckContentType refuses bodies of the types that pages may send to other
+// origins without asking, and bodies without a type. A POST is taken for one
+// that has a body.
+func CheckContentType(r *http.Request) error {
+	given := r.Header.Values("Content-Type")
+	if len(given) == 0 && r.ContentLength == 0 && r.Method != http.MethodPost {
+		return nil
+	}
+	if len(given) != 1 {
+		return fmt.Errorf("the request must have one Content-Type: application/json")
+	}
+	mediaType, _, err := mime.ParseMediaType(given[0])
+	if err != nil || slices.Contains(unasked, mediaType) {
+		return fmt.Errorf("the media type %.100q is not supported, use application/json", given[0])
+	}
+	return nil
+}
+
+// unasked are the types that need no preflight: those of the Fetch standard.
+var unasked = []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}

@@ -1,0 +1,148 @@
+package intake_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/allot-project/allot/api/intake"
+)
+
+// documents are those that take most for their bytes, n values each.
+var documents = map[string]func(n int) string{
+	"numbers":     func(n int) string { return "[" + strings.Repeat("1,", n) + "1]" },
+	"strings":     func(n int) string { return "[" + strings.Repeat(`"",`, n) + `""]` },
+	"arrays":      func(n int) string { return "[" + strings.Repeat("[],", n) + "[]]" },
+	"objects":     func(n int) string { return "[" + strings.Repeat("{},", n) + "{}]" },
+	"members":     func(n int) string { return `{"a":[` + strings.Repeat(`{"a":1},`, n) + "1]}" },
+	"nested":      func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) },
+	"one string":  func(n int) string { return `"` + strings.Repeat("a", n) + `"` },
+	"escaped":     func(n int) string { return `"` + strings.Repeat(`\"`, n) + `"` },
+	"nulls":       func(n int) string { return "[" + strings.Repeat("null,", n) + "null]" },
+	"not closed":  func(n int) string { return strings.Repeat("[1,", n) },
+	"not quoted":  func(n int) string { return strings.Repeat(`["a,b",`, n) },
+	"with spaces": func(n int) string { return "[" + strings.Repeat(" 1 ,", n) + "1]" },
+}
+
+// TestWeight: no document takes more memory, decoded, than it weighs.
+func TestWeight(t *testing.T) {
+	for name, document := range documents {
+		text := []byte(document(5000))
+		var before, after runtime.MemStats
+		var decoded any
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		_ = dec.Decode(&decoded) // some are no JSON
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		const pages = 16 << 10 // what the allocator rounds up to
+		if taken, weight := int64(after.HeapAlloc)-int64(before.HeapAlloc), intake.Weigh(text); taken > weight+pages {
+			t.Errorf("%s: weighs %d, takes %d", name, weight, taken)
+		}
+		runtime.KeepAlive(decoded)
+	}
+}
+
+// TestRead: what is read is what was sent, however it arrives, and too heavy
+// bodies are refused long before they have arrived.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for name, document := range documents {
+		text := document(3000)
+		for _, from := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text))} {
+			lease := new(intake.Pool).New("x")
+			if got, err := lease.Read(from, -1, int64(len(text))); err != nil || string(got) != text {
+				t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(text), err)
+			}
+			if _, err := lease.Read(strings.NewReader(text), -1, int64(len(text)-1)); !errors.Is(err, intake.ErrTooLarge) {
+				t.Errorf("%s with a byte too many: %v", name, err)
+			}
+		}
+	}
+	unsent := &counter{from: repeat("1,")}
+	if _, err := new(intake.Pool).New("x").Read(unsent, 1<<20, 1<<19); !errors.Is(err, intake.ErrTooLarge) || unsent.n > 0 {
+		t.Errorf("%d bytes were read of a body that is announced as too large: %v", unsent.n, err)
+	}
+	endless := &counter{from: repeat("1,")}
+	if _, err := new(intake.Pool).New("x").Read(endless, 1<<20, 1<<30); !errors.Is(err, intake.ErrTooLarge) || endless.n > 2<<20 {
+		t.Errorf("%d bytes were read of an endless list: %v", endless.n, err)
+	}
+}
+
+// TestPool: all leases together, and each owner's, are bounded; what is small
+// gets in; and what ends is given back.
+func TestPool(t *testing.T) {
+	t.Parallel()
+	p := new(intake.Pool)
+	take := func(owner string, weight int64) (*intake.Lease, error) {
+		l := p.New(owner)
+		return l, l.Grow(weight)
+	}
+	first, err := take("a", intake.MaxWeight)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := take("a", 1<<20); !errors.Is(err, intake.ErrBusy) {
+		t.Errorf("more than an owner's share: %v", err)
+	}
+	second, err := take("b", intake.MaxTotal-intake.MaxWeight)
+	if err != nil {
+		t.Errorf("another owner: %v", err)
+	}
+	if _, err := take("c", 1<<20); !errors.Is(err, intake.ErrBusy) {
+		t.Errorf("more than there is: %v", err)
+	}
+	small, err := take("a", 1<<10)
+	if err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	for _, l := range []*intake.Lease{first, second, small} {
+		l.End()
+	}
+	if _, err := take("c", intake.MaxWeight); err != nil {
+		t.Errorf("after all has ended: %v", err)
+	}
+}
+
+type repeat string
+
+// Read implements io.Reader.
+func (r repeat) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = r[i%len(r)]
+	}
+	return len(b), nil
+}
+
+type counter struct {
+	from io.Reader
+	n    int
+}
+
+// Read implements io.Reader.
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.from.Read(b)
+	c.n += n
+	return n, err
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for document, good := range map[string]bool{
+		`{"a":1,"b":{"a":[1,"x",null]}}`: true, `1`: true, ` [] `: true, `{"a":1,"a":2}`: false, `{"x":[{"a":1,"\u0061":2}]}`: false,
+		"\"\xff\"": false, `{} {}`: false, `{}x`: false, ``: false, ` `: false, `{"a":}`: false, `[1,`: false,
+		strings.Repeat("[", 1000) + strings.Repeat("]", 1000): true, strings.Repeat("[", 1001) + strings.Repeat("]", 1001): false,
+		`{"A":1,"a":2}`: true,
+	} {
+		if err := intake.Check([]byte(document)); (err == nil) != good {
+			t.Errorf("%.40q: %v", document, err)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package placement_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// pathNames fills in the parameters of the document's paths.
+var pathNames = strings.NewReplacer("{uuid}", "11111111-1111-4111-8111-111111111111", "{consumer_uuid}", "22222222-2222-4222-8222-222222222222",
+	"{name}", "CUSTOM_X", "{resource_class}", "VCPU")
+
+// TestPolicySeesWhatIsAnswered: where every rule asks whether a project is
+// the client's own, every route decides by the value of project_id that the
+// handler answers for, however often and in whatever way it is given.
+func TestPolicySeesWhatIsAnswered(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	h := handler(l)
+	var rules strings.Builder
+	for _, name := range policy.Names() {
+		if strings.HasPrefix(name, "placement:") {
+			rules.WriteString(name + ": project_id:%(project_id)s\n")
+		}
+	}
+	paths := served(t, h)["paths"].(map[string]any)
+	own, err := policy.Load([]byte(rules.String()), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Policy = own
+	ask := func(method, target string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, target, strings.NewReader("{}"))
+		r.Header.Set("X-Auth-Token", "user:mine")
+		r.Header.Set("Openstack-Api-Version", "placement 1.39")
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	for path, item := range paths {
+		for method := range item.(map[string]any) {
+			method, target := strings.ToUpper(method), pathNames.Replace(path)
+			if path == "/" || path == "/openapi.json" || method == "PARAMETERS" {
+				continue // open to everyone, or not a method
+			}
+			for query, mine := range map[string]bool{
+				"project_id=mine": true, "project_id=theirs&project_id=mine": true, "project_id=theirs": false,
+				"project_id=mine&project_id=theirs": false, "project_id=mine&project%5Fid=theirs": false,
+				"project_id=mine&x=%zz": false, "project_id=mine&project_id=": false, "": false,
+			} {
+				if answer := ask(method, target+"?"+query); (answer.Code == http.StatusForbidden) == mine {
+					t.Errorf("%s %s?%s: %d %s", method, target, query, answer.Code, answer.Body)
+				}
+			}
+		}
+	}
+}
+
+// TestUsagesOfOneProject: who asks for the usages of several projects gets
+// those of one, which is the one that the policy looks at.
+func TestUsagesOfOneProject(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	h := handler(l)
+	provider := "11111111-1111-4111-8111-111111111111"
+	do := func(want int, method, path, body string) {
+		t.Helper()
+		if w := send(h, method, path, body); w.Code != want {
+			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+	}
+	do(200, "POST", "/resource_providers", `{"name":"n","uuid":"`+provider+`"}`)
+	do(200, "PUT", "/resource_providers/"+provider+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`)
+	for project, amount := range map[string]string{"mine": "1", "theirs": "7"} {
+		do(204, "PUT", "/allocations/"+uuid.NewString(), `{"allocations":{"`+provider+`":{"resources":{"VCPU":`+amount+`}}},
+			"project_id":"`+project+`","user_id":"u","consumer_generation":null,"consumer_type":"T"}`)
+	}
+	for query, want := range map[string]string{
+		"project_id=mine": `"VCPU":1`, "project_id=theirs&project_id=mine": `"VCPU":1`,
+		"project_id=mine&project_id=theirs": "Policy does not allow", "project_id=theirs": "Policy does not allow",
+	} {
+		r := httptest.NewRequest("GET", "/usages?"+query, nil)
+		r.Header.Set("X-Auth-Token", "user:mine")
+		r.Header.Set("X-Roles", "reader")
+		r.Header.Set("Openstack-Api-Version", "placement 1.39")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), want) || strings.Contains(w.Body.String(), `"VCPU":7`) {
+			t.Errorf("%s: %d %s; want %s", query, w.Code, w.Body, want)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+// Package turns shares a few places for costly work among clients, so that one
+// who asks for much waits for itself and not others for it. The work gives
+// its place up now and then, and clients take turns.
+package turns
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Bounds of a pool.
+const (
+	// maxWaiting and maxWaitingAll bound what waits for places, of one client
+	// and of all.
+	maxWaiting    = 16
+	maxWaitingAll = 512
+	// Free is the work that a piece may do before it needs a place, so that
+	// short ones wait for nobody. Only a few of a client's at once are free.
+	Free    = time.Millisecond
+	maxFree = 2
+	// Limit is the work that a piece may do at all, in time.
+	Limit = 5 * time.Second
+)
+
+// Errors of Pause.
+var (
+	// ErrBusy: too much waits for places already.
+	ErrBusy = errors.New("too many costly requests are under way; try again")
+	// ErrTooLong: the work has taken its whole time.
+	ErrTooLong = errors.New("the request took too long to answer; try again, or ask for less")
+)
+
+// Pool has places for pieces of work.
+type Pool struct {
+	waiting atomic.Int64 // how many wait
+
+	mu     sync.Mutex
+	free   int                        // places; guarded by mu
+	queues map[string][]chan struct{} // by client; guarded by mu
+	begun  map[string]int             // how many have, by client; guarded by mu
+	turns  []string                   // clients that wait, in turn; guarded by mu
+}
+
+// New returns a pool.
+func New(places int) *Pool {
+	return &Pool{free: max(places, 1), queues: make(map[string][]chan struct{}), begun: make(map[string]int)}
+}
+
+// Work is one piece of work of a client. It is for one goroutine.
+type Work struct {
+	pool   *Pool
+	client string
+	placed bool
+	free   time.Duration // how long it needs no place
+	since  time.Time     // when it last began to work
+	took   time.Duration // of work, before
+}
+
+// Begin begins a piece of work. The caller ends it. Without a pool it has one
+// of its own.
+func (p *Pool) Begin(client string) *Work {
+	if p == nil {
+		p = New(1)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun[client]++
+	w := &Work{pool: p, client: client, since: time.Now()}
+	if p.begun[client] <= maxFree {
+		w.free = Free
+	}
+	return w
+}
+
+type workKey struct{}
+
+// Within is a context that carries the work.
+func (w *Work) Within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, workKey{}, w)
+}
+
+// Pause lets the work that a context carries pause, if it carries any.
+func Pause(ctx context.Context) error {
+	if w, ok := ctx.Value(workKey{}).(*Work); ok {
+		return w.Pause(ctx)
+	}
+	return ctx.Err()
+}
+
+// Pause is called now and then by the work. It lets others work who wait, and
+// fails when the work has taken too long, or cannot have a place.
+func (w *Work) Pause(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	took := w.took + time.Since(w.since)
+	switch {
+	case took > Limit:
+		return ErrTooLong
+	case !w.placed && took <= w.free:
+		return nil
+	case w.placed && w.pool.waiting.Load() == 0:
+		runtime.Gosched() // other requests are not costly, and may go first
+		return nil
+	}
+	w.took, w.since = took, time.Now()
+	return w.wait(ctx, w.placed, w.placed)
+}
+
+// Aside does something that is no work, such as waiting for the client, while
+// others have the place.
+func (w *Work) Aside(ctx context.Context, do func()) error {
+	w.took += time.Since(w.since)
+	wasPlaced := w.placed
+	w.giveUp()
+	do()
+	w.since = time.Now()
+	if !wasPlaced {
+		return ctx.Err()
+	}
+	return w.wait(ctx, true, false)
+}
+
+// wait waits for a place. Work that was let in before is never turned away; it
+// may have a place to give up.
+func (w *Work) wait(ctx context.Context, letIn, givesUp bool) error {
+	next, err := w.pool.queue(w.client, letIn, givesUp)
+	if err != nil {
+		return err
+	}
+	w.placed = false
+	select {
+	case <-next:
+		w.placed, w.since = true, time.Now()
+	case <-ctx.Done():
+		w.pool.leave(w.client, next)
+	}
+	return ctx.Err()
+}
+
+// End ends the work.
+func (w *Work) End() {
+	w.giveUp()
+	w.pool.mu.Lock()
+	defer w.pool.mu.Unlock()
+	if w.pool.begun[w.client]--; w.pool.begun[w.client] == 0 {
+		delete(w.pool.begun, w.client)
+	}
+}
+
+// giveUp gives the place up, if there is one.
+func (w *Work) giveUp() {
+	if w.placed {
+		w.placed = false
+		w.pool.mu.Lock()
+		defer w.pool.mu.Unlock()
+		w.pool.free++
+		w.pool.serve()
+	}
+}
+
+// queue lines a client's work up for a place.
+func (p *Pool) queue(client string, letIn, givesUp bool) (chan struct{}, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	queue := p.queues[client]
+	if !letIn && (len(queue) >= maxWaiting || p.waiting.Load() >= maxWaitingAll) {
+		return nil, ErrBusy
+	}
+	next := make(chan struct{}, 1)
+	if len(queue) == 0 {
+		p.turns = append(p.turns, client)
+	}
+	p.queues[client] = append(queue, next)
+	p.waiting.Add(1)
+	if givesUp {
+		p.free++
+	}
+	p.serve()
+	return next, nil
+}
+
+// serve gives free places to those whose turn it is; mu is held.
+func (p *Pool) serve() {
+	for ; p.free > 0 && len(p.turns) > 0; p.free-- {
+		client := p.turns[0]
+		queue := p.queues[client]
+		queue[0] <- struct{}{}
+		p.waiting.Add(-1)
+		p.turns = p.turns[1:]
+		if queue = queue[1:]; len(queue) == 0 {
+			delete(p.queues, client)
+			continue
+		}
+		p.queues[client] = queue
+		p.turns = append(p.turns, client)
+	}
+}
+
+// leave takes work out of the line, or gives back the place that it has just got.
+func (p *Pool) leave(client string, next chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-next:
+		p.free++
+		p.serve()
+		return
+	default:
+	}
+	p.waiting.Add(-1)
+	queue := p.queues[client]
+	for i := range queue {
+		if queue[i] == next {
+			queue = append(queue[:i:i], queue[i+1:]...)
+			break
+		}
+	}
+	if p.queues[client] = queue; len(queue) > 0 {
+		return
+	}
+	delete(p.queues, client)
+	for i := range p.turns {
+		if p.turns[i] == client {
+			p.turns = append(p.turns[:i:i], p.turns[i+1:]...)
+			break
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package turns_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/allot-project/allot/api/turns"
+)
+
+// works for a while, in pieces of a millisecond, and counts them.
+func works(ctx context.Context, p *turns.Pool, client string, pieces int, did func()) error {
+	w := p.Begin(client)
+	defer w.End()
+	for range pieces {
+		time.Sleep(time.Millisecond) // in a bubble of synctest, this is what work takes
+		did()
+		if err := w.Pause(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestShares: a client with one piece of work gets as much done as one with
+// sixteen.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := turns.New(1)
+		ctx, stop := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		counts := map[string]int{}
+		var all sync.WaitGroup
+		run := func(client string, many int) {
+			for range many {
+				all.Go(func() {
+					_ = works(ctx, p, client, 1_000, func() { mu.Lock(); counts[client]++; mu.Unlock() }) // it is stopped
+				})
+			}
+		}
+		run("greedy", 16)
+		run("modest", 1)
+		time.Sleep(400 * time.Millisecond)
+		stop()
+		all.Wait()
+		if greedy, modest := counts["greedy"], counts["modest"]; modest < 150 || greedy > modest*3/2 {
+			t.Errorf("greedy did %d pieces, modest %d", greedy, modest)
+		}
+	})
+}
+
+// TestShort: short work waits for nobody.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := turns.New(1)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { _ = works(ctx, p, "other", 1_000, func() {}) }) // it is stopped
+		}
+		time.Sleep(50 * time.Millisecond)
+		begun := time.Now()
+		if err := works(ctx, p, "greedy", 1, func() {}); err != nil || time.Since(begun) > time.Millisecond {
+			t.Errorf("a short one took %v, %v", time.Since(begun), err)
+		}
+		stop()
+		all.Wait()
+	})
+}
+
+// TestBounds: too much waiting is refused, to whom it is too much; what takes
+// too long ends; who gives up leaves the line, and no place is lost.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := turns.New(1)
+		ctx, stop := context.WithCancel(t.Context())
+		errs := make(chan error, 30)
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() { errs <- works(ctx, p, "greedy", 100_000, func() {}) })
+		}
+		busy := 0
+		for range 30 - 17 { // one has the place, and 16 wait
+			if err := <-errs; errors.Is(err, turns.ErrBusy) {
+				busy++
+			}
+		}
+		if busy != 13 {
+			t.Errorf("%d were refused", busy)
+		}
+		if err := works(ctx, p, "modest", 10, func() {}); err != nil {
+			t.Errorf("another client: %v", err)
+		}
+		if err := works(ctx, p, "endless", 1_000_000, func() {}); !errors.Is(err, turns.ErrTooLong) {
+			t.Errorf("endless work: %v", err)
+		}
+		stop()
+		all.Wait()
+		begun := time.Now()
+		if err := works(t.Context(), p, "after", 100, func() {}); err != nil || time.Since(begun) > 100*time.Millisecond {
+			t.Errorf("afterwards: %v, %v", time.Since(begun), err)
+		}
+	})
+}
+
+// TestAside: who waits for the client holds no place, and its time does not count.
+func TestAside(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := turns.New(1)
+		slow := p.Begin("slow")
+		time.Sleep(2 * turns.Free)
+		if err := slow.Pause(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		err := slow.Aside(t.Context(), func() {
+			if err := works(t.Context(), p, "other", 100, func() {}); err != nil {
+				t.Errorf("while another waits for its client: %v", err)
+			}
+			time.Sleep(2 * turns.Limit)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		if err := slow.Pause(t.Context()); err != nil {
+			t.Errorf("after waiting for the client: %v", err)
+		}
+		slow.End()
+	})
+}

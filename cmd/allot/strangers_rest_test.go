@@ -1,0 +1,461 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/auth/keystonetest"
+	"github.com/allot-project/allot/api/baremetal"
+)
+
+// What the routes' parameters stand for in the tests, and what ann's project
+// owns.
+const (
+	aProvider   = "11111111-1111-4111-8111-111111111111"
+	aConsumer   = "22222222-2222-4222-8222-222222222222"
+	aNode       = "33333333-3333-4333-8333-333333333333"
+	aAllocation = "44444444-4444-4444-8444-444444444444"
+)
+
+var parameters = strings.NewReplacer("{uuid}", aProvider, "{consumer_uuid}", aConsumer, "{name}", "CUSTOM_X", "{resource_class}", "VCPU",
+	"{node}", aNode, "{allocation}", aAllocation, "{trait}", "CUSTOM_A")
+
+// send sends a request with some headers and returns the status and the body.
+func (s *server) send(method, path, body string, headers map[string]string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, "http://"+s.http+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("OpenStack-API-Version", "placement 1.39, baremetal 1.91")
+	r.Header.Set("Content-Type", "application/json")
+	for name, value := range headers {
+		r.Header.Set(name, value)
+		if name == "Host" {
+			r.Host = value
+		}
+		if value == "" {
+			r.Header.Del(name)
+		}
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer func() { _ = answer.Body.Close() }() // nothing was written
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// nothing are the routes that answer everybody, as upstream, that there is
+// nothing to do there.
+var nothing = []string{"POST /baremetal/v1/allocations/{allocation}", "PATCH /baremetal/v1/allocations", "DELETE /baremetal/v1/allocations"}
+
+// served lists all routes of a server, as METHOD PATH, from what the facades
+// say of themselves.
+func (s *server) served(admin map[string]string) []string {
+	s.t.Helper()
+	var routes []string
+	_, text := s.send("GET", "/openapi.json", "", nil)
+	var document struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(text), &document); err != nil {
+		s.t.Fatal(err)
+	}
+	for path, item := range document.Paths {
+		for method := range item {
+			if method != "parameters" {
+				routes = append(routes, strings.ToUpper(method)+" "+path)
+			}
+		}
+	}
+	for _, path := range baremetal.Paths {
+		// Which methods a path has, one that it has not tells.
+		r, err := http.NewRequest("TRACE", "http://"+s.http+parameters.Replace("/baremetal/v1"+path), nil)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		r.Header.Set("OpenStack-API-Version", "baremetal 1.91")
+		r.Header.Set("X-Auth-Token", admin["X-Auth-Token"])
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		_ = answer.Body.Close() // only the header counts
+		for method := range strings.SplitSeq(answer.Header.Get("Allow"), ", ") {
+			if route := method + " /baremetal/v1" + path; !slices.Contains(nothing, route) {
+				routes = append(routes, route)
+			}
+		}
+	}
+	routes = append(routes, audit.Paths...)
+	return append(routes, "GET /baremetal", "GET /baremetal/v1", "GET /console/")
+}
+
+// promised reads the table of docs/security.md: what each route answers to
+// each persona.
+func promised(t *testing.T) (personas []string, routes map[string][]string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## REST\n")
+	routes = make(map[string][]string)
+	for line := range strings.SplitSeq(section, "\n") {
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		switch {
+		case cells[0] == "route" && len(cells) > 3:
+			personas = cells[1:]
+		case personas != nil && regexp.MustCompile("^`[A-Z]+ /").MatchString(cells[0]):
+			route := strings.Trim(cells[0], "`")
+			if routes[route] != nil || len(cells) != len(personas)+1 {
+				t.Errorf("%s stands twice in the table, or has %d cells", route, len(cells))
+			}
+			routes[route] = cells[1:]
+		}
+	}
+	if len(personas) == 0 {
+		t.Fatal("docs/security.md has no table of routes")
+	}
+	return personas, routes
+}
+
+// populateForStrangers makes what the routes name, as an administrator.
+func (s *server) populateForStrangers(admin map[string]string) {
+	s.t.Helper()
+	for _, one := range []string{
+		`POST /resource_providers {"name":"n","uuid":"` + aProvider + `"}`,
+		`PUT /resource_providers/` + aProvider + `/inventories {"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`,
+		`PUT /traits/CUSTOM_X `, `PUT /resource_classes/CUSTOM_X `,
+		`PUT /allocations/` + aConsumer + ` {"allocations":{"` + aProvider + `":{"resources":{"VCPU":1}}},"project_id":"a","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+		`POST /baremetal/v1/nodes {"driver":"d","uuid":"` + aNode + `","name":"metal","resource_class":"bm","owner":"a"}`,
+		`PUT /baremetal/v1/nodes/metal/states/provision {"target":"manage"}`, `PUT /baremetal/v1/nodes/metal/states/provision {"target":"provide"}`,
+		`PUT /baremetal/v1/nodes/metal/traits/CUSTOM_A `,
+		`POST /baremetal/v1/allocations {"uuid":"` + aAllocation + `","resource_class":"bm","owner":"a"}`,
+	} {
+		fields := strings.SplitN(one, " ", 3)
+		if status, text := s.send(fields[0], fields[1], fields[2], admin); status >= 300 {
+			s.t.Fatalf("%s: %d %s", one, status, text)
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if status, _ := s.send("GET", "/baremetal/v1/nodes/"+aNode+"/allocation", "", admin); status == http.StatusOK {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatal("the allocation does not become active")
+		}
+	}
+}
+
+// asked is the request that a route is tried with: one that changes nothing,
+// whoever may do it.
+func asked(route string) (method, target, body string) {
+	method, path, _ := strings.Cut(route, " ")
+	target, body = parameters.Replace(path), "{}"
+	switch {
+	case path == "/usages":
+		target += "?project_id=a"
+	case path == "/allocation_candidates":
+		target += "?resources=VCPU:1"
+	case method != http.MethodGet && !strings.HasPrefix(path, "/audit"):
+		target += "?dry_run=true"
+	}
+	return method, target, body
+}
+
+// outcome is what a status says of somebody's rights.
+func outcome(route string, status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		if route == "GET /baremetal/v1/nodes/{node}/allocation" {
+			return "400" // of a node that does not exist
+		}
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return fmt.Sprint(status)
+	}
+	return "yes"
+}
+
+// prefixes are what a route of Placement's is mounted at.
+func prefixes(target string) []string {
+	for _, other := range []string{"/baremetal", "/audit", "/console"} {
+		if strings.HasPrefix(target, other) {
+			return []string{""}
+		}
+	}
+	return []string{"", "/placement"}
+}
+
+// compareMatrix asks for every route as every persona whose headers are known.
+func (s *server) compareMatrix(known map[string]map[string]string) {
+	s.t.Helper()
+	personas, routes := promised(s.t)
+	for name := range known {
+		if !slices.Contains(personas, name) {
+			s.t.Errorf("the table has no column %q", name)
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(routes)), slices.Sorted(slices.Values(s.served(known["admin"]))); !slices.Equal(got, want) {
+		s.t.Errorf("the table has other routes than the server:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for route, cells := range routes {
+		for i, persona := range personas {
+			headers, isKnown := known[persona]
+			if !isKnown {
+				continue
+			}
+			method, target, body := asked(route)
+			for _, prefix := range prefixes(target) {
+				status, text := s.send(method, prefix+target, body, headers)
+				if got := outcome(route, status); got != cells[i] {
+					s.t.Errorf("%s%s by %s: %d, which is %s, but the table says %s: %.200s", prefix, route, persona, status, got, cells[i], text)
+				}
+			}
+		}
+	}
+}
+
+// TestRESTMatrix: every route answers every persona as docs/security.md says.
+func TestRESTMatrix(t *testing.T) {
+	t.Parallel()
+	key := filepath.Join(t.TempDir(), "key")
+	allot(t, true, "signing-key", "operator.example", key)
+	t.Run("without authentication", func(t *testing.T) {
+		t.Parallel()
+		s := launch(t, t.TempDir(), "--signing-key", key)
+		persona := func(token, roles string) map[string]string {
+			return map[string]string{"X-Auth-Token": token, "X-Roles": roles}
+		}
+		s.populateForStrangers(persona("admin", ""))
+		s.compareMatrix(map[string]map[string]string{
+			"nobody, no authentication": nil,
+			"reader":                    persona("ann:a", "reader"), "member": persona("mia:a", "member,reader"),
+			"other's reader": persona("rob:b", "reader"), "other's member": persona("max:b", "member,reader"),
+			"admin": persona("admin", "admin,manager,member,reader"), "service": persona("nova", "service"),
+			"system": {"X-Auth-Token": "root", "X-Roles": "admin,reader", "OpenStack-System-Scope": "all"},
+		})
+	})
+	t.Run("Keystone", func(t *testing.T) {
+		t.Parallel()
+		keystone := keystonetest.Start(t,
+			keystonetest.User{Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"}},
+			keystonetest.User{Name: "reader", Project: "a", ID: "ann", Roles: []string{"reader"}},
+			keystonetest.User{Name: "member", Project: "a", ID: "mia", Roles: []string{"member", "reader"}},
+			keystonetest.User{Name: "other's reader", Project: "b", ID: "rob", Roles: []string{"reader"}},
+			keystonetest.User{Name: "other's member", Project: "b", ID: "max", Roles: []string{"member", "reader"}},
+			keystonetest.User{Name: "admin", Project: "service", ID: "admin", Roles: []string{"admin", "manager", "member", "reader"}},
+			keystonetest.User{Name: "service", Project: "service", ID: "nova", Roles: []string{"service"}},
+			keystonetest.User{Name: "system", ID: "root", Roles: []string{"admin", "reader"}},
+			keystonetest.User{Name: "domain", ID: "dora", Domain: "default", Roles: []string{"admin", "manager", "member", "reader", "service"}},
+		)
+		s := launch(t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret", "--signing-key", key)
+		known := map[string]map[string]string{
+			// What they say of themselves must not count.
+			"nobody": {"X-Roles": "admin", "X-Project-Id": "a", "X-User-Id": "admin", "X-Identity-Status": "Confirmed"},
+		}
+		for _, name := range []string{"reader", "member", "other's reader", "other's member", "admin", "service", "system", "domain"} {
+			known[name] = map[string]string{"X-Auth-Token": keystone.Token(name), "X-Roles": "admin", "X-Project-Id": "a"}
+		}
+		s.populateForStrangers(known["admin"])
+		s.compareMatrix(known)
+	})
+}
+
+// TestForeignPages: whatever a page of another origin, or one whose name was
+// made to point here, can make a browser send is refused at every door, and
+// what needs no preflight cannot write.
+func TestForeignPages(t *testing.T) {
+	t.Parallel()
+	metrics := freeAddress(t)
+	s := launch(t, t.TempDir(), "--metrics", metrics, "--allowed-host", "ledger.example", "--cors-allowed-origin", "https://good.example")
+	admin := map[string]string{"X-Auth-Token": "admin"}
+	s.populateForStrangers(admin)
+	before := s.must(200, "GET", "/audit/digest", "")
+	type door struct {
+		server *server
+		routes []string
+	}
+	atMetrics := *s
+	atMetrics.http = metrics
+	for _, d := range []door{{s, append(s.served(admin), "GET /console")}, {&atMetrics, []string{"GET /metrics"}}} {
+		for _, route := range d.routes {
+			method, path, _ := strings.Cut(route, " ")
+			for _, headers := range []map[string]string{
+				{"Host": "evil.example:8778"}, {"Host": "localhost.evil.example"}, {"Host": "10.1.2.3"},
+				{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"},
+				{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+			} {
+				if headers["Host"] == "" && path == "/" {
+					continue // any page may have the version document
+				}
+				headers["X-Auth-Token"] = "admin"
+				if status, text := d.server.send(method, parameters.Replace(path), "{}", headers); status != http.StatusForbidden {
+					t.Errorf("%s with %v: %d %.100s", route, headers, status, text)
+				}
+			}
+			for _, headers := range []map[string]string{{"Host": "ledger.example"}, {"Host": "localhost:1"}, {"Origin": "https://good.example"}, {"Sec-Fetch-Site": "same-origin"}} {
+				headers["X-Auth-Token"] = "admin"
+				if headers["Origin"] != "" && path == "/metrics" {
+					continue // has no CORS headers
+				}
+				if method == "GET" && !strings.HasPrefix(path, "/audit") {
+					if status, text := d.server.send(method, parameters.Replace(path), "", headers); status == http.StatusForbidden {
+						t.Errorf("%s with %v: %d %.100s", route, headers, status, text)
+					}
+				}
+			}
+			if method != "POST" {
+				continue // the browser asks first
+			}
+			for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
+				status, text := d.server.send(method, parameters.Replace(path), `{"driver":"d","name":"x","resource_class":"bm"}`, map[string]string{"Content-Type": contentType, "X-Auth-Token": "admin"})
+				if status != http.StatusUnsupportedMediaType && status != http.StatusBadRequest && status != http.StatusMethodNotAllowed {
+					t.Errorf("%s with content type %q: %d %.100s", route, contentType, status, text)
+				}
+			}
+		}
+	}
+	if after := s.must(200, "GET", "/audit/digest", ""); after != before {
+		t.Errorf("something has been written:\n%s\nwas\n%s", after, before)
+	}
+}
+
+// TestNATSPortAndPages: what a browser sends to the port of NATS is no request there.
+func TestNATSPortAndPages(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	launch(t, t.TempDir(), "--nats", address)
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // it is closed already
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\nContent-Length: 60\r\n\r\n"+
+		"CONNECT {\"verbose\":true}\r\nSUB allot.> 1\r\nPING\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn) // up to the end: NATS breaks off
+	if strings.Contains(string(answer), "PONG") || strings.Contains(string(answer), "+OK") {
+		t.Errorf("NATS answers a page: %s, %v", answer, err)
+	}
+}
+
+// TestNATSInsideWithKeystone: where REST is authenticated and nobody has named
+// users of NATS, NATS is not open to all.
+func TestNATSInsideWithKeystone(t *testing.T) {
+	t.Parallel()
+	keystone := keystonetest.Start(t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}})
+	s := launch(t, t.TempDir(), "--nats", "127.0.0.1:4222", // the default
+		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret")
+	s.kill()
+	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside of the process") || strings.Contains(logs, "4222") {
+		t.Errorf("%s", logs)
+	}
+}
+
+// peakRSS is the most memory that a process has had, in bytes.
+func (s *server) peakRSS() int64 {
+	s.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Skip("skipped: no /proc")
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return kilobytes << 10
+}
+
+// hostileBodies are large ones that are wrong in one way or another.
+func hostileBodies() map[string]string {
+	return map[string]string{
+		"numbers":      "[" + strings.Repeat("1,", 4<<20) + "1]",
+		"empty lists":  "[" + strings.Repeat("[],", 2<<20) + "[]]",
+		"objects":      "[" + strings.Repeat("{},", 2<<20) + "{}]",
+		"string":       `{"name":"` + strings.Repeat("a", 3<<20) + `"}`,
+		"key":          `{"` + strings.Repeat("k", 3<<20) + `":1}`,
+		"keys":         "{" + manyKeys(100_000) + "}",
+		"quotes":       `{"name":"` + strings.Repeat(`\"`, 1<<20) + `"}`,
+		"nested":       strings.Repeat("[", 1<<20),
+		"digits":       "[" + strings.Repeat("1", 3<<20) + "]",
+		"in a member":  `{"name":[` + strings.Repeat(`"x",`, 200_000) + `"x"],"extra":[` + strings.Repeat(`"x",`, 20_000) + `"x"]}`,
+		"more than is": strings.Repeat(" ", 17<<20),
+	}
+}
+
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"key-%d":1,`, i)
+	}
+	return b.String() + `"last":1`
+}
+
+// TestHostileBodies: large wrong bodies to every route that takes one, several
+// at once, are refused in short answers, and the memory grows by no more than
+// 64 MiB over what the first ordinary requests took.
+func TestHostileBodies(t *testing.T) {
+	s := launch(t, t.TempDir())
+	admin := map[string]string{"X-Auth-Token": "admin"}
+	s.populateForStrangers(admin)
+	var writes []string
+	for _, route := range s.served(admin) {
+		if method, _, _ := strings.Cut(route, " "); method != "GET" && method != "DELETE" {
+			writes = append(writes, route)
+		}
+	}
+	before := s.peakRSS()
+	bodies := hostileBodies()
+	work := make(chan [2]string)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for one := range work {
+				method, path, _ := strings.Cut(one[0], " ")
+				status, text := s.send(method, parameters.Replace(path), bodies[one[1]], admin)
+				noBody := strings.HasSuffix(path, "{trait}") || strings.HasSuffix(path, "/traits/{name}") || strings.HasSuffix(path, "/resource_classes/{name}")
+				if status < 400 && !noBody || status == http.StatusInternalServerError || len(text) > 32<<10 {
+					t.Errorf("%s with %s: %d and %d bytes: %.200s", one[0], one[1], status, len(text), text)
+				}
+			}
+		})
+	}
+	for _, route := range writes {
+		for name := range bodies {
+			work <- [2]string{route, name}
+		}
+	}
+	close(work)
+	all.Wait()
+	if growth := s.peakRSS() - before; growth > 64<<20 {
+		t.Errorf("the memory grew by %d MiB", growth>>20)
+	} else {
+		t.Logf("the memory grew by %d MiB from %d", growth>>20, before>>20)
+	}
+}
