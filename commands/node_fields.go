@@ -205,6 +205,40 @@ func (f *NodeFields) check() *Rejection {
 	)
 }
 
+// checkNew finds what cannot be said about a node that is only made.
+func (f *NodeFields) checkNew(state string) *Rejection {
+	if deref(f.Protected) || deref(f.ProtectedReason) != "" {
+		return invalid("protected", "Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes")
+	}
+	return f.settleFlags(&ledger.Node{ProvisionState: state})
+}
+
+// settleFlags holds what a node is to be to Ironic's rules of its two flags:
+// only a deployed node is protected, an available one is not retired, and the
+// reason for a flag is there with it and goes with it.
+func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
+	if deref(f.Protected) && !before.Protected && before.ProvisionState != stateActive {
+		return nodeState(before, "Node %s can not have protected set in provision state %s, allowed states are 'active' and 'rescue'", before.UUID, before.ProvisionState)
+	}
+	if deref(f.Retired) && !before.Retired() && before.ProvisionState == ledger.NodeAvailable {
+		return nodeState(before, "Node %s can not have 'retired' set in provision state 'available', the node must be manageable first", before.UUID)
+	}
+	return first(
+		settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
+		settleReason("retired", before.Retired(), deref(f.Retired), &f.RetiredReason),
+	)
+}
+
+func settleReason(flag string, before, after bool, reason **string) *Rejection {
+	if before && !after {
+		*reason = nil
+	}
+	if !after && deref(*reason) != "" {
+		return invalid(flag+"_reason", "The %s_reason field can only be set when %s is True", flag, flag)
+	}
+	return nil
+}
+
 // checkTraits finds traits that neither begin with CUSTOM_ nor are standard.
 func checkTraits(s *ledger.State, field string, traits []string) *Rejection {
 	for _, name := range traits {

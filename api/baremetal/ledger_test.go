@@ -397,8 +397,8 @@ func TestRetiredNodes(t *testing.T) {
 		{do: `GET /v1/nodes?retired=True&fields=name`, want: 200, has: "n1"},
 		{do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/retired"}]`, want: 200, has: `"retired":false`},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"provide"}`, want: 202},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/protected","value":true}]`, want: 200},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"active"}`, want: 202},
+		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/protected","value":true}]`, want: 200},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"deleted"}`, want: 403, has: "protected"},
 		{do: `DELETE /v1/nodes/n1`, want: 403},
 	}))

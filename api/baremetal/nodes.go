@@ -2,6 +2,7 @@ package baremetal
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -219,7 +220,42 @@ func (b *nodeBody) UnmarshalJSON(text []byte) error {
 	if id.UUID != nil {
 		b.Node = *id.UUID
 	}
+	text, err := withBooleans(text)
+	if err != nil {
+		return err
+	}
 	return json.Unmarshal(text, &b.NodeFields)
+}
+
+// withBooleans reads the flags of a node as Ironic's clients write them.
+func withBooleans(text []byte) ([]byte, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, err
+	}
+	for _, name := range booleanFields {
+		if value, given := members[name]; given {
+			plain, err := plainBoolean(name, string(value))
+			if err != nil {
+				return nil, err
+			}
+			members[name] = json.RawMessage(plain)
+		}
+	}
+	return json.Marshal(members)
+}
+
+// plainBoolean is true, false or null for any form that Ironic takes.
+func plainBoolean(name, text string) (string, error) {
+	switch strings.ToLower(strings.TrimSpace(strings.Trim(text, `"`))) {
+	case "null":
+		return "null", nil
+	case "true", "1", "t", "yes", "y", "on":
+		return "true", nil
+	case "false", "0", "f", "no", "n", "off":
+		return "false", nil
+	}
+	return "", fmt.Errorf("Invalid %s: Unrecognized value %s, acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'", name, text)
 }
 
 // nodeAnswer describes a node of the request's view.
@@ -359,13 +395,11 @@ func (r *request) listNodes(detail bool) (*response, error) {
 
 // boolean reads a parameter as Ironic's clients write it: True, False, 1, ...
 func boolean(values url.Values, key string) (bool, error) {
-	switch strings.ToLower(values.Get(key)) {
-	case "true", "1", "t", "yes", "y", "on":
-		return true, nil
-	case "false", "0", "f", "no", "n", "off":
-		return false, nil
+	text, err := plainBoolean(key, values.Get(key))
+	if err != nil || text == "null" {
+		return false, badRequest("Invalid %s: %s is neither true nor false", key, values.Get(key))
 	}
-	return false, badRequest("Invalid %s: %s is neither true nor false", key, values.Get(key))
+	return text == "true", nil
 }
 
 // nodeFilter is what of the list the client asked for and may see.
@@ -381,7 +415,7 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 	for key, of := range map[string]func(*ledger.Node) bool{
 		"associated":  func(n *ledger.Node) bool { return !n.Instance.IsNil() },
 		"maintenance": func(n *ledger.Node) bool { return n.Maintenance },
-		"retired":     func(n *ledger.Node) bool { return strings.Contains(string(n.Details), `"retired":true`) },
+		"retired":     func(n *ledger.Node) bool { return n.Retired() },
 	} {
 		if values.Has(key) {
 			want, err := boolean(values, key)

@@ -49,7 +49,7 @@ var (
 	compiler = schema.NewCompiler()
 
 	allocationSchema = compiler.MustCompile(closed(allocationProperties))
-	nodeSchema       = compiler.MustCompile(closed(with(nodeProperties, "uuid", nullableText), "driver"))
+	nodeSchema       = compiler.MustCompile(closed(looseBooleans(with(nodeProperties, "uuid", nullableText)), "driver"))
 	patchSchema      = compiler.MustCompile(m{
 		"type": "array",
 		"items": m{
@@ -68,6 +68,18 @@ var (
 	allocationValues = compileEach(allocationProperties)
 	nodeValues       = compileEach(nodeProperties)
 )
+
+// booleanFields are the flags of nodes.
+var booleanFields = []string{"automated_clean", "maintenance", "protected", "retired"}
+
+// looseBooleans takes flags in any form, of which nodeBody makes plain ones.
+func looseBooleans(properties m) m {
+	out := maps.Clone(properties)
+	for _, name := range booleanFields {
+		out[name] = m{"type": []any{"boolean", "string", "integer", "null"}}
+	}
+	return out
+}
 
 func closed(properties m, required ...string) m {
 	return m{"type": "object", "properties": properties, "required": schema.List(required), "additionalProperties": false}
