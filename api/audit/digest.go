@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
 
@@ -47,7 +46,7 @@ func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(struct {
+		_ = ledger.PlainEncoder(w).Encode(struct {
 			ledger.Head
 			ReadModels ledger.Digest `json:"read_models"`
 			Root       ledger.Digest `json:"root"` // of the tree of all records

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -70,7 +69,7 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(page) // the client is gone if this fails
+	_ = ledger.PlainEncoder(w).Encode(page) // the client is gone if this fails
 }
 
 func (h *History) page(ctx context.Context, q *wire.HistoryQuery) (*Page, error) {

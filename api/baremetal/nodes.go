@@ -242,7 +242,7 @@ func withBooleans(text []byte) ([]byte, error) {
 			members[name] = json.RawMessage(plain)
 		}
 	}
-	return json.Marshal(members)
+	return ledger.PlainJSON(members)
 }
 
 // plainBoolean is true, false or null for any form that Ironic takes.

@@ -120,6 +120,20 @@ func TestCommandsInBothEncodings(t *testing.T) {
 	}
 }
 
+// TestPlainTexts: a text in a reply in JSON is as it was sent.
+func TestPlainTexts(t *testing.T) {
+	d := open(t)
+	msg := nats.NewMsg(wire.CommandPrefix + ".CreateResourceClass")
+	msg.Data = []byte(`{"name":"a<b>&c"}`)
+	for key, value := range headers(wire.TypeJSON) {
+		msg.Header.Set(key, value)
+	}
+	answer, err := d.client.RequestMsg(msg, 10*time.Second)
+	if err != nil || !strings.Contains(string(answer.Data), "a<b>&c") {
+		t.Errorf("%s, %v", answer.Data, err)
+	}
+}
+
 func TestRepeatedRequest(t *testing.T) {
 	d := open(t)
 	header := headers(wire.TypeJSON)

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -69,7 +68,7 @@ func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
 		if err != nil {
 			return err
 		}
-		encoded, err := json.Marshal(explanation)
+		encoded, err := ledger.PlainJSON(explanation)
 		if err != nil {
 			return err
 		}
@@ -92,7 +91,7 @@ func (c *candidatesWriter) flush(above int) {
 }
 
 func quote(text string) []byte {
-	encoded, err := json.Marshal(text)
+	encoded, err := ledger.PlainJSON(text)
 	if err != nil {
 		panic(err) // strings always encode
 	}

@@ -1,12 +1,13 @@
 package placement
 
 import (
-	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
 	"regexp"
 	"strings"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // Codes of error bodies (microversion 1.23), as clients match them.
@@ -114,7 +115,7 @@ func writeError(w http.ResponseWriter, r *request, e *apiError) {
 		writePlainError(w, r, body)
 		return
 	}
-	encoded, err := json.Marshal(map[string][]errorBody{"errors": {body}})
+	encoded, err := ledger.PlainJSON(map[string][]errorBody{"errors": {body}})
 	if err != nil {
 		panic(err) // strings and ints always encode
 	}

@@ -276,7 +276,7 @@ func parsePythonInt(text string) (int64, bool) {
 	return n, err == nil
 }
 
-// find lists the providers that match, in UUID order.
+// find lists the providers that match, as they were made.
 func (q *providerQuery) find(view projector.View, world *candidates.World) ([]*ledger.Provider, error) {
 	id := q.uuid
 	if q.name != "" {

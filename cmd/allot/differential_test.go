@@ -173,6 +173,7 @@ type answer struct {
 	headers map[string]string
 	body    any
 	raw     any
+	order   string // of what has one
 }
 
 func (a answer) String() string {
@@ -191,8 +192,40 @@ func (a answer) differs(b answer) string {
 		return "headers"
 	case !reflect.DeepEqual(a.body, b.body):
 		return "body"
+	case a.order != b.order:
+		return "order: Placement " + a.order + ", Allot " + b.order
 	}
 	return ""
+}
+
+var (
+	providerList   = regexp.MustCompile(`^/resource_providers(\?|$)`)
+	traitList      = regexp.MustCompile(`/traits(\?|$)`)
+	inventoryList  = regexp.MustCompile(`/inventories$`)
+	providerInList = regexp.MustCompile(`"uuid": ?"([^"]*)"`)
+	traitInList    = regexp.MustCompile(`"(CUSTOM_[^"]*)"`)
+	classInList    = regexp.MustCompile(`"([A-Z_]+)": ?\{`)
+)
+
+// orderOf is the order in which an answer lists what comes in an order:
+// providers and custom traits as they were made, and inventories as they were
+// sent. Standard traits and stored inventories come out of Python's sets.
+func orderOf(r request, text string) string {
+	item := providerInList
+	switch {
+	case r.method == "GET" && providerList.MatchString(r.path):
+	case traitList.MatchString(r.path):
+		item = traitInList
+	case r.method == "PUT" && inventoryList.MatchString(r.path):
+		item = classInList
+	default:
+		return ""
+	}
+	var names []string
+	for _, found := range item.FindAllStringSubmatch(text, -1) {
+		names = append(names, found[1])
+	}
+	return strings.Join(names, " ")
 }
 
 // withoutVary: Allot sends Vary with every answer that has a microversion,
@@ -253,6 +286,9 @@ func (d *differential) send(k int, r request, body string) answer {
 	}
 	if len(text) == 0 {
 		return a
+	}
+	if a.status == http.StatusOK {
+		a.order = orderOf(r, string(text))
 	}
 	if err := json.Unmarshal(text, &a.raw); err != nil {
 		a.body = string(text)

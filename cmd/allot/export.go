@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -67,7 +66,7 @@ func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger
 		})
 	}
 	var head ledger.Head
-	lines := json.NewEncoder(out)
+	lines := ledger.PlainEncoder(out)
 	err := log.Read(ctx, c.From, c.To, func(e ledger.Entry) error {
 		commit, err := ledger.DecodeCommit(e.Data)
 		if err != nil {

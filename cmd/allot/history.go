@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // serverFlags say which running server a command asks.
@@ -52,7 +54,7 @@ func (s serverFlags) send(ctx context.Context, method, path string, query url.Va
 	}
 	var content io.Reader
 	if body != nil {
-		text, err := json.Marshal(body)
+		text, err := ledger.PlainJSON(body)
 		if err != nil {
 			return nil, err
 		}

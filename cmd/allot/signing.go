@@ -251,7 +251,7 @@ func (c *checkProofCommand) Run() error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "record %s is number %d of the %d that %s vouches for\n", line.Address, evidence.Number, checkpoint.Size, c.PublicKey)
-	return json.NewEncoder(os.Stdout).Encode(line)
+	return ledger.PlainEncoder(os.Stdout).Encode(line)
 }
 
 // discardCommit looks at nothing.

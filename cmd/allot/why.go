@@ -15,6 +15,7 @@ import (
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -219,7 +220,7 @@ func (c *whatIfCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing was written
-	out := json.NewEncoder(os.Stdout)
+	out := ledger.PlainEncoder(os.Stdout)
 	out.SetIndent("", "  ")
 	var answer any
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {

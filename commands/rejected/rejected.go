@@ -135,7 +135,7 @@ func (k *Keeper) append(r commands.Rejected) {
 		}
 		r = <-k.queue
 	}
-	data, err := json.Marshal(entries)
+	data, err := ledger.PlainJSON(entries)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
 		err = k.store.Append(ctx, data)
@@ -148,7 +148,7 @@ func (k *Keeper) append(r commands.Rejected) {
 }
 
 func entryOf(r commands.Rejected) (Entry, error) {
-	body, err := json.Marshal(r.Command)
+	body, err := ledger.PlainJSON(r.Command)
 	return Entry{
 		Version: entryVersion, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command.CommandName(), CommandID: r.ID,
 		RequestID: r.RequestID, Project: r.Project, Body: body, Place: r.Place, Rejection: r.Rejection,
