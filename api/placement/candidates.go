@@ -164,7 +164,11 @@ func (q *candidateQuery) parse(r *request, params parameters) error {
 	for _, suffix := range q.suffixes {
 		g := q.groups[suffix]
 		if q.keys[suffix]["resources"] {
-			if err := g.findResources(r.view, params.last("resources"+suffix)); err != nil {
+			wanted, failure := parseResources(params.last("resources" + suffix))
+			if failure != nil {
+				return failure
+			}
+			if err := g.findResources(r.view, wanted); err != nil {
 				return err
 			}
 		}

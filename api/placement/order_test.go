@@ -78,3 +78,13 @@ func TestUnknownClassWithWrongGeneration(t *testing.T) {
 		}
 	}
 }
+
+// TestFormsBeforeNames: a query whose form is wrong is told so, also where it
+// names what there is not.
+func TestFormsBeforeNames(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	r := send(handler(l), "GET", "/resource_providers?resources=VCPU&required=CUSTOM_NONE", "")
+	if r.Code != 400 || !strings.Contains(r.Body.String(), "Badly formed resources parameter") {
+		t.Errorf("%d %s", r.Code, r.Body)
+	}
+}

@@ -82,6 +82,12 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if failure := q.parseAllRequired(r.version, params["required"]); failure != nil {
 		return nil, failure
 	}
+	var wanted []namedResource // in form; whether the names are known comes after all forms, as upstream
+	if params.has("resources") {
+		if wanted, failure = parseResources(params.last("resources")); failure != nil {
+			return nil, failure
+		}
+	}
 	unknown, err := unknownTraits(r.view, slices.Concat(q.Required, [][]string{q.Forbidden}))
 	if err != nil {
 		return nil, err
@@ -89,12 +95,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if unknown != nil {
 		return nil, badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
-	if params.has("resources") {
-		if err := q.findResources(r.view, params.last("resources")); err != nil {
-			return nil, err
-		}
-	}
-	return q, nil
+	return q, q.findResources(r.view, wanted)
 }
 
 func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *apiError {
@@ -203,14 +204,10 @@ func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 }
 
 // findResources reads the resources of a query whose form was checked.
-func (q *providerQuery) findResources(view projector.View, value string) error {
+func (q *providerQuery) findResources(view projector.View, wanted []namedResource) error {
 	classes, err := view.Classes()
 	if err != nil {
 		return err
-	}
-	wanted, failure := parseResources(value)
-	if failure != nil {
-		return failure
 	}
 	for _, want := range wanted {
 		id, known := classes.ID(want.name)

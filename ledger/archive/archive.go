@@ -185,6 +185,7 @@ type reader struct {
 	in          io.Reader
 	dec         *msgpack.Decoder
 	version     uint64
+	ledger      ledger.UUID
 	checkpoints [][]byte
 }
 
@@ -241,6 +242,7 @@ func (r *reader) header() (Header, error) {
 	if err := r.fixed(h.Ledger[:]); err != nil {
 		return h, damaged("ledger: %v", err)
 	}
+	r.ledger = h.Ledger
 	if h.First, err = r.dec.DecodeUint64(); err != nil || h.First == 0 {
 		return h, damaged("first sequence %d, %v", h.First, err)
 	}
@@ -274,10 +276,23 @@ func (r *reader) commit(count uint64, head ledger.Head) (*ledger.Commit, []byte,
 	if err == nil && (commit.Sequence != where || commit.Prev != head.Digest) {
 		err = ledger.ErrChain
 	}
+	if err == nil && where == 1 {
+		err = r.belongs(commit)
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrDamaged, &ledger.BadEntryError{Sequence: where, Err: err})
 	}
 	return commit, data, nil
+}
+
+// belongs wants the first commit to begin the ledger that the header names.
+func (r *reader) belongs(first *ledger.Commit) error {
+	if len(first.Records) > 0 && len(first.Records[0].Events) > 0 {
+		if created, ok := first.Records[0].Events[0].(ledger.LedgerCreated); ok && created.Ledger == r.ledger {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: it does not begin the ledger %s, which the header names", ledger.ErrInvariant, r.ledger)
 }
 
 func (r *reader) trailer(count uint64, head ledger.Head) error {
