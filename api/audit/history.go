@@ -73,7 +73,7 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *History) page(ctx context.Context, q *wire.HistoryQuery) (*Page, error) {
-	view, err := answers.ViewAt(h.Views, q.At, time.Now())
+	view, err := answers.ViewAt(h.Views, string(q.At), time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func parseHistory(values url.Values) (*wire.HistoryQuery, error) {
 		case key == "kind":
 			q.Kind = value
 		case key == "at":
-			if q.At = value; value == "" {
+			if q.At = wire.Instant(value); value == "" {
 				err = errors.New("is empty")
 			}
 		default:

@@ -69,6 +69,10 @@ func notFound(format string, args ...any) error {
 // plain is an answer that is no JSON.
 type plain []byte
 
+var rejectionParameters = []string{
+	"command_id", "actor", "command", "code", "project", "consumer", "provider", "since", "until", "before", "limit",
+}
+
 // Handlers are the questions by their paths.
 func (q *Questions) Handlers() map[string]http.Handler {
 	handlers := make(map[string]http.Handler)
@@ -83,7 +87,8 @@ func (q *Questions) Handlers() map[string]http.Handler {
 		"/audit/find":         {[]string{"q", "at"}, q.find},
 		"/audit/why":          {[]string{"consumer", "provider", "at"}, q.why},
 		"/audit/consumers":    {[]string{"after", "limit", "at"}, q.consumers},
-		"/audit/rejections":   {[]string{"command_id", "actor", "command", "code", "before", "limit"}, q.rejections},
+		"/audit/rejections":   {rejectionParameters, q.rejections},
+		"/audit/holders":      {[]string{"provider", "after", "limit", "at"}, q.holders},
 		"/audit/redecide":     {[]string{"command_id", "at"}, q.redecide},
 	} {
 		handlers[path] = q.handler(one)

@@ -193,10 +193,11 @@ func (u *User) maySubmit(command string) bool {
 }
 
 // mayRead reports whether the user's role allows a query at all. The log's
-// commits hold everybody's records.
+// commits hold everybody's records, and so do rejected commands.
 func (u *User) mayRead(q wire.Query) bool {
-	_, commits := q.(*wire.CommitsQuery)
-	return u == nil || !commits || u.Role != RoleSubmitter
+	_, everybodys := q.(*wire.CommitsQuery)
+	_, rejections := q.(*wire.RejectionsQuery)
+	return u == nil || !everybodys && !rejections || u.Role != RoleSubmitter
 }
 
 // mayAsk refuses queries about what is not the user's project's.
@@ -210,6 +211,10 @@ func (u *User) mayAsk(q wire.Query, answer any) *wire.Error {
 		mine = q.Project == u.Project
 	case *wire.HistoryQuery:
 		mine = q.Of == wire.OfProject && q.Name == u.Project
+	case *wire.HoldersQuery:
+		mine = false // they are of all projects
+	case *wire.RejectionsQuery:
+		mine = q.Project == u.Project
 	case *wire.AllocationsQuery:
 		held, found := answer.(*wire.Allocations)
 		if found && held != nil && held.Project != u.Project {

@@ -214,9 +214,13 @@ func (n *node) start(ctx context.Context) error {
 	if n.doorNC, err = n.connect(); err != nil {
 		return err
 	}
+	queries := &natsapi.Queries{Views: n.views, Log: n.ledger, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now}
+	if n.rejected != nil {
+		queries.Rejected = n.rejected
+	}
 	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
 		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Logger: n.log,
-		Queries: &natsapi.Queries{Views: n.views, Log: n.ledger, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
+		Queries: queries,
 	}); err != nil {
 		return err
 	}
