@@ -42,10 +42,12 @@ type NodeDetails struct {
 	ConsoleInterface    *string         `json:"console_interface,omitempty"`
 	DeployInterface     *string         `json:"deploy_interface,omitempty"`
 	Description         *string         `json:"description,omitempty"`
+	FirmwareInterface   *string         `json:"firmware_interface,omitempty"`
 	InspectInterface    *string         `json:"inspect_interface,omitempty"`
 	ManagementInterface *string         `json:"management_interface,omitempty"`
 	NetworkData         ledger.Document `json:"network_data,omitzero"`
 	NetworkInterface    *string         `json:"network_interface,omitempty"`
+	ParentNode          *ledger.UUID    `json:"parent_node,omitempty"` // a node that is there
 	PowerInterface      *string         `json:"power_interface,omitempty"`
 	ProtectedReason     *string         `json:"protected_reason,omitempty"`
 	RAIDInterface       *string         `json:"raid_interface,omitempty"`
@@ -227,6 +229,22 @@ func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
 		settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
 		settleReason("retired", before.Retired(), deref(f.Retired), &f.RetiredReason),
 	)
+}
+
+// checkParent wants a node's parent to be another node that is there, and no
+// child itself.
+func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
+	if f.ParentNode == nil {
+		return nil
+	}
+	parent, exists := s.Node(*f.ParentNode)
+	if !exists {
+		return nodeUnknown(*f.ParentNode)
+	}
+	if parent.UUID == id || parent.Parent() != "" {
+		return invalid("parent_node", "node %s cannot be the parent of %s: it is the node itself, or has a parent", parent.UUID, id)
+	}
+	return nil
 }
 
 func settleReason(flag string, before, after bool, reason **string) *Rejection {

@@ -79,6 +79,19 @@ func (n *Node) Retired() bool {
 	return err == nil && details["retired"] == true
 }
 
+// Parent is the uuid of the node that this one is a part of; empty: none.
+func (n *Node) Parent() string {
+	if !strings.Contains(string(n.Details), `"parent_node":"`) {
+		return ""
+	}
+	details, err := n.Details.Object()
+	if err != nil {
+		return ""
+	}
+	parent, _ := details["parent_node"].(string)
+	return parent
+}
+
 // HasTraits reports whether the node has all of some traits.
 func (n *Node) HasTraits(names []string) bool {
 	for _, name := range names {

@@ -26,10 +26,10 @@ func (r *request) patch(what string, values map[string]schema.Schema, patchable 
 		if op.Value == "" {
 			return nil, badRequest("Schema error for patch: 'value' is a required property")
 		}
-		if what == "node" && slices.Contains(booleanFields, op.Field()) {
-			plain, err := plainBoolean(op.Field(), string(op.Value))
+		if what == "node" {
+			plain, err := r.plainField(op.Field(), string(op.Value))
 			if err != nil {
-				return nil, badRequest("%v", err)
+				return nil, err
 			}
 			op.Value = commands.PatchValue(plain)
 			ops[i].Value = op.Value
