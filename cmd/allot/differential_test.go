@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // TestDifferential sends the same random requests to Allot and to a running
@@ -324,11 +326,23 @@ func canonical(key string, value any) any {
 		slices.SortFunc(v, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 		return v
 	case string:
+		if key == "aggregates" {
+			return plainSpelling(v)
+		}
 		if key == "detail" {
 			return detail(v)
 		}
 	}
 	return value
+}
+
+// plainSpelling is how Allot shows every uuid, and Placement aggregates as
+// they were sent.
+func plainSpelling(text string) string {
+	if id, err := ledger.ParseUUID(text); err == nil {
+		return id.String()
+	}
+	return text
 }
 
 // newerTraits came with os-traits after the release that Debian has.
