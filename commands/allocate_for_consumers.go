@@ -214,7 +214,30 @@ func (a *allocator) decide() ([]ledger.Event, *Rejection) {
 	if len(a.moved) > 0 {
 		events = append(events, ledger.ProviderGenerationsAdvanced{Providers: a.moved})
 	}
-	return events, nil
+	return a.reserveNodes(events), nil
+}
+
+// reserveNodes keeps those providers that are bare metal nodes in line with
+// what the command's consumers took or left.
+func (a *allocator) reserveNodes(events []ledger.Event) []ledger.Event {
+	if !a.state.NodeProviders() {
+		return events
+	}
+	for i := range a.slots {
+		slot := &a.slots[i]
+		p, _ := a.provider(slot.provider)
+		generation := p.Generation
+		for _, moved := range a.moved {
+			if moved.Provider == p.UUID {
+				generation = moved.Generation
+			}
+		}
+		held := slot.before-slot.freed+slot.asked > 0
+		if event := nodeReservation(a.state, p, held, generation); event != nil {
+			events = append(events, event)
+		}
+	}
+	return events
 }
 
 func (a *allocator) provider(id ledger.UUID) (*ledger.Provider, bool) {
@@ -334,6 +357,12 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *Rejecti
 				MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
 			},
 		}
+	}
+	if r := takenNode(a.state, consumer, res); r != nil {
+		return r
+	}
+	if inv.Reserved > 0 && runsOn(a.state, consumer, res.Provider) {
+		inv.Reserved = 0
 	}
 	count := a.slot(slotKey{res.Provider, class}, inv.Used)
 	used := count.before - count.freed + count.asked

@@ -199,6 +199,7 @@ func (c *nodeChoice) exclusions() []ledger.Exclusion {
 		{Reason: "has an instance", Nodes: uint64(c.class.Associated)},
 		{Reason: "power state is not known", Nodes: uint64(c.class.NoPowerState)},
 		{Reason: "in maintenance", Nodes: uint64(c.class.Maintenance)},
+		{Reason: "retired", Nodes: uint64(c.class.Retired)},
 		{Reason: "neither owned nor leased by the owner", Nodes: c.wrongOwner},
 		{Reason: "held by a consumer in Placement", Nodes: c.held},
 		{Reason: "lacks a trait", Nodes: c.traitless},

@@ -36,13 +36,17 @@ func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if _, taken := s.NodeNamed(deref(c.Name)); taken {
 		return nil, nodeExists("A node with name %s already exists.", *c.Name)
 	}
-	description, rejection := c.description()
-	if rejection != nil {
-		return nil, rejection
-	}
-	created := ledger.NodeCreated{Node: c.Node, Description: description, ProvisionState: c.ProvisionState}
+	created := ledger.NodeCreated{Node: c.Node, ProvisionState: c.ProvisionState}
 	if created.ProvisionState == "" {
 		created.ProvisionState = stateEnroll
+	}
+	fields := c.NodeFields
+	if rejection := first(fields.checkNew(created.ProvisionState), fields.checkParent(s, c.Node)); rejection != nil {
+		return nil, rejection
+	}
+	var rejection *Rejection
+	if created.Description, rejection = fields.description(); rejection != nil {
+		return nil, rejection
 	}
 	events := []ledger.Event{created}
 	if instance := deref(c.InstanceUUID); !instance.IsNil() {

@@ -42,10 +42,12 @@ type NodeDetails struct {
 	ConsoleInterface    *string         `json:"console_interface,omitempty"`
 	DeployInterface     *string         `json:"deploy_interface,omitempty"`
 	Description         *string         `json:"description,omitempty"`
+	FirmwareInterface   *string         `json:"firmware_interface,omitempty"`
 	InspectInterface    *string         `json:"inspect_interface,omitempty"`
 	ManagementInterface *string         `json:"management_interface,omitempty"`
 	NetworkData         ledger.Document `json:"network_data,omitzero"`
 	NetworkInterface    *string         `json:"network_interface,omitempty"`
+	ParentNode          *ledger.UUID    `json:"parent_node,omitempty"` // a node that is there
 	PowerInterface      *string         `json:"power_interface,omitempty"`
 	ProtectedReason     *string         `json:"protected_reason,omitempty"`
 	RAIDInterface       *string         `json:"raid_interface,omitempty"`
@@ -203,6 +205,56 @@ func (f *NodeFields) check() *Rejection {
 		short("description", f.Description, 4096), short("protected_reason", f.ProtectedReason, 4096),
 		short("retired_reason", f.RetiredReason, 4096),
 	)
+}
+
+// checkNew finds what cannot be said about a node that is only made.
+func (f *NodeFields) checkNew(state string) *Rejection {
+	if deref(f.Protected) || deref(f.ProtectedReason) != "" {
+		return invalid("protected", "Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes")
+	}
+	return f.settleFlags(&ledger.Node{ProvisionState: state})
+}
+
+// settleFlags holds what a node is to be to Ironic's rules of its two flags:
+// only a deployed node is protected, an available one is not retired, and the
+// reason for a flag is there with it and goes with it.
+func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
+	if deref(f.Protected) && !before.Protected && before.ProvisionState != stateActive {
+		return nodeState(before, "Node %s can not have protected set in provision state %s, allowed states are 'active' and 'rescue'", before.UUID, before.ProvisionState)
+	}
+	if deref(f.Retired) && !before.Retired() && before.ProvisionState == ledger.NodeAvailable {
+		return nodeState(before, "Node %s can not have 'retired' set in provision state 'available', the node must be manageable first", before.UUID)
+	}
+	return first(
+		settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
+		settleReason("retired", before.Retired(), deref(f.Retired), &f.RetiredReason),
+	)
+}
+
+// checkParent wants a node's parent to be another node that is there, and no
+// child itself.
+func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
+	if f.ParentNode == nil {
+		return nil
+	}
+	parent, exists := s.Node(*f.ParentNode)
+	if !exists {
+		return nodeUnknown(*f.ParentNode)
+	}
+	if parent.UUID == id || parent.Parent() != "" {
+		return invalid("parent_node", "node %s cannot be the parent of %s: it is the node itself, or has a parent", parent.UUID, id)
+	}
+	return nil
+}
+
+func settleReason(flag string, before, after bool, reason **string) *Rejection {
+	if before && !after {
+		*reason = nil
+	}
+	if !after && deref(*reason) != "" {
+		return invalid(flag+"_reason", "The %s_reason field can only be set when %s is True", flag, flag)
+	}
+	return nil
 }
 
 // checkTraits finds traits that neither begin with CUSTOM_ nor are standard.

@@ -55,7 +55,11 @@ func (c *SetNodeProviders) Check() *Rejection {
 	return nil
 }
 
-// Decide implements Command.
+// Decide implements Command. While it is off, both doors give nodes away
+// without asking each other. So turned on again, it first takes away what is
+// left of allocations that ended meanwhile, in a record of its own because a
+// consumer changes once per commit; and where a node has two owners, it is
+// refused with the list of those nodes.
 func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	var events []ledger.Event
 	if c.On != s.NodeProviders() {
@@ -64,8 +68,17 @@ func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *Rejection) 
 	if !c.On {
 		return events, nil
 	}
+	stale, rejection := reconcileNodes(s)
+	if rejection != nil {
+		return nil, rejection
+	}
+	if len(stale) > 0 {
+		for _, id := range stale[:min(c.Limit, len(stale))] {
+			events = append(events, ledger.ConsumerRemoved{Consumer: id})
+		}
+		return events, nil
+	}
 	sync := newProviderSync(s)
-	var rejection *Rejection
 	changed := 0
 	s.Nodes(func(n *ledger.Node) bool {
 		before := len(sync.events)
@@ -131,11 +144,33 @@ func (p *providerSync) node(before, after *ledger.Node) *Rejection {
 	}
 	generation := provider.Generation
 	freed := p.release(before, after)
-	if rejection := p.inventory(provider, after, freed, &generation); rejection != nil {
+	held := provider.InUse() != nil && !freed
+	if rejection := p.oneOwner(after, held); rejection != nil {
+		return rejection
+	}
+	if rejection := p.inventory(provider, after, held, &generation); rejection != nil {
 		return rejection
 	}
 	p.nodeTraits(provider, after, &generation)
-	return p.consume(before, after, &generation)
+	return p.consume(after, &generation)
+}
+
+// oneOwner refuses that one consumer holds a node's provider while the node
+// is another one's.
+func (p *providerSync) oneOwner(n *ledger.Node, held bool) *Rejection {
+	if !held || n.Instance.IsNil() || holds(p.s, n.Instance, n.UUID) {
+		return nil
+	}
+	return &Rejection{
+		Code: CodeProviderInUse, Message: fmt.Sprintf("the resource provider of node %s is held by a consumer in Placement", n.UUID),
+		Facts: Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
+	}
+}
+
+// holds reports whether a consumer holds something of a provider.
+func holds(s *ledger.State, consumer, provider ledger.UUID) bool {
+	c, exists := s.Consumer(consumer)
+	return exists && slices.ContainsFunc(c.Allocations, func(a ledger.Allocation) bool { return a.Provider == provider })
 }
 
 // remove takes a deleted node's provider away.
@@ -169,29 +204,35 @@ func (p *providerSync) release(before, after *ledger.Node) (freed bool) {
 	return true
 }
 
-// inventory gives the provider one of the node's class, reserved while the
-// node can neither be used nor is.
-func (p *providerSync) inventory(provider *ledger.Provider, n *ledger.Node, freed bool, generation *int64) *Rejection {
+// inventory gives the provider one of the node's class.
+func (p *providerSync) inventory(provider *ledger.Provider, n *ledger.Node, held bool, generation *int64) *Rejection {
 	var want []ledger.InventoryRecord
 	if n.ResourceClass != "" {
-		record := ledger.InventoryRecord{Class: NodeClassName(n.ResourceClass), Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1}
-		if !n.Free() && n.Instance.IsNil() {
-			record.Reserved = 1
-		}
-		want = append(want, record)
-		p.class(record.Class)
+		want = []ledger.InventoryRecord{nodeInventory(n, held || !n.Allocation.IsNil())}
+		p.class(want[0].Class)
 	}
 	if slices.Equal(want, inventoryRecords(p.s.Classes(), provider.Inventories)) {
 		return nil
 	}
-	for _, id := range provider.InUse() {
-		if name := p.s.Classes().Name(id); !freed && (want == nil || name != want[0].Class) {
+	for _, inv := range provider.Inventories {
+		name := p.s.Classes().Name(inv.Class)
+		if held && inv.Used > 0 && (want == nil || name != want[0].Class) {
 			return inventoryInUse(provider.UUID, []string{name})
 		}
 	}
 	*generation++
 	p.emit(ledger.InventoriesReplaced{Provider: provider.UUID, Generation: *generation, Inventories: want})
 	return nil
+}
+
+// nodeInventory is the one of the node's class that its provider has: reserved
+// while nobody may take it and no consumer has it.
+func nodeInventory(n *ledger.Node, held bool) ledger.InventoryRecord {
+	record := ledger.InventoryRecord{Class: NodeClassName(n.ResourceClass), Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1}
+	if !n.Free() && !held {
+		record.Reserved = 1
+	}
+	return record
 }
 
 func (p *providerSync) class(name string) {
@@ -218,24 +259,18 @@ func (p *providerSync) nodeTraits(provider *ledger.Provider, n *ledger.Node, gen
 }
 
 // consume makes the node's allocation a consumer of its provider.
-func (p *providerSync) consume(before, after *ledger.Node, generation *int64) *Rejection {
+func (p *providerSync) consume(after *ledger.Node, generation *int64) *Rejection {
 	if after.Allocation.IsNil() || after.ResourceClass == "" {
 		return nil
 	}
 	if consumer, exists := p.s.Consumer(after.Allocation); exists {
 		held := consumer.Allocations
-		if before != nil && len(held) == 1 && held[0].Provider == after.UUID {
+		if len(held) == 1 && held[0].Provider == after.UUID {
 			return nil
 		}
 		return &Rejection{
 			Code: CodeNodeIsProvider, Message: fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID),
 			Facts: Facts{Node: &after.UUID, Consumer: &after.Allocation},
-		}
-	}
-	if heldByConsumer(p.s, after) {
-		return &Rejection{
-			Code: CodeProviderInUse, Message: fmt.Sprintf("the resource provider of node %s is held by a consumer in Placement", after.UUID),
-			Facts: Facts{Node: &after.UUID, Provider: &after.UUID},
 		}
 	}
 	owner := p.owners[after.Allocation]
@@ -252,6 +287,66 @@ func (p *providerSync) consume(before, after *ledger.Node, generation *int64) *R
 	*generation++
 	p.emit(ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: after.UUID, Generation: *generation}}})
 	return nil
+}
+
+// takenNode refuses a consumer that a node's instance is not: what runs on a
+// node is its owner, and comes back to it from either door.
+func takenNode(s *ledger.State, consumer ledger.UUID, res *ProviderAllocation) *Rejection {
+	if !s.NodeProviders() {
+		return nil
+	}
+	n, isNode := s.Node(res.Provider)
+	if !isNode || n.Instance.IsNil() || n.Instance == consumer {
+		return nil
+	}
+	return &Rejection{
+		Code: CodeCapacityExceeded,
+		Message: fmt.Sprintf("%d of %s on provider %s exceeds the capacity: instance %s runs on that bare metal node",
+			res.Amount, res.Class, res.Provider, n.Instance),
+		Facts: Facts{
+			Provider: &res.Provider, Consumer: &consumer, Node: &n.UUID, Instance: &n.Instance,
+			Class: res.Class, Asked: res.Amount, Total: 1, Reserved: 1, Ratio: 1,
+		},
+	}
+}
+
+// runsOn reports whether a consumer is what runs on the node that a provider
+// is, for which alone the node's inventory is reserved.
+func runsOn(s *ledger.State, consumer, provider ledger.UUID) bool {
+	if !s.NodeProviders() {
+		return false
+	}
+	n, isNode := s.Node(provider)
+	return isNode && n.Instance == consumer
+}
+
+// nodeReservation answers the event that reserves a node's inventory, or ends
+// that, after consumers took or left its provider; nil if it is right.
+func nodeReservation(s *ledger.State, provider *ledger.Provider, held bool, generation int64) ledger.Event {
+	if !s.NodeProviders() {
+		return nil
+	}
+	n, isNode := s.Node(provider.UUID)
+	if !isNode || len(provider.Inventories) != 1 {
+		return nil
+	}
+	want, has := nodeInventory(n, held), inventoryRecords(s.Classes(), provider.Inventories)[0]
+	if want.Class != has.Class || want == has {
+		return nil
+	}
+	return ledger.InventoriesReplaced{Provider: n.UUID, Generation: generation + 1, Inventories: []ledger.InventoryRecord{want}}
+}
+
+// removeConsumer answers the events that take everything from a consumer.
+func removeConsumer(s *ledger.State, c *ledger.Consumer) []ledger.Event {
+	events := []ledger.Event{ledger.ConsumerRemoved{Consumer: c.UUID}}
+	for _, held := range c.Allocations {
+		provider, _ := s.Provider(held.Provider)
+		if event := nodeReservation(s, provider, false, provider.Generation); event != nil {
+			events = append(events, event)
+		}
+	}
+	return events
 }
 
 // heldByConsumer reports whether a consumer holds the node's provider.

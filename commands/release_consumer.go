@@ -34,7 +34,7 @@ func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if r := followsNodeAllocation(s, c.Consumer); r != nil {
 		return nil, r
 	}
-	return []ledger.Event{ledger.ConsumerRemoved{Consumer: c.Consumer}}, nil
+	return removeConsumer(s, consumer), nil
 }
 
 func consumerNotFound(id ledger.UUID) *Rejection {

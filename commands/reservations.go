@@ -130,10 +130,11 @@ func (c *CancelReservation) Check() *Rejection { return checkUUID("consumer", c.
 
 // Decide implements Command.
 func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	if _, rejection := reservation(s, c.Consumer); rejection != nil {
+	consumer, rejection := reservation(s, c.Consumer)
+	if rejection != nil {
 		return nil, rejection
 	}
-	return []ledger.Event{ledger.ConsumerRemoved{Consumer: c.Consumer}}, nil
+	return removeConsumer(s, consumer), nil
 }
 
 // ExpireReservation takes away what a consumer reserved and nobody confirmed
@@ -159,5 +160,5 @@ func (c *ExpireReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection)
 	if !ok || consumer.ReservedUntil == 0 || consumer.ReservedUntil > c.Now {
 		return nil, nil
 	}
-	return []ledger.Event{ledger.ConsumerRemoved{Consumer: c.Consumer}}, nil
+	return removeConsumer(s, consumer), nil
 }

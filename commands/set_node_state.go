@@ -47,7 +47,7 @@ var provisionVerbs = map[string]provisionVerb{
 // manage, provide, active (or deploy), rebuild, deleted (or undeploy), adopt.
 // It takes effect at once: no hardware is contacted. The first manage declares
 // the power off if nobody has said how it is; undeploying releases the node's
-// allocation.
+// allocation, and leaves a retired node manageable.
 type SetNodeProvisionState struct {
 	noConsumers `json:"-"`
 
@@ -73,7 +73,7 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 		return nil, badAction(n, c.Target)
 	case verb.protected && n.Protected:
 		return nil, nodeProtected(n)
-	case verb.to == ledger.NodeAvailable && !verb.undeploys && retired(n):
+	case verb.to == ledger.NodeAvailable && !verb.undeploys && n.Retired():
 		id := n.UUID
 		return nil, &Rejection{
 			Code: CodeNodeRetired, Message: fmt.Sprintf("The %s operation can't be performed on node %s because it is retired.", c.Target, id),
@@ -88,6 +88,9 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 	}
 	state := stateOf(n)
 	state.ProvisionState = verb.to
+	if verb.undeploys && n.Retired() {
+		state.ProvisionState = stateManageable // a retired node is never available
+	}
 	if state.PowerState == "" {
 		state.PowerState = powerOff
 	}
@@ -96,12 +99,6 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 		events = append(undeployed(n), events...)
 	}
 	return withNodeProvider(s, n.UUID, events)
-}
-
-// retired reports whether a node's operator says that it is retired.
-func retired(n *ledger.Node) bool {
-	details, err := n.Details.Object()
-	return err == nil && details["retired"] == true
 }
 
 // undeployed empties a node.

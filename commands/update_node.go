@@ -43,6 +43,14 @@ func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if rejection := first(applyPatch(c.Patch, before, &after), after.check()); rejection != nil {
 		return nil, rejection
 	}
+	if rejection := after.settleFlags(n); rejection != nil {
+		return nil, rejection
+	}
+	if deref(after.ParentNode) != deref(before.ParentNode) {
+		if rejection := after.checkParent(s, n.UUID); rejection != nil {
+			return nil, rejection
+		}
+	}
 	if holder, taken := s.NodeNamed(deref(after.Name)); taken && holder != n.UUID {
 		return nil, nodeExists("A node with name %s already exists.", *after.Name)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/btree"
 )
@@ -63,9 +64,32 @@ type NodeDescription struct {
 }
 
 // Free reports whether the node can be allocated: Ironic's conditions but
-// for class, owner and traits.
+// for class, owner and traits, and that it is not retired.
 func (n *Node) Free() bool {
-	return n.ProvisionState == NodeAvailable && n.Instance.IsNil() && n.PowerState != "" && !n.Maintenance
+	return n.ProvisionState == NodeAvailable && n.Instance.IsNil() && n.PowerState != "" && !n.Maintenance && !n.Retired()
+}
+
+// Retired reports whether the node's operator says that it is at the end of
+// its life.
+func (n *Node) Retired() bool {
+	if !strings.Contains(string(n.Details), `"retired":true`) {
+		return false // spares reading the details of nearly all nodes
+	}
+	details, err := n.Details.Object()
+	return err == nil && details["retired"] == true
+}
+
+// Parent is the uuid of the node that this one is a part of; empty: none.
+func (n *Node) Parent() string {
+	if !strings.Contains(string(n.Details), `"parent_node":"`) {
+		return ""
+	}
+	details, err := n.Details.Object()
+	if err != nil {
+		return ""
+	}
+	parent, _ := details["parent_node"].(string)
+	return parent
 }
 
 // HasTraits reports whether the node has all of some traits.
@@ -112,7 +136,7 @@ type NodeClass struct {
 	free *btree.BTreeG[nodeEntry]
 	// How many nodes there are, and how many cannot be allocated for which
 	// reason; a node may count for several.
-	Nodes, NotAvailable, Associated, NoPowerState, Maintenance int
+	Nodes, NotAvailable, Associated, NoPowerState, Maintenance, Retired int
 }
 
 // Free is how many nodes can be allocated.
@@ -330,6 +354,7 @@ func (s *State) classifyNode(n *Node, sign int) {
 	count(&class.Associated, !n.Instance.IsNil())
 	count(&class.NoPowerState, n.PowerState == "")
 	count(&class.Maintenance, n.Maintenance)
+	count(&class.Retired, n.Retired())
 	switch {
 	case n.Free() && sign > 0:
 		class.free.Set(nodeEntry{n.UUID, n})

@@ -283,7 +283,7 @@ func TestFlippedWhileOpen(t *testing.T) {
 		tr.check(t, p, s.String())
 		compact(t, p.models.Load())
 		tr.check(t, p, s.String()+", compacted")
-		if p.models.Load() != was {
+		if was.fault() != nil || p.models.Load() != was {
 			rebuilt++
 		}
 		tr.close(t, p)

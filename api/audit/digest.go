@@ -1,11 +1,15 @@
 package audit
 
 import (
-	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -28,6 +32,15 @@ func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !admitted(w, r, h.Authorize) {
 		return
 	}
+	p, err := parse(rest.ParseQuery(r), []string{"at"})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if p["at"] != "" {
+		h.past(w, p["at"])
+		return
+	}
 	for range digestTries {
 		head := h.Views.Checkpoint()
 		sum, err := h.Views.Digest()
@@ -45,7 +58,7 @@ func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(struct {
+		_ = ledger.PlainEncoder(w).Encode(struct {
 			ledger.Head
 			ReadModels ledger.Digest `json:"read_models"`
 			Root       ledger.Digest `json:"root"` // of the tree of all records
@@ -54,4 +67,29 @@ func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, "too much is being written to say", http.StatusServiceUnavailable)
+}
+
+// past answers the position of a past commit, and the root of the tree of all
+// records then. The read models have one digest, which is that of now.
+func (h *Digest) past(w http.ResponseWriter, at string) {
+	view, err := answers.ViewAt(h.Views, at, time.Now())
+	if errors.Is(err, answers.ErrMoment) {
+		http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	var checkpoint *proof.Checkpoint
+	if err == nil {
+		checkpoint, err = view.Checkpoint()
+	}
+	if err != nil {
+		h.Logger.Error("digest not answered", "error", err)
+		http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = ledger.PlainEncoder(w).Encode(struct {
+		ledger.Head
+		Records int64         `json:"records"`
+		Root    ledger.Digest `json:"root"`
+	}{checkpoint.Head, checkpoint.Size, checkpoint.Root}) // the client is gone if this fails
 }

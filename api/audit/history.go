@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -71,11 +70,11 @@ func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(page) // the client is gone if this fails
+	_ = ledger.PlainEncoder(w).Encode(page) // the client is gone if this fails
 }
 
 func (h *History) page(ctx context.Context, q *wire.HistoryQuery) (*Page, error) {
-	view, err := answers.ViewAt(h.Views, q.At, time.Now())
+	view, err := answers.ViewAt(h.Views, string(q.At), time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +114,7 @@ func parseHistory(query *rest.Query) (*wire.HistoryQuery, error) {
 		case key == "kind":
 			q.Kind = value
 		case key == "at":
-			q.At = value
+			q.At = wire.Instant(value)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)

@@ -1,8 +1,12 @@
 package audit
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"math"
 
 	"golang.org/x/mod/sumdb/note"
@@ -45,6 +49,48 @@ type Growth struct {
 	Path       []ledger.Digest `json:"path"`
 	Checkpoint string          `json:"checkpoint"` // the later one, signed
 }
+
+// Check checks the evidence against the earlier checkpoint, which whoever
+// checks has kept, and reads the later one.
+func (g *Growth) Check(keys note.Verifiers, earlier *proof.Checkpoint) (*proof.Checkpoint, error) {
+	later, err := proof.Open([]byte(g.Checkpoint), keys)
+	if err != nil {
+		return nil, err
+	}
+	if g.From != earlier.Size {
+		return nil, fmt.Errorf("%w: it is about a log of %d records, and the checkpoint about one of %d", proof.ErrProof, g.From, earlier.Size)
+	}
+	return later, proof.CheckGrowth(g.Path, earlier, later)
+}
+
+// ReadEvidence reads an Inclusion or a Growth from JSON that is just that, as
+// it was answered, but for blanks: nothing unknown, said twice or behind the
+// end, in which something else could be read by somebody else.
+func ReadEvidence(text []byte, evidence any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(evidence); err != nil {
+		return fmt.Errorf("%w: %w", ErrEvidence, err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: there is something after the end", ErrEvidence)
+	}
+	again, err := ledger.PlainJSON(evidence)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrEvidence, err)
+	}
+	var given bytes.Buffer
+	if err := json.Compact(&given, text); err != nil {
+		return fmt.Errorf("%w: %w", ErrEvidence, err)
+	}
+	if !bytes.Equal(given.Bytes(), again) {
+		return fmt.Errorf("%w: it is not as it was answered: a field is missing, given twice or written in another way", ErrEvidence)
+	}
+	return nil
+}
+
+// ErrEvidence reports what cannot be read as evidence.
+var ErrEvidence = errors.New("audit: that is no evidence")
 
 func (q *Questions) sign(v projector.View) ([]byte, error) {
 	if v.Sequence() == 0 {

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -81,6 +80,7 @@ type plain []byte
 // Paths are all that the package serves, each with its method.
 var Paths = []string{
 	"GET /audit/checkpoint", "GET /audit/consumers", "GET /audit/diff", "GET /audit/digest", "GET /audit/find", "GET /audit/history",
+	"GET /audit/holders",
 	"GET /audit/proof/growth", "GET /audit/proof/record", "GET /audit/providers", "GET /audit/records", "GET /audit/redecide",
 	"GET /audit/rejections", "GET /audit/series", "GET /audit/status", "POST /audit/what-if", "GET /audit/why",
 }
@@ -98,6 +98,10 @@ func Routes(q *Questions, records *Records, digest *Digest, history *History) ma
 	return handlers
 }
 
+var rejectionParameters = []string{
+	"command_id", "actor", "command", "code", "project", "consumer", "provider", "since", "until", "before", "limit",
+}
+
 // Handlers are the questions by their paths.
 func (q *Questions) Handlers() map[string]http.Handler {
 	handlers := make(map[string]http.Handler)
@@ -112,7 +116,8 @@ func (q *Questions) Handlers() map[string]http.Handler {
 		"/audit/find":         {[]string{"q", "at"}, q.find},
 		"/audit/why":          {[]string{"consumer", "provider", "at"}, q.why},
 		"/audit/consumers":    {[]string{"after", "limit", "at"}, q.consumers},
-		"/audit/rejections":   {[]string{"command_id", "actor", "command", "code", "before", "limit"}, q.rejections},
+		"/audit/rejections":   {rejectionParameters, q.rejections},
+		"/audit/holders":      {[]string{"provider", "after", "limit", "at"}, q.holders},
 		"/audit/redecide":     {[]string{"command_id", "at"}, q.redecide},
 	} {
 		handlers[path] = q.handler(one)
@@ -176,7 +181,7 @@ func write(w http.ResponseWriter, answer any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer)
+	_ = ledger.PlainEncoder(w).Encode(answer)
 }
 
 // parameters are a question's, each given at most once.

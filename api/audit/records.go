@@ -4,7 +4,6 @@ package audit
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -136,13 +135,13 @@ type lineWriter func(at ledger.Address, line any) error
 func lines(w http.ResponseWriter, r *http.Request) lineWriter {
 	if !strings.Contains(r.Header.Get("Accept"), eventStream) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		out := json.NewEncoder(w)
+		out := ledger.PlainEncoder(w)
 		return func(_ ledger.Address, line any) error { return out.Encode(line) }
 	}
 	w.Header().Set("Content-Type", eventStream)
 	w.Header().Set("Cache-Control", "no-store")
 	return func(at ledger.Address, line any) error {
-		text, err := json.Marshal(line)
+		text, err := ledger.PlainJSON(line)
 		if err == nil {
 			_, err = fmt.Fprintf(w, "id: %s\ndata: %s\n\n", at, text)
 		}

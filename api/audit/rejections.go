@@ -3,9 +3,13 @@ package audit
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 
+	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -14,11 +18,6 @@ type Rejections struct {
 	Rejections []rejected.Entry `json:"rejections"`
 }
 
-const (
-	defaultRejections = 50
-	maxRejections     = 1000
-)
-
 var errNotKept = notFound("this server keeps no rejected commands")
 
 // rejections is GET /audit/rejections.
@@ -26,19 +25,77 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 	if q.Rejected == nil {
 		return nil, errNotKept
 	}
-	f := rejected.Filter{Actor: p["actor"], Command: p["command"], Code: commands.Code(p["code"])}
-	limit, err := p.number("limit", 1, maxRejections, defaultRejections)
-	if err == nil && p["command_id"] != "" {
-		f.CommandID, err = p.uuid("command_id")
+	asked := &wire.RejectionsQuery{
+		Actor: p["actor"], Command: p["command"], Code: p["code"], Project: p["project"],
+		Since: p["since"], Until: p["until"], Before: p["before"],
 	}
-	if err == nil {
-		f.Before, err = p.moment("before")
+	for name, into := range map[string]*ledger.UUID{
+		"command_id": &asked.CommandID, "consumer": &asked.Consumer, "provider": &asked.Provider,
+	} {
+		if p[name] == "" {
+			continue
+		}
+		var err error
+		if *into, err = p.uuid(name); err != nil {
+			return nil, err
+		}
+	}
+	if p["limit"] != "" {
+		limit, err := p.number("limit", 1, math.MaxInt32, 1)
+		if err != nil {
+			return nil, err
+		}
+		asked.Limit = int(limit)
+	}
+	list, err := answers.RejectedEntries(ctx, q.Views, q.Rejected, asked)
+	if err != nil {
+		return nil, asBad(err)
+	}
+	return &Rejections{list}, nil
+}
+
+// asBad is a query's own fault as the client's.
+func asBad(err error) error {
+	if errors.Is(err, answers.ErrQuery) {
+		return bad("%s", strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "))
+	}
+	return err
+}
+
+// holders is GET /audit/holders?provider=UUID: who held something of it, with
+// owners, at the moment at.
+func (q *Questions) holders(_ context.Context, p parameters) (any, error) {
+	asked := &wire.HoldersQuery{}
+	var err error
+	if asked.Provider, err = p.uuid("provider"); err == nil && p["after"] != "" {
+		asked.After, err = p.uuid("after")
+	}
+	if err == nil && p["limit"] != "" {
+		var limit int64
+		limit, err = p.number("limit", 1, math.MaxInt32, 1)
+		asked.Limit = int(limit)
 	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := rejected.List(ctx, q.Rejected, f, int(limit))
-	return &Rejections{list}, err
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	found, err := answers.Holders(view, asked)
+	if err != nil {
+		return nil, asBad(err)
+	}
+	if found == nil {
+		return nil, notFound("there is no provider %s", asked.Provider)
+	}
+	return &Holders{Sequence: view.Sequence(), Holders: *found}, nil
+}
+
+// Holders is the answer of GET /audit/holders.
+type Holders struct {
+	Sequence uint64 `json:"sequence"` // of the commit after which it is so
+	wire.Holders
 }
 
 // Redecided is a rejected command, decided again.

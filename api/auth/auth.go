@@ -3,12 +3,12 @@
 package auth
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/ledger"
 )
 
 // Errors of Authenticate.
@@ -65,7 +65,7 @@ func (Noauth) Authenticate(r *http.Request) (policy.Identity, error) {
 // WriteUnauthorized answers 401 as Keystone's middleware does, which is not
 // in the error format of the service behind it.
 func WriteUnauthorized(w http.ResponseWriter, a Authenticator) {
-	body, err := json.Marshal(map[string]string{
+	body, err := ledger.PlainJSON(map[string]string{
 		"message": "The request you have made requires authentication.",
 		"code":    "401 Unauthorized", "title": "Unauthorized",
 	})

@@ -1,12 +1,12 @@
 package baremetal
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 )
 
 // apiError is an answer that is not a success.
@@ -60,11 +60,11 @@ func writeError(w http.ResponseWriter, r *http.Request, e *apiError) {
 	if e.status >= http.StatusInternalServerError {
 		fault.FaultCode = "Server"
 	}
-	inner, err := json.Marshal(fault)
+	inner, err := ledger.PlainJSON(fault)
 	if err != nil {
 		panic(err) // strings always encode
 	}
-	body, err := json.Marshal(map[string]string{"error_message": string(inner)})
+	body, err := ledger.PlainJSON(map[string]string{"error_message": string(inner)})
 	if err != nil {
 		panic(err) // strings always encode
 	}

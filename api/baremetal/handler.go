@@ -1,7 +1,6 @@
 package baremetal
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -20,6 +19,7 @@ import (
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -311,7 +311,7 @@ func (r *request) write(w http.ResponseWriter, answer *response) {
 		w.WriteHeader(answer.status)
 		return
 	}
-	body, err := json.Marshal(answer.body)
+	body, err := ledger.PlainJSON(answer.body)
 	if err != nil {
 		r.writeFailure(w, err)
 		return

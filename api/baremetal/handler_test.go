@@ -66,6 +66,19 @@ func (w *world) serve(r *http.Request, version, who string) *httptest.ResponseRe
 	return answer
 }
 
+// sendSystem sends a request of a reader with system scope.
+func (w *world) sendSystem(method, path, body string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for name, value := range map[string]string{
+		"X-OpenStack-Ironic-API-Version": "latest", "X-Auth-Token": "somebody", "X-Roles": "reader", "OpenStack-System-Scope": "all",
+	} {
+		r.Header.Set(name, value)
+	}
+	answer := httptest.NewRecorder()
+	w.handler.ServeHTTP(answer, r)
+	return answer
+}
+
 // settle waits until no allocation waits for a node.
 func (w *world) settle(t testing.TB) {
 	t.Helper()

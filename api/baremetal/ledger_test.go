@@ -226,8 +226,8 @@ func (w *world) compareWithPlacement(t *testing.T) {
 			t.Fatalf("node %s: %v, %v", n.Name, p, err)
 		}
 		inv := p.Inventories[0]
-		usable := n.Free() || !n.Instance.IsNil()
-		if classes.Name(inv.Class) != commands.NodeClassName(n.ResourceClass) || inv.Total != 1 || usable != (inv.Reserved == 0) ||
+		reserved := !n.Free() && inv.Used == 0
+		if classes.Name(inv.Class) != commands.NodeClassName(n.ResourceClass) || inv.Total != 1 || reserved != (inv.Reserved == 1) ||
 			n.Allocation.IsNil() != (inv.Used == 0) || fmt.Sprint(p.Traits) != fmt.Sprint(n.Traits) {
 			t.Fatalf("node %+v is provider %+v", n, p)
 		}
@@ -251,6 +251,20 @@ func (w *world) compareWithPlacement(t *testing.T) {
 	}
 }
 
+// placement sends a request to the other door.
+func (w *world) placement(method, path, body string) *httptest.ResponseRecorder {
+	facade := &placement.Handler{
+		Auth: auth.Noauth{}, Policy: w.rules, Commands: w.Processor, Views: w.Views, Log: slog.New(slog.DiscardHandler),
+	}
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("X-Auth-Token", "admin")
+	r.Header.Set("OpenStack-API-Version", "placement latest")
+	r.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	facade.ServeHTTP(answer, r)
+	return answer
+}
+
 // TestPlacementCannotContradictNodes: what follows from a node is refused to
 // Placement's clients, and a node that one of them holds is not allocated.
 func TestPlacementCannotContradictNodes(t *testing.T) {
@@ -259,18 +273,7 @@ func TestPlacementCannotContradictNodes(t *testing.T) {
 	w.play(t, all(node(n1, "n1", "bm"), node(n2, "n2", "bm"), []step{
 		{do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","candidate_nodes":["n1"]}`, want: 201}, {do: settle},
 	}))
-	facade := &placement.Handler{
-		Auth: auth.Noauth{}, Policy: w.rules, Commands: w.Processor, Views: w.Views, Log: slog.New(slog.DiscardHandler),
-	}
-	send := func(method, path, body string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(method, path, strings.NewReader(body))
-		r.Header.Set("X-Auth-Token", "admin")
-		r.Header.Set("OpenStack-API-Version", "placement latest")
-		r.Header.Set("Content-Type", "application/json")
-		answer := httptest.NewRecorder()
-		facade.ServeHTTP(answer, r)
-		return answer
-	}
+	send := w.placement
 	hold := `{"allocations":{"` + n2 + `":{"resources":{"CUSTOM_BM":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
 	for _, c := range []struct {
 		method, path, body string
@@ -395,8 +398,8 @@ func TestRetiredNodes(t *testing.T) {
 		{do: `GET /v1/nodes?retired=True&fields=name`, want: 200, has: "n1"},
 		{do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/retired"}]`, want: 200, has: `"retired":false`},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"provide"}`, want: 202},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/protected","value":true}]`, want: 200},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"active"}`, want: 202},
+		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/protected","value":true}]`, want: 200},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"deleted"}`, want: 403, has: "protected"},
 		{do: `DELETE /v1/nodes/n1`, want: 403},
 	}))

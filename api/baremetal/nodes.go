@@ -2,6 +2,8 @@ package baremetal
 
 import (
 	"encoding/json"
+	"fmt"
+	"iter"
 	"maps"
 	"net/http"
 	"net/url"
@@ -15,21 +17,43 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodeSince are the fields that clients below a microversion do not see.
+// nodeSince are the fields that came with a microversion. Clients below it
+// neither see them nor may name them: not in bodies, patches, lists of fields
+// or filters.
 var nodeSince = map[string]version{
-	"name": nodeNamesSince, "resource_class": nodeResourceClass, "traits": traitsSince, "conductor_group": nodeConductorGroups,
+	"driver_internal_info": 3, "name": nodeNamesSince, "inspection_finished_at": 6, "inspection_started_at": 6, "clean_step": 7,
+	"raid_config": 12, "target_raid_config": 12, "network_interface": 20, "resource_class": nodeResourceClass,
+	"boot_interface": 31, "console_interface": 31, "deploy_interface": 31, "inspect_interface": 31, "management_interface": 31,
+	"power_interface": 31, "raid_interface": 31, "vendor_interface": 31, "storage_interface": 33, "traits": traitsSince,
+	"rescue_interface": 38, "bios_interface": 40, "fault": 42, "deploy_step": 44, "conductor_group": nodeConductorGroups,
 	"automated_clean": nodeAutomatedClean, "protected": nodeProtectedSince, "protected_reason": nodeProtectedSince,
 	"conductor": nodeConductorSince, "owner": nodeOwnerSince, "description": nodeDescription,
 	"allocation_uuid": allocationsSince, "retired": nodeRetiredSince, "retired_reason": nodeRetiredSince,
 	"lessee": nodeLesseeSince, "network_data": nodeNetworkData, "boot_mode": nodeBootModeSince, "secure_boot": nodeBootModeSince,
-	"shard": nodeShardSince,
+	"shard": nodeShardSince, "parent_node": 83, "firmware_interface": 86, "service_step": 87,
+}
+
+// filterSince are filters of lists that came with another microversion than a
+// field of their name.
+var filterSince = map[string]version{
+	"provision_state": 9, "driver": 16, "description_contains": nodeDescription, "sharded": nodeShardSince, "include_children": 83,
+}
+
+// known refuses names that the client's microversion does not have.
+func (r *request) known(names iter.Seq[string], since ...map[string]version) error {
+	for name := range names {
+		if slices.ContainsFunc(since, func(since map[string]version) bool { return r.version < since[name] }) {
+			return notAcceptable()
+		}
+	}
+	return nil
 }
 
 // shortNodeFields are those of a list that asks for none.
 var shortNodeFields = []string{"uuid", "instance_uuid", "maintenance", "power_state", "provision_state", "name", "links"}
 
 // interfaceNames are those of the fields NAME_interface, in Ironic's order.
-var interfaceNames = []string{"bios", "boot", "console", "deploy", "inspect", "management", "network", "power", "raid", "rescue", "storage", "vendor"}
+var interfaceNames = []string{"bios", "boot", "console", "deploy", "firmware", "inspect", "management", "network", "power", "raid", "rescue", "storage", "vendor"}
 
 // describeNode is a node as clients see it. What only hardware could tell is
 // null or empty.
@@ -59,12 +83,12 @@ func (r *request) describeNode(n *ledger.Node, fields []string) (object, error) 
 		{"inspection_finished_at", nil}, {"inspection_started_at", nil}, {"instance_info", n.InstanceInfo},
 		{"instance_uuid", uuidOrNull(n.Instance)}, {"last_error", nil}, {"lessee", orNull(n.Lessee)},
 		{"maintenance", n.Maintenance}, {"maintenance_reason", orNull(n.MaintenanceReason)}, {"name", orNull(n.Name)},
-		{"network_data", valueOr(details["network_data"], m{})}, {"owner", orNull(n.Owner)}, {"power_state", orNull(n.PowerState)},
+		{"network_data", valueOr(details["network_data"], m{})}, {"owner", orNull(n.Owner)}, {"parent_node", details["parent_node"]}, {"power_state", orNull(n.PowerState)},
 		{"properties", n.Properties}, {"protected", n.Protected}, {"protected_reason", details["protected_reason"]},
 		{"provision_state", n.ProvisionState}, {"provision_updated_at", timeText(n.ProvisionUpdatedAt)},
 		{"raid_config", m{}}, {"reservation", nil}, {"resource_class", orNull(n.ResourceClass)},
 		{"retired", details["retired"] == true}, {"retired_reason", details["retired_reason"]}, {"secure_boot", nil},
-		{"shard", details["shard"]}, {"target_power_state", nil}, {"target_provision_state", nil}, {"target_raid_config", m{}},
+		{"service_step", m{}}, {"shard", details["shard"]}, {"target_power_state", nil}, {"target_provision_state", nil}, {"target_raid_config", m{}},
 		{"traits", orEmpty(n.Traits)}, {"links", r.links(path)}, {"conductor", nil},
 		{"allocation_uuid", uuidOrNull(n.Allocation)}, {"chassis_uuid", details["chassis_uuid"]},
 		{"ports", r.links(path + "/ports")}, {"states", r.links(path + "/states")},
@@ -162,8 +186,12 @@ func (r *request) createNode() (*response, error) {
 		return nil, forbidden("baremetal:node:create")
 	}
 	c := commands.CreateNode{}
-	if _, err := r.body("node", nodeSchema, (*nodeBody)(&c)); err != nil {
+	body := nodeBody{CreateNode: &c, request: r}
+	if _, err := r.body("node", nodeSchema, &body); err != nil {
 		return nil, err
+	}
+	if body.failure != nil {
+		return nil, body.failure
 	}
 	if c.Node.IsNil() {
 		c.Node = rest.NewID(r.Request, "node")
@@ -193,12 +221,35 @@ func (r *request) createNode() (*response, error) {
 }
 
 // nodeBody reads a node as clients write it: the fields, and a uuid.
-type nodeBody commands.CreateNode
+type nodeBody struct {
+	*commands.CreateNode
+	request *request
+	failure error // of a body that can be read
+}
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (b *nodeBody) UnmarshalJSON(text []byte) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return err
+	}
+	if b.failure = b.request.known(maps.Keys(members), nodeSince); b.failure != nil {
+		return nil
+	}
+	for name, value := range members {
+		plain, err := b.request.plainField(name, string(value))
+		if err != nil {
+			b.failure = err
+			return nil
+		}
+		members[name] = json.RawMessage(plain)
+	}
 	var id struct {
 		UUID *ledger.UUID `json:"uuid"`
+	}
+	text, err := ledger.PlainJSON(members)
+	if err != nil {
+		return err
 	}
 	if err := json.Unmarshal(text, &id); err != nil {
 		return err
@@ -207,6 +258,43 @@ func (b *nodeBody) UnmarshalJSON(text []byte) error {
 		b.Node = *id.UUID
 	}
 	return json.Unmarshal(text, &b.NodeFields)
+}
+
+// plainField is the JSON of a field in the one form that commands take: flags
+// are booleans, and a parent is named by its uuid.
+func (r *request) plainField(name, text string) (string, error) {
+	if slices.Contains(booleanFields, name) {
+		plain, err := plainBoolean(name, text)
+		if err != nil {
+			return "", badRequest("%v", err)
+		}
+		return plain, nil
+	}
+	var ident string
+	if name != "parent_node" || json.Unmarshal([]byte(text), &ident) != nil || ident == "" {
+		return text, nil
+	}
+	n, err := r.findNode(ident)
+	if err != nil {
+		return "", err
+	}
+	if n == nil || !r.allows("baremetal:node:get", nodeTarget(n)) {
+		return "", badRequest("Node %s could not be found.", ident)
+	}
+	return `"` + n.UUID.String() + `"`, nil
+}
+
+// plainBoolean is true, false or null for any form that Ironic takes.
+func plainBoolean(name, text string) (string, error) {
+	switch strings.ToLower(strings.TrimSpace(strings.Trim(text, `"`))) {
+	case "null":
+		return "null", nil
+	case "true", "1", "t", "yes", "y", "on":
+		return "true", nil
+	case "false", "0", "f", "no", "n", "off":
+		return "false", nil
+	}
+	return "", fmt.Errorf("Invalid %s: Unrecognized value %s, acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'", name, text)
 }
 
 // nodeAnswer describes a node of the request's view.
@@ -251,6 +339,15 @@ func (r *request) updateNode(ident string) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := r.known(func(yield func(string) bool) {
+		for _, op := range ops {
+			if !yield(op.Field()) {
+				return
+			}
+		}
+	}, nodeSince); err != nil {
+		return nil, err
+	}
 	_, rejection, err := r.submit(&commands.UpdateNode{Node: n.UUID, Patch: ops})
 	if err != nil {
 		return nil, err
@@ -292,12 +389,16 @@ var nodeKeys = map[string]func(*ledger.Node) string{
 
 var nodeListParameters = []string{
 	"associated", "maintenance", "provision_state", "resource_class", "owner", "lessee", "instance_uuid", "driver", "fault",
-	"conductor_group", "chassis_uuid", "description_contains", "retired", "detail", "fields", "limit", "marker", "sort_key", "sort_dir",
+	"conductor_group", "chassis_uuid", "description_contains", "retired", "conductor", "shard", "sharded", "parent_node",
+	"include_children", "detail", "fields", "limit", "marker", "sort_key", "sort_dir",
 }
 
 func (r *request) listNodes(detail bool) (*response, error) {
 	values, err := r.parameters(nodeListParameters...)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.known(maps.Keys(values), nodeSince, filterSince); err != nil {
 		return nil, err
 	}
 	asked, err := r.nodeFields(values)
@@ -346,13 +447,11 @@ func (r *request) listNodes(detail bool) (*response, error) {
 
 // boolean reads a parameter as Ironic's clients write it: True, False, 1, ...
 func boolean(values url.Values, key string) (bool, error) {
-	switch strings.ToLower(values.Get(key)) {
-	case "true", "1", "t", "yes", "y", "on":
-		return true, nil
-	case "false", "0", "f", "no", "n", "off":
-		return false, nil
+	text, err := plainBoolean(key, values.Get(key))
+	if err != nil || text == "null" {
+		return false, badRequest("Invalid %s: %s is neither true nor false", key, values.Get(key))
 	}
-	return false, badRequest("Invalid %s: %s is neither true nor false", key, values.Get(key))
+	return text == "true", nil
 }
 
 // nodeFilter is what of the list the client asked for and may see.
@@ -368,7 +467,8 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 	for key, of := range map[string]func(*ledger.Node) bool{
 		"associated":  func(n *ledger.Node) bool { return !n.Instance.IsNil() },
 		"maintenance": func(n *ledger.Node) bool { return n.Maintenance },
-		"retired":     func(n *ledger.Node) bool { return strings.Contains(string(n.Details), `"retired":true`) },
+		"retired":     func(n *ledger.Node) bool { return n.Retired() },
+		"sharded":     func(n *ledger.Node) bool { return detailText(n, "shard") != "" },
 	} {
 		if values.Has(key) {
 			want, err := boolean(values, key)
@@ -382,6 +482,7 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"], "owner": nodeKeys["owner"],
 		"lessee": nodeKeys["lessee"], "driver": nodeKeys["driver"],
 		"fault":           func(*ledger.Node) string { return "" }, // nobody looks for faults
+		"conductor":       func(*ledger.Node) string { return "" }, // and none conducts
 		"conductor_group": func(n *ledger.Node) string { return detailText(n, "conductor_group") },
 		"chassis_uuid":    func(n *ledger.Node) string { return detailText(n, "chassis_uuid") },
 	} {
@@ -389,6 +490,15 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 			want := values.Get(key)
 			checks = append(checks, func(n *ledger.Node) bool { return of(n) == want })
 		}
+	}
+	family, err := r.familyFilter(values)
+	if err != nil {
+		return nil, err
+	}
+	checks = append(checks, family)
+	if shards := values.Get("shard"); values.Has("shard") {
+		list := strings.Split(shards, ",")
+		checks = append(checks, func(n *ledger.Node) bool { return slices.Contains(list, detailText(n, "shard")) })
 	}
 	if part := values.Get("description_contains"); part != "" {
 		checks = append(checks, func(n *ledger.Node) bool { return strings.Contains(detailText(n, "description"), part) })
@@ -403,6 +513,30 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 	return func(n *ledger.Node) bool {
 		return !slices.ContainsFunc(checks, func(check func(*ledger.Node) bool) bool { return !check(n) })
 	}, nil
+}
+
+// familyFilter lists the children of one node, or without include_children
+// the nodes that are no children.
+func (r *request) familyFilter(values url.Values) (func(*ledger.Node) bool, error) {
+	if ident := values.Get("parent_node"); values.Has("parent_node") {
+		parent, err := r.findNode(ident)
+		if err != nil {
+			return nil, err
+		}
+		if parent == nil || !r.allows("baremetal:node:get", nodeTarget(parent)) {
+			return nil, nodeNotFound(http.StatusBadRequest, ident)
+		}
+		id := parent.UUID.String()
+		return func(n *ledger.Node) bool { return n.Parent() == id }, nil
+	}
+	children := false
+	if values.Has("include_children") {
+		var err error
+		if children, err = boolean(values, "include_children"); err != nil {
+			return nil, err
+		}
+	}
+	return func(n *ledger.Node) bool { return children || n.Parent() == "" }, nil
 }
 
 func detailText(n *ledger.Node, key string) string {

@@ -1,11 +1,10 @@
 package baremetal
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"time"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -19,26 +18,7 @@ type member struct {
 
 // MarshalJSON implements json.Marshaler.
 func (o object) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	out.WriteByte('{')
-	for i, m := range o {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		key, err := json.Marshal(m.key)
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(m.value)
-		if err != nil {
-			return nil, err
-		}
-		out.Write(key)
-		out.WriteByte(':')
-		out.Write(value)
-	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
+	return rest.EncodeObject(len(o), func(i int) (string, any) { return o[i].key, o[i].value })
 }
 
 // only keeps the members that were asked for; nil asks for all. Links are

@@ -16,7 +16,7 @@ func (r *request) patch(what string, values map[string]schema.Schema, patchable 
 	if _, err := r.body("patch", patchSchema, &ops); err != nil {
 		return nil, err
 	}
-	for _, op := range ops {
+	for i, op := range ops {
 		if !slices.Contains(patchable, op.Field()) {
 			return nil, badRequest("Cannot patch %s. Only the following can be updated: %s", op.Path, strings.Join(patchable, ", "))
 		}
@@ -25,6 +25,14 @@ func (r *request) patch(what string, values map[string]schema.Schema, patchable 
 		}
 		if op.Value == "" {
 			return nil, badRequest("Schema error for patch: 'value' is a required property")
+		}
+		if what == "node" {
+			plain, err := r.plainField(op.Field(), string(op.Value))
+			if err != nil {
+				return nil, err
+			}
+			op.Value = commands.PatchValue(plain)
+			ops[i].Value = op.Value
 		}
 		var value any
 		dec := json.NewDecoder(strings.NewReader(string(op.Value)))

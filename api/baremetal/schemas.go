@@ -35,11 +35,11 @@ var nodeProperties = m{
 	"automated_clean": nullableBoolean, "bios_interface": nullableText, "boot_interface": nullableText,
 	"chassis_uuid": nullableText, "conductor_group": nullableText, "console_interface": nullableText,
 	"deploy_interface": nullableText, "description": nullableText, "driver": m{"type": "string"},
-	"driver_info": nullableObject, "extra": nullableObject, "inspect_interface": nullableText,
+	"driver_info": nullableObject, "extra": nullableObject, "firmware_interface": nullableText, "inspect_interface": nullableText,
 	"instance_info": nullableObject, "instance_uuid": nullableText, "lessee": nullableText,
 	"maintenance": nullableBoolean, "management_interface": nullableText, "name": nullableName,
 	"network_data": nullableObject, "network_interface": nullableText, "owner": nullableText,
-	"power_interface": nullableText, "properties": nullableObject, "protected": nullableBoolean,
+	"parent_node": nullableText, "power_interface": nullableText, "properties": nullableObject, "protected": nullableBoolean,
 	"protected_reason": nullableText, "raid_interface": nullableText, "rescue_interface": nullableText,
 	"resource_class": nullableShort, "retired": nullableBoolean, "retired_reason": nullableText,
 	"shard": nullableText, "storage_interface": nullableText, "vendor_interface": nullableText,
@@ -49,7 +49,7 @@ var (
 	compiler = schema.NewCompiler()
 
 	allocationSchema = compiler.MustCompile(closed(allocationProperties))
-	nodeSchema       = compiler.MustCompile(closed(with(nodeProperties, "uuid", nullableText), "driver"))
+	nodeSchema       = compiler.MustCompile(closed(looseBooleans(with(nodeProperties, "uuid", nullableText)), "driver"))
 	patchSchema      = compiler.MustCompile(m{
 		"type": "array",
 		"items": m{
@@ -68,6 +68,18 @@ var (
 	allocationValues = compileEach(allocationProperties)
 	nodeValues       = compileEach(nodeProperties)
 )
+
+// booleanFields are the flags of nodes.
+var booleanFields = []string{"automated_clean", "maintenance", "protected", "retired"}
+
+// looseBooleans takes flags in any form, of which nodeBody makes plain ones.
+func looseBooleans(properties m) m {
+	out := maps.Clone(properties)
+	for _, name := range booleanFields {
+		out[name] = m{"type": []any{"boolean", "string", "integer", "null"}}
+	}
+	return out
+}
 
 func closed(properties m, required ...string) m {
 	return m{"type": "object", "properties": properties, "required": schema.List(required), "additionalProperties": false}

@@ -244,7 +244,8 @@ var upstreamConductor = map[string][]step{
 	"nodes_filtered_out": all(
 		[]step{
 			{do: `POST /v1/nodes {"driver":"d","name":"enrolled","resource_class":"bm"}`, want: 201},
-			{version: "1.10", do: `POST /v1/nodes {"driver":"d","name":"powerless","resource_class":"bm"}`, want: 201},
+			{version: "1.10", do: `POST /v1/nodes {"driver":"d","name":"powerless"}`, want: 201},
+			{do: `PATCH /v1/nodes/powerless [{"op":"add","path":"/resource_class","value":"bm"}]`, want: 200},
 			{do: "GET /v1/nodes/powerless", want: 200, has: `"provision_state":"available" & "power_state":null`},
 		},
 		node(n1, "n1", "other"), node(n2, "n2", "bm"), node(n3, "n3", "bm"),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -127,6 +128,34 @@ func (s *Queries) history(ctx context.Context, v projector.View, q *wire.History
 	return page, err
 }
 
+func holders(v projector.View, q *wire.HoldersQuery) (any, error) {
+	found, err := answers.Holders(v, q)
+	switch {
+	case errors.Is(err, answers.ErrQuery):
+		return nil, bad("%v", err)
+	case err == nil && found == nil:
+		return nil, notFound("there is no provider %s", q.Provider)
+	}
+	return found, err
+}
+
+func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any, error) {
+	if s.Rejected == nil {
+		return nil, notFound("this server keeps no rejected commands")
+	}
+	if q.At != "" {
+		return nil, bad("at: rejected commands are narrowed down with since and until")
+	}
+	found, err := answers.RejectedEntries(ctx, s.Views, s.Rejected, q)
+	if errors.Is(err, answers.ErrQuery) {
+		return nil, bad("%v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answers.RejectedCommands(found)
+}
+
 func (s *Queries) candidates(ctx context.Context, v projector.View, q *wire.CandidatesQuery) (any, error) {
 	world, err := s.world(v, q.At != "")
 	if err != nil {
@@ -144,6 +173,8 @@ type Queries struct {
 	Views  *projector.Projector
 	Log    ledger.Log
 	Notary *answers.Notary
+	// Rejected is where rejected commands are kept; nil: nowhere.
+	Rejected rejected.Store
 	// MaxSteps bounds one search for candidates; 0: no bound.
 	MaxSteps int
 	Now      func() time.Time
@@ -173,6 +204,10 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 		result, err = nodeAllocation(view, q)
 	case *wire.HistoryQuery:
 		result, err = s.history(ctx, view, q)
+	case *wire.HoldersQuery:
+		result, err = holders(view, q)
+	case *wire.RejectionsQuery:
+		result, err = s.rejections(ctx, q)
 	case *wire.CandidatesQuery:
 		result, err = s.candidates(ctx, view, q)
 	default:
@@ -194,7 +229,7 @@ func (s *Queries) view(w wire.When) (projector.View, error) {
 	if reached := s.Views.View().Sequence(); reached < w.MinSequence {
 		return projector.View{}, notReached(w.MinSequence, reached)
 	}
-	view, err := answers.ViewAt(s.Views, w.At, s.Now())
+	view, err := answers.ViewAt(s.Views, string(w.At), s.Now())
 	if errors.Is(err, answers.ErrMoment) {
 		return view, bad("at: %v", err)
 	}

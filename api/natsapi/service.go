@@ -11,7 +11,6 @@ package natsapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -169,7 +168,7 @@ func (s *Service) endpoint(prefix, name string, h micro.Handler, request, reply 
 func (s *Service) endpointAt(name, subject string, h micro.Handler, request, reply any) error {
 	metadata := make(map[string]string, 2)
 	for key, schema := range map[string]any{"request_schema": request, "reply_schema": reply} {
-		encoded, err := json.Marshal(schema)
+		encoded, err := ledger.PlainJSON(schema)
 		if err != nil {
 			return fmt.Errorf("schema of %s: %w", name, err)
 		}

@@ -33,7 +33,7 @@ func open(t *testing.T) door {
 	t.Cleanup(nc.Close)
 	svc, err := natsapi.Start(nc, natsapi.Config{
 		Commands: l.Processor, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
-		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 1_000_000, Now: time.Now},
+		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +117,20 @@ func TestCommandsInBothEncodings(t *testing.T) {
 		if reply := d.ask(t, "ReleaseConsumer", headers(encoding), body); reply.Sequence == 0 {
 			t.Errorf("%s: %+v", encoding, reply)
 		}
+	}
+}
+
+// TestPlainTexts: a text in a reply in JSON is as it was sent.
+func TestPlainTexts(t *testing.T) {
+	d := open(t)
+	msg := nats.NewMsg(wire.CommandPrefix + ".CreateResourceClass")
+	msg.Data = []byte(`{"name":"a<b>&c"}`)
+	for key, value := range headers(wire.TypeJSON) {
+		msg.Header.Set(key, value)
+	}
+	answer, err := d.client.RequestMsg(msg, 10*time.Second)
+	if err != nil || !strings.Contains(string(answer.Data), "a<b>&c") {
+		t.Errorf("%s, %v", answer.Data, err)
 	}
 }
 

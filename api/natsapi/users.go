@@ -246,8 +246,10 @@ type queryRule struct {
 
 var queryRules = map[string]queryRule{
 	"Commits":    {everybodys: true},
-	"Checkpoint": {}, // the size and root of the log
-	"Provider":   {}, // providers and what fits on them are nobody's
+	"Rejections": {everybodys: true},
+	"Holders":    {asks: func(wire.Query, string) bool { return false }}, // they are of all projects
+	"Checkpoint": {},                                                     // the size and root of the log
+	"Provider":   {},                                                     // providers and what fits on them are nobody's
 	"Candidates": {},
 	"Usages":     {asks: func(q wire.Query, own string) bool { return q.(*wire.UsagesQuery).Project == own }},
 	"History": {asks: func(q wire.Query, own string) bool {

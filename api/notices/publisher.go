@@ -9,7 +9,6 @@ package notices
 
 import (
 	"cmp"
-	"encoding/json"
 	"log/slog"
 	"slices"
 	"sync"
@@ -180,7 +179,7 @@ func (p *Publisher) notTold(sequence uint64, err error) {
 }
 
 func (p *Publisher) beat() error {
-	body, err := json.Marshal(wire.Heartbeat{Sequence: p.View().Sequence(), Mark: p.currentMark()})
+	body, err := ledger.PlainJSON(wire.Heartbeat{Sequence: p.View().Sequence(), Mark: p.currentMark()})
 	if err != nil {
 		return err
 	}
@@ -239,7 +238,7 @@ func (p *Publisher) followed() map[projector.Kind]bool {
 }
 
 func (p *Publisher) publish(n *notice) error {
-	body, err := json.Marshal(n.entry)
+	body, err := ledger.PlainJSON(n.entry)
 	if err != nil {
 		return err
 	}

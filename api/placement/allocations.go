@@ -45,19 +45,22 @@ func showAllocations(_ *Handler, r *request) (*response, error) {
 }
 
 type providerAllocation struct {
-	Resources  map[string]int64 `json:"resources"`
-	Generation int64            `json:"generation"`
+	Resources  ordered[int64] `json:"resources"`
+	Generation int64          `json:"generation"`
+
+	provider *ledger.Provider
 }
 
-func allocationsOf(r *request, c *ledger.Consumer) (map[string]*providerAllocation, error) {
+// allocationsOf lists what a consumer holds, by providers as they were made.
+func allocationsOf(r *request, c *ledger.Consumer) (ordered[*providerAllocation], error) {
 	classes, err := r.view.Classes()
 	if err != nil {
 		return nil, err
 	}
-	byProvider := make(map[string]*providerAllocation)
-	for _, a := range c.Allocations {
+	byProvider := ordered[*providerAllocation]{}
+	for _, a := range c.Allocations { // sorted by provider and class
 		key := a.Provider.String()
-		if byProvider[key] == nil {
+		if n := len(byProvider); n == 0 || byProvider[n-1].key != key {
 			p, found, err := r.view.Provider(a.Provider)
 			if err != nil {
 				return nil, err
@@ -65,10 +68,13 @@ func allocationsOf(r *request, c *ledger.Consumer) (map[string]*providerAllocati
 			if !found {
 				return nil, fmt.Errorf("placement: consumer %s holds something of provider %s, which does not exist", c.UUID, key)
 			}
-			byProvider[key] = &providerAllocation{Resources: make(map[string]int64), Generation: p.Generation}
+			byProvider = append(byProvider, pair[*providerAllocation]{key, &providerAllocation{Generation: p.Generation, provider: p}})
 		}
-		byProvider[key].Resources[classes.Name(a.Class)] = a.Amount
+		held := byProvider[len(byProvider)-1].value
+		held.Resources = append(held.Resources, pair[int64]{classes.Name(a.Class), a.Amount})
 	}
+	asMade(byProvider, func(a pair[*providerAllocation]) int64 { return a.value.provider.CreatedAt },
+		func(a pair[*providerAllocation]) string { return a.key })
 	return byProvider, nil
 }
 
@@ -84,25 +90,27 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	byConsumer := make(map[string]m)
+	var consumers []*ledger.Consumer
+	err = r.view.ProviderConsumers(p.UUID, func(c *ledger.Consumer) bool { consumers = append(consumers, c); return true })
+	if err != nil {
+		return nil, err
+	}
+	asMade(consumers, func(c *ledger.Consumer) int64 { return c.UpdatedAt }, func(c *ledger.Consumer) string { return c.UUID.String() })
+	byConsumer := make(ordered[m], len(consumers))
 	newest := int64(0)
-	err = r.view.ProviderConsumers(p.UUID, func(c *ledger.Consumer) bool {
-		resources := make(map[string]int64)
+	for i, c := range consumers {
+		resources := ordered[int64]{}
 		for _, a := range c.Allocations {
 			if a.Provider == p.UUID {
-				resources[classes.Name(a.Class)] = a.Amount
+				resources = append(resources, pair[int64]{classes.Name(a.Class), a.Amount})
 			}
 		}
 		entry := m{"resources": resources}
 		if r.version >= consumerGenerationsSince {
 			entry["consumer_generation"] = c.Generation
 		}
-		byConsumer[c.UUID.String()] = entry
+		byConsumer[i] = pair[m]{c.UUID.String(), entry}
 		newest = max(newest, c.UpdatedAt)
-		return true
-	})
-	if err != nil {
-		return nil, err
 	}
 	return ok(m{"allocations": byConsumer, "resource_provider_generation": p.Generation}, newest), nil
 }

@@ -151,7 +151,11 @@ func (q *candidateQuery) parse(r *request, params *rest.Query) error {
 	for _, suffix := range q.suffixes {
 		g := q.groups[suffix]
 		if q.keys[suffix]["resources"] {
-			if err := g.findResources(r.view, params.Get("resources"+suffix)); err != nil {
+			wanted, failure := parseResources(params.Get("resources" + suffix))
+			if failure != nil {
+				return failure
+			}
+			if err := g.findResources(r.view, wanted); err != nil {
 				return err
 			}
 		}

@@ -2,7 +2,6 @@ package placement
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -75,7 +74,7 @@ func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
 		if err != nil {
 			return err
 		}
-		encoded, err := json.Marshal(explanation)
+		encoded, err := ledger.PlainJSON(explanation)
 		if err != nil {
 			return err
 		}
@@ -101,7 +100,7 @@ func (c *candidatesWriter) flush(above int) {
 }
 
 func quote(text string) []byte {
-	encoded, err := json.Marshal(text)
+	encoded, err := ledger.PlainJSON(text)
 	if err != nil {
 		panic(err) // strings always encode
 	}

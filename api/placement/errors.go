@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -9,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
 )
 
 // Codes of error bodies (microversion 1.23), as clients match them.
@@ -116,7 +116,7 @@ func writeError(w http.ResponseWriter, r *request, e *apiError) {
 		writePlainError(w, r, body)
 		return
 	}
-	encoded, err := json.Marshal(map[string][]errorBody{"errors": {body}})
+	encoded, err := ledger.PlainJSON(map[string][]errorBody{"errors": {body}})
 	if err != nil {
 		panic(err) // strings and ints always encode
 	}

@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -19,6 +18,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -268,7 +268,7 @@ func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 		w.WriteHeader(answer.status)
 		return
 	}
-	encoded, err := json.Marshal(answer.body)
+	encoded, err := ledger.PlainJSON(answer.body)
 	if err != nil {
 		h.writeFailure(w, r, err)
 		return

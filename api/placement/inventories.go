@@ -59,21 +59,23 @@ func listInventories(_ *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inventoriesAnswer(r, p)
+	return inventoriesAnswer(r, p, nil)
 }
 
-func inventoriesAnswer(r *request, p *ledger.Provider) (*response, error) {
+// inventoriesAnswer shows inventories in the order of their classes, or of
+// the request's keys.
+func inventoriesAnswer(r *request, p *ledger.Provider, keys []string) (*response, error) {
 	classes, err := r.view.Classes()
 	if err != nil {
 		return nil, err
 	}
-	inventories := make(map[string]inventoryBody, len(p.Inventories))
+	inventories := make(ordered[inventoryBody], len(p.Inventories))
 	newest := int64(0)
-	for _, inv := range p.Inventories {
-		inventories[classes.Name(inv.Class)] = bodyOfInventory(inv)
+	for i, inv := range p.Inventories {
+		inventories[i] = pair[inventoryBody]{classes.Name(inv.Class), bodyOfInventory(inv)}
 		newest = max(newest, inv.UpdatedAt)
 	}
-	answer := ok(m{"resource_provider_generation": p.Generation, "inventories": inventories}, newest)
+	answer := ok(m{"resource_provider_generation": p.Generation, "inventories": inventories.inOrderOf(keys)}, newest)
 	answer.noModified = len(inventories) == 0
 	return answer, nil
 }
@@ -160,6 +162,9 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 	}
 	body, class := objectOf(doc), r.params[1]
 	if !classNamePattern.MatchString(class) {
+		if integerOf(body.get("resource_provider_generation")) != p.Generation {
+			return nil, conflict(codeConcurrentUpdate, "resource provider generation conflict")
+		}
 		return nil, notFound("No such resource class %s.", class)
 	}
 	_, rejection, err := h.submit(r, &commands.UpdateInventory{
@@ -214,7 +219,7 @@ func replaceInventories(h *Handler, r *request) (*response, error) {
 	if p, err = r.provider(); err != nil {
 		return nil, err
 	}
-	answer, err := inventoriesAnswer(r, p)
+	answer, err := inventoriesAnswer(r, p, objectOf(body.get("inventories")).keys)
 	if err != nil {
 		return nil, err
 	}

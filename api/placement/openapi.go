@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
 )
 
 // document is the OpenAPI description of the routes, made once at the start
@@ -67,7 +67,7 @@ func OpenAPI() map[string]any {
 }
 
 func encodeOpenAPI() []byte {
-	encoded, err := json.Marshal(OpenAPI())
+	encoded, err := ledger.PlainJSON(OpenAPI())
 	if err != nil {
 		panic(err) // a mistake in this file
 	}

@@ -59,6 +59,13 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if failure := q.parseAllRequired(r.version, params.All("required")); failure != nil {
 		return nil, failure
 	}
+	var wanted []namedResource // in form; whether the names are known comes after all forms, as upstream
+	if params.Has("resources") {
+		var failure *apiError
+		if wanted, failure = parseResources(params.Get("resources")); failure != nil {
+			return nil, failure
+		}
+	}
 	unknown, err := unknownTraits(r.view, slices.Concat(q.Required, [][]string{q.Forbidden}))
 	if err != nil {
 		return nil, err
@@ -66,12 +73,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if unknown != nil {
 		return nil, badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
-	if params.Has("resources") {
-		if err := q.findResources(r.view, params.Get("resources")); err != nil {
-			return nil, err
-		}
-	}
-	return q, nil
+	return q, q.findResources(r.view, wanted)
 }
 
 func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *apiError {
@@ -180,14 +182,10 @@ func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 }
 
 // findResources reads the resources of a query whose form was checked.
-func (q *providerQuery) findResources(view projector.View, value string) error {
+func (q *providerQuery) findResources(view projector.View, wanted []namedResource) error {
 	classes, err := view.Classes()
 	if err != nil {
 		return err
-	}
-	wanted, failure := parseResources(value)
-	if failure != nil {
-		return failure
 	}
 	for _, want := range wanted {
 		id, known := classes.ID(want.name)
@@ -253,7 +251,7 @@ func parsePythonInt(text string) (int64, bool) {
 	return n, err == nil
 }
 
-// find lists the providers that match, in UUID order.
+// find lists the providers that match, as they were made.
 func (q *providerQuery) find(view projector.View, world *candidates.World) ([]*ledger.Provider, error) {
 	id := q.uuid
 	if q.name != "" {

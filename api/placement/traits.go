@@ -22,11 +22,11 @@ func listTraits(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := []string{}
+	var traits []*ledger.Trait
 	newest := int64(0)
 	err = r.view.Traits(func(t *ledger.Trait) bool {
 		if matches(t.Name) && associated(t.Name) {
-			names = append(names, t.Name)
+			traits = append(traits, t)
 			newest = max(newest, t.CreatedAt)
 		}
 		return true
@@ -34,7 +34,10 @@ func listTraits(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(m{"traits": names}, newest), nil
+	if !strings.HasPrefix(r.query.Get("name"), "in:") {
+		asMade(traits, func(t *ledger.Trait) int64 { return t.CreatedAt }, func(t *ledger.Trait) string { return t.Name })
+	}
+	return ok(m{"traits": traitNames(traits)}, newest), nil
 }
 
 // traitFilter reads name=in:A,B and name=startswith:P. Another word before
@@ -130,12 +133,8 @@ func deleteTrait(h *Handler, r *request) (*response, error) {
 	return noContent(), nil
 }
 
-func providerTraitsAnswer(p *ledger.Provider) *response {
-	names := p.Traits
-	if names == nil {
-		names = []string{}
-	}
-	return ok(m{"traits": names, "resource_provider_generation": p.Generation}, p.UpdatedAt)
+func providerTraitsAnswer(p *ledger.Provider, names []string) *response {
+	return ok(m{"traits": append([]string{}, names...), "resource_provider_generation": p.Generation}, p.UpdatedAt)
 }
 
 func showProviderTraits(_ *Handler, r *request) (*response, error) {
@@ -143,7 +142,11 @@ func showProviderTraits(_ *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return providerTraitsAnswer(p), nil
+	names, err := traitsAsMade(r, p.Traits)
+	if err != nil {
+		return nil, err
+	}
+	return providerTraitsAnswer(p, names), nil
 }
 
 func replaceProviderTraits(h *Handler, r *request) (*response, error) {
@@ -171,7 +174,10 @@ func replaceProviderTraits(h *Handler, r *request) (*response, error) {
 		}
 		return nil, general(rejection)
 	}
-	return showProviderTraits(h, r)
+	if p, err = r.provider(); err != nil {
+		return nil, err
+	}
+	return providerTraitsAnswer(p, p.Traits), nil // by name, as upstream
 }
 
 func deleteProviderTraits(h *Handler, r *request) (*response, error) {

@@ -1,6 +1,9 @@
 package placement
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -13,9 +16,9 @@ func showProviderUsages(_ *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	usages := make(map[string]int64, len(p.Inventories))
-	for _, inv := range p.Inventories {
-		usages[classes.Name(inv.Class)] = inv.Used
+	usages := make(ordered[int64], len(p.Inventories))
+	for i, inv := range p.Inventories {
+		usages[i] = pair[int64]{classes.Name(inv.Class), inv.Used}
 	}
 	return ok(m{"resource_provider_generation": p.Generation, "usages": usages}, 0), nil
 }
@@ -48,20 +51,30 @@ func showUsages(_ *Handler, r *request) (*response, error) {
 	return ok(m{"usages": totalsByType(classes, usages, r.query.Get("consumer_type"))}, 0), nil
 }
 
-func totals(classes *ledger.ClassTable, usages []*ledger.Usage) map[string]int64 {
-	sums := make(map[string]int64)
+func totals(classes *ledger.ClassTable, usages []*ledger.Usage) ordered[int64] {
+	sums := make(map[ledger.ClassID]int64)
 	for _, u := range usages {
 		for _, a := range u.Amounts {
-			sums[classes.Name(a.Class)] += a.Amount
+			sums[a.Class] += a.Amount
 		}
 	}
-	return sums
+	return byClass(classes, sums)
+}
+
+// byClass names classes, in the order of their numbers.
+func byClass(classes *ledger.ClassTable, amounts map[ledger.ClassID]int64) ordered[int64] {
+	list := make(ordered[int64], 0, len(amounts))
+	for _, id := range slices.Sorted(maps.Keys(amounts)) {
+		list = append(list, pair[int64]{classes.Name(id), amounts[id]})
+	}
+	return list
 }
 
 // totalsByType groups usages by consumer type; wanted is one type, "unknown"
 // for consumers without one, "all" for one group of everything, or "".
-func totalsByType(classes *ledger.ClassTable, usages []*ledger.Usage, wanted string) map[string]map[string]int64 {
-	groups := make(map[string]map[string]int64)
+func totalsByType(classes *ledger.ClassTable, usages []*ledger.Usage, wanted string) map[string]ordered[int64] {
+	amounts := make(map[string]map[ledger.ClassID]int64)
+	consumers := make(map[string]int64)
 	for _, u := range usages {
 		group := u.Owner.Type
 		if group == "" {
@@ -73,13 +86,17 @@ func totalsByType(classes *ledger.ClassTable, usages []*ledger.Usage, wanted str
 		case wanted != "" && wanted != group:
 			continue
 		}
-		if groups[group] == nil {
-			groups[group] = make(map[string]int64)
+		if amounts[group] == nil {
+			amounts[group] = make(map[ledger.ClassID]int64)
 		}
-		groups[group]["consumer_count"] += u.Consumers
+		consumers[group] += u.Consumers
 		for _, a := range u.Amounts {
-			groups[group][classes.Name(a.Class)] += a.Amount
+			amounts[group][a.Class] += a.Amount
 		}
+	}
+	groups := make(map[string]ordered[int64])
+	for group, sums := range amounts {
+		groups[group] = append(byClass(classes, sums), pair[int64]{"consumer_count", consumers[group]})
 	}
 	return groups
 }

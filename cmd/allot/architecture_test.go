@@ -1,8 +1,10 @@
 package main_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -71,6 +73,27 @@ func TestFloors(t *testing.T) {
 			if home, owned := owner[imported]; owned && home != name {
 				t.Errorf("%s imports %s, whose sole home is %s", name, imported, home)
 			}
+		}
+	}
+}
+
+// TestJSONIsPlain: everything that leaves the process is made by
+// ledger.PlainJSON, because encoding/json writes <, > and & as if for HTML.
+func TestJSONIsPlain(t *testing.T) {
+	escaping := regexp.MustCompile(`json\.(Marshal|NewEncoder)\(`)
+	for _, root := range []string{"../../api", "../../cmd", "../../commands/wire", "../../commands/rejected"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "keystonetest") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if found := escaping.Find(text); found != nil && path != "../../commands/wire/wire.go" {
+				t.Errorf("%s has %s: ledger.PlainJSON and PlainEncoder write texts as they are", path, found)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 }

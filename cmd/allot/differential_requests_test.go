@@ -29,7 +29,12 @@ func (d *differential) provider() string {
 
 func (d *differential) consumer() string { return numberedID(2, d.n(manyConsumers)) }
 
-func (d *differential) aggregate() string { return numberedID(3, d.n(3)) }
+// aggregate is the uuid of an aggregate, each in a spelling of its own:
+// Placement compares the texts.
+func (d *differential) aggregate() string {
+	n := d.n(3)
+	return []string{numberedID(3, 0), strings.ReplaceAll(numberedID(3, 1), "-", ""), strings.ToUpper("abcdef00-0000-4000-8000-000000000002")}[n]
+}
 
 func (d *differential) class() string {
 	if d.n(40) == 0 {

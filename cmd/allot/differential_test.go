@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // TestDifferential sends the same random requests to Allot and to a running
@@ -173,6 +175,7 @@ type answer struct {
 	headers map[string]string
 	body    any
 	raw     any
+	order   string // of what has one
 }
 
 func (a answer) String() string {
@@ -191,8 +194,40 @@ func (a answer) differs(b answer) string {
 		return "headers"
 	case !reflect.DeepEqual(a.body, b.body):
 		return "body"
+	case a.order != b.order:
+		return "order: Placement " + a.order + ", Allot " + b.order
 	}
 	return ""
+}
+
+var (
+	providerList   = regexp.MustCompile(`^/resource_providers(\?|$)`)
+	traitList      = regexp.MustCompile(`/traits(\?|$)`)
+	inventoryList  = regexp.MustCompile(`/inventories$`)
+	providerInList = regexp.MustCompile(`"uuid": ?"([^"]*)"`)
+	traitInList    = regexp.MustCompile(`"(CUSTOM_[^"]*)"`)
+	classInList    = regexp.MustCompile(`"([A-Z_]+)": ?\{`)
+)
+
+// orderOf is the order in which an answer lists what comes in an order:
+// providers and custom traits as they were made, and inventories as they were
+// sent. Standard traits and stored inventories come out of Python's sets.
+func orderOf(r request, text string) string {
+	item := providerInList
+	switch {
+	case r.method == "GET" && providerList.MatchString(r.path):
+	case traitList.MatchString(r.path):
+		item = traitInList
+	case r.method == "PUT" && inventoryList.MatchString(r.path):
+		item = classInList
+	default:
+		return ""
+	}
+	var names []string
+	for _, found := range item.FindAllStringSubmatch(text, -1) {
+		names = append(names, found[1])
+	}
+	return strings.Join(names, " ")
 }
 
 // withoutVary: Allot sends Vary with every answer that has a microversion,
@@ -254,6 +289,9 @@ func (d *differential) send(k int, r request, body string) answer {
 	if len(text) == 0 {
 		return a
 	}
+	if a.status == http.StatusOK {
+		a.order = orderOf(r, string(text))
+	}
 	if err := json.Unmarshal(text, &a.raw); err != nil {
 		a.body = string(text)
 		return a
@@ -288,11 +326,23 @@ func canonical(key string, value any) any {
 		slices.SortFunc(v, func(a, b any) int { return strings.Compare(text(a), text(b)) })
 		return v
 	case string:
+		if key == "aggregates" {
+			return plainSpelling(v)
+		}
 		if key == "detail" {
 			return detail(v)
 		}
 	}
 	return value
+}
+
+// plainSpelling is how Allot shows every uuid, and Placement aggregates as
+// they were sent.
+func plainSpelling(text string) string {
+	if id, err := ledger.ParseUUID(text); err == nil {
+		return id.String()
+	}
+	return text
 }
 
 // newerTraits came with os-traits after the release that Debian has.

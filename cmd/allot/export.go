@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -71,7 +70,7 @@ func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger
 		return head, err
 	}
 	head.Sequence = c.From - 1
-	lines := json.NewEncoder(out)
+	lines := ledger.PlainEncoder(out)
 	err = ledger.ReadCommits(ctx, log, head, c.To, func(commit *ledger.Commit) error {
 		head = commit.Head()
 		for i := range commit.Records {

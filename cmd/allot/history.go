@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // serverFlags say which running server a command asks.
@@ -52,7 +54,7 @@ func (s serverFlags) send(ctx context.Context, method, path string, query url.Va
 	}
 	var content io.Reader
 	if body != nil {
-		text, err := json.Marshal(body)
+		text, err := ledger.PlainJSON(body)
 		if err != nil {
 			return nil, err
 		}
@@ -162,15 +164,19 @@ func (c *historyCommand) print(raw json.RawMessage) error {
 		return fmt.Errorf("the server sent something else than an entry: %w", err)
 	}
 	_, err := fmt.Fprintf(os.Stdout, "%-8s %s  %-12s %-22s %s\n", e.Address, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Actor, e.Command, e.RequestID)
-	for _, side := range []struct {
-		name string
-		data json.RawMessage
-	}{{"before", e.Before}, {"after", e.After}} {
-		if err == nil && c.Of != "user" {
-			_, err = fmt.Printf("         %-7s%s\n", side.name, shortened(side.data))
+	if err != nil || c.Of == "user" {
+		return err
+	}
+	changes, err := changesIn(e.Before, e.After)
+	if err != nil {
+		return fmt.Errorf("the server sent something else than an entry: %w", err)
+	}
+	for _, change := range changes {
+		if _, err = fmt.Printf("         %s\n", change); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // shortened cuts what is too long for a line, and says so.

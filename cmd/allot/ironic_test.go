@@ -165,6 +165,12 @@ var explained = []struct {
 	{"the first manage declares the power off", func(i, a exchange) bool {
 		return strings.Contains(i.body, `"power_state": null`) && strings.Contains(a.body, `"power_state":"power off"`)
 	}},
+	{"fields of newer Ironics can be patched", func(i, a exchange) bool {
+		ironic, _ := faultOf(i.body)
+		allot, _ := faultOf(a.body)
+		return i.status == a.status && strings.HasPrefix(ironic, "Cannot patch") &&
+			strings.NewReplacer("firmware_interface, ", "", "parent_node, ", "").Replace(allot) == ironic
+	}},
 	{"the filters are kept in next", func(i, a exchange) bool {
 		return strings.Contains(i.request, "state=error") && strings.Contains(a.body, "state=error")
 	}},

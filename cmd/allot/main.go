@@ -34,6 +34,7 @@ type cli struct {
 	Replay       replayCommand       `cmd:"" help:"Make everything again from the log alone, and compare."`
 	Verify       verifyCommand       `cmd:"" help:"Check a log, and snapshots and read models against it."`
 	Checkpoint   checkpointCommand   `cmd:"" help:"Print a signed checkpoint of a server's log, and check what was added since an earlier one."`
+	Holders      holdersCommand      `cmd:"" help:"Print who holds, or held, something of a provider, with owners."`
 	Prove        proveCommand        `cmd:"" help:"Print evidence that a record is in a server's log."`
 	CheckProof   checkProofCommand   `cmd:"" name:"check-proof" help:"Check such evidence, without the server."`
 	SigningKey   signingKeyCommand   `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`

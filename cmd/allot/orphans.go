@@ -284,7 +284,7 @@ func (c *orphansCommand) heal(ctx context.Context, f *finding) error {
 
 func (c *orphansCommand) print(f *finding) error {
 	if c.JSON {
-		return json.NewEncoder(os.Stdout).Encode(f)
+		return ledger.PlainEncoder(os.Stdout).Encode(f)
 	}
 	if f.Finding == orphan {
 		fmt.Printf("orphan   %s (%s of project %s) since %s\n", f.Consumer, cmp.Or(f.Holds.Type, unknownType), f.Holds.Project, f.Holds.Since)

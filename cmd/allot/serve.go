@@ -286,9 +286,13 @@ func (n *node) start(ctx context.Context) error {
 	if err := n.checkClosed(); err != nil {
 		return err
 	}
+	queries := &natsapi.Queries{Views: n.views, Log: n.readers, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now}
+	if n.rejected != nil {
+		queries.Rejected = n.rejected
+	}
 	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
 		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Direct: n.config.AcceptOpenNATS, CutOff: n.cutOff(), Logger: n.log,
-		Queries: &natsapi.Queries{Views: n.views, Log: n.readers, Notary: n.notary, MaxSteps: n.config.CandidatesBudget, Now: time.Now},
+		Queries: queries,
 	}); err != nil {
 		return err
 	}

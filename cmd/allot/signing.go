@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -177,56 +176,98 @@ func (c *checkpointCommand) compare(ctx context.Context, keys note.Verifiers, ne
 	if c.Since == "" {
 		return nil
 	}
-	text, err := os.ReadFile(c.Since)
+	earlier, err := openKept(c.Since, keys)
 	if err != nil {
 		return err
-	}
-	earlier, err := proof.Open(text, keys)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Since, err)
 	}
 	answer, err := c.read(ctx, "/audit/proof/growth", url.Values{"from": {fmt.Sprint(earlier.Size)}, "at": {fmt.Sprint(newest.Sequence)}})
 	if err != nil {
 		return err
 	}
 	var growth audit.Growth
-	if err := json.Unmarshal(answer, &growth); err != nil {
+	if err := audit.ReadEvidence(answer, &growth); err != nil {
 		return fmt.Errorf("the server sent something else than a proof: %w", err)
 	}
 	if err := proof.CheckGrowth(growth.Path, earlier, newest); err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "the log holds the %d records that it held, and %d more\n", earlier.Size, newest.Size-earlier.Size)
+	sayGrown(earlier, newest)
 	return nil
 }
 
-// proveCommand is "allot prove": evidence that a record is in the log.
+func sayGrown(earlier, later *proof.Checkpoint) {
+	fmt.Fprintf(os.Stderr, "the log holds the %d records that it held, and %d more\n", earlier.Size, later.Size-earlier.Size)
+}
+
+// openKept reads a checkpoint that an auditor has kept.
+func openKept(file string, keys note.Verifiers) (*proof.Checkpoint, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := proof.Open(text, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return kept, nil
+}
+
+// proveCommand is "allot prove": evidence that a record is in the log, or that
+// the log holds all of an earlier one.
 type proveCommand struct {
 	serverFlags `embed:""`
-	Record      string `arg:"" help:"SEQUENCE.INDEX of the record."`
+	keyFlag     `embed:""`
+	Record      string `arg:"" optional:"" help:"SEQUENCE.INDEX of the record."`
+	Since       string `help:"File with a checkpoint that you have kept: evidence that the log still holds all that it vouched for." type:"existingfile" placeholder:"FILE"`
 	At          string `help:"In the log as of this sequence or RFC 3339 time."`
 }
 
 // Run prints the evidence.
 func (c *proveCommand) Run(ctx context.Context) error {
-	query := url.Values{"record": {c.Record}}
+	path, query, err := c.question()
+	if err != nil {
+		return err
+	}
 	if c.At != "" {
 		query.Set("at", c.At)
 	}
-	answer, err := c.read(ctx, "/audit/proof/record", query)
+	answer, err := c.read(ctx, path, query)
 	if err == nil {
 		_, err = os.Stdout.Write(answer)
 	}
 	return err
 }
 
+func (c *proveCommand) question() (string, url.Values, error) {
+	if (c.Record == "") == (c.Since == "") {
+		return "", nil, errors.New("either a RECORD or --since says what is to be proved")
+	}
+	if c.Since == "" {
+		return "/audit/proof/record", url.Values{"record": {c.Record}}, nil
+	}
+	keys, err := c.verifiers()
+	if err != nil {
+		return "", nil, err
+	}
+	if keys == nil {
+		return "", nil, errors.New("--since is read with --public-key")
+	}
+	kept, err := openKept(c.Since, keys)
+	if err != nil {
+		return "", nil, err
+	}
+	return "/audit/proof/growth", url.Values{"from": {fmt.Sprint(kept.Size)}}, nil
+}
+
 // checkProofCommand is "allot check-proof": evidence, checked offline.
 type checkProofCommand struct {
 	keyFlag `embed:""`
 	File    string `arg:"" help:"What allot prove printed; -: standard input."`
+	Since   string `help:"The checkpoint that you have kept, if the evidence is that the log still holds all that it vouched for." type:"existingfile" placeholder:"FILE"`
+	Out     string `help:"With --since, file to keep the later checkpoint in." type:"path" placeholder:"FILE"`
 }
 
-// Run checks the evidence and prints the record.
+// Run checks the evidence, and prints the record or the later checkpoint.
 func (c *checkProofCommand) Run() error {
 	keys, err := c.verifiers()
 	if err != nil {
@@ -242,16 +283,44 @@ func (c *checkProofCommand) Run() error {
 		}
 		defer func() { _ = in.Close() }() // nothing was written
 	}
+	text, err := io.ReadAll(io.LimitReader(in, maxAnswerBytes))
+	if err != nil {
+		return err
+	}
+	if c.Since != "" {
+		return c.growth(text, keys)
+	}
 	var evidence audit.Inclusion
-	if err := json.NewDecoder(io.LimitReader(in, maxAnswerBytes)).Decode(&evidence); err != nil {
-		return fmt.Errorf("%s holds no evidence: %w", c.File, err)
+	if err := audit.ReadEvidence(text, &evidence); err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
 	}
 	line, checkpoint, err := evidence.Check(keys)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "record %s is number %d of the %d that %s vouches for\n", line.Address, evidence.Number, checkpoint.Size, c.PublicKey)
-	return json.NewEncoder(os.Stdout).Encode(line)
+	return ledger.PlainEncoder(os.Stdout).Encode(line)
+}
+
+func (c *checkProofCommand) growth(text []byte, keys note.Verifiers) error {
+	earlier, err := openKept(c.Since, keys)
+	if err != nil {
+		return err
+	}
+	var evidence audit.Growth
+	if err := audit.ReadEvidence(text, &evidence); err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	later, err := evidence.Check(keys, earlier)
+	if err != nil {
+		return err
+	}
+	sayGrown(earlier, later)
+	if c.Out != "" {
+		return os.WriteFile(c.Out, []byte(evidence.Checkpoint), 0o644)
+	}
+	_, err = os.Stdout.WriteString(evidence.Checkpoint)
+	return err
 }
 
 // discardCommit looks at nothing.

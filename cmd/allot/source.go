@@ -113,7 +113,7 @@ func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
 
 // checkpoint asks the server to sign one, which it does if it has a key.
 func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]snapshots.KeptCheckpoint, error) {
-	answer, err := l.c.Checkpoint(ctx, wire.CheckpointQuery{When: wire.When{At: fmt.Sprint(upTo)}})
+	answer, err := l.c.Checkpoint(ctx, wire.CheckpointQuery{When: wire.When{At: wire.Instant(fmt.Sprint(upTo))}})
 	var refusal *wire.Error
 	if errors.As(err, &refusal) && refusal.Code == wire.ErrorNotFound {
 		return nil, nil

@@ -9,9 +9,11 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector/verify"
+	"github.com/allot-project/allot/snapshots"
 )
 
 // verifyCommand is "allot verify": the log, and whatever else there is in a
@@ -19,6 +21,29 @@ import (
 type verifyCommand struct {
 	sourceFlags `embed:""`
 	keyFlag     `embed:""`
+	sinceFlag   `embed:""`
+}
+
+// sinceFlag names checkpoints that the auditor has kept.
+type sinceFlag struct {
+	Since []string `help:"File with a checkpoint that you have kept: the log must still hold all that it vouched for. May be given more than once." type:"existingfile" placeholder:"FILE"`
+}
+
+// kept reads the files, whose signatures are checked with what they are
+// compared with.
+func (f sinceFlag) kept(keys note.Verifiers) ([]snapshots.KeptCheckpoint, error) {
+	if len(f.Since) > 0 && keys == nil {
+		return nil, errors.New("--since proves nothing without --public-key")
+	}
+	var list []snapshots.KeptCheckpoint
+	for _, path := range f.Since {
+		signed, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, snapshots.KeptCheckpoint{Path: path, Signed: signed})
+	}
+	return list, nil
 }
 
 // keyFlag names the public key that checkpoints are signed with.
@@ -49,9 +74,13 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	kept, err := c.kept(keys)
+	if err != nil {
+		return err
+	}
 	if c.Archive != "" && c.Data == "" && c.NATSURL == "" {
 		if header, err := archiveHeader(c.Archive); err != nil || header.First > 1 {
-			return c.verifyRange(keys)
+			return c.verifyRange(keys, kept)
 		}
 	}
 	var last uint64
@@ -67,7 +96,7 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 	show, end := progressBar("verifying")
 	defer end()
-	evidence := verify.Evidence{Keys: keys, Temporary: temporary, Progress: show}
+	evidence := verify.Evidence{Keys: keys, Kept: kept, Temporary: temporary, Progress: show}
 	if evidence.Checkpoints, err = log.checkpoints(ctx, last); err != nil {
 		return err
 	}
@@ -92,18 +121,49 @@ func (c *verifyCommand) print(r *verify.Report, signed bool) {
 	}
 	if signed {
 		fmt.Printf("checkpoints  %d good\n", r.Checkpoints)
+		if c.Since == nil {
+			fmt.Println("kept         none given: whoever has the signing key could have rewritten everything (--since)")
+		} else {
+			fmt.Printf("kept         %d of %d are of this log\n", r.Kept, len(c.Since))
+		}
 	} else {
 		fmt.Println("checkpoints  not looked at: there is no --public-key")
 	}
 }
 
 // verifyRange checks an archive of a range: that its commits follow each
-// other, and that a checkpoint vouches for the last one.
-func (c *verifyCommand) verifyRange(keys note.Verifiers) error {
+// other, that checkpoints which somebody has kept are of them, and that a
+// checkpoint vouches for the last one.
+func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []snapshots.KeptCheckpoint) error {
 	var header archive.Header
-	trailer, err := readArchive(c.Archive, func(h archive.Header) error { header = h; return nil }, discardCommit)
+	digests := make(map[uint64]ledger.Digest) // of the commits that kept checkpoints are of
+	for _, k := range kept {
+		checkpoint, err := proof.Open(k.Signed, keys)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k.Path, err)
+		}
+		digests[checkpoint.Sequence] = ledger.Digest{}
+	}
+	see := func(sequence uint64, digest ledger.Digest) {
+		if _, wanted := digests[sequence]; wanted {
+			digests[sequence] = digest
+		}
+	}
+	trailer, err := readArchive(c.Archive, func(h archive.Header) error {
+		header = h
+		see(h.First-1, h.Prev)
+		return nil
+	}, func(entry ledger.Entry) error {
+		see(entry.Sequence, ledger.DigestOf(entry.Data))
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Archive, err)
+	}
+	for _, k := range kept {
+		if err := keptInRange(k, keys, header, digests); err != nil {
+			return fmt.Errorf("%s: %w", k.Path, err)
+		}
 	}
 	fmt.Printf("log          the commits %d to %d follow each other; without those before nothing can be replayed\n", header.First, trailer.Sequence)
 	if keys == nil {
@@ -121,4 +181,27 @@ func (c *verifyCommand) verifyRange(keys note.Verifiers) error {
 		}
 	}
 	return fmt.Errorf("%w vouches for sequence %d", verify.ErrUnsigned, trailer.Sequence)
+}
+
+// keptInRange wants a checkpoint that somebody has kept to be of a commit of
+// the range, or of the one before it. By the digest chain it then vouches for
+// all before that.
+func keptInRange(k snapshots.KeptCheckpoint, keys note.Verifiers, header archive.Header, digests map[uint64]ledger.Digest) error {
+	checkpoint, err := proof.Open(k.Signed, keys)
+	if err != nil {
+		return err
+	}
+	digest := digests[checkpoint.Sequence]
+	switch {
+	case checkpoint.Ledger != header.Ledger:
+		return fmt.Errorf("it is of the ledger %s, and the file of %s", checkpoint.Ledger, header.Ledger)
+	case digest == ledger.Digest{}:
+		return fmt.Errorf("it is of sequence %d, which the file, from %d on, does not show: nothing connects the two. Export a range that has it",
+			checkpoint.Sequence, header.First)
+	case digest != checkpoint.Digest:
+		return fmt.Errorf("%w: commit %d has the digest %s, and had %s when the checkpoint was signed",
+			ledger.ErrChain, checkpoint.Sequence, digest, checkpoint.Digest)
+	}
+	fmt.Printf("kept         %s is of this log\n", k.Path)
+	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -159,18 +161,71 @@ type rejectedCommand struct {
 	Actor       string `help:"Only those of this actor."`
 	Command     string `help:"Only this command, such as Reshape."`
 	Code        string `help:"Only for this reason, such as capacity_exceeded."`
+	Project     string `help:"Only those about this project: of a client that is bound to it, naming it as an owner, or changing what its consumers hold."`
+	Consumer    string `help:"Only those that name this consumer or node allocation (uuid)."`
+	Provider    string `help:"Only those that name this provider or node (uuid)."`
+	Since       string `help:"Only those at or after this RFC 3339 time."`
+	Until       string `help:"Only those at or before this RFC 3339 time."`
 	JSON        bool   `name:"json" help:"The answer as JSON."`
 }
 
 // Run prints them.
 func (c *rejectedCommand) Run(ctx context.Context) error {
-	query := url.Values{"limit": {fmt.Sprint(c.Limit)}, "actor": {c.Actor}, "command": {c.Command}, "code": {c.Code}}
+	query := url.Values{"limit": {fmt.Sprint(c.Limit)}, "actor": {c.Actor}, "command": {c.Command}, "code": {c.Code},
+		"project": {c.Project}, "consumer": {c.Consumer}, "provider": {c.Provider}, "since": {c.Since}, "until": {c.Until}}
 	return ask(ctx, c.serverFlags, "/audit/rejections", query, c.JSON, func(r *audit.Rejections) error {
 		for _, e := range r.Rejections {
 			fmt.Printf("%-8s %s  %-12s %-22s %s\n         %s\n", e.Place, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Actor, e.Command, e.CommandID, e.Rejection)
 		}
 		return nil
 	})
+}
+
+// holdersCommand is "allot holders": who holds something of a provider.
+type holdersCommand struct {
+	serverFlags `embed:""`
+	Provider    string `arg:"" help:"Uuid of a provider or bare metal node."`
+	At          string `help:"As of this sequence or RFC 3339 time."`
+	JSON        bool   `name:"json" help:"The answers as JSON, one for each 1000 holders."`
+}
+
+// Run prints the holders with their owners.
+func (c *holdersCommand) Run(ctx context.Context) error {
+	query := url.Values{"provider": {c.Provider}, "at": {c.At}}
+	for more := true; more; {
+		err := ask(ctx, c.serverFlags, "/audit/holders", query, false, func(h *audit.Holders) error {
+			more = h.Next != nil
+			if more {
+				// The pages are of one moment.
+				query.Set("after", h.Next.String())
+				query.Set("at", fmt.Sprint(h.Sequence))
+			}
+			if c.JSON {
+				return ledger.PlainEncoder(os.Stdout).Encode(h)
+			}
+			printHolders(h)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printHolders(h *audit.Holders) {
+	fmt.Printf("after sequence %d %d hold something of %s (%s)\n", h.Sequence, len(h.Holders.Holders), h.Provider, h.Name)
+	for _, held := range h.Holders.Holders {
+		amounts := make([]string, len(held.Allocations))
+		for i, a := range held.Allocations {
+			amounts[i] = fmt.Sprintf("%s:%d", a.Class, a.Amount)
+		}
+		fmt.Printf("%s  %-30s project %s, user %s, type %s, since %s\n", held.Consumer, strings.Join(amounts, ", "),
+			held.Project, held.User, cmp.Or(held.Type, ledger.UnknownType), held.Since)
+	}
+	if h.Node != nil && h.Node.Instance != nil {
+		fmt.Printf("on the bare metal node runs instance %s\n", h.Node.Instance)
+	}
 }
 
 // redecideCommand is "allot redecide": a rejected command, decided again.
@@ -219,7 +274,7 @@ func (c *whatIfCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing was written
-	out := json.NewEncoder(os.Stdout)
+	out := ledger.PlainEncoder(os.Stdout)
 	out.SetIndent("", "  ")
 	var answer any
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {

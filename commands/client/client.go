@@ -252,6 +252,16 @@ func (c *Client) Checkpoint(ctx context.Context, q wire.CheckpointQuery) (wire.A
 	return ask[wire.Checkpoint](ctx, c, &q)
 }
 
+// Holders asks who holds something of a provider, with owners.
+func (c *Client) Holders(ctx context.Context, q wire.HoldersQuery) (wire.Answer[wire.Holders], error) {
+	return ask[wire.Holders](ctx, c, &q)
+}
+
+// Rejections asks which commands were rejected, newest first.
+func (c *Client) Rejections(ctx context.Context, q wire.RejectionsQuery) (wire.Answer[[]wire.RejectedCommand], error) {
+	return ask[[]wire.RejectedCommand](ctx, c, &q)
+}
+
 // Candidates asks which allocations would satisfy a request.
 func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.Answer[[]wire.Candidate], error) {
 	return ask[[]wire.Candidate](ctx, c, &q)

@@ -60,7 +60,7 @@ func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
 	t.Cleanup(nc.Close)
 	svc, err := natsapi.Start(nc, natsapi.Config{
 		Commands: submit, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
-		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 1_000_000, Now: time.Now},
+		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,7 +136,7 @@ func (k *Keeper) append(r commands.Rejected) {
 		}
 		r = <-k.queue
 	}
-	data, err := json.Marshal(entries)
+	data, err := ledger.PlainJSON(entries)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), appendTimeout)
 		err = k.store.Append(ctx, data)
@@ -148,7 +149,7 @@ func (k *Keeper) append(r commands.Rejected) {
 }
 
 func entryOf(r commands.Rejected) (Entry, error) {
-	body, err := json.Marshal(r.Command)
+	body, err := ledger.PlainJSON(r.Command)
 	return Entry{
 		Version: entryVersion, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command.CommandName(), CommandID: r.ID,
 		RequestID: r.RequestID, Project: r.Project, Body: body, Place: r.Place, Rejection: r.Rejection,
@@ -161,12 +162,101 @@ type Filter struct {
 	Actor, Command string
 	Code           commands.Code
 	Before         time.Time
+	Since, Until   time.Time // inclusive
+	// Project is the one that the client was bound to, or that the command is
+	// about: it names it as an owner, or a consumer that OwnerOf says is the
+	// project's at the command's place.
+	Project            string
+	OwnerOf            func(consumer ledger.UUID, place ledger.Address) (project string, err error)
+	Consumer, Provider ledger.UUID // that the command or its rejection names
 }
 
 func (f *Filter) picks(e *Entry) bool {
 	return (f.CommandID.IsNil() || e.CommandID == f.CommandID) && (f.Actor == "" || e.Actor == f.Actor) &&
 		(f.Command == "" || e.Command == f.Command) && (f.Code == "" || e.Rejection.Code == f.Code) &&
-		(f.Before.IsZero() || e.Time.Before(f.Before))
+		(f.Before.IsZero() || e.Time.Before(f.Before)) &&
+		(f.Since.IsZero() || !e.Time.Before(f.Since)) && (f.Until.IsZero() || !e.Time.After(f.Until))
+}
+
+// isAbout picks entries by what their commands name.
+func (f *Filter) isAbout(e *Entry) (bool, error) {
+	if f.Project == "" && f.Consumer.IsNil() && f.Provider.IsNil() {
+		return true, nil
+	}
+	names, err := namesIn(e)
+	if err != nil {
+		return false, err
+	}
+	if !f.Consumer.IsNil() && !slices.Contains(names.consumers, f.Consumer) || !f.Provider.IsNil() && !slices.Contains(names.providers, f.Provider) {
+		return false, nil
+	}
+	if f.Project == "" || e.Project == f.Project || slices.Contains(names.projects, f.Project) {
+		return true, nil
+	}
+	for _, id := range names.consumers {
+		if f.OwnerOf == nil {
+			break
+		}
+		if owner, err := f.OwnerOf(id, e.Place); err != nil || owner == f.Project {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// names are what a command names, in any of its parts.
+type names struct {
+	projects             []string
+	consumers, providers []ledger.UUID
+}
+
+func namesIn(e *Entry) (*names, error) {
+	var body any
+	if err := json.Unmarshal(e.Body, &body); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	n := &names{}
+	n.add("", body)
+	facts := &e.Rejection.Facts
+	for _, id := range []*ledger.UUID{facts.Consumer, facts.Allocation} {
+		if id != nil {
+			n.consumers = append(n.consumers, *id)
+		}
+	}
+	for _, id := range []*ledger.UUID{facts.Provider, facts.Node} {
+		if id != nil {
+			n.providers = append(n.providers, *id)
+		}
+	}
+	return n, nil
+}
+
+func (n *names) add(key string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, one := range v {
+			n.add(name, one)
+		}
+	case []any:
+		for _, one := range v {
+			n.add(key, one)
+		}
+	case string:
+		n.name(key, v)
+	}
+}
+
+func (n *names) name(key, text string) {
+	id, err := ledger.ParseUUID(text)
+	switch {
+	case key == "project" || key == "owner":
+		n.projects = append(n.projects, text)
+	case err != nil:
+	case key == "consumer" || key == "allocation":
+		n.consumers = append(n.consumers, id)
+	case key == "provider" || key == "node" || key == "parent" || key == "candidate_nodes":
+		n.providers = append(n.providers, id)
+	}
 }
 
 // ErrDamaged reports a kept message that cannot be read.
@@ -181,11 +271,19 @@ func List(ctx context.Context, store Store, f Filter, limit int) ([]Entry, error
 			return false, err
 		}
 		for i := len(entries) - 1; i >= 0 && len(list) < limit; i-- {
-			if f.picks(&entries[i]) {
+			if !f.picks(&entries[i]) {
+				continue
+			}
+			about, err := f.isAbout(&entries[i])
+			if err != nil {
+				return false, err
+			}
+			if about {
 				list = append(list, entries[i])
 			}
 		}
-		return len(list) < limit, nil
+		older := len(entries) > 0 && entries[len(entries)-1].Time.Before(f.Since)
+		return len(list) < limit && !older, nil
 	})
 	return list, err
 }

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"encoding/json"
-
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/commands"
@@ -51,7 +49,7 @@ func (b Body) Decode(encoding string, into commands.Command) error {
 }
 
 // MarshalJSON implements json.Marshaler.
-func (b Body) MarshalJSON() ([]byte, error) { return json.Marshal(b.Value) }
+func (b Body) MarshalJSON() ([]byte, error) { return ledger.PlainJSON(b.Value) }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (b *Body) UnmarshalJSON(text []byte) error {

@@ -1,16 +1,60 @@
 package wire
 
 import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
 
 // When is what every query can say of the moment that it asks about.
 type When struct {
-	// At is a commit's sequence or an RFC 3339 time; empty: now.
-	At string `json:"at,omitempty"`
+	// At is a commit's sequence or an RFC 3339 time; empty: now. A sequence
+	// may be a number, too.
+	At Instant `json:"at,omitempty"`
 	// MinSequence waits until this commit can be read: that of an answered
 	// command always can, on the server that answered it.
 	MinSequence uint64 `json:"min_sequence,omitempty"`
+}
+
+// Instant is a commit's sequence, as a text or a number, or an RFC 3339 time.
+type Instant string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Instant) UnmarshalJSON(text []byte) error {
+	var sequence uint64
+	if err := json.Unmarshal(text, &sequence); err == nil && string(text) != "null" {
+		*i = Instant(strconv.FormatUint(sequence, 10))
+		return nil
+	}
+	return json.Unmarshal(text, (*string)(i))
+}
+
+// DecodeMsgpack implements msgpack.CustomDecoder.
+func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
+	value, err := d.DecodeInterfaceLoose()
+	if err != nil {
+		return err
+	}
+	switch v := value.(type) {
+	case nil:
+	case string:
+		*i = Instant(v)
+	case int64:
+		if v < 0 {
+			return fmt.Errorf("at: %d is no sequence", v)
+		}
+		*i = Instant(strconv.FormatInt(v, 10))
+	case uint64:
+		*i = Instant(strconv.FormatUint(v, 10))
+	default:
+		return fmt.Errorf("at: %v is neither a sequence nor a time", v)
+	}
+	return nil
 }
 
 // Moment implements Query.
@@ -36,6 +80,8 @@ var Queries = map[string]func() Query{
 	"History":        func() Query { return new(HistoryQuery) },
 	"Commits":        func() Query { return new(CommitsQuery) },
 	"Checkpoint":     func() Query { return new(CheckpointQuery) },
+	"Holders":        func() Query { return new(HoldersQuery) },
+	"Rejections":     func() Query { return new(RejectionsQuery) },
 }
 
 // Answer is the reply to a query: what was asked for, or an error.
@@ -307,4 +353,65 @@ func (*CheckpointQuery) QueryName() string { return "Checkpoint" }
 // Checkpoint is a signed checkpoint of the log; package ledger/proof reads it.
 type Checkpoint struct {
 	Signed string `json:"signed"`
+}
+
+// HoldersQuery asks who holds something of a provider, or of the node that it is.
+type HoldersQuery struct {
+	When
+	Provider ledger.UUID `json:"provider"`
+	// Limit is how many holders an answer has, 1 to 1000, which is the default.
+	Limit int `json:"limit,omitempty"`
+	// After is the consumer that the answer before this one ended with.
+	After ledger.UUID `json:"after,omitzero"`
+}
+
+// QueryName implements Query.
+func (*HoldersQuery) QueryName() string { return "Holders" }
+
+// Holders is who holds something of a provider: each consumer with its owner,
+// and what it holds of the provider.
+type Holders struct {
+	Provider ledger.UUID   `json:"provider"`
+	Name     string        `json:"name"`
+	Holders  []Allocations `json:"holders"` // by uuid
+	// Node says whose the bare metal node is that the provider is, if it is one.
+	Node *Node `json:"node,omitempty"`
+	// Next is what after must be for the rest; absent: that is all.
+	Next *ledger.UUID `json:"next,omitempty"`
+}
+
+// RejectionsQuery asks which commands were rejected, newest first. What is
+// empty does not narrow it down. What is kept does not go with the past: at
+// has no meaning.
+type RejectionsQuery struct {
+	When
+	CommandID ledger.UUID `json:"command_id,omitzero"`
+	Actor     string      `json:"actor,omitempty"`
+	Command   string      `json:"command,omitempty"`
+	Code      string      `json:"code,omitempty"`
+	// Project is the one that the client was bound to, that the command names
+	// as an owner, or whose consumer it would have changed.
+	Project  string      `json:"project,omitempty"`
+	Consumer ledger.UUID `json:"consumer,omitzero"` // that the command names; or node allocation
+	Provider ledger.UUID `json:"provider,omitzero"` // that the command names; or node
+	Since    string      `json:"since,omitempty"`   // RFC 3339, inclusive
+	Until    string      `json:"until,omitempty"`   // RFC 3339, inclusive
+	Before   string      `json:"before,omitempty"`  // RFC 3339, exclusive
+	Limit    int         `json:"limit,omitempty"`   // 1 to 1000; 50 if absent
+}
+
+// QueryName implements Query.
+func (*RejectionsQuery) QueryName() string { return "Rejections" }
+
+// RejectedCommand is a command that was rejected.
+type RejectedCommand struct {
+	Time      string              `json:"time"` // RFC 3339
+	Actor     string              `json:"actor"`
+	Command   string              `json:"command"`
+	CommandID ledger.UUID         `json:"command_id"`
+	RequestID string              `json:"request_id,omitempty"`
+	Project   string              `json:"project,omitempty"` // that the client is bound to
+	Body      any                 `json:"body"`              // of the command
+	Place     ledger.Address      `json:"place"`             // that its record would have had
+	Rejection *commands.Rejection `json:"rejection"`
 }

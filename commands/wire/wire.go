@@ -152,7 +152,7 @@ func decodeMsgpack(data []byte, value any, strict bool) error {
 // Encode writes a reply, or a command, in the given encoding.
 func Encode(value any, encoding string) ([]byte, error) {
 	if encoding != TypeMsgpack {
-		return json.Marshal(value, jsonv1.DefaultOptionsV1())
+		return json.Marshal(value, jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false))
 	}
 	out := bytes.NewBuffer(make([]byte, 0, usualBytes))
 	enc := msgpack.GetEncoder()

@@ -189,6 +189,7 @@ type reader struct {
 	in          io.Reader
 	dec         *msgpack.Decoder
 	version     uint64
+	ledger      ledger.UUID
 	checkpoints [][]byte
 }
 
@@ -245,6 +246,7 @@ func (r *reader) header() (Header, error) {
 	if err := r.fixed(h.Ledger[:]); err != nil {
 		return h, damaged("ledger: %v", err)
 	}
+	r.ledger = h.Ledger
 	if h.First, err = r.dec.DecodeUint64(); err != nil || h.First == 0 {
 		return h, damaged("first sequence %d, %v", h.First, err)
 	}
@@ -276,7 +278,26 @@ func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, 
 	if err != nil {
 		return ledger.Entry{}, damaged("sequence %d: %v", where, err)
 	}
+	if where == 1 {
+		if err := r.belongs(data); err != nil {
+			return ledger.Entry{}, fmt.Errorf("%w: %w", ErrDamaged, &ledger.BadEntryError{Sequence: where, Err: err})
+		}
+	}
 	return ledger.Entry{Sequence: where, Data: data}, nil
+}
+
+// belongs wants the first commit to begin the ledger that the header names.
+func (r *reader) belongs(data []byte) error {
+	first, err := ledger.DecodeCommit(data)
+	if err != nil {
+		return err
+	}
+	if len(first.Records) > 0 && len(first.Records[0].Events) > 0 {
+		if created, ok := first.Records[0].Events[0].(ledger.LedgerCreated); ok && created.Ledger == r.ledger {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: it does not begin the ledger %s, which the header names", ledger.ErrInvariant, r.ledger)
 }
 
 func (r *reader) trailer(count uint64, head ledger.Head) error {

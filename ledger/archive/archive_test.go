@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -137,5 +139,38 @@ func TestCheckpoints(t *testing.T) {
 		if name == "version 2" && trailer.Head != heads[4] {
 			t.Errorf("%s: head %v", name, trailer.Head)
 		}
+	}
+}
+
+// TestLedgerOfHeader: a file whose header names another ledger than the log
+// in it is no good, however whole it is.
+func TestLedgerOfHeader(t *testing.T) {
+	log, _ := filled(t, 5)
+	var out bytes.Buffer
+	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 5}); err != nil {
+		t.Fatal(err)
+	}
+	unpacker, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unpacker.Close()
+	plain, err := unpacker.DecodeAll(out.Bytes(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id ledger.UUID
+	if _, err := archive.Read(bytes.NewReader(out.Bytes()), func(h archive.Header) error { id = h.Ledger; return nil },
+		func(ledger.Entry) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(plain, id[:])
+	plain[at] ^= 1
+	packer, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := read(packer.EncodeAll(plain, nil)); !errors.Is(err, archive.ErrDamaged) {
+		t.Errorf("the header's ledger is not looked at: %v", err)
 	}
 }

@@ -135,8 +135,12 @@ func CheckGrowth(path []ledger.Digest, earlier, later *Checkpoint) error {
 	if earlier.Ledger != later.Ledger {
 		return fmt.Errorf("%w: the checkpoints are of the ledgers %s and %s", ErrProof, earlier.Ledger, later.Ledger)
 	}
-	if earlier.Size < 1 || earlier.Size > later.Size {
-		return fmt.Errorf("%w: the log had %d records and has %d", ErrProof, earlier.Size, later.Size)
+	if earlier.Size < 1 || earlier.Size > later.Size || earlier.Sequence > later.Sequence {
+		return fmt.Errorf("%w: the log had %d records up to sequence %d, and has %d up to %d", ErrProof,
+			earlier.Size, earlier.Sequence, later.Size, later.Sequence)
+	}
+	if earlier.Size == later.Size && *earlier != *later {
+		return fmt.Errorf("%w: the log up to sequence %d is another one", ErrProof, later.Sequence)
 	}
 	if err := tlog.CheckTree(hashes(path), later.Size, tlog.Hash(later.Root), earlier.Size, tlog.Hash(earlier.Root)); err != nil {
 		return fmt.Errorf("%w: the log of %d records does not hold what the one of %d held: %w", ErrProof, later.Size, earlier.Size, err)

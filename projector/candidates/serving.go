@@ -1,6 +1,7 @@
 package candidates
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -8,8 +9,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Serving lists the providers that satisfy a group each by itself, in UUID
-// order: what GET /resource_providers asks for. Other than in a search, every
+// Serving lists the providers that satisfy a group each by itself, as they
+// were made: what GET /resource_providers asks for. Other than in a search, every
 // provider serves a group that wants nothing, and in_tree always counts.
 func (w *World) Serving(g *Group) []*ledger.Provider {
 	var list []*ledger.Provider
@@ -18,7 +19,9 @@ func (w *World) Serving(g *Group) []*ledger.Provider {
 			list = append(list, p)
 		}
 	}
-	slices.SortFunc(list, func(a, b *ledger.Provider) int { return a.UUID.Compare(b.UUID) })
+	slices.SortFunc(list, func(a, b *ledger.Provider) int {
+		return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), a.UUID.Compare(b.UUID))
+	})
 	return list
 }
 

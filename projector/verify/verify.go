@@ -23,6 +23,10 @@ type Evidence struct {
 	// signatures with. One of them must then vouch for the log's last commit.
 	Checkpoints []snapshots.KeptCheckpoint
 	Keys        note.Verifiers
+	// Kept are checkpoints that somebody else than the log's operator has
+	// kept. Whoever has the key can sign a log that was rewritten, but cannot
+	// make one that these fit.
+	Kept []snapshots.KeptCheckpoint
 	// Temporary is a folder for read models that are made to be compared.
 	Temporary string
 	Progress  Progress
@@ -52,6 +56,7 @@ type Report struct {
 	Records     int // good ones
 	Snapshots   int // good ones
 	Checkpoints int // good ones
+	Kept        int // good ones
 	ReadModels  ledger.Head
 	Findings    []*Finding
 
@@ -197,8 +202,13 @@ func (v *verification) prepareCheckpoints() {
 	if v.Keys == nil {
 		return
 	}
-	for _, kept := range v.Checkpoints {
-		what := "checkpoint " + kept.Path
+	v.prepareEach("checkpoint ", v.Checkpoints, &v.report.Checkpoints)
+	v.prepareEach("kept checkpoint ", v.Kept, &v.report.Kept)
+}
+
+func (v *verification) prepareEach(kind string, list []snapshots.KeptCheckpoint, good *int) {
+	for _, kept := range list {
+		what := kind + kept.Path
 		c, err := proof.Open(kept.Signed, v.Keys)
 		if err != nil {
 			v.report.add(what, 0, err)
@@ -208,7 +218,7 @@ func (v *verification) prepareCheckpoints() {
 			if got := r.Checkpoint(); *got != *c {
 				return fmt.Errorf("it vouches for\n%sand the log gives\n%s", c.Text(), got.Text())
 			}
-			v.report.Checkpoints++
+			*good++
 			v.report.vouched = max(v.report.vouched, c.Sequence)
 			return nil
 		})

@@ -261,3 +261,51 @@ func TestMutations(t *testing.T) {
 		}
 	}
 }
+
+// TestOperatorAgainstKeptCheckpoint lets the operator, who has the key, write
+// the log anew and sign it: whoever has kept a checkpoint finds out, and
+// nobody else can.
+func TestOperatorAgainstKeptCheckpoint(t *testing.T) {
+	w := newWorld(t)
+	early, late := w.checkpoints[:1], w.checkpoints[1:]
+	rewritten := func(at int) [][]byte {
+		commits := slices.Clone(w.commits)
+		commits[at-1] = altered(commits[at-1])
+		return rechain(t, commits)
+	}
+	for name, attack := range map[string]struct {
+		entries [][]byte
+		kept    []snapshots.KeptCheckpoint
+		found   uint64 // at which sequence; 0: it is not
+	}{
+		"nothing":                            {w.encoded, w.checkpoints, 0},
+		"rewritten before the checkpoint":    {rewritten(signedAt - 5), early, signedAt},
+		"the checkpoint's commit":            {rewritten(signedAt), early, signedAt},
+		"rewritten after the checkpoint":     {rewritten(signedAt + 5), early, 0},
+		"rewritten before the newer one":     {rewritten(signedAt + 5), late, worldCommits},
+		"cut off before the checkpoint":      {w.encoded[:signedAt-1], early, signedAt},
+		"cut off to an older checkpoint":     {w.encoded[:signedAt], late, worldCommits},
+		"cut off, and the older one is kept": {w.encoded[:signedAt], early, 0},
+		"no checkpoint was kept":             {rewritten(signedAt - 5), nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, last := logOf(t, attack.entries), uint64(len(attack.entries))
+			r, err := verify.Replay(t.Context(), log, last, "", nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := verify.Log(t.Context(), log, last, verify.Evidence{
+				Checkpoints: []snapshots.KeptCheckpoint{sign(t, r, w.signer)}, Kept: attack.kept, Keys: w.keys,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := slices.ContainsFunc(report.Findings, func(f *verify.Finding) bool {
+				return strings.HasPrefix(f.What, "kept checkpoint") && f.Sequence == attack.found
+			})
+			if found != (attack.found > 0) || (report.Err() == nil) == found {
+				t.Errorf("found %v", report.Err())
+			}
+		})
+	}
+}

@@ -47,6 +47,10 @@ func AnswerSchema(q wire.Query) (*jsonschema.Schema, error) {
 		return schemaOf(wire.Answer[wire.Commits]{}, true), nil
 	case *wire.CheckpointQuery:
 		return schemaOf(wire.Answer[wire.Checkpoint]{}, true), nil
+	case *wire.HoldersQuery:
+		return schemaOf(wire.Answer[wire.Holders]{}, true), nil
+	case *wire.RejectionsQuery:
+		return schemaOf(wire.Answer[[]wire.RejectedCommand]{}, true), nil
 	case *wire.CandidatesQuery:
 		return schemaOf(wire.Answer[[]wire.Candidate]{}, true), nil
 	}
@@ -65,6 +69,8 @@ func schemaOf(value any, open bool) *jsonschema.Schema {
 				return &jsonschema.Schema{Type: "object"}
 			case reflect.TypeFor[commands.PatchValue]():
 				return &jsonschema.Schema{} // any value
+			case reflect.TypeFor[wire.Instant]():
+				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, {Type: "integer", Minimum: "0"}}}
 			case reflect.TypeFor[ledger.UUID]():
 				return &jsonschema.Schema{Type: "string", Format: "uuid"}
 			case reflect.TypeFor[time.Time]():

@@ -1,0 +1,90 @@
+package placement_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestOrder: lists are in the order of Placement's rows, whatever the names
+// and uuids are.
+func TestOrder(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	h := handler(l)
+	do := func(method, path, body string) string {
+		t.Helper()
+		r := send(h, method, path, body)
+		if r.Code >= 300 {
+			t.Fatalf("%s %s: %d %s", method, path, r.Code, r.Body)
+		}
+		return r.Body.String()
+	}
+	inOrder := func(what, text string, names ...string) {
+		t.Helper()
+		for i, name := range names {
+			names[i] = regexp.QuoteMeta(`"` + name + `"`)
+		}
+		if !regexp.MustCompile("(?s)" + strings.Join(names, ".*")).MatchString(text) {
+			t.Errorf("%s: %s is not in the order %v", what, text, names)
+		}
+	}
+	ids := []string{"b0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002", "a0000000-0000-4000-8000-000000000003"}
+	for i, id := range ids {
+		do("POST", "/resource_providers", fmt.Sprintf(`{"name":"%d","uuid":"%s"}`, 9-i, id))
+	}
+	for _, name := range []string{"CUSTOM_Z", "CUSTOM_A"} {
+		do("PUT", "/traits/"+name, "")
+		do("PUT", "/resource_classes/"+name, "")
+	}
+	inventories := `"inventories":{"CUSTOM_A":{"total":9},"MEMORY_MB":{"total":9},"CUSTOM_Z":{"total":9},"VCPU":{"total":9}}`
+	for _, id := range ids {
+		answer := do("PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,`+inventories+`}`)
+		inOrder("inventories as sent", answer, "CUSTOM_A", "MEMORY_MB", "CUSTOM_Z", "VCPU")
+		answer = do("PUT", "/resource_providers/"+id+"/traits", `{"resource_provider_generation":1,"traits":["CUSTOM_Z","HW_CPU_X86_VMX","CUSTOM_A"]}`)
+		inOrder("traits as they are found", answer, "CUSTOM_A", "CUSTOM_Z", "HW_CPU_X86_VMX")
+		inOrder("inventories", do("GET", "/resource_providers/"+id+"/inventories", ""), "VCPU", "MEMORY_MB", "CUSTOM_Z", "CUSTOM_A")
+		inOrder("usages", do("GET", "/resource_providers/"+id+"/usages", ""), "VCPU", "MEMORY_MB", "CUSTOM_Z", "CUSTOM_A")
+		inOrder("traits", do("GET", "/resource_providers/"+id+"/traits", ""), "HW_CPU_X86_VMX", "CUSTOM_Z", "CUSTOM_A")
+	}
+	inOrder("all traits", do("GET", "/traits", ""), "HW_CPU_X86_VMX", "STORAGE_DISK_HDD", "CUSTOM_Z", "CUSTOM_A")
+	inOrder("providers", do("GET", "/resource_providers", ""), ids...)
+	inOrder("providers with room", do("GET", "/resource_providers?resources=VCPU:1&required=CUSTOM_A", ""),
+		"b0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002", "a0000000-0000-4000-8000-000000000003")
+	const first, second = "22222222-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"
+	for _, consumer := range []string{first, second} {
+		do("PUT", "/allocations/"+consumer, `{"allocations":{"`+"b0000000-0000-4000-8000-000000000001"+`":{"resources":{"MEMORY_MB":1,"VCPU":1}},
+			"a0000000-0000-4000-8000-000000000003":{"resources":{"CUSTOM_Z":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`)
+	}
+	inOrder("allocations", do("GET", "/allocations/"+first, ""),
+		"b0000000-0000-4000-8000-000000000001", "VCPU", "MEMORY_MB", "a0000000-0000-4000-8000-000000000003")
+	inOrder("consumers", do("GET", "/resource_providers/b0000000-0000-4000-8000-000000000001/allocations", ""), first, second)
+	inOrder("usages of a project", do("GET", "/usages?project_id=p", ""), "VCPU", "MEMORY_MB", "CUSTOM_Z")
+}
+
+// TestUnknownClassWithWrongGeneration: the generation is looked at first.
+func TestUnknownClassWithWrongGeneration(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	path := "/resource_providers/" + l.Provider(t, "node").String() + "/inventories/"
+	for _, class := range []string{"vcpu", "CUSTOM_NONE"} {
+		for generation, want := range map[int]int{77: 409, 1: 404} {
+			body := fmt.Sprintf(`{"resource_provider_generation":%d,"total":1}`, generation)
+			if r := send(handler(l), "PUT", path+class, body); r.Code != want {
+				t.Errorf("%s at %d: %d %s, want %d", class, generation, r.Code, r.Body, want)
+			}
+		}
+	}
+}
+
+// TestFormsBeforeNames: a query whose form is wrong is told so, also where it
+// names what there is not.
+func TestFormsBeforeNames(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	r := send(handler(l), "GET", "/resource_providers?resources=VCPU&required=CUSTOM_NONE", "")
+	if r.Code != 400 || !strings.Contains(r.Body.String(), "Badly formed resources parameter") {
+		t.Errorf("%d %s", r.Code, r.Body)
+	}
+}

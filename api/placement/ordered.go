@@ -1,0 +1,66 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
+)
+
+// ordered is a JSON object in Placement's order, which is that of its rows:
+// providers and traits as they were made, consumers as they were last
+// written, classes by number.
+// Clients print what they get, and some compare it.
+type ordered[V any] []pair[V]
+
+type pair[V any] struct {
+	key   string
+	value V
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o ordered[V]) MarshalJSON() ([]byte, error) {
+	return rest.EncodeObject(len(o), func(i int) (string, any) { return o[i].key, o[i].value })
+}
+
+// inOrderOf puts the members in the order of keys, which have them all.
+func (o ordered[V]) inOrderOf(keys []string) ordered[V] {
+	slices.SortStableFunc(o, func(a, b pair[V]) int {
+		return cmp.Compare(slices.Index(keys, a.key), slices.Index(keys, b.key))
+	})
+	return o
+}
+
+// asMade orders things by the time at which they were made, and those that
+// were made together by something that stays.
+func asMade[V any, K cmp.Ordered](list []V, made func(V) int64, tie func(V) K) {
+	slices.SortFunc(list, func(a, b V) int {
+		return cmp.Or(cmp.Compare(made(a), made(b)), cmp.Compare(tie(a), tie(b)))
+	})
+}
+
+// traitsAsMade orders names of traits: the standard ones, then custom ones as
+// they were made.
+func traitsAsMade(r *request, names []string) ([]string, error) {
+	traits := make([]*ledger.Trait, 0, len(names))
+	for _, name := range names {
+		t, found, err := r.view.Trait(name)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			traits = append(traits, t)
+		}
+	}
+	asMade(traits, func(t *ledger.Trait) int64 { return t.CreatedAt }, func(t *ledger.Trait) string { return t.Name })
+	return traitNames(traits), nil
+}
+
+func traitNames(traits []*ledger.Trait) []string {
+	names := make([]string, len(traits))
+	for i, t := range traits {
+		names[i] = t.Name
+	}
+	return names
+}

@@ -1,0 +1,192 @@
+package main_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/client"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// TestAuditorsQuestions asks at every door which commands of a project were
+// rejected, and who held something at a moment.
+func TestAuditorsQuestions(t *testing.T) {
+	address := freeAddress(t)
+	s := launch(t, t.TempDir(), "--nats", address)
+	nc, err := nats.Connect("nats://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	c := client.New(nc, client.Options{})
+	id := func(n int) ledger.UUID { return mustParse(t, consumerID(n)) }
+	providerID := strings.TrimPrefix(provider, "/resource_providers/")
+	body := func(project, amount string) string {
+		return strings.NewReplacer(`"project_id":"p"`, `"project_id":"`+project+`"`, `"VCPU":1`, `"VCPU":`+amount).Replace(allocation())
+	}
+	s.makeProvider(3)
+	s.must(204, "PUT", "/allocations/"+consumerID(1), body("first", "1"))
+	before, err := c.Allocations(t.Context(), wire.AllocationsQuery{Consumer: id(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := before.Sequence
+	s.must(409, "PUT", "/allocations/"+consumerID(2), body("second", "3"))
+	wrong := uint64(77777)
+	release := &commands.ReleaseConsumer{Consumer: id(1), Generation: &wrong} // names no project
+	if _, err := c.Submit(t.Context(), release); err == nil {
+		t.Fatal("a wrong generation is accepted")
+	}
+	s.must(204, "DELETE", "/allocations/"+consumerID(1), "")
+	s.must(204, "PUT", "/allocations/"+consumerID(3), body("second", "2"))
+
+	over := func(q wire.RejectionsQuery) string {
+		t.Helper()
+		answer, err := c.Rejections(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, r := range answer.Result {
+			names = append(names, r.Command)
+		}
+		return strings.Join(names, " ")
+	}
+	for deadline := time.Now().Add(time.Minute); over(wire.RejectionsQuery{}) != "ReleaseConsumer AllocateForConsumers"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("kept: %q", over(wire.RejectionsQuery{}))
+		}
+	}
+	now := time.Now().UTC().Format(time.RFC3339Nano)
+	for _, q := range []struct {
+		query url.Values
+		nats  wire.RejectionsQuery
+		want  string
+	}{
+		{url.Values{"project": {"first"}}, wire.RejectionsQuery{Project: "first"}, "ReleaseConsumer"},
+		{url.Values{"project": {"second"}}, wire.RejectionsQuery{Project: "second"}, "AllocateForConsumers"},
+		{url.Values{"project": {"third"}}, wire.RejectionsQuery{Project: "third"}, ""},
+		{url.Values{"consumer": {consumerID(1)}}, wire.RejectionsQuery{Consumer: id(1)}, "ReleaseConsumer"},
+		{url.Values{"provider": {providerID}}, wire.RejectionsQuery{Provider: mustParse(t, providerID)}, "AllocateForConsumers"},
+		{url.Values{"actor": {"admin"}}, wire.RejectionsQuery{Actor: "admin"}, "AllocateForConsumers"},
+		{url.Values{"since": {now}}, wire.RejectionsQuery{Since: now}, ""},
+		{url.Values{"until": {now}}, wire.RejectionsQuery{Until: now}, "ReleaseConsumer AllocateForConsumers"},
+		{url.Values{"until": {now}, "project": {"first"}}, wire.RejectionsQuery{Until: now, Project: "first"}, "ReleaseConsumer"},
+	} {
+		var flags []string
+		for key, values := range q.query {
+			flags = append(flags, "--"+key, values[0])
+		}
+		status, rest, err := s.call("GET", "/audit/rejections?"+q.query.Encode(), "", "")
+		if err != nil || status != 200 {
+			t.Fatal(status, rest, err)
+		}
+		cli := allot(t, true, append([]string{"rejected", "--http", s.http}, flags...)...)
+		for _, name := range []string{"ReleaseConsumer", "AllocateForConsumers"} {
+			wanted := strings.Contains(q.want, name)
+			if strings.Contains(rest, `"`+name+`"`) != wanted || strings.Contains(cli, name) != wanted || strings.Contains(over(q.nats), name) != wanted {
+				t.Errorf("%v: %s wanted: %v\n%s\n%s\n%s", q.query, name, wanted, rest, cli, over(q.nats))
+			}
+		}
+	}
+	for _, bad := range []string{"since=noon", "project=", "consumer=x", "limit=0", "limit=1001", "colour=red"} {
+		if status, text, err := s.call("GET", "/audit/rejections?"+bad, "", ""); err != nil || status != 400 {
+			t.Errorf("%s: %d %s, %v", bad, status, text, err)
+		}
+	}
+
+	// Who held it then, and who holds it now.
+	for at, want := range map[string]string{fmt.Sprint(held): consumerID(1) + " first 1", "": consumerID(3) + " second 2"} {
+		answer, err := c.Holders(t.Context(), wire.HoldersQuery{Provider: mustParse(t, providerID), When: wire.When{At: wire.Instant(at)}})
+		if err != nil || len(answer.Result.Holders) != 1 {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		one := answer.Result.Holders[0]
+		if got := fmt.Sprintf("%s %s %d", one.Consumer, one.Project, one.Allocations[0].Amount); got != want {
+			t.Errorf("at %q: %s, want %s", at, got, want)
+		}
+		fields := strings.Fields(want)
+		args := []string{"holders", providerID, "--http", s.http}
+		if at != "" {
+			args = append(args, "--at", at)
+		}
+		if out := allot(t, true, args...); !strings.Contains(out, fields[0]) || !strings.Contains(out, "project "+fields[1]) || !strings.Contains(out, "VCPU:"+fields[2]) {
+			t.Errorf("%s", out)
+		}
+	}
+	for path, want := range map[string]int{
+		"/audit/holders?provider=" + providerID + "&limit=0": 400, "/audit/holders": 400, "/audit/holders?provider=" + consumerID(1): 404,
+		"/audit/digest?at=1": 200, "/audit/digest?at=99999": 400, "/audit/digest?colour=red": 400,
+	} {
+		if status, text, err := s.call("GET", path, "", ""); err != nil || status != want {
+			t.Errorf("%s: %d %s, %v", path, status, text, err)
+		}
+	}
+	s.numbersAsMoments(t, nc, held)
+	s.historyInWords(t)
+}
+
+func mustParse(t *testing.T, text string) ledger.UUID {
+	t.Helper()
+	id, err := ledger.ParseUUID(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// numbersAsMoments asks about a sequence as a number, in both encodings.
+func (s *server) numbersAsMoments(t *testing.T, nc *nats.Conn, held uint64) {
+	t.Helper()
+	for _, at := range []string{fmt.Sprint(held), fmt.Sprintf(`"%d"`, held), "-1", "1.5", "{}", `"noon"`} {
+		body := fmt.Sprintf(`{"consumer":"%s","at":%s}`, consumerID(1), at)
+		answer, err := nc.Request("allot.query.Allocations", []byte(body), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if good := strings.Contains(string(answer.Data), `"project":"first"`); good != strings.Contains(at, fmt.Sprint(held)) {
+			t.Errorf("at %s: %s", at, answer.Data)
+		}
+	}
+	for at, good := range map[any]bool{held: true, int64(held): true, "noon": false, -1: false, 1.5: false} {
+		body, err := msgpack.Marshal(map[string]any{"consumer": consumerID(1), "at": at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg := nats.NewMsg("allot.query.Allocations")
+		msg.Header.Set(wire.HeaderContentType, wire.TypeMsgpack)
+		msg.Data = body
+		answer, err := nc.RequestMsg(msg, time.Minute)
+		if err != nil || strings.Contains(string(answer.Data), "first") != good {
+			t.Errorf("at %v: %q, %v", at, answer.Data, err)
+		}
+	}
+}
+
+// historyInWords wants what changed to be said, however long the things are.
+func (s *server) historyInWords(t *testing.T) {
+	t.Helper()
+	out := allot(t, true, "history", "provider", strings.TrimPrefix(provider, "/resource_providers/"), "--http", s.http)
+	for _, want := range []string{"it begins", "inventories class VCPU used: 2, before 0", "inventories class VCPU used: 0, before 1", "generation: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "{\"") {
+		t.Errorf("that is JSON:\n%s", out)
+	}
+	out = allot(t, true, "history", "consumer", consumerID(1), "--http", s.http)
+	for _, want := range []string{"it begins", "project: first", "it ends; it was"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// changesIn says in words what differs between a thing before and after a
+// record: a line for each part of it.
+func changesIn(before, after json.RawMessage) ([]string, error) {
+	was, err := parsed(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := parsed(after)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case was == nil && is == nil:
+		return nil, nil
+	case was == nil:
+		return append([]string{"it begins"}, parts("", is)...), nil
+	case is == nil:
+		return append([]string{"it ends; it was"}, parts("", was)...), nil
+	}
+	lines := differences("", was, is)
+	if len(lines) == 0 {
+		lines = []string{"nothing that is shown here changed"}
+	}
+	return lines, nil
+}
+
+func parsed(text json.RawMessage) (value any, err error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	err = dec.Decode(&value)
+	return value, err
+}
+
+// differences lists the parts of two values that are not the same.
+func differences(name string, was, is any) []string {
+	before, wasObject := keyed(was)
+	after, isObject := keyed(is)
+	if !wasObject || !isObject {
+		if shown(was) == shown(is) {
+			return nil
+		}
+		return []string{fmt.Sprintf("%s: %s, before %s", name, shown(is), shown(was))}
+	}
+	keys := maps.Clone(before)
+	maps.Copy(keys, after)
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		path := strings.TrimPrefix(name+" "+key, " ")
+		old, had := before[key]
+		now, has := after[key]
+		switch {
+		case !had || old == nil && now != nil:
+			lines = append(lines, added(path, now)...)
+		case !has || now == nil && old != nil:
+			lines = append(lines, fmt.Sprintf("%s: gone, before %s", path, shown(old)))
+		default:
+			lines = append(lines, differences(path, old, now)...)
+		}
+	}
+	return lines
+}
+
+func added(path string, value any) []string {
+	return []string{fmt.Sprintf("%s: %s, before nothing", path, shown(value))}
+}
+
+// parts lists what a thing consists of.
+func parts(name string, value any) []string {
+	object, isObject := value.(map[string]any)
+	if !isObject {
+		return []string{fmt.Sprintf("%s: %s", name, shown(value))}
+	}
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if text := shown(object[key]); text != "" && text != "[]" && text != "{}" && text != "nothing" {
+			lines = append(lines, fmt.Sprintf("%s: %s", key, text))
+		}
+	}
+	return lines
+}
+
+// keyed is an object, or a list whose items have names of their own, such as
+// allocations and inventories, by those names.
+func keyed(value any) (map[string]any, bool) {
+	if object, isObject := value.(map[string]any); isObject {
+		return object, true
+	}
+	list, isList := value.([]any)
+	if !isList {
+		return nil, false
+	}
+	byName := make(map[string]any, len(list))
+	for _, item := range list {
+		byName[nameOf(item)] = amountOf(item)
+	}
+	return byName, len(byName) == len(list)
+}
+
+// namesOfItems are the fields by which items of lists are told apart.
+var namesOfItems = []string{"provider", "class", "consumer", "user", "type"}
+
+func nameOf(item any) string {
+	object, isObject := item.(map[string]any)
+	if !isObject {
+		return shown(item)
+	}
+	var names []string
+	for _, key := range namesOfItems {
+		if object[key] != nil {
+			names = append(names, key+" "+shown(object[key]))
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// amountOf is an item without its name.
+func amountOf(item any) any {
+	object, isObject := item.(map[string]any)
+	if !isObject {
+		return item
+	}
+	rest := maps.Clone(object)
+	maps.DeleteFunc(rest, func(key string, _ any) bool { return slices.Contains(namesOfItems, key) })
+	if amount, only := rest["amount"]; only && len(rest) == 1 {
+		return amount
+	}
+	return rest
+}
+
+// shown is a value in one line.
+func shown(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return v
+	case []any:
+		items := make([]string, len(v))
+		for i, item := range v {
+			items[i] = shown(item)
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case map[string]any:
+		var members []string
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			members = append(members, key+" "+shown(v[key]))
+		}
+		return "{" + strings.Join(members, ", ") + "}"
+	}
+	return fmt.Sprint(value)
+}

@@ -1,0 +1,103 @@
+package commands
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// maxListedConflicts bounds a rejection's text.
+const maxListedConflicts = 50
+
+// reconcileNodes compares nodes and consumers that changed without each other
+// while node providers were off: consumers that are left of node allocations,
+// or a rejection that lists the nodes with two owners.
+func reconcileNodes(s *ledger.State) (stale []ledger.UUID, rejection *Rejection) {
+	r := reconciliation{s: s, others: make(map[ledger.UUID][]*ledger.Consumer)}
+	s.Consumers(func(c *ledger.Consumer) bool { r.consumer(c); return true })
+	s.Nodes(func(n *ledger.Node) bool { r.node(n); return true })
+	if r.conflicts == nil {
+		return r.stale, nil
+	}
+	listed := r.conflicts[:min(len(r.conflicts), maxListedConflicts)]
+	text := strings.Join(listed, "; ")
+	if more := len(r.conflicts) - len(listed); more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return nil, &Rejection{
+		Code: CodeProviderInUse, Facts: Facts{Names: listed},
+		Message: fmt.Sprintf("%d nodes have two owners, or a provider that is something else: %s. "+
+			"Release one of the two, in Placement or in Ironic, while node providers are off", len(r.conflicts), text),
+	}
+}
+
+type reconciliation struct {
+	s         *ledger.State
+	stale     []ledger.UUID
+	others    map[ledger.UUID][]*ledger.Consumer // by node: who holds its provider and is not its allocation
+	conflicts []string
+}
+
+// consumer finds out what a consumer is to nodes.
+func (r *reconciliation) consumer(c *ledger.Consumer) {
+	a, isAllocation := r.s.NodeAllocation(c.UUID)
+	isAllocation = isAllocation && !a.Node.IsNil()
+	if isAllocation && len(c.Allocations) == 1 && r.isNodes(c.Allocations[0], a.Node) {
+		return
+	}
+	if len(c.Allocations) == 1 && c.Owner.Type == nodeConsumerType && c.Owner.User == nobody {
+		r.stale = append(r.stale, c.UUID)
+		return
+	}
+	if isAllocation {
+		r.conflicts = append(r.conflicts, fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", c.UUID, a.Node))
+		return
+	}
+	for i, held := range c.Allocations {
+		if _, isNode := r.s.Node(held.Provider); isNode && (i == 0 || c.Allocations[i-1].Provider != held.Provider) {
+			r.others[held.Provider] = append(r.others[held.Provider], c)
+		}
+	}
+}
+
+// isNodes reports whether an allocation is the whole of a node.
+func (r *reconciliation) isNodes(held ledger.Allocation, node ledger.UUID) bool {
+	n, exists := r.s.Node(node)
+	return exists && held.Provider == node && held.Amount == 1 && r.s.Classes().Name(held.Class) == NodeClassName(n.ResourceClass)
+}
+
+// node finds out whether a node can be a provider.
+func (r *reconciliation) node(n *ledger.Node) {
+	if _, exists := r.s.Provider(n.UUID); !exists {
+		if other, taken := r.s.ProviderNamed(n.UUID.String()); taken {
+			r.conflicts = append(r.conflicts, fmt.Sprintf("provider %s has the name that node %s needs", other, n.UUID))
+		}
+	}
+	for i, c := range r.others[n.UUID] {
+		switch {
+		case !n.Allocation.IsNil():
+			r.conflict(n, c, "allocation", n.Allocation)
+		case !n.Instance.IsNil() && n.Instance != c.UUID:
+			r.conflict(n, c, "instance", n.Instance)
+		case i > 0:
+			r.conflict(n, c, "consumer", r.others[n.UUID][0].UUID)
+		default:
+			r.wholeNode(n, c)
+		}
+	}
+}
+
+func (r *reconciliation) conflict(n *ledger.Node, c *ledger.Consumer, what string, owner ledger.UUID) {
+	r.conflicts = append(r.conflicts, fmt.Sprintf("node %s has %s %s, and consumer %s in Placement", n.UUID, what, owner, c.UUID))
+}
+
+// wholeNode wants a consumer to hold a node as one of its class.
+func (r *reconciliation) wholeNode(n *ledger.Node, c *ledger.Consumer) {
+	for _, held := range c.Allocations {
+		if held.Provider == n.UUID && !r.isNodes(held, n.UUID) {
+			r.conflicts = append(r.conflicts, fmt.Sprintf("consumer %s holds %d %s of node %s, which is one of %s",
+				c.UUID, held.Amount, r.s.Classes().Name(held.Class), n.UUID, NodeClassName(n.ResourceClass)))
+		}
+	}
+}
