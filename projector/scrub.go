@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Dir is the folder of the read models' files.
@@ -30,13 +29,17 @@ const paceBytes = 256 << 10
 // condemns the read models. Tables that are compacted away meanwhile are left out.
 func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error), read func(bytes int64)) error {
 	m := p.models.Load()
-	paths, err := filepath.Glob(filepath.Join(p.dir, "*"+tableSuffix))
+	names, err := p.files.List(p.dir)
 	if err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}
-	for _, path := range paths {
-		info, err := os.Stat(path)
-		if errors.Is(err, os.ErrNotExist) {
+	for _, name := range names {
+		if !strings.HasSuffix(name, tableSuffix) {
+			continue
+		}
+		path := p.files.PathJoin(p.dir, name)
+		info, err := p.files.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -47,7 +50,7 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 				return fmt.Errorf("projector: %w", err)
 			}
 		}
-		if err := checkTable(ctx, path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := p.checkTable(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 			tell(err)
 			m.condemn(err) // they are made again from the log
@@ -59,8 +62,8 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 }
 
 // checkTable reads all of one table.
-func checkTable(ctx context.Context, path string) error {
-	file, err := vfs.Default.Open(path)
+func (p *Projector) checkTable(ctx context.Context, path string) error {
+	file, err := p.files.Open(path)
 	if err != nil {
 		return err
 	}
