@@ -200,9 +200,15 @@ func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// Preallocate implements vfs.File.
+// Preallocate implements vfs.File. It only makes writes faster: where there is
+// no room for it, there may be enough for what is written.
 func (f *diskFile) Preallocate(offset, length int64) error {
-	return f.d.change(func() error { return f.File.Preallocate(offset, length) })
+	return f.d.change(func() error {
+		if err := f.File.Preallocate(offset, length); !isFull(err) {
+			return err
+		}
+		return nil
+	})
 }
 
 // Sync implements vfs.File.

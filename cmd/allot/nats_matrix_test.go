@@ -42,7 +42,7 @@ func matrixRows(t *testing.T) (personas []string, rows map[string][]string) {
 			rows[cells[0]] = cells[1:]
 		}
 	}
-	if len(personas) != 10 || len(rows) != 14 {
+	if len(personas) != 10 || len(rows) != 15 {
 		t.Fatalf("the table has %d personas and %d rows", len(personas), len(rows))
 	}
 	return personas, rows
@@ -84,7 +84,7 @@ var bodies = map[string]string{
 var questions = map[string]string{
 	"Usages": `{"project":"PROJECT"}`, "Allocations": `{"consumer":"THING"}`, "Node": `{"node":"THING"}`, "NodeAllocation": `{"allocation":"THING"}`,
 	"History": `{"of":"project","name":"PROJECT"}`, "Provider": `{"provider":"PROVIDER"}`, "Checkpoint": `{}`, "Commits": `{"from":1}`,
-	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`,
+	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`, "Holders": `{"provider":"PROVIDER"}`, "Rejections": `{"limit":1}`,
 }
 
 func fill(body, thing, project string) string {

@@ -18,7 +18,7 @@ func distant(t *testing.T) (proxy *logtest.Proxy, flags []string) {
 	t.Helper()
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
 	proxy = logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))
-	return proxy, []string{"--nats-url", "nats://" + proxy.Address(), "--accept-lazy-sync", "--answer-within", "1s"}
+	return proxy, []string{"--nats-url", "nats://" + proxy.Address(), "--accept-lazy-sync", "--accept-open-nats", "--answer-within", "1s"}
 }
 
 // TestFaultyNetwork makes faults between the server and its NATS while clients

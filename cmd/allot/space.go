@@ -115,11 +115,20 @@ func (s *space) refuse() error {
 			return told(err)
 		}
 	}
-	if problem := s.problem.Load(); problem != nil && s.armed.Load() {
+	if !s.armed.Load() {
+		return nil
+	}
+	if problem := s.problem.Load(); problem != nil {
 		return *problem
+	}
+	if s.node.views.Full() {
+		return errReadModelsWait
 	}
 	return nil
 }
+
+// errReadModelsWait: Pebble asks for more at once than the reserve holds.
+var errReadModelsWait = fmt.Errorf("%w: the read models wait for room; make some, and writes go on by themselves", errNoSpace)
 
 // told is what clients are told of a store that is broken, without the names
 // of files.
@@ -183,7 +192,7 @@ func (s *space) watch() {
 // tell logs a change.
 func (s *space) tell(err error, before bool) {
 	switch {
-	case err != nil && s.node.nats != nil:
+	case err != nil && s.node.nats != nil && s.node.nats.Ailing() != nil:
 		s.node.log.Error("commands are refused", "error", err, "because", s.node.nats.Ailing())
 	case err != nil:
 		s.node.log.Error("commands are refused", "error", err)

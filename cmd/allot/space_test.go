@@ -195,7 +195,7 @@ func TestFullDiskOutside(t *testing.T) {
 	store, filler := filepath.Join(disk, "store"), filepath.Join(disk, "filler")
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)
 	port := ns.Addr().(*net.TCPAddr).Port
-	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(), "--answer-within", "1s")
+	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(), "--answer-within", "1s", "--accept-open-nats")
 	s.makeProvider(1_000_000)
 	n := newTally()
 	s.until(n, http.StatusNoContent)
