@@ -27,7 +27,7 @@ func TestHeaderLimits(t *testing.T) {
 			msg.Header.Set(key, value)
 		}
 		set(msg.Header)
-		answer, err := d.client.RequestMsg(msg, 10*time.Second)
+		answer, err := d.client.RequestMsg(msg, 5*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

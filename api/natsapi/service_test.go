@@ -59,7 +59,7 @@ func (d door) ask(t *testing.T, name string, header map[string]string, body []by
 	for key, value := range header {
 		msg.Header.Set(key, value)
 	}
-	answer, err := d.client.RequestMsg(msg, 10*time.Second)
+	answer, err := d.client.RequestMsg(msg, 5*time.Minute)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -128,7 +128,7 @@ func TestPlainTexts(t *testing.T) {
 	for key, value := range headers(wire.TypeJSON) {
 		msg.Header.Set(key, value)
 	}
-	answer, err := d.client.RequestMsg(msg, 10*time.Second)
+	answer, err := d.client.RequestMsg(msg, 5*time.Minute)
 	if err != nil || !strings.Contains(string(answer.Data), "a<b>&c") {
 		t.Errorf("%s, %v", answer.Data, err)
 	}
@@ -190,7 +190,7 @@ func TestBadRequests(t *testing.T) {
 // TestDiscovery: every command is an endpoint that $SRV.INFO shows.
 func TestDiscovery(t *testing.T) {
 	d := open(t)
-	answer, err := d.client.Request("$SRV.INFO.allot", nil, 5*time.Second)
+	answer, err := d.client.Request("$SRV.INFO.allot", nil, 5*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

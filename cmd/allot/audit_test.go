@@ -36,7 +36,7 @@ func TestSelfAudit(t *testing.T) {
 	}
 	newest := metric("log_sequence")
 	s.must(204, "DELETE", "/allocations/22222222-2222-4222-8222-000000000001", "")
-	for deadline := time.Now().Add(20 * time.Second); metric("audit_sequence") <= newest || metric("audit_lag_commits") > 0; {
+	for deadline := time.Now().Add(hang); metric("audit_sequence") <= newest || metric("audit_lag_commits") > 0; {
 		if time.Now().After(deadline) {
 			t.Fatalf("the audit is not done:\n%s", s.logs)
 		}

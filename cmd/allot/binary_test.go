@@ -70,7 +70,7 @@ func launch(t *testing.T, data string, flags ...string) *server {
 }
 
 // startLimit is how long a start may take.
-const startLimit = 30 * time.Second
+const startLimit = hang
 
 // waitServing waits until the server answers, and returns false if it exits.
 func (s *server) waitServing() bool {

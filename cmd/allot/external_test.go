@@ -23,7 +23,7 @@ func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.
 		t.Fatal(err)
 	}
 	go ns.Start()
-	if !ns.ReadyForConnections(20 * time.Second) {
+	if !ns.ReadyForConnections(hang) {
 		t.Fatal("the NATS server does not start")
 	}
 	t.Cleanup(ns.Shutdown)
@@ -94,7 +94,7 @@ func TestNATSRestart(t *testing.T) {
 		if status != http.StatusNoContent {
 			t.Errorf("answered %d\n%s", status, s.logs)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(hang):
 		t.Fatalf("no answer after the restart\n%s", s.logs)
 	}
 	if n := s.commandIDs()[id]; n != 1 {

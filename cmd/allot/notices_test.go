@@ -34,7 +34,7 @@ func TestFollowers(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	defer time.AfterFunc(2*time.Minute, cancel).Stop()
+	defer time.AfterFunc(hang, cancel).Stop()
 	writer := connect()
 	provider := ledger.UUID(uuid.New())
 	first, err := writer.Submit(ctx, &commands.CreateProvider{Provider: provider, Name: "p"})
@@ -168,7 +168,7 @@ func TestNoticesOnTheWire(t *testing.T) {
 	s.makeProvider(10)
 	s.must(204, "PUT", "/allocations/22222222-2222-4222-8222-222222222222", allocation())
 	seen := make(map[string]*nats.Msg)
-	for deadline := time.After(10 * time.Second); len(seen) < 4; {
+	for deadline := time.After(hang); len(seen) < 4; {
 		select {
 		case msg := <-all:
 			for _, subject := range []string{

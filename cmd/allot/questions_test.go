@@ -90,7 +90,7 @@ func TestQuestions(t *testing.T) {
 		return allot(t, good, append(args, "--http", s.http)...)
 	}
 	rejected := ""
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(rejected, "capacity_exceeded"); {
+	for deadline := time.Now().Add(hang); !strings.Contains(rejected, "capacity_exceeded"); {
 		if time.Now().After(deadline) {
 			t.Fatalf("nothing was kept: %s", rejected)
 		}

@@ -34,7 +34,7 @@ func busy(t *testing.T, data string, flags ...string) *server {
 	for i := range 20 {
 		s.must(204, "PUT", fmt.Sprintf("/allocations/22222222-2222-4222-8222-%012d", i), allocation())
 	}
-	for deadline := time.Now().Add(10 * time.Second); s.allAllocations()[0].State != "active"; {
+	for deadline := time.Now().Add(hang); s.allAllocations()[0].State != "active"; {
 		if time.Now().After(deadline) {
 			t.Fatal("the allocation waits for ever")
 		}

@@ -121,7 +121,7 @@ func TestReplySubjects(t *testing.T) {
 		if n := len(c.server.commandIDs()); n != 1 {
 			t.Errorf("%s: the log has %d records", c.name, n)
 		}
-		if _, err := c.victim.Request("$SRV.PING.allot", nil, 5*time.Second); err != nil {
+		if _, err := c.victim.Request("$SRV.PING.allot", nil, hang); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestAnswersArePrivate(t *testing.T) {
 	project := uuid.NewString()
 	for name, nc := range connections {
 		q := fmt.Appendf(nil, `{"project":"p","user":%q}`, project+name)
-		if _, err := nc.Request("allot.query.Usages", q, 5*time.Second); err != nil {
+		if _, err := nc.Request("allot.query.Usages", q, hang); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestUsersNamedLikeOurs(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 			continue
 		}
-		if _, err := nc.Request("allot.query.Usages", []byte(`{"project":"p"}`), 5*time.Second); err != nil {
+		if _, err := nc.Request("allot.query.Usages", []byte(`{"project":"p"}`), hang); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 		for _, subject := range []string{"allot.log", "$JS.API.INFO", "allot.notice.heartbeat", "allot.command.CreateTrait"} {

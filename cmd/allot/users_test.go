@@ -104,8 +104,16 @@ func (g *guarded) client(user string) *client.Client {
 	return client.New(g.connect(user), client.Options{TryTimeout: 500 * time.Millisecond})
 }
 
+// shortly is how long one waits for an answer that must not come.
 func shortly(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// patiently is how long one waits for an answer that must come.
+func patiently(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -144,6 +152,10 @@ func TestUsers(t *testing.T) {
 	root, nova, tenant, eve := g.client("root"), g.client("nova"), g.client("tenant"), g.client("eve")
 	provider, theirs, mine := ledger.UUID(uuid.New()), ledger.UUID(uuid.New()), ledger.UUID(uuid.New())
 	submit := func(c *client.Client, command commands.Command) string {
+		_, err := c.Submit(patiently(t), command)
+		return code(err)
+	}
+	unheard := func(c *client.Client, command commands.Command) string {
 		_, err := c.Submit(shortly(t), command)
 		return code(err)
 	}
@@ -154,22 +166,22 @@ func TestUsers(t *testing.T) {
 		}
 	}
 	create := &commands.CreateProvider{Provider: provider, Name: "p"}
-	expect("nova creates a provider", submit(nova, create), "no answer")
-	expect("eve creates a provider", submit(eve, create), "no answer")
+	expect("nova creates a provider", unheard(nova, create), "no answer")
+	expect("eve creates a provider", unheard(eve, create), "no answer")
 	expect("the tenant creates a provider", submit(tenant, create), string(commands.CodeForbidden))
 	expect("root creates a provider", submit(root, create), "accepted")
 	expect("root sets inventories", submit(root, &commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}}), "accepted")
 	expect("nova allocates", submit(nova, allocate(provider, theirs, "q")), "accepted")
-	expect("eve allocates", submit(eve, allocate(provider, mine, "p")), "no answer")
+	expect("eve allocates", unheard(eve, allocate(provider, mine, "p")), "no answer")
 	expect("the tenant allocates for another", submit(tenant, allocate(provider, mine, "q")), string(commands.CodeForbidden))
 	expect("the tenant takes a consumer over", submit(tenant, allocate(provider, theirs, "p")), string(commands.CodeForbidden))
 	expect("the tenant releases a consumer of another", submit(tenant, &commands.ReleaseConsumer{Consumer: theirs}), string(commands.CodeForbidden))
 	expect("the tenant allocates", submit(tenant, allocate(provider, mine, "p")), "accepted")
-	_, err := tenant.SubmitAtomic(shortly(t), ledger.UUID(uuid.New()), &commands.ReleaseConsumer{Consumer: mine}, &commands.ReleaseConsumer{Consumer: theirs})
+	_, err := tenant.SubmitAtomic(patiently(t), ledger.UUID(uuid.New()), &commands.ReleaseConsumer{Consumer: mine}, &commands.ReleaseConsumer{Consumer: theirs})
 	expect("the tenant hides it in a batch", code(err), string(commands.CodeForbidden))
-	_, err = nova.SubmitAtomic(shortly(t), ledger.UUID(uuid.New()), &commands.CreateTrait{Name: "CUSTOM_X"})
+	_, err = nova.SubmitAtomic(patiently(t), ledger.UUID(uuid.New()), &commands.CreateTrait{Name: "CUSTOM_X"})
 	expect("nova hides it in a batch", code(err), wire.ErrorForbidden)
-	results, err := nova.SubmitAll(shortly(t), []client.Item{
+	results, err := nova.SubmitAll(patiently(t), []client.Item{
 		{ID: ledger.UUID(uuid.New()), Command: &commands.CreateTrait{Name: "CUSTOM_X"}},
 		{ID: ledger.UUID(uuid.New()), Command: allocate(provider, theirs, "q")},
 	})
@@ -179,15 +191,15 @@ func TestUsers(t *testing.T) {
 	_, err = eve.SubmitAll(shortly(t), []client.Item{{ID: ledger.UUID(uuid.New()), Command: &commands.CreateTrait{Name: "CUSTOM_X"}}})
 	expect("eve submits a batch", code(err), "no answer")
 
-	_, err = tenant.Usages(shortly(t), wire.UsagesQuery{Project: "q"})
+	_, err = tenant.Usages(patiently(t), wire.UsagesQuery{Project: "q"})
 	expect("the tenant asks for another's usages", code(err), wire.ErrorForbidden)
-	_, err = tenant.Usages(shortly(t), wire.UsagesQuery{Project: "p"})
+	_, err = tenant.Usages(patiently(t), wire.UsagesQuery{Project: "p"})
 	expect("the tenant asks for its own usages", code(err), "accepted")
-	_, err = tenant.Allocations(shortly(t), wire.AllocationsQuery{Consumer: theirs})
+	_, err = tenant.Allocations(patiently(t), wire.AllocationsQuery{Consumer: theirs})
 	expect("the tenant asks for another's consumer", code(err), wire.ErrorNotFound)
-	_, err = tenant.History(shortly(t), wire.HistoryQuery{Of: wire.OfConsumer, Name: theirs.String()})
+	_, err = tenant.History(patiently(t), wire.HistoryQuery{Of: wire.OfConsumer, Name: theirs.String()})
 	expect("the tenant asks for another's history", code(err), wire.ErrorForbidden)
-	history, err := eve.History(shortly(t), wire.HistoryQuery{Of: wire.OfProvider, Name: provider.String()})
+	history, err := eve.History(patiently(t), wire.HistoryQuery{Of: wire.OfProvider, Name: provider.String()})
 	expect("eve asks for a history", code(err), "accepted")
 	actors := ""
 	for _, entry := range history.Result.Entries {
@@ -207,7 +219,7 @@ func TestForgedSender(t *testing.T) {
 	msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
 	msg.Header.Add("Nats-Request-Info", `{"acc":"CLIENTS","user":"root"}`)
 	msg.Header.Add("nats-request-info", `{"acc":"CLIENTS","user":"root"}`)
-	answer, err := g.connect("tenant").RequestMsg(msg, 2*time.Second)
+	answer, err := g.connect("tenant").RequestMsg(msg, hang)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +276,7 @@ func TestNobodyWritesTheLog(t *testing.T) {
 	}
 	// Auditors and operators can read what is in the log, and replay it.
 	for user, want := range map[string]string{"eve": "accepted", "root": "accepted", "nova": wire.ErrorForbidden, "tenant": wire.ErrorForbidden} {
-		answer, err := client.New(connections[user], client.Options{}).Commits(shortly(t), wire.CommitsQuery{From: 1})
+		answer, err := client.New(connections[user], client.Options{}).Commits(patiently(t), wire.CommitsQuery{From: 1})
 		if code(err) != want {
 			t.Errorf("%s reads the log: %v", user, err)
 		}
@@ -312,11 +324,11 @@ func TestFollowingIsBound(t *testing.T) {
 		&commands.CreateProvider{Provider: provider, Name: "p"},
 		&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
 	} {
-		if _, err := root.Submit(shortly(t), c); err != nil {
+		if _, err := root.Submit(patiently(t), c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()
 	told := make(chan wire.Notice, 10)
 	go func() {
@@ -326,7 +338,7 @@ func TestFollowingIsBound(t *testing.T) {
 		}) // it ends with the test
 	}()
 	for _, project := range []string{"q", "p"} {
-		if _, err := root.Submit(shortly(t), allocate(provider, ledger.UUID(uuid.New()), project)); err != nil {
+		if _, err := root.Submit(patiently(t), allocate(provider, ledger.UUID(uuid.New()), project)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -427,7 +439,7 @@ func TestTLS(t *testing.T) {
 			return 0
 		}
 		defer nc.Close()
-		if _, err := nc.Request("$SRV.PING.allot", nil, 2*time.Second); err != nil {
+		if _, err := nc.Request("$SRV.PING.allot", nil, hang); err != nil {
 			t.Error(err)
 		}
 		state, err := nc.TLSConnectionState()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -81,9 +82,7 @@ type follower struct {
 // begin reads what happened since the follower was away.
 func (f *follower) begin(ctx context.Context) error {
 	// The subscriptions must be there before the history is read.
-	limited, cancel := context.WithTimeout(ctx, f.c.opts.TryTimeout)
-	defer cancel()
-	if err := f.c.nc.FlushWithContext(limited); err != nil {
+	if err := f.flush(ctx); err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
 	if f.last != (ledger.Address{}) {
@@ -95,6 +94,27 @@ func (f *follower) begin(ctx context.Context) error {
 	}
 	f.last = ledger.Address{Sequence: answer.Sequence, Index: math.MaxInt32}
 	return nil
+}
+
+// flushPause lies between tries while the connection is made again.
+const flushPause = 10 * time.Millisecond
+
+// flush waits until the server knows the subscriptions.
+func (f *follower) flush(ctx context.Context) error {
+	for {
+		limited, cancel := context.WithTimeout(ctx, f.c.opts.TryTimeout)
+		err := f.c.nc.FlushWithContext(limited)
+		cancel()
+		// nats.go calls a connection closed that was lost while it waited, and that it makes again.
+		if !errors.Is(err, nats.ErrConnectionClosed) || f.c.nc.IsClosed() {
+			return err
+		}
+		select {
+		case <-time.After(flushPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // take deals with one message.

@@ -72,9 +72,9 @@ func TestPipelineLimits(t *testing.T) {
 	var started []*client.Pending
 	for range 12 {
 		wide := &commands.AllocateForConsumers{}
-		for range 10_000 {
+		for range 4_000 {
 			one := commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1).Allocations[0]
-			one.User = strings.Repeat("u", 100)
+			one.User = strings.Repeat("u", 255)
 			wide.Allocations = append(wide.Allocations, one)
 		}
 		started = append(started, c.Start(within(t), wide))

@@ -113,7 +113,7 @@ func TestReservations(t *testing.T) {
 // wait waits until a consumer is gone.
 func wait(t *testing.T, l *commandstest.Ledger, id ledger.UUID) {
 	t.Helper()
-	for deadline := time.After(10 * time.Second); ; {
+	for deadline := time.After(5 * time.Minute); ; {
 		changed := l.Views.Changed()
 		_, found, err := l.Views.View().Consumer(id)
 		if err != nil {

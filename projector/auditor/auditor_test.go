@@ -64,7 +64,7 @@ func TestGoodLedger(t *testing.T) {
 	a := auditor.Start(config(l))
 	defer a.Stop()
 	seen := make(map[uint64]bool)
-	for deadline := time.Now().Add(20 * time.Second); len(seen) < 4; {
+	for deadline := time.Now().Add(5 * time.Minute); len(seen) < 4; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d audits", len(seen))
 		}

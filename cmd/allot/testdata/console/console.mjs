@@ -151,7 +151,7 @@ const steps = {
   async 'verification shows the audit and a signed checkpoint'(page) {
     await page.getByRole('navigation').getByRole('link', { name: 'Verification' }).click()
     await page.getByText('Signed by ops.example').waitFor()
-    await page.locator('main .badge.good').waitFor()
+    await page.locator('main .badge.good').first().waitFor()
     await shot(page, 'verification')
   },
 
