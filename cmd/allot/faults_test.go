@@ -228,7 +228,8 @@ func afterDamage(t *testing.T, data, what string, want contents) string {
 	return "served the same"
 }
 
-// eventually reads something that may be answered with 503 for a while.
+// eventually reads something that may be answered with 503 for a while, or,
+// where the answer had begun, with an error at its end.
 func (s *server) eventually(path string) (answer string) {
 	s.t.Helper()
 	waitFor(s.t, path, func() bool {
@@ -237,7 +238,7 @@ func (s *server) eventually(path string) (answer string) {
 			s.t.Fatalf("%s: %d %s, %v\n%s", path, status, text, err, s.logs)
 		}
 		answer = text
-		return status == http.StatusOK
+		return status == http.StatusOK && !strings.Contains(text, "\n{\"error\":") && !strings.HasPrefix(text, "{\"error\":")
 	})
 	return answer
 }

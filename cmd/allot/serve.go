@@ -488,7 +488,7 @@ func (n *node) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcome, err := n.writer.Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: begin})
+	outcome, err := n.submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: begin})
 	if err == nil && outcome.Rejection != nil {
 		err = fmt.Errorf("the ledger cannot be begun: %s", outcome.Rejection)
 	}
@@ -580,13 +580,32 @@ func (n *node) startKeeper(ctx context.Context) (tell func(commands.Rejected)) {
 	return n.keeper.Keep
 }
 
+// submit carries out a command of the start. Read models that turn out to be
+// damaged meanwhile are waited for: they are being made again.
+func (n *node) submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	for {
+		outcome, err := n.writer.Submit(ctx, s)
+		if !errors.Is(err, commands.ErrUnreadable) {
+			return outcome, err
+		}
+		select {
+		case <-time.After(submitPause):
+		case <-ctx.Done():
+			return outcome, err
+		}
+	}
+}
+
+// submitPause lies between tries of the start.
+const submitPause = 50 * time.Millisecond
+
 // nodeProvidersAtATime bounds the record in which nodes become providers.
 const nodeProvidersAtATime = 1000
 
 // setNodeProviders turns node providers on or off, as configured.
 func (n *node) setNodeProviders(ctx context.Context) error {
 	for {
-		outcome, err := n.writer.Submit(ctx, commands.Submission{
+		outcome, err := n.submit(ctx, commands.Submission{
 			ID: commands.NewID(), Actor: "allot",
 			Command: &commands.SetNodeProviders{On: n.config.NodeProviders, Limit: nodeProvidersAtATime},
 		})
