@@ -182,6 +182,7 @@ func TestFullDisk(t *testing.T) {
 			s = launch(t, data, c.flags...)
 			n.check(s)
 			s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+			tell(t, "full disk, "+name, 3, fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)))
 		})
 	}
 }
