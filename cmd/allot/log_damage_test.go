@@ -308,6 +308,35 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+// TestInterruptedRepair: a repair that was killed before it put the good log in
+// its place, with the damaged one set aside or not, is finished by the next one;
+// until then nothing is served.
+func TestInterruptedRepair(t *testing.T) {
+	t.Parallel()
+	data := world(t, 10)
+	file := filepath.Join(t.TempDir(), "file")
+	allot(t, true, "export", file, "--data", data)
+	want := digestOf(t, data)
+	for _, aside := range []bool{false, true} {
+		broken := copied(t, data)
+		rewrite(t, blockFile(broken), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+		// As far as the kill let it come: the good log is there, under its first name.
+		if err := os.CopyFS(filepath.Join(broken, "repair", "log"), os.DirFS(filepath.Join(data, "log"))); err != nil {
+			t.Fatal(err)
+		}
+		if aside {
+			if err := os.Rename(filepath.Join(broken, "log"), filepath.Join(t.TempDir(), "log")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused(t, fmt.Sprint("an interrupted repair, set aside: ", aside), broken)
+		allot(t, true, "repair", "--data", broken)
+		if got := digestOf(t, broken); got != want {
+			t.Errorf("set aside %v: finished, verify says\n%s\nnot\n%s", aside, got, want)
+		}
+	}
+}
+
 // digestOf is what verify says of the log.
 func digestOf(t *testing.T, data string) string {
 	t.Helper()

@@ -392,9 +392,13 @@ func (n *node) judgeData(ctx context.Context) (err error) {
 	return err
 }
 
+func (n *node) unsynced(err error) {
+	n.log.Error("the high-water mark of the log is not synced", "error", err)
+}
+
 func (n *node) openLog(ctx context.Context) (err error) {
 	cfg := jetstream.Config{Replicas: n.config.NATSReplicas, MayCreate: n.verdict.Begin != nil}
-	if n.highWater, err = blocks.OpenHighWater(blocks.HighWaterPath(n.data.files().Store)); err != nil {
+	if n.highWater, err = blocks.OpenHighWater(blocks.HighWaterPath(n.data.files().Store), n.unsynced); err != nil {
 		return err
 	}
 	if n.config.NATSURL == "" {

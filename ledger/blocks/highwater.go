@@ -42,7 +42,7 @@ type HighWater struct {
 	head  ledger.Head // guarded by mu
 	dirty bool        // written since the last sync; guarded by mu
 
-	failed  chan error // capacity 1: why a sync failed
+	failed  func(error) // told why a sync failed
 	stopped chan struct{}
 	idle    sync.WaitGroup
 }
@@ -83,13 +83,14 @@ func readSlots(f *os.File) (ledger.Head, error) {
 	return newest, nil
 }
 
-// OpenHighWater opens or makes the file.
-func OpenHighWater(path string) (*HighWater, error) {
+// OpenHighWater opens or makes the file. failed is told when it could not be
+// synced, which is tried again a second later.
+func OpenHighWater(path string, failed func(error)) (*HighWater, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
-	m := &HighWater{f: f, failed: make(chan error, 1), stopped: make(chan struct{})}
+	m := &HighWater{f: f, failed: failed, stopped: make(chan struct{})}
 	if m.head, err = readSlots(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -145,9 +146,6 @@ func (m *HighWater) Sync() error {
 	return nil
 }
 
-// Failed tells the last failure to sync, once.
-func (m *HighWater) Failed() <-chan error { return m.failed }
-
 func (m *HighWater) syncLoop() {
 	ticker := time.NewTicker(syncEvery)
 	defer ticker.Stop()
@@ -158,10 +156,7 @@ func (m *HighWater) syncLoop() {
 			return
 		}
 		if err := m.Sync(); err != nil {
-			select {
-			case m.failed <- err:
-			default:
-			}
+			m.failed(err)
 		}
 	}
 }
