@@ -1,15 +1,13 @@
 package projector
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
 )
 
 // markFile keeps the position of the newest commit that was ever folded, as a
@@ -26,29 +24,17 @@ type markFile struct {
 	failed error // since the file was opened
 }
 
-const (
-	slotBytes     = 64 // sequence 8 | digest 32 | check 8, padded
-	slotUsedBytes = 8 + 32
-	slotCheck     = 8
-)
-
 func openMark(path string) (*markFile, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, fmt.Errorf("projector: mark: %w", err)
 	}
 	m := &markFile{path: path, f: f}
-	var slots [2 * slotBytes]byte
+	var slots [blocks.SlotsBytes]byte
 	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, errors.Join(fmt.Errorf("projector: mark: %w", err), f.Close())
 	}
-	for _, slot := range [][]byte{slots[:slotBytes], slots[slotBytes:]} {
-		sum := sha256.Sum256(slot[:slotUsedBytes])
-		sequence := binary.BigEndian.Uint64(slot)
-		if bytes.Equal(sum[:slotCheck], slot[slotUsedBytes:slotUsedBytes+slotCheck]) && sequence > m.head.Sequence {
-			m.head = ledger.Head{Sequence: sequence, Digest: ledger.Digest(slot[8:slotUsedBytes])}
-		}
-	}
+	m.head = blocks.NewestSlot(slots[:])
 	return m, nil
 }
 
@@ -57,21 +43,13 @@ func (m *markFile) set(head ledger.Head) error {
 	if head.Sequence <= m.head.Sequence {
 		return nil
 	}
-	if _, err := m.f.WriteAt(slotOf(head), int64(head.Sequence%2)*slotBytes); err != nil {
+	slot, at := blocks.Slot(head)
+	if _, err := m.f.WriteAt(slot, at); err != nil {
 		m.failed = fmt.Errorf("projector: mark: %w", err)
 		return m.failed
 	}
 	m.head = head
 	return nil
-}
-
-func slotOf(head ledger.Head) []byte {
-	var slot [slotBytes]byte
-	binary.BigEndian.PutUint64(slot[:], head.Sequence)
-	copy(slot[8:], head.Digest[:])
-	sum := sha256.Sum256(slot[:slotUsedBytes])
-	copy(slot[slotUsedBytes:], sum[:slotCheck])
-	return slot[:]
 }
 
 // renew writes the mark into another file, which takes the place of one that
@@ -82,7 +60,8 @@ func (m *markFile) renew() error {
 		return fmt.Errorf("projector: mark: %w", err)
 	}
 	if m.head.Sequence > 0 {
-		_, err = f.WriteAt(slotOf(m.head), int64(m.head.Sequence%2)*slotBytes)
+		slot, at := blocks.Slot(m.head)
+		_, err = f.WriteAt(slot, at)
 	}
 	if err = errors.Join(err, f.Sync()); err == nil {
 		err = os.Rename(f.Name(), m.path)

@@ -16,6 +16,8 @@ import (
 
 // Two slots are written in turn, so that a torn write leaves the other one.
 const (
+	// SlotsBytes is the size of a file.
+	SlotsBytes    = 2 * slotBytes
 	slotBytes     = 64 // sequence 8 | digest 32 | check 8, padded
 	slotUsedBytes = 8 + 32
 	slotCheck     = 8
@@ -63,12 +65,22 @@ func ReadHighWater(path string) (ledger.Head, error) {
 }
 
 func readSlots(f *os.File) (ledger.Head, error) {
-	var slots [2 * slotBytes]byte
+	var slots [SlotsBytes]byte
 	n, err := f.ReadAt(slots[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return ledger.Head{}, fmt.Errorf("blocks: high-water mark: %w", err)
 	}
-	var newest ledger.Head
+	newest := NewestSlot(slots[:])
+	// A power cut can leave a new file full of zeros.
+	if newest.Sequence == 0 && len(bytes.Trim(slots[:n], "\x00")) > 0 {
+		return newest, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), ErrNoPosition)
+	}
+	return newest, nil
+}
+
+// NewestSlot is the newest position in the two slots of a file; none, at
+// sequence 0, if neither is good.
+func NewestSlot(slots []byte) (newest ledger.Head) {
 	for _, slot := range [][]byte{slots[:slotBytes], slots[slotBytes:]} {
 		sum := sha256.Sum256(slot[:slotUsedBytes])
 		sequence := binary.BigEndian.Uint64(slot)
@@ -76,11 +88,13 @@ func readSlots(f *os.File) (ledger.Head, error) {
 			newest = ledger.Head{Sequence: sequence, Digest: ledger.Digest(slot[8:slotUsedBytes])}
 		}
 	}
-	// A power cut can leave a new file full of zeros.
-	if newest.Sequence == 0 && len(bytes.Trim(slots[:n], "\x00")) > 0 {
-		return newest, fmt.Errorf("%w: %s: %w", ErrDamaged, f.Name(), ErrNoPosition)
-	}
-	return newest, nil
+	return newest
+}
+
+// Slot is a position as it is written, and where in the file.
+func Slot(head ledger.Head) (slot []byte, at int64) {
+	encoded := encodeSlot(head)
+	return encoded[:], int64(head.Sequence%2) * slotBytes
 }
 
 // OpenHighWater opens or makes the file. failed is told when it could not be
@@ -112,8 +126,8 @@ func (m *HighWater) Set(head ledger.Head) error {
 	if head.Sequence <= m.head.Sequence {
 		return nil
 	}
-	slot := encodeSlot(head)
-	if _, err := m.f.WriteAt(slot[:], int64(head.Sequence%2)*slotBytes); err != nil {
+	slot, at := Slot(head)
+	if _, err := m.f.WriteAt(slot, at); err != nil {
 		return fmt.Errorf("blocks: high-water mark: %w", err)
 	}
 	m.head, m.dirty = head, true
@@ -172,8 +186,8 @@ func (m *HighWater) Close() error {
 // A position before the one that is there takes something back: that is for a
 // repair alone.
 func WriteHighWater(path string, head ledger.Head) error {
-	var content [2 * slotBytes]byte
-	slot := encodeSlot(head)
-	copy(content[head.Sequence%2*slotBytes:], slot[:])
+	var content [SlotsBytes]byte
+	slot, at := Slot(head)
+	copy(content[at:], slot)
 	return replaceFile(path, content[:])
 }
