@@ -81,13 +81,15 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		if len(events) == 0 {
 			continue
 		}
-		touched := consumersChanged(events)
+		touched := ledger.ConsumersChanged(events)
 		for _, id := range touched {
 			if changed[id] {
 				return nil, c.at(i, invalid("consumer", "consumer %s is in the batch twice", id))
 			}
 		}
-		markAll(changed, touched)
+		for _, id := range touched {
+			changed[id] = true
+		}
 		err := fork.Apply(s.Next(), &ledger.Record{Time: fork.LastTime(), Events: events})
 		if errors.Is(err, ledger.ErrInvariant) {
 			// A command did not expect what one before it does.

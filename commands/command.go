@@ -31,40 +31,6 @@ type noConsumers struct{}
 // Consumers implements Command.
 func (noConsumers) Consumers() []ledger.UUID { return nil }
 
-// Submission is a command with everything about it that is not the command:
-// who sends it, and the id that makes a retry safe.
-type Submission struct {
-	// ID names this submission. The same id submitted again, at any later
-	// time, answers with the first result and appends nothing.
-	ID        ledger.UUID
-	Actor     string // the authenticated user
-	RequestID string // the door's name for the request, for tracing
-	Cause     *ledger.Address
-	// DryRun decides the command against the present and says what would
-	// happen; nothing is appended. No ID is needed, and none is remembered.
-	DryRun bool
-	// Project binds the client to a project: commands about what is not the
-	// project's are rejected. Empty: it is not bound.
-	Project string
-	Command Command
-}
-
-// Outcome is the answer to a submission.
-type Outcome struct {
-	// Address is that of the command's record. Its sequence is the new
-	// generation of every consumer the command changed. It is zero for a
-	// command that was accepted but had nothing to do.
-	Address ledger.Address
-	// Rejection says why the command was not accepted; nil if it was.
-	Rejection *Rejection
-	// Repeated: the command id was known, and this is the first result.
-	Repeated bool
-	// Events are what a dry run would record; empty if it had nothing to do.
-	Events []ledger.Event
-
-	fork *ledger.State // for Processor.Fork
-}
-
 // Registry makes an empty command of each kind, by name. It is the whole
 // vocabulary of commands.
 var Registry = map[string]func() Command{

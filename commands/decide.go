@@ -57,11 +57,12 @@ func Decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
 	if rejection := s.Command.Check(); rejection != nil {
 		return nil, rejection
 	}
-	return decide(s, state)
+	return DecideChecked(s, state)
 }
 
-// decide decides a checked submission, if its client may submit it at all.
-func decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
+// DecideChecked is Decide for a submission whose command's Check found nothing
+// wrong: the writer checks once and may decide several times.
+func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
 	if s.Project != "" {
 		if rejection := checkProject(state, s.Command, s.Project); rejection != nil {
 			return nil, rejection

@@ -10,9 +10,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// fingerprintOf identifies a command's content: the beginning of the SHA-256
+// FingerprintOf identifies a command's content: the beginning of the SHA-256
 // of its name, a zero byte and its JSON form. Records hold it for ever.
-func fingerprintOf(c Command) (ledger.Fingerprint, error) {
+func FingerprintOf(c Command) (ledger.Fingerprint, error) {
 	scratch := scratches.Get().(*[]byte)
 	defer scratches.Put(scratch)
 	hashed, err := appendContent(append(append((*scratch)[:0], c.CommandName()...), 0), c)

@@ -150,7 +150,7 @@ func TestModel(t *testing.T) {
 			},
 			"": func(rt *rapid.T) { compare(rt, l, model, providers, consumers) },
 		})
-		checkReplay(t, l)
+		commandstest.CheckReplay(t, l)
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 //   - At the end of the log, where no commit follows yet, an entry is passed over
 //     only if nothing about it is like the writer's (see looksForeign), or if an
 //     operator says so (see PassOver). Whoever has seen a commit there knows its
-//     digest, and compares it before (see commands.Restore).
+//     digest, and compares it before (see writer.Restore).
 //
 // The writer gives its next commit the sequence after what it passed over, and
 // so leaves the proof.

@@ -33,8 +33,8 @@ type ClassesChange struct {
 	NextBefore    ClassID
 }
 
-// Mark is a moment within or between commits that State.Undo can go back to.
-type Mark struct {
+// UndoPoint is a moment within or between commits that State.Undo can go back to.
+type UndoPoint struct {
 	ledgerID      UUID
 	head          Head
 	lastTime      int64
@@ -44,18 +44,18 @@ type Mark struct {
 
 // Begin starts a commit: it forgets the last commit's changes and returns the
 // moment before this one.
-func (s *State) Begin() Mark {
+func (s *State) Begin() UndoPoint {
 	s.epoch++
 	s.changes = Changes{}
-	return Mark{ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime, numbers: s.numbers, nodeProviders: s.nodeProviders}
+	return UndoPoint{ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime, numbers: s.numbers, nodeProviders: s.nodeProviders}
 }
 
 // Changes returns what happened since Begin. The caller may keep it.
 func (s *State) Changes() Changes { return s.changes }
 
 // Undo takes back the changes of one commit. Commits are undone newest first,
-// each with the Mark that its Begin returned.
-func (s *State) Undo(mark Mark, changes Changes) {
+// each with the UndoPoint that its Begin returned.
+func (s *State) Undo(to UndoPoint, changes Changes) {
 	for i := len(changes.Consumers) - 1; i >= 0; i-- {
 		s.indexConsumer(changes.Consumers[i].After, changes.Consumers[i].Before)
 	}
@@ -71,9 +71,9 @@ func (s *State) Undo(mark Mark, changes Changes) {
 	for i := len(changes.Classes) - 1; i >= 0; i-- {
 		s.classes, s.nextClass = changes.Classes[i].Before, changes.Classes[i].NextBefore
 	}
-	s.undoNodes(changes, mark.numbers)
-	s.nodeProviders = mark.nodeProviders
-	s.ledgerID, s.head, s.lastTime = mark.ledgerID, mark.head, mark.lastTime
+	s.undoNodes(changes, to.numbers)
+	s.nodeProviders = to.nodeProviders
+	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++
 	s.changes = Changes{}
 }

@@ -20,6 +20,17 @@ type Topic struct {
 	ID UUID
 }
 
+// ConsumersChanged are the consumers that events change, each as often as it
+// is changed.
+func ConsumersChanged(events []Event) (ids []UUID) {
+	for _, event := range events {
+		if topic := event.Topic(); topic.Of == OfConsumer {
+			ids = append(ids, topic.ID)
+		}
+	}
+	return ids
+}
+
 // Every kind of event says here what it is about, or does not compile.
 
 // Topic implements Event.

@@ -470,13 +470,13 @@ func TestMarkCannotBeWritten(t *testing.T) {
 	files, dir := vfs.NewMem(), t.TempDir()
 	p := tr.openIn(t, files, dir)
 	tr.foldTo(t, p, 10)
-	if err := p.mark.f.Close(); err != nil {
+	if err := p.highWater.f.Close(); err != nil {
 		t.Fatal(err)
 	}
 	tr.check(t, p, "after the mark failed")
 	tr.close(t, p)
 	p = tr.openIn(t, files, dir)
-	if got := p.Mark(); got != tr.commits[damagedCommits-1].Head() {
+	if got := p.HighWater(); got != tr.commits[damagedCommits-1].Head() {
 		t.Errorf("mark %+v", got)
 	}
 	tr.close(t, p)

@@ -34,7 +34,7 @@ func TestHistoryIsWhole(t *testing.T) {
 		for range 1 + random.Intn(30) {
 			answered.Add(1)
 			command := randomCommand(random, providers, consumers, nodes)
-			l.Processor.Start(commands.Submission{ID: commands.NewID(), Actor: "test", Command: command}, func(_ commands.Outcome, err error) {
+			l.Writer.Start(commands.Submission{ID: commands.NewID(), Actor: "test", Command: command}, func(_ commands.Outcome, err error) {
 				if err != nil {
 					t.Error(err)
 				}

@@ -35,9 +35,9 @@ type Projector struct {
 	healing atomic.Bool
 	done    atomic.Uint64 // commits that were folded again so far
 
-	mu      sync.Mutex
-	mark    *markFile     // guarded by mu
-	changed chan struct{} // closed at the next fold; guarded by mu
+	mu        sync.Mutex
+	highWater *highWaterFile // guarded by mu
+	changed   chan struct{}  // closed at the next fold; guarded by mu
 
 	stopped  chan struct{}
 	stopping sync.Once
@@ -63,23 +63,23 @@ func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	mark, err := openMark(filepath.Join(dir, "mark"))
+	highWater, err := openHighWater(filepath.Join(dir, "mark"))
 	if err != nil {
 		return nil, err
 	}
 	p := &Projector{
-		dir: filepath.Join(dir, "pebble"), files: files, log: logger, mark: mark,
+		dir: filepath.Join(dir, "pebble"), files: files, log: logger, highWater: highWater,
 		changed: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	m, err := openModels(files, p.dir, logger, p.stopped)
 	if errors.Is(err, errOtherVersion) || errors.Is(err, ErrDamaged) {
 		if err := p.giveWay(err); err != nil {
-			return nil, errors.Join(fmt.Errorf("projector: %w", err), mark.f.Close())
+			return nil, errors.Join(fmt.Errorf("projector: %w", err), highWater.f.Close())
 		}
 		m, err = openModels(files, p.dir, logger, p.stopped)
 	}
 	if err != nil {
-		return nil, errors.Join(err, mark.f.Close())
+		return nil, errors.Join(err, highWater.f.Close())
 	}
 	p.models.Store(m)
 	p.idle.Go(p.syncLoop)
@@ -111,18 +111,18 @@ func (p *Projector) Close() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return errors.Join(err, p.mark.f.Close())
+	return errors.Join(err, p.highWater.f.Close())
 }
 
 // Checkpoint is the position of the last folded commit.
 func (p *Projector) Checkpoint() ledger.Head { return p.models.Load().checkpoint() }
 
-// Mark is the position of the newest commit that was ever folded here. A log
+// HighWater is the position of the newest commit that was ever folded here. A log
 // that ends before it has lost something.
-func (p *Projector) Mark() ledger.Head {
+func (p *Projector) HighWater() ledger.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mark.head
+	return p.highWater.head
 }
 
 // Changed is closed when the next commit is folded. Take it before reading
@@ -157,11 +157,11 @@ func (p *Projector) fold(commit *ledger.Commit, changes *ledger.Changes) (*model
 	return m, nil
 }
 
-// seen moves the mark before a commit is answered.
+// seen moves the high-water mark before a commit is answered.
 func (p *Projector) seen(head ledger.Head) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mark.set(head)
+	return p.highWater.set(head)
 }
 
 func (p *Projector) announce() {
@@ -174,22 +174,22 @@ func (p *Projector) announce() {
 // Sync makes everything folded so far durable, so that the checkpoint can
 // serve as a high-water mark of the log.
 func (p *Projector) Sync() error {
-	err := p.models.Load().sync(p.syncMark)
+	err := p.models.Load().sync(p.syncHighWater)
 	if err != nil {
 		return fmt.Errorf("projector: sync: %w", err)
 	}
 	return nil
 }
 
-// syncMark makes the mark durable. Commits are folded meanwhile.
-func (p *Projector) syncMark() error {
+// syncHighWater makes the high-water mark durable. Commits are folded meanwhile.
+func (p *Projector) syncHighWater() error {
 	p.mu.Lock()
-	f := p.mark.f
+	f := p.highWater.f
 	p.mu.Unlock()
 	err := f.Sync()
 	if err != nil {
 		p.mu.Lock()
-		p.mark.failed = err
+		p.highWater.failed = err
 		p.mu.Unlock()
 	}
 	return err

@@ -142,7 +142,7 @@ func (p *Projector) setAside(m *models) error {
 	if err := m.close(); err != nil {
 		p.log.Warn("damaged read models were not closed properly", "error", err)
 	}
-	err := errors.Join(p.renewMark(), p.giveWay(m.fault()))
+	err := errors.Join(p.renewHighWater(), p.giveWay(m.fault()))
 	m.aside = err == nil
 	return err
 }
@@ -189,15 +189,15 @@ func (p *Projector) again(ctx context.Context, target ledger.Head, log ledger.Lo
 	return err
 }
 
-// renewMark opens the file of the mark again, or a new one if it cannot be
+// renewHighWater opens the file of the high-water mark again, or a new one if it cannot be
 // written any more. What it says stays.
-func (p *Projector) renewMark() error {
+func (p *Projector) renewHighWater() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mark.failed == nil {
+	if p.highWater.failed == nil {
 		return nil
 	}
-	return p.mark.renew()
+	return p.highWater.renew()
 }
 
 // giveWay makes room for new read models where there are some of no use. Of

@@ -22,7 +22,7 @@ func TestOtherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	head := ledger.Head{Sequence: 7, Digest: ledger.Digest{7}}
-	if err := p.mark.set(head); err != nil {
+	if err := p.highWater.set(head); err != nil {
 		t.Fatal(err)
 	}
 	value := append(binary.AppendUvarint(binary.AppendUvarint(nil, schemaVersion+1), 7), head.Digest[:]...)
@@ -36,8 +36,8 @@ func TestOtherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Checkpoint().Sequence != 0 || p.Mark().Sequence != 7 {
-		t.Errorf("checkpoint %+v, mark %+v", p.Checkpoint(), p.Mark())
+	if p.Checkpoint().Sequence != 0 || p.HighWater().Sequence != 7 {
+		t.Errorf("checkpoint %+v, high-water mark %+v", p.Checkpoint(), p.HighWater())
 	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)

@@ -79,14 +79,14 @@ func Files(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// Marks lists the positions that snapshots were taken at, newest first.
+// Heads lists the positions that snapshots were taken at, newest first.
 // Files whose position is damaged are skipped with a warning.
-func (s *Store) Marks() ([]ledger.Head, error) {
+func (s *Store) Heads() ([]ledger.Head, error) {
 	paths, err := s.files()
 	if err != nil {
 		return nil, err
 	}
-	var marks []ledger.Head
+	var heads []ledger.Head
 	for _, path := range paths {
 		head, err := Position(path)
 		if errors.Is(err, ErrDamaged) {
@@ -96,9 +96,9 @@ func (s *Store) Marks() ([]ledger.Head, error) {
 		if err != nil {
 			return nil, err
 		}
-		marks = append(marks, head)
+		heads = append(heads, head)
 	}
-	return marks, nil
+	return heads, nil
 }
 
 // Position reads which position in the log a snapshot is of, without the rest

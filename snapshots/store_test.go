@@ -72,7 +72,7 @@ func TestEveryDamageIsFound(t *testing.T) {
 }
 
 // TestDamagedSnapshotIsSkipped: an older good one serves, and the head of the
-// damaged one still counts as a mark.
+// damaged one still counts as a position that was seen.
 func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	dir, _, older := saved(t)
 	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
@@ -100,9 +100,9 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	if err != nil || !found || loaded.Head() != older.Head() {
 		t.Fatalf("loaded %v, %v", found, err)
 	}
-	marks, err := store.Marks()
-	if err != nil || len(marks) != 2 || marks[0] != newer.Head() {
-		t.Errorf("marks %v, %v", marks, err)
+	heads, err := store.Heads()
+	if err != nil || len(heads) != 2 || heads[0] != newer.Head() {
+		t.Errorf("marks %v, %v", heads, err)
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/turns"
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/auditor"
@@ -29,8 +29,8 @@ type Questions struct {
 	Log    ledger.Log
 	Notary *answers.Notary
 	// Writer and Snapshots give the State of now and of the past.
-	Writer    *commands.Processor
-	Snapshots commands.SnapshotSource
+	Writer    *writer.Writer
+	Snapshots writer.SnapshotSource
 	// Rejected is where rejected commands are kept; nil: nowhere.
 	Rejected rejected.Store
 	Version  string // of the server

@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -147,7 +148,7 @@ func (q *Questions) redecide(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	defer release()
-	state, err := commands.StateAt(ctx, q.Log, q.Snapshots, answer.Against)
+	state, err := writer.StateAt(ctx, q.Log, q.Snapshots, answer.Against)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/scratch"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -144,7 +144,7 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (*Wo
 		return nil, err
 	}
 	answer := &WouldBe{Sequence: state.Head().Sequence, Steps: []WouldDo{}, Answers: []WouldTell{}}
-	fork := scratch.New(state)
+	fork := commands.NewScratch(state)
 	for _, step := range steps {
 		events, rejection, err := fork.Carry(commands.Submission{Actor: "what-if", Command: step})
 		if err != nil {
@@ -178,7 +178,7 @@ func (q *Questions) state(ctx context.Context, at string) (*ledger.State, error)
 	if err != nil {
 		return nil, err
 	}
-	return commands.StateAt(ctx, q.Log, q.Snapshots, ledger.Address{Sequence: view.Sequence() + 1})
+	return writer.StateAt(ctx, q.Log, q.Snapshots, ledger.Address{Sequence: view.Sequence() + 1})
 }
 
 func strict(data []byte, into any) error {
@@ -194,7 +194,7 @@ func strict(data []byte, into any) error {
 }
 
 func stepOf(name string, body []byte) (commands.Command, error) {
-	if gone := new(scratch.RemoveProvider); name == gone.CommandName() {
+	if gone := new(commands.RemoveProvider); name == gone.CommandName() {
 		return gone, strict(body, gone)
 	}
 	return commands.Decode(name, body)

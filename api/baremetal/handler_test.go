@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/policy"
-	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -28,14 +28,14 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	a := allocator.Start(l.Processor, l.Views, slog.New(slog.DiscardHandler))
+	a := processes.StartNodePlacer(l.Writer, l.Views, slog.New(slog.DiscardHandler))
 	t.Cleanup(a.Stop)
 	rules, err := policy.Load(nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &world{Ledger: l, rules: rules, handler: &baremetal.Handler{
-		Commands: l.Processor, Views: l.Views, Log: slog.New(slog.DiscardHandler),
+		Commands: l.Writer, Views: l.Views, Log: slog.New(slog.DiscardHandler),
 		Auth: auth.Noauth{}, Policy: rules, Noauth: true,
 	}}
 }

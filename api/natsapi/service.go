@@ -30,7 +30,6 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
-	"github.com/allot-project/allot/commands/wire/asyncapi"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -141,23 +140,23 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 }
 
 func (s *Service) addEndpoints() error {
-	reply := asyncapi.ReplySchema()
+	reply := wire.ReplySchema()
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
-		if err := s.endpoint(wire.CommandPrefix, name, s.command(commands.Registry[name]), asyncapi.RequestSchema(commands.Registry[name]()), reply); err != nil {
+		if err := s.endpoint(wire.CommandPrefix, name, s.command(commands.Registry[name]), wire.RequestSchema(commands.Registry[name]()), reply); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wire.Queries)) {
 		q := wire.Queries[name]()
-		answer, err := asyncapi.AnswerSchema(q)
+		answer, err := wire.AnswerSchema(q)
 		if err == nil {
-			err = s.endpoint(wire.QueryPrefix, name, s.query(wire.Queries[name]), asyncapi.RequestSchema(q), answer)
+			err = s.endpoint(wire.QueryPrefix, name, s.query(wire.Queries[name]), wire.RequestSchema(q), answer)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return s.endpointAt("batch", wire.BatchSubject, s.batch(), asyncapi.RequestSchema(wire.Batch{}), asyncapi.BatchReplySchema())
+	return s.endpointAt("batch", wire.BatchSubject, s.batch(), wire.RequestSchema(wire.Batch{}), wire.BatchReplySchema())
 }
 
 // endpoint adds an endpoint that $SRV.INFO shows with the schemas of its bodies.

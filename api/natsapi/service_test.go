@@ -32,7 +32,7 @@ func open(t *testing.T) door {
 	}
 	t.Cleanup(nc.Close)
 	svc, err := natsapi.Start(nc, natsapi.Config{
-		Commands: l.Processor, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
+		Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
 		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ const (
 )
 
 // Publisher stands between the writer and the read models, and tells what it
-// sees pass after it can be read. It implements commands.Projection.
+// sees pass after it can be read. It implements writer.ReadModels.
 type Publisher struct {
 	*projector.Projector
 	nc        *nats.Conn
@@ -92,7 +92,7 @@ func (p *Publisher) Stop() {
 	<-p.done
 }
 
-// Fold implements commands.Projection.
+// Fold implements writer.ReadModels.
 func (p *Publisher) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	if err := p.Projector.Fold(commit, changes); err != nil {
 		return err

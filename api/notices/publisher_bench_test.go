@@ -22,6 +22,7 @@ import (
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -198,14 +199,14 @@ func newFollowed(b *testing.B) *followed {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := l.Processor.Close(); err != nil {
+	if err := l.Writer.Close(); err != nil {
 		b.Fatal(err)
 	}
 	publisher := notices.Start(l.Views, notices.Config{Conn: nc, Ledger: state.LedgerID(), Interest: ns.Interest, Listening: ns.Listening, Logger: slog.New(slog.DiscardHandler)})
 	b.Cleanup(publisher.Stop)
-	l.Processor = commands.NewProcessor(log, publisher, state, commands.Options{Now: time.Now})
+	l.Writer = writer.New(log, publisher, state, writer.Options{Now: time.Now})
 	svc, err := natsapi.Start(door, natsapi.Config{
-		Commands: l.Processor, Version: "0.0.1", Actor: "bench", Logger: slog.New(slog.DiscardHandler),
+		Commands: l.Writer, Version: "0.0.1", Actor: "bench", Logger: slog.New(slog.DiscardHandler),
 		Queries: &natsapi.Queries{Views: l.Views, Log: log, Now: time.Now},
 	})
 	if err != nil {

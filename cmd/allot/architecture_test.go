@@ -33,25 +33,7 @@ func TestFloors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	floors := make(map[string]float64)
-	owner := make(map[string]string)
-	for _, row := range regexp.MustCompile("(?m)^\\| ([0-9.]+) \\| `([^`]+)` \\|[^|]*\\| ?([^|]*)\\|$").FindAllStringSubmatch(string(text), -1) {
-		floor, err := strconv.ParseFloat(row[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		floors[row[2]] = floor
-		for _, name := range strings.FieldsFunc(row[3], func(r rune) bool { return r == ',' || r == ' ' }) {
-			path, known := homes[name]
-			if !known {
-				t.Errorf("the test does not know %q of %s", name, row[2])
-			}
-			owner[path] = row[2]
-		}
-	}
-	if len(floors) < 10 || len(owner) != len(homes) {
-		t.Fatalf("the table has %d packages and %d homes", len(floors), len(owner))
-	}
+	floors, owner := readFloors(t, string(text))
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "../../...").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -65,16 +47,51 @@ func TestFloors(t *testing.T) {
 		floor, listed := floors[name]
 		if !listed {
 			t.Errorf("%s is not in the table", name)
+			continue
 		}
 		for _, imported := range fields[1:] {
-			if below, ours := strings.CutPrefix(imported, module); ours && floors[below] >= floor {
-				t.Errorf("%s (floor %v) imports %s (floor %v)", name, floor, below, floors[below])
+			if below, ours := strings.CutPrefix(imported, module); ours && floors[below].row <= floor.row {
+				t.Errorf("%s (floor %d, row %d) imports %s (floor %d, row %d), which does not stand below it",
+					name, floor.number, floor.row, below, floors[below].number, floors[below].row)
 			}
 			if home, owned := owner[imported]; owned && home != name {
 				t.Errorf("%s imports %s, whose sole home is %s", name, imported, home)
 			}
 		}
 	}
+}
+
+// floor is where a package stands: the number of its floor, and its row in the
+// table, from the top.
+type floor struct{ number, row int }
+
+// readFloors reads the table of floors: where each package stands, and which
+// package is the only one that may import a module. Floors are whole numbers
+// that go down from row to row.
+func readFloors(t *testing.T, text string) (floors map[string]floor, owner map[string]string) {
+	t.Helper()
+	floors, owner = make(map[string]floor), make(map[string]string)
+	last := 1 << 30
+	for row, cells := range regexp.MustCompile("(?m)^\\| ([^|]+) \\| `([^`]+)` \\|[^|]*\\| ?([^|]*)\\|$").FindAllStringSubmatch(text, -1) {
+		digits, _, _ := strings.Cut(cells[1], " ")
+		number, err := strconv.Atoi(digits)
+		if err != nil || number > last || number < last-1 && row > 0 {
+			t.Errorf("%s: floor %q is no whole number, or not in order", cells[2], cells[1])
+		}
+		last = number
+		floors[cells[2]] = floor{number, row}
+		for _, name := range strings.FieldsFunc(cells[3], func(r rune) bool { return r == ',' || r == ' ' }) {
+			path, known := homes[name]
+			if !known {
+				t.Errorf("the test does not know %q of %s", name, cells[2])
+			}
+			owner[path] = cells[2]
+		}
+	}
+	if len(floors) < 10 || len(owner) != len(homes) {
+		t.Fatalf("the table has %d packages and %d homes", len(floors), len(owner))
+	}
+	return floors, owner
 }
 
 // TestJSONIsPlain: everything that leaves the process is made by

@@ -19,10 +19,11 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 )
 
-// benchCommand is "allot bench": the same load through Processor.Submit in
+// benchCommand is "allot bench": the same load through Writer.Submit in
 // the process and over NATS, on a ledger of its own, durable, in one run.
 type benchCommand struct {
 	Dir       string        `help:"Folder for the ledger, on the disk to be measured; emptied afterwards." type:"path" default:"."`
@@ -145,7 +146,7 @@ func printWays(ways []*way) {
 }
 
 // submitTo submits in the process.
-func submitTo(p *commands.Processor) submitFunc {
+func submitTo(p *writer.Writer) submitFunc {
 	return func(ctx context.Context, command commands.Command) error {
 		outcome, err := p.Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "bench", Command: command})
 		if err == nil && outcome.Rejection != nil {
@@ -155,7 +156,7 @@ func submitTo(p *commands.Processor) submitFunc {
 	}
 }
 
-func (c *benchCommand) prepare(ctx context.Context, p *commands.Processor) ([]ledger.UUID, error) {
+func (c *benchCommand) prepare(ctx context.Context, p *writer.Writer) ([]ledger.UUID, error) {
 	submit := submitTo(p)
 	var ids []ledger.UUID
 	for i := range c.Providers {

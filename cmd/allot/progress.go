@@ -9,7 +9,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/writer"
 )
 
 // longReplay is how many commits a replay has when it is worth a message.
@@ -17,7 +17,7 @@ const longReplay = 1000
 
 // replayProgress shows how far a replay has come: a bar on a terminal, a line
 // at the end of a long one otherwise.
-func replayProgress(log *slog.Logger) (progress commands.Progress, end func()) {
+func replayProgress(log *slog.Logger) (progress writer.Progress, end func()) {
 	begun := time.Now()
 	show, endBar := progressBar("replaying")
 	var commits uint64

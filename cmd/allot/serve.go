@@ -29,10 +29,10 @@ import (
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/allocator"
-	"github.com/allot-project/allot/commands/expirer"
+	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -229,10 +229,10 @@ type node struct {
 	notary      *answers.Notary
 	vouchers    *snapshots.Checkpoints // nil: there is no key
 	notices     *notices.Publisher
-	writer      *commands.Processor
+	writer      *writer.Writer
 	commands    *natsapi.Service
-	allocator   *allocator.Allocator
-	expirer     *expirer.Expirer
+	placer      *processes.NodePlacer
+	expirer     *processes.Expirer
 	auditor     *auditor.Auditor
 	scrubber    *scrub.Scrubber
 	http        *http.Server
@@ -296,8 +296,8 @@ func (n *node) start(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	n.allocator = allocator.Start(n.writer, n.views, n.log)
-	n.expirer = expirer.Start(n.writer, n.views, time.Now, n.log)
+	n.placer = processes.StartNodePlacer(n.writer, n.views, n.log)
+	n.expirer = processes.StartExpirer(n.writer, n.views, time.Now, n.log)
 	if n.config.AuditEvery > 0 {
 		n.auditor = auditor.Start(auditor.Config{
 			Log: n.ledger, Snapshots: n.snaps, Views: n.views, Fork: n.writer.Fork, Every: n.config.AuditEvery, Now: time.Now, Logger: n.log,
@@ -483,7 +483,7 @@ func (n *node) startWriter(ctx context.Context) error {
 		return err
 	}
 	tell := n.startKeeper(ctx)
-	n.writer = commands.NewProcessor(n.ledger, &marked{n.notices, n.highWater}, state, commands.Options{
+	n.writer = writer.New(n.ledger, &marked{n.notices, n.highWater}, state, writer.Options{
 		Now: time.Now, Logger: n.log, SaveSnapshot: n.saveSnapshot,
 		SnapshotRecords: n.config.SnapshotRecords, SnapshotAge: n.config.SnapshotAge, Rejected: tell,
 		AnswerWithin: n.config.AnswerWithin, Refuse: n.space.refuse,
@@ -523,22 +523,22 @@ func (n *node) restore(ctx context.Context) (*ledger.State, error) {
 	}
 	progress, end := replayProgress(n.log)
 	defer end()
-	return commands.Restore(ctx, n.ledger, n.snaps, &marked{n.views, n.highWater}, seen, progress)
+	return writer.Restore(ctx, n.ledger, n.snaps, &marked{n.views, n.highWater}, seen, progress)
 }
 
 // marked moves the high-water mark beside the log before anybody is told of a
 // commit.
 type marked struct {
-	commands.Projection
+	writer.ReadModels
 	highWater *blocks.HighWater
 }
 
-// Fold implements commands.Projection.
+// Fold implements writer.ReadModels.
 func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	if err := m.highWater.Set(c.Head()); err != nil {
 		return err
 	}
-	return m.Projection.Fold(c, changes)
+	return m.ReadModels.Fold(c, changes)
 }
 
 // adviseToPassOver names the way out if the log ends with an entry that may
@@ -784,8 +784,8 @@ func (n *node) stop() error {
 	if n.commands != nil {
 		keep(n.commands.Stop())
 	}
-	if n.allocator != nil {
-		n.allocator.Stop()
+	if n.placer != nil {
+		n.placer.Stop()
 	}
 	if n.expirer != nil {
 		n.expirer.Stop()

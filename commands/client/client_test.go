@@ -13,16 +13,17 @@ import (
 
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 )
 
 // flaky loses answers, or says that it is too busy, now and then.
 type flaky struct {
-	*commands.Processor
+	*writer.Writer
 	count atomic.Int64
 }
 
@@ -31,12 +32,12 @@ func (f *flaky) Submit(ctx context.Context, s commands.Submission) (commands.Out
 	case 0:
 		return commands.Outcome{}, commands.ErrBusy
 	case 1:
-		if _, err := f.Processor.Submit(ctx, s); err != nil {
+		if _, err := f.Writer.Submit(ctx, s); err != nil {
 			return commands.Outcome{}, err
 		}
 		return commands.Outcome{}, commands.ErrNoAnswer // carried out, but the answer is lost
 	}
-	return f.Processor.Submit(ctx, s)
+	return f.Writer.Submit(ctx, s)
 }
 
 func (f *flaky) Start(s commands.Submission, done func(commands.Outcome, error)) {
@@ -49,9 +50,9 @@ func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, true)
 	l := commandstest.Start(t, dir, log)
-	var submit commands.Starter = l.Processor
+	var submit commands.Starter = l.Writer
 	if unreliable {
-		submit = &flaky{Processor: l.Processor}
+		submit = &flaky{Writer: l.Writer}
 	}
 	nc, err := ns.ConnectDoor()
 	if err != nil {
@@ -276,7 +277,7 @@ func Example() {
 // happened: every command about nodes, in both encodings.
 func TestNodes(t *testing.T) {
 	l, conn := serve(t, false)
-	process := allocator.Start(l.Processor, l.Views, slog.New(slog.DiscardHandler))
+	process := processes.StartNodePlacer(l.Writer, l.Views, slog.New(slog.DiscardHandler))
 	t.Cleanup(process.Stop)
 	for _, encoding := range []string{wire.TypeMsgpack, wire.TypeJSON} {
 		c := client.New(conn, client.Options{Encoding: encoding})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -28,7 +29,7 @@ type Ledger struct {
 	Log       ledger.Log
 	Views     *projector.Projector
 	Snapshots *snapshots.Store
-	Processor *commands.Processor
+	Writer    *writer.Writer
 
 	mu       sync.Mutex
 	rejected []commands.Rejected // guarded by mu
@@ -50,11 +51,11 @@ func (l *Ledger) reject(r commands.Rejected) {
 // Start restores a ledger in dir from a log and starts its writer.
 func Start(t testing.TB, dir string, log ledger.Log) *Ledger {
 	t.Helper()
-	return StartWith(t, dir, log, func(*commands.Options) {})
+	return StartWith(t, dir, log, func(*writer.Options) {})
 }
 
 // StartWith is Start with other options.
-func StartWith(t testing.TB, dir string, log ledger.Log, change func(*commands.Options)) *Ledger {
+func StartWith(t testing.TB, dir string, log ledger.Log, change func(*writer.Options)) *Ledger {
 	t.Helper()
 	l, err := open(dir, log, change)
 	if err != nil {
@@ -66,10 +67,10 @@ func StartWith(t testing.TB, dir string, log ledger.Log, change func(*commands.O
 
 // Open is Start for tests that expect an error.
 func Open(dir string, log ledger.Log) (*Ledger, error) {
-	return open(dir, log, func(*commands.Options) {})
+	return open(dir, log, func(*writer.Options) {})
 }
 
-func open(dir string, log ledger.Log, change func(*commands.Options)) (*Ledger, error) {
+func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	views, err := projector.Open(filepath.Join(dir, "readmodel"), quiet)
 	if err != nil {
@@ -79,18 +80,18 @@ func open(dir string, log ledger.Log, change func(*commands.Options)) (*Ledger, 
 	if err != nil {
 		return nil, err
 	}
-	state, err := commands.Restore(context.Background(), log, snaps, views, nil, nil)
+	state, err := writer.Restore(context.Background(), log, snaps, views, nil, nil)
 	if err != nil {
 		_ = views.Close() // the error that counts is the one before
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
-	options := commands.Options{Now: time.Now, Logger: quiet, Rejected: l.reject}
+	options := writer.Options{Now: time.Now, Logger: quiet, Rejected: l.reject}
 	change(&options)
-	l.Processor = commands.NewProcessor(log, views, state, options)
+	l.Writer = writer.New(log, views, state, options)
 	begin, err := commands.NewAddStandardNames(NewID())
 	if err == nil {
-		_, err = l.Processor.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: begin})
+		_, err = l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: begin})
 	}
 	return l, err
 }
@@ -101,7 +102,7 @@ func (l *Ledger) Stop(t testing.TB) {
 	if l.Views == nil {
 		return
 	}
-	if err := l.Processor.Close(); err != nil {
+	if err := l.Writer.Close(); err != nil {
 		t.Errorf("the writer stopped: %v", err)
 	}
 	if err := l.Views.Close(); err != nil {
@@ -118,7 +119,7 @@ func NewID() ledger.UUID { return ledger.UUID(uuid.New()) }
 // Submit carries a command out under a new id and fails the test on an error.
 func (l *Ledger) Submit(t testing.TB, c commands.Command) commands.Outcome {
 	t.Helper()
-	outcome, err := l.Processor.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+	outcome, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 	if err != nil {
 		t.Fatalf("%s: %v", c.CommandName(), err)
 	}
@@ -172,4 +173,21 @@ func JetStream(t testing.TB, dir string, lazy bool) (*jetstream.Log, *embedded.S
 		t.Fatal(err)
 	}
 	return log, ns
+}
+
+// CheckReplay rebuilds the read models from the log and compares every byte.
+func CheckReplay(t testing.TB, l *Ledger) {
+	t.Helper()
+	before, err := l.Views.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := Start(t, t.TempDir(), l.Log)
+	after, err := again.Views.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if before != after {
+		t.Errorf("read models built one by one have digest %s, rebuilt ones %s", before, after)
+	}
 }

@@ -33,7 +33,7 @@ func (l *Together) Submit(t testing.TB, list ...commands.Command) []commands.Out
 	start := func(c commands.Command, done func(commands.Outcome)) {
 		answered.Add(1)
 		s := commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
-		l.Processor.Start(s, func(outcome commands.Outcome, err error) {
+		l.Writer.Start(s, func(outcome commands.Outcome, err error) {
 			defer answered.Done()
 			if err != nil {
 				t.Errorf("%s: %v", c.CommandName(), err)

@@ -21,7 +21,7 @@ import (
 
 // Snapshots finds a State to begin with.
 type Snapshots interface {
-	Marks() ([]ledger.Head, error) // newest first
+	Heads() ([]ledger.Head, error) // newest first
 	Load(atOrBefore uint64) (*ledger.State, bool, error)
 }
 
@@ -190,7 +190,7 @@ func (a *audit) all() error {
 
 // base is the oldest good snapshot, so that a good part of the log is replayed.
 func (a *audit) base() (*ledger.State, error) {
-	marks, err := a.Snapshots.Marks()
+	marks, err := a.Snapshots.Heads()
 	if err != nil {
 		return nil, err
 	}

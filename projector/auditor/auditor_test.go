@@ -41,7 +41,7 @@ func filled(t *testing.T) *commandstest.Ledger {
 
 func save(t *testing.T, l *commandstest.Ledger) {
 	t.Helper()
-	state, err := l.Processor.Fork(t.Context())
+	state, err := l.Writer.Fork(t.Context())
 	if err == nil {
 		err = l.Snapshots.Save(state)
 	}
@@ -52,7 +52,7 @@ func save(t *testing.T, l *commandstest.Ledger) {
 
 func config(l *commandstest.Ledger) auditor.Config {
 	return auditor.Config{
-		Log: l.Log, Snapshots: l.Snapshots, Views: l.Views, Fork: l.Processor.Fork, Every: time.Millisecond,
+		Log: l.Log, Snapshots: l.Snapshots, Views: l.Views, Fork: l.Writer.Fork, Every: time.Millisecond,
 		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -103,7 +103,7 @@ func TestDifferences(t *testing.T) {
 		"a commit has changed": func(c *auditor.Config) { c.Log = &forged{l.Log, last - 3} },
 		"the writer's State is another": func(c *auditor.Config) {
 			c.Fork = func(ctx context.Context) (*ledger.State, error) {
-				state, err := l.Processor.Fork(ctx)
+				state, err := l.Writer.Fork(ctx)
 				if err != nil {
 					return nil, err
 				}

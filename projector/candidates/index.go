@@ -158,15 +158,15 @@ func (x *Index) set(p *ledger.Provider) {
 	}
 	if !ledger.SameList(before.Traits, p.Traits) {
 		x.world.traits = owned(x.world.traits, &x.owned.traits, x.epoch)
-		diff(before.Traits, p.Traits, func(name string, has bool) { mark(x.world.traits, name, number, has, x.epoch) })
+		diff(before.Traits, p.Traits, func(name string, has bool) { setPosting(x.world.traits, name, number, has, x.epoch) })
 	}
 	if !ledger.SameList(before.Aggregates, p.Aggregates) {
 		x.world.aggregates = owned(x.world.aggregates, &x.owned.aggregates, x.epoch)
-		diff(before.Aggregates, p.Aggregates, func(id ledger.UUID, has bool) { mark(x.world.aggregates, id, number, has, x.epoch) })
+		diff(before.Aggregates, p.Aggregates, func(id ledger.UUID, has bool) { setPosting(x.world.aggregates, id, number, has, x.epoch) })
 	}
 	if !sameClasses(before, p) {
 		x.world.classes = owned(x.world.classes, &x.owned.classes, x.epoch)
-		diff(classesOf(before), classesOf(p), func(c ledger.ClassID, has bool) { mark(x.world.classes, c, number, has, x.epoch) })
+		diff(classesOf(before), classesOf(p), func(c ledger.ClassID, has bool) { setPosting(x.world.classes, c, number, has, x.epoch) })
 	}
 }
 
@@ -258,7 +258,7 @@ func owned[K comparable](table map[K]*posting, since *uint64, epoch uint64) map[
 	return maps.Clone(table)
 }
 
-func mark[K comparable](table map[K]*posting, key K, number uint32, has bool, epoch uint64) {
+func setPosting[K comparable](table map[K]*posting, key K, number uint32, has bool, epoch uint64) {
 	p := table[key]
 	switch {
 	case p == nil:

@@ -1,4 +1,4 @@
-package commands_test
+package writer_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -52,7 +52,7 @@ func BenchmarkStartup(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			state, err := commands.Restore(context.Background(), log, snaps, views, nil, nil)
+			state, err := writer.Restore(context.Background(), log, snaps, views, nil, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package commands_test
+package writer_test
 
 import (
 	"slices"

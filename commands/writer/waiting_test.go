@@ -1,4 +1,4 @@
-package commands_test
+package writer_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -18,7 +19,7 @@ func answered(t *testing.T, l *commandstest.Ledger, s commands.Submission) (comm
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	outcome, err := l.Processor.Submit(ctx, s)
+	outcome, err := l.Writer.Submit(ctx, s)
 	if errors.Is(err, commands.ErrNoAnswer) {
 		t.Fatal("the command was not answered")
 	}
@@ -38,7 +39,7 @@ func TestSilentLog(t *testing.T) {
 			<-held
 		}
 	}
-	l := commandstest.StartWith(t, t.TempDir(), log, func(o *commands.Options) { o.AnswerWithin = time.Second })
+	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.AnswerWithin = time.Second })
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 100})
 	allocate := func() commands.Submission {
 		return commands.Submission{
@@ -52,8 +53,8 @@ func TestSilentLog(t *testing.T) {
 			t.Errorf("submission %d: %v", i, err)
 		}
 	}
-	if !l.Processor.Stuck() || l.Processor.Refused() != 3 {
-		t.Errorf("stuck %v, refused %d", l.Processor.Stuck(), l.Processor.Refused())
+	if !l.Writer.Stuck() || l.Writer.Refused() != 3 {
+		t.Errorf("stuck %v, refused %d", l.Writer.Stuck(), l.Writer.Refused())
 	}
 	hold.Store(false)
 	close(held)
@@ -65,7 +66,7 @@ func TestSilentLog(t *testing.T) {
 		t.Errorf("what was sent: %+v, %v", outcome, err)
 	}
 	later := allocate()
-	if outcome, err := answered(t, l, later); err != nil || outcome.Rejection != nil || l.Processor.Stuck() {
+	if outcome, err := answered(t, l, later); err != nil || outcome.Rejection != nil || l.Writer.Stuck() {
 		t.Errorf("afterwards: %+v, %v", outcome, err)
 	}
 	if _, found, err := l.Views.Command(behind.ID); found || err != nil {
@@ -80,7 +81,7 @@ func TestRefusedLog(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
 	errFull := errors.New("the disk is full")
-	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *commands.Options) {
+	l := commandstest.StartWith(t, t.TempDir(), &memlog.Log{}, func(o *writer.Options) {
 		o.Refuse = func() error {
 			if full.Load() {
 				return errFull

@@ -1,9 +1,11 @@
-package commands
+package writer
 
 import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/allot-project/allot/commands"
 )
 
 // How long a caller waits while the log says nothing:
@@ -25,29 +27,29 @@ const (
 	outage = 500 * time.Millisecond
 )
 
-// waiting is what the Processor knows of those who wait for it.
-type waiting struct {
-	calls   callList     // guarded by the Processor's mu
-	tick    uint32       // of the watch; guarded by the Processor's mu
+// callers is what the Writer knows of those who wait for it.
+type callers struct {
+	calls   callList     // guarded by the Writer's mu
+	tick    uint32       // of the watch; guarded by the Writer's mu
 	silent  atomic.Int64 // since when the log owes an answer, in Unix nanoseconds; 0: it does not
 	stuck   atomic.Bool  // the log has been silent for too long, and has taken nothing since
 	refused atomic.Int64 // calls that were told so
 }
 
 // Refused is how many calls were told that the log cannot be written.
-func (p *Processor) Refused() int64 { return p.wait.refused.Load() }
+func (w *Writer) Refused() int64 { return w.callers.refused.Load() }
 
 // Stuck reports whether the log has not answered for too long, and has taken
 // no commit since.
-func (p *Processor) Stuck() bool { return p.wait.stuck.Load() }
+func (w *Writer) Stuck() bool { return w.callers.stuck.Load() }
 
 // refusal says why the log must not be written now.
-func (p *Processor) refusal() error {
-	if p.opts.Refuse == nil {
+func (w *Writer) refusal() error {
+	if w.opts.Refuse == nil {
 		return nil
 	}
-	if err := p.opts.Refuse(); err != nil {
-		return fmt.Errorf("%w: %w", ErrLogUnavailable, err)
+	if err := w.opts.Refuse(); err != nil {
+		return fmt.Errorf("%w: %w", commands.ErrLogUnavailable, err)
 	}
 	return nil
 }
@@ -56,35 +58,35 @@ func (p *Processor) refusal() error {
 func (c *call) writes() bool { return !c.forking && !c.DryRun }
 
 // admit decides whether a call may wait. The caller holds mu.
-func (p *Processor) admit(c *call) error {
+func (w *Writer) admit(c *call) error {
 	var err error
 	if c.writes() {
-		err = p.refusal()
+		err = w.refusal()
 	}
-	if err == nil && p.wait.stuck.Load() && p.wait.calls.first != nil {
+	if err == nil && w.callers.stuck.Load() && w.callers.calls.first != nil {
 		err = errSilent
 	}
 	if err != nil {
-		p.wait.refused.Add(1)
+		w.callers.refused.Add(1)
 	}
 	return err
 }
 
-var errSilent = fmt.Errorf("%w: it does not answer", ErrLogUnavailable)
+var errSilent = fmt.Errorf("%w: it does not answer", commands.ErrLogUnavailable)
 
 // drop answers a call that must not be decided: its caller has been told, or
 // the log must not be written. It returns false for all others.
-func (p *Processor) drop(c *call) bool {
+func (w *Writer) drop(c *call) bool {
 	if c.told.Load() {
-		p.giveUp([]*call{c}, errSilent)
+		w.giveUp([]*call{c}, errSilent)
 		return true
 	}
-	if p.opts.Refuse == nil || !c.writes() {
+	if w.opts.Refuse == nil || !c.writes() {
 		return false
 	}
-	if err := p.refusal(); err != nil {
-		p.wait.refused.Add(1)
-		p.giveUp([]*call{c}, err)
+	if err := w.refusal(); err != nil {
+		w.callers.refused.Add(1)
+		w.giveUp([]*call{c}, err)
 		return true
 	}
 	return false
@@ -92,69 +94,69 @@ func (p *Processor) drop(c *call) bool {
 
 // owes notes since when the log owes an answer; what it owed before counts
 // until it takes a commit.
-func (p *Processor) owes(since time.Time) { p.wait.silent.CompareAndSwap(0, since.UnixNano()) }
+func (w *Writer) owes(since time.Time) { w.callers.silent.CompareAndSwap(0, since.UnixNano()) }
 
 // watch tells callers when the log is silent for too long.
-func (p *Processor) watch() {
-	ticker := time.NewTicker(p.opts.AnswerWithin / answerTicks)
+func (w *Writer) watch() {
+	ticker := time.NewTicker(w.opts.AnswerWithin / answerTicks)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			p.expire()
-		case <-p.done:
+			w.expire()
+		case <-w.done:
 			return
 		}
 	}
 }
 
 // expire tells those that have waited for too long.
-func (p *Processor) expire() {
-	silent := p.wait.silent.Load()
-	patience := p.opts.AnswerWithin
+func (w *Writer) expire() {
+	silent := w.callers.silent.Load()
+	patience := w.opts.AnswerWithin
 	ticks := uint32(answerTicks)
-	if p.wait.stuck.Load() || p.refusal() != nil {
+	if w.callers.stuck.Load() || w.refusal() != nil {
 		patience, ticks = patience*stuckTicks/answerTicks, stuckTicks
 	}
-	p.mu.Lock()
-	p.wait.tick++
-	oldest := p.wait.tick - ticks
-	p.mu.Unlock()
+	w.mu.Lock()
+	w.callers.tick++
+	oldest := w.callers.tick - ticks
+	w.mu.Unlock()
 	if silent > 0 && time.Since(time.Unix(0, silent)) >= patience {
-		p.tellWaiting(errSilent, func(c *call) bool { return int32(oldest-c.born) >= 0 })
+		w.tellWaiting(errSilent, func(c *call) bool { return int32(oldest-c.born) >= 0 })
 	}
 }
 
 // tellWaiting tells the oldest calls, as long as they are late, that their
 // command was not carried out, as far as is known.
-func (p *Processor) tellWaiting(err error, late func(*call) bool) {
-	p.mu.Lock()
+func (w *Writer) tellWaiting(err error, late func(*call) bool) {
+	w.mu.Lock()
 	var told []*call
-	for c := p.wait.calls.first; c != nil && late(c); c = p.wait.calls.first {
-		p.wait.calls.remove(c)
+	for c := w.callers.calls.first; c != nil && late(c); c = w.callers.calls.first {
+		w.callers.calls.remove(c)
 		c.told.Store(true)
 		told = append(told, c)
 	}
-	p.mu.Unlock()
+	w.mu.Unlock()
 	if len(told) == 0 {
 		return
 	}
-	p.wait.refused.Add(int64(len(told)))
-	if !p.wait.stuck.Swap(true) {
-		p.opts.Logger.Error("the log does not take commits; commands are refused until it does", "error", err)
+	w.callers.refused.Add(int64(len(told)))
+	if !w.callers.stuck.Swap(true) {
+		w.opts.Logger.Error("the log does not take commits; commands are refused until it does", "error", err)
 	}
 	for _, c := range told {
-		c.done(Outcome{}, err)
+		c.done(commands.Outcome{}, err)
 	}
 }
 
 func everyone(*call) bool { return true }
 
 // took notes that the log has taken a commit, and the read models, too.
-func (p *Processor) took() {
-	p.wait.silent.Store(0)
-	if p.wait.stuck.Load() && p.wait.stuck.Swap(false) {
-		p.opts.Logger.Info("the log takes commits again")
+func (w *Writer) took() {
+	w.callers.silent.Store(0)
+	if w.callers.stuck.Load() && w.callers.stuck.Swap(false) {
+		w.opts.Logger.Info("the log takes commits again")
 	}
 }
 

@@ -1,4 +1,4 @@
-package commands_test
+package writer_test
 
 import (
 	"context"
@@ -107,7 +107,7 @@ func step(t *testing.T, l *commandstest.Ledger, provider, consumer ledger.UUID, 
 	}
 	id := commandstest.NewID()
 	for {
-		outcome, err := l.Processor.Submit(context.Background(), commands.Submission{ID: id, Actor: "test", Command: c})
+		outcome, err := l.Writer.Submit(context.Background(), commands.Submission{ID: id, Actor: "test", Command: c})
 		if err != nil {
 			continue // the same id again is safe
 		}

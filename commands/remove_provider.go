@@ -1,34 +1,34 @@
-package scratch
+package commands
 
 import (
 	"slices"
 
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
 
-// RemoveProvider is that a provider is gone, with everything below it: its
-// consumers keep only what they hold elsewhere. It is a question, and no
-// command that a client could submit.
+// RemoveProvider takes a provider away with everything below it, as if its
+// machine were lost: its consumers keep only what they hold elsewhere. It is
+// for what-if questions; Registry does not have it, so that no client can
+// submit it.
 type RemoveProvider struct {
 	Provider ledger.UUID `json:"provider"`
 }
 
-// CommandName implements commands.Command.
+// CommandName implements Command.
 func (*RemoveProvider) CommandName() string { return "RemoveProvider" }
 
-// Consumers implements commands.Command.
+// Consumers implements Command.
 func (*RemoveProvider) Consumers() []ledger.UUID { return nil }
 
-// Check implements commands.Command.
-func (c *RemoveProvider) Check() *commands.Rejection {
-	return (&commands.DeleteProvider{Provider: c.Provider}).Check()
+// Check implements Command.
+func (c *RemoveProvider) Check() *Rejection {
+	return (&DeleteProvider{Provider: c.Provider}).Check()
 }
 
-// Decide implements commands.Command.
-func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *commands.Rejection) {
+// Decide implements Command.
+func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if _, exists := s.Provider(c.Provider); !exists {
-		return (&commands.DeleteProvider{Provider: c.Provider}).Decide(s)
+		return (&DeleteProvider{Provider: c.Provider}).Decide(s)
 	}
 	tree := below(s, c.Provider, nil)
 	gone := make(map[ledger.UUID]bool, len(tree))

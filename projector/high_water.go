@@ -10,54 +10,54 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 )
 
-// markFile keeps the position of the newest commit that was ever folded, as a
+// highWaterFile keeps the position of the newest commit that was ever folded, as a
 // high-water mark of the log. Pebble's checkpoint is no such mark: what it
 // has not yet written out dies with the process, and it may be set aside when
 // it is damaged. The mark is written to the file before a commit is answered,
 // and synced with the read models.
 //
 // Two slots are written in turn, so that a torn write leaves the other one.
-type markFile struct {
+type highWaterFile struct {
 	path   string
 	f      *os.File
 	head   ledger.Head
 	failed error // since the file was opened
 }
 
-func openMark(path string) (*markFile, error) {
+func openHighWater(path string) (*highWaterFile, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("projector: mark: %w", err)
+		return nil, fmt.Errorf("projector: high-water mark: %w", err)
 	}
-	m := &markFile{path: path, f: f}
+	m := &highWaterFile{path: path, f: f}
 	var slots [blocks.SlotsBytes]byte
 	if _, err := f.ReadAt(slots[:], 0); err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.Join(fmt.Errorf("projector: mark: %w", err), f.Close())
+		return nil, errors.Join(fmt.Errorf("projector: high-water mark: %w", err), f.Close())
 	}
 	m.head = blocks.NewestSlot(slots[:])
 	return m, nil
 }
 
-// set moves the mark forward. Replays of older commits leave it.
-func (m *markFile) set(head ledger.Head) error {
+// set moves the high-water mark forward. Replays of older commits leave it.
+func (m *highWaterFile) set(head ledger.Head) error {
 	if head.Sequence <= m.head.Sequence {
 		return nil
 	}
 	slot, at := blocks.Slot(head)
 	if _, err := m.f.WriteAt(slot, at); err != nil {
-		m.failed = fmt.Errorf("projector: mark: %w", err)
+		m.failed = fmt.Errorf("projector: high-water mark: %w", err)
 		return m.failed
 	}
 	m.head = head
 	return nil
 }
 
-// renew writes the mark into another file, which takes the place of one that
+// renew writes the high-water mark into another file, which takes the place of one that
 // failed.
-func (m *markFile) renew() error {
+func (m *highWaterFile) renew() error {
 	f, err := os.OpenFile(m.path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o640)
 	if err != nil {
-		return fmt.Errorf("projector: mark: %w", err)
+		return fmt.Errorf("projector: high-water mark: %w", err)
 	}
 	if m.head.Sequence > 0 {
 		slot, at := blocks.Slot(m.head)
@@ -67,7 +67,7 @@ func (m *markFile) renew() error {
 		err = os.Rename(f.Name(), m.path)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("projector: mark: %w", err), f.Close())
+		return errors.Join(fmt.Errorf("projector: high-water mark: %w", err), f.Close())
 	}
 	_ = m.f.Close() // it has failed already
 	m.f, m.failed = f, nil

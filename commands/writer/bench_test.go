@@ -1,4 +1,4 @@
-package commands_test
+package writer_test
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// BenchmarkDurable compares commands through Processor.Submit with what the
+// BenchmarkDurable compares commands through Writer.Submit with what the
 // disk and JetStream do by themselves, in one run: look at the ratios.
 func BenchmarkDurable(b *testing.B) {
 	b.Run("baseline=fsync", benchFsync)

@@ -1,9 +1,4 @@
-// Package allocator is the process that gives nodes to the allocations that
-// wait for one. It follows what the log says, through the read models, and
-// submits a command for each; the writer decides. It keeps nothing: after a
-// restart it goes on with what still waits, and a command that was carried
-// out before the crash has nothing to do any more.
-package allocator
+package processes
 
 import (
 	"context"
@@ -16,28 +11,28 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Actor is whom the allocator's records name.
-const Actor = "allot:allocator"
+// NodePlacerActor is whom the NodePlacer's records name.
+const NodePlacerActor = "allot:allocator"
 
-// Limits of the allocator.
 const (
-	// inFlight is how many allocations are being decided at a time.
-	inFlight = 512
+	// placingAtATime is how many node allocations are being decided at a time.
+	placingAtATime = 512
 	// retryPause lies before another try of what was not answered.
 	retryPause = 100 * time.Millisecond
 )
 
-// ReadModels is what the allocator reads; projector.Projector has it.
-type ReadModels interface {
+// WaitingList is what the NodePlacer reads; projector.Projector has it.
+type WaitingList interface {
 	Changed() <-chan struct{}
 	WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error)
 	RequestOf(*ledger.NodeAllocation) (ledger.Address, bool, error)
 }
 
-// Allocator is the running process.
-type Allocator struct {
+// NodePlacer gives nodes to the node allocations that wait for one: it submits
+// a command for each, and the writer decides.
+type NodePlacer struct {
 	submit commands.Submitter
-	views  ReadModels
+	views  WaitingList
 	log    *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -46,32 +41,32 @@ type Allocator struct {
 	again  chan struct{} // something was not answered
 }
 
-// Start begins with what waits already.
-func Start(submit commands.Submitter, views ReadModels, log *slog.Logger) *Allocator {
+// StartNodePlacer begins with what waits already.
+func StartNodePlacer(submit commands.Submitter, views WaitingList, log *slog.Logger) *NodePlacer {
 	ctx, cancel := context.WithCancel(context.Background())
-	a := &Allocator{
+	a := &NodePlacer{
 		submit: submit, views: views, log: log, stop: cancel, done: make(chan struct{}),
-		slots: make(chan struct{}, inFlight), again: make(chan struct{}, 1),
+		slots: make(chan struct{}, placingAtATime), again: make(chan struct{}, 1),
 	}
 	go a.run(ctx)
 	return a
 }
 
 // Stop ends the process. What it has submitted may still be carried out.
-func (a *Allocator) Stop() {
+func (a *NodePlacer) Stop() {
 	a.stop()
 	<-a.done
 }
 
 // run looks at each waiting allocation once, in the order of the requests;
 // when some were not answered it begins again.
-func (a *Allocator) run(ctx context.Context) {
+func (a *NodePlacer) run(ctx context.Context) {
 	defer close(a.done)
 	defer a.work.Wait()
 	last := uint64(0) // number of the last one looked at
 	for {
 		changed := a.views.Changed()
-		waiting, err := a.views.WaitingNodeAllocations(last, inFlight)
+		waiting, err := a.views.WaitingNodeAllocations(last, placingAtATime)
 		if err != nil {
 			a.log.Error("waiting node allocations cannot be read", "error", err)
 			a.tryAgain()
@@ -88,7 +83,7 @@ func (a *Allocator) run(ctx context.Context) {
 				a.choose(ctx, one)
 			})
 		}
-		if len(waiting) == inFlight {
+		if len(waiting) == placingAtATime {
 			continue // there are more
 		}
 		select {
@@ -108,9 +103,9 @@ func (a *Allocator) run(ctx context.Context) {
 }
 
 // choose has the writer decide one allocation.
-func (a *Allocator) choose(ctx context.Context, one *ledger.NodeAllocation) {
+func (a *NodePlacer) choose(ctx context.Context, one *ledger.NodeAllocation) {
 	submission := commands.Submission{
-		ID: commands.NewID(), Actor: Actor,
+		ID: commands.NewID(), Actor: NodePlacerActor,
 		Command: &commands.ChooseNode{Allocation: one.UUID, Seed: rand.Uint64() | 1},
 	}
 	cause, known, err := a.views.RequestOf(one)
@@ -131,7 +126,7 @@ func (a *Allocator) choose(ctx context.Context, one *ledger.NodeAllocation) {
 	a.tryAgain()
 }
 
-func (a *Allocator) tryAgain() {
+func (a *NodePlacer) tryAgain() {
 	select {
 	case a.again <- struct{}{}:
 	default:

@@ -1,4 +1,4 @@
-package asyncapi_test
+package wire_test
 
 import (
 	"bytes"
@@ -11,16 +11,15 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
-	"github.com/allot-project/allot/commands/wire/asyncapi"
 )
 
 var update = flag.Bool("update", false, "write docs/asyncapi.json anew")
 
-const path = "../../../docs/asyncapi.json"
+const path = "../../docs/asyncapi.json"
 
 // TestDocument: the document in docs is the one that the types give.
 func TestDocument(t *testing.T) {
-	want, err := asyncapi.Encode()
+	want, err := wire.EncodeAsyncAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +30,7 @@ func TestDocument(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("docs/asyncapi.json is not what the types give (go test ./commands/wire/asyncapi -update): %v", err)
+		t.Errorf("docs/asyncapi.json is not what the types give (go test ./commands/wire -update): %v", err)
 	}
 }
 
@@ -64,7 +63,7 @@ func TestSchemasAgreeWithDecoding(t *testing.T) {
 		requests[name] = empty()
 	}
 	for name, request := range requests {
-		schema := compile(t, asyncapi.RequestSchema(request))
+		schema := compile(t, wire.RequestSchema(request))
 		encoded, err := json.Marshal(request)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package allocator_test
+package processes_test
 
 import (
 	"encoding/binary"
@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/allocator"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -91,7 +91,7 @@ func BenchmarkAllocations(b *testing.B) {
 	log, _ := commandstest.JetStream(b, dir, false)
 	l := commandstest.Start(b, dir, log)
 	makeNodes(b, l, nodes, classes)
-	process := allocator.Start(l.Processor, l.Views, slog.New(slog.DiscardHandler))
+	process := processes.StartNodePlacer(l.Writer, l.Views, slog.New(slog.DiscardHandler))
 	b.Cleanup(process.Stop)
 	var next atomic.Int64
 	b.ResetTimer()

@@ -1,7 +1,4 @@
-// Package expirer is the process that ends reservations whose time is over.
-// It keeps nothing: the read models list reservations by their end, and the
-// writer decides whether one has ended.
-package expirer
+package processes
 
 import (
 	"context"
@@ -14,37 +11,36 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Actor is whom the expirer's records name.
-const Actor = "allot:expirer"
+// ExpirerActor is whom the Expirer's records name.
+const ExpirerActor = "allot:expirer"
 
 const (
-	// atATime is how many reservations are being ended at a time.
-	atATime = 256
-	// retryPause lies before another try of what was not answered.
-	retryPause = 100 * time.Millisecond
-	// longest is how long the expirer sleeps without looking at its clock,
+	// endingAtATime is how many reservations are being ended at a time.
+	endingAtATime = 256
+	// longestSleep is how long the Expirer sleeps without looking at its clock,
 	// which may be set.
-	longest = time.Minute
+	longestSleep = time.Minute
 )
 
-// ReadModels is what the expirer reads; projector.Projector has it.
-type ReadModels interface {
+// ReservationList is what the Expirer reads; projector.Projector has it.
+type ReservationList interface {
 	Changed() <-chan struct{}
 	Reservations(limit int) ([]projector.Reservation, error)
 }
 
-// Expirer is the running process.
+// Expirer ends reservations whose time is over. The read models list them by
+// their end, and the writer decides whether one has ended.
 type Expirer struct {
 	submit commands.Submitter
-	views  ReadModels
+	views  ReservationList
 	now    func() time.Time
 	log    *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{}
 }
 
-// Start begins to end reservations by a clock, the writer's.
-func Start(submit commands.Submitter, views ReadModels, now func() time.Time, log *slog.Logger) *Expirer {
+// StartExpirer begins to end reservations by a clock, the writer's.
+func StartExpirer(submit commands.Submitter, views ReservationList, now func() time.Time, log *slog.Logger) *Expirer {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Expirer{submit: submit, views: views, now: now, log: log, stop: cancel, done: make(chan struct{})}
 	go e.run(ctx)
@@ -78,7 +74,7 @@ func (e *Expirer) run(ctx context.Context) {
 // round ends what is over. It returns how long to wait for the next one, or
 // that there is more to do now.
 func (e *Expirer) round(ctx context.Context) (wait time.Duration, again bool) {
-	list, err := e.views.Reservations(atATime)
+	list, err := e.views.Reservations(endingAtATime)
 	if err != nil {
 		e.log.Error("reservations cannot be read", "error", err)
 		return retryPause, false
@@ -87,7 +83,7 @@ func (e *Expirer) round(ctx context.Context) (wait time.Duration, again bool) {
 	var work sync.WaitGroup
 	var mu sync.Mutex
 	failed, due := 0, 0
-	wait = longest
+	wait = longestSleep
 	for _, r := range list {
 		if r.Until > now {
 			wait = min(wait, time.Duration(r.Until-now))
@@ -106,13 +102,13 @@ func (e *Expirer) round(ctx context.Context) (wait time.Duration, again bool) {
 	if failed > 0 {
 		return retryPause, false
 	}
-	return wait, due == atATime
+	return wait, due == endingAtATime
 }
 
 // end has the writer end one reservation.
 func (e *Expirer) end(ctx context.Context, consumer ledger.UUID, now int64) bool {
 	outcome, err := e.submit.Submit(ctx, commands.Submission{
-		ID: commands.NewID(), Actor: Actor, Command: &commands.ExpireReservation{Consumer: consumer, Now: now},
+		ID: commands.NewID(), Actor: ExpirerActor, Command: &commands.ExpireReservation{Consumer: consumer, Now: now},
 	})
 	if err == nil && outcome.Rejection == nil {
 		return true

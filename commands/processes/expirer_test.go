@@ -1,4 +1,4 @@
-package expirer_test
+package processes_test
 
 import (
 	"log/slog"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
-	"github.com/allot-project/allot/commands/expirer"
+	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -88,7 +88,7 @@ func TestReservations(t *testing.T) {
 	l = commandstest.Start(t, dir, log)
 	now := &clock{}
 	now.at.Store(time.Now().UnixNano())
-	process := expirer.Start(l.Processor, l.Views, now.now, slog.New(slog.DiscardHandler))
+	process := processes.StartExpirer(l.Writer, l.Views, now.now, slog.New(slog.DiscardHandler))
 	defer process.Stop()
 	now.forward(time.Hour)
 	l.Accept(t, reserve(b, other, 1, 0.001)) // wakes it up
@@ -105,7 +105,7 @@ func TestReservations(t *testing.T) {
 		t.Fatal(history, err)
 	}
 	record, _, err := l.Views.View().Record(history[0])
-	if err != nil || record.Command != "ExpireReservation" || record.Actor != expirer.Actor {
+	if err != nil || record.Command != "ExpireReservation" || record.Actor != processes.ExpirerActor {
 		t.Errorf("%+v, %v", record, err)
 	}
 }

@@ -1,18 +1,19 @@
-package commands
+package writer
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/allot-project/allot/ledger"
 )
 
 // SnapshotSource finds snapshots for Restore.
 type SnapshotSource interface {
-	// Marks lists the heads that snapshots were taken at, newest first,
-	// also those of damaged snapshots whose head can still be read.
-	Marks() ([]ledger.Head, error)
+	// Heads lists the positions that snapshots were taken at, newest first,
+	// also those of damaged snapshots whose position can still be read.
+	Heads() ([]ledger.Head, error)
 	// Load returns the newest undamaged snapshot at or before a sequence,
 	// or false if there is none.
 	Load(atOrBefore uint64) (*ledger.State, bool, error)
@@ -34,41 +35,55 @@ type Progress func(done, total uint64)
 // way it checks the log against its digest chain and against every position
 // that read models, snapshots and others have seen of it.
 func Restore(
-	ctx context.Context, log ledger.Log, snaps SnapshotSource, proj Projection, seen []ledger.Head, progress Progress,
+	ctx context.Context, log ledger.Log, snaps SnapshotSource, models ReadModels, seen []ledger.Head, progress Progress,
 ) (*ledger.State, error) {
-	marks, err := snaps.Marks()
+	ofSnapshots, err := snaps.Heads()
 	if err != nil {
 		return nil, err
-	}
-	for _, mark := range append([]ledger.Head{proj.Checkpoint(), proj.Mark()}, seen...) {
-		if mark.Sequence > 0 {
-			marks = append(marks, mark)
-		}
 	}
 	last, err := log.Last(ctx)
 	if err != nil {
 		return nil, refuse(err)
 	}
-	for _, mark := range marks {
-		if mark.Sequence > last {
-			return nil, refuse(fmt.Errorf("%w: it ends at sequence %d, but sequence %d was seen", ledger.ErrLogBehind, last, mark.Sequence))
-		}
-		if err := checkMark(ctx, log, mark); err != nil {
-			return nil, refuse(err)
-		}
+	seen = slices.Concat(ofSnapshots, []ledger.Head{models.Checkpoint(), models.HighWater()}, seen)
+	if err := checkSeen(ctx, log, last, seen); err != nil {
+		return nil, refuse(err)
 	}
-	state, found, err := snaps.Load(proj.Checkpoint().Sequence)
+	state, found, err := snaps.Load(models.Checkpoint().Sequence)
 	if err != nil {
 		return nil, err
 	}
 	if !found {
 		state = ledger.NewState()
 	}
-	if err := replay(ctx, log, state, proj, last, progress); err != nil {
+	if err := replay(ctx, log, state, models, last, progress); err != nil {
 		return nil, refuse(err)
 	}
 	state.PassOver(last)
 	return state, nil
+}
+
+// checkSeen compares the log with positions that were seen of it. By the digest
+// chain each vouches for everything before it.
+func checkSeen(ctx context.Context, log ledger.Log, last uint64, seen []ledger.Head) error {
+	for _, head := range seen {
+		if head.Sequence == 0 {
+			continue // nothing was seen yet
+		}
+		if head.Sequence > last {
+			return fmt.Errorf("%w: it ends at sequence %d, but sequence %d was seen", ledger.ErrLogBehind, last, head.Sequence)
+		}
+		if err := log.Read(ctx, head.Sequence, head.Sequence, func(e ledger.Entry) error {
+			if got := ledger.DigestOf(e.Data); got != head.Digest {
+				return fmt.Errorf("%w: sequence %d has digest %s, but %s was seen: the log was cut off and written again, or swapped",
+					ledger.ErrChain, head.Sequence, got, head.Digest)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func refuse(err error) error {
@@ -76,18 +91,6 @@ func refuse(err error) error {
 		return fmt.Errorf("%w: %w; %s", ErrRefused, err, recovery)
 	}
 	return err
-}
-
-// checkMark compares the commit at a mark with what was there when the mark
-// was made. By the digest chain that vouches for everything before it.
-func checkMark(ctx context.Context, log ledger.Log, mark ledger.Head) error {
-	return log.Read(ctx, mark.Sequence, mark.Sequence, func(e ledger.Entry) error {
-		if got := ledger.DigestOf(e.Data); got != mark.Digest {
-			return fmt.Errorf("%w: sequence %d has digest %s, but %s was seen: the log was cut off and written again, or swapped",
-				ledger.ErrChain, mark.Sequence, got, mark.Digest)
-		}
-		return nil
-	})
 }
 
 // StateAt makes the State that a command was decided against whose record has,
@@ -125,15 +128,15 @@ func StateAt(ctx context.Context, log ledger.Log, snaps SnapshotSource, at ledge
 }
 
 // replay folds everything after the State's head.
-func replay(ctx context.Context, log ledger.Log, state *ledger.State, proj Projection, last uint64, progress Progress) error {
+func replay(ctx context.Context, log ledger.Log, state *ledger.State, models ReadModels, last uint64, progress Progress) error {
 	first := state.Head().Sequence
 	return ledger.ReadCommits(ctx, log, state.Head(), last, func(c *ledger.Commit) error {
 		changes, err := state.Fold(c)
 		if err != nil {
 			return err
 		}
-		if c.Sequence > proj.Checkpoint().Sequence {
-			if err := proj.Fold(c, changes); err != nil {
+		if c.Sequence > models.Checkpoint().Sequence {
+			if err := models.Fold(c, changes); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package commands_test
+package writer_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -34,7 +35,7 @@ func TestFaultyLog(t *testing.T) {
 			accepted := submitMany(t, l, provider, 16, 20)
 			checkLog(t, l, accepted)
 			checkCapacity(t, l, provider)
-			checkReplay(t, l)
+			commandstest.CheckReplay(t, l)
 		})
 	}
 }
@@ -50,7 +51,7 @@ func submitMany(t *testing.T, l *commandstest.Ledger, provider ledger.UUID, clie
 		clientsDone.Go(func() {
 			for range each {
 				id := commandstest.NewID()
-				outcome, err := l.Processor.Submit(context.Background(), commands.Submission{
+				outcome, err := l.Writer.Submit(context.Background(), commands.Submission{
 					ID: id, Actor: "test", Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1),
 				})
 				if err != nil && !errors.Is(err, commands.ErrLogUnavailable) {
@@ -109,23 +110,6 @@ func checkCapacity(t *testing.T, l *commandstest.Ledger, provider ledger.UUID) {
 	}
 }
 
-// checkReplay rebuilds the read models from the log and compares every byte.
-func checkReplay(t *testing.T, l *commandstest.Ledger) {
-	t.Helper()
-	before, err := l.Views.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := commandstest.Start(t, t.TempDir(), l.Log)
-	after, err := again.Views.Digest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if before != after {
-		t.Errorf("read models built one by one have digest %s, rebuilt ones %s", before, after)
-	}
-}
-
 // TestRepeatedCommand submits the same id again: at once, later, after a
 // restart, and with another content.
 func TestRepeatedCommand(t *testing.T) {
@@ -141,7 +125,7 @@ func TestRepeatedCommand(t *testing.T) {
 	for i := range outcomes {
 		all.Go(func() {
 			var err error
-			if outcomes[i], err = l.Processor.Submit(context.Background(), again); err != nil {
+			if outcomes[i], err = l.Writer.Submit(context.Background(), again); err != nil {
 				t.Error(err)
 			}
 		})
@@ -159,7 +143,7 @@ func TestRepeatedCommand(t *testing.T) {
 	}
 	l.Stop(t)
 	l = commandstest.Start(t, dir, log)
-	o, err := l.Processor.Submit(context.Background(), again)
+	o, err := l.Writer.Submit(context.Background(), again)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +152,7 @@ func TestRepeatedCommand(t *testing.T) {
 		t.Error("the repetition is not marked")
 	}
 	again.Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)
-	o, err = l.Processor.Submit(context.Background(), again)
+	o, err = l.Writer.Submit(context.Background(), again)
 	if err != nil || o.Rejection == nil || o.Rejection.Code != commands.CodeCommandIDReused {
 		t.Errorf("another command under the same id: %+v, %v", o, err)
 	}
@@ -222,7 +206,7 @@ func TestForeignWriter(t *testing.T) {
 			t.Errorf("the eleventh of ten: %+v", o)
 		}
 	}
-	checkReplay(t, a)
+	commandstest.CheckReplay(t, a)
 }
 
 // TestBusyAndStopped: a full queue refuses, a stopped writer says so.
@@ -238,8 +222,8 @@ func TestBusyAndStopped(t *testing.T) {
 	var refused error
 	// With the log at a standstill the queue fills up behind the commits that
 	// may be decided meanwhile.
-	for range 4 * commands.QueueLength {
-		_, err := l.Processor.Submit(expired(ctx), commands.Submission{
+	for range 4 * writer.QueueLength {
+		_, err := l.Writer.Submit(expired(ctx), commands.Submission{
 			ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"},
 		})
 		if errors.Is(err, commands.ErrBusy) {
@@ -252,7 +236,7 @@ func TestBusyAndStopped(t *testing.T) {
 	}
 	once.Do(func() { close(gate) })
 	l.Stop(t)
-	_, err := l.Processor.Submit(context.Background(), commands.Submission{ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"}})
+	_, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"}})
 	if !errors.Is(err, commands.ErrStopped) {
 		t.Errorf("after Close: %v", err)
 	}

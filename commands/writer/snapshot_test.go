@@ -1,4 +1,4 @@
-package commands_test
+package writer_test
 
 import (
 	"log/slog"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
@@ -22,7 +23,7 @@ func TestCloseWaitsForTheSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	saving, release := make(chan struct{}), make(chan struct{})
-	p := commands.NewProcessor(&memlog.Log{}, views, ledger.NewState(), commands.Options{
+	p := writer.New(&memlog.Log{}, views, ledger.NewState(), writer.Options{
 		Now: time.Now, SnapshotRecords: 1,
 		SaveSnapshot: func(*ledger.State) { close(saving); <-release },
 	})

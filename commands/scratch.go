@@ -1,0 +1,34 @@
+package commands
+
+import (
+	"github.com/allot-project/allot/ledger"
+)
+
+// Scratch is a ledger in memory, to find out what would happen: it begins as a
+// copy of the real one at some moment, takes commands, and is thrown away.
+// Nothing of it is recorded. It is not safe for concurrent use.
+type Scratch struct{ state *ledger.State }
+
+// NewScratch begins with a State, which is the scratch ledger's from now on.
+func NewScratch(state *ledger.State) *Scratch { return &Scratch{state} }
+
+// State is what is so now; it must not be changed.
+func (l *Scratch) State() *ledger.State { return l.state }
+
+// Carry carries a command out in a commit of its own: the events, or why not.
+// The time is that of the last record.
+func (l *Scratch) Carry(s Submission) ([]ledger.Event, *Rejection, error) {
+	events, rejection := Decide(s, l.state)
+	if rejection != nil || len(events) == 0 {
+		return nil, rejection, nil
+	}
+	record := ledger.Record{CommandID: s.ID, Command: s.Command.CommandName(), Time: l.state.LastTime(), Actor: s.Actor, Events: events}
+	undo := l.state.Begin()
+	next := l.state.Next()
+	if err := l.state.Apply(next, &record); err != nil {
+		l.state.Undo(undo, l.state.Changes())
+		return nil, nil, err
+	}
+	l.state.Advance(ledger.Head{Sequence: next})
+	return events, nil, nil
+}

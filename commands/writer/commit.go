@@ -1,0 +1,226 @@
+package writer
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Limits of a commit.
+const (
+	// maxAhead is how many commits may be on their way to the log, behind each
+	// other: all but the last are full.
+	maxAhead = 2
+	// groupRecords and groupBytes end a commit, so that a flood, be it of
+	// commands that are rejected, does not make the first caller in it wait
+	// for ever.
+	groupRecords = 2048
+	groupBytes   = 1 << 20
+)
+
+// flight is a commit on its way to the log, or, without a commit, answers
+// that must wait for the commits before them.
+type flight struct {
+	commit   *ledger.Commit   // nil: nothing to append
+	undo     ledger.UndoPoint // with changes, takes the commit back
+	changes  ledger.Changes
+	calls    []*call
+	appended chan error // the append's fate; capacity 1
+	sent     time.Time
+	fork     *ledger.State  // to be saved as a snapshot once durable
+	barrier  chan []*flight // see Writer.sync
+}
+
+// buildCommit decides what is waiting and sends the commit off.
+func (w *Writer) buildCommit() error {
+	f := &flight{appended: make(chan error, 1), undo: w.state.Begin()}
+	w.builder.BeginAt(w.state.Next(), w.state.Head().Digest)
+	waiting := w.again
+	w.again = nil
+	changed := make(map[ledger.UUID]bool)
+	w.full, w.impatient = false, false
+	var err error
+	for err == nil && !w.full {
+		c := w.nextCall(&waiting)
+		if c == nil {
+			c = w.straggler(len(f.calls))
+		}
+		if c == nil {
+			break
+		}
+		if w.full, err = w.decide(c, f, changed); w.full || err != nil {
+			w.again = append(w.again, c)
+		}
+		w.full = w.full || len(f.calls)+len(w.again) >= groupRecords
+	}
+	w.again = append(w.again, waiting...)
+	if err == nil {
+		err = w.send(f)
+	}
+	if err != nil {
+		w.again = append(f.calls, w.again...) // stop answers them
+	}
+	return err
+}
+
+// decide decides one call and applies and adds its record. It reports full if
+// the record must go into the next commit.
+func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full bool, err error) {
+	if w.drop(c) {
+		return false, nil
+	}
+	if c.forking {
+		return w.fork(c, f), nil
+	}
+	if anyOf(changed, c.consumers) {
+		// A consumer changes at most once in a commit: wait for the next
+		// one, and let others on the same consumers wait behind.
+		markAll(changed, c.consumers)
+		w.again = append(w.again, c)
+		return false, nil
+	}
+	if c.DryRun {
+		w.rehearse(c, f)
+		return false, nil
+	}
+	known, err := w.known(c)
+	if err != nil || known {
+		return false, err
+	}
+	c.place = ledger.Address{Sequence: w.builder.Sequence(), Index: w.builder.Len()}
+	events, rejection := commands.DecideChecked(c.Submission, w.state)
+	if rejection != nil || len(events) == 0 {
+		w.reject(c, f, rejection)
+		return false, nil
+	}
+	touched := ledger.ConsumersChanged(events)
+	if anyOf(changed, touched) {
+		// It turns out to change a consumer that it does not name. It comes
+		// first in the next commit: nothing may overtake it.
+		c.consumers = slices.Concat(c.consumers, touched)
+		w.forget(c)
+		return true, nil
+	}
+	record := ledger.Record{
+		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
+		Time: w.now(), Actor: c.Actor, RequestID: c.RequestID, Cause: c.Cause, Events: events,
+	}
+	limit := w.log.MaxCommitBytes()
+	if w.builder.Len() > 0 {
+		limit = min(limit, groupBytes)
+	}
+	size, fits, err := w.builder.Add(record, limit)
+	if err != nil {
+		return false, err
+	}
+	if !fits && w.builder.Len() > 0 {
+		w.forget(c)
+		return true, nil
+	}
+	if !fits {
+		w.reject(c, f, tooLarge(size, limit))
+		return false, nil
+	}
+	if err := w.state.Apply(w.builder.Sequence(), &record); err != nil {
+		return false, err
+	}
+	markAll(changed, touched)
+	c.outcome = commands.Outcome{Address: c.place}
+	f.calls = append(f.calls, c)
+	return false, nil
+}
+
+// reject answers a command without a record; without a rejection it had
+// nothing to do.
+func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
+	c.outcome = commands.Outcome{Rejection: rejection}
+	if rejection != nil {
+		c.decided = w.now()
+	}
+	f.calls = append(f.calls, c)
+}
+
+// fork answers with a copy of the State, which must be between commits: behind
+// the records of an open one it waits for the next.
+func (w *Writer) fork(c *call, f *flight) (full bool) {
+	if w.builder.Len() > 0 {
+		return true
+	}
+	c.forked = w.state.Fork()
+	f.calls = append(f.calls, c)
+	return false
+}
+
+// rehearse decides a dry run. Its answer waits, like a rejection, for the
+// commits that it was decided after: what it says has then come true so far.
+func (w *Writer) rehearse(c *call, f *flight) {
+	events, rejection := commands.DecideChecked(c.Submission, w.state)
+	c.outcome = commands.Outcome{Rejection: rejection, Events: events}
+	f.calls = append(f.calls, c)
+}
+
+func anyOf(set map[ledger.UUID]bool, ids []ledger.UUID) bool {
+	for _, id := range ids {
+		if set[id] {
+			return true
+		}
+	}
+	return false
+}
+
+func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {
+	for _, id := range ids {
+		set[id] = true
+	}
+}
+
+func tooLarge(size, limit int) *commands.Rejection {
+	return &commands.Rejection{
+		Code:    commands.CodeTooLarge,
+		Message: fmt.Sprintf("the record would take %d bytes, and the log takes at most %d", size, limit),
+		Facts:   commands.Facts{SizeBytes: size, LimitBytes: limit},
+	}
+}
+
+// now is the writer's clock, which never goes back in the log.
+func (w *Writer) now() int64 {
+	return max(w.opts.Now().UnixNano(), w.state.LastTime())
+}
+
+// send seals the open commit and starts its append.
+func (w *Writer) send(f *flight) error {
+	w.lastCalls[0], w.lastCalls[1] = len(f.calls), w.lastCalls[0]
+	if w.builder.Len() == 0 {
+		if len(f.calls) > 0 {
+			w.flights <- f // rejections wait for the commits before them
+		}
+		return nil
+	}
+	commit, encoded, err := w.builder.Seal()
+	if err != nil {
+		return err
+	}
+	w.state.Advance(commit.Head())
+	f.commit, f.changes = commit, w.state.Changes()
+	f.fork = w.forkIfDue(len(commit.Records))
+	w.underWay++
+	f.sent = time.Now()
+	w.log.Append(commit.Sequence, encoded, func(err error) { f.appended <- err })
+	w.flights <- f
+	return nil
+}
+
+// forkIfDue returns a copy of the State when it is time for a snapshot.
+func (w *Writer) forkIfDue(records int) *ledger.State {
+	w.unsaved += records
+	due := w.opts.SnapshotRecords > 0 && w.unsaved >= w.opts.SnapshotRecords ||
+		w.opts.SnapshotAge > 0 && w.opts.Now().Sub(w.lastSnapshot) >= w.opts.SnapshotAge
+	if w.opts.SaveSnapshot == nil || !due || !w.saving.CompareAndSwap(false, true) {
+		return nil
+	}
+	w.unsaved, w.lastSnapshot = 0, w.opts.Now()
+	return w.state.Fork()
+}

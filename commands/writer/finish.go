@@ -1,0 +1,109 @@
+package writer
+
+import (
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// finish takes flights in order and answers their calls. After a failed
+// append it only collects, until the loop has seen the failure.
+func (w *Writer) finish() {
+	var failed []*flight
+	for f := range w.flights {
+		if f.barrier != nil {
+			f.barrier <- failed
+			failed = nil
+			continue
+		}
+		var err error
+		if f.commit != nil {
+			w.owes(f.sent)
+			err = <-f.appended
+			w.appendTook.Store(int64(time.Since(f.sent)))
+			w.acked <- struct{}{}
+		}
+		if err == nil && len(failed) == 0 {
+			err = w.land(f)
+		}
+		if err != nil || len(failed) > 0 {
+			if len(failed) == 0 {
+				w.opts.Logger.Warn("a commit was not appended; reading the log", "error", err)
+			}
+			failed = append(failed, f)
+			w.signalTrouble()
+			continue
+		}
+		for _, c := range f.calls {
+			w.tell(c)
+			w.answer(c)
+		}
+	}
+	// Nobody will decide these again.
+	for _, f := range failed {
+		w.giveUp(f.calls, commands.ErrStopped)
+	}
+}
+
+// land makes a durable commit readable.
+func (w *Writer) land(f *flight) error {
+	if f.commit == nil {
+		return nil
+	}
+	if err := w.models.Fold(f.commit, f.changes); err != nil {
+		return err
+	}
+	w.took()
+	if f.fork != nil {
+		w.saves.Go(func() {
+			defer w.saving.Store(false)
+			w.opts.SaveSnapshot(f.fork)
+		})
+	}
+	return nil
+}
+
+// tell passes a rejection on that has become final.
+func (w *Writer) tell(c *call) {
+	if w.opts.Rejected != nil && c.decided > 0 && c.outcome.Rejection != nil {
+		w.opts.Rejected(commands.Rejected{Submission: c.Submission, Time: c.decided, Place: c.place, Rejection: c.outcome.Rejection})
+	}
+}
+
+// answer answers a call and those that wait for the same command.
+func (w *Writer) answer(c *call) {
+	w.mu.Lock()
+	if w.pending[c.ID] == c {
+		delete(w.pending, c.ID)
+	}
+	followers := c.followers
+	c.followers = nil
+	w.callers.calls.remove(c)
+	for _, f := range followers {
+		w.callers.calls.remove(f)
+	}
+	w.mu.Unlock()
+	for _, f := range followers {
+		if f.told.Load() {
+			continue
+		}
+		f.outcome, f.err = c.outcome, c.err
+		if c.err == nil && f.fingerprint != c.fingerprint {
+			f.outcome = repeatedOutcome(f, ledger.CommandResult{Address: c.outcome.Address, Fingerprint: c.fingerprint})
+		} else if c.err == nil && c.outcome.Rejection == nil {
+			f.outcome.Repeated = true
+		}
+		f.done(f.outcome, f.err)
+	}
+	if !c.told.Load() {
+		c.done(c.outcome, c.err)
+	}
+}
+
+func (w *Writer) giveUp(calls []*call, err error) {
+	for _, c := range calls {
+		c.outcome, c.err = commands.Outcome{}, err
+		w.answer(c)
+	}
+}

@@ -1,0 +1,137 @@
+package writer
+
+import "github.com/allot-project/allot/commands"
+
+// run is the loop. It ends when Close was called and nothing is left, or when
+// going on could break an invariant.
+func (w *Writer) run() {
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		w.finish()
+	}()
+	err := w.decideAll()
+	close(w.flights)
+	<-finished
+	w.stop(err)
+	w.saves.Wait() // what it reads is closed after the processor
+	close(w.done)
+}
+
+func (w *Writer) decideAll() error {
+	for {
+		select {
+		case <-w.trouble:
+			if err := w.recover(); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
+		next, more := w.nextWaiting()
+		if !more {
+			if len(w.again) > 0 {
+				continue
+			}
+			return w.drain()
+		}
+		if next != nil {
+			w.again = append(w.again, next)
+		}
+		if len(w.again) == 0 {
+			continue // woken by trouble
+		}
+		if !w.takeTurn() {
+			continue
+		}
+		if err := w.buildCommit(); err != nil {
+			return err
+		}
+	}
+}
+
+// drain waits for the commits under way after the last call. If one fails
+// there is work again.
+func (w *Writer) drain() error {
+	failed := w.sync()
+	if len(failed) == 0 {
+		return nil
+	}
+	if err := w.recoverFrom(failed); err != nil {
+		return err
+	}
+	return w.decideAll()
+}
+
+// takeTurn waits until another commit may be under way. It returns false if an
+// append failed meanwhile.
+func (w *Writer) takeTurn() bool {
+	others := 0
+	if w.full {
+		others = maxAhead - 1
+	}
+	for w.underWay > others {
+		select {
+		case <-w.acked:
+			w.underWay--
+		case <-w.trouble:
+			w.signalTrouble()
+			return false
+		}
+	}
+	return true
+}
+
+// nextWaiting waits for a call, unless some must be decided again. It returns
+// false when Close was called and the queue is empty.
+func (w *Writer) nextWaiting() (*call, bool) {
+	if len(w.again) > 0 {
+		return nil, true
+	}
+	select {
+	case c := <-w.queue:
+		return c, true
+	default:
+	}
+	select {
+	case c := <-w.queue:
+		return c, true
+	case <-w.trouble:
+		w.signalTrouble()
+		return nil, true
+	case <-w.quit:
+		select {
+		case c := <-w.queue:
+			return c, true
+		default:
+			return nil, false
+		}
+	}
+}
+
+// stop answers everything that is still waiting.
+func (w *Writer) stop(err error) {
+	w.mu.Lock()
+	w.closed = true
+	w.failure = err
+	w.mu.Unlock()
+	if err != nil {
+		w.opts.Logger.Error("the writer has stopped", "error", err)
+	}
+	w.giveUp(w.again, commands.ErrStopped)
+	w.mu.Lock()
+	var left []*call
+	for _, c := range w.pending {
+		left = append(left, c)
+	}
+	w.mu.Unlock()
+	w.giveUp(left, commands.ErrStopped)
+	for {
+		select {
+		case c := <-w.queue:
+			w.giveUp([]*call{c}, commands.ErrStopped)
+		default:
+			return
+		}
+	}
+}

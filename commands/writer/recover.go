@@ -1,0 +1,181 @@
+package writer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+const (
+	// appendTries is how often a call is decided again after failed appends
+	// before its caller is told that the log cannot be written.
+	appendTries = 10
+	// retryPause, times the tries so far, lies between tries.
+	retryPause = 20 * time.Millisecond
+)
+
+func (w *Writer) signalTrouble() {
+	select {
+	case w.trouble <- struct{}{}:
+	default:
+	}
+}
+
+// recover deals with failed appends.
+func (w *Writer) recover() error { return w.recoverFrom(w.sync()) }
+
+// recoverFrom takes back everything that is not known to be durable, reads
+// the log to its end and puts the calls back to be decided again.
+func (w *Writer) recoverFrom(failed []*flight) error {
+	for i := len(failed) - 1; i >= 0; i-- {
+		if failed[i].commit != nil {
+			w.state.Undo(failed[i].undo, failed[i].changes)
+		}
+		if failed[i].fork != nil {
+			w.saving.Store(false)
+		}
+	}
+	var calls []*call
+	for _, f := range failed {
+		calls = append(calls, f.calls...)
+	}
+	if err := w.catchUp(); err != nil {
+		w.giveUp(append(calls, w.again...), commands.ErrStopped)
+		w.again = nil
+		return err
+	}
+	var again []*call
+	tries := 0
+	for _, c := range calls {
+		w.forget(c)
+		c.tries++
+		tries = max(tries, c.tries)
+		if c.tries >= appendTries {
+			w.giveUp([]*call{c}, commands.ErrLogUnavailable)
+			continue
+		}
+		again = append(again, c)
+	}
+	w.again = append(again, w.again...)
+	if tries > 1 {
+		time.Sleep(time.Duration(tries) * retryPause) // the log needs a moment
+	}
+	return nil
+}
+
+// catchUp folds what the log holds beyond the State. While the log cannot be
+// reached it tries again; a log that is wrong is an error.
+func (w *Writer) catchUp() error {
+	wait, began, warned := firstCatchUp, time.Now(), time.Time{}
+	w.owes(began)
+	for {
+		refused := w.refusal()
+		err := refused
+		if err == nil {
+			err = w.readTail()
+		}
+		if err == nil || isLogBroken(err) {
+			return err
+		}
+		if refused != nil || w.opts.AnswerWithin > 0 && time.Since(began) >= outage {
+			w.tellWaiting(fmt.Errorf("%w: %w", commands.ErrLogUnavailable, err), everyone)
+		}
+		if time.Since(warned) >= warnEvery {
+			w.opts.Logger.Warn("the log cannot be read; trying again", "error", err)
+			warned = time.Now()
+		}
+		select {
+		case <-time.After(wait):
+		case <-w.quit:
+			return fmt.Errorf("%w while the log could not be read: %w", commands.ErrStopped, err)
+		}
+		wait = min(2*wait, lastCatchUp)
+	}
+}
+
+// catchUp waits between tries, longer each time, and says so now and then.
+const (
+	firstCatchUp = 10 * time.Millisecond
+	lastCatchUp  = 250 * time.Millisecond
+	warnEvery    = 5 * time.Second
+)
+
+// isLogBroken tells a log that is wrong from one that is out of reach.
+func isLogBroken(err error) bool {
+	for _, broken := range []error{
+		ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogBehind, ledger.ErrLogGap, errReadModels,
+	} {
+		if errors.Is(err, broken) {
+			return true
+		}
+	}
+	return false
+}
+
+// errReadModels: the read models could not be written.
+var errReadModels = errors.New("commands: the read models cannot be written")
+
+const (
+	readTailTimeout = 30 * time.Second
+	// closingRead is how much longer the log may be read after Close.
+	closingRead = 2 * time.Second
+)
+
+func (w *Writer) readTail() error {
+	ctx, cancel := context.WithTimeout(context.Background(), readTailTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-w.quit:
+			time.AfterFunc(closingRead, cancel)
+		case <-ctx.Done():
+		}
+	}()
+	last, err := w.log.Last(ctx)
+	if err != nil {
+		return err
+	}
+	if last < w.state.Head().Sequence {
+		return fmt.Errorf("%w: it ends at %d, but %d was durable", ledger.ErrLogBehind, last, w.state.Head().Sequence)
+	}
+	err = ledger.ReadCommits(ctx, w.log, w.state.Head(), last, func(c *ledger.Commit) error {
+		changes, err := w.state.Fold(c)
+		if err != nil {
+			return err
+		}
+		if c.Sequence <= w.models.Checkpoint().Sequence {
+			return nil // it was folded before an answer to it failed
+		}
+		if err := w.models.Fold(c, changes); err != nil {
+			return fmt.Errorf("%w: %w", errReadModels, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.passOver(last)
+	return nil
+}
+
+// passOver goes on after entries at the end of the log that are not ours.
+func (w *Writer) passOver(last uint64) {
+	if w.state.Next() > last {
+		return
+	}
+	w.opts.Logger.Error("somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+		"after", w.state.Head().Sequence, "last", last)
+	w.state.PassOver(last)
+}
+
+// sync waits until every flight has been dealt with and returns those whose
+// append failed, or that came after one.
+func (w *Writer) sync() []*flight {
+	barrier := make(chan []*flight, 1)
+	w.flights <- &flight{barrier: barrier}
+	return <-barrier
+}
