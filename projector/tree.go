@@ -15,7 +15,7 @@ func (w *writer) tree() {
 		w.err = fmt.Errorf("%w: %d leaves of %d records", ledger.ErrInvariant, len(w.commit.Leaves), len(w.commit.Records))
 		return
 	}
-	first := proof.Kept(w.grown.Size())
+	first := proof.HashCount(w.grown.Size())
 	value := w.scratch()
 	for _, hash := range w.grown.Add(w.commit.Leaves) {
 		value = append(value, hash[:]...)

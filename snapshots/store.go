@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 const (
@@ -202,36 +203,25 @@ func CheckSum(data []byte) error {
 func (s *Store) Save(state *ledger.State) error {
 	begun := time.Now()
 	path := filepath.Join(s.dir, fmt.Sprintf("%020d%s", state.Head().Sequence, suffix))
-	size, err := write(path+".tmp", state)
+	var size int64
+	err := durable.ReplaceWith(path, func(f *os.File) (err error) {
+		size, err = write(f, state)
+		return err
+	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("snapshots: %w", err), ignoreMissing(os.Remove(path+".tmp")))
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return fmt.Errorf("snapshots: %w", err)
-	}
-	if err := syncDir(s.dir); err != nil {
 		return fmt.Errorf("snapshots: %w", err)
 	}
 	s.log.Info("snapshot written", "sequence", state.Head().Sequence, "bytes", size, "took", time.Since(begun))
 	return s.prune()
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func write(path string, state *ledger.State) (int64, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
-	if err != nil {
-		return 0, err
-	}
+// write writes a State with its header and a checksum. It returns how many bytes
+// that took.
+func write(f *os.File, state *ledger.State) (int64, error) {
 	sum := sha256.New()
 	out := bufio.NewWriterSize(f, 1<<20)
 	body := io.MultiWriter(out, sum)
-	_, err = body.Write(header(state.Head()))
+	_, err := body.Write(header(state.Head()))
 	if err == nil {
 		err = state.Encode(body)
 	}
@@ -241,11 +231,10 @@ func write(path string, state *ledger.State) (int64, error) {
 	if err == nil {
 		err = out.Flush()
 	}
-	if err == nil {
-		err = f.Sync()
+	if err != nil {
+		return 0, err
 	}
-	size, _ := f.Seek(0, io.SeekCurrent)
-	return size, errors.Join(err, f.Close())
+	return f.Seek(0, io.SeekCurrent)
 }
 
 func header(head ledger.Head) []byte {
@@ -253,14 +242,6 @@ func header(head ledger.Head) []byte {
 	b = append(b, head.Digest[:]...)
 	sum := sha256.Sum256(b)
 	return append(b, sum[:checkBytes]...)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func (s *Store) prune() error {

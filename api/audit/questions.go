@@ -18,8 +18,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/auditor"
-	"github.com/allot-project/allot/projector/scrub"
+	"github.com/allot-project/allot/projector/check"
 )
 
 // Questions answers the questions of auditors that have one answer each, as
@@ -35,9 +34,9 @@ type Questions struct {
 	Rejected rejected.Store
 	Version  string // of the server
 	// LastAudit is what the server's audit of itself found last; nil: it does not audit.
-	LastAudit func() *auditor.Result
+	LastAudit func() *check.AuditResult
 	// Scrub is how far the search for damage on the disk has come; nil: there is none.
-	Scrub func() scrub.Status
+	Scrub func() check.ScrubStatus
 	// Intake bounds what bodies take in memory; nil: each by itself.
 	Intake *intake.Pool
 	// Searches are the places for searches for candidates; nil: each has one.

@@ -5,8 +5,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/auditor"
-	"github.com/allot-project/allot/projector/scrub"
+	"github.com/allot-project/allot/projector/check"
 )
 
 // Status is the answer of GET /audit/status: where the log is, and what
@@ -22,10 +21,10 @@ type Status struct {
 	// Key is the name in signed checkpoints; empty: they are not signed.
 	Key string `json:"key,omitempty"`
 	// Audits reports whether the server audits itself; Audit is the last one.
-	Audits bool            `json:"audits"`
-	Audit  *auditor.Result `json:"audit,omitempty"`
+	Audits bool               `json:"audits"`
+	Audit  *check.AuditResult `json:"audit,omitempty"`
 	// Scrub is how far the search for damage on the disk has come; nil: there is none.
-	Scrub *scrub.Status `json:"scrub,omitempty"`
+	Scrub *check.ScrubStatus `json:"scrub,omitempty"`
 }
 
 // status is GET /audit/status.

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -118,7 +119,7 @@ func (d *dataFolder) seen() ([]blocks.Seen, error) {
 // signed are the positions of the newest signed checkpoints. Whose signature
 // it is does not matter here: who can write into this folder owns the log.
 func (d *dataFolder) signed() ([]blocks.Seen, error) {
-	kept, err := snapshots.ReadCheckpoints(d.path(checkpointsFolder))
+	kept, err := proof.ReadFolder(d.path(checkpointsFolder))
 	if err != nil {
 		return nil, err
 	}

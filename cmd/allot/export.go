@@ -13,7 +13,6 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/proof"
-	"github.com/allot-project/allot/snapshots"
 )
 
 // exportCommand is "allot export": a log, or a range of it, into a file.
@@ -57,7 +56,7 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger.Log, kept []snapshots.KeptCheckpoint) (ledger.Head, error) {
+func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger.Log, kept []proof.Kept) (ledger.Head, error) {
 	if !c.JSON {
 		show, end := progressBar("exporting")
 		defer end()
@@ -88,7 +87,7 @@ const maxExported = 1000
 
 // within picks the checkpoints of a range of sequences. What is no checkpoint
 // is not the export's to hide.
-func within(kept []snapshots.KeptCheckpoint, from, to uint64) [][]byte {
+func within(kept []proof.Kept, from, to uint64) [][]byte {
 	var list [][]byte
 	for _, one := range kept {
 		if c, err := unverified(one.Signed); err != nil || c.Sequence >= from && c.Sequence <= to {

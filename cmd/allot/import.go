@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -14,9 +12,10 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
-	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // importCommand is "allot import": an archive into a new data folder.
@@ -68,7 +67,7 @@ func (c *importCommand) keepCheckpoints(d *dataFolder, source *archiveLog) error
 	if len(source.trailer.Checkpoints) == 0 {
 		return nil
 	}
-	folder, err := snapshots.OpenCheckpoints(d.path(checkpointsFolder))
+	folder, err := proof.OpenFolder(d.path(checkpointsFolder))
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func fillLog(ctx context.Context, files blocks.Folder, job blocks.Import, read r
 	if err != nil {
 		return err
 	}
-	return syncTree(files.Store)
+	return durable.SyncTree(files.Store)
 }
 
 // mayFill refuses a store that has a log that is no unfinished import.
@@ -206,17 +205,3 @@ func copyLog(ctx context.Context, read readLog, from, to uint64, target ledger.L
 // commitWeight is what a commit under way takes besides its bytes, so that
 // some thousands are under way at most.
 const commitWeight = 32 << 10
-
-// syncTree makes everything in a folder durable.
-func syncTree(root string) error {
-	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
-	})
-}

@@ -9,8 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/allot-project/allot/projector/auditor"
-	"github.com/allot-project/allot/projector/scrub"
+	"github.com/allot-project/allot/projector/check"
 )
 
 // serveMetrics answers /metrics on a port of its own: numbers only, and
@@ -65,21 +64,21 @@ func (n *node) metrics() *prometheus.Registry {
 		add("rejected_dropped", "Rejected commands that were not kept, since the start.", func() float64 { return float64(n.keeper.Dropped()) })
 	}
 	if n.scrubber != nil {
-		scrubbed := func(value func(scrub.Status) float64) func() float64 {
+		scrubbed := func(value func(check.ScrubStatus) float64) func() float64 {
 			return func() float64 { return value(n.scrubber.Status()) }
 		}
 		add("scrub_damage", "Damage on the disk that the last round of reading everything again found, or the one under way so far.",
-			scrubbed(func(s scrub.Status) float64 { return float64(s.Found) }))
+			scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Found) }))
 		add("scrub_rounds", "Rounds of reading everything on the disk again that have ended.",
-			scrubbed(func(s scrub.Status) float64 { return float64(s.Rounds) }))
-		add("scrub_read_bytes", "Bytes read in the round under way.", scrubbed(func(s scrub.Status) float64 { return float64(s.Bytes) }))
-		add("scrub_total_bytes", "Bytes that there were to read at its begin.", scrubbed(func(s scrub.Status) float64 { return float64(s.Total) }))
-		add("scrub_timestamp_seconds", "When the round began.", scrubbed(func(s scrub.Status) float64 { return float64(s.Begun.UnixNano()) / 1e9 }))
+			scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Rounds) }))
+		add("scrub_read_bytes", "Bytes read in the round under way.", scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Bytes) }))
+		add("scrub_total_bytes", "Bytes that there were to read at its begin.", scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Total) }))
+		add("scrub_timestamp_seconds", "When the round began.", scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Begun.UnixNano()) / 1e9 }))
 	}
 	if n.auditor == nil {
 		return registry
 	}
-	audited := func(value func(*auditor.Result) float64) func() float64 {
+	audited := func(value func(*check.AuditResult) float64) func() float64 {
 		return func() float64 {
 			if last := n.auditor.Last(); last != nil {
 				return value(last)
@@ -87,19 +86,19 @@ func (n *node) metrics() *prometheus.Registry {
 			return 0
 		}
 	}
-	add("audit_good", "1: the last audit found nothing; 0: it did, or there was none yet.", audited(func(r *auditor.Result) float64 {
+	add("audit_good", "1: the last audit found nothing; 0: it did, or there was none yet.", audited(func(r *check.AuditResult) float64 {
 		if r.Good() {
 			return 1
 		}
 		return 0
 	}))
-	add("audit_sequence", "Sequence up to which the last audit compared the log.", audited(func(r *auditor.Result) float64 { return float64(r.Sequence) }))
+	add("audit_sequence", "Sequence up to which the last audit compared the log.", audited(func(r *check.AuditResult) float64 { return float64(r.Sequence) }))
 	add("audit_lag_commits", "Commits since then.", func() float64 {
-		sequence := audited(func(r *auditor.Result) float64 { return float64(r.Sequence) })()
+		sequence := audited(func(r *check.AuditResult) float64 { return float64(r.Sequence) })()
 		return float64(n.views.View().Sequence()) - sequence
 	})
-	add("audit_timestamp_seconds", "When the last audit began.", audited(func(r *auditor.Result) float64 { return float64(r.Begun.UnixNano()) / 1e9 }))
-	add("audit_duration_seconds", "How long it took.", audited(func(r *auditor.Result) float64 { return r.Took.Seconds() }))
-	add("audit_records", "Records that it replayed.", audited(func(r *auditor.Result) float64 { return float64(r.Records) }))
+	add("audit_timestamp_seconds", "When the last audit began.", audited(func(r *check.AuditResult) float64 { return float64(r.Begun.UnixNano()) / 1e9 }))
+	add("audit_duration_seconds", "How long it took.", audited(func(r *check.AuditResult) float64 { return r.Took.Seconds() }))
+	add("audit_records", "Records that it replayed.", audited(func(r *check.AuditResult) float64 { return float64(r.Records) }))
 	return registry
 }

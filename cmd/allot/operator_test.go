@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/memlog"
-	"github.com/allot-project/allot/projector/verify"
+	"github.com/allot-project/allot/projector/check"
 )
 
 // operator is an attacker who has everything, the signing key, too.
@@ -67,7 +67,7 @@ func (o *operator) export(file string, from, to int) {
 		})
 		prev = ledger.DigestOf(encoded)
 	}
-	r, err := verify.Replay(o.t.Context(), log, uint64(to), "", nil, nil)
+	r, err := check.Replay(o.t.Context(), log, uint64(to), "", nil, nil)
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -10,7 +10,8 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
-	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/ledger/durable"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // repairCommand is "allot repair": the one command that may take something
@@ -154,7 +155,7 @@ func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
 	if err := os.Rename(built, d.path(logFolder)); err != nil {
 		return false, err
 	}
-	if err := errors.Join(os.Remove(d.path(repairFolder)), syncTree(d.dir)); err != nil {
+	if err := errors.Join(os.Remove(d.path(repairFolder)), durable.SyncTree(d.dir)); err != nil {
 		return false, err
 	}
 	fmt.Printf("the log is good up to sequence %d (digest %s); what was there before is in %s\n", verdict.Last.Sequence, verdict.Last.Digest, aside)
@@ -186,7 +187,7 @@ func (d *dataFolder) setAside(aside string, last ledger.Head) error {
 }
 
 func (d *dataFolder) setCheckpointsAside(aside string, last ledger.Head) error {
-	kept, err := snapshots.ReadCheckpoints(d.path(checkpointsFolder))
+	kept, err := proof.ReadFolder(d.path(checkpointsFolder))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector/verify"
+	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -74,7 +74,7 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 	defer end()
 	result := &replayed{}
 	begun := time.Now()
-	r, err := verify.Replay(ctx, log, to, filepath.Join(dir, "readmodel"), show, func(r *verify.Replayed) (err error) {
+	r, err := check.Replay(ctx, log, to, filepath.Join(dir, "readmodel"), show, func(r *check.Replayed) (err error) {
 		if r.State.Head().Sequence < to {
 			return nil
 		}

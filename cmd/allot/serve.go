@@ -37,10 +37,10 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/auditor"
 	"github.com/allot-project/allot/projector/candidates"
-	"github.com/allot-project/allot/projector/scrub"
+	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -227,14 +227,14 @@ type node struct {
 	rejected    *jetstream.Rejected // nil: they are not kept
 	keeper      *rejected.Keeper
 	notary      *answers.Notary
-	vouchers    *snapshots.Checkpoints // nil: there is no key
+	vouchers    *proof.Folder // nil: there is no key
 	notices     *notices.Publisher
 	writer      *writer.Writer
 	commands    *natsapi.Service
 	placer      *processes.NodePlacer
 	expirer     *processes.Expirer
-	auditor     *auditor.Auditor
-	scrubber    *scrub.Scrubber
+	auditor     *check.Auditor
+	scrubber    *check.Scrubber
 	http        *http.Server
 	metricsHTTP *http.Server
 	failed      chan error
@@ -299,7 +299,7 @@ func (n *node) start(ctx context.Context) error {
 	n.placer = processes.StartNodePlacer(n.writer, n.views, n.log)
 	n.expirer = processes.StartExpirer(n.writer, n.views, time.Now, n.log)
 	if n.config.AuditEvery > 0 {
-		n.auditor = auditor.Start(auditor.Config{
+		n.auditor = check.StartAuditor(check.AuditorConfig{
 			Log: n.ledger, Snapshots: n.snaps, Views: n.views, Fork: n.writer.Fork, Every: n.config.AuditEvery, Now: time.Now, Logger: n.log,
 		})
 	}
@@ -316,7 +316,7 @@ func (n *node) startScrubber() {
 	if n.config.ScrubRate <= 0 {
 		return
 	}
-	cfg := scrub.Config{
+	cfg := check.ScrubberConfig{
 		Views: n.views, Snapshots: n.data.path(snapshotsFolder), BytesPerSecond: n.config.ScrubRate, Pause: n.config.ScrubPause,
 		Now: time.Now, Logger: n.log,
 	}
@@ -324,7 +324,7 @@ func (n *node) startScrubber() {
 		files := n.data.files()
 		cfg.Log = &files
 	}
-	n.scrubber = scrub.Start(cfg)
+	n.scrubber = check.StartScrubber(cfg)
 }
 
 // cutOff is how the door closes connections; those of an external server it cannot.
@@ -638,7 +638,7 @@ func (n *node) openCheckpoints() error {
 	if err != nil || signer == nil {
 		return err
 	}
-	n.vouchers, err = snapshots.OpenCheckpoints(n.data.path(checkpointsFolder))
+	n.vouchers, err = proof.OpenFolder(n.data.path(checkpointsFolder))
 	return err
 }
 

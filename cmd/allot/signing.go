@@ -17,8 +17,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
-	"github.com/allot-project/allot/projector/verify"
-	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/projector/check"
 )
 
 // maxKeyBytes bounds a file with a key.
@@ -98,7 +97,7 @@ func (c *signCommand) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
 	show, end := progressBar("replaying")
-	r, err := verify.Replay(ctx, log, last, "", show, nil)
+	r, err := check.Replay(ctx, log, last, "", show, nil)
 	end()
 	if err != nil {
 		return err
@@ -107,7 +106,7 @@ func (c *signCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	kept, err := snapshots.OpenCheckpoints(filepath.Join(c.Data, checkpointsFolder))
+	kept, err := proof.OpenFolder(filepath.Join(c.Data, checkpointsFolder))
 	if err == nil {
 		err = kept.Save(r.State.Head().Sequence, signed)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
-	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // sourceFlags say which log a command reads: exactly one of them.
@@ -30,7 +30,7 @@ type source struct {
 	ledger.Log
 	// checkpoints are those of commits up to a sequence, where they are kept;
 	// a server that runs signs one of just that.
-	checkpoints func(ctx context.Context, upTo uint64) ([]snapshots.KeptCheckpoint, error)
+	checkpoints func(ctx context.Context, upTo uint64) ([]proof.Kept, error)
 }
 
 // open opens the log. The caller calls close.
@@ -46,8 +46,8 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 	}
 	switch {
 	case f.Data != "":
-		kept := func(context.Context, uint64) ([]snapshots.KeptCheckpoint, error) {
-			return snapshots.ReadCheckpoints(filepath.Join(f.Data, checkpointsFolder))
+		kept := func(context.Context, uint64) ([]proof.Kept, error) {
+			return proof.ReadFolder(filepath.Join(f.Data, checkpointsFolder))
 		}
 		log, closeLog, err := openData(ctx, f.Data)
 		return &source{log, kept}, closeLog, err
@@ -112,13 +112,13 @@ func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
 }
 
 // checkpoint asks the server to sign one, which it does if it has a key.
-func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]snapshots.KeptCheckpoint, error) {
+func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]proof.Kept, error) {
 	answer, err := l.c.Checkpoint(ctx, wire.CheckpointQuery{When: wire.When{At: wire.Instant(fmt.Sprint(upTo))}})
 	var refusal *wire.Error
 	if errors.As(err, &refusal) && refusal.Code == wire.ErrorNotFound {
 		return nil, nil
 	}
-	return []snapshots.KeptCheckpoint{{Path: "of the server", Signed: []byte(answer.Result.Signed)}}, err
+	return []proof.Kept{{Path: "of the server", Signed: []byte(answer.Result.Signed)}}, err
 }
 
 // Read implements ledger.Log.
@@ -162,10 +162,10 @@ func openArchive(path string) (*archiveLog, error) {
 }
 
 // kept are the checkpoints in the file.
-func (l *archiveLog) kept(context.Context, uint64) ([]snapshots.KeptCheckpoint, error) {
-	list := make([]snapshots.KeptCheckpoint, len(l.trailer.Checkpoints))
+func (l *archiveLog) kept(context.Context, uint64) ([]proof.Kept, error) {
+	list := make([]proof.Kept, len(l.trailer.Checkpoints))
 	for i, signed := range l.trailer.Checkpoints {
-		list[i] = snapshots.KeptCheckpoint{Path: fmt.Sprintf("%d of %s", i, l.path), Signed: signed}
+		list[i] = proof.Kept{Path: fmt.Sprintf("%d of %s", i, l.path), Signed: signed}
 	}
 	return list, nil
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/proof"
-	"github.com/allot-project/allot/projector/verify"
-	"github.com/allot-project/allot/snapshots"
+	"github.com/allot-project/allot/projector/check"
 )
 
 // verifyCommand is "allot verify": the log, and whatever else there is in a
@@ -31,17 +30,17 @@ type sinceFlag struct {
 
 // kept reads the files, whose signatures are checked with what they are
 // compared with.
-func (f sinceFlag) kept(keys note.Verifiers) ([]snapshots.KeptCheckpoint, error) {
+func (f sinceFlag) kept(keys note.Verifiers) ([]proof.Kept, error) {
 	if len(f.Since) > 0 && keys == nil {
 		return nil, errors.New("--since proves nothing without --public-key")
 	}
-	var list []snapshots.KeptCheckpoint
+	var list []proof.Kept
 	for _, path := range f.Since {
 		signed, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, snapshots.KeptCheckpoint{Path: path, Signed: signed})
+		list = append(list, proof.Kept{Path: path, Signed: signed})
 	}
 	return list, nil
 }
@@ -96,14 +95,14 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
 	show, end := progressBar("verifying")
 	defer end()
-	evidence := verify.Evidence{Keys: keys, Kept: kept, Temporary: temporary, Progress: show}
+	evidence := check.Evidence{Keys: keys, Kept: kept, Temporary: temporary, Progress: show}
 	if evidence.Checkpoints, err = log.checkpoints(ctx, last); err != nil {
 		return err
 	}
 	if c.Data != "" {
 		evidence.Snapshots, evidence.ReadModels = filepath.Join(c.Data, "snapshots"), filepath.Join(c.Data, "readmodel")
 	}
-	report, err := verify.Log(ctx, log, last, evidence)
+	report, err := check.VerifyLog(ctx, log, last, evidence)
 	if err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	return report.Err()
 }
 
-func (c *verifyCommand) print(r *verify.Report, signed bool) {
+func (c *verifyCommand) print(r *check.Report, signed bool) {
 	fmt.Printf("log          good up to sequence %d: %d records, digest %s\n", r.Sequence, r.Records, r.Digest)
 	if c.Data != "" {
 		fmt.Printf("snapshots    %d good\n", r.Snapshots)
@@ -134,7 +133,7 @@ func (c *verifyCommand) print(r *verify.Report, signed bool) {
 // verifyRange checks an archive of a range: that its commits follow each
 // other, that checkpoints which somebody has kept are of them, and that a
 // checkpoint vouches for the last one.
-func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []snapshots.KeptCheckpoint) error {
+func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
 	var header archive.Header
 	digests := make(map[uint64]ledger.Digest) // of the commits that kept checkpoints are of
 	for _, k := range kept {
@@ -180,13 +179,13 @@ func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []snapshots.KeptCh
 			return nil
 		}
 	}
-	return fmt.Errorf("%w vouches for sequence %d", verify.ErrUnsigned, trailer.Sequence)
+	return fmt.Errorf("%w vouches for sequence %d", check.ErrUnsigned, trailer.Sequence)
 }
 
 // keptInRange wants a checkpoint that somebody has kept to be of a commit of
 // the range, or of the one before it. By the digest chain it then vouches for
 // all before that.
-func keptInRange(k snapshots.KeptCheckpoint, keys note.Verifiers, header archive.Header, digests map[uint64]ledger.Digest) error {
+func keptInRange(k proof.Kept, keys note.Verifiers, header archive.Header, digests map[uint64]ledger.Digest) error {
 	checkpoint, err := proof.Open(k.Signed, keys)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // Two slots are written in turn, so that a torn write leaves the other one.
@@ -189,5 +190,5 @@ func WriteHighWater(path string, head ledger.Head) error {
 	var content [SlotsBytes]byte
 	slot, at := Slot(head)
 	copy(content[at:], slot)
-	return replaceFile(path, content[:])
+	return joinErrors(durable.Replace(path, content[:]))
 }

@@ -5,7 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"path/filepath"
+
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // The stream's index is what nats-server writes at a clean stop, and now and
@@ -216,26 +217,9 @@ func (f Folder) Settle(r *Report) error {
 		facts = append(facts, b)
 	}
 	if f.readIndex().fits(facts) {
-		return syncFolder(f.messages())
+		return joinErrors(durable.SyncFolder(f.messages()))
 	}
-	return replaceFile(f.indexPath(), f.encodeIndex(facts))
-}
-
-// replaceFile writes a file, durable, in the place of what is there.
-func replaceFile(path string, data []byte) error {
-	part := path + ".tmp"
-	file, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
-	if err != nil {
-		return fmt.Errorf("blocks: %w", err)
-	}
-	_, err = file.Write(data)
-	if err = joinErrors(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(part, path); err != nil {
-		return fmt.Errorf("blocks: %w", err)
-	}
-	return syncFolder(filepath.Dir(path))
+	return joinErrors(durable.Replace(f.indexPath(), f.encodeIndex(facts)))
 }
 
 func truncate(path string, size int64) error {
@@ -244,12 +228,4 @@ func truncate(path string, size int64) error {
 		return fmt.Errorf("blocks: %w", err)
 	}
 	return joinErrors(file.Truncate(size), file.Sync(), file.Close())
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(filepath.Clean(dir))
-	if err != nil {
-		return fmt.Errorf("blocks: %w", err)
-	}
-	return joinErrors(d.Sync(), d.Close())
 }

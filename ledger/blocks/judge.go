@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // Beside the server's own files the store has files of Allot's, so that they
@@ -207,12 +208,12 @@ func writeNote(path string, note any) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return fmt.Errorf("blocks: %w", err)
 	}
-	return replaceFile(path, append(data, '\n'))
+	return joinErrors(durable.Replace(path, append(data, '\n')))
 }
 
 func removeNote(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("blocks: %w", err)
 	}
-	return syncFolder(filepath.Dir(path))
+	return joinErrors(durable.SyncFolder(filepath.Dir(path)))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
@@ -112,7 +113,7 @@ func (s *Server) Reopen() error {
 	if err := s.ns.ShutdownJetStream(); err != nil {
 		return fmt.Errorf("embedded: close JetStream: %w", err)
 	}
-	if err := errors.Join(files.putBack(), syncFiles(s.store.StoreDir)); err != nil {
+	if err := errors.Join(files.putBack(), durable.SyncTree(s.store.StoreDir)); err != nil {
 		return fmt.Errorf("embedded: the log's files: %w", err)
 	}
 	if err := s.judgeAgain(); err != nil {
@@ -206,20 +207,6 @@ func (s *Server) enableAccount() error {
 		return fmt.Errorf("embedded: %w", err)
 	}
 	return nil
-}
-
-// syncFiles syncs all files in a folder.
-func syncFiles(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		f, err := os.OpenFile(path, os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
-	})
 }
 
 // jetStream is the configuration that the server started JetStream with.

@@ -51,8 +51,8 @@ func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree, leaves, kept := grow(t, rapid.IntRange(1, 200).Draw(t, "up to"))
 		size := tree.Size()
-		if int64(len(kept)) != proof.Kept(size) {
-			t.Fatalf("%d hashes kept, not %d", len(kept), proof.Kept(size))
+		if int64(len(kept)) != proof.HashCount(size) {
+			t.Fatalf("%d hashes kept, not %d", len(kept), proof.HashCount(size))
 		}
 		want, err := tlog.TreeHash(size, reader(kept))
 		if err != nil || ledger.Digest(want) != tree.Root() {

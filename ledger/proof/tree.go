@@ -5,7 +5,7 @@
 // kept, a record can be proved to be in the log, and a later log to hold
 // everything that an earlier one held.
 //
-// The package is pure. The tree's hashes are kept by whoever folds the log.
+// All but the Folder of signed checkpoints is pure. The tree's hashes are kept by whoever folds the log.
 package proof
 
 import (
@@ -73,8 +73,8 @@ func (t *Tree) Copy() *Tree {
 // Hashes finds kept hashes by their numbers.
 type Hashes func(numbers []int64) ([]ledger.Digest, error)
 
-// Kept is how many hashes are kept for a tree of a size.
-func Kept(size int64) int64 { return tlog.StoredHashCount(size) }
+// HashCount is how many hashes are kept for a tree of a size.
+func HashCount(size int64) int64 { return tlog.StoredHashCount(size) }
 
 // ReadHashes implements tlog.HashReader.
 func (h Hashes) ReadHashes(numbers []int64) ([]tlog.Hash, error) {

@@ -1,7 +1,4 @@
-// Package auditor checks a running ledger against its log, slowly and in the
-// background: it replays the log from an old snapshot and compares what comes
-// of it with the writer's State and with the read models.
-package auditor
+package check
 
 import (
 	"cmp"
@@ -25,8 +22,8 @@ type Snapshots interface {
 	Load(atOrBefore uint64) (*ledger.State, bool, error)
 }
 
-// Config is what the auditor looks at.
-type Config struct {
+// AuditorConfig is what the Auditor looks at.
+type AuditorConfig struct {
 	Log       ledger.Log
 	Snapshots Snapshots
 	Views     *projector.Projector
@@ -41,7 +38,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// The auditor works for at most workSlice and then rests: it takes a fifth of
+// The Auditor works for at most workSlice and then rests: it takes a fifth of
 // a core at most.
 const (
 	workSlice = 5 * time.Millisecond
@@ -49,10 +46,10 @@ const (
 )
 
 // ErrDiffers: what is kept is not what the log gives.
-var ErrDiffers = errors.New("auditor: it is not what the log gives")
+var ErrDiffers = errors.New("check: it is not what the log gives")
 
-// Result is what an audit found.
-type Result struct {
+// AuditResult is what an audit found.
+type AuditResult struct {
 	Sequence uint64        `json:"sequence"` // up to which the log was compared
 	From     uint64        `json:"from"`     // sequence of the snapshot that it began with; 0: none
 	Records  int           `json:"records"`  // that were replayed
@@ -63,20 +60,22 @@ type Result struct {
 }
 
 // Good reports whether nothing was wrong.
-func (r *Result) Good() bool { return r.Fault == "" }
+func (r *AuditResult) Good() bool { return r.Fault == "" }
 
-// Auditor is the running process.
+// Auditor checks a running ledger against its log, slowly and in the
+// background: it replays the log from an old snapshot and compares what comes
+// of it with the writer's State and with the read models.
 type Auditor struct {
-	cfg  Config
+	cfg  AuditorConfig
 	stop context.CancelFunc
 	idle sync.WaitGroup
 
 	mu   sync.Mutex
-	last *Result // guarded by mu
+	last *AuditResult // guarded by mu
 }
 
-// Start begins with an audit.
-func Start(cfg Config) *Auditor {
+// StartAuditor begins with an audit.
+func StartAuditor(cfg AuditorConfig) *Auditor {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Auditor{cfg: cfg, stop: cancel}
 	a.idle.Go(func() { a.run(ctx) })
@@ -90,7 +89,7 @@ func (a *Auditor) Stop() {
 }
 
 // Last is the result of the last audit; nil before the first has ended.
-func (a *Auditor) Last() *Result {
+func (a *Auditor) Last() *AuditResult {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last
@@ -123,8 +122,8 @@ func (a *Auditor) run(ctx context.Context) {
 }
 
 // Audit audits once. The error is about the audit; what it found is in the result.
-func Audit(ctx context.Context, cfg Config) (*Result, error) {
-	a := &audit{Config: cfg, ctx: ctx, result: &Result{Begun: cfg.Now()}}
+func Audit(ctx context.Context, cfg AuditorConfig) (*AuditResult, error) {
+	a := &audit{AuditorConfig: cfg, ctx: ctx, result: &AuditResult{Begun: cfg.Now()}}
 	a.working = a.result.Begun
 	err := a.all()
 	if fault := a.fault(err); fault != "" {
@@ -136,9 +135,9 @@ func Audit(ctx context.Context, cfg Config) (*Result, error) {
 
 // audit is one audit.
 type audit struct {
-	Config
+	AuditorConfig
 	ctx     context.Context
-	result  *Result
+	result  *AuditResult
 	working time.Time // since when it has not rested
 }
 
@@ -190,15 +189,15 @@ func (a *audit) all() error {
 
 // base is the oldest good snapshot, so that a good part of the log is replayed.
 func (a *audit) base() (*ledger.State, error) {
-	marks, err := a.Snapshots.Heads()
+	heads, err := a.Snapshots.Heads()
 	if err != nil {
 		return nil, err
 	}
-	for _, mark := range slices.Backward(marks) {
-		if mark.Sequence > a.result.Sequence {
+	for _, head := range slices.Backward(heads) {
+		if head.Sequence > a.result.Sequence {
 			break
 		}
-		state, found, err := a.Snapshots.Load(mark.Sequence)
+		state, found, err := a.Snapshots.Load(head.Sequence)
 		if err != nil {
 			return nil, err
 		}
@@ -233,11 +232,11 @@ func (a *audit) replay(state *ledger.State, to ledger.Head) error {
 		}
 		tree.Add(c.Leaves)
 		a.result.Records += len(c.Records)
-		mark, _, found, err := view.CommitMark(c.Sequence)
+		folded, _, found, err := view.CommitMark(c.Sequence)
 		if err != nil {
 			return err
 		}
-		if !found || mark != c.Head() {
+		if !found || folded != c.Head() {
 			return fmt.Errorf("%w: the read models have folded another commit %d", ErrDiffers, c.Sequence)
 		}
 		return a.rest()

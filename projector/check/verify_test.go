@@ -1,4 +1,4 @@
-package verify_test
+package check_test
 
 import (
 	"context"
@@ -16,7 +16,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
-	"github.com/allot-project/allot/projector/verify"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -25,7 +26,7 @@ type world struct {
 	commits     []*ledger.Commit
 	encoded     [][]byte
 	dir         string
-	checkpoints []snapshots.KeptCheckpoint
+	checkpoints []proof.Kept
 	signer      note.Signer
 	keys        note.Verifiers
 }
@@ -51,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = verify.Replay(context.Background(), logOf(t, w.encoded), worldCommits, filepath.Join(w.dir, "readmodel"), nil, func(r *verify.Replayed) error {
+	_, err = check.Replay(context.Background(), logOf(t, w.encoded), worldCommits, filepath.Join(w.dir, "readmodel"), nil, func(r *check.Replayed) error {
 		switch r.State.Head().Sequence {
 		case snapshotAt:
 			return snaps.Save(r.State)
@@ -66,13 +67,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func sign(t *testing.T, r *verify.Replayed, key note.Signer) snapshots.KeptCheckpoint {
+func sign(t *testing.T, r *check.Replayed, key note.Signer) proof.Kept {
 	t.Helper()
 	signed, err := r.Checkpoint().Sign(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return snapshots.KeptCheckpoint{Path: fmt.Sprint("of ", r.State.Head().Sequence), Signed: signed}
+	return proof.Kept{Path: fmt.Sprint("of ", r.State.Head().Sequence), Signed: signed}
 }
 
 // logOf is a log with these entries, whatever they are.
@@ -118,7 +119,7 @@ func altered(c *ledger.Commit) *ledger.Commit {
 
 func TestGoodLog(t *testing.T) {
 	w := newWorld(t)
-	report, err := verify.Log(context.Background(), logOf(t, w.encoded), worldCommits, verify.Evidence{
+	report, err := check.VerifyLog(context.Background(), logOf(t, w.encoded), worldCommits, check.Evidence{
 		Snapshots: filepath.Join(w.dir, "snapshots"), ReadModels: filepath.Join(w.dir, "readmodel"),
 		Checkpoints: w.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
 	})
@@ -147,7 +148,7 @@ func TestMutations(t *testing.T) {
 	// Each mutation returns the sequences that may be called the first bad one.
 	type damage struct {
 		entries     [][]byte
-		checkpoints []snapshots.KeptCheckpoint
+		checkpoints []proof.Kept
 		snapshot    []byte
 	}
 	flip := func(data []byte) []byte {
@@ -203,9 +204,9 @@ func TestMutations(t *testing.T) {
 		}},
 		{"history rewritten, and signed with another key", func(d *damage, i int) (int, int) {
 			d.entries = rechain(t, forge(i))
-			_, err := verify.Replay(context.Background(), logOf(t, d.entries), worldCommits, "", nil, func(r *verify.Replayed) error {
+			_, err := check.Replay(context.Background(), logOf(t, d.entries), worldCommits, "", nil, func(r *check.Replayed) error {
 				if r.State.Head().Sequence == worldCommits {
-					d.checkpoints = []snapshots.KeptCheckpoint{sign(t, r, foreign)}
+					d.checkpoints = []proof.Kept{sign(t, r, foreign)}
 				}
 				return nil
 			})
@@ -222,7 +223,7 @@ func TestMutations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := verify.Replay(context.Background(), logOf(t, rechain(t, forge(i))), snapshotAt, "", nil, nil)
+			r, err := check.Replay(context.Background(), logOf(t, rechain(t, forge(i))), snapshotAt, "", nil, nil)
 			if err == nil {
 				err = store.Save(r.State)
 			}
@@ -243,7 +244,7 @@ func TestMutations(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := logOf(t, d.entries)
-		report, err := verify.Log(context.Background(), log, uint64(len(d.entries)), verify.Evidence{
+		report, err := check.VerifyLog(context.Background(), log, uint64(len(d.entries)), check.Evidence{
 			Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: d.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
 		})
 		if err != nil {
@@ -252,7 +253,7 @@ func TestMutations(t *testing.T) {
 		if len(report.Findings) == 0 {
 			t.Fatalf("mutation %d goes unnoticed: %s", n, m.name)
 		}
-		named := func(f *verify.Finding) bool { return int(f.Sequence) >= first && int(f.Sequence) <= last }
+		named := func(f *check.Finding) bool { return int(f.Sequence) >= first && int(f.Sequence) <= last }
 		if !slices.ContainsFunc(report.Findings, named) {
 			t.Fatalf("mutation %d (%s) was to be found at %d to %d: %v", n, m.name, first, last, report.Err())
 		}
@@ -275,7 +276,7 @@ func TestOperatorAgainstKeptCheckpoint(t *testing.T) {
 	}
 	for name, attack := range map[string]struct {
 		entries [][]byte
-		kept    []snapshots.KeptCheckpoint
+		kept    []proof.Kept
 		found   uint64 // at which sequence; 0: it is not
 	}{
 		"nothing":                            {w.encoded, w.checkpoints, 0},
@@ -290,17 +291,17 @@ func TestOperatorAgainstKeptCheckpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log, last := logOf(t, attack.entries), uint64(len(attack.entries))
-			r, err := verify.Replay(t.Context(), log, last, "", nil, nil)
+			r, err := check.Replay(t.Context(), log, last, "", nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := verify.Log(t.Context(), log, last, verify.Evidence{
-				Checkpoints: []snapshots.KeptCheckpoint{sign(t, r, w.signer)}, Kept: attack.kept, Keys: w.keys,
+			report, err := check.VerifyLog(t.Context(), log, last, check.Evidence{
+				Checkpoints: []proof.Kept{sign(t, r, w.signer)}, Kept: attack.kept, Keys: w.keys,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := slices.ContainsFunc(report.Findings, func(f *verify.Finding) bool {
+			found := slices.ContainsFunc(report.Findings, func(f *check.Finding) bool {
 				return strings.HasPrefix(f.What, "kept checkpoint") && f.Sequence == attack.found
 			})
 			if found != (attack.found > 0) || (report.Err() == nil) == found {

@@ -1,4 +1,4 @@
-package verify
+package check
 
 import (
 	"context"
@@ -21,12 +21,12 @@ type Evidence struct {
 	ReadModels string // folder; empty: none
 	// Checkpoints are compared with the log if there are Keys to check their
 	// signatures with. One of them must then vouch for the log's last commit.
-	Checkpoints []snapshots.KeptCheckpoint
+	Checkpoints []proof.Kept
 	Keys        note.Verifiers
 	// Kept are checkpoints that somebody else than the log's operator has
 	// kept. Whoever has the key can sign a log that was rewritten, but cannot
 	// make one that these fit.
-	Kept []snapshots.KeptCheckpoint
+	Kept []proof.Kept
 	// Temporary is a folder for read models that are made to be compared.
 	Temporary string
 	Progress  Progress
@@ -84,9 +84,9 @@ type verification struct {
 	due    map[uint64][]func(*Replayed) // what is compared after a commit
 }
 
-// Log replays a log up to its last sequence, once, and compares on the way.
+// VerifyLog replays a log up to its last sequence, once, and compares on the way.
 // The error is about the pass itself; what it found is in the report.
-func Log(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*Report, error) {
+func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*Report, error) {
 	v := &verification{Evidence: e, report: &Report{}, last: last, due: make(map[uint64][]func(*Replayed))}
 	if err := v.prepareSnapshots(); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (v *verification) prepareCheckpoints() {
 	v.prepareEach("kept checkpoint ", v.Kept, &v.report.Kept)
 }
 
-func (v *verification) prepareEach(kind string, list []snapshots.KeptCheckpoint, good *int) {
+func (v *verification) prepareEach(kind string, list []proof.Kept, good *int) {
 	for _, kept := range list {
 		what := kind + kept.Path
 		c, err := proof.Open(kept.Signed, v.Keys)
@@ -234,4 +234,4 @@ func (v *verification) uncovered() {
 }
 
 // ErrUnsigned: there are commits after the last good signed checkpoint.
-var ErrUnsigned = errors.New("verify: no signed checkpoint")
+var ErrUnsigned = errors.New("check: no signed checkpoint")

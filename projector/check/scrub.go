@@ -1,8 +1,4 @@
-// Package scrub reads again, in the background and slowly, what lies on the
-// disk: the log's files, the read models' and the snapshots. Damage is found
-// before anything needs what is damaged, while a backup or a replica still has
-// it.
-package scrub
+package check
 
 import (
 	"context"
@@ -20,8 +16,8 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// Config says what is read, and how fast.
-type Config struct {
+// ScrubberConfig says what is read, and how fast.
+type ScrubberConfig struct {
 	// Log are the log's files; nil: it is not on this machine.
 	Log       *blocks.Folder
 	Views     *projector.Projector
@@ -34,8 +30,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Status is how far the scrubber has come.
-type Status struct {
+// ScrubStatus is how far the Scrubber has come.
+type ScrubStatus struct {
 	Rounds int       `json:"rounds"` // finished
 	Begun  time.Time `json:"begun"`  // of the round under way, or of the last one
 	Ended  time.Time `json:"ended"`  // of the last round; zero: there was none yet
@@ -52,23 +48,25 @@ type Status struct {
 const maxListed = 100
 
 // Good reports whether nothing was found.
-func (s Status) Good() bool { return s.Found == 0 }
+func (s ScrubStatus) Good() bool { return s.Found == 0 }
 
-// Scrubber is the running process.
+// Scrubber reads again, in the background and slowly, what lies on the disk:
+// the log's files, the read models' and the snapshots. Damage is found before
+// anything needs what is damaged, while a backup or a replica still has it.
 type Scrubber struct {
-	cfg  Config
+	cfg  ScrubberConfig
 	pace *rate.Limiter
 	stop context.CancelFunc
 	idle sync.WaitGroup
 
 	mu     sync.Mutex
-	status Status // guarded by mu
-	found  int    // in the round under way; guarded by mu
+	status ScrubStatus // guarded by mu
+	found  int         // in the round under way; guarded by mu
 	listed []string
 }
 
-// Start begins with a round.
-func Start(cfg Config) *Scrubber {
+// StartScrubber begins with a round.
+func StartScrubber(cfg ScrubberConfig) *Scrubber {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Scrubber{
 		cfg: cfg, stop: cancel,
@@ -85,7 +83,7 @@ func (s *Scrubber) Stop() {
 }
 
 // Status is how far it has come.
-func (s *Scrubber) Status() Status {
+func (s *Scrubber) Status() ScrubStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.status

@@ -1,6 +1,4 @@
-// Package verify makes everything again from a log, and checks the log and
-// what was made of it earlier: snapshots, read models, signed checkpoints.
-package verify
+package check
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package auditor_test
+package check_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/projector/auditor"
 	"github.com/allot-project/allot/projector/candidates"
+	"github.com/allot-project/allot/projector/check"
 )
 
 // filled is a ledger in which something happens, with snapshots on the way.
@@ -50,8 +50,8 @@ func save(t *testing.T, l *commandstest.Ledger) {
 	}
 }
 
-func config(l *commandstest.Ledger) auditor.Config {
-	return auditor.Config{
+func config(l *commandstest.Ledger) check.AuditorConfig {
+	return check.AuditorConfig{
 		Log: l.Log, Snapshots: l.Snapshots, Views: l.Views, Fork: l.Writer.Fork, Every: time.Millisecond,
 		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	}
@@ -61,7 +61,7 @@ func config(l *commandstest.Ledger) auditor.Config {
 // meanwhile.
 func TestGoodLedger(t *testing.T) {
 	l := filled(t)
-	a := auditor.Start(config(l))
+	a := check.StartAuditor(config(l))
 	defer a.Stop()
 	seen := make(map[uint64]bool)
 	for deadline := time.Now().Add(5 * time.Minute); len(seen) < 4; {
@@ -99,9 +99,9 @@ func TestDifferences(t *testing.T) {
 	l := filled(t)
 	last := l.Views.View().Sequence()
 	other := filled(t)
-	for name, change := range map[string]func(*auditor.Config){
-		"a commit has changed": func(c *auditor.Config) { c.Log = &forged{l.Log, last - 3} },
-		"the writer's State is another": func(c *auditor.Config) {
+	for name, change := range map[string]func(*check.AuditorConfig){
+		"a commit has changed": func(c *check.AuditorConfig) { c.Log = &forged{l.Log, last - 3} },
+		"the writer's State is another": func(c *check.AuditorConfig) {
 			c.Fork = func(ctx context.Context) (*ledger.State, error) {
 				state, err := l.Writer.Fork(ctx)
 				if err != nil {
@@ -114,29 +114,29 @@ func TestDifferences(t *testing.T) {
 				return state, err
 			}
 		},
-		"the read models are of another log": func(c *auditor.Config) { c.Views = other.Views },
-		"the index is another": func(c *auditor.Config) {
+		"the read models are of another log": func(c *check.AuditorConfig) { c.Views = other.Views },
+		"the index is another": func(c *check.AuditorConfig) {
 			c.World = func() (*candidates.World, projector.View) {
 				world, _ := other.Views.World()
 				return world, l.Views.View()
 			}
 		},
-		"the snapshots are of another log": func(c *auditor.Config) { c.Snapshots = other.Snapshots },
+		"the snapshots are of another log": func(c *check.AuditorConfig) { c.Snapshots = other.Snapshots },
 	} {
 		cfg := config(l)
 		change(&cfg)
-		r, err := auditor.Audit(t.Context(), cfg)
+		r, err := check.Audit(t.Context(), cfg)
 		if err != nil || r.Good() {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		t.Log(fmt.Sprint(name, ": ", r.Fault))
 	}
-	if r, err := auditor.Audit(t.Context(), config(l)); err != nil || !r.Good() || r.Sequence != last {
+	if r, err := check.Audit(t.Context(), config(l)); err != nil || !r.Good() || r.Sequence != last {
 		t.Errorf("%+v, %v", r, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if r, err := auditor.Audit(ended, config(l)); err == nil {
+	if r, err := check.Audit(ended, config(l)); err == nil {
 		t.Errorf("after the end: %+v", r)
 	}
 }

@@ -1,0 +1,70 @@
+// Package durable writes and syncs files such that a power cut leaves either
+// what was there or what is there now.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Replace puts a file with some contents in the place of what is there. The
+// old contents stay until the new ones and their name are on the disk.
+func Replace(path string, contents []byte) error {
+	return ReplaceWith(path, func(f *os.File) error {
+		_, err := f.Write(contents)
+		return err
+	})
+}
+
+// ReplaceWith is Replace for contents that write writes. If it fails, what was
+// there is still there, and nothing else.
+func ReplaceWith(path string, write func(*os.File) error) error {
+	part, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	err = write(part)
+	if err == nil {
+		err = part.Sync()
+	}
+	err = errors.Join(err, part.Close())
+	if err == nil {
+		err = os.Rename(part.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, ignoreMissing(os.Remove(part.Name())))
+	}
+	return SyncFolder(filepath.Dir(path))
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// SyncFolder makes the names of files in a folder durable, not their contents.
+func SyncFolder(dir string) error { return sync(dir) }
+
+// SyncTree makes everything in a folder durable: names and contents.
+func SyncTree(root string) error {
+	return filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return sync(path)
+	})
+}
+
+// sync opens a file or folder again for it: the kernel syncs what anybody has
+// written.
+func sync(path string) error {
+	f, err := os.Open(filepath.Clean(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
