@@ -19,7 +19,8 @@ var standardClassesJSON []byte // os-resource-classes 1.1.0, in the order of the
 // its start; it has nothing to do unless the ledger is new or the server
 // knows more names than the ones before it.
 type AddStandardNames struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Ledger  ledger.UUID `json:"ledger"` // the id of the ledger, should it be new
 	Classes []string    `json:"classes"`

@@ -100,6 +100,13 @@ func (a *ConsumerAllocations) check() *Rejection {
 	return nil
 }
 
+func (*AllocateForConsumers) onlyHoldings() {}
+
+// ForProject implements Command.
+func (c *AllocateForConsumers) ForProject(s *ledger.State, project string) *Rejection {
+	return checkOwners(s, c.Allocations, project)
+}
+
 // Decide implements Command. The checks are made in Placement's order:
 // consumer generations, providers, classes, then per allocation inventory,
 // units and capacity.

@@ -13,7 +13,8 @@ import (
 // must be so. If it is not, the allocation is recorded as failed, as Ironic
 // does, and says why.
 type BackfillNodeAllocation struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node ledger.UUID `json:"node"`
 	// Allocation is the uuid that the client wants; absent: that of the

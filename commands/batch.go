@@ -67,6 +67,16 @@ func (c *Batch) at(i int, r *Rejection) *Rejection {
 	return &told
 }
 
+// ForProject implements Command.
+func (c *Batch) ForProject(s *ledger.State, project string) *Rejection {
+	for i, one := range c.Commands {
+		if r := forProject(one, s, project); r != nil {
+			return c.at(i, r)
+		}
+	}
+	return nil
+}
+
 // Decide implements Command. The commands are decided against a fork, to
 // which the events are applied on the way.
 func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {

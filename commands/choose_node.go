@@ -13,6 +13,8 @@ import (
 // that there is none. The allocator submits it, not clients. An allocation
 // that does not wait any more is left alone, so submitting it twice is safe.
 type ChooseNode struct {
+	operatorsOnly `json:"-"`
+
 	Allocation ledger.UUID `json:"allocation"`
 	// Seed decides between nodes that are equally good. It is recorded.
 	Seed uint64 `json:"seed"` // not 0

@@ -23,6 +23,11 @@ type Command interface {
 	// in vain. It is no more than that: which consumers a command changes
 	// follows from its events.
 	Consumers() []ledger.UUID
+
+	// ForProject says why a client that is bound to a project may not submit
+	// the command: it is about what is not the project's. Of the things of
+	// others it tells no more than that they may not be touched.
+	ForProject(s *ledger.State, project string) *Rejection
 }
 
 // noConsumers is embedded by commands that name no consumer.
@@ -31,43 +36,53 @@ type noConsumers struct{}
 // Consumers implements Command.
 func (noConsumers) Consumers() []ledger.UUID { return nil }
 
-// Registry makes an empty command of each kind, by name. It is the whole
-// vocabulary of commands.
-var Registry = map[string]func() Command{
-	"CreateProvider":            func() Command { return new(CreateProvider) },
-	"RenameProvider":            func() Command { return new(RenameProvider) },
-	"ReparentProvider":          func() Command { return new(ReparentProvider) },
-	"UpdateProvider":            func() Command { return new(UpdateProvider) },
-	"DeleteProvider":            func() Command { return new(DeleteProvider) },
-	"ReplaceInventories":        func() Command { return new(ReplaceInventories) },
-	"CreateInventory":           func() Command { return new(CreateInventory) },
-	"UpdateInventory":           func() Command { return new(UpdateInventory) },
-	"DeleteInventory":           func() Command { return new(DeleteInventory) },
-	"DeleteInventories":         func() Command { return new(DeleteInventories) },
-	"CreateTrait":               func() Command { return new(CreateTrait) },
-	"DeleteTrait":               func() Command { return new(DeleteTrait) },
-	"ReplaceProviderTraits":     func() Command { return new(ReplaceProviderTraits) },
-	"ReplaceProviderAggregates": func() Command { return new(ReplaceProviderAggregates) },
-	"CreateResourceClass":       func() Command { return new(CreateResourceClass) },
-	"RenameResourceClass":       func() Command { return new(RenameResourceClass) },
-	"DeleteResourceClass":       func() Command { return new(DeleteResourceClass) },
-	"AllocateForConsumers":      func() Command { return new(AllocateForConsumers) },
-	"ReleaseConsumer":           func() Command { return new(ReleaseConsumer) },
-	"Reserve":                   func() Command { return new(Reserve) },
-	"ConfirmReservation":        func() Command { return new(ConfirmReservation) },
-	"CancelReservation":         func() Command { return new(CancelReservation) },
-	"Reshape":                   func() Command { return new(Reshape) },
-	"CreateNode":                func() Command { return new(CreateNode) },
-	"UpdateNode":                func() Command { return new(UpdateNode) },
-	"DeleteNode":                func() Command { return new(DeleteNode) },
-	"ReplaceNodeTraits":         func() Command { return new(ReplaceNodeTraits) },
-	"AddNodeTrait":              func() Command { return new(AddNodeTrait) },
-	"RemoveNodeTrait":           func() Command { return new(RemoveNodeTrait) },
-	"SetNodeProvisionState":     func() Command { return new(SetNodeProvisionState) },
-	"SetNodePowerState":         func() Command { return new(SetNodePowerState) },
-	"SetNodeMaintenance":        func() Command { return new(SetNodeMaintenance) },
-	"RequestNodeAllocation":     func() Command { return new(RequestNodeAllocation) },
-	"BackfillNodeAllocation":    func() Command { return new(BackfillNodeAllocation) },
-	"UpdateNodeAllocation":      func() Command { return new(UpdateNodeAllocation) },
-	"ReleaseNodeAllocation":     func() Command { return new(ReleaseNodeAllocation) },
+// Registry makes an empty command of each kind that clients may submit, by
+// name.
+var Registry = byName(
+	empty[CreateProvider], empty[RenameProvider], empty[ReparentProvider], empty[UpdateProvider], empty[DeleteProvider],
+	empty[ReplaceInventories], empty[CreateInventory], empty[UpdateInventory], empty[DeleteInventory], empty[DeleteInventories],
+	empty[CreateTrait], empty[DeleteTrait], empty[ReplaceProviderTraits], empty[ReplaceProviderAggregates],
+	empty[CreateResourceClass], empty[RenameResourceClass], empty[DeleteResourceClass],
+	empty[AllocateForConsumers], empty[ReleaseConsumer], empty[Reserve], empty[ConfirmReservation], empty[CancelReservation],
+	empty[Reshape],
+	empty[CreateNode], empty[UpdateNode], empty[DeleteNode], empty[ReplaceNodeTraits], empty[AddNodeTrait], empty[RemoveNodeTrait],
+	empty[SetNodeProvisionState], empty[SetNodePowerState], empty[SetNodeMaintenance],
+	empty[RequestNodeAllocation], empty[BackfillNodeAllocation], empty[UpdateNodeAllocation], empty[ReleaseNodeAllocation],
+)
+
+// Internal is Registry for the commands that only the server itself submits:
+// its processes, and its start.
+var Internal = byName(
+	empty[AddStandardNames], empty[ChooseNode], empty[ExpireReservation], empty[SetNodeProviders],
+)
+
+func empty[T any, C interface {
+	*T
+	Command
+}]() Command {
+	return C(new(T))
+}
+
+func byName(list ...func() Command) map[string]func() Command {
+	table := make(map[string]func() Command, len(list))
+	for _, one := range list {
+		table[one().CommandName()] = one
+	}
+	return table
+}
+
+// holder is implemented by commands that change what consumers hold, and
+// nothing else.
+type holder interface{ onlyHoldings() }
+
+// OnlyHoldings reports whether a command, by name, changes what consumers hold
+// and nothing else. A busy provider's history is full of them.
+func OnlyHoldings(name string) bool {
+	for _, table := range []map[string]func() Command{Registry, Internal} {
+		if one, known := table[name]; known {
+			_, only := one().(holder)
+			return only
+		}
+	}
+	return false
 }

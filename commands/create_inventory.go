@@ -9,7 +9,8 @@ import (
 // CreateInventory adds a class to a provider. The provider's generation moves
 // by 1 and is not checked: Placement ignores the one in the request.
 type CreateInventory struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider  ledger.UUID `json:"provider"`
 	Inventory Inventory   `json:"inventory"`
@@ -32,21 +33,14 @@ func (c *CreateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if r != nil {
 		return nil, r
 	}
-	if r := c.Inventory.checkCapacity(c.Provider, c.RefuseFullyReserved); r != nil {
-		return nil, r
-	}
-	id, ok := s.Classes().ID(c.Inventory.Class)
-	if !ok {
-		return nil, classUnknown(c.Inventory.Class)
-	}
-	if _, exists := p.Inventory(id); exists {
-		return nil, &Rejection{
+	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *Rejection {
+		if !exists {
+			return nil
+		}
+		return &Rejection{
 			Code:    CodeInventoryExists,
 			Message: fmt.Sprintf("provider %s has inventory of %s already", c.Provider, c.Inventory.Class),
 			Facts:   Facts{Provider: &c.Provider, Class: c.Inventory.Class},
 		}
-	}
-	return []ledger.Event{ledger.InventorySet{
-		Provider: c.Provider, Generation: p.Generation + 1, Inventory: c.Inventory.record(),
-	}}, nil
+	})
 }

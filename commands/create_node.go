@@ -5,6 +5,8 @@ import "github.com/allot-project/allot/ledger"
 // CreateNode makes a node, which nothing can be allocated on before it is
 // made available (see SetNodeProvisionState).
 type CreateNode struct {
+	operatorsOnly `json:"-"`
+
 	Node ledger.UUID `json:"node"`
 	NodeFields
 	// ProvisionState is enroll, which is the default, or available, where

@@ -9,7 +9,8 @@ import (
 
 // CreateProvider makes a provider at generation 0.
 type CreateProvider struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 	Name     string      `json:"name"`            // unique, 1..200 characters

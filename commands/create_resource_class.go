@@ -4,7 +4,8 @@ import "github.com/allot-project/allot/ledger"
 
 // CreateResourceClass makes a custom resource class.
 type CreateResourceClass struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }

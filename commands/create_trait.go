@@ -8,7 +8,8 @@ import (
 
 // CreateTrait makes a custom trait.
 type CreateTrait struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Name string `json:"name"` // CUSTOM_ and A-Z, 0-9, _; at most 255 bytes
 }

@@ -64,7 +64,7 @@ func Decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
 // wrong: the writer checks once and may decide several times.
 func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
 	if s.Project != "" {
-		if rejection := checkProject(state, s.Command, s.Project); rejection != nil {
+		if rejection := forProject(s.Command, state, s.Project); rejection != nil {
 			return nil, rejection
 		}
 	}

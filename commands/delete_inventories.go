@@ -6,7 +6,8 @@ import "github.com/allot-project/allot/ledger"
 // 1.5). Nothing may be allocated on it. The provider's generation moves by 1
 // even if it had none.
 type DeleteInventories struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 }

@@ -5,7 +5,8 @@ import "github.com/allot-project/allot/ledger"
 // DeleteInventory takes a class away from a provider. Nothing of it may be
 // allocated. The provider's generation moves by 1.
 type DeleteInventory struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 	Class    string      `json:"class"`

@@ -10,7 +10,8 @@ import (
 // DeleteNode removes a node, which nothing may run on unless it is in
 // maintenance; an allocation of it then goes with it.
 type DeleteNode struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node ledger.UUID `json:"node"`
 }

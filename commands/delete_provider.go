@@ -9,7 +9,8 @@ import (
 // DeleteProvider removes a provider with its inventories, traits and
 // aggregate memberships. It must have no children and no allocations.
 type DeleteProvider struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 }

@@ -9,7 +9,8 @@ import (
 // DeleteResourceClass removes a custom resource class of which no provider
 // has inventory.
 type DeleteResourceClass struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Name string `json:"name"`
 }

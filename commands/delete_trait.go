@@ -9,7 +9,8 @@ import (
 
 // DeleteTrait removes a custom trait that no provider carries.
 type DeleteTrait struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Name string `json:"name"`
 }

@@ -62,6 +62,26 @@ func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *Rejec
 	}
 }
 
+// set states the inventory on a provider, whose generation moves by 1, unless
+// check has something against it, who is told whether the provider has inventory
+// of the class already.
+func (inv Inventory) set(
+	s *ledger.State, p *ledger.Provider, refuseFull bool, check func(exists bool) *Rejection,
+) ([]ledger.Event, *Rejection) {
+	if r := inv.checkCapacity(p.UUID, refuseFull); r != nil {
+		return nil, r
+	}
+	id, known := s.Classes().ID(inv.Class)
+	if !known {
+		return nil, classUnknown(inv.Class)
+	}
+	_, exists := p.Inventory(id)
+	if r := check(exists); r != nil {
+		return nil, r
+	}
+	return []ledger.Event{ledger.InventorySet{Provider: p.UUID, Generation: p.Generation + 1, Inventory: inv.record()}}, nil
+}
+
 func checkInventories(inventories []Inventory) *Rejection {
 	seen := make(map[string]bool, len(inventories))
 	for _, inv := range inventories {

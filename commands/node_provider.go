@@ -38,7 +38,8 @@ func NodeClassName(class string) string {
 // nodes get their provider at a time. Turned off, the providers stay as they
 // are, and are then anybody's.
 type SetNodeProviders struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	On    bool `json:"on"`
 	Limit int  `json:"limit"`

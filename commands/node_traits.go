@@ -9,7 +9,8 @@ import (
 
 // ReplaceNodeTraits says which traits a node has.
 type ReplaceNodeTraits struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Traits []string    `json:"traits"` // at most 50
@@ -52,7 +53,8 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 
 // AddNodeTrait gives a node one more trait.
 type AddNodeTrait struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node  ledger.UUID `json:"node"`
 	Trait string      `json:"trait"`
@@ -75,7 +77,8 @@ func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 
 // RemoveNodeTrait takes a trait from a node.
 type RemoveNodeTrait struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node  ledger.UUID `json:"node"`
 	Trait string      `json:"trait"`

@@ -6,39 +6,24 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// checkProject refuses commands about what is not a project's to a client
-// that is bound to it.
-func checkProject(s *ledger.State, c Command, project string) *Rejection {
-	switch c := c.(type) {
-	case *AllocateForConsumers:
-		return checkOwners(s, c.Allocations, project)
-	case *Reserve:
-		return checkOwners(s, c.Allocations, project)
-	case *ReleaseConsumer:
-		return checkHolder(s, c.Consumer, project)
-	case *ConfirmReservation:
-		return checkHolder(s, c.Consumer, project)
-	case *CancelReservation:
-		return checkHolder(s, c.Consumer, project)
-	case *RequestNodeAllocation:
-		if c.Owner != project {
-			return foreign(project, "the owner %q", c.Owner)
-		}
-		return nil
-	case *UpdateNodeAllocation:
-		return checkNodeAllocationOwner(s, c.Allocation, project)
-	case *ReleaseNodeAllocation:
-		return checkNodeAllocationOwner(s, c.Allocation, project)
-	case *Batch:
-		for i, one := range c.Commands {
-			if r := checkProject(s, one, project); r != nil {
-				return c.at(i, r)
-			}
-		}
-		return nil
+// forProject says why a client that is bound to a project may not submit a
+// command.
+func forProject(c Command, s *ledger.State, project string) *Rejection {
+	r := c.ForProject(s, project)
+	if r == notForProjects {
+		return foreign(project, "%s", c.CommandName())
 	}
-	return foreign(project, "%s", c.CommandName())
+	return r
 }
+
+// operatorsOnly is embedded by commands that no client may submit who is bound
+// to a project.
+type operatorsOnly struct{}
+
+var notForProjects = &Rejection{Code: CodeForbidden, Message: "not for clients that are bound to a project"}
+
+// ForProject implements Command.
+func (operatorsOnly) ForProject(*ledger.State, string) *Rejection { return notForProjects }
 
 func foreign(project, format string, args ...any) *Rejection {
 	return &Rejection{

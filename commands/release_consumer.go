@@ -22,6 +22,13 @@ func (c *ReleaseConsumer) Consumers() []ledger.UUID { return []ledger.UUID{c.Con
 // Check implements Command.
 func (c *ReleaseConsumer) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
 
+func (*ReleaseConsumer) onlyHoldings() {}
+
+// ForProject implements Command.
+func (c *ReleaseConsumer) ForProject(s *ledger.State, project string) *Rejection {
+	return checkHolder(s, c.Consumer, project)
+}
+
 // Decide implements Command.
 func (c *ReleaseConsumer) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	consumer, ok := s.Consumer(c.Consumer)

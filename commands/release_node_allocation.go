@@ -17,6 +17,11 @@ func (c *ReleaseNodeAllocation) Consumers() []ledger.UUID { return []ledger.UUID
 // Check implements Command.
 func (c *ReleaseNodeAllocation) Check() *Rejection { return checkUUID("allocation", c.Allocation) }
 
+// ForProject implements Command.
+func (c *ReleaseNodeAllocation) ForProject(s *ledger.State, project string) *Rejection {
+	return checkNodeAllocationOwner(s, c.Allocation, project)
+}
+
 // Decide implements Command.
 func (c *ReleaseNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)

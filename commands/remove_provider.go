@@ -11,6 +11,8 @@ import (
 // for what-if questions; Registry does not have it, so that no client can
 // submit it.
 type RemoveProvider struct {
+	operatorsOnly `json:"-"`
+
 	Provider ledger.UUID `json:"provider"`
 }
 

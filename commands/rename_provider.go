@@ -8,7 +8,8 @@ import (
 
 // RenameProvider gives a provider another name. Its generation stays.
 type RenameProvider struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 	Name     string      `json:"name"` // unique, at most 200 characters

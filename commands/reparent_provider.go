@@ -9,7 +9,8 @@ import (
 // ReparentProvider hangs a provider and its subtree below another provider,
 // or with no parent makes it the root of a tree. Generations stay.
 type ReparentProvider struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 	Parent   ledger.UUID `json:"parent,omitzero"` // absent: becomes a root

@@ -6,7 +6,8 @@ import "github.com/allot-project/allot/ledger"
 // cannot be left out, but may shrink below what is used. The provider's
 // generation moves by 1 even if nothing changes.
 type ReplaceInventories struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider    ledger.UUID `json:"provider"`
 	Generation  *int64      `json:"generation,omitempty"` // the provider's; absent: not checked

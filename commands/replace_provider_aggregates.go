@@ -9,7 +9,8 @@ import (
 // ReplaceProviderAggregates states all aggregates that a provider is a member
 // of. The provider's generation moves by 1 even if nothing changes.
 type ReplaceProviderAggregates struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider   ledger.UUID   `json:"provider"`
 	Generation *int64        `json:"generation,omitempty"` // the provider's; absent: not checked

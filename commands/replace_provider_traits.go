@@ -9,7 +9,8 @@ import (
 // ReplaceProviderTraits states all traits of a provider. The provider's
 // generation moves by 1 if that changes anything.
 type ReplaceProviderTraits struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider   ledger.UUID `json:"provider"`
 	Generation *int64      `json:"generation,omitempty"` // the provider's; absent: not checked

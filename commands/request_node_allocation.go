@@ -100,6 +100,14 @@ func (c *RequestNodeAllocation) Check() *Rejection {
 	return first(checkUUID("allocation", c.Allocation), c.check())
 }
 
+// ForProject implements Command.
+func (c *RequestNodeAllocation) ForProject(s *ledger.State, project string) *Rejection {
+	if c.Owner != project {
+		return foreign(project, "the owner %q", c.Owner)
+	}
+	return nil
+}
+
 // Decide implements Command.
 func (c *RequestNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	requested, rejection := c.request(s, c.Allocation)

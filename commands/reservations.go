@@ -46,6 +46,13 @@ func (c *Reserve) Check() *Rejection {
 
 func (c *Reserve) lifetime() int64 { return int64(c.Seconds * float64(time.Second)) }
 
+func (*Reserve) onlyHoldings() {}
+
+// ForProject implements Command.
+func (c *Reserve) ForProject(s *ledger.State, project string) *Rejection {
+	return checkOwners(s, c.Allocations, project)
+}
+
 // Decide implements Command.
 func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	a := newAllocator(s, c.Allocations)
@@ -97,6 +104,13 @@ func (c *ConfirmReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.
 // Check implements Command.
 func (c *ConfirmReservation) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
 
+func (*ConfirmReservation) onlyHoldings() {}
+
+// ForProject implements Command.
+func (c *ConfirmReservation) ForProject(s *ledger.State, project string) *Rejection {
+	return checkHolder(s, c.Consumer, project)
+}
+
 // Decide implements Command.
 func (c *ConfirmReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
@@ -128,6 +142,13 @@ func (c *CancelReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.C
 // Check implements Command.
 func (c *CancelReservation) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
 
+func (*CancelReservation) onlyHoldings() {}
+
+// ForProject implements Command.
+func (c *CancelReservation) ForProject(s *ledger.State, project string) *Rejection {
+	return checkHolder(s, c.Consumer, project)
+}
+
 // Decide implements Command.
 func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	consumer, rejection := reservation(s, c.Consumer)
@@ -141,6 +162,8 @@ func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection)
 // in time. The server submits it, with its clock; a reservation that was
 // confirmed, cancelled or made anew is left alone.
 type ExpireReservation struct {
+	operatorsOnly `json:"-"`
+
 	Consumer ledger.UUID `json:"consumer"`
 	Now      int64       `json:"now"` // Unix nanoseconds
 }
@@ -153,6 +176,8 @@ func (c *ExpireReservation) Consumers() []ledger.UUID { return []ledger.UUID{c.C
 
 // Check implements Command.
 func (c *ExpireReservation) Check() *Rejection { return checkUUID("consumer", c.Consumer) }
+
+func (*ExpireReservation) onlyHoldings() {}
 
 // Decide implements Command.
 func (c *ExpireReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {

@@ -16,6 +16,8 @@ import (
 // new set is empty), by 1 if an allocation names it, and by 1 for the final
 // inventories.
 type Reshape struct {
+	operatorsOnly `json:"-"`
+
 	Inventories []ProviderInventories `json:"inventories"` // at least one
 	Allocations []ConsumerAllocations `json:"allocations"`
 }

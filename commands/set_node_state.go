@@ -49,7 +49,8 @@ var provisionVerbs = map[string]provisionVerb{
 // the power off if nobody has said how it is; undeploying releases the node's
 // allocation, and leaves a retired node manageable.
 type SetNodeProvisionState struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Target string      `json:"target"`
@@ -137,7 +138,8 @@ func stateOf(n *ledger.Node) ledger.NodeStateSet {
 // SetNodePowerState declares a node's power: "power on", "power off",
 // "rebooting", "soft power off" or "soft rebooting". No hardware is contacted.
 type SetNodePowerState struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node   ledger.UUID `json:"node"`
 	Target string      `json:"target"`
@@ -174,7 +176,8 @@ func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *Rejection)
 // SetNodeMaintenance takes a node out of service or back. A node in
 // maintenance is not allocated, and loses the protection of its allocation.
 type SetNodeMaintenance struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node        ledger.UUID `json:"node"`
 	Maintenance bool        `json:"maintenance"`

@@ -5,7 +5,8 @@ import "github.com/allot-project/allot/ledger"
 // UpdateInventory states the inventory of a class that a provider has. It may
 // shrink below what is used. The provider's generation moves by 1.
 type UpdateInventory struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Provider   ledger.UUID `json:"provider"`
 	Generation *int64      `json:"generation,omitempty"` // the provider's; absent: not checked
@@ -32,17 +33,10 @@ func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if r := checkProviderGeneration(p, c.Generation); r != nil {
 		return nil, r
 	}
-	if r := c.Inventory.checkCapacity(c.Provider, c.RefuseFullyReserved); r != nil {
-		return nil, r
-	}
-	id, ok := s.Classes().ID(c.Inventory.Class)
-	if !ok {
-		return nil, classUnknown(c.Inventory.Class)
-	}
-	if _, exists := p.Inventory(id); !exists {
-		return nil, inventoryNotFound(c.Provider, c.Inventory.Class)
-	}
-	return []ledger.Event{ledger.InventorySet{
-		Provider: c.Provider, Generation: p.Generation + 1, Inventory: c.Inventory.record(),
-	}}, nil
+	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *Rejection {
+		if exists {
+			return nil
+		}
+		return inventoryNotFound(c.Provider, c.Inventory.Class)
+	})
 }

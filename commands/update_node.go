@@ -11,7 +11,8 @@ import (
 // NodeFields (Ironic's PATCH of nodes). Removing instance_uuid releases the
 // node's allocation.
 type UpdateNode struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Node  ledger.UUID      `json:"node"`
 	Patch []PatchOperation `json:"patch"`

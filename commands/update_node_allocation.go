@@ -39,6 +39,11 @@ type allocationFields struct {
 	Extra ledger.Document `json:"extra"`
 }
 
+// ForProject implements Command.
+func (c *UpdateNodeAllocation) ForProject(s *ledger.State, project string) *Rejection {
+	return checkNodeAllocationOwner(s, c.Allocation, project)
+}
+
 // Decide implements Command.
 func (c *UpdateNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	a, ok := s.NodeAllocation(c.Allocation)

@@ -5,7 +5,8 @@ import "github.com/allot-project/allot/ledger"
 // UpdateProvider renames and re-parents a provider in one step, as
 // Placement's PUT /resource_providers/{uuid} does.
 type UpdateProvider struct {
-	noConsumers `json:"-"`
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
 
 	Rename   RenameProvider    `json:"rename"`
 	Reparent *ReparentProvider `json:"reparent,omitempty"` // absent: the parent stays

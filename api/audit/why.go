@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -176,13 +177,6 @@ func (q *Questions) backwards(ctx context.Context, view projector.View, kind pro
 	return false, nil
 }
 
-// onlyAllocate are commands that change no inventory: a busy provider's
-// history is full of them.
-var onlyAllocate = map[string]bool{
-	"AllocateForConsumers": true, "ReleaseConsumer": true, "Reserve": true, "ConfirmReservation": true, "CancelReservation": true,
-	"ExpireReservation": true,
-}
-
 // whyInventories finds the records that last changed the inventories of the
 // classes that w is about.
 func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
@@ -195,7 +189,7 @@ func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *
 		}
 	}
 	return q.backwards(ctx, view, projector.ProviderHistory, w.Provider, func(at ledger.Address, r *ledger.Record) (bool, error) {
-		if onlyAllocate[r.Command] {
+		if commands.OnlyHoldings(r.Command) {
 			return true, nil
 		}
 		after, err := q.inventories(at.Sequence, w.Provider)

@@ -50,10 +50,18 @@ func ids(kind, n byte) (list []ledger.UUID) {
 	return list
 }
 
+// everyKind is what can be drawn: all commands but the one that a ledger begins
+// with.
+var everyKind = func() []string {
+	kinds := slices.AppendSeq(slices.Collect(maps.Keys(commands.Registry)), maps.Keys(commands.Internal))
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == new(commands.AddStandardNames).CommandName() })
+	return append(slices.Sorted(slices.Values(kinds)), "Batch")
+}()
+
 // RandomCommand draws any command that clients or Allot's own processes
 // submit, from their vocabulary: a new kind of command is drawn, too.
 func RandomCommand(t *rapid.T) commands.Command {
-	return draw(t, append(slices.Sorted(maps.Keys(commands.Registry)), "Batch", "ChooseNode", "ExpireReservation", "SetNodeProviders"))
+	return draw(t, everyKind)
 }
 
 // RandomProviderCommand draws a command that changes providers, or several in
@@ -108,18 +116,11 @@ func SomeThings() []commands.Command {
 	return list
 }
 
-// own are the commands of Allot's own processes, which no client submits.
-var own = map[string]func() commands.Command{
-	"ChooseNode":        func() commands.Command { return new(commands.ChooseNode) },
-	"ExpireReservation": func() commands.Command { return new(commands.ExpireReservation) },
-	"SetNodeProviders":  func() commands.Command { return new(commands.SetNodeProviders) },
-}
-
 // drawCommand fills a command's fields, most of them with something that fits.
 func drawCommand(t *rapid.T, kind string) commands.Command {
 	create, known := commands.Registry[kind]
 	if !known {
-		create = own[kind]
+		create = commands.Internal[kind]
 	}
 	c := create()
 	fill(t, reflect.ValueOf(c).Elem(), "")

@@ -1,0 +1,104 @@
+package commands_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+)
+
+// unregistered are the types that are commands and in no registry: a batch is
+// made of others, and RemoveProvider is for questions only.
+var unregistered = []string{"Batch", "RemoveProvider"}
+
+// TestRegistry reads the package's source: every type with a CommandName is
+// one that clients may submit, or one that the server submits, under the name
+// of its type.
+func TestRegistry(t *testing.T) {
+	known := slices.Collect(maps.Keys(commands.Registry))
+	known = append(slices.AppendSeq(known, maps.Keys(commands.Internal)), unregistered...)
+	declared := commandTypes(t)
+	for _, name := range declared {
+		if !slices.Contains(known, name) {
+			t.Errorf("%s has a CommandName, and is neither in Registry nor in Internal", name)
+		}
+	}
+	for _, name := range known {
+		if !slices.Contains(declared, name) {
+			t.Errorf("there is no type %s with a CommandName, which is a command's name", name)
+		}
+	}
+}
+
+// commandTypes are the types of the package that have a CommandName.
+func commandTypes(t *testing.T) (names []string) {
+	t.Helper()
+	isCode := func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }
+	packages, err := parser.ParseDir(token.NewFileSet(), ".", isCode, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range packages["commands"].Files {
+		for _, decl := range file.Decls {
+			f, isFunc := decl.(*ast.FuncDecl)
+			if !isFunc || f.Recv == nil || f.Name.Name != "CommandName" {
+				continue
+			}
+			names = append(names, f.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name)
+		}
+	}
+	return names
+}
+
+// TestOnlyHoldings decides random commands: those that say that they change
+// only what consumers hold do so, and those that do nothing else say so.
+func TestOnlyHoldings(t *testing.T) {
+	t.Parallel()
+	others := map[string]bool{} // commands that changed something else
+	events := map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		l := commands.NewScratch(ledger.NewState())
+		carry := func(c commands.Command) {
+			list, _, err := l.Carry(commands.Submission{ID: commandstest.NewID(), Actor: "test", Command: c})
+			if err != nil {
+				rt.Fatalf("%s: %v", c.CommandName(), err)
+			}
+			for _, event := range list {
+				events[c.CommandName()]++
+				_, follows := event.(ledger.ProviderGenerationsAdvanced)
+				if event.Topic().Of != ledger.OfConsumer && !follows {
+					others[c.CommandName()] = true
+				}
+			}
+		}
+		begin, err := commands.NewAddStandardNames(commandstest.NewID())
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		carry(begin)
+		for _, c := range commandstest.SomeThings() {
+			carry(c)
+		}
+		for range 30 {
+			carry(commandstest.RandomCommand(rt))
+		}
+	})
+	for name, n := range events {
+		if name != "Batch" && commands.OnlyHoldings(name) == others[name] {
+			t.Errorf("%s: OnlyHoldings is %v, and of its %d events some are about other things: %v", name, others[name], n, others[name])
+		}
+	}
+	if events["AllocateForConsumers"] == 0 {
+		t.Errorf("nothing was allocated: %v", events)
+	}
+}
