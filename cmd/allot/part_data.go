@@ -53,7 +53,8 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 	}
 	show, end := checkProgress(s.logger)
 	s.verdict, err = s.data.judge(ctx, blocks.CheckOptions{
-		PassOver: s.config.PassOver, Budget: s.config.CheckBudget, CleanBudget: min(cleanBudget, s.config.CheckBudget), Progress: show,
+		PassOver: s.config.PassOver, Budget: s.config.CheckBudget, CleanBudget: min(cleanBudget, s.config.CheckBudget),
+		Progress: show,
 	})
 	end()
 	if err == nil && s.verdict.Report != nil && s.verdict.Unread > 0 {

@@ -76,8 +76,8 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 		queries.Rejected = s.rejected
 	}
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
-		Commands: s.leader.writer.Load(), Version: version(), Actor: natsActor, Users: s.users, Direct: s.config.AcceptOpenNATS,
-		CutOff: s.cutOff(), Logger: s.logger, Queries: queries,
+		Commands: s.leader.writer.Load(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
+		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Logger: s.logger,
 	})
 	return err
 }

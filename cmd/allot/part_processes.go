@@ -55,8 +55,8 @@ func (s *server) startScrubber(context.Context) error {
 		return nil
 	}
 	cfg := scrub.Config{
-		Views: s.views, Snapshots: s.data.path(snapshotsFolder), BytesPerSecond: s.config.ScrubRate, Pause: s.config.ScrubPause,
-		Now: time.Now, Logger: s.logger,
+		Views: s.views, Snapshots: s.data.path(snapshotsFolder),
+		BytesPerSecond: s.config.ScrubRate, Pause: s.config.ScrubPause, Now: time.Now, Logger: s.logger,
 	}
 	if s.log.nats != nil {
 		files := s.data.files()

@@ -37,7 +37,7 @@ func (s *server) saveCheckpoint() {
 
 // signStart keeps a checkpoint of what the server has found.
 func (s *server) signStart(context.Context) error {
-	s.saveCheckpoint() // without it, there is one later
+	s.saveCheckpoint() // if it cannot be kept the log says so, and the next one may
 	return nil
 }
 

@@ -29,8 +29,8 @@ const (
 type part struct {
 	phase phase
 	name  string
-	// start begins the part. If it fails it leaves nothing behind, and stop is
-	// not called.
+	// start begins the part; its context is for the start alone. If it fails it
+	// leaves nothing behind, and stop is not called.
 	start func(context.Context) error
 	// run, if set, is what the part does until it is stopped. When it returns
 	// before that, the server cannot go on.

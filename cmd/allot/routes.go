@@ -62,12 +62,13 @@ func (r *router) handler(path string) http.Handler {
 // routes puts the facades behind one port.
 func (s *server) routes() http.Handler {
 	mounted, metal := s.placement("/placement"), s.baremetal("/baremetal")
+	toConsole := http.RedirectHandler(console.Prefix, http.StatusMovedPermanently)
 	table := []route{
 		{"/placement", "Placement, where a web server mounts it", mounted},
 		{"/placement/", "Placement, where a web server mounts it", mounted},
 		{"/baremetal", "Ironic's allocations and nodes", metal},
 		{"/baremetal/", "Ironic's allocations and nodes", metal},
-		{"/console", "the way to the page for auditors", http.RedirectHandler(console.Prefix, http.StatusMovedPermanently)},
+		{"/console", "the way to the page for auditors", toConsole},
 		{console.Prefix, "the page for auditors", console.Handler()},
 	}
 	for path, handler := range s.audits() {

@@ -153,6 +153,7 @@ func (s *server) list() []part {
 		{phase: lead, name: "writer", start: s.startWriter, run: s.runWriter, stop: s.stopWriter},
 		{phase: lead, name: "standard names", start: s.begin},
 		{phase: lead, name: "node providers", start: s.setNodeProviders},
+		{phase: lead, name: "checkpoint of the start", start: s.signStart},
 		// Only now may a disk that is nearly full refuse commands: those of the start had to go through.
 		{phase: lead, name: "disk reserve", start: s.armSpace},
 		// No client is answered on a NATS server whose clients could write the log.

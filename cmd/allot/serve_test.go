@@ -1,15 +1,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/snapshots"
 )
 
 // TestOrderOfParts: what the parts need of each other, as the order in which
@@ -62,7 +68,15 @@ func TestOrderOfParts(t *testing.T) {
 // startInside starts a server in this process.
 func startInside(t *testing.T) *server {
 	t.Helper()
-	s := newServer(&serveCommand{Data: t.TempDir(), HTTP: "127.0.0.1:0", NATS: "", CandidatesBudget: 1, RejectedBytes: 1 << 20}, slog.New(slog.DiscardHandler))
+	key := filepath.Join(t.TempDir(), "key")
+	if err := (&signingKeyCommand{Name: "example", File: key}).Run(); err != nil {
+		t.Fatal(err)
+	}
+	config := &serveCommand{
+		Data: t.TempDir(), HTTP: "127.0.0.1:0", CandidatesBudget: 1, SigningKey: key,
+		RejectedBytes: 1 << 20, AuditEvery: time.Hour, ScrubRate: 1 << 20, ScrubPause: time.Hour, Metrics: "127.0.0.1:0",
+	}
+	s := newServer(config, slog.New(slog.DiscardHandler))
 	if err := s.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +141,34 @@ func TestLeadStopsAndStarts(t *testing.T) {
 	}
 	if last, err := s.log.all.Last(t.Context()); err != nil || last != rounds+1 {
 		t.Errorf("the log ends at %d, %v; want the begin and %d providers", last, err, rounds)
+	}
+}
+
+// TestStartIsSigned: a server that has started has signed the log as it found
+// it, whatever becomes of it afterwards.
+func TestStartIsSigned(t *testing.T) {
+	s := startInside(t)
+	kept, err := snapshots.ReadCheckpoints(s.data.path(checkpointsFolder))
+	if err != nil || len(kept) != 1 {
+		t.Errorf("%d checkpoints are kept, %v", len(kept), err)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServerEndsWithAPart: when a part ends by itself the server does, and tells
+// why.
+func TestServerEndsWithAPart(t *testing.T) {
+	s := startInside(t)
+	if err := s.rest.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.wait(t.Context()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
 	}
 }
 
