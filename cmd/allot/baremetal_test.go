@@ -3,7 +3,6 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -19,19 +18,9 @@ import (
 
 // metal sends a request to the bare metal API.
 func (s *server) metal(method, path, body string) (int, string, error) {
-	req, err := http.NewRequest(method, "http://"+s.http+"/baremetal/v1"+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	req.Header.Set("X-OpenStack-Ironic-API-Version", "1.79")
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // nothing was written
-	answer, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(answer), err
+	return sendTo(method, "http://"+s.http+"/baremetal/v1"+path, body, map[string]string{
+		"X-OpenStack-Ironic-API-Version": "1.79", "Content-Type": "application/json",
+	})
 }
 
 func (s *server) mustMetal(want int, method, path, body string) string {

@@ -45,16 +45,17 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	config := &serveCommand{Data: filepath.Join(dir, "data"), HTTP: "127.0.0.1:0", NATS: "127.0.0.1:0", SnapshotRecords: 0, CandidatesBudget: 1}
-	n := &node{config: config, log: slog.New(slog.DiscardHandler)}
-	if err := n.start(ctx); err != nil {
-		return errors.Join(err, n.stop())
+	s := newServer(config, slog.New(slog.DiscardHandler))
+	if err := s.start(ctx); err != nil {
+		return err
 	}
-	defer func() { err = errors.Join(err, n.stop()) }()
-	providers, err := c.prepare(ctx, n.writer)
+	defer func() { err = errors.Join(err, s.stop()) }()
+	writer := s.leader.writer.Load()
+	providers, err := c.prepare(ctx, writer)
 	if err != nil {
 		return err
 	}
-	nc, err := nats.Connect(n.natsURL)
+	nc, err := nats.Connect(s.log.url)
 	if err != nil {
 		return err
 	}
@@ -74,11 +75,11 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 		}
 	}
 	ways := []*way{
-		{name: "in the process", submit: submitTo(n.writer), workers: c.Clients, base: true},
+		{name: "in the process", submit: submitTo(writer), workers: c.Clients, base: true},
 		{name: "NATS alone, answered unread", submit: unread(nc), workers: c.Clients},
 		{name: "NATS, msgpack, one per request", submit: over(wire.TypeMsgpack), workers: c.Clients},
 		{name: "NATS, JSON, one per request", submit: over(wire.TypeJSON), workers: c.Clients},
-		{name: "in the process, pipelined", submit: submitTo(n.writer), workers: c.Clients * c.Pipelined, base: true},
+		{name: "in the process, pipelined", submit: submitTo(writer), workers: c.Clients * c.Pipelined, base: true},
 		{name: "NATS, msgpack, pipelined", submit: pipelined(wire.TypeMsgpack), workers: c.Clients * c.Pipelined},
 		{name: "NATS, JSON, pipelined", submit: pipelined(wire.TypeJSON), workers: c.Clients * c.Pipelined},
 	}

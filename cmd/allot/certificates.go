@@ -23,7 +23,7 @@ func (f tlsFlags) config(logger *slog.Logger) (*tls.Config, error) {
 	if f.Cert == "" || f.Key == "" {
 		return nil, fmt.Errorf("--tls-cert and --tls-key belong together")
 	}
-	c := &certificates{flags: f, log: logger}
+	c := &certificates{flags: f, logger: logger}
 	if err := c.load(); err != nil {
 		return nil, err
 	}
@@ -39,8 +39,8 @@ const checkEvery = time.Second
 // certificates reads the files again when they have changed. While they
 // cannot be used, what was read before goes on being used.
 type certificates struct {
-	flags tlsFlags
-	log   *slog.Logger
+	flags  tlsFlags
+	logger *slog.Logger
 
 	mu      sync.Mutex
 	loaded  *tls.Certificate // guarded by mu
@@ -54,7 +54,7 @@ func (c *certificates) current() *tls.Certificate {
 	c.mu.Unlock()
 	if due {
 		if err := c.load(); err != nil {
-			c.log.Error("the certificate cannot be read again; the one before is used", "error", err)
+			c.logger.Error("the certificate cannot be read again; the one before is used", "error", err)
 		}
 	}
 	c.mu.Lock()
@@ -83,7 +83,7 @@ func (c *certificates) load() error {
 		return fmt.Errorf("%s, %s: %w", c.flags.Cert, c.flags.Key, err)
 	}
 	if c.loaded != nil {
-		c.log.Info("the certificate was read again", "file", c.flags.Cert)
+		c.logger.Info("the certificate was read again", "file", c.flags.Cert)
 	}
 	c.loaded, c.changed = &pair, changed
 	return nil

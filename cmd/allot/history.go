@@ -1,99 +1,24 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"time"
-
-	"github.com/allot-project/allot/ledger"
 )
-
-// serverFlags say which running server a command asks.
-type serverFlags struct {
-	HTTP   string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
-	HTTPS  bool   `name:"https" help:"The server speaks TLS."`
-	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; the server speaks TLS." type:"existingfile" placeholder:"FILE"`
-	Token  string `help:"Token that is sent as X-Auth-Token." default:"admin"`
-
-	microversion string // of Placement's API, if it is asked
-}
-
-// client speaks plain HTTP or TLS.
-func (s serverFlags) client() (scheme string, c *http.Client, err error) {
-	if !s.HTTPS && s.CAFile == "" {
-		return "http", http.DefaultClient, nil
-	}
-	if s.CAFile == "" {
-		return "https", http.DefaultClient, nil
-	}
-	pool, err := trusted(s.CAFile)
-	if err != nil {
-		return "", nil, fmt.Errorf("--ca-file %s: %w", s.CAFile, err)
-	}
-	return "https", &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}, nil
-}
-
-// get asks the server; the caller closes the answer's body.
-func (s serverFlags) get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
-	return s.send(ctx, http.MethodGet, path, query, nil)
-}
-
-// send sends a request with a body that becomes JSON, or without one (nil);
-// the caller closes the answer's body.
-func (s serverFlags) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
-	scheme, client, err := s.client()
-	if err != nil {
-		return nil, err
-	}
-	var content io.Reader
-	if body != nil {
-		text, err := ledger.PlainJSON(body)
-		if err != nil {
-			return nil, err
-		}
-		content = bytes.NewReader(text)
-	}
-	target := url.URL{Scheme: scheme, Host: s.HTTP, Path: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, method, target.String(), content)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("X-Auth-Token", s.Token)
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if s.microversion != "" {
-		req.Header.Set("OpenStack-API-Version", s.microversion)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("no server answers at %s: %w", s.HTTP, err)
-	}
-	if resp.StatusCode/100 != 2 {
-		defer func() { _ = resp.Body.Close() }()               // nothing was written
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // the status says enough
-		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, bytes.TrimSpace(text))
-	}
-	return resp, nil
-}
 
 // historyCommand is "allot history": what happened to one thing, newest first.
 type historyCommand struct {
 	serverFlags `embed:""`
+	momentFlag  `embed:""`
 	Of          string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,command" help:"consumer, provider, project, user, node, node_allocation or command."`
 	Name        string `arg:"" help:"Its uuid or name."`
 	Limit       int    `help:"Print at most this many entries; 0: all." default:"50"`
 	Since       string `help:"Only what happened at or after this RFC 3339 time."`
 	Until       string `help:"Only what happened at or before this RFC 3339 time."`
 	Kind        string `help:"Only records of this command, such as Reshape."`
-	At          string `help:"As of this sequence or RFC 3339 time."`
 	JSON        bool   `name:"json" help:"One JSON object per entry."`
 }
 
@@ -107,8 +32,8 @@ const historyPageSize = 1000
 
 // Run prints the entries, page after page.
 func (c *historyCommand) Run(ctx context.Context) error {
-	query := url.Values{c.Of: {c.Name}}
-	for key, value := range map[string]string{"since": c.Since, "until": c.Until, "kind": c.Kind, "at": c.At} {
+	query := c.in(url.Values{c.Of: {c.Name}})
+	for key, value := range map[string]string{"since": c.Since, "until": c.Until, "kind": c.Kind} {
 		if value != "" {
 			query.Set(key, value)
 		}

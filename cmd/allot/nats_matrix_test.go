@@ -309,19 +309,10 @@ func (p *persona) does(t *testing.T, what string) []string {
 // embeddedPersonas are those of two servers, with users and without.
 func embeddedPersonas(t *testing.T) map[string]*persona {
 	g := launchGuarded(t)
-	address := freeAddress(t)
-	open := launch(t, t.TempDir(), "--nats", address)
-	anybody := func() *nats.Conn {
-		nc, err := nats.Connect("nats://"+address, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
+	open := launchUnguarded(t)
 	root := g.connect("root")
 	g.populate(root)
-	one := &persona{anybody(), anybody()}
+	one := &persona{open.connect(), open.connect()}
 	open.populate(one.nc)
 	for _, option := range []nats.Option{nats.Name("nobody"), nats.UserInfo("eve", "wrong"), nats.UserInfo("", ""), nats.Token("x")} {
 		if nc, err := nats.Connect("nats://"+g.nats, quiet, option); err == nil {
@@ -369,12 +360,7 @@ func externalPersonas(t *testing.T) map[string]*persona {
 		t.Errorf("a client that can write the log is not found:\n%s", probed.logs)
 	}
 	connect := func(user, variable string) *nats.Conn {
-		nc, err := nats.Connect(as(user, variable), quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
+		return dial(t, as(user, variable))
 	}
 	root := connect("root", "ROOT_PASSWORD")
 	s.populate(root)

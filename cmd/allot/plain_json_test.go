@@ -1,8 +1,6 @@
 package main_test
 
 import (
-	"io"
-	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
@@ -14,23 +12,13 @@ func TestTextsAsTheyAre(t *testing.T) {
 	s := launch(t, t.TempDir())
 	ask := func(method, path, body string) string {
 		t.Helper()
-		req, err := http.NewRequest(method, "http://"+s.http+path, strings.NewReader(body))
+		_, text, err := sendTo(method, "http://"+s.http+path, body, map[string]string{
+			"X-Auth-Token": "admin", "Content-Type": "application/json", "OpenStack-API-Version": "placement 1.39, baremetal 1.79",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("X-Auth-Token", "admin")
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("OpenStack-API-Version", "placement 1.39, baremetal 1.79")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = resp.Body.Close() }() // nothing was written
-		text, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+		return text
 	}
 	const provider, node = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000001"
 	for _, c := range []struct{ method, path, body, has string }{

@@ -17,7 +17,7 @@ const longReplay = 1000
 
 // replayProgress shows how far a replay has come: a bar on a terminal, a line
 // at the end of a long one otherwise.
-func replayProgress(log *slog.Logger) (progress writer.Progress, end func()) {
+func replayProgress(logger *slog.Logger) (progress writer.Progress, end func()) {
 	begun := time.Now()
 	show, endBar := progressBar("replaying")
 	var commits uint64
@@ -31,7 +31,7 @@ func replayProgress(log *slog.Logger) (progress writer.Progress, end func()) {
 	end = func() {
 		endBar()
 		if commits >= longReplay {
-			log.Info("replayed", "commits", commits, "took", time.Since(begun).Round(time.Millisecond))
+			logger.Info("replayed", "commits", commits, "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}
 	return progress, end
@@ -41,7 +41,7 @@ func replayProgress(log *slog.Logger) (progress writer.Progress, end func()) {
 const longCheck = 1 << 30
 
 // checkProgress shows how far the check of the log's files has come.
-func checkProgress(log *slog.Logger) (progress func(done, total uint64), end func()) {
+func checkProgress(logger *slog.Logger) (progress func(done, total uint64), end func()) {
 	begun := time.Now()
 	show, endBar := progressBar("checking the log")
 	var bytes atomic.Uint64
@@ -54,7 +54,7 @@ func checkProgress(log *slog.Logger) (progress func(done, total uint64), end fun
 	end = func() {
 		endBar()
 		if bytes.Load() >= longCheck {
-			log.Info("the log's files are good", "bytes", bytes.Load(), "took", time.Since(begun).Round(time.Millisecond))
+			logger.Info("the log's files are good", "bytes", bytes.Load(), "took", time.Since(begun).Round(time.Millisecond))
 		}
 	}
 	return progress, end

@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands/client"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/blocks"
-	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -94,144 +90,7 @@ func openData(ctx context.Context, dir string) (log ledger.Log, closeLog func() 
 	return log, d.close, nil
 }
 
-// remoteLog is the log of a running server, read only.
-type remoteLog struct{ c *client.Client }
-
 var errReadOnly = errors.New("this log can only be read")
 
-// Append implements ledger.Log.
-func (l *remoteLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
-
-// MaxCommitBytes implements ledger.Log.
-func (l *remoteLog) MaxCommitBytes() int { return embedded.MaxPayload }
-
-// Last implements ledger.Log.
-func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
-	answer, err := l.c.Commits(ctx, wire.CommitsQuery{From: 1, Limit: 1})
-	return answer.Sequence, err
-}
-
-// checkpoint asks the server to sign one, which it does if it has a key.
-func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]proof.Kept, error) {
-	answer, err := l.c.Checkpoint(ctx, wire.CheckpointQuery{When: wire.When{At: wire.Instant(fmt.Sprint(upTo))}})
-	var refusal *wire.Error
-	if errors.As(err, &refusal) && refusal.Code == wire.ErrorNotFound {
-		return nil, nil
-	}
-	return []proof.Kept{{Path: "of the server", Signed: []byte(answer.Result.Signed)}}, err
-}
-
-// Read implements ledger.Log.
-func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	for from <= to {
-		answer, err := l.c.Commits(ctx, wire.CommitsQuery{From: from, Limit: int(min(1000, to-from+1))})
-		if err != nil {
-			return err
-		}
-		if len(answer.Result.Commits) == 0 {
-			return fmt.Errorf("%w at sequence %d", ledger.ErrLogGap, from)
-		}
-		for _, c := range answer.Result.Commits {
-			if c.Sequence != from || ledger.DigestOf(c.Data).String() != c.Digest {
-				return &ledger.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
-			}
-			if err := yield(ledger.Entry{Sequence: c.Sequence, Data: c.Data}); err != nil {
-				return err
-			}
-			from++
-		}
-	}
-	return nil
-}
-
-// archiveLog is the log in a file that "allot export" wrote, read only. Every
-// Read goes through the file, and checks it.
-type archiveLog struct {
-	path    string
-	trailer archive.Trailer
-	last    uint64
-}
-
-// openArchive checks the whole file, which must begin at the beginning.
-func openArchive(path string) (*archiveLog, error) {
-	l := &archiveLog{path: path}
-	var err error
-	l.trailer, err = l.scan(discardCommit)
-	l.last = l.trailer.Sequence
-	return l, err
-}
-
-// kept are the checkpoints in the file.
-func (l *archiveLog) kept(context.Context, uint64) ([]proof.Kept, error) {
-	list := make([]proof.Kept, len(l.trailer.Checkpoints))
-	for i, signed := range l.trailer.Checkpoints {
-		list[i] = proof.Kept{Path: fmt.Sprintf("%d of %s", i, l.path), Signed: signed}
-	}
-	return list, nil
-}
-
-// archiveHeader reads how an archive begins.
-func archiveHeader(path string) (header archive.Header, err error) {
-	_, err = readArchive(path, func(h archive.Header) error { header = h; return errEnough }, discardCommit)
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return header, err
-}
-
-// readArchive is archive.Read of a file.
-func readArchive(path string, begin func(archive.Header) error, yield func(ledger.Entry) error) (archive.Trailer, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return archive.Trailer{}, err
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	return archive.Read(f, begin, yield)
-}
-
-func (l *archiveLog) scan(yield func(ledger.Entry) error) (archive.Trailer, error) {
-	trailer, err := readArchive(l.path, func(h archive.Header) error {
-		if h.First != 1 {
-			return fmt.Errorf("it begins at sequence %d, but a log is read from its beginning", h.First)
-		}
-		return nil
-	}, yield)
-	if err != nil {
-		return trailer, fmt.Errorf("%s: %w", l.path, err)
-	}
-	return trailer, nil
-}
-
-// Append implements ledger.Log.
-func (l *archiveLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
-
-// MaxCommitBytes implements ledger.Log.
-func (l *archiveLog) MaxCommitBytes() int { return embedded.MaxPayload }
-
-// Last implements ledger.Log.
-func (l *archiveLog) Last(context.Context) (uint64, error) { return l.last, nil }
-
-// Read implements ledger.Log.
-func (l *archiveLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	if to > l.last {
-		return fmt.Errorf("%w: %s ends at sequence %d", ledger.ErrLogGap, l.path, l.last)
-	}
-	_, err := l.scan(func(e ledger.Entry) error {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case e.Sequence < from:
-			return nil
-		case e.Sequence > to:
-			return errEnough
-		}
-		return yield(e)
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
-}
-
-// errEnough ends a scan early.
-var errEnough = errors.New("that is enough")
+// discardCommit looks at nothing.
+func discardCommit(ledger.Entry) error { return nil }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,46 +14,12 @@ import (
 
 	"github.com/google/uuid"
 	natsserver "github.com/nats-io/nats-server/v2/server"
+
+	"github.com/allot-project/allot/ledger/logtest"
 )
 
 // hangLimit is how long something may take before it counts as hanging.
 const hangLimit = 2 * time.Minute
-
-// smallDisk mounts a file system of a few MiB.
-func smallDisk(t *testing.T, size string) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("skipped: a full disk needs root to mount a small file system")
-	}
-	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("skipped: no file system can be mounted: %v: %s", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
-	return dir
-}
-
-// fillUp writes a file until so many bytes are left on its disk.
-func fillUp(t *testing.T, path string, left int64) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for piece := make([]byte, 1<<16); len(piece) > 0; {
-		var disk syscall.Statfs_t
-		if err := syscall.Statfs(path, &disk); err != nil {
-			t.Fatal(err)
-		}
-		if room := int64(disk.Bavail)*disk.Bsize - left; left > 0 && room < int64(len(piece)) {
-			piece = piece[:max(room, 0)]
-		}
-		if _, err := f.Write(piece); err != nil {
-			piece = piece[:len(piece)/2]
-		}
-	}
-	_ = f.Close() // the disk is full
-}
 
 // tally is what became of the commands of a test.
 type tally struct {
@@ -146,13 +111,13 @@ func TestFullDisk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			disk := smallDisk(t, "64m")
+			disk := logtest.SmallDisk(t, "64m")
 			data, filler := filepath.Join(disk, "data"), filepath.Join(disk, "filler")
 			s := launch(t, data, c.flags...)
 			s.makeProvider(1_000_000)
 			n := newTally()
 			for range 2 {
-				fillUp(t, filler, c.left)
+				logtest.FillUp(t, filler, c.left)
 				s.until(n, http.StatusServiceUnavailable)
 				s.reads()
 				if err := os.Remove(filler); err != nil {
@@ -163,7 +128,7 @@ func TestFullDisk(t *testing.T) {
 				t.Logf("a command was accepted %v after there was room", time.Since(freed))
 			}
 			n.check(s)
-			fillUp(t, filler, c.left)
+			logtest.FillUp(t, filler, c.left)
 			s.until(n, http.StatusServiceUnavailable)
 			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
@@ -192,7 +157,7 @@ func TestFullDisk(t *testing.T) {
 // once that server was started again.
 func TestFullDiskOutside(t *testing.T) {
 	t.Parallel()
-	disk := smallDisk(t, "64m")
+	disk := logtest.SmallDisk(t, "64m")
 	store, filler := filepath.Join(disk, "store"), filepath.Join(disk, "filler")
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)
 	port := ns.Addr().(*net.TCPAddr).Port
@@ -200,7 +165,7 @@ func TestFullDiskOutside(t *testing.T) {
 	s.makeProvider(1_000_000)
 	n := newTally()
 	s.until(n, http.StatusNoContent)
-	fillUp(t, filler, 0)
+	logtest.FillUp(t, filler, 0)
 	s.until(n, http.StatusServiceUnavailable)
 	s.reads()
 	if err := os.Remove(filler); err != nil {

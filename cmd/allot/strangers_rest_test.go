@@ -37,31 +37,13 @@ var parameters = strings.NewReplacer("{uuid}", aProvider, "{consumer_uuid}", aCo
 // send sends a request with some headers and returns the status and the body.
 func (s *server) send(method, path, body string, headers map[string]string) (int, string) {
 	s.t.Helper()
-	r, err := http.NewRequest(method, "http://"+s.http+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("OpenStack-API-Version", "placement 1.39, baremetal 1.91")
-	r.Header.Set("Content-Type", "application/json")
-	for name, value := range headers {
-		r.Header.Set(name, value)
-		if name == "Host" {
-			r.Host = value
-		}
-		if value == "" {
-			r.Header.Del(name)
-		}
-	}
-	answer, err := http.DefaultClient.Do(r)
+	all := map[string]string{"OpenStack-API-Version": "placement 1.39, baremetal 1.91", "Content-Type": "application/json"}
+	maps.Copy(all, headers)
+	status, answer, err := sendTo(method, "http://"+s.http+path, body, all)
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	defer func() { _ = answer.Body.Close() }() // nothing was written
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer.StatusCode, string(text)
+	return status, answer
 }
 
 // nothing are the routes that answer everybody, as upstream, that there is

@@ -88,16 +88,7 @@ func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 func TestReplySubjects(t *testing.T) {
 	t.Parallel()
 	g := launchGuarded(t)
-	address := freeAddress(t)
-	open := launch(t, t.TempDir(), "--nats", address)
-	anybody := func() *nats.Conn {
-		nc, err := nats.Connect("nats://"+address, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
+	open := launchUnguarded(t)
 	for _, c := range []struct {
 		name             string
 		server           *server
@@ -107,7 +98,7 @@ func TestReplySubjects(t *testing.T) {
 		{"nova", g.server, g.connect("nova"), g.connect("eve")},
 		{"eve", g.server, g.connect("eve"), g.connect("root")},
 		{"root", g.server, g.connect("root"), g.connect("eve")},
-		{"anybody", open, anybody(), anybody()},
+		{"anybody", open.server, open.connect(), open.connect()},
 	} {
 		inbox := nats.NewInbox()
 		heard := hears(t, c.victim, "allot.notice.>", "_INBOX.>", inbox)
@@ -125,7 +116,7 @@ func TestReplySubjects(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	for name, s := range map[string]*server{"guarded": g.server, "open": open} {
+	for name, s := range map[string]*server{"guarded": g.server, "open": open.server} {
 		select {
 		case <-s.exited:
 			t.Errorf("%s: the server has gone:\n%s", name, s.logs)
@@ -140,19 +131,13 @@ func TestReplySubjects(t *testing.T) {
 func TestAnswersArePrivate(t *testing.T) {
 	t.Parallel()
 	g := launchGuarded(t)
-	address := freeAddress(t)
-	launch(t, t.TempDir(), "--nats", address)
+	open := launchUnguarded(t)
 	connections := map[string]*nats.Conn{}
 	for _, user := range []string{"nova", "tenant", "eve", "root"} {
 		connections[user] = g.connect(user)
 	}
 	for _, name := range []string{"one", "two"} {
-		nc, err := nats.Connect("nats://"+address, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		connections[name] = nc
+		connections[name] = open.connect()
 	}
 	heard := map[string]func() []string{}
 	for name, nc := range connections {

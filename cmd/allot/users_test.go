@@ -84,7 +84,7 @@ func launchGuarded(t *testing.T, flags ...string) *guarded {
 
 func (g *guarded) connect(user string, options ...nats.Option) *nats.Conn {
 	g.t.Helper()
-	options = append(options, quiet, nats.UserInfo(user, "correct horse"))
+	options = append(options, nats.UserInfo(user, "correct horse"))
 	if user == "root" {
 		public, err := g.key.PublicKey()
 		if err != nil {
@@ -92,12 +92,7 @@ func (g *guarded) connect(user string, options ...nats.Option) *nats.Conn {
 		}
 		options = append(options, nats.Nkey(public, g.key.Sign))
 	}
-	nc, err := nats.Connect("nats://"+g.nats, options...)
-	if err != nil {
-		g.t.Fatalf("%s: %v", user, err)
-	}
-	g.t.Cleanup(nc.Close)
-	return nc
+	return dial(g.t, "nats://"+g.nats, options...)
 }
 
 func (g *guarded) client(user string) *client.Client {
@@ -239,18 +234,12 @@ func TestForgedSender(t *testing.T) {
 // log's subject, nor change, purge or delete its stream, nor tell notices.
 func TestNobodyWritesTheLog(t *testing.T) {
 	g := launchGuarded(t)
-	open := freeAddress(t)
-	launchAgain := launch(t, t.TempDir(), "--nats", open)
+	open := launchUnguarded(t)
 	connections := map[string]*nats.Conn{}
 	for _, user := range []string{"nova", "tenant", "eve", "root"} {
 		connections[user] = g.connect(user)
 	}
-	anybody, err := nats.Connect("nats://"+open, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer anybody.Close()
-	connections["anybody"] = anybody
+	connections["anybody"] = open.connect()
 	for user, nc := range connections {
 		for _, subject := range []string{
 			"allot.log", "allot.rejected", "$JS.API.STREAM.PURGE.ALLOT_REJECTED", "allot.notice.project.p", "allot.notice.heartbeat",
@@ -269,7 +258,7 @@ func TestNobodyWritesTheLog(t *testing.T) {
 			}
 		}
 	}
-	for name, s := range map[string]*server{"guarded": g.server, "open": launchAgain} {
+	for name, s := range map[string]*server{"guarded": g.server, "open": open.server} {
 		if n := len(s.commandIDs()); n != 1 {
 			t.Errorf("%s: the log has %d records", name, n)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/logtest"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/snapshots"
 )
@@ -156,23 +157,10 @@ func Allocate(consumer, provider ledger.UUID, class string, amount int64) *comma
 // JetStream starts an embedded NATS server and opens its log.
 func JetStream(t testing.TB, dir string, lazy bool) (*jetstream.Log, *embedded.Server) {
 	t.Helper()
-	ns, err := embedded.Start(context.Background(), embedded.Config{
+	ns, nc := logtest.StartNATS(t, embedded.Config{
 		StoreDir: filepath.Join(dir, "log"), LazySync: lazy, Listen: "127.0.0.1:0", Services: wire.Services(), Streams: wire.Streams(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ns.Shutdown)
-	nc, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return log, ns
+	return logtest.OpenLog(t, nc, jetstream.Config{MayCreate: true}), ns
 }
 
 // CheckReplay rebuilds the read models from the log and compares every byte.

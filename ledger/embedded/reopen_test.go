@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,36 +19,8 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/logtest"
 )
-
-// smallDisk mounts a file system of a few MiB.
-func smallDisk(t *testing.T, size string) string {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("skipped: a full disk needs root to mount a small file system")
-	}
-	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("skipped: no file system can be mounted: %v: %s", err, out)
-	}
-	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
-	return dir
-}
-
-// fillUp writes a file until the disk is full.
-func fillUp(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for piece := make([]byte, 1<<16); len(piece) > 0; {
-		if _, err := f.Write(piece); err != nil {
-			piece = piece[:len(piece)/2]
-		}
-	}
-	_ = f.Close() // it is full
-}
 
 // brokenLog is a log whose disk became full before an append.
 type brokenLog struct {
@@ -62,20 +33,8 @@ type brokenLog struct {
 
 func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 	t.Helper()
-	ns, err := embedded.Start(context.Background(), embedded.Config{StoreDir: filepath.Join(dir, "log"), Users: users})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ns.Shutdown)
-	nc, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: true, AckTimeout: hangLimit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ns, nc := logtest.StartNATS(t, embedded.Config{StoreDir: filepath.Join(dir, "log"), Users: users})
+	log := logtest.OpenLog(t, nc, jetstream.Config{MayCreate: true, AckTimeout: hangLimit})
 	return &brokenLog{Server: ns, dir: dir, nc: nc, log: log}
 }
 
@@ -89,7 +48,7 @@ func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 		}
 		b.acknowledged++
 	}
-	fillUp(t, filepath.Join(b.dir, "filler"))
+	logtest.FillUp(t, filepath.Join(b.dir, "filler"), 0)
 	for {
 		err := b.append(b.acknowledged + 1)
 		if err == nil {
@@ -127,7 +86,7 @@ func (b *brokenLog) goesOn(t *testing.T) {
 // firstOfBlock is the sequence of the first message that goes into the stream's
 // second block.
 func firstOfBlock(t *testing.T) uint64 {
-	b := startOn(t, smallDisk(t, "24m"), nil)
+	b := startOn(t, logtest.SmallDisk(t, "24m"), nil)
 	second, err := filepath.Abs(filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk"))
 	for sequence := uint64(1); err == nil; sequence++ {
 		if err = b.append(sequence); err == nil {
@@ -155,7 +114,7 @@ func TestReopenAfterFullDisk(t *testing.T) {
 		"first message": {1, nil}, "users": {1, users}, "middle": {5, nil}, "first of a block": {firstOfBlock(t), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := startOn(t, smallDisk(t, "24m"), c.users)
+			b := startOn(t, logtest.SmallDisk(t, "24m"), c.users)
 			b.breakAt(t, c.at)
 			if err := b.append(b.acknowledged + 1); err == nil {
 				t.Error("JetStream recovers by itself: Reopen is not needed any more")
@@ -166,7 +125,7 @@ func TestReopenAfterFullDisk(t *testing.T) {
 			b.goesOn(t)
 		})
 		t.Run(name+", restarted", func(t *testing.T) {
-			b := startOn(t, smallDisk(t, "24m"), c.users)
+			b := startOn(t, logtest.SmallDisk(t, "24m"), c.users)
 			b.breakAt(t, c.at)
 			b.Shutdown()
 			again := startOn(t, b.dir, c.users)

@@ -20,26 +20,12 @@ func start(t *testing.T, cfg embedded.Config) (*embedded.Server, *nats.Conn) {
 	t.Helper()
 	cfg.StoreDir = filepath.Join(t.TempDir(), "log")
 	cfg.Listen = "127.0.0.1:0"
-	ns, err := embedded.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(ns.Shutdown)
-	nc, err := ns.Connect()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return ns, nc
+	return logtest.StartNATS(t, cfg)
 }
 
 func open(t *testing.T, nc *nats.Conn, create bool) *jetstream.Log {
 	t.Helper()
-	log, err := jetstream.Open(context.Background(), nc, jetstream.Config{MayCreate: create})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return log
+	return logtest.OpenLog(t, nc, jetstream.Config{MayCreate: create})
 }
 
 func TestLog(t *testing.T) {

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -27,53 +26,12 @@ const (
 	nearlyTimes = 4 // the reserve
 )
 
-// The reserve, unless --disk-reserve says otherwise.
-const (
-	defaultReserve = 256 << 20
-	reserveShare   = 50 // at most one part in so many of the disk
-)
-
 // leastRoom is what must be free before a store that failed is opened anew.
 const leastRoom = 256 << 10
 
-// diskReserve is how much of the disk is kept free.
-type diskReserve struct {
-	bytes int64
-	given bool
-}
-
-// UnmarshalText reads bytes, or a number with KiB, MiB, GiB or TiB.
-func (r *diskReserve) UnmarshalText(text []byte) error {
-	if string(text) == "auto" {
-		*r = diskReserve{}
-		return nil
-	}
-	number, unit := string(text), int64(1)
-	for i, suffix := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if rest, ok := strings.CutSuffix(number, suffix); ok {
-			number, unit = rest, 1<<(10*(i+1))
-			break
-		}
-	}
-	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64/unit {
-		return fmt.Errorf("%q is not a number of bytes, such as 256MiB, or auto", text)
-	}
-	*r = diskReserve{n * unit, true}
-	return nil
-}
-
-// of is the reserve on a disk of some size.
-func (r diskReserve) of(size int64) int64 {
-	if r.given {
-		return r.bytes
-	}
-	return min(defaultReserve, size/reserveShare)
-}
-
 // space watches the disks of a data folder.
 type space struct {
-	node    *node
+	server  *server
 	folders []string
 	free    atomic.Int64 // on the fullest of the disks
 	reserve atomic.Int64
@@ -86,32 +44,40 @@ type space struct {
 // errNoSpace: the disk is full, or nearly so.
 var errNoSpace = errors.New("the disk is full")
 
-func (n *node) watchSpace() error {
-	s := &space{node: n, quit: make(chan struct{})}
+// watchSpace begins to look at the disks.
+func (s *server) watchSpace(context.Context) error {
+	watch := &space{server: s, quit: make(chan struct{})}
 	for _, folder := range []string{"", "log", "readmodel", "snapshots"} {
-		s.folders = append(s.folders, filepath.Join(n.config.Data, folder))
+		watch.folders = append(watch.folders, filepath.Join(s.config.Data, folder))
 	}
-	if err := s.measure(); err != nil {
+	if err := watch.measure(); err != nil {
 		return err
 	}
-	n.space = s
-	s.ended.Go(s.watch)
+	s.space = watch
+	watch.ended.Go(watch.watch)
 	return nil
 }
 
-// arm lets the watch refuse commands: those of the start must go through, so
-// that a server whose disk is nearly full can start and be read.
-func (s *space) arm() { s.armed.Store(true) }
-
-func (s *space) stop() {
-	close(s.quit)
-	s.ended.Wait()
+func (s *server) stopSpace() error {
+	close(s.space.quit)
+	s.space.ended.Wait()
+	return nil
 }
+
+// armSpace lets the watch refuse commands: those of the start must go through,
+// so that a server whose disk is nearly full can start and be read.
+func (s *server) armSpace(context.Context) error {
+	s.space.armed.Store(true)
+	return nil
+}
+
+// disarm lets commands through again, for another start of the writer.
+func (s *space) disarm() { s.armed.Store(false) }
 
 // refuse says why nothing must be written now.
 func (s *space) refuse() error {
-	if n := s.node; n.nats != nil {
-		if err := n.nats.Broken(); err != nil {
+	if nats := s.server.log.nats; nats != nil {
+		if err := nats.Broken(); err != nil {
 			return told(err)
 		}
 	}
@@ -121,7 +87,7 @@ func (s *space) refuse() error {
 	if problem := s.problem.Load(); problem != nil {
 		return *problem
 	}
-	if s.node.views.Full() {
+	if s.server.views.Full() {
 		return errReadModelsWait
 	}
 	return nil
@@ -152,7 +118,7 @@ func (s *space) measure() error {
 		} else if err != nil {
 			return fmt.Errorf("how much of the disk is free at %s is not known: %w", folder, err)
 		}
-		here, wanted := int64(disk.Bavail)*disk.Bsize, s.node.config.DiskReserve.of(int64(disk.Blocks)*disk.Bsize)
+		here, wanted := int64(disk.Bavail)*disk.Bsize, s.server.config.DiskReserve.of(int64(disk.Blocks)*disk.Bsize)
 		if here-wanted < left {
 			free, reserve, left = here, wanted, here-wanted
 		}
@@ -192,12 +158,12 @@ func (s *space) watch() {
 // tell logs a change.
 func (s *space) tell(err error, before bool) {
 	switch {
-	case err != nil && s.node.nats != nil && s.node.nats.Ailing() != nil:
-		s.node.log.Error("commands are refused", "error", err, "because", s.node.nats.Ailing())
+	case err != nil && s.server.log.nats != nil && s.server.log.nats.Ailing() != nil:
+		s.server.logger.Error("commands are refused", "error", err, "because", s.server.log.nats.Ailing())
 	case err != nil:
-		s.node.log.Error("commands are refused", "error", err)
+		s.server.logger.Error("commands are refused", "error", err)
 	case before:
-		s.node.log.Info("the disk has room again", "free", s.free.Load())
+		s.server.logger.Info("the disk has room again", "free", s.free.Load())
 	}
 }
 
@@ -206,10 +172,10 @@ func (s *space) look() error {
 	if err := s.measure(); err != nil {
 		return err
 	}
-	if s.node.nats == nil {
+	if s.server.log.nats == nil {
 		return s.refuse()
 	}
-	if ailing := s.node.nats.Ailing(); ailing != nil {
+	if ailing := s.server.log.nats.Ailing(); ailing != nil {
 		s.failAppends()
 		if embedded.NoSpace(ailing) && s.problem.Load() == nil && s.free.Load() >= leastRoom {
 			s.reopen()
@@ -220,19 +186,19 @@ func (s *space) look() error {
 
 // failAppends ends the appends that a broken store will never answer.
 func (s *space) failAppends() {
-	if s.node.nats.Broken() == nil || s.node.stream.Pending() == 0 {
+	if s.server.log.nats.Broken() == nil || s.server.log.stream.Pending() == 0 {
 		return
 	}
-	if err := s.node.nc.ForceReconnect(); err != nil {
-		s.node.log.Warn("the log's connection cannot be made anew", "error", err)
+	if err := s.server.log.nc.ForceReconnect(); err != nil {
+		s.server.logger.Warn("the log's connection cannot be made anew", "error", err)
 	}
 }
 
 func (s *space) reopen() {
 	begun := time.Now()
-	if err := s.node.nats.Reopen(); err != nil {
-		s.node.log.Error("the log cannot be opened anew; trying again", "error", err)
+	if err := s.server.log.nats.Reopen(); err != nil {
+		s.server.logger.Error("the log cannot be opened anew; trying again", "error", err)
 		return
 	}
-	s.node.log.Info("the log was opened anew after the disk had been full", "took", time.Since(begun))
+	s.server.logger.Info("the log was opened anew after the disk had been full", "took", time.Since(begun))
 }

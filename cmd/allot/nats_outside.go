@@ -13,20 +13,6 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-func (n *node) connectOutside(ctx context.Context) error {
-	if err := jetstream.CheckSync(ctx, n.config.NATSMonitor); err != nil {
-		if !n.config.AcceptLazySync {
-			return fmt.Errorf("%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err)
-		}
-		n.log.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
-	}
-	var err error
-	if n.nc, err = n.config.dial(n.config.NATSURL, n.config.NATSCreds, "log"); err == nil {
-		n.natsURL = n.nc.ConnectedUrlRedacted()
-	}
-	return err
-}
-
 // dial connects to the external server.
 func (c *serveCommand) dial(address, creds, as string) (*nats.Conn, error) {
 	options := append(jetstream.LogConnection(), nats.Name("allot "+as))
@@ -56,35 +42,17 @@ func (c *serveCommand) doorLogin() (address, creds string) {
 	return c.NATSDoorURL, c.NATSDoorCreds
 }
 
-// connectDoor opens the connection that takes requests. It holds up no commit.
-func (n *node) connectDoor() (*nats.Conn, error) {
-	if n.nats != nil {
-		return n.nats.ConnectDoor()
-	}
-	address, creds := n.config.doorLogin()
-	return n.config.dial(address, creds, "door")
-}
-
-// connectNotices opens the connection that tells what changed.
-func (n *node) connectNotices() (*nats.Conn, error) {
-	if n.nats != nil {
-		return n.nats.ConnectNotices()
-	}
-	address, creds := n.config.doorLogin()
-	return n.config.dial(address, creds, "notices")
-}
-
 // checkClosed makes sure that nobody but the log's connection can write the
 // log of an external server: not the door, which publishes what clients ask
 // for, not who has no credentials, and not the clients that --nats-probe names.
-func (n *node) checkClosed() error {
-	if n.nats != nil {
+func (s *server) checkClosed(context.Context) error {
+	if s.log.nats != nil {
 		return nil
 	}
-	err := n.probe()
-	if err == nil || n.config.AcceptOpenNATS && errors.Is(err, jetstream.ErrOpen) {
+	err := s.probe()
+	if err == nil || s.config.AcceptOpenNATS && errors.Is(err, jetstream.ErrOpen) {
 		if err != nil {
-			n.log.Warn("--accept-open-nats: others can destroy the log", "because", err)
+			s.logger.Warn("--accept-open-nats: others can destroy the log", "because", err)
 		}
 		return nil
 	}
@@ -95,11 +63,11 @@ func (n *node) checkClosed() error {
 	return err
 }
 
-func (n *node) probe() error {
-	if err := jetstream.CheckClosed(n.doorNC, ""); err != nil {
+func (s *server) probe() error {
+	if err := jetstream.CheckClosed(s.doorNC, ""); err != nil {
 		return fmt.Errorf("the door's connection: %w", err)
 	}
-	stranger, err := withoutUser(n.config.NATSURL)
+	stranger, err := withoutUser(s.config.NATSURL)
 	if err != nil {
 		return fmt.Errorf("--nats-url: %w", err)
 	}
@@ -110,7 +78,7 @@ func (n *node) probe() error {
 			return fmt.Errorf("a client without credentials: %w", err)
 		}
 	}
-	for _, address := range n.config.NATSProbe {
+	for _, address := range s.config.NATSProbe {
 		nc, err := nats.Connect(address, silent)
 		if err != nil {
 			return fmt.Errorf("--nats-probe %s: %w", redacted(address), err)

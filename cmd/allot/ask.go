@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// serverFlags say which running server a command asks.
+type serverFlags struct {
+	HTTP   string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
+	HTTPS  bool   `name:"https" help:"The server speaks TLS."`
+	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; the server speaks TLS." type:"existingfile" placeholder:"FILE"`
+	Token  string `help:"Token that is sent as X-Auth-Token." default:"admin"`
+
+	microversion string // of Placement's API, if it is asked
+}
+
+// client speaks plain HTTP or TLS.
+func (s serverFlags) client() (scheme string, c *http.Client, err error) {
+	if !s.HTTPS && s.CAFile == "" {
+		return "http", http.DefaultClient, nil
+	}
+	if s.CAFile == "" {
+		return "https", http.DefaultClient, nil
+	}
+	pool, err := trusted(s.CAFile)
+	if err != nil {
+		return "", nil, fmt.Errorf("--ca-file %s: %w", s.CAFile, err)
+	}
+	return "https", &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}, nil
+}
+
+// get asks the server; the caller closes the answer's body.
+func (s serverFlags) get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
+	return s.send(ctx, http.MethodGet, path, query, nil)
+}
+
+// send sends a request with a body that becomes JSON, or without one (nil);
+// the caller closes the answer's body.
+func (s serverFlags) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	scheme, client, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	var content io.Reader
+	if body != nil {
+		text, err := ledger.PlainJSON(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
+	}
+	target := url.URL{Scheme: scheme, Host: s.HTTP, Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), content)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("X-Auth-Token", s.Token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if s.microversion != "" {
+		req.Header.Set("OpenStack-API-Version", s.microversion)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no server answers at %s: %w", s.HTTP, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		defer func() { _ = resp.Body.Close() }()               // nothing was written
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // the status says enough
+		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, bytes.TrimSpace(text))
+	}
+	return resp, nil
+}
+
+// maxAnswerBytes bounds what is read of a server's answer.
+const maxAnswerBytes = 64 << 20
+
+func (s serverFlags) read(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	resp, err := s.get(ctx, path, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing was written
+	return io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+}
+
+// momentFlag says as of when a question is answered; default: now.
+type momentFlag struct {
+	At string `help:"As of this sequence or RFC 3339 time."`
+}
+
+// in adds the moment to a query.
+func (f momentFlag) in(query url.Values) url.Values {
+	if f.At != "" {
+		query.Set("at", f.At)
+	}
+	return query
+}
+
+// ask gets an answer, prints it as it came if that is wanted, and decodes it
+// otherwise.
+func ask[T any](ctx context.Context, s serverFlags, path string, query url.Values, raw bool, print func(*T) error) error {
+	for key, values := range query {
+		if len(values) == 1 && values[0] == "" {
+			query.Del(key)
+		}
+	}
+	text, err := s.read(ctx, path, query)
+	if err != nil {
+		return err
+	}
+	if raw {
+		_, err = os.Stdout.Write(text)
+		return err
+	}
+	var answer T
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("the server sent something else than an answer: %w", err)
+	}
+	return print(&answer)
+}

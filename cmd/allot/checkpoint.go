@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// checkpointCommand is "allot checkpoint": the newest signed checkpoint of a
+// running server, and that nothing was taken back since an earlier one.
+type checkpointCommand struct {
+	serverFlags `embed:""`
+	momentFlag  `embed:""`
+	keyFlag     `embed:""`
+	Since       string `help:"File with an earlier checkpoint: the server must prove that the log still holds all of it." type:"existingfile" placeholder:"FILE"`
+	Out         string `help:"File to keep the checkpoint in; default: it is printed." type:"path" placeholder:"FILE"`
+}
+
+// Run asks for the checkpoint and checks it.
+func (c *checkpointCommand) Run(ctx context.Context) error {
+	keys, err := c.verifiers()
+	if err != nil {
+		return err
+	}
+	if keys == nil && c.Since != "" {
+		return errors.New("--since proves nothing without --public-key")
+	}
+	signed, err := c.read(ctx, "/audit/checkpoint", c.in(url.Values{}))
+	if err != nil {
+		return err
+	}
+	if keys != nil {
+		newest, err := proof.Open(signed, keys)
+		if err != nil {
+			return err
+		}
+		if err := c.compare(ctx, keys, newest); err != nil {
+			return err
+		}
+	}
+	if c.Out == "" {
+		_, err = os.Stdout.Write(signed)
+		return err
+	}
+	return os.WriteFile(c.Out, signed, 0o644)
+}
+
+func (c *checkpointCommand) compare(ctx context.Context, keys note.Verifiers, newest *proof.Checkpoint) error {
+	if c.Since == "" {
+		return nil
+	}
+	earlier, err := openKept(c.Since, keys)
+	if err != nil {
+		return err
+	}
+	answer, err := c.read(ctx, "/audit/proof/growth", url.Values{"from": {fmt.Sprint(earlier.Size)}, "at": {fmt.Sprint(newest.Sequence)}})
+	if err != nil {
+		return err
+	}
+	var growth audit.Growth
+	if err := audit.ReadEvidence(answer, &growth); err != nil {
+		return fmt.Errorf("the server sent something else than a proof: %w", err)
+	}
+	if err := proof.CheckGrowth(growth.Path, earlier, newest); err != nil {
+		return err
+	}
+	sayGrown(earlier, newest)
+	return nil
+}
+
+func sayGrown(earlier, later *proof.Checkpoint) {
+	fmt.Fprintf(os.Stderr, "the log holds the %d records that it held, and %d more\n", earlier.Size, later.Size-earlier.Size)
+}
+
+// openKept reads a checkpoint that an auditor has kept.
+func openKept(file string, keys note.Verifiers) (*proof.Checkpoint, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := proof.Open(text, keys)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return kept, nil
+}

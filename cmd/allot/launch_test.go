@@ -1,0 +1,195 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// binary is the built program that these tests run.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "allot-test")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "allot")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// server is a running "allot serve".
+type server struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	http string
+	logs *bytes.Buffer
+
+	exited chan struct{} // closed when the process has ended
+	exit   error         // its result; read it after exited
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // nothing was written
+	return l.Addr().String()
+}
+
+// launch starts a server on a data folder and waits until it serves.
+func launch(t *testing.T, data string, flags ...string) *server {
+	t.Helper()
+	s := start(t, data, flags...)
+	if !s.waitServing() {
+		t.Fatalf("the server does not serve:\n%s", s.logs)
+	}
+	return s
+}
+
+// startLimit is how long a start may take.
+const startLimit = hang
+
+// waitServing waits until the server answers, and returns false if it exits.
+func (s *server) waitServing() bool {
+	s.t.Helper()
+	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if resp, err := http.Get("http://" + s.http + "/"); err == nil {
+			_ = resp.Body.Close()
+			return true
+		}
+		select {
+		case <-s.exited:
+			return false
+		default:
+		}
+	}
+	s.t.Fatalf("the server neither serves nor exits:\n%s", s.logs)
+	return false
+}
+
+func start(t *testing.T, data string, flags ...string) *server {
+	t.Helper()
+	s := &server{t: t, http: freeAddress(t), logs: new(bytes.Buffer), exited: make(chan struct{})}
+	s.cmd = exec.Command(binary, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
+	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
+	s.run()
+	return s
+}
+
+// run starts the process and kills it at the end of the test.
+func (s *server) run() {
+	s.t.Helper()
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		s.exit = s.cmd.Wait()
+		close(s.exited)
+	}()
+	s.t.Cleanup(s.kill)
+}
+
+// wait returns how the process ended.
+func (s *server) wait() error {
+	<-s.exited
+	return s.exit
+}
+
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill() // it may have ended already
+	<-s.exited
+}
+
+// sendTo sends a request with some headers, and returns the status and the
+// body of its answer. A header that is empty is not sent.
+func sendTo(method, url, body string, headers map[string]string) (int, string, error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	for name, value := range headers {
+		switch {
+		case value == "":
+		case name == "Host":
+			req.Host = value
+		default:
+			req.Header.Set(name, value)
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing was written
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(answer), err
+}
+
+// call sends a request as the administrator at the newest microversion.
+func (s *server) call(method, path, commandID, body string) (int, string, error) {
+	headers := map[string]string{
+		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest", "Allot-Command-Id": commandID,
+	}
+	if body != "" {
+		headers["Content-Type"] = "application/json"
+	}
+	return sendTo(method, "http://"+s.http+path, body, headers)
+}
+
+func (s *server) must(want int, method, path, body string) string {
+	s.t.Helper()
+	status, answer, err := s.call(method, path, "", body)
+	if err != nil || status != want {
+		s.t.Fatalf("%s %s: %d %s, %v; want %d", method, path, status, answer, err, want)
+	}
+	return answer
+}
+
+// dial connects to NATS until the test ends. What the server refuses later is
+// not printed.
+func dial(t *testing.T, url string, options ...nats.Option) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url, append(options, quiet)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// unguarded runs the binary with NATS for anybody.
+type unguarded struct {
+	*server
+	nats string
+}
+
+func launchUnguarded(t *testing.T) *unguarded {
+	t.Helper()
+	address := freeAddress(t)
+	return &unguarded{launch(t, t.TempDir(), "--nats", address), address}
+}
+
+// connect connects as anybody.
+func (u *unguarded) connect() *nats.Conn {
+	u.t.Helper()
+	return dial(u.t, "nats://"+u.nats)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// ackTimeout is how long an append to another machine may take.
+const ackTimeout = 5 * time.Second
+
+// logReaders is how many requests may read the log at a time. Each holds a few
+// MiB, and none reads for longer than it takes to fill an answer's next part.
+const logReaders = 32
+
+// serverLog is the log of a server, and what it is kept in.
+type serverLog struct {
+	highWater *blocks.HighWater // the newest commit, beside the log
+	nats      *embedded.Server  // nil: an external one
+	url       string            // of NATS
+	nc        *nats.Conn
+	stream    *jetstream.Log // what the log is appended to
+	all       ledger.Log     // the log as the writer uses it
+	readers   ledger.Log     // the log, for whoever is not the writer
+}
+
+func (s *server) openHighWater(context.Context) (err error) {
+	s.log.highWater, err = blocks.OpenHighWater(blocks.HighWaterPath(s.data.files().Store), s.unsynced)
+	return err
+}
+
+func (s *server) closeHighWater() error { return s.log.highWater.Close() }
+
+func (s *server) unsynced(err error) {
+	s.logger.Error("the high-water mark of the log is not synced", "error", err)
+}
+
+// startNATS starts the NATS server in the process, if there is no other.
+func (s *server) startNATS(ctx context.Context) (err error) {
+	if s.config.NATSURL != "" {
+		return nil
+	}
+	if s.config.LazySync {
+		s.logger.Warn("--lazy-sync: a power cut can lose commands that were answered")
+	}
+	s.log.nats, err = embedded.Start(ctx, embedded.Config{
+		StoreDir: s.data.path(logFolder), Listen: s.config.NATS, Verdict: s.verdict,
+		LazySync: s.config.LazySync, Logger: s.logger, TLS: s.rest.tls,
+		Users: logins(s.users), Services: wire.Services(), Streams: wire.Streams(),
+	})
+	return err
+}
+
+func (s *server) stopNATS() error {
+	if s.log.nats != nil {
+		s.log.nats.Shutdown()
+	}
+	return nil
+}
+
+// logins are the users of the embedded server.
+func logins(users *natsapi.Users) []embedded.User {
+	if users == nil {
+		return nil
+	}
+	var list []embedded.User
+	for _, l := range users.Logins() {
+		list = append(list, embedded.User(l))
+	}
+	return list
+}
+
+// connectLog opens the connection that the log is appended over.
+func (s *server) connectLog(ctx context.Context) (err error) {
+	if s.log.nats == nil {
+		return s.connectOutside(ctx)
+	}
+	s.log.url = s.log.nats.ClientURL()
+	s.log.nc, err = s.log.nats.Connect()
+	return err
+}
+
+func (s *server) connectOutside(ctx context.Context) error {
+	if err := jetstream.CheckSync(ctx, s.config.NATSMonitor); err != nil {
+		if !s.config.AcceptLazySync {
+			return fmt.Errorf("%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err)
+		}
+		s.logger.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
+	}
+	var err error
+	if s.log.nc, err = s.config.dial(s.config.NATSURL, s.config.NATSCreds, "log"); err == nil {
+		s.log.url = s.log.nc.ConnectedUrlRedacted()
+	}
+	return err
+}
+
+func (s *server) closeLog() error {
+	s.log.nc.Close()
+	return nil
+}
+
+// openLog opens the log, and makes one if a ledger may begin here.
+func (s *server) openLog(ctx context.Context) (err error) {
+	cfg := jetstream.Config{Replicas: s.config.NATSReplicas, MayCreate: s.verdict.Begin != nil}
+	if s.log.nats == nil {
+		cfg.AckTimeout = ackTimeout
+	}
+	if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
+		s.log.all = s.log.stream
+	}
+	if err == nil && s.log.nats != nil {
+		s.log.all, err = s.log.nats.ReadFiles(s.log.stream)
+	}
+	if errors.Is(err, jetstream.ErrNoStream) {
+		return fmt.Errorf("%w: %w", err, s.data.missing())
+	}
+	if err != nil {
+		return unreached(err)
+	}
+	s.log.all = ledger.PassOver(s.log.all, s.config.PassOver)
+	s.log.readers = jetstream.Share(s.log.all, logReaders)
+	return nil
+}
+
+// unreached says what to do about a log that cannot be reached at the start.
+func unreached(err error) error {
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return fmt.Errorf("%w; nothing was changed: start again when the NATS server can be reached", err)
+	}
+	return err
+}

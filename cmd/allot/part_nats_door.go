@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/api/natsapi"
+)
+
+// natsActor is whom records name for commands over NATS where there are no
+// users.
+const natsActor = "nats:client"
+
+// natsUsers reads the file of users, if there is one.
+func (c *serveCommand) natsUsers() (*natsapi.Users, error) {
+	if c.NATSUsers == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(c.NATSUsers)
+	if err != nil {
+		return nil, err
+	}
+	users, err := natsapi.LoadUsers(data)
+	if err != nil {
+		return nil, fmt.Errorf("--nats-users %s: %w", c.NATSUsers, err)
+	}
+	return users, nil
+}
+
+// connectDoor opens the connection that takes requests.
+func (s *server) connectDoor(context.Context) (err error) {
+	if s.log.nats != nil {
+		s.doorNC, err = s.log.nats.ConnectDoor()
+		return err
+	}
+	s.doorNC, err = s.dialDoor("door")
+	return err
+}
+
+func (s *server) closeDoor() error {
+	s.doorNC.Close()
+	return nil
+}
+
+// connectNotices opens the connection that tells what changed.
+func (s *server) connectNotices(context.Context) (err error) {
+	if s.log.nats != nil {
+		s.noticesNC, err = s.log.nats.ConnectNotices()
+		return err
+	}
+	s.noticesNC, err = s.dialDoor("notices")
+	return err
+}
+
+func (s *server) closeNotices() error {
+	s.noticesNC.Close()
+	return nil
+}
+
+// dialDoor connects to the external server as the door's user.
+func (s *server) dialDoor(as string) (*nats.Conn, error) {
+	address, creds := s.config.doorLogin()
+	return s.config.dial(address, creds, as)
+}
+
+// startNATSDoor answers commands and queries over NATS.
+func (s *server) startNATSDoor(context.Context) (err error) {
+	queries := &natsapi.Queries{
+		Views: s.views, Log: s.log.readers, Notary: s.notary, MaxSteps: s.config.CandidatesBudget, Now: time.Now,
+	}
+	if s.rejected != nil {
+		queries.Rejected = s.rejected
+	}
+	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
+		Commands: s.leader.writer.Load(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
+		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Logger: s.logger,
+	})
+	return err
+}
+
+func (s *server) stopNATSDoor() error { return s.leader.natsDoor.Stop() }
+
+// cutOff is how the door closes connections; those of an external server it cannot.
+func (s *server) cutOff() func(uint64) {
+	if s.log.nats == nil {
+		return nil
+	}
+	return s.log.nats.CutOff
+}

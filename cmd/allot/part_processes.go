@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/allot-project/allot/commands/processes"
+	"github.com/allot-project/allot/projector/check"
+)
+
+func (s *server) startAllocator(context.Context) error {
+	s.leader.allocator = processes.StartNodePlacer(s.leader.writer.Load(), s.views, s.logger)
+	return nil
+}
+
+func (s *server) stopAllocator() error {
+	s.leader.allocator.Stop()
+	return nil
+}
+
+func (s *server) startExpirer(context.Context) error {
+	s.leader.expirer = processes.StartExpirer(s.leader.writer.Load(), s.views, time.Now, s.logger)
+	return nil
+}
+
+func (s *server) stopExpirer() error {
+	s.leader.expirer.Stop()
+	return nil
+}
+
+// startAuditor begins to compare the writer's State with the log.
+func (s *server) startAuditor(context.Context) error {
+	if s.config.AuditEvery <= 0 {
+		return nil
+	}
+	s.leader.auditor.Store(check.StartAuditor(check.AuditorConfig{
+		Log: s.log.all, Snapshots: s.snaps, Views: s.views, Fork: s.leader.writer.Load().Fork,
+		Every: s.config.AuditEvery, Now: time.Now, Logger: s.logger,
+	}))
+	return nil
+}
+
+func (s *server) stopAuditor() error {
+	if auditor := s.leader.auditor.Load(); auditor != nil {
+		auditor.Stop()
+	}
+	return nil
+}
+
+// startScrubber begins to look for damage on the disk.
+func (s *server) startScrubber(context.Context) error {
+	if s.config.ScrubRate <= 0 {
+		return nil
+	}
+	cfg := check.ScrubberConfig{
+		Views: s.views, Snapshots: s.data.path(snapshotsFolder),
+		BytesPerSecond: s.config.ScrubRate, Pause: s.config.ScrubPause, Now: time.Now, Logger: s.logger,
+	}
+	if s.log.nats != nil {
+		files := s.data.files()
+		cfg.Log = &files
+	}
+	s.scrubber = check.StartScrubber(cfg)
+	return nil
+}
+
+func (s *server) stopScrubber() error {
+	if s.scrubber != nil {
+		s.scrubber.Stop()
+	}
+	return nil
+}

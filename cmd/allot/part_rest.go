@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/turns"
+)
+
+// Limits of the HTTP server.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 60 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+	// drainTimeout is how long requests under way may take after SIGTERM.
+	drainTimeout = 5 * time.Second
+)
+
+// restDoor answers requests over REST.
+type restDoor struct {
+	tls      *tls.Config // nil: none
+	listener net.Listener
+	server   *http.Server
+	handler  atomic.Pointer[http.Handler] // of the routes: each writer that leads gets its own
+
+	stopping     context.Context // ends when followers of the log should
+	endFollowing context.CancelFunc
+
+	bodies   *intake.Pool
+	searches *turns.Pool
+}
+
+// bindREST takes the port.
+func (s *server) bindREST(context.Context) (err error) {
+	s.rest.stopping, s.rest.endFollowing = context.WithCancel(context.Background())
+	s.rest.bodies = &intake.Pool{Heavy: collectSooner}
+	s.rest.searches = turns.New(runtime.GOMAXPROCS(0) / 2) // the rest is for everything else
+	s.rest.listener, err = net.Listen("tcp", s.config.HTTP)
+	return err
+}
+
+func (s *server) unbindREST() error {
+	if err := s.rest.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil // the door has closed it
+}
+
+func (d *restDoor) address() string { return d.listener.Addr().String() }
+
+func (d *restDoor) endFollowers() { d.endFollowing() }
+
+// openRoutes has requests answered with the writer that now leads. When it has
+// stopped, commands are answered 503 by it, and reads as before.
+func (s *server) openRoutes(context.Context) error {
+	handler := s.routes()
+	s.rest.handler.Store(&handler)
+	return nil
+}
+
+// openREST makes the server that serveREST runs.
+func (s *server) openREST(context.Context) error {
+	s.rest.server = &http.Server{
+		Addr: s.rest.address(), Handler: &s.rest,
+		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	}
+	return nil
+}
+
+// ServeHTTP implements http.Handler.
+func (d *restDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if d.tls != nil && r.TLS == nil {
+		r.TLS = new(tls.ConnectionState) // plainErrors hides it from net/http
+	}
+	handler := d.handler.Load()
+	if handler == nil {
+		http.Error(w, "this server has not led yet, and has no answers; ask again", http.StatusServiceUnavailable)
+		return
+	}
+	(*handler).ServeHTTP(w, r)
+}
+
+// serveREST answers requests until drainREST.
+func (s *server) serveREST() error {
+	listener := s.rest.listener
+	if s.rest.tls != nil {
+		listener = tls.NewListener(listener, s.rest.tls)
+	}
+	err := s.rest.server.Serve(plainErrors{listener})
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// drainREST takes no more requests, and waits for those under way.
+func (s *server) drainREST() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if err := s.rest.server.Shutdown(ctx); err != nil {
+		return s.rest.server.Close()
+	}
+	return nil
+}

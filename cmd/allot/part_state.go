@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// follow brings State and read models to the end of the log, and finds out
+// which ledger this is.
+func (s *server) follow(ctx context.Context) (err error) {
+	if s.state, err = s.restore(ctx); err != nil {
+		return err
+	}
+	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
+		s.logger.Error("somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+			"after", s.state.Head().Sequence, "last", last)
+	}
+	id := s.state.LedgerID()
+	if id.IsNil() {
+		if s.verdict.Begin == nil {
+			return s.data.missing()
+		}
+		id = s.verdict.Begin.Ledger
+	}
+	s.notary.Ledger = id
+	return nil
+}
+
+// restore brings State and read models to the end of the log, which must hold
+// all that is known of it.
+func (s *server) restore(ctx context.Context) (*ledger.State, error) {
+	signed, err := s.data.signed()
+	if err != nil {
+		return nil, err
+	}
+	seen := []ledger.Head{s.log.highWater.Head()}
+	for _, one := range signed {
+		seen = append(seen, one.Head)
+	}
+	progress, end := replayProgress(s.logger)
+	defer end()
+	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress)
+	return state, adviseToPassOver(unreached(err))
+}
+
+// takeState gives a writer a State at the end of the log. A writer changes the
+// State that it is given, so that the next one needs another.
+func (s *server) takeState(ctx context.Context) (state *ledger.State, err error) {
+	if state, s.state = s.state, nil; state != nil {
+		return state, nil
+	}
+	return s.restore(ctx)
+}
+
+// marked moves the high-water mark beside the log before anybody is told of a
+// commit.
+type marked struct {
+	writer.ReadModels
+	highWater *blocks.HighWater
+}
+
+// Fold implements writer.ReadModels.
+func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
+	if err := m.highWater.Set(c.Head()); err != nil {
+		return err
+	}
+	return m.ReadModels.Fold(c, changes)
+}
+
+// adviseToPassOver names the way out if the log ends with an entry that may
+// be somebody else's.
+func adviseToPassOver(err error) error {
+	var bad *ledger.BadEntryError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	return fmt.Errorf("%w. If somebody else wrote entry %d, and it is the log's last but for more of theirs, start with --pass-over %d "+
+		"and find out who can publish there", err, bad.Sequence, bad.Sequence)
+}
+
+// openRejected opens the stream of rejected commands, if they are kept. The
+// server can do without it.
+func (s *server) openRejected(ctx context.Context) error {
+	if s.config.RejectedBytes == 0 {
+		return nil
+	}
+	var err error
+	s.rejected, err = jetstream.OpenRejected(ctx, s.log.nc, jetstream.RejectedConfig{
+		MaxBytes: s.config.RejectedBytes, MaxAge: s.config.RejectedAge, Replicas: s.config.NATSReplicas,
+	})
+	if err != nil {
+		s.rejected = nil
+		s.logger.Error("rejected commands are not kept", "error", err)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// openCheckpoints reads the signing key, if there is one.
+func (s *server) openCheckpoints(context.Context) error {
+	signer, err := loadSigner(s.config.SigningKey)
+	s.notary = &answers.Notary{Key: signer}
+	if err != nil || signer == nil {
+		return err
+	}
+	s.vouchers, err = proof.OpenFolder(s.data.path(checkpointsFolder))
+	return err
+}
+
+// saveCheckpoint signs the log as it is, and keeps that.
+func (s *server) saveCheckpoint() {
+	view := s.views.View()
+	if s.vouchers == nil || view.Sequence() == 0 {
+		return
+	}
+	signed, err := s.notary.Checkpoint(view)
+	if err == nil {
+		err = s.vouchers.Save(view.Sequence(), signed)
+	}
+	if err != nil {
+		s.logger.Error("checkpoint not signed", "error", err)
+	}
+}
+
+// signStart keeps a checkpoint of what the server has found.
+func (s *server) signStart(context.Context) error {
+	s.saveCheckpoint() // if it cannot be kept the log says so, and the next one may
+	return nil
+}
+
+func (s *server) openViews(context.Context) (err error) {
+	s.views, err = projector.Open(s.data.path(readModelFolder), s.logger)
+	return err
+}
+
+func (s *server) interruptViews() { s.views.Interrupt() }
+
+func (s *server) closeViews() error { return s.views.Close() }
+
+// healViews has damaged read models made again from the log, from now on.
+func (s *server) healViews(context.Context) error {
+	s.views.Heal(s.log.all)
+	return nil
+}
+
+func (s *server) openSnapshots(context.Context) (err error) {
+	s.snaps, err = snapshots.Open(s.data.path(snapshotsFolder), s.logger)
+	return err
+}
+
+func (s *server) saveSnapshot(state *ledger.State) {
+	if err := s.snaps.Save(state); err != nil {
+		s.logger.Error("snapshot not written", "error", err)
+	}
+	s.saveCheckpoint()
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/notices"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/processes"
+	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/projector/check"
+)
+
+// leader is what a server has while it leads. What is read by parts that go on
+// when lead stops can be read at any moment: nil before lead has started
+// first, and what was last there after it has stopped.
+type leader struct {
+	notices   *notices.Publisher
+	keeper    atomic.Pointer[rejected.Keeper] // nil: rejected commands are not kept
+	writer    atomic.Pointer[writer.Writer]
+	allocator *processes.NodePlacer
+	expirer   *processes.Expirer
+	natsDoor  *natsapi.Service
+	auditor   atomic.Pointer[check.Auditor] // nil: the server does not audit itself
+}
+
+// startNotices puts the publisher of notices between writer and read models.
+func (s *server) startNotices(context.Context) error {
+	cfg := notices.Config{Conn: s.noticesNC, Ledger: s.notary.Ledger, Logger: s.logger}
+	if s.log.nats != nil {
+		cfg.Interest = s.log.nats.Interest
+		cfg.Listening = s.log.nats.Listening
+	}
+	s.leader.notices = notices.Start(s.views, cfg)
+	return nil
+}
+
+func (s *server) stopNotices() error {
+	s.leader.notices.Stop()
+	return nil
+}
+
+func (s *server) startKeeper(context.Context) error {
+	if s.rejected != nil {
+		s.leader.keeper.Store(rejected.Start(s.rejected, s.logger))
+	}
+	return nil
+}
+
+func (s *server) stopKeeper() error {
+	if keeper := s.leader.keeper.Load(); keeper != nil {
+		keeper.Stop()
+	}
+	return nil
+}
+
+func (s *server) startWriter(ctx context.Context) error {
+	state, err := s.takeState(ctx)
+	if err != nil {
+		return err
+	}
+	s.space.disarm()
+	options := writer.Options{
+		Now: time.Now, Logger: s.logger, SaveSnapshot: s.saveSnapshot,
+		SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
+		AnswerWithin: s.config.AnswerWithin, Refuse: s.space.refuse,
+	}
+	if keeper := s.leader.keeper.Load(); keeper != nil {
+		options.Rejected = keeper.Keep
+	}
+	s.leader.writer.Store(writer.New(s.log.all, &marked{s.leader.notices, s.log.highWater}, state, options))
+	return nil
+}
+
+// runWriter returns when the writer has ended, and why.
+func (s *server) runWriter() error {
+	writer := s.leader.writer.Load()
+	<-writer.Done()
+	return writer.Close()
+}
+
+func (s *server) stopWriter() error {
+	err := s.leader.writer.Load().Close()
+	s.saveCheckpoint()
+	return err
+}
+
+// begin begins the ledger, or gives it the standard names that it does not
+// have yet.
+func (s *server) begin(ctx context.Context) error {
+	names, err := commands.NewAddStandardNames(s.notary.Ledger)
+	if err != nil {
+		return err
+	}
+	outcome, err := s.submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: names})
+	if err == nil && outcome.Rejection != nil {
+		err = fmt.Errorf("the ledger cannot be begun: %s", outcome.Rejection)
+	}
+	if err != nil {
+		return err
+	}
+	return s.data.files().Begun()
+}
+
+// submitPause lies between tries of the start.
+const submitPause = 50 * time.Millisecond
+
+// submit carries out a command of the start. Read models that turn out to be
+// damaged meanwhile are waited for: they are being made again.
+func (s *server) submit(ctx context.Context, submission commands.Submission) (commands.Outcome, error) {
+	for {
+		outcome, err := s.leader.writer.Load().Submit(ctx, submission)
+		if !errors.Is(err, commands.ErrUnreadable) {
+			return outcome, err
+		}
+		select {
+		case <-time.After(submitPause):
+		case <-ctx.Done():
+			return outcome, err
+		}
+	}
+}
+
+// nodeProvidersAtATime bounds the record in which nodes become providers.
+const nodeProvidersAtATime = 1000
+
+// setNodeProviders turns node providers on or off, as configured.
+func (s *server) setNodeProviders(ctx context.Context) error {
+	for {
+		outcome, err := s.submit(ctx, commands.Submission{
+			ID: commands.NewID(), Actor: "allot",
+			Command: &commands.SetNodeProviders{On: s.config.NodeProviders, Limit: nodeProvidersAtATime},
+		})
+		switch {
+		case err != nil:
+			return err
+		case outcome.Rejection != nil:
+			return fmt.Errorf("--node-providers: %s", outcome.Rejection)
+		case outcome.Address.Sequence == 0:
+			return nil // nothing left to do
+		}
+	}
+}

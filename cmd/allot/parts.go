@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// phase is what a server does while a part of it runs.
+type phase string
+
+// The phases of a server, each on top of the one before.
+const (
+	// open: the data folder, the policy, the port, the log and the stores are
+	// this process's, and found good.
+	open phase = "open"
+	// follow: State and read models are at the end of the log, and can be read.
+	follow phase = "follow"
+	// lead: this process writes the log. It can stop and start again, any number
+	// of times, while the rest goes on.
+	lead phase = "lead"
+)
+
+// part is a piece of a server that starts and stops by itself.
+type part struct {
+	phase phase
+	name  string
+	// start begins the part; its context is for the start alone. If it fails it
+	// leaves nothing behind, and stop is not called.
+	start func(context.Context) error
+	// run, if set, is what the part does until it is stopped. When it returns
+	// before that, the server cannot go on.
+	run func() error
+	// interrupt, if set, makes whoever waits for the part give up. It is called
+	// before any part is stopped, because those that are stopped first may be
+	// waiting; and when a start is to end early. It does not block, may be called
+	// more than once, and cannot be taken back but by stop and start.
+	interrupt func()
+	// stop, if set, ends what start began, and waits until it has ended.
+	stop func() error
+}
+
+// partList is the list of a server's parts, in the order in which they start.
+// They stop in the reverse order, whatever the reason.
+type partList struct {
+	list   []part
+	logger *slog.Logger
+	failed chan error // why the server cannot go on
+
+	turn    sync.Mutex // held by the start or stop under way
+	running []*running // by place in the list; nil: it does not run; guarded by turn
+
+	mu  sync.Mutex
+	end context.CancelCauseFunc // ends the start under way; nil: there is none; guarded by mu
+}
+
+// running is a part that has started.
+type running struct {
+	stopping chan struct{} // closed before it is stopped
+	returned chan struct{} // closed when its run has returned
+}
+
+// errStopped: a stop came while parts were starting.
+var errStopped = errors.New("stopped before everything had started")
+
+func newPartList(logger *slog.Logger, list ...part) *partList {
+	return &partList{list: list, logger: logger, failed: make(chan error, 1), running: make([]*running, len(list))}
+}
+
+// start starts those parts of some phases that do not run. If one fails, those
+// that this call has started are stopped; what ran before goes on.
+func (p *partList) start(ctx context.Context, phases ...phase) error {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.mayEnd(cancel)
+	defer p.mayEnd(nil)
+	var begun []int
+	for i, one := range p.list {
+		if p.running[i] != nil || !slices.Contains(phases, one.phase) {
+			continue
+		}
+		err := p.startOne(ctx, i)
+		if err == nil {
+			begun = append(begun, i)
+			if one.interrupt != nil {
+				defer context.AfterFunc(ctx, one.interrupt)() // what starts later may wait for this part
+			}
+			if errors.Is(context.Cause(ctx), errStopped) {
+				err = errStopped
+			}
+		}
+		if err != nil {
+			return errors.Join(err, p.stopThese(begun))
+		}
+	}
+	return nil
+}
+
+func (p *partList) mayEnd(end context.CancelCauseFunc) {
+	p.mu.Lock()
+	p.end = end
+	p.mu.Unlock()
+}
+
+func (p *partList) startOne(ctx context.Context, i int) error {
+	one, began := p.list[i], time.Now()
+	if err := one.start(ctx); err != nil {
+		return err
+	}
+	r := &running{stopping: make(chan struct{}), returned: make(chan struct{})}
+	p.running[i] = r
+	p.logger.Debug("started", "phase", one.phase, "part", one.name, "took", time.Since(began))
+	if one.run == nil {
+		close(r.returned)
+		return nil
+	}
+	go func() {
+		defer close(r.returned)
+		p.ended(one, r, one.run())
+	}()
+	return nil
+}
+
+// ended tells that a part has ended, unless that was to be.
+func (p *partList) ended(one part, r *running, err error) {
+	select {
+	case <-r.stopping:
+		return
+	default:
+	}
+	if err == nil {
+		err = fmt.Errorf("%s has ended by itself", one.name)
+	}
+	select {
+	case p.failed <- err:
+	default: // the server is ending for another reason
+	}
+}
+
+// stop stops the parts of some phases. It also ends a start that is under way.
+func (p *partList) stop(phases ...phase) error {
+	p.mu.Lock()
+	if p.end != nil {
+		p.end(errStopped)
+	}
+	p.mu.Unlock()
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	var these []int
+	for i, one := range p.list {
+		if p.running[i] != nil && slices.Contains(phases, one.phase) {
+			these = append(these, i)
+		}
+	}
+	return p.stopThese(these)
+}
+
+// stopThese stops parts in the reverse order, all of them, and returns what
+// went wrong with any.
+func (p *partList) stopThese(these []int) error {
+	slices.Reverse(these)
+	for _, i := range these {
+		close(p.running[i].stopping)
+		if interrupt := p.list[i].interrupt; interrupt != nil {
+			interrupt()
+		}
+	}
+	var errs []error
+	for _, i := range these {
+		one, began := p.list[i], time.Now()
+		if one.stop != nil {
+			errs = append(errs, one.stop())
+		}
+		<-p.running[i].returned
+		p.running[i] = nil
+		p.logger.Debug("stopped", "phase", one.phase, "part", one.name, "took", time.Since(began))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/ledger"
+)
+
+// proveCommand is "allot prove": evidence that a record is in the log, or that
+// the log holds all of an earlier one.
+type proveCommand struct {
+	serverFlags `embed:""`
+	momentFlag  `embed:""`
+	keyFlag     `embed:""`
+	Record      string `arg:"" optional:"" help:"SEQUENCE.INDEX of the record."`
+	Since       string `help:"File with a checkpoint that you have kept: evidence that the log still holds all that it vouched for." type:"existingfile" placeholder:"FILE"`
+}
+
+// Run prints the evidence.
+func (c *proveCommand) Run(ctx context.Context) error {
+	path, query, err := c.question()
+	if err != nil {
+		return err
+	}
+	answer, err := c.read(ctx, path, c.in(query))
+	if err == nil {
+		_, err = os.Stdout.Write(answer)
+	}
+	return err
+}
+
+func (c *proveCommand) question() (string, url.Values, error) {
+	if (c.Record == "") == (c.Since == "") {
+		return "", nil, errors.New("either a RECORD or --since says what is to be proved")
+	}
+	if c.Since == "" {
+		return "/audit/proof/record", url.Values{"record": {c.Record}}, nil
+	}
+	keys, err := c.verifiers()
+	if err != nil {
+		return "", nil, err
+	}
+	if keys == nil {
+		return "", nil, errors.New("--since is read with --public-key")
+	}
+	kept, err := openKept(c.Since, keys)
+	if err != nil {
+		return "", nil, err
+	}
+	return "/audit/proof/growth", url.Values{"from": {fmt.Sprint(kept.Size)}}, nil
+}
+
+// checkProofCommand is "allot check-proof": evidence, checked offline.
+type checkProofCommand struct {
+	keyFlag `embed:""`
+	File    string `arg:"" help:"What allot prove printed; -: standard input."`
+	Since   string `help:"The checkpoint that you have kept, if the evidence is that the log still holds all that it vouched for." type:"existingfile" placeholder:"FILE"`
+	Out     string `help:"With --since, file to keep the later checkpoint in." type:"path" placeholder:"FILE"`
+}
+
+// Run checks the evidence, and prints the record or the later checkpoint.
+func (c *checkProofCommand) Run() error {
+	keys, err := c.verifiers()
+	if err != nil {
+		return err
+	}
+	if keys == nil {
+		return errors.New("--public-key is needed")
+	}
+	in := os.Stdin
+	if c.File != "-" {
+		if in, err = os.Open(c.File); err != nil {
+			return err
+		}
+		defer func() { _ = in.Close() }() // nothing was written
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxAnswerBytes))
+	if err != nil {
+		return err
+	}
+	if c.Since != "" {
+		return c.growth(text, keys)
+	}
+	var evidence audit.Inclusion
+	if err := audit.ReadEvidence(text, &evidence); err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	line, checkpoint, err := evidence.Check(keys)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "record %s is number %d of the %d that %s vouches for\n", line.Address, evidence.Number, checkpoint.Size, c.PublicKey)
+	return ledger.PlainEncoder(os.Stdout).Encode(line)
+}
+
+func (c *checkProofCommand) growth(text []byte, keys note.Verifiers) error {
+	earlier, err := openKept(c.Since, keys)
+	if err != nil {
+		return err
+	}
+	var evidence audit.Growth
+	if err := audit.ReadEvidence(text, &evidence); err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	later, err := evidence.Check(keys, earlier)
+	if err != nil {
+		return err
+	}
+	sayGrown(earlier, later)
+	if c.Out != "" {
+		return os.WriteFile(c.Out, []byte(evidence.Checkpoint), 0o644)
+	}
+	_, err = os.Stdout.WriteString(evidence.Checkpoint)
+	return err
+}

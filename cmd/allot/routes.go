@@ -1,0 +1,120 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/baremetal"
+	"github.com/allot-project/allot/api/console"
+	"github.com/allot-project/allot/api/placement"
+)
+
+// route is a path of the REST port, and what answers there. A path that ends
+// in a slash stands for everything below it, too.
+type route struct {
+	path    string
+	what    string
+	handler http.Handler
+}
+
+// router finds the route of a request: its own path, or else the first of those
+// that it is below.
+type router struct {
+	exact  map[string]http.Handler
+	below  []route
+	others http.Handler // what is on no route
+}
+
+func newRouter(others http.Handler, table []route) *router {
+	r := &router{exact: make(map[string]http.Handler), others: others}
+	for _, one := range table {
+		if _, twice := r.exact[one.path]; twice {
+			panic("the path " + one.path + " has two routes") // a mistake in the program
+		}
+		r.exact[one.path] = one.handler
+		if strings.HasSuffix(one.path, "/") {
+			r.below = append(r.below, one)
+		}
+	}
+	return r
+}
+
+// ServeHTTP implements http.Handler. Paths are compared as they were sent: what
+// is escaped in them is no slash of ours.
+func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.handler(req.URL.EscapedPath()).ServeHTTP(w, req)
+}
+
+func (r *router) handler(path string) http.Handler {
+	if exact, found := r.exact[path]; found {
+		return exact
+	}
+	for _, one := range r.below {
+		if strings.HasPrefix(path, one.path) {
+			return one.handler
+		}
+	}
+	return r.others
+}
+
+// routes puts the facades behind one port.
+func (s *server) routes() http.Handler {
+	mounted, metal := s.placement("/placement"), s.baremetal("/baremetal")
+	toConsole := http.RedirectHandler(console.Prefix, http.StatusMovedPermanently)
+	table := []route{
+		{"/placement", "Placement, where a web server mounts it", mounted},
+		{"/placement/", "Placement, where a web server mounts it", mounted},
+		{"/baremetal", "Ironic's allocations and nodes", metal},
+		{"/baremetal/", "Ironic's allocations and nodes", metal},
+		{"/console", "the way to the page for auditors", toConsole},
+		{console.Prefix, "the page for auditors", console.Handler()},
+	}
+	for path, handler := range s.audits() {
+		table = append(table, route{path, "Allot's own reads", handler})
+	}
+	return s.config.fromBrowsers(newRouter(s.placement(""), table))
+}
+
+// placement is Placement's API below a path.
+func (s *server) placement(prefix string) http.Handler {
+	return &placement.Handler{
+		Commands: s.leader.writer.Load(), Views: s.views, Log: s.logger, Prefix: prefix,
+		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
+		Auth: s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Searches: s.rest.searches,
+		Candidates: s.config.candidateOptions(),
+	}
+}
+
+// baremetal is Ironic's API below a path.
+func (s *server) baremetal(prefix string) http.Handler {
+	return &baremetal.Handler{
+		Commands: s.leader.writer.Load(), Views: s.views, Log: s.logger, Prefix: prefix,
+		PublicURL: strings.TrimRight(s.config.BaremetalURL, "/"),
+		Auth:      s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Noauth: s.config.Keystone.URL == "",
+	}
+}
+
+// audits are the reads below /audit, by path.
+func (s *server) audits() map[string]http.Handler {
+	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
+	asked := &audit.Questions{
+		Views: s.views, Log: s.log.readers, Notary: s.notary, Authorize: authorize, Logger: s.logger,
+		Writer: s.leader.writer.Load(), Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
+		Intake: s.rest.bodies, Searches: s.rest.searches,
+	}
+	if auditor := s.leader.auditor.Load(); auditor != nil {
+		asked.LastAudit = auditor.Last
+	}
+	if s.scrubber != nil {
+		asked.Scrub = s.scrubber.Status
+	}
+	if s.rejected != nil {
+		asked.Rejected = s.rejected
+	}
+	return audit.Routes(asked,
+		&audit.Records{Log: s.log.readers, Views: s.views, Authorize: authorize, Logger: s.logger, Stop: s.rest.stopping.Done()},
+		&audit.Digest{Views: s.views, Authorize: authorize, Logger: s.logger},
+		&audit.History{Views: s.views, Log: s.log.readers, Authorize: authorize, Logger: s.logger})
+}

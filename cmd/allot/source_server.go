@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/allot-project/allot/commands/client"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// remoteLog is the log of a running server, read only.
+type remoteLog struct{ c *client.Client }
+
+// Append implements ledger.Log.
+func (l *remoteLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
+
+// MaxCommitBytes implements ledger.Log.
+func (l *remoteLog) MaxCommitBytes() int { return embedded.MaxPayload }
+
+// Last implements ledger.Log.
+func (l *remoteLog) Last(ctx context.Context) (uint64, error) {
+	answer, err := l.c.Commits(ctx, wire.CommitsQuery{From: 1, Limit: 1})
+	return answer.Sequence, err
+}
+
+// checkpoint asks the server to sign one, which it does if it has a key.
+func (l *remoteLog) checkpoint(ctx context.Context, upTo uint64) ([]proof.Kept, error) {
+	answer, err := l.c.Checkpoint(ctx, wire.CheckpointQuery{When: wire.When{At: wire.Instant(fmt.Sprint(upTo))}})
+	var refusal *wire.Error
+	if errors.As(err, &refusal) && refusal.Code == wire.ErrorNotFound {
+		return nil, nil
+	}
+	return []proof.Kept{{Path: "of the server", Signed: []byte(answer.Result.Signed)}}, err
+}
+
+// Read implements ledger.Log.
+func (l *remoteLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	for from <= to {
+		answer, err := l.c.Commits(ctx, wire.CommitsQuery{From: from, Limit: int(min(1000, to-from+1))})
+		if err != nil {
+			return err
+		}
+		if len(answer.Result.Commits) == 0 {
+			return fmt.Errorf("%w at sequence %d", ledger.ErrLogGap, from)
+		}
+		for _, c := range answer.Result.Commits {
+			if c.Sequence != from || ledger.DigestOf(c.Data).String() != c.Digest {
+				return &ledger.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
+			}
+			if err := yield(ledger.Entry{Sequence: c.Sequence, Data: c.Data}); err != nil {
+				return err
+			}
+			from++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+package logtest
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+// SmallDisk mounts a file system of some size, such as 64m, for as long as the
+// test runs. Without the right to, the test is skipped.
+func SmallDisk(t *testing.T, size string) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("skipped: a full disk needs root to mount a small file system")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size, "tmpfs", dir).CombinedOutput(); err != nil {
+		t.Skipf("skipped: no file system can be mounted: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
+	return dir
+}
+
+// FillUp writes a file until so many bytes are left on its disk.
+func FillUp(t *testing.T, path string, left int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for piece := make([]byte, 1<<16); len(piece) > 0; {
+		var disk syscall.Statfs_t
+		if err := syscall.Statfs(path, &disk); err != nil {
+			t.Fatal(err)
+		}
+		if room := int64(disk.Bavail)*disk.Bsize - left; left > 0 && room < int64(len(piece)) {
+			piece = piece[:max(room, 0)]
+		}
+		if _, err := f.Write(piece); err != nil {
+			piece = piece[:len(piece)/2]
+		}
+	}
+	_ = f.Close() // the disk is full
+}
