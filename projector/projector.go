@@ -44,11 +44,11 @@ type Projector struct {
 	idle     sync.WaitGroup
 }
 
-// ErrRebuilding: the read models are being made again from the log. Trying
+// ErrRebuilding says that the read models are being made again from the log. Trying
 // again later helps.
 var ErrRebuilding = errors.New("projector: the read models cannot be used until they are made again from the log")
 
-// ErrClosed: the read models were closed.
+// ErrClosed says that the read models were closed.
 var ErrClosed = errors.New("projector: the read models are closed")
 
 // Open opens the read models in a folder, or begins new ones. What is there

@@ -25,10 +25,10 @@ type View struct {
 // View returns the newest view.
 func (p *Projector) View() View { return p.models.Load().view() }
 
-// ErrNotYet: a view was asked for that is still in the future.
+// ErrNotYet says that a view of the future was asked for.
 var ErrNotYet = errors.New("projector: the sequence has not been reached")
 
-// ErrBeforeFirst: a view was asked for of a time before the first commit.
+// ErrBeforeFirst says that a view of a time before the first commit was asked for.
 var ErrBeforeFirst = errors.New("projector: that is before the first commit")
 
 // ViewAt returns the view after the commit with this sequence.

@@ -83,7 +83,10 @@ func bytesOf(t *testing.T, folder string) string {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		fmt.Fprintf(sum, "%s %d %x\n", strings.TrimPrefix(path, folder), len(content), sha256.Sum256(content))
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(sum, "%s %d %x\n", strings.TrimPrefix(path, folder), len(content), sha256.Sum256(content))
 		return err
 	})
 	if err != nil {

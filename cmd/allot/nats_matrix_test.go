@@ -136,7 +136,7 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	if err := p.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if after := p.nc.LastError(); after != before && errors.Is(after, nats.ErrPermissionViolation) {
+	if after := p.nc.LastError(); !errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation) {
 		return false
 	}
 	answer, err := sub.NextMsg(startLimit)
@@ -200,7 +200,7 @@ func (p *persona) hears(t *testing.T, own, others string) string {
 		if err := p.nc.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		if after := p.nc.LastError(); after != before && errors.Is(after, nats.ErrPermissionViolation) {
+		if after := p.nc.LastError(); !errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation) {
 			return false
 		}
 		return p.happens(t, sub)

@@ -76,7 +76,7 @@ type RejectedError struct{ commands.Rejection }
 // Error implements error.
 func (e *RejectedError) Error() string { return e.String() }
 
-// ErrUnanswered: the context ended before the command was answered. It may
+// ErrUnanswered says that the context ended before the command was answered. It may
 // still be carried out; the same id submitted again gives its result.
 var ErrUnanswered = errors.New("client: no answer in time")
 

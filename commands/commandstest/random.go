@@ -175,17 +175,7 @@ func fill(t *rapid.T, v reflect.Value, name string) {
 			fill(t, v.Elem(), name)
 		}
 	case reflect.Slice:
-		n := rapid.IntRange(0, 2).Draw(t, name)
-		if name == "Allocations" {
-			n = max(n, 1)
-		}
-		v.Set(reflect.MakeSlice(v.Type(), n, n))
-		for i := range n {
-			fill(t, v.Index(i), name)
-		}
-		if n == 2 && key(v.Index(0)) == key(v.Index(1)) {
-			v.SetLen(1)
-		}
+		fillSlice(t, v, name)
 	case reflect.String:
 		v.SetString(drawText(t, name))
 	case reflect.Bool:
@@ -196,6 +186,20 @@ func fill(t *rapid.T, v reflect.Value, name string) {
 		v.SetUint(1)
 	case reflect.Float64:
 		v.SetFloat(3600)
+	}
+}
+
+func fillSlice(t *rapid.T, v reflect.Value, name string) {
+	n := rapid.IntRange(0, 2).Draw(t, name)
+	if name == "Allocations" {
+		n = max(n, 1)
+	}
+	v.Set(reflect.MakeSlice(v.Type(), n, n))
+	for i := range n {
+		fill(t, v.Index(i), name)
+	}
+	if n == 2 && key(v.Index(0)) == key(v.Index(1)) {
+		v.SetLen(1)
 	}
 }
 

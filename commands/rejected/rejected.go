@@ -301,7 +301,7 @@ func decode(data []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// ErrNoCommand: what was kept is no command that can be decided again.
+// ErrNoCommand says that what was kept is no command that can be decided again.
 var ErrNoCommand = errors.New("rejected: it cannot be decided again")
 
 // Submission is the entry as it was submitted.

@@ -22,7 +22,7 @@ const (
 	maxDepth = 32
 )
 
-// ErrTooMuch: a body has more elements than a request may have.
+// ErrTooMuch says that a body has more elements than a request may have.
 var ErrTooMuch = fmt.Errorf("the body has too many elements: what it stands for may take %d bytes of memory at most; send it in parts", MaxWeight)
 
 var errTooDeep = fmt.Errorf("the body is nested deeper than %d", maxDepth)

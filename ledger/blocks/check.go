@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	// ErrDamaged: a file is not what was written.
+	// ErrDamaged says that a file is not what was written.
 	ErrDamaged = errors.New("the log is damaged")
-	// ErrUnreadable: the files have a form that this package does not read.
+	// ErrUnreadable says that the files have a form that this package does not read.
 	ErrUnreadable = errors.New("blocks: these files cannot be read")
 )
 

@@ -27,7 +27,7 @@ type Folder struct {
 // account is the one that has the stream.
 const account = "$G"
 
-// ErrNoLog: the folder holds no stream of that name.
+// ErrNoLog says that the folder holds no stream of that name.
 var ErrNoLog = errors.New("blocks: there is no log")
 
 // Dir is the stream's own folder.

@@ -36,7 +36,7 @@ const cachedBlocks = 128
 
 var _ ledger.Log = (*Log)(nil)
 
-// ErrReadOnly: this log cannot be appended to.
+// ErrReadOnly says that this log cannot be appended to.
 var ErrReadOnly = errors.New("blocks: this log can only be read")
 
 // Open opens a log to read it. The error wraps ErrNoLog if there is none.

@@ -30,7 +30,7 @@ import (
 // stays when the disk grows.
 const noLimit = 1 << 60
 
-// ErrBroken: JetStream could not write, and takes nothing until Reopen.
+// ErrBroken says that JetStream could not write, and takes nothing until Reopen.
 var ErrBroken = errors.New("embedded: JetStream could not write to its store")
 
 // trouble is what is known of stores that could not write.
@@ -66,10 +66,10 @@ func (t *trouble) note(text, storeDir string) {
 	}
 }
 
-func (t *trouble) get() (log, other error, files *logFiles) {
+func (t *trouble) get() (files *logFiles, log, other error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.log, t.other, t.files
+	return t.files, t.log, t.other
 }
 
 func (t *trouble) set(log error) {
@@ -84,13 +84,13 @@ func (s *Server) Broken() error {
 	if !s.lines.trouble.broken.Load() {
 		return nil
 	}
-	log, _, _ := s.lines.trouble.get()
+	_, log, _ := s.lines.trouble.get()
 	return log
 }
 
 // Ailing says that and why JetStream takes nothing for some stream, or nil.
 func (s *Server) Ailing() error {
-	log, other, _ := s.lines.trouble.get()
+	_, log, other := s.lines.trouble.get()
 	return errors.Join(log, other)
 }
 
@@ -109,7 +109,7 @@ func NoSpace(err error) bool {
 // the store then says that it holds must be on the disk, and the log's files
 // must be good.
 func (s *Server) Reopen() error {
-	broken, _, files := s.lines.trouble.get()
+	files, broken, _ := s.lines.trouble.get()
 	if err := s.ns.ShutdownJetStream(); err != nil {
 		return fmt.Errorf("embedded: close JetStream: %w", err)
 	}

@@ -342,7 +342,7 @@ func (s *Server) Interest(subject string) bool {
 func (s *Server) Shutdown() { s.ending.Do(s.shutdown) }
 
 func (s *Server) shutdown() {
-	_, _, files := s.lines.trouble.get()
+	files, _, _ := s.lines.trouble.get()
 	s.unread.stop()
 	s.logins.stop()
 	s.ns.Shutdown()

@@ -50,7 +50,7 @@ type Config struct {
 	MayCreate bool
 }
 
-// ErrNoStream: the stream does not exist and may not be created.
+// ErrNoStream says that the stream does not exist and may not be created.
 var ErrNoStream = errors.New("jetstream: the log's stream does not exist")
 
 // JetStream's codes for a lost race; replicated streams answer the second one,
@@ -133,41 +133,32 @@ func streamConfig(cfg Config) jetstream.StreamConfig {
 	}
 }
 
+// checkConfig refuses a stream that would not keep the log as it is.
 func checkConfig(cfg jetstream.StreamConfig) error {
-	var wrong string
-	switch {
-	case len(cfg.Subjects) != 1 || cfg.Subjects[0] != Subject:
-		wrong = fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, Subject)
-	case cfg.Storage != jetstream.FileStorage:
-		wrong = "it is not kept in files"
-	case cfg.Retention != jetstream.LimitsPolicy:
-		wrong = "its retention policy removes messages"
-	case cfg.MaxMsgs > 0 || cfg.MaxBytes > 0 || cfg.MaxAge > 0 || cfg.MaxMsgsPerSubject > 0:
-		wrong = "it has limits that remove messages or refuse commits"
-	case cfg.PersistMode != jetstream.DefaultPersistMode:
-		wrong = "it persists asynchronously"
-	case !cfg.DenyDelete || !cfg.DenyPurge:
-		wrong = "it lets messages be deleted or purged"
-	case cfg.AllowRollup:
-		wrong = "it allows roll-ups"
-	case cfg.MaxMsgSize > 0 || cfg.MaxConsumers > 0:
-		wrong = "it has limits of the size of messages or the number of readers"
-	case cfg.NoAck:
-		wrong = "it does not acknowledge what it stores"
-	case cfg.Mirror != nil || len(cfg.Sources) > 0:
-		wrong = "it takes messages from other streams"
-	case cfg.Sealed:
-		wrong = "it is sealed: it takes no commits"
-	case cfg.FirstSeq > 1:
-		wrong = fmt.Sprintf("it begins with sequence %d", cfg.FirstSeq)
-	case cfg.SubjectTransform != nil || cfg.AllowMsgCounter:
-		wrong = "it changes messages"
-	case cfg.AllowMsgTTL || cfg.SubjectDeleteMarkerTTL > 0 || cfg.AllowMsgSchedules:
-		wrong = "it lets messages expire, or come by themselves"
-	default:
-		return nil
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{len(cfg.Subjects) != 1 || cfg.Subjects[0] != Subject, fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, Subject)},
+		{cfg.Storage != jetstream.FileStorage, "it is not kept in files"},
+		{cfg.Retention != jetstream.LimitsPolicy, "its retention policy removes messages"},
+		{cfg.MaxMsgs > 0 || cfg.MaxBytes > 0 || cfg.MaxAge > 0 || cfg.MaxMsgsPerSubject > 0, "it has limits that remove messages or refuse commits"},
+		{cfg.PersistMode != jetstream.DefaultPersistMode, "it persists asynchronously"},
+		{!cfg.DenyDelete || !cfg.DenyPurge, "it lets messages be deleted or purged"},
+		{cfg.AllowRollup, "it allows roll-ups"},
+		{cfg.MaxMsgSize > 0 || cfg.MaxConsumers > 0, "it has limits of the size of messages or the number of readers"},
+		{cfg.NoAck, "it does not acknowledge what it stores"},
+		{cfg.Mirror != nil || len(cfg.Sources) > 0, "it takes messages from other streams"},
+		{cfg.Sealed, "it is sealed: it takes no commits"},
+		{cfg.FirstSeq > 1, fmt.Sprintf("it begins with sequence %d", cfg.FirstSeq)},
+		{cfg.SubjectTransform != nil || cfg.AllowMsgCounter, "it changes messages"},
+		{cfg.AllowMsgTTL || cfg.SubjectDeleteMarkerTTL > 0 || cfg.AllowMsgSchedules, "it lets messages expire, or come by themselves"},
+	} {
+		if rule.broken {
+			return fmt.Errorf("%w: stream %s: %s", ledger.ErrLogUnsafe, cfg.Name, rule.text)
+		}
 	}
-	return fmt.Errorf("%w: stream %s: %s", ledger.ErrLogUnsafe, cfg.Name, wrong)
+	return nil
 }
 
 // MaxCommitBytes implements ledger.Log.

@@ -13,7 +13,7 @@ import (
 // probeTimeout is how long a probe waits for an answer that may not come.
 const probeTimeout = 2 * time.Second
 
-// ErrOpen: somebody who must not could write the log, or change its stream.
+// ErrOpen says that somebody who must not could write the log, or change its stream.
 var ErrOpen = errors.New("jetstream: the log is open to others")
 
 // CheckClosed finds out whether who uses a connection could publish on the
@@ -60,7 +60,7 @@ func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
 		return false, err
 	}
 	after := nc.LastError()
-	refused := errors.Is(err, nats.ErrPermissionViolation) || after != before && errors.Is(after, nats.ErrPermissionViolation)
+	refused := errors.Is(err, nats.ErrPermissionViolation) || !errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation)
 	return !refused, nil
 }
 

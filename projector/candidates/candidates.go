@@ -25,7 +25,7 @@ import (
 // SharingTrait marks sharing providers.
 const SharingTrait = "MISC_SHARES_VIA_AGGREGATE"
 
-// ErrBudget: the search would take more steps than Request.MaxSteps.
+// ErrBudget says that the search would take more steps than Request.MaxSteps.
 var ErrBudget = errors.New("candidates: the request would take too long to answer")
 
 // Resource is an amount of one class.

@@ -45,7 +45,7 @@ const (
 	restSlice = 20 * time.Millisecond
 )
 
-// ErrDiffers: what is kept is not what the log gives.
+// ErrDiffers says that what is kept is not what the log gives.
 var ErrDiffers = errors.New("check: it is not what the log gives")
 
 // AuditResult is what an audit found.

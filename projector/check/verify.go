@@ -233,5 +233,5 @@ func (v *verification) uncovered() {
 	}
 }
 
-// ErrUnsigned: there are commits after the last good signed checkpoint.
+// ErrUnsigned says that there are commits after the last good signed checkpoint.
 var ErrUnsigned = errors.New("check: no signed checkpoint")
