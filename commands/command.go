@@ -104,4 +104,7 @@ var Registry = map[string]func() Command{
 	"BackfillNodeAllocation":    func() Command { return new(BackfillNodeAllocation) },
 	"UpdateNodeAllocation":      func() Command { return new(UpdateNodeAllocation) },
 	"ReleaseNodeAllocation":     func() Command { return new(ReleaseNodeAllocation) },
+	"CreateChassis":             func() Command { return new(CreateChassis) },
+	"UpdateChassis":             func() Command { return new(UpdateChassis) },
+	"DeleteChassis":             func() Command { return new(DeleteChassis) },
 }

@@ -41,6 +41,8 @@ func AnswerSchema(q wire.Query) (*jsonschema.Schema, error) {
 		return schemaOf(wire.Answer[wire.Node]{}, true), nil
 	case *wire.NodeAllocationQuery:
 		return schemaOf(wire.Answer[wire.NodeAllocation]{}, true), nil
+	case *wire.ChassisQuery:
+		return schemaOf(wire.Answer[wire.Chassis]{}, true), nil
 	case *wire.HistoryQuery:
 		return schemaOf(wire.Answer[wire.History]{}, true), nil
 	case *wire.CommitsQuery:
@@ -135,7 +137,7 @@ func Document() (map[string]any, error) {
 		}
 	}
 	tell("Notice", wire.NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", m{
-		"of":   m{"enum": []any{wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation}},
+		"of":   m{"enum": []any{wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis}},
 		"name": m{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
 	}, schemaOf(wire.HistoryEntry{}, true), m{"$ref": "#/components/schemas/NoticeHeaders"})
 	tell("Heartbeat", wire.HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history", nil, schemaOf(wire.Heartbeat{}, true), nil)
