@@ -608,10 +608,17 @@ const nodeProvidersAtATime = 1000
 
 // setNodeProviders turns node providers on or off, as configured.
 func (n *node) setNodeProviders(ctx context.Context) error {
+	var left []ledger.UUID
+	if n.config.NodeProviders {
+		var err error
+		if left, err = leftProviders(n.views.View()); err != nil {
+			return fmt.Errorf("--node-providers: %w", err)
+		}
+	}
 	for {
 		outcome, err := n.submit(ctx, commands.Submission{
 			ID: commands.NewID(), Actor: "allot",
-			Command: &commands.SetNodeProviders{On: n.config.NodeProviders, Limit: nodeProvidersAtATime},
+			Command: &commands.SetNodeProviders{On: n.config.NodeProviders, Limit: nodeProvidersAtATime, Left: left},
 		})
 		switch {
 		case err != nil:
@@ -619,10 +626,32 @@ func (n *node) setNodeProviders(ctx context.Context) error {
 		case outcome.Rejection != nil:
 			return fmt.Errorf("--node-providers: %s", outcome.Rejection)
 		case outcome.Address.Sequence == 0:
-			return nil // nothing left to do
+			return n.tellLeftProviders(left)
 		}
 	}
 }
+
+// tellLeftProviders lists what is left of deleted nodes and in use.
+func (n *node) tellLeftProviders(left []ledger.UUID) error {
+	view, listed := n.views.View(), []ledger.UUID{}
+	for _, id := range left {
+		_, found, err := view.Provider(id)
+		if err != nil {
+			return fmt.Errorf("--node-providers: %w", err)
+		}
+		if found {
+			listed = append(listed, id)
+		}
+	}
+	if len(listed) > 0 {
+		n.log.Warn("resource providers of deleted nodes are left, as they have allocations or children: release those and delete them through Placement",
+			"number", len(listed), "providers", listed[:min(len(listed), maxListedProviders)])
+	}
+	return nil
+}
+
+// maxListedProviders bounds a line of the log.
+const maxListedProviders = 50
 
 func (n *node) saveSnapshot(state *ledger.State) {
 	if err := n.snaps.Save(state); err != nil {
