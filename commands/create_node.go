@@ -43,7 +43,7 @@ func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		created.ProvisionState = stateEnroll
 	}
 	fields := c.NodeFields
-	if rejection := first(fields.checkNew(created.ProvisionState), fields.checkParent(s, c.Node)); rejection != nil {
+	if rejection := first(fields.checkNew(created.ProvisionState), fields.checkParent(s, c.Node), fields.checkChassis(s)); rejection != nil {
 		return nil, rejection
 	}
 	var rejection *Rejection

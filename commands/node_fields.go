@@ -37,7 +37,7 @@ type NodeDetails struct {
 	AutomatedClean      *bool           `json:"automated_clean,omitempty"`
 	BIOSInterface       *string         `json:"bios_interface,omitempty"`
 	BootInterface       *string         `json:"boot_interface,omitempty"`
-	ChassisUUID         *ledger.UUID    `json:"chassis_uuid,omitempty"`
+	ChassisUUID         *ledger.UUID    `json:"chassis_uuid,omitempty"` // a chassis that is there
 	ConductorGroup      *string         `json:"conductor_group,omitempty"`
 	ConsoleInterface    *string         `json:"console_interface,omitempty"`
 	DeployInterface     *string         `json:"deploy_interface,omitempty"`
@@ -243,6 +243,15 @@ func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
 	}
 	if parent.UUID == id || parent.Parent() != "" {
 		return invalid("parent_node", "node %s cannot be the parent of %s: it is the node itself, or has a parent", parent.UUID, id)
+	}
+	return nil
+}
+
+// checkChassis wants the chassis that a node is in to be there.
+func (f *NodeFields) checkChassis(s *ledger.State) *Rejection {
+	id := deref(f.ChassisUUID)
+	if _, exists := s.Chassis(id); !exists && f.ChassisUUID != nil {
+		return chassisNotFound(CodeChassisUnknown, id)
 	}
 	return nil
 }

@@ -43,6 +43,10 @@ type SetNodeProviders struct {
 
 	On    bool `json:"on"`
 	Limit int  `json:"limit"`
+	// Left are providers of nodes that were deleted while node providers were
+	// off, as the read models tell: the State does not remember them. Those
+	// that nobody holds, and nothing is below, go.
+	Left []ledger.UUID `json:"left,omitempty"`
 }
 
 // CommandName implements Command.
@@ -91,7 +95,23 @@ func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *Rejection) 
 	if rejection != nil {
 		return nil, rejection
 	}
+	sync.removeLeft(c.Left, c.Limit-changed)
 	return append(events, sync.events...), nil
+}
+
+// removeLeft takes away providers that are left of nodes, as if their nodes
+// had been deleted now.
+func (p *providerSync) removeLeft(left []ledger.UUID, most int) {
+	for _, id := range left {
+		before := len(p.events)
+		if _, isNode := p.s.Node(id); isNode || most < 1 {
+			continue
+		}
+		// What is in use stays, and is listed by who finds it still there.
+		if rejection := p.remove(&ledger.Node{UUID: id}); rejection == nil && len(p.events) > before {
+			most--
+		}
+	}
 }
 
 // withNodeProvider adds what events about a node mean for its provider.

@@ -58,6 +58,10 @@ const (
 	CodeNodeTraitNotFound      Code = "node_trait_not_found"      //
 	CodeNodeAllocationNotFound Code = "node_allocation_not_found" //
 	CodeNodeAllocationExists   Code = "node_allocation_exists"    // name or uuid taken
+	CodeChassisNotFound        Code = "chassis_not_found"         // the chassis that the command is about
+	CodeChassisUnknown         Code = "chassis_unknown"           // a chassis that the command refers to
+	CodeChassisExists          Code = "chassis_exists"            // uuid taken
+	CodeChassisNotEmpty        Code = "chassis_not_empty"         // nodes are in it
 	CodePatchFailed            Code = "patch_failed"              // an operation has nothing to work on
 )
 
@@ -69,7 +73,8 @@ type Facts struct {
 	Node       *ledger.UUID `json:"node,omitempty"`
 	Instance   *ledger.UUID `json:"instance,omitempty"`
 	Allocation *ledger.UUID `json:"allocation,omitempty"` // of a whole node
-	State      string       `json:"state,omitempty"`      // provision state
+	Chassis    *ledger.UUID `json:"chassis,omitempty"`
+	State      string       `json:"state,omitempty"` // provision state
 	Class      string       `json:"class,omitempty"`
 	Classes    []string     `json:"classes,omitempty"`
 	Name       string       `json:"name,omitempty"`

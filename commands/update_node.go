@@ -52,6 +52,11 @@ func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			return nil, rejection
 		}
 	}
+	if deref(after.ChassisUUID) != deref(before.ChassisUUID) { // older nodes name chassis that are not there
+		if rejection := after.checkChassis(s); rejection != nil {
+			return nil, rejection
+		}
+	}
 	if holder, taken := s.NodeNamed(deref(after.Name)); taken && holder != n.UUID {
 		return nil, nodeExists("A node with name %s already exists.", *after.Name)
 	}

@@ -13,6 +13,7 @@ type Changes struct {
 	Classes         []ClassesChange
 	Nodes           []NodeChange
 	NodeAllocations []NodeAllocationChange
+	Chassis         []ChassisChange
 }
 
 // ProviderChange is one provider's step.

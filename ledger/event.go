@@ -59,6 +59,9 @@ const (
 	codeAllocationFailed            eventCode = 72<<8 | 1
 	codeNodeAllocationUpdated       eventCode = 73<<8 | 1
 	codeNodeAllocationReleased      eventCode = 74<<8 | 1
+	codeChassisCreated              eventCode = 80<<8 | 1
+	codeChassisDescribed            eventCode = 81<<8 | 1
+	codeChassisDeleted              eventCode = 82<<8 | 1
 )
 
 // eventDecoders is the whole vocabulary of stored events.
@@ -95,6 +98,9 @@ var eventDecoders = map[eventCode]func(*decoder) Event{
 	codeAllocationFailed:            decodeAllocationFailed,
 	codeNodeAllocationUpdated:       decodeNodeAllocationUpdated,
 	codeNodeAllocationReleased:      decodeNodeAllocationReleased,
+	codeChassisCreated:              decodeChassisCreated,
+	codeChassisDescribed:            decodeChassisDescribed,
+	codeChassisDeleted:              decodeChassisDeleted,
 }
 
 // encodeEvent writes [code, fields...].

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,7 @@ func TestGoldenCommits(t *testing.T) {
 		"commits.v1.hex":      ledgertest.Commits(t, 3),
 		"nodes.v1.hex":        ledgertest.NodeCommits(t),
 		"reservations.v1.hex": ledgertest.ReservationCommits(t),
+		"chassis.v1.hex":      ledgertest.ChassisCommits(t),
 	} {
 		t.Run(name, func(t *testing.T) { compareGolden(t, filepath.Join("testdata", name), commits) })
 	}
@@ -73,8 +75,8 @@ func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
 
 // TestVocabularyIsComplete wants every event kind in the golden commits.
 func TestVocabularyIsComplete(t *testing.T) {
-	seen := map[string]bool{ledger.ConsumerRemoved{}.EventKind(): true}
-	for _, event := range append(append(ledgertest.Vocabulary(), ledgertest.Reservation()), ledgertest.NodeVocabulary()...) {
+	seen := map[string]bool{}
+	for _, event := range ledgertest.EveryEvent() {
 		seen[event.EventKind()] = true
 		if name := reflect.TypeOf(event).Name(); name != event.EventKind() {
 			t.Errorf("%s calls itself %s", name, event.EventKind())
@@ -138,7 +140,7 @@ func TestFoldRefusesWhatDoesNotFollow(t *testing.T) {
 // TestUndo folds and undoes every commit of a log: each time the State must
 // be byte for byte what it was.
 func TestUndo(t *testing.T) {
-	for _, commits := range [][]*ledger.Commit{ledgertest.Commits(t, 20), ledgertest.NodeCommits(t), ledgertest.ReservationCommits(t)} {
+	for _, commits := range [][]*ledger.Commit{ledgertest.Commits(t, 20), ledgertest.NodeCommits(t), ledgertest.ReservationCommits(t), ledgertest.ChassisCommits(t)} {
 		undoEach(t, commits)
 	}
 }
@@ -169,7 +171,7 @@ func undoEach(t *testing.T, commits []*ledger.Commit) {
 
 // TestStateEncoding: decoding gives the same State, usages included.
 func TestStateEncoding(t *testing.T) {
-	for _, s := range []*ledger.State{ledgertest.State(t, 30), ledgertest.NodeState(t)} {
+	for _, s := range []*ledger.State{ledgertest.State(t, 30), ledgertest.NodeState(t), ledgertest.ChassisState(t)} {
 		storeAndRead(t, s)
 	}
 }
@@ -198,7 +200,7 @@ func storeAndRead(t *testing.T, s *ledger.State) {
 }
 
 func FuzzDecodeCommit(f *testing.F) {
-	for _, c := range append(ledgertest.Commits(f, 3), ledgertest.NodeCommits(f)...) {
+	for _, c := range slices.Concat(ledgertest.Commits(f, 3), ledgertest.NodeCommits(f), ledgertest.ChassisCommits(f)) {
 		encoded, err := ledger.EncodeCommit(c)
 		if err != nil {
 			f.Fatal(err)
@@ -225,11 +227,13 @@ func FuzzDecodeState(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes())
-	var nodes bytes.Buffer
-	if err := ledgertest.NodeState(f).Encode(&nodes); err != nil {
-		f.Fatal(err)
+	for _, s := range []*ledger.State{ledgertest.NodeState(f), ledgertest.ChassisState(f)} {
+		var more bytes.Buffer
+		if err := s.Encode(&more); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(more.Bytes())
 	}
-	f.Add(nodes.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := ledger.DecodeState(data); err != nil && !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("error of another kind: %v", err)
@@ -237,22 +241,28 @@ func FuzzDecodeState(f *testing.F) {
 	})
 }
 
-// TestOlderStates: snapshots from before there were nodes are still read.
+// TestOlderStates: snapshots from before there were nodes, or chassis, are
+// still read, as what they were.
 func TestOlderStates(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "state.v1.hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ledger.DecodeState(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := ledgertest.State(t, 4)
-	if s.Head() != want.Head() || s.ConsumerCount() != want.ConsumerCount() || s.ProviderCount() != want.ProviderCount() {
-		t.Errorf("read at %v with %d consumers", s.Head(), s.ConsumerCount())
+	for name, want := range map[string]*ledger.State{"state.v1.hex": ledgertest.State(t, 4), "state.v2.hex": ledgertest.NodeState(t)} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := hex.DecodeString(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ledger.DecodeState(data)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := s.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wanted, err := want.Digest(); err != nil || got != wanted {
+			t.Errorf("%s is read at %v with %d consumers, and as another State; %v", name, s.Head(), s.ConsumerCount(), err)
+		}
 	}
 }

@@ -80,16 +80,23 @@ func (n *Node) Retired() bool {
 }
 
 // Parent is the uuid of the node that this one is a part of; empty: none.
-func (n *Node) Parent() string {
-	if !strings.Contains(string(n.Details), `"parent_node":"`) {
-		return ""
+func (n *Node) Parent() string { return n.detail("parent_node") }
+
+// Chassis is the uuid of the chassis that the node is in; empty: none. Logs
+// from before chassis were kept name some that are not there.
+func (n *Node) Chassis() string { return n.detail("chassis_uuid") }
+
+// detail is a text among the node's details; empty: it is not there.
+func (n *Node) detail(key string) string {
+	if !strings.Contains(string(n.Details), `"`+key+`":"`) {
+		return "" // spares reading the details of most nodes
 	}
 	details, err := n.Details.Object()
 	if err != nil {
 		return ""
 	}
-	parent, _ := details["parent_node"].(string)
-	return parent
+	text, _ := details[key].(string)
+	return text
 }
 
 // HasTraits reports whether the node has all of some traits.
@@ -208,8 +215,9 @@ type nodeTables struct {
 	allocations *btree.BTreeG[nodeAllocationEntry]
 	allocNames  *btree.BTreeG[nameEntry]
 	nodeClasses map[string]*NodeClass
+	chassis     *btree.BTreeG[chassisEntry]
 
-	numbers uint64 // the last number given to a node or node allocation
+	numbers uint64 // the last number given to a node, node allocation or chassis
 }
 
 func newNodeTables() nodeTables {
@@ -221,6 +229,7 @@ func newNodeTables() nodeTables {
 		allocations: btree.NewBTreeGOptions(func(a, b nodeAllocationEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
 		allocNames:  btree.NewBTreeGOptions(byName, treeOptions),
 		nodeClasses: make(map[string]*NodeClass),
+		chassis:     btree.NewBTreeGOptions(func(a, b chassisEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
 	}
 }
 
@@ -235,6 +244,7 @@ func (t *nodeTables) forkNodes() nodeTables {
 	fork.instances = t.instances.Copy()
 	fork.allocations = t.allocations.Copy()
 	fork.allocNames = t.allocNames.Copy()
+	fork.chassis = t.chassis.Copy()
 	fork.nodeClasses = maps.Clone(t.nodeClasses)
 	for name, class := range fork.nodeClasses {
 		copied := *class
@@ -399,6 +409,9 @@ func (s *State) undoNodes(changes Changes, numbers uint64) {
 	}
 	for i := len(changes.Nodes) - 1; i >= 0; i-- {
 		s.indexNode(changes.Nodes[i].After, changes.Nodes[i].Before)
+	}
+	for i := len(changes.Chassis) - 1; i >= 0; i-- {
+		s.indexChassis(changes.Chassis[i].After, changes.Chassis[i].Before)
 	}
 	s.numbers = numbers
 }

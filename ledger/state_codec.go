@@ -7,8 +7,12 @@ import (
 	"io"
 )
 
-// stateVersion 2 added nodes and reservations. Version 1 is still read.
-const stateVersion = 2
+// stateVersion 2 added nodes and reservations, 3 chassis. Older ones are still
+// read.
+const stateVersion = 3
+
+// stateFields are how many fields a State has in each version.
+var stateFields = map[uint64]int{1: 10, 2: 14, stateVersion: 15}
 
 // stateFlushBytes is how much of a State is encoded before it is written out.
 const stateFlushBytes = 1 << 16
@@ -19,7 +23,7 @@ const stateFlushBytes = 1 << 16
 func (s *State) Encode(w io.Writer) error {
 	out := &stateWriter{w: w, e: newEncoder()}
 	e := out.e
-	e.array(14)
+	e.array(stateFields[stateVersion])
 	e.uint(stateVersion)
 	e.uuid(s.ledgerID)
 	e.uint(s.head.Sequence)
@@ -62,6 +66,11 @@ func (s *State) Encode(w io.Writer) error {
 	e.array(s.allocations.Len())
 	s.allocations.Scan(func(entry nodeAllocationEntry) bool {
 		encodeNodeAllocation(e, entry.a)
+		return out.flushAt(stateFlushBytes)
+	})
+	e.array(s.chassis.Len())
+	s.chassis.Scan(func(entry chassisEntry) bool {
+		encodeChassis(e, entry.c)
 		return out.flushAt(stateFlushBytes)
 	})
 	out.flushAt(0)
@@ -285,7 +294,7 @@ func DecodeState(data []byte) (*State, error) {
 	d := newDecoder(data)
 	fields := d.array()
 	version := d.uint()
-	if want, known := map[uint64]int{1: 10, stateVersion: 14}[version]; d.err == nil && (!known || fields != want) {
+	if want, known := stateFields[version]; d.err == nil && (!known || fields != want) {
 		d.fail("state version %d with %d fields is unknown", version, fields)
 	}
 	s.ledgerID = d.uuid()
@@ -298,6 +307,13 @@ func DecodeState(data []byte) (*State, error) {
 	if version > 1 {
 		if err := s.decodeNodes(d); err != nil {
 			return nil, err
+		}
+	}
+	if version > 2 {
+		for i, n := 0, d.array(); i < n && d.err == nil; i++ {
+			if c := decodeChassis(d); d.err == nil {
+				s.setChassis(nil, c)
+			}
 		}
 	}
 	if err := d.end(); err != nil {

@@ -11,6 +11,7 @@ const (
 	OfProvider
 	OfNode
 	OfNodeAllocation
+	OfChassis
 )
 
 // Topic is the one thing that an event is about: the one that it changes, and
@@ -128,3 +129,12 @@ func (ev NodeAllocationUpdated) Topic() Topic { return Topic{OfNodeAllocation, e
 
 // Topic implements Event.
 func (ev NodeAllocationReleased) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+
+// Topic implements Event.
+func (ev ChassisCreated) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+
+// Topic implements Event.
+func (ev ChassisDescribed) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+
+// Topic implements Event.
+func (ev ChassisDeleted) Topic() Topic { return Topic{OfChassis, ev.Chassis} }

@@ -16,11 +16,8 @@ import (
 // consumers follow from that.
 func TestTopics(t *testing.T) {
 	s := ledger.NewState()
-	events := slices.Concat(ledgertest.Vocabulary(), ledgertest.NodeVocabulary(), []ledger.Event{
-		ledgertest.Reservation(), ledger.ConsumerRemoved{Consumer: ledgertest.ID(2, 1)},
-	})
 	kinds := make(map[string]bool)
-	for i, event := range events {
+	for i, event := range ledgertest.EveryEvent() {
 		kinds[event.EventKind()] = true
 		s.Begin()
 		if err := s.Apply(uint64(i+1), &ledger.Record{Time: int64(i + 1), Events: []ledger.Event{event}}); err != nil {
@@ -44,6 +41,9 @@ func checkTopic(t *testing.T, event ledger.Event, changes ledger.Changes) {
 	}
 	for _, c := range changes.Nodes {
 		changed[ledger.OfNode] = append(changed[ledger.OfNode], either(c.Before, c.After).UUID)
+	}
+	for _, c := range changes.Chassis {
+		changed[ledger.OfChassis] = append(changed[ledger.OfChassis], either(c.Before, c.After).UUID)
 	}
 	for _, c := range changes.Providers {
 		changed[ledger.OfProvider] = append(changed[ledger.OfProvider], either(c.Before, c.After).UUID)

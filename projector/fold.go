@@ -80,6 +80,9 @@ func (w *writer) all() error {
 	for _, c := range w.changes.NodeAllocations {
 		w.nodeAllocation(c)
 	}
+	for _, c := range w.changes.Chassis {
+		w.chassis(c)
+	}
 	for i := range w.commit.Records {
 		w.command(i, &w.commit.Records[i])
 	}

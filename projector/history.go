@@ -20,6 +20,7 @@ const (
 	NodeHistory     Kind = 'n'
 	// NodeAllocationHistory is that of a whole node's allocation.
 	NodeAllocationHistory Kind = 'b'
+	ChassisHistory        Kind = 's'
 )
 
 func (s Subject) appendTo(key []byte) []byte {
@@ -38,7 +39,7 @@ type Subject struct {
 }
 
 // Kinds are all that has a history.
-var Kinds = []Kind{ConsumerHistory, ProviderHistory, ProjectHistory, UserHistory, NodeHistory, NodeAllocationHistory}
+var Kinds = []Kind{ConsumerHistory, ProviderHistory, ProjectHistory, UserHistory, NodeHistory, NodeAllocationHistory, ChassisHistory}
 
 // Touches lists which records of a commit touched what, of the kinds that are
 // asked for: the records' indexes, in order. What a consumer gave up counts as
@@ -117,7 +118,7 @@ func touchConsumer(change ledger.ConsumerChange, itself bool, touch func(Subject
 // indexed by all of them.
 var kindOf = [...]Kind{
 	ledger.OfConsumer: ConsumerHistory, ledger.OfProvider: ProviderHistory,
-	ledger.OfNode: NodeHistory, ledger.OfNodeAllocation: NodeAllocationHistory,
+	ledger.OfNode: NodeHistory, ledger.OfNodeAllocation: NodeAllocationHistory, ledger.OfChassis: ChassisHistory,
 }
 
 // SubjectsOf lists what an event names as what it is about.

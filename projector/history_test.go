@@ -167,7 +167,7 @@ func randomCommand(random *rand.Rand, providers, consumers, nodes []ledger.UUID)
 
 // TestEveryTopicHasAHistory: there is a history of whatever an event is about.
 func TestEveryTopicHasAHistory(t *testing.T) {
-	for _, event := range slices.Concat(ledgertest.Vocabulary(), ledgertest.NodeVocabulary(), []ledger.Event{ledgertest.Reservation()}) {
+	for _, event := range ledgertest.EveryEvent() {
 		topic, subjects := event.Topic(), projector.SubjectsOf(event)
 		if topic.Of == ledger.OfNothing && len(subjects) == 0 {
 			continue

@@ -34,6 +34,10 @@ import (
 //	V number                           node allocation exists now
 //	W ^seq number                      node allocation existed until seq
 //	Q number                           node allocation waits for a node now
+//	C number ^seq                      chassis
+//	F uuid ^seq                        number of the chassis
+//	G number                           chassis exists now
+//	H ^seq number                      chassis existed until seq
 //	h kind id ^seq                     history: record indexes in the commit; of
 //	                                   consumers and providers, only their ends
 //
@@ -64,6 +68,7 @@ type numbered struct{ value, id, name, now, until byte }
 var (
 	nodeTables           = numbered{value: 'N', id: 'I', name: 'O', now: 'Y', until: 'Z'}
 	nodeAllocationTables = numbered{value: 'A', id: 'D', name: 'E', now: 'V', until: 'W'}
+	chassisTables        = numbered{value: 'C', id: 'F', now: 'G', until: 'H'} // chassis have no names
 )
 
 // versionBytes is the length of the version at the end of a key.

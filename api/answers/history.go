@@ -36,12 +36,13 @@ var kinds = map[string]struct {
 	wire.OfUser:           {kind: projector.UserHistory, named: true},
 	wire.OfNode:           {kind: projector.NodeHistory},
 	wire.OfNodeAllocation: {kind: projector.NodeAllocationHistory},
+	wire.OfChassis:        {kind: projector.ChassisHistory},
 	wire.OfCommand:        {},
 }
 
 // HistorySubjects are what a history can be about.
 var HistorySubjects = []string{
-	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfCommand,
+	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis, wire.OfCommand,
 }
 
 // history reads one page.
@@ -337,6 +338,8 @@ func (h *history) state(sequence uint64) (any, error) {
 		return OrNothing(Node(view, h.ID))
 	case projector.NodeAllocationHistory:
 		return OrNothing(NodeAllocation(view, h.ID))
+	case projector.ChassisHistory:
+		return OrNothing(Chassis(view, h.ID))
 	case projector.ProjectHistory:
 		return Usages(view, h.Name, "")
 	}

@@ -40,6 +40,19 @@ func NodeAllocation(v projector.View, id ledger.UUID) (*wire.NodeAllocation, err
 	return a, nil
 }
 
+// Chassis is a chassis; nil if there is none.
+func Chassis(v projector.View, id ledger.UUID) (*wire.Chassis, error) {
+	c, found, err := v.Chassis(id)
+	if err != nil || !found {
+		return nil, err
+	}
+	a := &wire.Chassis{Chassis: c.UUID, ChassisDescription: c.ChassisDescription, Since: rfc3339(c.CreatedAt)}
+	if c.UpdatedAt > 0 {
+		a.Changed = rfc3339(c.UpdatedAt)
+	}
+	return a, nil
+}
+
 func uuidOrNil(id ledger.UUID) *ledger.UUID {
 	if id.IsNil() {
 		return nil

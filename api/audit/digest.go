@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -9,12 +10,12 @@ import (
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
 )
 
-// Digest serves GET /audit/digest: the position of the newest commit, and the
-// digest of the read models after it, which a replay of the log must give, too.
+// Digest serves GET /audit/digest?at=MOMENT: the position of a commit, the
+// newest one if none is asked for, and the digest that the read models had
+// after it, which a replay of the log up to there must give, too.
 type Digest struct {
 	Views *projector.Projector
 	// Authorize answers the request itself and returns false if the client
@@ -24,8 +25,17 @@ type Digest struct {
 }
 
 // digestTries is how often the read models are read through while commits
-// keep coming in.
+// keep coming in, before those of a moment are looked for among later ones,
+// which takes longer.
 const digestTries = 3
+
+// digestAnswer is what is so after a commit.
+type digestAnswer struct {
+	ledger.Head
+	ReadModels ledger.Digest `json:"read_models"`
+	Records    int64         `json:"records"`
+	Root       ledger.Digest `json:"root"` // of the tree of all records
+}
 
 // ServeHTTP implements http.Handler.
 func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -37,59 +47,48 @@ func (h *Digest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if p["at"] != "" {
-		h.past(w, p["at"])
-		return
+	answer, err := h.answer(r.Context(), p["at"])
+	switch {
+	case errors.Is(err, answers.ErrMoment):
+		http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
+	case r.Context().Err() != nil: // the client is gone
+	case err != nil:
+		unreadable(w, h.Logger, "digest not answered", "the read models cannot be read", err)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = ledger.PlainEncoder(w).Encode(answer) // the client is gone if this fails
 	}
+}
+
+func (h *Digest) answer(ctx context.Context, at string) (*digestAnswer, error) {
 	for range digestTries {
+		if at != "" {
+			break
+		}
 		head := h.Views.Checkpoint()
 		sum, err := h.Views.Digest()
 		if err != nil {
-			unreadable(w, h.Logger, "digest not answered", "the read models cannot be read", err)
-			return
+			return nil, err
 		}
-		view := h.Views.View()
-		if h.Views.Checkpoint() != head || view.Sequence() != head.Sequence {
-			continue
+		if view := h.Views.View(); h.Views.Checkpoint() == head && view.Sequence() == head.Sequence {
+			return answerOf(view, sum)
 		}
-		checkpoint, err := view.Checkpoint()
-		if err != nil {
-			unreadable(w, h.Logger, "digest not answered", "the read models cannot be read", err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = ledger.PlainEncoder(w).Encode(struct {
-			ledger.Head
-			ReadModels ledger.Digest `json:"read_models"`
-			Root       ledger.Digest `json:"root"` // of the tree of all records
-		}{head, sum, checkpoint.Root}) // the client is gone if this fails
-		return
 	}
-	w.Header().Set("Retry-After", "1")
-	http.Error(w, "too much is being written to say", http.StatusServiceUnavailable)
+	view, err := answers.ViewAt(h.Views, at, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	sum, err := view.Digest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return answerOf(view, sum)
 }
 
-// past answers the position of a past commit, and the root of the tree of all
-// records then. The read models have one digest, which is that of now.
-func (h *Digest) past(w http.ResponseWriter, at string) {
-	view, err := answers.ViewAt(h.Views, at, time.Now())
-	if errors.Is(err, answers.ErrMoment) {
-		http.Error(w, "at: "+err.Error(), http.StatusBadRequest)
-		return
-	}
-	var checkpoint *proof.Checkpoint
-	if err == nil {
-		checkpoint, err = view.Checkpoint()
-	}
+func answerOf(view projector.View, sum ledger.Digest) (*digestAnswer, error) {
+	checkpoint, err := view.Checkpoint()
 	if err != nil {
-		h.Logger.Error("digest not answered", "error", err)
-		http.Error(w, "the read models cannot be read; the server's log says more", http.StatusInternalServerError)
-		return
+		return nil, err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = ledger.PlainEncoder(w).Encode(struct {
-		ledger.Head
-		Records int64         `json:"records"`
-		Root    ledger.Digest `json:"root"`
-	}{checkpoint.Head, checkpoint.Size, checkpoint.Root}) // the client is gone if this fails
+	return &digestAnswer{Head: checkpoint.Head, ReadModels: sum, Records: checkpoint.Size, Root: checkpoint.Root}, nil
 }

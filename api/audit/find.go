@@ -63,6 +63,7 @@ func (f *finder) withID(id ledger.UUID) {
 	}{
 		{wire.OfConsumer, projector.ConsumerHistory}, {wire.OfProvider, projector.ProviderHistory},
 		{wire.OfNode, projector.NodeHistory}, {wire.OfNodeAllocation, projector.NodeAllocationHistory},
+		{wire.OfChassis, projector.ChassisHistory},
 	} {
 		list, err := f.view.History(one.kind, id, 0, 1)
 		if f.keep(err) && len(list) > 0 {

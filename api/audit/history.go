@@ -21,7 +21,7 @@ import (
 // History serves GET /audit/history: what happened to one thing, newest
 // first. Parameters:
 //
-//	consumer, provider, node, node_allocation, command   a uuid
+//	consumer, provider, node, node_allocation, chassis, command   a uuid
 //	project, user                                        an id
 //	limit                         entries on a page, 1 to 1000; 50 if missing
 //	before                        SEQUENCE.INDEX of the last entry of the page before

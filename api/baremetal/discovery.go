@@ -30,6 +30,7 @@ func (r *request) versionDocument() any {
 			{Href: "https://docs.openstack.org/api-ref/baremetal/", Rel: "describedby", Type: "text/html"},
 		}},
 		{"media_types", object{{"base", "application/json"}, {"type", "application/vnd.openstack.ironic.v1+json"}}},
+		{"chassis", r.links("/chassis/")},
 		{"nodes", r.links("/nodes/")},
 		{"version", r.versionEntry()},
 	}

@@ -40,6 +40,10 @@ func nodeNotFound(status int, ident string) *apiError {
 	return errorf(status, "Node %s could not be found.", ident)
 }
 
+func chassisNotFound(status int, ident string) *apiError {
+	return errorf(status, "Chassis %s could not be found.", ident)
+}
+
 func notAcceptable() *apiError {
 	return errorf(http.StatusNotAcceptable, "Request not acceptable.")
 }
@@ -99,6 +103,8 @@ var statuses = map[commands.Code]int{
 	commands.CodeNodeTraitNotFound:      http.StatusNotFound,
 	commands.CodeNodeAllocationNotFound: http.StatusNotFound,
 	commands.CodeNodeAllocationExists:   http.StatusConflict,
+	commands.CodeChassisNotFound:        http.StatusNotFound,
+	commands.CodeChassisExists:          http.StatusConflict,
 }
 
 // rejected tells a rejection of a command about what to a client.

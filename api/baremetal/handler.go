@@ -211,6 +211,8 @@ func (r *request) route(path []string) (*response, error) {
 	switch {
 	case path[0] == "allocations" && len(path) <= 2:
 		return r.allocations(path[1:])
+	case path[0] == "chassis":
+		return r.chassis(path[1:])
 	case path[0] == "nodes" && len(path) == 1:
 		return r.nodes()
 	case path[0] == "nodes" && len(path) == 2 && path[1] == "detail":
@@ -220,7 +222,7 @@ func (r *request) route(path []string) (*response, error) {
 	case path[0] == "nodes":
 		return r.nodePart(path[1], path[2:])
 	}
-	return nil, notFound("There is no %s here: this ledger keeps nodes and allocations, and contacts no hardware.", strings.Join(path, "/"))
+	return nil, notFound("There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.", strings.Join(path, "/"))
 }
 
 // methods maps a request's method to its handler; others get a 405.

@@ -162,13 +162,13 @@ func (r *request) nodeFor(ident, rule string) (*ledger.Node, error) {
 // nodes serves /nodes.
 func (r *request) nodes() (*response, error) {
 	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: func() (*response, error) { return r.listNodes(false) }, http.MethodPost: r.createNode,
+		http.MethodGet: func() (*response, error) { return r.listNodes(false, "") }, http.MethodPost: r.createNode,
 	})
 }
 
 func (r *request) nodeDetails() (*response, error) {
 	return r.methods(map[string]func() (*response, error){
-		http.MethodGet: func() (*response, error) { return r.listNodes(true) },
+		http.MethodGet: func() (*response, error) { return r.listNodes(true, "") },
 	})
 }
 
@@ -271,7 +271,14 @@ func (r *request) plainField(name, text string) (string, error) {
 		return plain, nil
 	}
 	var ident string
-	if name != "parent_node" || json.Unmarshal([]byte(text), &ident) != nil || ident == "" {
+	if json.Unmarshal([]byte(text), &ident) != nil || ident == "" {
+		return text, nil
+	}
+	switch name {
+	case "chassis_uuid":
+		return text, r.checkChassis(ident)
+	case "parent_node":
+	default:
 		return text, nil
 	}
 	n, err := r.findNode(ident)
@@ -348,6 +355,9 @@ func (r *request) updateNode(ident string) (*response, error) {
 	}, nodeSince); err != nil {
 		return nil, err
 	}
+	if r.version < unsetChassisSince && n.Chassis() != "" && slices.ContainsFunc(ops, leavesChassis) {
+		return nil, notAcceptable()
+	}
 	_, rejection, err := r.submit(&commands.UpdateNode{Node: n.UUID, Patch: ops})
 	if err != nil {
 		return nil, err
@@ -359,6 +369,11 @@ func (r *request) updateNode(ident string) (*response, error) {
 		return nil, rejected("node", rejection)
 	}
 	return r.nodeAnswer(n.UUID)
+}
+
+// leavesChassis reports whether an operation takes a node out of its chassis.
+func leavesChassis(op commands.PatchOperation) bool {
+	return op.Field() == "chassis_uuid" && (op.Op == "remove" || op.Value == "null")
 }
 
 func (r *request) deleteNode(ident string) (*response, error) {
@@ -393,10 +408,20 @@ var nodeListParameters = []string{
 	"include_children", "detail", "fields", "limit", "marker", "sort_key", "sort_dir",
 }
 
-func (r *request) listNodes(detail bool) (*response, error) {
-	values, err := r.parameters(nodeListParameters...)
+// listNodes lists nodes, all of them or those in the chassis that the path
+// names.
+func (r *request) listNodes(detail bool, chassis string) (*response, error) {
+	known := nodeListParameters
+	if chassis != "" {
+		known = slices.DeleteFunc(slices.Clone(known), func(name string) bool { return name == "chassis_uuid" })
+	}
+	values, err := r.parameters(known...)
 	if err != nil {
 		return nil, err
+	}
+	if chassis != "" {
+		values = maps.Clone(values)
+		values.Set("chassis_uuid", chassis)
 	}
 	if err := r.known(maps.Keys(values), nodeSince, filterSince); err != nil {
 		return nil, err
@@ -484,18 +509,19 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 		"fault":           func(*ledger.Node) string { return "" }, // nobody looks for faults
 		"conductor":       func(*ledger.Node) string { return "" }, // and none conducts
 		"conductor_group": func(n *ledger.Node) string { return detailText(n, "conductor_group") },
-		"chassis_uuid":    func(n *ledger.Node) string { return detailText(n, "chassis_uuid") },
 	} {
 		if values.Has(key) {
 			want := values.Get(key)
 			checks = append(checks, func(n *ledger.Node) bool { return of(n) == want })
 		}
 	}
-	family, err := r.familyFilter(values)
-	if err != nil {
-		return nil, err
+	for _, by := range []func(url.Values) (func(*ledger.Node) bool, error){r.chassisFilter, r.familyFilter} {
+		check, err := by(values)
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, check)
 	}
-	checks = append(checks, family)
 	if shards := values.Get("shard"); values.Has("shard") {
 		list := strings.Split(shards, ",")
 		checks = append(checks, func(n *ledger.Node) bool { return slices.Contains(list, detailText(n, "shard")) })

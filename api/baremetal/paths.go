@@ -12,6 +12,7 @@ var Paths = []string{
 	"/allocations", "/allocations/{allocation}",
 	"/nodes", "/nodes/detail", "/nodes/{node}", "/nodes/{node}/allocation",
 	"/nodes/{node}/traits", "/nodes/{node}/traits/{trait}", "/nodes/{node}/maintenance",
+	"/chassis", "/chassis/detail", "/chassis/{chassis}", "/chassis/{chassis}/nodes", "/chassis/{chassis}/nodes/detail",
 	"/nodes/{node}/states", "/nodes/{node}/states/provision", "/nodes/{node}/states/power",
 }
 

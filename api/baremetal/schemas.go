@@ -30,6 +30,11 @@ var allocationProperties = m{
 	"resource_class": nullableShort, "traits": nullableTexts, "uuid": nullableText, "node": nullableText,
 }
 
+// chassisProperties are those that clients may set and patch.
+var chassisProperties = m{
+	"description": m{"type": []any{"string", "null"}, "maxLength": ledger.MaxChassisDescriptionRunes}, "extra": nullableObject,
+}
+
 // nodeProperties are those that clients may set and patch.
 var nodeProperties = m{
 	"automated_clean": nullableBoolean, "bios_interface": nullableText, "boot_interface": nullableText,
@@ -50,6 +55,7 @@ var (
 
 	allocationSchema = compiler.MustCompile(closed(allocationProperties))
 	nodeSchema       = compiler.MustCompile(closed(looseBooleans(with(nodeProperties, "uuid", nullableText)), "driver"))
+	chassisSchema    = compiler.MustCompile(closed(with(chassisProperties, "uuid", nullableText)))
 	patchSchema      = compiler.MustCompile(m{
 		"type": "array",
 		"items": m{
@@ -67,6 +73,7 @@ var (
 
 	allocationValues = compileEach(allocationProperties)
 	nodeValues       = compileEach(nodeProperties)
+	chassisValues    = compileEach(chassisProperties)
 )
 
 // booleanFields are the flags of nodes.

@@ -51,6 +51,9 @@ var bodies = map[string]string{
 	"PUT /nodes/{node}/maintenance":       `{"reason":"r"}`,
 	"PUT /nodes/{node}/states/provision":  `{"target":"deleted"}`,
 	"PUT /nodes/{node}/states/power":      `{"target":"power on"}`,
+	"POST /chassis":                       `{"description":"d"}`,
+	"PATCH /chassis/{chassis}":            `[{"op":"add","path":"/extra/k","value":"v"}]`,
+	"DELETE /chassis/{chassis}":           ``,
 	"POST /nodes":                         `{"driver":"d"}`,
 	"POST /allocations":                   `{"resource_class":"baremetal"}`,
 	"PATCH /allocations":                  `[]`,
@@ -157,7 +160,7 @@ func TestOneLookUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lookUp := regexp.MustCompile(`view\.(Node|NodeNamed|NodeAllocation|NodeAllocationNamed)\b`)
+	lookUp := regexp.MustCompile(`view\.(Node|NodeNamed|NodeAllocation|NodeAllocationNamed|Chassis|AllChassis)\b`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -189,7 +192,7 @@ func TestPolicyBeforeBody(t *testing.T) {
 	for _, who := range []string{"eve reader", "eve nothing", "alice reader", ":p member"} {
 		for request := range bodies {
 			method, path, _ := strings.Cut(request, " ")
-			target := "/v1" + strings.NewReplacer("{node}", foreignNode, "{allocation}", foreignAlloc, "{trait}", "CUSTOM_A").Replace(path)
+			target := "/v1" + strings.NewReplacer("{node}", foreignNode, "{allocation}", foreignAlloc, "{chassis}", foreignNode, "{trait}", "CUSTOM_A").Replace(path)
 			if who == ":p member" && path == "/allocations" {
 				continue // members make their own
 			}

@@ -31,6 +31,9 @@ const (
 	updateSince         version = 57
 	backfillSince       version = 58
 	ownerSince          version = 60
+	fieldsSince         version = 8  // lists of the fields that are asked for
+	unsetChassisSince   version = 25 // nodes can be taken out of their chassis
+	detailSince         version = 43 // the parameter detail of lists
 	literalSuffixSince  version = 91 // ".json" is part of the name
 	nodeResourceClass   version = 21
 	nodeOwnerSince      version = 50

@@ -1,6 +1,7 @@
 package baremetal
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/allot-project/allot/api/policy"
@@ -89,9 +90,33 @@ func (r *request) findAllocation(ident string) (*ledger.NodeAllocation, error) {
 	return a, nil
 }
 
-// writtenNode and writtenAllocation read what the client's own request has
+// seesChassis reports whether the client may know of chassis.
+func (r *request) seesChassis() bool { return r.allows("baremetal:chassis:get", nil) }
+
+// chassisByID finds a chassis. Rules about chassis are about all of them, and
+// who calls has asked the one that counts.
+func (r *request) chassisByID(id ledger.UUID) (*ledger.Chassis, bool, error) {
+	return r.view.Chassis(id)
+}
+
+// pageOfChassis reads a page of the chassis.
+func (r *request) pageOfChassis(l *listing) ([]*ledger.Chassis, error) {
+	return page(l, things[ledger.Chassis]{
+		find: r.chassisByID, each: r.view.AllChassis,
+		missing: func(ident string) *apiError { return chassisNotFound(http.StatusNotFound, ident) },
+		id:      func(c *ledger.Chassis) ledger.UUID { return c.UUID },
+		number:  func(c *ledger.Chassis) uint64 { return c.Number },
+		key:     chassisKeys[l.sortKey],
+	}, func(*ledger.Chassis) bool { return true })
+}
+
+// writtenNode and its like read what the client's own request has
 // just written, and so may be told whatever has become of it.
 func (r *request) writtenNode(id ledger.UUID) (*ledger.Node, bool, error) { return r.view.Node(id) }
+
+func (r *request) writtenChassis(id ledger.UUID) (*ledger.Chassis, bool, error) {
+	return r.view.Chassis(id)
+}
 
 func (r *request) writtenAllocation(id ledger.UUID) (*ledger.NodeAllocation, bool, error) {
 	return r.view.NodeAllocation(id)

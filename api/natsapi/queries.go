@@ -51,6 +51,11 @@ func nodeAllocation(v projector.View, q *wire.NodeAllocationQuery) (any, error) 
 	return one(v, "allocation", "node allocation", q.Allocation, q.Name, v.NodeAllocationNamed, func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID }, answers.NodeAllocation)
 }
 
+func chassis(v projector.View, q *wire.ChassisQuery) (any, error) {
+	unnamed := func(string) (*ledger.Chassis, bool, error) { return nil, false, nil }
+	return one(v, "chassis", "chassis", q.Chassis, "", unnamed, func(c *ledger.Chassis) ledger.UUID { return c.UUID }, answers.Chassis)
+}
+
 // one answers a query for one thing, by its uuid, which stands in a field of
 // the query, or by its name.
 func one[T, A any](v projector.View, field, what string, id ledger.UUID, name string,
@@ -202,6 +207,8 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 		result, err = node(view, q)
 	case *wire.NodeAllocationQuery:
 		result, err = nodeAllocation(view, q)
+	case *wire.ChassisQuery:
+		result, err = chassis(view, q)
 	case *wire.HistoryQuery:
 		result, err = s.history(ctx, view, q)
 	case *wire.HoldersQuery:

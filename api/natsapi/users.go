@@ -248,6 +248,7 @@ var queryRules = map[string]queryRule{
 	"Commits":    {everybodys: true},
 	"Rejections": {everybodys: true},
 	"Holders":    {asks: func(wire.Query, string) bool { return false }}, // they are of all projects
+	"Chassis":    {asks: func(wire.Query, string) bool { return false }}, // they are the operator's
 	"Checkpoint": {},                                                     // the size and root of the log
 	"Provider":   {},                                                     // providers and what fits on them are nobody's
 	"Candidates": {},

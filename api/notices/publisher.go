@@ -1,6 +1,6 @@
 // Package notices tells over NATS what changed: a message for every consumer,
-// provider, project, user, node and node allocation that a record touched, on
-// a subject of its own (see wire.NoticeSubject), as CloudEvents in binary mode.
+// provider, project, user, node, node allocation and chassis that a record
+// touched, on a subject of its own (see wire.NoticeSubject), as CloudEvents in binary mode.
 //
 // Notices are sent once and not kept. Whoever must not miss any follows with
 // commands/client, which reads the history when a heartbeat or a mark says

@@ -115,8 +115,23 @@ func listCandidates(h *Handler, r *request) (*response, error) {
 	if err := q.parse(r, r.query); err != nil {
 		return nil, err
 	}
+	q.orderClasses(world)
 	q.bound(h.Candidates)
 	return candidatesAnswer(h, r, world, q)
+}
+
+// orderClasses puts the classes of the group without a suffix in the order in
+// which Placement answers them: that of their numbers where providers have
+// parents or share with others, else that of the request, as in other groups.
+func (q *candidateQuery) orderClasses(world *candidates.World) {
+	if !world.Nested() && !world.TraitInUse(candidates.SharingTrait) {
+		return
+	}
+	for i := range q.request.Groups {
+		if g := &q.request.Groups[i]; g.Suffix == "" {
+			slices.SortFunc(g.Resources, func(a, b candidates.Resource) int { return cmp.Compare(a.Class, b.Class) })
+		}
+	}
 }
 
 // bound applies the server's options.

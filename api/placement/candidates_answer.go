@@ -1,15 +1,16 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -32,9 +33,17 @@ type candidatesWriter struct {
 	count    int
 	names    map[ledger.ClassID][]byte // encoded
 	suffixes [][]byte                  // encoded, per group
-	traits   map[string][]byte         // encoded
-	used     map[ledger.UUID]bool      // providers in the candidates
-	roots    map[ledger.UUID]bool      // their roots
+	view     projector.View            // that the world is of
+	traits   map[string]*writtenTrait
+	listed   []*writtenTrait      // scratch of traitList
+	used     map[ledger.UUID]bool // providers in the candidates
+	roots    map[ledger.UUID]bool // their roots
+}
+
+// writtenTrait is a trait as it is written, and when it was made.
+type writtenTrait struct {
+	encoded []byte
+	made    int64
 }
 
 func candidatesAnswer(h *Handler, r *request, world *candidates.World, q *candidateQuery) (*response, error) {
@@ -46,8 +55,8 @@ func candidatesAnswer(h *Handler, r *request, world *candidates.World, q *candid
 		work := h.Searches.Begin(r.who.Client(r.RemoteAddr))
 		defer work.End()
 		c := &candidatesWriter{
-			ctx: r.Context(), work: work, version: r.version, world: world, req: &q.request, classes: classes, out: out,
-			names: map[ledger.ClassID][]byte{}, traits: map[string][]byte{},
+			ctx: r.Context(), work: work, version: r.version, view: r.view, world: world, req: &q.request, classes: classes, out: out,
+			names: map[ledger.ClassID][]byte{}, traits: map[string]*writtenTrait{},
 			used: map[ledger.UUID]bool{}, roots: map[ledger.UUID]bool{},
 		}
 		for _, g := range q.request.Groups {
@@ -197,24 +206,26 @@ func (c *candidatesWriter) mappings(candidate *candidates.Candidate) {
 }
 
 // summaries writes provider_summaries: from 1.29, and where no provider has a
-// parent, every provider of the trees that are used; else the used ones.
+// parent, every provider of the trees that are used; else the used ones. Trees
+// and the providers in them are in the order in which they were made.
 func (c *candidatesWriter) summaries() {
-	first := true
-	write := func(p *ledger.Provider) {
-		c.comma(&first)
-		c.summary(p)
-		c.flush(flushBytes)
-	}
-	if c.version >= nestedCandidatesSince || !c.world.Nested() {
-		for _, root := range slices.SortedFunc(maps.Keys(c.roots), ledger.UUID.Compare) {
-			c.world.Tree(root, write)
-		}
-		return
-	}
-	for _, id := range slices.SortedFunc(maps.Keys(c.used), ledger.UUID.Compare) {
+	roots := make([]*ledger.Provider, 0, len(c.roots))
+	for id := range c.roots {
 		if p, found := c.world.Provider(id); found {
-			write(p)
+			roots = append(roots, p)
 		}
+	}
+	asMade(roots, func(p *ledger.Provider) int64 { return p.CreatedAt }, func(p *ledger.Provider) string { return string(p.UUID[:]) })
+	all := c.version >= nestedCandidatesSince || !c.world.Nested()
+	first := true
+	for _, root := range roots {
+		c.world.Tree(root.UUID, func(p *ledger.Provider) {
+			if all || c.used[p.UUID] {
+				c.comma(&first)
+				c.summary(p)
+				c.flush(flushBytes)
+			}
+		})
 	}
 }
 
@@ -252,17 +263,35 @@ func (c *candidatesWriter) summary(p *ledger.Provider) {
 	c.add(`}`)
 }
 
-func (c *candidatesWriter) traitList(traits []string) {
+// traitList writes traits as they were made: the standard ones, by name, then
+// custom ones.
+func (c *candidatesWriter) traitList(names []string) {
+	list := c.listed[:0]
+	for _, name := range names {
+		list = append(list, c.trait(name))
+	}
+	slices.SortStableFunc(list, func(a, b *writtenTrait) int { return cmp.Compare(a.made, b.made) })
 	c.add(`,"traits":[`)
 	first := true
-	for _, name := range traits {
+	for _, t := range list {
 		c.comma(&first)
-		if c.traits[name] == nil {
-			c.traits[name] = quote(name)
-		}
-		c.buf = append(c.buf, c.traits[name]...)
+		c.buf = append(c.buf, t.encoded...)
 	}
 	c.add(`]`)
+	c.listed = list
+}
+
+func (c *candidatesWriter) trait(name string) *writtenTrait {
+	if c.traits[name] == nil {
+		written := &writtenTrait{encoded: quote(name)}
+		trait, found, err := c.view.Trait(name)
+		if found {
+			written.made = trait.CreatedAt
+		}
+		c.err = cmp.Or(c.err, err)
+		c.traits[name] = written
+	}
+	return c.traits[name]
 }
 
 func requested(req *candidates.Request, class ledger.ClassID) bool {

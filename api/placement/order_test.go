@@ -3,6 +3,7 @@ package placement_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ func TestOrder(t *testing.T) {
 	}
 	inOrder := func(what, text string, names ...string) {
 		t.Helper()
+		names = slices.Clone(names)
 		for i, name := range names {
 			names[i] = regexp.QuoteMeta(`"` + name + `"`)
 		}
@@ -54,6 +56,18 @@ func TestOrder(t *testing.T) {
 	inOrder("providers", do("GET", "/resource_providers", ""), ids...)
 	inOrder("providers with room", do("GET", "/resource_providers?resources=VCPU:1&required=CUSTOM_A", ""),
 		"b0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002", "a0000000-0000-4000-8000-000000000003")
+	candidates := func(what, query string, names ...string) {
+		t.Helper()
+		inOrder(what, do("GET", "/allocation_candidates?resources=CUSTOM_Z:1,VCPU:1"+query, ""), names...)
+	}
+	candidates("classes where no provider has a parent", "", "allocations", "CUSTOM_Z", "VCPU", "provider_summaries")
+	made := slices.Concat([]string{"provider_summaries"}, ids, []string{"00000000-0000-4000-8000-000000000004"})
+	candidates("providers in summaries", "", slices.Clone(made[:4])...)
+	candidates("traits in summaries", "", "provider_summaries", "traits", "HW_CPU_X86_VMX", "CUSTOM_Z", "CUSTOM_A")
+	do("POST", "/resource_providers", `{"name":"kid","uuid":"00000000-0000-4000-8000-000000000004","parent_provider_uuid":"`+made[3]+`"}`)
+	candidates("classes where one has", "", "allocations", "VCPU", "CUSTOM_Z", "provider_summaries")
+	inOrder("classes of a group with a suffix", do("GET", "/allocation_candidates?resources1=CUSTOM_Z:1,VCPU:1", ""), "allocations", "CUSTOM_Z", "VCPU", "provider_summaries")
+	candidates("trees in summaries", "", made...)
 	const first, second = "22222222-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"
 	for _, consumer := range []string{first, second} {
 		do("PUT", "/allocations/"+consumer, `{"allocations":{"`+"b0000000-0000-4000-8000-000000000001"+`":{"resources":{"MEMORY_MB":1,"VCPU":1}},

@@ -28,7 +28,6 @@ func TestAuditorsQuestions(t *testing.T) {
 	defer nc.Close()
 	c := client.New(nc, client.Options{})
 	id := func(n int) ledger.UUID { return mustParse(t, consumerID(n)) }
-	providerID := strings.TrimPrefix(provider, "/resource_providers/")
 	body := func(project, amount string) string {
 		return strings.NewReplacer(`"project_id":"p"`, `"project_id":"`+project+`"`, `"VCPU":1`, `"VCPU":`+amount).Replace(allocation())
 	}
@@ -48,18 +47,35 @@ func TestAuditorsQuestions(t *testing.T) {
 	s.must(204, "DELETE", "/allocations/"+consumerID(1), "")
 	s.must(204, "PUT", "/allocations/"+consumerID(3), body("second", "2"))
 
-	over := func(q wire.RejectionsQuery) string {
-		t.Helper()
-		answer, err := c.Rejections(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for _, r := range answer.Result {
-			names = append(names, r.Command)
-		}
-		return strings.Join(names, " ")
+	s.rejectionsAtEveryDoor(t, c)
+	s.holdersAtEveryDoor(t, c, held)
+	s.badQuestions(t)
+	s.numbersAsMoments(t, nc, held)
+	s.historyInWords(t)
+}
+
+// auditedProvider is the uuid of the provider that is asked about.
+var auditedProvider = strings.TrimPrefix(provider, "/resource_providers/")
+
+// rejectedCommands names the commands that a query finds, newest first.
+func rejectedCommands(t *testing.T, c *client.Client, q wire.RejectionsQuery) string {
+	t.Helper()
+	answer, err := c.Rejections(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var names []string
+	for _, r := range answer.Result {
+		names = append(names, r.Command)
+	}
+	return strings.Join(names, " ")
+}
+
+// rejectionsAtEveryDoor asks which commands were rejected, narrowed down.
+func (s *server) rejectionsAtEveryDoor(t *testing.T, c *client.Client) {
+	t.Helper()
+	id := func(n int) ledger.UUID { return mustParse(t, consumerID(n)) }
+	over := func(q wire.RejectionsQuery) string { return rejectedCommands(t, c, q) }
 	for deadline := time.Now().Add(time.Minute); over(wire.RejectionsQuery{}) != "ReleaseConsumer AllocateForConsumers"; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("kept: %q", over(wire.RejectionsQuery{}))
@@ -75,7 +91,7 @@ func TestAuditorsQuestions(t *testing.T) {
 		{url.Values{"project": {"second"}}, wire.RejectionsQuery{Project: "second"}, "AllocateForConsumers"},
 		{url.Values{"project": {"third"}}, wire.RejectionsQuery{Project: "third"}, ""},
 		{url.Values{"consumer": {consumerID(1)}}, wire.RejectionsQuery{Consumer: id(1)}, "ReleaseConsumer"},
-		{url.Values{"provider": {providerID}}, wire.RejectionsQuery{Provider: mustParse(t, providerID)}, "AllocateForConsumers"},
+		{url.Values{"provider": {auditedProvider}}, wire.RejectionsQuery{Provider: mustParse(t, auditedProvider)}, "AllocateForConsumers"},
 		{url.Values{"actor": {"admin"}}, wire.RejectionsQuery{Actor: "admin"}, "AllocateForConsumers"},
 		{url.Values{"since": {now}}, wire.RejectionsQuery{Since: now}, ""},
 		{url.Values{"until": {now}}, wire.RejectionsQuery{Until: now}, "ReleaseConsumer AllocateForConsumers"},
@@ -97,15 +113,13 @@ func TestAuditorsQuestions(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"since=noon", "project=", "consumer=x", "limit=0", "limit=1001", "colour=red"} {
-		if status, text, err := s.call("GET", "/audit/rejections?"+bad, "", ""); err != nil || status != 400 {
-			t.Errorf("%s: %d %s, %v", bad, status, text, err)
-		}
-	}
+}
 
-	// Who held it then, and who holds it now.
+// holdersAtEveryDoor asks who held it at a moment, and who holds it now.
+func (s *server) holdersAtEveryDoor(t *testing.T, c *client.Client, held uint64) {
+	t.Helper()
 	for at, want := range map[string]string{fmt.Sprint(held): consumerID(1) + " first 1", "": consumerID(3) + " second 2"} {
-		answer, err := c.Holders(t.Context(), wire.HoldersQuery{Provider: mustParse(t, providerID), When: wire.When{At: wire.Instant(at)}})
+		answer, err := c.Holders(t.Context(), wire.HoldersQuery{Provider: mustParse(t, auditedProvider), When: wire.When{At: wire.Instant(at)}})
 		if err != nil || len(answer.Result.Holders) != 1 {
 			t.Fatalf("%+v, %v", answer, err)
 		}
@@ -114,7 +128,7 @@ func TestAuditorsQuestions(t *testing.T) {
 			t.Errorf("at %q: %s, want %s", at, got, want)
 		}
 		fields := strings.Fields(want)
-		args := []string{"holders", providerID, "--http", s.http}
+		args := []string{"holders", auditedProvider, "--http", s.http}
 		if at != "" {
 			args = append(args, "--at", at)
 		}
@@ -122,16 +136,24 @@ func TestAuditorsQuestions(t *testing.T) {
 			t.Errorf("%s", out)
 		}
 	}
+}
+
+// badQuestions are told what is wrong with them.
+func (s *server) badQuestions(t *testing.T) {
+	t.Helper()
+	for _, bad := range []string{"since=noon", "project=", "consumer=x", "limit=0", "limit=1001", "colour=red"} {
+		if status, text, err := s.call("GET", "/audit/rejections?"+bad, "", ""); err != nil || status != 400 {
+			t.Errorf("%s: %d %s, %v", bad, status, text, err)
+		}
+	}
 	for path, want := range map[string]int{
-		"/audit/holders?provider=" + providerID + "&limit=0": 400, "/audit/holders": 400, "/audit/holders?provider=" + consumerID(1): 404,
+		"/audit/holders?provider=" + auditedProvider + "&limit=0": 400, "/audit/holders": 400, "/audit/holders?provider=" + consumerID(1): 404,
 		"/audit/digest?at=1": 200, "/audit/digest?at=99999": 400, "/audit/digest?colour=red": 400,
 	} {
 		if status, text, err := s.call("GET", path, "", ""); err != nil || status != want {
 			t.Errorf("%s: %d %s, %v", path, status, text, err)
 		}
 	}
-	s.numbersAsMoments(t, nc, held)
-	s.historyInWords(t)
 }
 
 func mustParse(t *testing.T, text string) ledger.UUID {

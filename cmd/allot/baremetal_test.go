@@ -83,10 +83,28 @@ func TestBaremetalCommand(t *testing.T) {
 		{"", "node maintenance set n1 --reason broken"},
 		{"broken", "node show n1 --fields maintenance_reason"},
 		{"", "node maintenance unset n1"},
-		{"", "node delete n1"},
+		{"first", "chassis create --uuid " + aChassis + " --description first --extra row=1"},
+		{aChassis, "chassis list"},
+		{"row", "chassis list --long"},
+		{"first", "chassis list --fields uuid description --limit 1 --sort description:desc"},
+		{"first", "chassis show " + aChassis},
+		{"row", "chassis show " + aChassis + " --fields extra"},
+		{"", "chassis set " + aChassis + " --description second --extra unit=2"},
+		{"second", "chassis show " + aChassis},
+		{"", "chassis unset " + aChassis + " --extra unit"},
+		{"", "node set n1 --chassis-uuid " + aChassis},
+		{aChassis, "node show n1 --fields chassis_uuid"},
+		{"n1", "node list --chassis " + aChassis},
+		{aChassis, "node create --driver fake-hardware --name n2 --chassis-uuid " + aChassis},
+		{"", "node delete n2"},
 	} {
 		run(true, step.want, step.args)
 	}
+	run(false, "contains nodes", "chassis delete "+aChassis)
+	run(true, "", "node unset n1 --chassis-uuid")
+	run(true, "", "chassis delete "+aChassis)
+	run(false, "could not be found", "chassis show "+aChassis)
+	run(true, "", "node delete n1")
 	run(false, "no available nodes match the resource class bm", "allocation create --resource-class bm --name none --wait 10")
 	run(false, "An allocation with name none already exists", "allocation create --resource-class bm --name none")
 	run(true, "error", "allocation show none")
@@ -298,7 +316,19 @@ for missing in (a.id, '5c9dcd04-2073-49bc-9618-99ae634d8971'):
         except exceptions.NotFoundException:
             pass
 assert b.delete_allocation(a.id) is None
+rack = b.create_chassis(description='rack', extra={'row': 1})
+assert [x.id for x in b.chassis()] == [rack.id] and b.get_chassis(rack.id).extra == {'row': 1}
+node = b.update_node(node, chassis_id=rack.id)
+rack = b.update_chassis(rack, description='other')
+assert b.find_chassis(rack.id).description == 'other'
+try:
+    b.delete_chassis(rack.id)
+    sys.exit('a chassis with a node was deleted')
+except exceptions.BadRequestException:
+    pass
 b.delete_node(node)
+b.delete_chassis(rack, ignore_missing=False)
+assert b.find_chassis(rack.id) is None
 print('good')
 `
 

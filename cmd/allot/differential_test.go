@@ -209,12 +209,122 @@ var (
 	classInList    = regexp.MustCompile(`"([A-Z_]+)": ?\{`)
 )
 
+// candidatesOrder is the order of what a list of candidates has in one where
+// one group is asked for: the classes of each candidate, the providers in the
+// summaries, and their classes and custom traits. The candidates themselves
+// come out of Python's sets.
+func candidatesOrder(r request, text string) string {
+	if strings.Count(r.path, "resources") != 1 || strings.Count(r.path, "resources=") != 1 {
+		return ""
+	}
+	body, err := inOrder(json.NewDecoder(strings.NewReader(text)))
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	requests, _ := body.member("allocation_requests").([]any)
+	for _, one := range requests {
+		allocations, isObject := one.(members).member("allocations").(members)
+		if !isObject {
+			return "" // a list, below 1.12
+		}
+		lines = append(lines, allocations.shape("resources"))
+	}
+	slices.Sort(lines)
+	summaries, _ := body.member("provider_summaries").(members)
+	for _, m := range summaries {
+		summary := m.value.(members)
+		traits, _ := summary.member("traits").([]any)
+		traits = slices.DeleteFunc(traits, func(t any) bool { return !strings.HasPrefix(t.(string), "CUSTOM_") })
+		lines = append(lines, fmt.Sprint(m.key, summary.member("resources").(members).keys(), traits))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// members are those of a JSON object, in its order.
+type members []struct {
+	key   string
+	value any
+}
+
+func (m members) member(key string) any {
+	for _, one := range m {
+		if one.key == key {
+			return one.value
+		}
+	}
+	return nil
+}
+
+func (m members) keys() (keys []string) {
+	for _, one := range m {
+		keys = append(keys, one.key)
+	}
+	return keys
+}
+
+// shape is the keys, each with those of one of its members.
+func (m members) shape(of string) (text string) {
+	for _, one := range m {
+		text += fmt.Sprint(one.key, one.value.(members).member(of).(members).keys())
+	}
+	return text
+}
+
+// inOrder reads a JSON object.
+func inOrder(dec *json.Decoder) (members, error) {
+	value, err := nextInOrder(dec)
+	object, isObject := value.(members)
+	if err == nil && !isObject {
+		err = fmt.Errorf("%v is no object", value)
+	}
+	return object, err
+}
+
+func nextInOrder(dec *json.Decoder) (any, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch token {
+	case json.Delim('{'):
+		object := members{}
+		for dec.More() {
+			key, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			value, err := nextInOrder(dec)
+			if err != nil {
+				return nil, err
+			}
+			object = append(object, members{{key.(string), value}}...)
+		}
+		_, err := dec.Token()
+		return object, err
+	case json.Delim('['):
+		list := []any{}
+		for dec.More() {
+			value, err := nextInOrder(dec)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, value)
+		}
+		_, err := dec.Token()
+		return list, err
+	}
+	return token, nil
+}
+
 // orderOf is the order in which an answer lists what comes in an order:
 // providers and custom traits as they were made, and inventories as they were
 // sent. Standard traits and stored inventories come out of Python's sets.
 func orderOf(r request, text string) string {
 	item := providerInList
 	switch {
+	case r.method == "GET" && strings.HasPrefix(r.path, "/allocation_candidates"):
+		return candidatesOrder(r, text)
 	case r.method == "GET" && providerList.MatchString(r.path):
 	case traitList.MatchString(r.path):
 		item = traitInList

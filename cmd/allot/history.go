@@ -13,7 +13,7 @@ import (
 type historyCommand struct {
 	serverFlags `embed:""`
 	momentFlag  `embed:""`
-	Of          string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,command" help:"consumer, provider, project, user, node, node_allocation or command."`
+	Of          string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,chassis,command" help:"consumer, provider, project, user, node, node_allocation, chassis or command."`
 	Name        string `arg:"" help:"Its uuid or name."`
 	Limit       int    `help:"Print at most this many entries; 0: all." default:"50"`
 	Since       string `help:"Only what happened at or after this RFC 3339 time."`

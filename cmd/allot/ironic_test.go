@@ -268,7 +268,7 @@ var hardware = []string{
 	"bios_interface", "boot_interface", "console_interface", "deploy_interface", "inspect_interface", "management_interface",
 	"network_interface", "power_interface", "raid_interface", "rescue_interface", "storage_interface", "vendor_interface",
 	"conductor", "reservation", "driver_internal_info", "raid_config",
-	"version", "description", "chassis", "ports", "drivers", "lookup", "heartbeat", "conductors", "deploy_templates", "events",
+	"version", "description", "ports", "drivers", "lookup", "heartbeat", "conductors", "deploy_templates", "events",
 	"portgroups", "volume", "shards",
 }
 

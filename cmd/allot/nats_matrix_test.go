@@ -78,6 +78,8 @@ var bodies = map[string]string{
 	"BackfillNodeAllocation": `{"new_allocation":"44444444-4444-4444-8444-444444444444","owner":"PROJECT","node":"THING"}`,
 	"UpdateNodeAllocation":   `{"allocation":"THING","patch":[{"op":"add","path":"/name","value":"z"}]}`,
 	"ReleaseNodeAllocation":  `{"allocation":"THING"}`,
+	"CreateChassis":          `{"chassis":"55555555-5555-4555-8555-555555555555"}`, "DeleteChassis": `{"chassis":"THING"}`,
+	"UpdateChassis": `{"chassis":"THING","patch":[{"op":"add","path":"/description","value":"z"}]}`,
 }
 
 // questions are one of each query.
@@ -85,6 +87,7 @@ var questions = map[string]string{
 	"Usages": `{"project":"PROJECT"}`, "Allocations": `{"consumer":"THING"}`, "Node": `{"node":"THING"}`, "NodeAllocation": `{"allocation":"THING"}`,
 	"History": `{"of":"project","name":"PROJECT"}`, "Provider": `{"provider":"PROVIDER"}`, "Checkpoint": `{}`, "Commits": `{"from":1}`,
 	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`, "Holders": `{"provider":"PROVIDER"}`, "Rejections": `{"limit":1}`,
+	"Chassis": `{"chassis":"THING"}`,
 }
 
 func fill(body, thing, project string) string {
@@ -108,6 +111,7 @@ func (s *server) populate(nc *nats.Conn) {
 	for project, thing := range map[string]string{"p": ownThing, "q": otherThing} {
 		send("AllocateForConsumers", fill(bodies["AllocateForConsumers"], thing, project))
 		send("CreateNode", fmt.Sprintf(`{"node":%q,"driver":"fake","owner":%q,"resource_class":"bm"}`, thing, project))
+		send("CreateChassis", fmt.Sprintf(`{"chassis":%q}`, thing))
 		send("RequestNodeAllocation", fmt.Sprintf(`{"allocation":%q,"owner":%q,"resource_class":"bm"}`, thing, project))
 	}
 }

@@ -125,24 +125,3 @@ func (s *server) submit(ctx context.Context, submission commands.Submission) (co
 		}
 	}
 }
-
-// nodeProvidersAtATime bounds the record in which nodes become providers.
-const nodeProvidersAtATime = 1000
-
-// setNodeProviders turns node providers on or off, as configured.
-func (s *server) setNodeProviders(ctx context.Context) error {
-	for {
-		outcome, err := s.submit(ctx, commands.Submission{
-			ID: commands.NewID(), Actor: "allot",
-			Command: &commands.SetNodeProviders{On: s.config.NodeProviders, Limit: nodeProvidersAtATime},
-		})
-		switch {
-		case err != nil:
-			return err
-		case outcome.Rejection != nil:
-			return fmt.Errorf("--node-providers: %s", outcome.Rejection)
-		case outcome.Address.Sequence == 0:
-			return nil // nothing left to do
-		}
-	}
-}

@@ -28,11 +28,12 @@ const (
 	aProvider   = "11111111-1111-4111-8111-111111111111"
 	aConsumer   = "22222222-2222-4222-8222-222222222222"
 	aNode       = "33333333-3333-4333-8333-333333333333"
+	aChassis    = "55555555-5555-4555-8555-555555555555"
 	aAllocation = "44444444-4444-4444-8444-444444444444"
 )
 
 var parameters = strings.NewReplacer("{uuid}", aProvider, "{consumer_uuid}", aConsumer, "{name}", "CUSTOM_X", "{resource_class}", "VCPU",
-	"{node}", aNode, "{allocation}", aAllocation, "{trait}", "CUSTOM_A")
+	"{node}", aNode, "{chassis}", aChassis, "{allocation}", aAllocation, "{trait}", "CUSTOM_A")
 
 // send sends a request with some headers and returns the status and the body.
 func (s *server) send(method, path, body string, headers map[string]string) (int, string) {
@@ -129,6 +130,7 @@ func (s *server) populateForStrangers(admin map[string]string) {
 		`PUT /resource_providers/` + aProvider + `/inventories {"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`,
 		`PUT /traits/CUSTOM_X `, `PUT /resource_classes/CUSTOM_X `,
 		`PUT /allocations/` + aConsumer + ` {"allocations":{"` + aProvider + `":{"resources":{"VCPU":1}}},"project_id":"a","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+		`POST /baremetal/v1/chassis {"uuid":"` + aChassis + `"}`,
 		`POST /baremetal/v1/nodes {"driver":"d","uuid":"` + aNode + `","name":"metal","resource_class":"bm","owner":"a"}`,
 		`PUT /baremetal/v1/nodes/metal/states/provision {"target":"manage"}`, `PUT /baremetal/v1/nodes/metal/states/provision {"target":"provide"}`,
 		`PUT /baremetal/v1/nodes/metal/traits/CUSTOM_A `,

@@ -232,6 +232,11 @@ func (c *Client) Node(ctx context.Context, q wire.NodeQuery) (wire.Answer[wire.N
 	return ask[wire.Node](ctx, c, &q)
 }
 
+// Chassis asks for a chassis.
+func (c *Client) Chassis(ctx context.Context, q wire.ChassisQuery) (wire.Answer[wire.Chassis], error) {
+	return ask[wire.Chassis](ctx, c, &q)
+}
+
 // NodeAllocation asks for the allocation of a whole node.
 func (c *Client) NodeAllocation(ctx context.Context, q wire.NodeAllocationQuery) (wire.Answer[wire.NodeAllocation], error) {
 	return ask[wire.NodeAllocation](ctx, c, &q)

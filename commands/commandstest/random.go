@@ -18,6 +18,7 @@ var (
 	someProviders  = ids(1, 5)
 	someConsumers  = ids(2, 4)
 	someAggregates = ids(3, 2)
+	someChassis    = ids(8, 2)
 	someSymbols    = []string{"CUSTOM_A", "CUSTOM_B", "CUSTOM_C"}
 
 	// someTexts are the texts of fields, by name.
@@ -39,7 +40,7 @@ var (
 	// someIDs are the ids of fields, by name; someProviders for all others.
 	someIDs = map[string][]ledger.UUID{
 		"Consumer": someConsumers, "Allocation": someConsumers, "NewAllocation": someConsumers,
-		"InstanceUUID": someConsumers, "Aggregates": someAggregates,
+		"InstanceUUID": someConsumers, "Aggregates": someAggregates, "Chassis": someChassis, "ChassisUUID": someChassis,
 	}
 )
 
@@ -82,6 +83,12 @@ func RandomNodeCommand(t *rapid.T) commands.Command {
 	})
 }
 
+// RandomChassisCommand draws a command that changes chassis or which nodes are
+// in them, or several in one batch.
+func RandomChassisCommand(t *rapid.T) commands.Command {
+	return draw(t, []string{"Batch", "CreateChassis", "UpdateChassis", "DeleteChassis", "CreateNode", "UpdateNode", "UpdateNode", "DeleteNode"})
+}
+
 func draw(t *rapid.T, kinds []string) commands.Command {
 	kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 	if kind != "Batch" {
@@ -98,7 +105,7 @@ func draw(t *rapid.T, kinds []string) commands.Command {
 // SomeThings are commands that make some of what random commands are about:
 // on an empty ledger most of them find nothing.
 func SomeThings() []commands.Command {
-	list := []commands.Command{&commands.SetNodeProviders{On: true, Limit: 1}}
+	list := []commands.Command{&commands.SetNodeProviders{On: true, Limit: 1}, &commands.CreateChassis{Chassis: someChassis[0]}}
 	for _, name := range someSymbols[:2] {
 		list = append(list, &commands.CreateTrait{Name: name}, &commands.CreateResourceClass{Name: name})
 	}
@@ -133,6 +140,8 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 		c.Name = rapid.SampledFrom(someSymbols).Draw(t, "symbol")
 	case *commands.RenameResourceClass:
 		c.Name, c.NewName = rapid.SampledFrom(someSymbols).Draw(t, "from"), rapid.SampledFrom(someSymbols).Draw(t, "to")
+	case *commands.UpdateChassis:
+		c.Patch = []commands.PatchOperation{{Op: "replace", Path: "/description", Value: `"` + commands.PatchValue(drawText(t, "Name")) + `"`}}
 	case *commands.Reshape:
 		for i := range c.Inventories {
 			generation := rapid.Int64Range(0, 4).Draw(t, "generation")
@@ -170,7 +179,7 @@ func fill(t *rapid.T, v reflect.Value, name string) {
 			}
 		}
 	case reflect.Pointer:
-		if _, known := someTexts[name]; (known || name == "InstanceUUID") && rapid.IntRange(0, 2).Draw(t, name) > 0 {
+		if _, known := someTexts[name]; (known || name == "InstanceUUID" || name == "ChassisUUID") && rapid.IntRange(0, 2).Draw(t, name) > 0 {
 			v.Set(reflect.New(v.Type().Elem()))
 			fill(t, v.Elem(), name)
 		}
@@ -246,5 +255,8 @@ func drawPatch(t *rapid.T) []commands.PatchOperation {
 		{Op: "replace", Path: "/resource_class", Value: `"b"`},
 		{Op: "add", Path: "/extra/x", Value: "1"},
 		{Op: "remove", Path: "/instance_uuid"},
+		{Op: "add", Path: "/chassis_uuid", Value: `"` + commands.PatchValue(someChassis[0].String()) + `"`},
+		{Op: "add", Path: "/chassis_uuid", Value: `"` + commands.PatchValue(someChassis[1].String()) + `"`},
+		{Op: "remove", Path: "/chassis_uuid"},
 	}).Draw(t, "patch")}
 }

@@ -38,6 +38,8 @@ func AnswerSchema(q Query) (*jsonschema.Schema, error) {
 		return schemaOf(Answer[Node]{}, true), nil
 	case *NodeAllocationQuery:
 		return schemaOf(Answer[NodeAllocation]{}, true), nil
+	case *ChassisQuery:
+		return schemaOf(Answer[Chassis]{}, true), nil
 	case *HistoryQuery:
 		return schemaOf(Answer[History]{}, true), nil
 	case *CommitsQuery:
@@ -132,7 +134,7 @@ func AsyncAPI() (map[string]any, error) {
 		}
 	}
 	tell("Notice", NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", object{
-		"of":   object{"enum": []any{OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation}},
+		"of":   object{"enum": []any{OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis}},
 		"name": object{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
 	}, schemaOf(HistoryEntry{}, true), object{"$ref": "#/components/schemas/NoticeHeaders"})
 	tell("Heartbeat", HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history", nil, schemaOf(Heartbeat{}, true), nil)

@@ -77,6 +77,7 @@ var Queries = map[string]func() Query{
 	"Candidates":     func() Query { return new(CandidatesQuery) },
 	"Node":           func() Query { return new(NodeQuery) },
 	"NodeAllocation": func() Query { return new(NodeAllocationQuery) },
+	"Chassis":        func() Query { return new(ChassisQuery) },
 	"History":        func() Query { return new(HistoryQuery) },
 	"Commits":        func() Query { return new(CommitsQuery) },
 	"Checkpoint":     func() Query { return new(CheckpointQuery) },
@@ -260,6 +261,23 @@ type NodeAllocation struct {
 	Changed        string          `json:"changed,omitempty"` // when it changed last, RFC 3339
 }
 
+// ChassisQuery asks for a chassis by its uuid.
+type ChassisQuery struct {
+	When
+	Chassis ledger.UUID `json:"chassis"`
+}
+
+// QueryName implements Query.
+func (*ChassisQuery) QueryName() string { return "Chassis" }
+
+// Chassis is what nodes are mounted in, as its operator declares it.
+type Chassis struct {
+	Chassis ledger.UUID `json:"chassis"`
+	ledger.ChassisDescription
+	Since   string `json:"since"`             // when it was created, RFC 3339
+	Changed string `json:"changed,omitempty"` // when it changed last, RFC 3339
+}
+
 // Subjects of histories.
 const (
 	OfConsumer       = "consumer"
@@ -268,6 +286,7 @@ const (
 	OfUser           = "user"
 	OfNode           = "node"
 	OfNodeAllocation = "node_allocation"
+	OfChassis        = "chassis"
 	OfCommand        = "command"
 )
 

@@ -2,6 +2,7 @@
 package ledgertest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -78,6 +79,29 @@ func NodeVocabulary() []ledger.Event {
 	}
 }
 
+// ChassisVocabulary is a record that holds every kind of event about chassis,
+// in an order in which they can be folded.
+func ChassisVocabulary() []ledger.Event {
+	rack, second := ID(8, 1), ID(8, 2)
+	return []ledger.Event{
+		ledger.ChassisCreated{Chassis: rack, Description: ledger.ChassisDescription{Description: "rack ☃", Extra: `{"row":[1,{"u":42}]}`}},
+		ledger.ChassisCreated{Chassis: second},
+		ledger.ChassisDescribed{Chassis: rack, Description: ledger.ChassisDescription{Description: "rack 2"}},
+		ledger.NodeCreated{Node: ID(5, 9), ProvisionState: "enroll", Description: ledger.NodeDescription{
+			Driver: "fake", Details: ledger.Document(`{"chassis_uuid":"` + rack.String() + `"}`),
+		}},
+		ledger.ChassisDeleted{Chassis: second},
+	}
+}
+
+// EveryEvent holds every kind of event, in an order in which they can be
+// folded.
+func EveryEvent() []ledger.Event {
+	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
+		Reservation(), ledger.ConsumerRemoved{Consumer: ID(2, 1)},
+	})
+}
+
 // Reservation is an event of a reservation.
 func Reservation() ledger.Event {
 	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, AllocationsReplaced: ledger.AllocationsReplaced{
@@ -101,6 +125,16 @@ func NodeCommits(t testing.TB) []*ledger.Commit {
 	return chain(t, [][]ledger.Event{
 		Vocabulary(), NodeVocabulary(),
 		{ledger.NodeAllocationReleased{Allocation: ID(6, 1)}},
+	})
+}
+
+// ChassisCommits returns a log of three commits: the vocabulary, the one about
+// chassis, and a chassis that comes and goes.
+func ChassisCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(), ChassisVocabulary(),
+		{ledger.ChassisCreated{Chassis: ID(8, 3)}, ledger.ChassisDeleted{Chassis: ID(8, 3)}},
 	})
 }
 
@@ -157,10 +191,15 @@ func State(t testing.TB, n int) *ledger.State {
 }
 
 // NodeState folds NodeCommits but for the last.
-func NodeState(t testing.TB) *ledger.State {
+func NodeState(t testing.TB) *ledger.State { return fold(t, NodeCommits(t)[:2]) }
+
+// ChassisState folds ChassisCommits but for the last.
+func ChassisState(t testing.TB) *ledger.State { return fold(t, ChassisCommits(t)[:2]) }
+
+func fold(t testing.TB, commits []*ledger.Commit) *ledger.State {
 	t.Helper()
 	s := ledger.NewState()
-	for _, c := range NodeCommits(t)[:2] {
+	for _, c := range commits {
 		if _, err := s.Fold(c); err != nil {
 			t.Fatal(err)
 		}

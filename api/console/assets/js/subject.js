@@ -1,4 +1,4 @@
-// One consumer, provider, project, user, node, node allocation or command.
+// One consumer, provider, project, user, node, node allocation, chassis or command.
 
 import * as api from './api.js'
 import { usage } from './chart.js'

@@ -6,7 +6,7 @@ import * as moment from './moment.js'
 
 const pageCommits = 50
 const maxRecords = 400 // that are shown; older ones are a click away
-const keys = { consumer: 'consumer', provider: 'provider', node: 'node', allocation: 'node_allocation', project: 'project', user: 'user' }
+const keys = { consumer: 'consumer', provider: 'provider', node: 'node', allocation: 'node_allocation', chassis: 'chassis', project: 'project', user: 'user' }
 
 // subjectsOf finds what a record is about.
 function subjectsOf(record) {

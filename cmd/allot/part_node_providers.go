@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// leftHistoryPage is how many records of a history are looked at together.
+const leftHistoryPage = 100
+
+// leftProviders lists the providers of nodes that were deleted while node
+// providers were off, when nobody took the provider along. A provider that was
+// made after its node was deleted, or changed since by more than consumers
+// that left it, is somebody else's now.
+func leftProviders(view projector.View) (left []ledger.UUID, err error) {
+	var failure error
+	err = view.Providers(func(p *ledger.Provider) bool {
+		var isLeft bool
+		if isLeft, failure = isLeftOfNode(view, p); isLeft {
+			left = append(left, p.UUID)
+		}
+		return failure == nil
+	})
+	if err == nil {
+		err = failure
+	}
+	return left, err
+}
+
+func isLeftOfNode(view projector.View, p *ledger.Provider) (bool, error) {
+	_, isNode, err := view.Node(p.UUID)
+	if err != nil || isNode {
+		return false, err
+	}
+	ended, err := view.History(projector.NodeHistory, p.UUID, 0, 1)
+	if err != nil || len(ended) == 0 {
+		return false, err
+	}
+	deleted, found, err := view.Record(ended[0])
+	if err != nil || !found || p.CreatedAt > deleted.Time {
+		return false, err
+	}
+	for last := ended[0]; ; {
+		since, err := view.HistoryAfter(projector.Subject{Kind: projector.ProviderHistory, ID: p.UUID}, last, leftHistoryPage)
+		if err != nil || len(since) == 0 {
+			return err == nil, err
+		}
+		for _, last = range since {
+			record, found, err := view.Record(last)
+			if err != nil || found && !leaves(record.Command) {
+				return false, err
+			}
+		}
+	}
+}
+
+// leaves reports whether a command leaves a provider to whom it belonged: it
+// changes only what consumers hold, or is one of the server's own. With any
+// other Placement's clients make the provider theirs.
+func leaves(command string) bool {
+	return commands.OnlyHoldings(command) || commands.Internal[command] != nil
+}
+
+// nodeProvidersAtATime bounds the record in which nodes become providers.
+const nodeProvidersAtATime = 1000
+
+// setNodeProviders turns node providers on or off, as configured.
+func (s *server) setNodeProviders(ctx context.Context) error {
+	var left []ledger.UUID
+	if s.config.NodeProviders {
+		var err error
+		if left, err = leftProviders(s.views.View()); err != nil {
+			return fmt.Errorf("--node-providers: %w", err)
+		}
+	}
+	for {
+		outcome, err := s.submit(ctx, commands.Submission{
+			ID: commands.NewID(), Actor: "allot",
+			Command: &commands.SetNodeProviders{On: s.config.NodeProviders, Limit: nodeProvidersAtATime, Left: left},
+		})
+		switch {
+		case err != nil:
+			return err
+		case outcome.Rejection != nil:
+			return fmt.Errorf("--node-providers: %s", outcome.Rejection)
+		case outcome.Address.Sequence == 0:
+			return s.tellLeftProviders(left)
+		}
+	}
+}
+
+// tellLeftProviders lists what is left of deleted nodes and in use.
+func (s *server) tellLeftProviders(left []ledger.UUID) error {
+	view, listed := s.views.View(), []ledger.UUID{}
+	for _, id := range left {
+		_, found, err := view.Provider(id)
+		if err != nil {
+			return fmt.Errorf("--node-providers: %w", err)
+		}
+		if found {
+			listed = append(listed, id)
+		}
+	}
+	if len(listed) > 0 {
+		s.logger.Warn("resource providers of deleted nodes are left, as they have allocations or children: "+
+			"release those and delete them through Placement",
+			"number", len(listed), "providers", listed[:min(len(listed), maxListedProviders)])
+	}
+	return nil
+}
+
+// maxListedProviders bounds a line of the log.
+const maxListedProviders = 50

@@ -1,0 +1,51 @@
+package main_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestProvidersOfNodesDeletedMeanwhile: what is left of a node that was deleted
+// while node providers were off goes when they are on again, unless somebody
+// uses it, who is listed, or has made it their own.
+func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
+	data := t.TempDir()
+	s := launch(t, data, "--node-providers")
+	const free, used, taken, foreign = "10000000-0000-4000-8000-000000000001", "10000000-0000-4000-8000-000000000002",
+		"10000000-0000-4000-8000-000000000003", "10000000-0000-4000-8000-000000000004"
+	for _, id := range []string{free, used, taken} {
+		s.mustMetal(201, "POST", "/nodes", `{"driver":"d","uuid":"`+id+`","name":"n`+id[len(id)-1:]+`","resource_class":"bm"}`)
+		s.mustMetal(202, "PUT", "/nodes/"+id+"/states/provision", `{"target":"manage"}`)
+		s.mustMetal(202, "PUT", "/nodes/"+id+"/states/provision", `{"target":"provide"}`)
+	}
+	s.must(201, "PUT", "/resource_classes/CUSTOM_MINE", "")
+	restart := func(flags ...string) {
+		s.kill()
+		s = launch(t, data, flags...)
+	}
+	restart()
+	s.must(204, "PUT", "/allocations/"+consumerID(1), `{"allocations":{"`+used+`":{"resources":{"CUSTOM_BM":1}}},
+		"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`)
+	for _, id := range []string{free, used, taken} {
+		s.mustMetal(204, "DELETE", "/nodes/"+id, "")
+	}
+	s.must(200, "PUT", "/resource_providers/"+taken, `{"name":"mine"}`)
+	s.must(200, "POST", "/resource_providers", `{"name":"never a node","uuid":"`+foreign+`"}`)
+	exist := func(want map[string]int) {
+		t.Helper()
+		for id, status := range want {
+			s.must(status, "GET", "/resource_providers/"+id, "")
+		}
+	}
+	exist(map[string]int{free: 200, used: 200, taken: 200, foreign: 200})
+
+	restart("--node-providers")
+	exist(map[string]int{free: 404, used: 200, taken: 200, foreign: 200})
+	if logged := s.logs.String(); !strings.Contains(logged, "providers of deleted nodes are left") || !strings.Contains(logged, used) ||
+		strings.Contains(logged, taken) {
+		t.Errorf("%s", logged)
+	}
+	s.must(204, "DELETE", "/allocations/"+consumerID(1), "")
+	restart("--node-providers")
+	exist(map[string]int{used: 404, taken: 200, foreign: 200})
+}

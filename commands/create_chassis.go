@@ -1,0 +1,56 @@
+package commands
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// ChassisFields is what clients say about a chassis, by Ironic's names. Absent
+// and null are the same.
+type ChassisFields struct {
+	Description *string         `json:"description,omitempty"` // at most 255 characters
+	Extra       ledger.Document `json:"extra,omitzero"`
+}
+
+func (f *ChassisFields) check() *Rejection {
+	if text := deref(f.Description); utf8.RuneCountInString(text) > ledger.MaxChassisDescriptionRunes || !utf8.ValidString(text) {
+		return invalid("description", "takes at most %d characters of valid UTF-8", ledger.MaxChassisDescriptionRunes)
+	}
+	return nil
+}
+
+func (f *ChassisFields) description() ledger.ChassisDescription {
+	return ledger.ChassisDescription{Description: deref(f.Description), Extra: f.Extra}
+}
+
+// CreateChassis makes a chassis, which nodes can then be said to be in.
+type CreateChassis struct {
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
+
+	Chassis ledger.UUID `json:"chassis"`
+	ChassisFields
+}
+
+// CommandName implements Command.
+func (*CreateChassis) CommandName() string { return "CreateChassis" }
+
+// Check implements Command.
+func (c *CreateChassis) Check() *Rejection { return first(checkUUID("chassis", c.Chassis), c.check()) }
+
+// Decide implements Command.
+func (c *CreateChassis) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	if _, exists := s.Chassis(c.Chassis); exists {
+		id := c.Chassis
+		return nil, &Rejection{
+			Code: CodeChassisExists, Message: fmt.Sprintf("A chassis with UUID %s already exists.", id), Facts: Facts{Chassis: &id},
+		}
+	}
+	return []ledger.Event{ledger.ChassisCreated{Chassis: c.Chassis, Description: c.description()}}, nil
+}
+
+func chassisNotFound(code Code, id ledger.UUID) *Rejection {
+	return &Rejection{Code: code, Message: fmt.Sprintf("Chassis %s could not be found.", id), Facts: Facts{Chassis: &id}}
+}

@@ -1,0 +1,39 @@
+package commands
+
+import "github.com/allot-project/allot/ledger"
+
+// UpdateChassis changes what is said about a chassis by a JSON Patch over
+// ChassisFields (Ironic's PATCH of chassis).
+type UpdateChassis struct {
+	noConsumers   `json:"-"`
+	operatorsOnly `json:"-"`
+
+	Chassis ledger.UUID      `json:"chassis"`
+	Patch   []PatchOperation `json:"patch"`
+}
+
+// CommandName implements Command.
+func (*UpdateChassis) CommandName() string { return "UpdateChassis" }
+
+// Check implements Command.
+func (c *UpdateChassis) Check() *Rejection {
+	return first(checkUUID("chassis", c.Chassis), checkPatch(c.Patch))
+}
+
+// Decide implements Command.
+func (c *UpdateChassis) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	before, ok := s.Chassis(c.Chassis)
+	if !ok {
+		return nil, chassisNotFound(CodeChassisNotFound, c.Chassis)
+	}
+	var after ChassisFields
+	fields := ChassisFields{Description: orNil(before.Description), Extra: before.Extra}
+	if rejection := first(applyPatch(c.Patch, fields, &after), after.check()); rejection != nil {
+		return nil, rejection
+	}
+	description := after.description()
+	if description == before.ChassisDescription {
+		return nil, nil
+	}
+	return []ledger.Event{ledger.ChassisDescribed{Chassis: c.Chassis, Description: description}}, nil
+}

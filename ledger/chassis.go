@@ -1,0 +1,78 @@
+package ledger
+
+// MaxChassisDescriptionRunes bounds the description of a chassis, as Ironic
+// does.
+const MaxChassisDescriptionRunes = 255
+
+// Chassis is what nodes are mounted in (Ironic's chassis). A node names it in
+// its details as chassis_uuid. Values reached from a State or View are shared
+// and must not be changed.
+type Chassis struct {
+	UUID   UUID
+	Number uint64 // chassis are numbered in the order of their creation
+	ChassisDescription
+	CreatedAt int64 // Unix nanoseconds
+	UpdatedAt int64 // Unix nanoseconds; 0: not changed since
+}
+
+// ChassisDescription is what a chassis' operator says about it.
+type ChassisDescription struct {
+	Description string   `json:"description,omitempty"`
+	Extra       Document `json:"extra,omitzero"`
+}
+
+// ChassisChange is one chassis' step.
+type ChassisChange struct{ Before, After *Chassis }
+
+type chassisEntry struct {
+	id UUID
+	c  *Chassis
+}
+
+// Chassis finds a chassis.
+func (s *State) Chassis(id UUID) (*Chassis, bool) {
+	entry, ok := s.chassis.Get(chassisEntry{id: id})
+	return entry.c, ok
+}
+
+// ChassisInUse reports whether some node is in the chassis. It scans all
+// nodes: only the deletion of a chassis asks.
+func (s *State) ChassisInUse(id UUID) bool {
+	found, text := false, id.String()
+	s.Nodes(func(n *Node) bool {
+		found = n.Chassis() == text
+		return !found
+	})
+	return found
+}
+
+// setChassis moves the table from one version of a chassis to another; nil
+// means that it does not exist.
+func (s *State) setChassis(before, after *Chassis) {
+	s.changes.Chassis = append(s.changes.Chassis, ChassisChange{Before: before, After: after})
+	s.indexChassis(before, after)
+}
+
+func (s *State) indexChassis(before, after *Chassis) {
+	if after == nil {
+		s.chassis.Delete(chassisEntry{id: before.UUID})
+		return
+	}
+	s.chassis.Set(chassisEntry{after.UUID, after})
+}
+
+func encodeChassis(e *encoder, c *Chassis) {
+	e.array(5)
+	e.uuid(c.UUID)
+	e.uint(c.Number)
+	encodeChassisDescription(e, c.ChassisDescription)
+	e.int(c.CreatedAt)
+	e.int(c.UpdatedAt)
+}
+
+func decodeChassis(d *decoder) *Chassis {
+	d.exactly(5, "chassis")
+	return &Chassis{
+		UUID: d.uuid(), Number: d.uint(), ChassisDescription: decodeChassisDescription(d), CreatedAt: d.int(), UpdatedAt: d.int(),
+	}
+}

@@ -1,0 +1,180 @@
+package projector
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// Digest is the digest that the read models had when the view's commit was
+// their newest: what Projector.Digest would have answered then. What has a
+// version, or belongs to a commit, never changes, so that later keys are left
+// out; the lists of what is so now are made again as they were. It reads
+// everything up to then, and each consumer once more for each of its
+// providers.
+func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
+	head, size, err := v.position()
+	if err != nil {
+		return ledger.Digest{}, err
+	}
+	d := &pastDigest{View: v, ctx: ctx, sum: newDigester(), head: head, hashes: uint64(proof.HashCount(size))}
+	tables := slices.Clone(pastTables)
+	slices.SortFunc(tables, func(a, b pastTable) int { return cmp.Compare(a.table, b.table) })
+	for _, t := range tables {
+		if err := t.add(d, t.table); err != nil {
+			return ledger.Digest{}, err
+		}
+	}
+	return d.sum.digest(), nil
+}
+
+// pastDigest adds the keys of the read models as they were, in their order.
+type pastDigest struct {
+	View
+	ctx    context.Context
+	sum    *digester
+	head   ledger.Head
+	hashes uint64 // of the tree of all records, that were kept then
+}
+
+// pastTable says how the keys that a table had are found. Every table is
+// among pastTables: one that is left out gives another digest.
+type pastTable struct {
+	table byte
+	add   func(d *pastDigest, table byte) error
+}
+
+var pastTables = slices.Concat([]pastTable{
+	{tableCheckpoint, (*pastDigest).checkpoint},
+	{tableCommit, beginning(func(d *pastDigest) uint64 { return d.sequence })},
+	{tableTree, beginning(func(d *pastDigest) uint64 { return d.hashes - 1 })},
+	{tableCommand, (*pastDigest).commands},
+	{tableProvider, versioned}, {tableProviderState, versioned}, {tableName, versioned}, {tableConsumer, versioned},
+	{tableUsage, versioned}, {tableClasses, versioned}, {tableTrait, versioned}, {tableHistory, versioned},
+	{tableHeld, until(len(ledger.UUID{}))},
+	{tableHolding, (*pastDigest).holdings},
+	{tableReservation, (*pastDigest).reservations},
+	{tableWaiting, (*pastDigest).waiting},
+}, pastNumbered(nodeTables), pastNumbered(nodeAllocationTables), pastNumbered(chassisTables))
+
+func pastNumbered(t numbered) []pastTable {
+	list := []pastTable{{t.value, versioned}, {t.id, versioned}, {t.until, until(0)}, {t.now, func(d *pastDigest, table byte) error {
+		return d.each([]byte{t.value}, func(key []byte, _ uint64, _ []byte) (bool, error) {
+			d.add(append([]byte{table}, key[1:]...), nil)
+			return true, d.ctx.Err()
+		})
+	}}}
+	if t.name != 0 {
+		list = append(list, pastTable{t.name, versioned})
+	}
+	return list
+}
+
+func (d *pastDigest) add(key, value []byte) {
+	d.sum.add(key)
+	d.sum.add(value)
+}
+
+// rows adds those keys of a table that were there.
+func (d *pastDigest) rows(table byte, were func(key, value []byte) bool) error {
+	it, err := d.iterate([]byte{table}, []byte{table + 1})
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		if key, value := it.Key(), it.Value(); were(key, value) {
+			d.add(key, value)
+		}
+		err = d.ctx.Err()
+	}
+	return finish(it, err)
+}
+
+// versioned adds a table whose keys end with a version.
+func versioned(d *pastDigest, table byte) error {
+	return d.rows(table, func(key, _ []byte) bool { return versionOf(key) <= d.sequence })
+}
+
+// until adds a table whose keys have a version behind the table and so many
+// other bytes.
+func until(skipped int) func(*pastDigest, byte) error {
+	return func(d *pastDigest, table byte) error {
+		return d.rows(table, func(key, _ []byte) bool { return versionOf(key[:1+skipped+versionBytes]) <= d.sequence })
+	}
+}
+
+// beginning adds a table whose keys are numbers, up to one of them.
+func beginning(last func(*pastDigest) uint64) func(*pastDigest, byte) error {
+	return func(d *pastDigest, table byte) error {
+		return d.rows(table, func(key, _ []byte) bool { return binary.BigEndian.Uint64(key[1:]) <= last(d) })
+	}
+}
+
+func (d *pastDigest) checkpoint(table byte) error {
+	d.add([]byte{table}, appendCheckpoint(nil, d.head))
+	return nil
+}
+
+func (d *pastDigest) commands(table byte) error {
+	return d.rows(table, func(_, value []byte) bool {
+		sequence, size := binary.Uvarint(value)
+		return size > 0 && sequence <= d.sequence
+	})
+}
+
+// holdings adds who held something of which provider.
+func (d *pastDigest) holdings(table byte) error {
+	var providers []ledger.UUID
+	err := d.each([]byte{tableProvider}, func(key []byte, _ uint64, _ []byte) (bool, error) {
+		providers = append(providers, ledger.UUID(key[1:]))
+		return true, d.ctx.Err()
+	})
+	for _, id := range providers {
+		if err != nil {
+			return err
+		}
+		err = d.ProviderConsumers(id, func(c *ledger.Consumer) bool {
+			d.add(append(idKey(table, id), c.UUID[:]...), nil)
+			return d.ctx.Err() == nil
+		})
+		err = cmp.Or(err, d.ctx.Err())
+	}
+	return err
+}
+
+// reservations adds the reservations that there were, by their end.
+func (d *pastDigest) reservations(byte) error {
+	var keys [][]byte
+	err := d.Consumers(ledger.NilUUID, func(c *ledger.Consumer) bool {
+		if c.ReservedUntil > 0 {
+			keys = append(keys, reservationKey(c))
+		}
+		return d.ctx.Err() == nil
+	})
+	slices.SortFunc(keys, bytes.Compare)
+	for _, key := range keys {
+		d.add(key, nil)
+	}
+	return cmp.Or(err, d.ctx.Err())
+}
+
+// waiting adds the node allocations that waited for a node.
+func (d *pastDigest) waiting(table byte) error {
+	return d.each([]byte{nodeAllocationTables.value}, func(key []byte, _ uint64, value []byte) (bool, error) {
+		number := binary.BigEndian.Uint64(key[1:])
+		a, err := readNodeAllocation(number, value)
+		if err != nil {
+			return false, fmt.Errorf("node allocation %d: %w", number, err)
+		}
+		if a.State == ledger.NodeAllocating {
+			d.add(numberKey(table, number), nil)
+		}
+		return true, d.ctx.Err()
+	})
+}

@@ -1,0 +1,123 @@
+package projector_test
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector"
+)
+
+// TestDigestThen: of every moment of a random history about everything that
+// there is, a view of that moment has the digest that the read models had
+// then; also in read models that are made again.
+func TestDigestThen(t *testing.T) {
+	t.Parallel()
+	folded := make(map[string]bool)
+	rapid.Check(t, func(rt *rapid.T) {
+		log := &memlog.Log{}
+		l, err := commandstest.Open(t.TempDir(), log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		then := make(map[uint64]ledger.Digest)
+		submit := func(c commands.Command) {
+			_, err := l.Writer.Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+			if err != nil {
+				rt.Fatalf("%s: %v", c.CommandName(), err)
+			}
+			if then[l.Views.View().Sequence()], err = l.Views.Digest(); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		for _, c := range commandstest.SomeThings() {
+			submit(c)
+		}
+		for _, c := range lives() {
+			for range rapid.IntRange(0, 4).Draw(rt, "commands") {
+				submit(commandstest.RandomCommand(rt))
+			}
+			submit(c)
+		}
+		checkDigests(rt, l.Views, then)
+		l.Stop(t)
+		again := foldAgain(t, log, folded)
+		checkDigests(rt, again, then)
+		if err := again.Close(); err != nil {
+			rt.Fatal(err)
+		}
+	})
+	for _, kind := range []string{"AllocationsReserved", "ConsumerRemoved", "NodeAllocated", "AllocationRequested", "NodeDeleted", "ChassisDeleted", "ProviderDeleted"} {
+		if !folded[kind] {
+			t.Errorf("no history has a %s", kind)
+		}
+	}
+}
+
+// lives are commands by which things come into every list of the present and
+// leave it again; what happens at random in between may keep them from it.
+func lives() []commands.Command {
+	provider, consumer, allocation, chassis, node := ledgertest.ID(1, 1), ledgertest.ID(2, 1), ledgertest.ID(2, 2), ledgertest.ID(8, 2), ledgertest.ID(1, 4)
+	reserve := &commands.Reserve{Seconds: 3600, Allocations: commandstest.Allocate(consumer, provider, "VCPU", 1).Allocations}
+	reserve.Allocations[0].AnyGeneration = true
+	return []commands.Command{
+		reserve,
+		&commands.RequestNodeAllocation{Allocation: allocation, NodeRequest: commands.NodeRequest{ResourceClass: "a"}},
+		&commands.ChooseNode{Allocation: allocation, Seed: 1},
+		&commands.CreateChassis{Chassis: chassis},
+		&commands.CancelReservation{Consumer: consumer},
+		&commands.ReleaseNodeAllocation{Allocation: allocation},
+		&commands.DeleteNode{Node: node},
+		&commands.DeleteChassis{Chassis: chassis},
+		&commands.DeleteProvider{Provider: ledgertest.ID(1, 2)},
+	}
+}
+
+func checkDigests(t *rapid.T, views *projector.Projector, then map[uint64]ledger.Digest) {
+	for sequence, want := range then {
+		view, err := views.ViewAt(sequence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := view.Digest(t.Context()); err != nil || got != want {
+			t.Fatalf("the view of sequence %d of %d has digest %s, %v; the read models had %s", sequence, views.View().Sequence(), got, err, want)
+		}
+	}
+}
+
+// foldAgain makes read models from a log, and notes the kinds of events.
+func foldAgain(t *testing.T, log ledger.Log, kinds map[string]bool) *projector.Projector {
+	t.Helper()
+	views, err := projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := log.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ledger.NewState()
+	err = ledger.ReadCommits(t.Context(), log, ledger.Head{}, last, func(c *ledger.Commit) error {
+		for i := range c.Records {
+			for _, event := range c.Records[i].Events {
+				kinds[event.EventKind()] = true
+			}
+		}
+		changes, err := s.Fold(c)
+		if err != nil {
+			return err
+		}
+		return views.Fold(c, changes)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return views
+}
