@@ -239,10 +239,11 @@ type node struct {
 	metricsHTTP *http.Server
 	failed      chan error
 	stopping    chan struct{}
+	ceiling     *ceiling
 }
 
 func (n *node) start(ctx context.Context) error {
-	n.failed, n.stopping = make(chan error, 1), make(chan struct{})
+	n.failed, n.stopping, n.ceiling = make(chan error, 1), make(chan struct{}), startCeiling()
 	var err error
 	if n.data, err = openDataFolder(n.config.Data); err != nil {
 		return err
@@ -292,6 +293,7 @@ func (n *node) start(ctx context.Context) error {
 	}
 	if n.commands, err = natsapi.Start(n.doorNC, natsapi.Config{
 		Commands: n.writer, Version: version(), Actor: natsActor, Users: n.users, Direct: n.config.AcceptOpenNATS, CutOff: n.cutOff(), Logger: n.log,
+		Heavy:   n.ceiling.door(),
 		Queries: queries,
 	}); err != nil {
 		return err
@@ -450,7 +452,7 @@ func (n *node) startInside(ctx context.Context) error {
 	n.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: n.data.path(logFolder), Listen: n.config.NATS, Verdict: n.verdict,
 		LazySync: n.config.LazySync, Logger: n.log, TLS: n.tls,
-		Users: logins(n.users), Services: wire.Services(), Streams: wire.Streams(),
+		Users: logins(n.users), Services: wire.Services(), Streams: wire.Streams(), Heavy: n.ceiling.door(),
 	})
 	if err != nil {
 		return err
@@ -684,7 +686,7 @@ func (c *serveCommand) candidateOptions() placement.CandidateOptions {
 // routes puts the facades behind one port: Placement at the root and below
 // /placement, Ironic's below /baremetal, Allot's own reads below /audit.
 func (n *node) routes() http.Handler {
-	bodies := &intake.Pool{Heavy: collectSooner}
+	bodies := &intake.Pool{Heavy: n.ceiling.door()}
 	searches := turns.New(runtime.GOMAXPROCS(0) / 2) // the rest is for everything else
 	facade := func(prefix string) http.Handler {
 		return &placement.Handler{
@@ -760,6 +762,7 @@ func (n *node) stop() error {
 	var errs []error
 	keep := func(err error) { errs = append(errs, err) }
 	close(n.stopping)
+	defer n.ceiling.stop()
 	if n.views != nil {
 		n.views.Interrupt() // the writer may be waiting for it
 	}

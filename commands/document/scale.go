@@ -4,6 +4,7 @@
 package document
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 )
@@ -112,18 +113,31 @@ func (s *Scale) endOfString(piece []byte, i int) int {
 		s.escaped = false
 		i++
 	}
-	for ; i < len(piece); i++ {
-		switch piece[i] {
-		case '"':
+	for end := -1; i < len(piece); {
+		if end < i {
+			end = quoteFrom(piece, i)
+		}
+		escape := bytes.IndexByte(piece[i:end], '\\')
+		switch {
+		case escape >= 0: // what is behind it ends nothing
+			i += escape + 2
+		case end < len(piece):
 			s.inString = false
-			return i
-		case '\\':
-			if i++; i == len(piece) {
-				s.escaped = true
-			}
+			return end
+		default:
+			i = end
 		}
 	}
+	s.escaped = i > len(piece)
 	return i
+}
+
+// quoteFrom is where the next quote is, or the end.
+func quoteFrom(piece []byte, i int) int {
+	if n := bytes.IndexByte(piece[i:], '"'); n >= 0 {
+		return i + n
+	}
+	return len(piece)
 }
 
 // Weigh weighs a whole document.
