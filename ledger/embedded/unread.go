@@ -12,7 +12,7 @@ import (
 
 // maxUnread is what all clients together may leave unread. Beyond it, who has
 // left most is cut off: a client that does not read takes room from itself.
-const maxUnread = 32 << 20
+const maxUnread = 24 << 20
 
 const (
 	// lookEvery is how often it is asked whether much was sent.
