@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -99,6 +100,9 @@ func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, intake.ErrTooLarge):
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
+	case errors.Is(err, document.ErrTooDeep):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	case errors.Is(err, intake.ErrBusy):
 		q.reply(w, r, nil, &badQuestion{http.StatusServiceUnavailable, err.Error()})
 		return
@@ -111,7 +115,7 @@ func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
 
 func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (*WouldBe, error) {
 	var asked WhatIf
-	if err := intake.Check(body); err != nil {
+	if err := document.Check(body); err != nil {
 		return nil, bad("the body is not JSON that can be read in one way: %v", err)
 	}
 	if err := strict(body, &asked); err != nil {

@@ -197,7 +197,7 @@ func TestBadInput(t *testing.T) {
 		{do: "POST /v1/allocations {", want: 400, has: "not JSON"},
 		{do: `POST /v1/allocations {"resource_class":"x"}{}`, want: 400},
 		{do: "POST /v1/allocations {\"resource_class\":\"\xff\"}", want: 400, has: "UTF-8"},
-		{do: `POST /v1/allocations {"resource_class":"x","extra":` + deep + `}`, want: 400, has: "levels"},
+		{do: `POST /v1/allocations {"resource_class":"x","extra":` + deep + `}`, want: 400, has: "deeper"},
 		{do: `POST /v1/allocations {"resource_class":"x","extra":{"a":"` + strings.Repeat("x", 70000) + `"}}`, want: 400, has: "at most"},
 		{do: "POST /v1/allocations " + strings.Repeat(" ", baremetal.MaxBodyBytes+1), want: 413},
 		{do: `POST /v1/allocations {"resource_class":"x","name":"taken"}`, want: 409},

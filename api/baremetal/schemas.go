@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/api/browser"
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/schema"
+	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -127,7 +128,7 @@ func (r *request) body(what string, s schema.Schema, into any) (doc any, err err
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}")
 	}
-	if err := intake.Check(text); err != nil {
+	if err := document.Check(text); err != nil {
 		return nil, badRequest("The body is not JSON that can be read in one way: %v", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/allot-project/allot/commands/document"
 )
 
 // Bounds, in estimated bytes of memory.
@@ -32,51 +34,11 @@ var (
 	ErrBusy = errors.New("too many large requests are under way; try again")
 )
 
-// What the parts of a JSON document take once decoded, beside the bytes of
-// strings: a value is an interface, a number or string, and its place in a
-// list or map, of which there may be two while the document is validated.
-const (
-	objectWeight = 448
-	arrayWeight  = 96
-	memberWeight = 256
-	// byteWeight: the body itself, and the strings that are copied out of it.
-	byteWeight = 3
-)
-
-// Scale weighs a JSON document piece by piece. It looks only for what can make
-// values, so that a text that is no JSON weighs no less than what a decoder
-// makes of it before it finds out.
-type Scale struct {
-	weight   int64
-	inString bool
-	escaped  bool
-}
-
-// Add weighs the next piece and returns the weight of all so far.
-func (s *Scale) Add(piece []byte) int64 {
-	s.weight += int64(len(piece)) * byteWeight
-	for _, c := range piece {
-		switch {
-		case s.escaped:
-			s.escaped = false
-		case s.inString:
-			s.escaped = c == '\\'
-			s.inString = c != '"'
-		case c == '"':
-			s.inString = true
-		case c == ',':
-			s.weight += memberWeight
-		case c == '{':
-			s.weight += objectWeight
-		case c == '[':
-			s.weight += arrayWeight
-		}
-	}
-	return s.weight
-}
-
-// Weigh is what a JSON document takes in memory once it is decoded.
-func Weigh(document []byte) int64 { return new(Scale).Add(document) }
+// prices are what the parts of a JSON document take once decoded: a value is an
+// interface, a number or string, and its place in a list or map, of which there
+// may be two while the document is validated. A byte is in the body, and in the
+// strings that are copied out of it.
+var prices = document.Prices{Byte: 3, Object: 448, Array: 96, Element: 256, Pair: 256, Most: MaxWeight}
 
 // Pool is what all requests under way may take. The zero Pool is ready.
 type Pool struct {
@@ -152,41 +114,53 @@ func (l *Lease) End() {
 	l.held = 0
 }
 
-// firstPiece is what is read at first. Then there is room for all that was
-// announced, or else for as much again.
-const firstPiece = 8 << 10
-
 // Read reads a JSON body of at most limit bytes within a lease. The client
 // announced a length, which is -1 if it is not known.
+//
+// There is room for what has arrived and was weighed, and never for what was
+// only announced: room for large bodies that are refused at their first bytes
+// is garbage of many times what the lease says.
 func (l *Lease) Read(from io.Reader, announced, limit int64) ([]byte, error) {
-	tooLong := fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, limit)
 	if announced > limit {
-		return nil, tooLong
+		return nil, tooLong(limit)
 	}
-	if err := l.Grow(announced * byteWeight); err != nil {
+	if err := l.Grow(announced * int64(prices.Byte)); err != nil {
 		return nil, err
 	}
-	var scale Scale
-	body := make([]byte, 0, firstPiece)
-	for {
-		if len(body) == cap(body) {
-			larger := make([]byte, len(body), max(announced+1, 2*int64(cap(body))))
-			copy(larger, body)
-			body = larger
+	var arrived pieces
+	defer arrived.free()
+	scale := document.Scale{Prices: prices}
+	for length := int64(0); ; {
+		room := arrived.room(announced)
+		n, err := from.Read(room)
+		arrived.fill(n)
+		if length += int64(n); length > limit {
+			return nil, tooLong(limit)
 		}
-		n, err := from.Read(body[len(body):cap(body)])
-		piece := body[len(body) : len(body)+n]
-		if body = body[:len(body)+n]; int64(len(body)) > limit {
-			return nil, tooLong
-		}
-		if err := l.Grow(scale.Add(piece)); err != nil {
+		if err := l.weigh(&scale, room[:n]); err != nil {
 			return nil, err
 		}
 		if errors.Is(err, io.EOF) {
-			return body, nil
+			return arrived.joined(), nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the body could not be read: %w", err)
 		}
 	}
+}
+
+func tooLong(limit int64) error {
+	return fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, limit)
+}
+
+// weigh takes room for the next piece of a body.
+func (l *Lease) weigh(scale *document.Scale, piece []byte) error {
+	weight, err := scale.Add(piece)
+	switch {
+	case errors.Is(err, document.ErrTooHeavy):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case err != nil:
+		return err
+	}
+	return l.Grow(int64(weight))
 }

@@ -3,6 +3,7 @@ package natsapi
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/nats-io/nats.go/micro"
@@ -17,7 +18,7 @@ const batchWindow = 256
 
 // batch takes many commands in one message.
 func (s *Service) batch() micro.Handler {
-	return s.inTurn(s.queue, never, func(r *request) {
+	return s.inTurn(s.queue, math.MaxInt, never, func(r *request) {
 		reply := s.carryOutBatch(r)
 		s.finish(r, reply, reply.Error)
 	})

@@ -47,6 +47,22 @@ type fairQueue struct {
 	count   int                 // of all requests; guarded by mu
 	bytes   int                 // of all requests; guarded by mu
 	closed  bool                // guarded by mu
+	// heavily is told when the requests that wait and those under way take more
+	// than muchHeld, and when no longer; nil: nobody is. isMuch is what it was
+	// told last; guarded by mu.
+	heavily func(bool)
+	isMuch  bool
+}
+
+// muchHeld is what a door takes that ordinary requests do not bring about.
+const muchHeld = 6 << 20
+
+// weighed tells whoever wants to know that much is held, or no longer; mu is held.
+func (q *fairQueue) weighed() {
+	if isMuch := q.light+q.heavy+q.bytes > muchHeld; isMuch != q.isMuch && q.heavily != nil {
+		q.isMuch = isMuch
+		q.heavily(isMuch)
+	}
 }
 
 // waiting are one client's requests.
@@ -100,6 +116,7 @@ func (q *fairQueue) begin(client string, weight int) {
 	if q.share > 0 {
 		q.busy[client]++
 	}
+	defer q.weighed()
 	if weight <= lightWeight {
 		q.light += weight
 		return
@@ -119,6 +136,7 @@ func (q *fairQueue) release(client string, weight int) {
 	} else {
 		q.heavy -= weight
 	}
+	q.weighed()
 	if q.share > 0 {
 		if q.busy[client]--; q.busy[client] == 0 {
 			delete(q.busy, client)
@@ -148,6 +166,7 @@ func (q *fairQueue) push(client string, j job) bool {
 	w.bytes += j.size
 	q.count++
 	q.bytes += j.size
+	q.weighed()
 	if q.free > 0 {
 		q.wake()
 	}

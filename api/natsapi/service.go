@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -53,6 +54,9 @@ const (
 	submitTimeout   = 30 * time.Second
 	// headerRoom is what a reply's headers take at most.
 	headerRoom = 8 << 10
+	// maxQueryBytes is what a query may have: as much as a URL. To look at more
+	// would hold up those behind it.
+	maxQueryBytes = 64 << 10
 )
 
 // costlyUnderWay is how many queries that take long may be under way. One
@@ -92,6 +96,9 @@ type Config struct {
 	Direct bool
 	// CutOff, if set, closes a connection that floods the door.
 	CutOff func(connection uint64)
+	// Heavy, if set, is told when much memory is taken by requests, and when no
+	// longer. It must not wait.
+	Heavy func(bool)
 	// Now is the clock that deadlines are compared with; nil: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -113,6 +120,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
 	}
 	s.floods.cutOff = cfg.CutOff
+	s.queue.heavily, s.costly.heavily = cfg.Heavy, cfg.Heavy
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
 	}
@@ -227,14 +235,23 @@ const retryAfter = 200 * time.Millisecond
 // overhead is what a request takes besides its body and headers.
 const overhead = 2 << 10
 
-// inTurn has a worker begin each request when it is its client's turn. If
+// inTurn has a worker begin each request, which has at most so many bytes, when
+// it is its client's turn. If
 // nothing waits, requests of at most atOnce bytes begin where they arrive. Who
 // sends nonsense, or more than may wait, is answered at once. Whatever begins
 // a request must finish it.
-func (s *Service) inTurn(queue *fairQueue, atOnce int, begin func(*request)) micro.Handler {
+func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		if !s.mayReplyTo(req.Reply()) {
 			return // nobody could be told
+		}
+		if n := len(req.Data()); n > most {
+			encoding, failure := encodingOf(req)
+			if failure != nil {
+				encoding = wire.TypeJSON
+			}
+			s.refuse(req, encoding, bad("the body has %d bytes, and here it may have %d", n, most))
+			return
 		}
 		r, size, failure := s.admit(req)
 		if failure != nil {
@@ -336,7 +353,7 @@ func (s *Service) mayReplyTo(reply string) bool {
 }
 
 func (s *Service) command(empty func() commands.Command) micro.Handler {
-	return s.inTurn(s.queue, smallBytes, func(r *request) { s.carryOut(r, empty()) })
+	return s.inTurn(s.queue, math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
 }
 
 // query takes queries: the cheap ones with everything else, and those that
@@ -347,7 +364,7 @@ func (s *Service) query(empty func() wire.Query) micro.Handler {
 	case *wire.CandidatesQuery, *wire.CommitsQuery:
 		queue = s.costly
 	}
-	return s.inTurn(queue, never, func(r *request) {
+	return s.inTurn(queue, maxQueryBytes, never, func(r *request) {
 		q := empty()
 		failure := s.readQuery(r, q)
 		switch {

@@ -3,23 +3,18 @@ package placement
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/ledger"
 )
 
-// Limits of JSON documents.
-const (
-	maxDepth       = 32
-	maxNumberChars = 400 // digits and exponent of one number
-)
+// maxNumberChars bounds the digits, and the exponent, of one number.
+const maxNumberChars = 400
 
 // object is a JSON object whose members keep their order: allocations are
 // checked in the order of the request.
@@ -39,81 +34,70 @@ func (o *object) has(key string) bool {
 // json.Number, bool and nil. It is stricter than Python's parser, which takes
 // NaN and repeated keys: see docs/compatibility.md.
 func decodeDocument(body []byte) (any, *apiError) {
-	if !utf8.Valid(body) {
-		return nil, badRequest("Malformed JSON: the body is not valid UTF-8")
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, badRequest("Malformed JSON: expecting a value")
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	doc, err := decodeValue(dec, 0)
+	r := document.Read(body)
+	doc, err := decodeValue(r)
 	if err == nil {
-		if _, trailing := dec.Token(); !errors.Is(trailing, io.EOF) {
-			err = errors.New("extra data after the document")
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		err = errors.New("expecting a value")
+		err = r.End()
 	}
 	if err != nil {
-		return nil, badRequest("Malformed JSON: %v", err)
+		return nil, badRequest("Malformed JSON: %v", document.Plain(err))
 	}
 	return doc, nil
 }
 
-func decodeValue(dec *json.Decoder, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("nested deeper than %d", maxDepth)
-	}
-	token, err := dec.Token()
+func decodeValue(r document.Reader) (any, error) {
+	token, err := r.ReadToken()
 	if err != nil {
 		return nil, err
 	}
-	switch t := token.(type) {
-	case json.Delim:
-		if t == '{' {
-			return decodeObject(dec, depth)
-		}
-		return decodeArray(dec, depth)
-	case json.Number:
-		return t, checkNumber(t)
+	switch token.Kind() {
+	case '{':
+		return decodeObject(r)
+	case '[':
+		return decodeArray(r)
+	case '"':
+		return token.String(), nil
+	case '0':
+		n := json.Number(token.String())
+		return n, checkNumber(n)
+	case 't', 'f':
+		return token.Bool(), nil
 	}
-	return token, nil
+	return nil, nil
 }
 
-func decodeObject(dec *json.Decoder, depth int) (any, error) {
+func decodeObject(r document.Reader) (any, error) {
 	o := &object{members: make(map[string]any)}
-	for dec.More() {
-		token, err := dec.Token()
+	for r.PeekKind() != '}' {
+		name, err := r.ReadToken()
 		if err != nil {
 			return nil, err
 		}
-		key, isString := token.(string)
-		if !isString {
-			return nil, errors.New("expecting a property name")
-		}
-		if o.has(key) {
-			return nil, fmt.Errorf("the key %q is repeated", key)
-		}
-		value, err := decodeValue(dec, depth+1)
+		key := name.String()
+		value, err := decodeValue(r)
 		if err != nil {
 			return nil, err
 		}
 		o.keys = append(o.keys, key)
 		o.members[key] = value
 	}
-	_, err := dec.Token()
+	_, err := r.ReadToken()
 	return o, err
 }
 
-func decodeArray(dec *json.Decoder, depth int) (any, error) {
+func decodeArray(r document.Reader) (any, error) {
 	list := []any{}
-	for dec.More() {
-		value, err := decodeValue(dec, depth+1)
+	for r.PeekKind() != ']' {
+		value, err := decodeValue(r)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, value)
 	}
-	_, err := dec.Token()
+	_, err := r.ReadToken()
 	return list, err
 }
 

@@ -12,13 +12,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// document is the OpenAPI description of the routes, made once at the start
+// description is the OpenAPI description of the routes, made once at the start
 // from the tables that requests are served by.
-var document []byte
+var description []byte
 
 func showOpenAPI(_ *Handler, _ *request) (*response, error) {
 	return &response{status: http.StatusOK, noModified: true, stream: func(w io.Writer) error {
-		_, err := w.Write(document)
+		_, err := w.Write(description)
 		return err
 	}}, nil
 }

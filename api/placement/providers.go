@@ -93,8 +93,13 @@ func listProviders(h *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	work := h.Searches.Begin(r.who.Client(r.RemoteAddr))
+	defer work.End()
 	query, err := parseProviderQuery(r)
 	if err != nil {
+		return nil, err
+	}
+	if err := work.Pause(r.Context()); err != nil {
 		return nil, err
 	}
 	found := []m{}

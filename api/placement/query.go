@@ -66,6 +66,9 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 			return nil, failure
 		}
 	}
+	if failure := q.tooMany(len(wanted)); failure != nil {
+		return nil, failure
+	}
 	unknown, err := unknownTraits(r.view, slices.Concat(q.Required, [][]string{q.Forbidden}))
 	if err != nil {
 		return nil, err
@@ -74,6 +77,30 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 		return nil, badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
 	return q, q.findResources(r.view, wanted)
+}
+
+// maxFilters is how many traits, aggregates and resource classes a list of
+// providers may be narrowed down with: each is looked for, and each aggregate
+// that has room in a URL is let through.
+const maxFilters = 2048
+
+// tooMany refuses a query whose filters would take long to look for.
+func (q *providerQuery) tooMany(classes int) *apiError {
+	n := classes + len(q.Forbidden) + len(q.NotMemberOf)
+	for _, anyOf := range q.Required {
+		n += len(anyOf)
+	}
+	for _, anyOf := range q.MemberOf {
+		n += len(anyOf)
+	}
+	if n > maxFilters {
+		return tooManyFilters(n)
+	}
+	return nil
+}
+
+func tooManyFilters(n int) *apiError {
+	return badRequest("Invalid query string parameters: %d traits, aggregates and resource classes, and there may be %d", n, maxFilters)
 }
 
 func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *apiError {
@@ -169,7 +196,11 @@ func (q *providerQuery) parseAllRequired(v version, values []string) *apiError {
 // unknownTraits lists the names that are no traits.
 func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 	var unknown []string
-	for _, name := range slices.Concat(lists...) {
+	names := slices.Concat(lists...)
+	if n := len(names); n > maxFilters {
+		return nil, tooManyFilters(n)
+	}
+	for _, name := range names {
 		_, found, err := view.Trait(name)
 		if err != nil {
 			return nil, err

@@ -87,7 +87,7 @@ var routes = []route{
 }
 
 // The handlers of the two open routes look at this table themselves.
-func init() { document = encodeOpenAPI() }
+func init() { description = encodeOpenAPI() }
 
 type handle = func(*Handler, *request) (*response, error)
 

@@ -98,3 +98,25 @@ func TestUsagesOfOneProject(t *testing.T) {
 		}
 	}
 }
+
+// TestFiltersAreBounded: as many aggregates as have room in a URL are looked for,
+// and what would take long to look for is refused, also in searches for candidates.
+func TestFiltersAreBounded(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	h := handler(l)
+	aggregates := strings.Repeat("&member_of=11111111-1111-4111-8111-111111111111", 64<<10/47)
+	traits := strings.Repeat(",!A", 64<<10/3)[1:]
+	for target, want := range map[string]int{
+		"/resource_providers?name=x" + aggregates:                                                                         http.StatusOK,
+		"/resource_providers?required=" + traits:                                                                          http.StatusBadRequest,
+		"/resource_providers?resources=" + strings.Repeat(",VCPU:1", 64<<10/7)[1:]:                                        http.StatusBadRequest,
+		"/resource_providers?member_of=in:" + strings.Repeat(strings.Repeat("1", 32)+",", 3000) + strings.Repeat("1", 32): http.StatusBadRequest,
+		"/allocation_candidates?resources=VCPU:1&required=" + traits:                                                      http.StatusBadRequest,
+	} {
+		w := send(h, "GET", target, "")
+		if w.Code != want || want != http.StatusOK && !strings.Contains(w.Body.String(), "there may be 2048") {
+			t.Errorf("%.60s: %d %.300s", target, w.Code, w.Body)
+		}
+	}
+}

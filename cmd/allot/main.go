@@ -65,21 +65,6 @@ func version() string {
 // unless GOGC says otherwise: requests over NATS gain a tenth, for memory.
 const gcPercent = 200
 
-// heavyGCPercent is for the time in which large requests are under way: their
-// garbage is large, too, and should not double what the process takes.
-const heavyGCPercent = 25
-
-// collectSooner lets less garbage grow, or again as much as usual.
-func collectSooner(sooner bool) {
-	switch {
-	case os.Getenv("GOGC") != "": // somebody knows better
-	case sooner:
-		debug.SetGCPercent(heavyGCPercent)
-	default:
-		debug.SetGCPercent(gcPercent)
-	}
-}
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

@@ -77,7 +77,7 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 	}
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
 		Commands: s.leader.writer.Load(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
-		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Logger: s.logger,
+		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Heavy: s.ceiling.door(), Logger: s.logger,
 	})
 	return err
 }

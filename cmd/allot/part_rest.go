@@ -42,7 +42,7 @@ type restDoor struct {
 // bindREST takes the port.
 func (s *server) bindREST(context.Context) (err error) {
 	s.rest.stopping, s.rest.endFollowing = context.WithCancel(context.Background())
-	s.rest.bodies = &intake.Pool{Heavy: collectSooner}
+	s.rest.bodies = &intake.Pool{Heavy: s.ceiling.door()}
 	s.rest.searches = turns.New(runtime.GOMAXPROCS(0) / 2) // the rest is for everything else
 	s.rest.listener, err = net.Listen("tcp", s.config.HTTP)
 	return err

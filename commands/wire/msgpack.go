@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/allot-project/allot/commands/document"
 )
 
 var errCutOff = errors.New("the msgpack body is cut off")
@@ -79,8 +81,8 @@ func head(data []byte) (s shape, n uint64, rest []byte, err error) {
 }
 
 func (w *walk) value(data []byte, depth int) ([]byte, error) {
-	if depth > maxDepth {
-		return nil, errTooDeep
+	if depth > document.MaxDepth {
+		return nil, document.ErrTooDeep
 	}
 	s, n, data, err := head(data)
 	switch {
@@ -104,7 +106,7 @@ func (w *walk) add(n uint64, bytes int, left int) error {
 		return errCutOff
 	}
 	if w.weight += int(n) * bytes; w.weight > w.most {
-		return ErrTooMuch
+		return document.TooHeavy(MaxWeight)
 	}
 	return nil
 }

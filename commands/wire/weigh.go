@@ -2,8 +2,9 @@ package wire
 
 import (
 	"errors"
-	"fmt"
 	"unicode/utf8"
+
+	"github.com/allot-project/allot/commands/document"
 )
 
 // What a request takes in memory has little to do with its length: each nil of
@@ -18,14 +19,10 @@ const (
 	elementBytes = 160
 	// pairBytes is more than a name and a value of a map take, but for their text.
 	pairBytes = 64
-	// maxDepth bounds how deep values may be in each other.
-	maxDepth = 32
 )
 
-// ErrTooMuch says that a body has more elements than a request may have.
-var ErrTooMuch = fmt.Errorf("the body has too many elements: what it stands for may take %d bytes of memory at most; send it in parts", MaxWeight)
-
-var errTooDeep = fmt.Errorf("the body is nested deeper than %d", maxDepth)
+// prices are those of JSON: of a list or map with its first element or pair.
+var prices = document.Prices{Element: elementBytes, Pair: pairBytes, Most: MaxWeight}
 
 // Weigh bounds what a body takes in memory when it is decoded, at most
 // MaxWeight; more is an error. It may leave other mistakes to Decode.
@@ -35,51 +32,8 @@ func Weigh(data []byte, encoding string) (int, error) {
 		err := w.check(data)
 		return len(data) + w.weight, err
 	}
-	weight, err := weighJSON(data)
+	weight, err := prices.Weigh(data)
 	return len(data) + weight, err
-}
-
-// weighJSON counts what separates values outside of strings. What is no JSON
-// at all weighs something, too.
-func weighJSON(data []byte) (weight int, err error) {
-	var lists [maxDepth + 1]bool // by depth
-	depth := 0
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; c {
-		case '"':
-			i = endOfString(data, i)
-			continue
-		case '[', '{':
-			if depth++; depth > maxDepth {
-				return weight, errTooDeep
-			}
-			lists[depth] = c == '['
-		case ']', '}':
-			depth = max(depth-1, 0)
-			continue
-		case ',':
-		default:
-			continue
-		}
-		// A list or map has one element or pair more than commas.
-		if weight += pairBytes; lists[depth] {
-			weight += elementBytes - pairBytes
-		}
-		if weight > MaxWeight {
-			return weight, ErrTooMuch
-		}
-	}
-	return weight, nil
-}
-
-// endOfString is where the string that begins at i ends.
-func endOfString(data []byte, i int) int {
-	for i++; i < len(data) && data[i] != '"'; i++ {
-		if data[i] == '\\' {
-			i++
-		}
-	}
-	return i
 }
 
 var (

@@ -8,12 +8,10 @@ import (
 	"math"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -117,13 +115,12 @@ func decode(data []byte, encoding string, value any, strict bool) error {
 		return decodeMsgpack(data, value, strict)
 	}
 	if !strict {
-		return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1())
+		return document.DecodeLoosely(data, value)
 	}
-	if _, err := weighJSON(data); err != nil {
+	if _, err := prices.Weigh(data); err != nil {
 		return err
 	}
-	return json.Unmarshal(data, value, jsonv1.DefaultOptionsV1(), json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(false),
-		jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false))
+	return document.Decode(data, value)
 }
 
 func decodeMsgpack(data []byte, value any, strict bool) error {
@@ -152,7 +149,7 @@ func decodeMsgpack(data []byte, value any, strict bool) error {
 // Encode writes a reply, or a command, in the given encoding.
 func Encode(value any, encoding string) ([]byte, error) {
 	if encoding != TypeMsgpack {
-		return json.Marshal(value, jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false))
+		return document.Encode(value)
 	}
 	out := bytes.NewBuffer(make([]byte, 0, usualBytes))
 	enc := msgpack.GetEncoder()

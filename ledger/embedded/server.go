@@ -40,6 +40,10 @@ const (
 	// floods from the door. It must not happen to the door, which sends to all;
 	// so clients may leave less unread (see maxUnread).
 	maxPending = 64 << 20
+	// writeDeadline is how long a client with a full socket may take nothing at
+	// all; then it is cut off. Who reads slowly is not. It is also how long the
+	// server keeps what a client that was cut off has not read.
+	writeDeadline = 2 * time.Second
 	// authTimeout is how long a client may take to say who it is.
 	authTimeout = 5 * time.Second
 )
@@ -70,6 +74,8 @@ type Config struct {
 	// are judged at the start, by Judge.
 	Verdict *blocks.Verdict
 	Judge   blocks.JudgeOptions
+	// Heavy, if set, is told when clients leave much unread, and when no longer.
+	Heavy func(bool)
 	// Import opens a log that an import has not finished.
 	Import bool
 }
@@ -140,7 +146,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	s.watchUnread()
+	s.watchUnread(cfg.Heavy)
 	return s, nil
 }
 
@@ -192,6 +198,8 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		MaxConn:        maxConnections,
 		MaxSubs:        maxSubscriptions,
 		MaxControlLine: 4096,
+		WriteDeadline:  writeDeadline,
+		WriteTimeout:   server.WriteTimeoutPolicyRetry,
 		NoSigs:         true,
 		DontListen:     cfg.Listen == "",
 

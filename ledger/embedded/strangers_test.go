@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,11 +59,44 @@ func TestUnreadIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, total := greediest(list.Conns)
+		_, total := greediest(list.Conns, nil)
 		worst = max(worst, total)
 	}
 	if worst > 2*maxUnread {
 		t.Errorf("%d bytes were left unread at a time", worst)
+	}
+}
+
+// TestGreediest: whoever has left most is cut off with all its connections that
+// left much, and nobody else unless that is not enough.
+func TestGreediest(t *testing.T) {
+	t.Parallel()
+	const all = maxUnread
+	conn := func(id uint64, account string, pending int) *server.ConnInfo {
+		return &server.ConnInfo{Cid: id, Account: account, Pending: pending}
+	}
+	for name, c := range map[string]struct {
+		conns  []*server.ConnInfo
+		before []gone
+		want   []uint64
+	}{
+		"room":               {conns: []*server.ConnInfo{conn(1, "a", all/2), conn(2, "b", all/2)}},
+		"own":                {conns: []*server.ConnInfo{conn(1, ownAccount, 2*all), conn(2, "b", all)}},
+		"one":                {conns: []*server.ConnInfo{conn(1, "a", all), conn(2, "b", all/2)}, want: []uint64{1}},
+		"many of one":        {conns: []*server.ConnInfo{conn(1, "a", all/2), conn(2, "b", all/2), conn(3, "a", all/4), conn(4, "a", 1)}, want: []uint64{1, 3}},
+		"two":                {conns: []*server.ConnInfo{conn(1, "a", 2*all), conn(2, "b", 3*all), conn(3, "c", all/2)}, want: []uint64{2, 1}},
+		"before":             {conns: []*server.ConnInfo{conn(1, "a", all/4), conn(2, "b", all/2)}, before: []gone{{account: "a", bytes: all}}, want: []uint64{1}},
+		"others before":      {conns: []*server.ConnInfo{conn(2, "b", all/2)}, before: []gone{{account: "a", bytes: all}}},
+		"before, and little": {conns: []*server.ConnInfo{conn(1, "a", littleUnread), conn(2, "b", all/2)}, before: []gone{{account: "a", bytes: all}}},
+	} {
+		worst, _ := greediest(c.conns, c.before)
+		var got []uint64
+		for _, one := range worst {
+			got = append(got, one.Cid)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v are cut off, not %v", name, got, c.want)
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package embedded
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,13 +12,20 @@ import (
 
 // maxUnread is what all clients together may leave unread. Beyond it, who has
 // left most is cut off: a client that does not read takes room from itself.
-const maxUnread = 32 << 20
+const maxUnread = 24 << 20
 
 const (
 	// lookEvery is how often it is asked whether much was sent.
 	lookEvery = 10 * time.Millisecond
 	// lookAfter is after how many bytes it is looked who has not read them.
 	lookAfter = 1 << 20
+	// lookAgain is after how many looks it is looked again while much is unread.
+	lookAgain = 10
+	// muchUnread is what clients that read do not leave.
+	muchUnread = 2 << 20
+	// muchArrived is what does not come between two looks if requests are small,
+	// however many they are.
+	muchArrived = 2 << 20
 	// mostListed is more connections than there are.
 	mostListed = maxConnections + 16
 )
@@ -28,30 +37,39 @@ type unread struct {
 	conns map[*nats.Conn]sent // guarded by mu
 	quit  chan struct{}
 	done  chan struct{}
+	gone  []gone // clients that were cut off; of one goroutine
 }
 
-// sent is what one of this process's connections had sent when it was looked
-// last, and whether that may go to every client.
+// sent is what one of this process's connections had sent and received when it
+// was looked last, and whether what it sends may go to every client.
 type sent struct {
-	bytes uint64
-	toAll bool
+	bytes, arrived uint64
+	toAll          bool
 }
 
-func (s *Server) watchUnread() {
+// watchUnread cuts off who leaves too much unread, and tells whether clients
+// make the server hold much: what they do not read, or large messages.
+func (s *Server) watchUnread(heavily func(bool)) {
 	s.unread.quit, s.unread.done = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(s.unread.done)
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
-		for grown := 0; ; {
+		wasMuch, unread := false, 0
+		for grown, ticks := 0, 0; ; ticks++ {
 			select {
 			case <-s.unread.quit:
 				return
 			case <-ticker.C:
 			}
-			if grown += s.unread.grown(s.ns.NumClients()); grown >= lookAfter {
-				grown = 0
-				s.cutOff()
+			more, arrived := s.unread.moved(s.ns.NumClients())
+			grown += more
+			if again := unread > muchUnread && ticks%lookAgain == 0; grown >= lookAfter || again {
+				grown, unread = 0, s.cutOff()
+			}
+			if isMuch := unread > muchUnread || arrived > muchArrived; isMuch != wasMuch && heavily != nil {
+				wasMuch = isMuch
+				heavily(isMuch)
 			}
 		}
 	}()
@@ -73,26 +91,27 @@ func (u *unread) stop() {
 	<-u.done
 }
 
-// grown is how many bytes clients may have been sent since it was asked last.
-func (u *unread) grown(clients int) int {
+// moved is how many bytes clients may have been sent since it was asked last,
+// and how many have come from them.
+func (u *unread) moved(clients int) (grown, arrived int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	grown := 0
 	for nc, last := range u.conns {
 		if nc.IsClosed() {
 			delete(u.conns, nc)
 			continue
 		}
-		now := nc.Stats().OutBytes
-		bytes := int(now - last.bytes)
+		now := nc.Stats()
+		bytes := int(now.OutBytes - last.bytes)
 		if last.toAll {
 			bytes *= clients
 		}
 		grown += bytes
-		last.bytes = now
+		arrived += int(now.InBytes - last.arrived)
+		last.bytes, last.arrived = now.OutBytes, now.InBytes
 		u.conns[nc] = last
 	}
-	return grown
+	return grown, arrived
 }
 
 // CutOff closes a client's connection.
@@ -102,38 +121,66 @@ func (s *Server) CutOff(connection uint64) {
 	}
 }
 
-// cutOff closes connections until what is unread has room.
-func (s *Server) cutOff() {
-	for {
-		list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed, Sort: server.ByPending})
-		if err != nil {
-			s.log.Warn("nobody knows what clients have not read", "error", err)
-			return
-		}
-		worst, total := greediest(list.Conns)
-		if total <= maxUnread || worst == nil {
-			return
-		}
-		s.log.Warn("a NATS client does not read what it is sent, and is cut off",
-			"client", worst.Account, "connection", worst.Cid, "address", worst.IP, "unread", worst.Pending)
-		s.CutOff(worst.Cid)
-	}
+// gone is what a client that was cut off had left unread. The server keeps it
+// until a write that had begun ends, so that it counts until then.
+type gone struct {
+	account string
+	bytes   int
+	until   time.Time
 }
 
-// greediest finds the client that has left most unread, and of its
-// connections the first, which has left most; and what all have left.
-func greediest(conns []*server.ConnInfo) (worst *server.ConnInfo, total int) {
-	by := make(map[string]int)
-	for _, c := range conns {
-		if c.Account == ownAccount {
-			continue
-		}
-		by[c.Account] += c.Pending
-		total += c.Pending
+// cutOff closes connections until what is unread has room, and returns how much
+// there is.
+func (s *Server) cutOff() int {
+	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed, Sort: server.ByPending})
+	if err != nil {
+		s.log.Warn("nobody knows what clients have not read", "error", err)
+		return 0
 	}
+	now := time.Now()
+	s.unread.gone = slices.DeleteFunc(s.unread.gone, func(g gone) bool { return now.After(g.until) })
+	worst, total := greediest(list.Conns, s.unread.gone)
+	for _, c := range worst {
+		s.log.Warn("a NATS client does not read what it is sent, and is cut off",
+			"client", c.Account, "connection", c.Cid, "address", c.IP, "unread", c.Pending)
+		s.CutOff(c.Cid)
+		s.unread.gone = append(s.unread.gone, gone{c.Account, c.Pending, now.Add(2 * writeDeadline)})
+	}
+	return total
+}
+
+// littleUnread is what a connection may leave unread whatever others of its
+// client do.
+const littleUnread = 64 << 10
+
+// greediest finds connections to be closed, so that what is left has room:
+// all those of the client that has left most, with what it had left before it
+// was last cut off, and then of the next one. What others had left is no reason
+// to cut off a client that would have room without them. It also returns what
+// all have left.
+func greediest(conns []*server.ConnInfo, before []gone) (worst []*server.ConnInfo, total int) {
+	by, live := make(map[string]int), 0
 	for _, c := range conns {
-		if by[c.Account] > 0 && (worst == nil || by[c.Account] > by[worst.Account]) {
-			worst = c
+		if c.Account != ownAccount {
+			by[c.Account] += c.Pending
+			live += c.Pending
+		}
+	}
+	total = live
+	for _, g := range before {
+		by[g.account] += g.bytes
+		total += g.bytes
+	}
+	accounts := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return by[b] - by[a] })
+	for i, account := range accounts {
+		if live <= maxUnread && (i > 0 || total <= maxUnread) {
+			break
+		}
+		for _, c := range conns {
+			if c.Account == account && c.Pending > littleUnread {
+				worst = append(worst, c)
+				live -= c.Pending
+			}
 		}
 	}
 	return worst, total

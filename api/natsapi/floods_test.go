@@ -1,0 +1,42 @@
+package natsapi
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestFloodsAreCutOff: a connection that goes on after it was refused too often
+// within a second is cut off, once, and no other one; who slows down is not, and
+// neither is one that nobody can tell from others.
+func TestFloodsAreCutOff(t *testing.T) {
+	t.Parallel()
+	var cut []uint64
+	f := floods{cutOff: func(connection uint64) { cut = append(cut, connection) }}
+	now := time.Unix(1000, 0)
+	refuse := func(connection uint64, times int) (reports int) {
+		for range times {
+			if f.refused(connection, now) {
+				reports++
+			}
+		}
+		return reports
+	}
+	if n := refuse(1, mostRefused-1) + refuse(2, mostRefused/2) + refuse(0, 2*mostRefused); n > 0 || len(cut) > 0 {
+		t.Errorf("%v are cut off too soon", cut)
+	}
+	now = now.Add(time.Second)
+	if n := refuse(1, mostRefused-1); n > 0 || len(cut) > 0 {
+		t.Errorf("%v, which slowed down, are cut off", cut)
+	}
+	now = now.Add(time.Millisecond)
+	if n := refuse(1, 10); n != 1 || !slices.Equal(cut, []uint64{1}) {
+		t.Errorf("%v are cut off, reported %d times", cut, n)
+	}
+	nobody := floods{}
+	for range 2 * mostRefused {
+		if nobody.refused(1, now) {
+			t.Fatal("cut off without a way to do so")
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// hostileDocuments are JSON that readers could understand differently, or that
+// takes much, and whether it is read.
+func hostileDocuments() map[string]bool {
+	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
+	return map[string]bool{
+		`{"a":1,"A":2}`: true, `{"a":[1,"\ud83d\ude00",null,true,1e3]}`: true, deep(60): true,
+		`{"a":1,"a":2}`: false, `{"a":1,"\u0061":2}`: false, `{"x":[{"a":1,"a":1}]}`: false, "{\"a\":\"\xff\"}": false, "{\"\xff\":1}": false,
+		`{"a":"\ud800"}`: false, `{"a":NaN}`: false, `{"a":01}`: false, `{"a":1,}`: false, `{'a':1}`: false, `{"a":1`: false, `{"a":1}}`: false,
+		"{\"a\":\"\x00\"}": false, deep(80): false, `{"a":[` + strings.Repeat("1,", 300_000) + "1]}": false,
+		`{"a":[` + strings.Repeat("{},", 300_000) + "{}]}": false,
+	}
+}
+
+// TestDoorsReadAlike: what one door refuses to read the other refuses, too,
+// whoever decodes it then: Placement, bare metal, audits or NATS.
+func TestDoorsReadAlike(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	s := launch(t, t.TempDir(), "--nats", address)
+	nc, err := nats.Connect("nats://"+address, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	admin := map[string]string{"X-Auth-Token": "admin"}
+	command := `{"node":"22222222-2222-4222-8222-222222222222","name":"n","driver":"d","resource_class":"bm","extra":%s}`
+	for document, good := range hostileDocuments() {
+		read := map[string]bool{}
+		status, text := s.send("POST", "/baremetal/v1/nodes?dry_run=true", fmt.Sprintf(`{"driver":"d","name":"n","resource_class":"bm","extra":%s}`, document), admin)
+		read["bare metal"] = status < 300
+		placement, answer := s.send("POST", "/resource_providers", fmt.Sprintf(`{"name":"n","extra":%s}`, document), admin)
+		read["Placement"] = placement == http.StatusBadRequest && strings.Contains(answer, "does not validate")
+		audit, told := s.send("POST", "/audit/what-if", fmt.Sprintf(`{"steps":[{"command":"CreateNode","body":`+command+`}]}`, document), admin)
+		read["audits"] = audit == http.StatusOK
+		msg := nats.NewMsg("allot.command.CreateNode")
+		msg.Header.Set(wire.HeaderDryRun, "true")
+		msg.Data = fmt.Appendf(nil, command, document)
+		reply, err := nc.RequestMsg(msg, hang)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got wire.Reply
+		if err := wire.DecodeReply(reply.Data, wire.TypeJSON, &got); err != nil {
+			t.Fatal(err)
+		}
+		read["NATS"] = got.Error == nil && got.Rejection == nil
+		for door, isRead := range read {
+			if isRead != good {
+				t.Errorf("%s reads %.60q: %t, want %t\n%d %.200s\n%d %.200s\n%d %.200s\n%.200s", door, document, isRead, good, status, text, placement, answer, audit, told, reply.Data)
+			}
+		}
+	}
+}
