@@ -34,7 +34,7 @@ const DefaultMaxLimit = 1000
 type Handler struct {
 	Commands commands.Submitter
 	Views    *projector.Projector
-	Log      *slog.Logger
+	Logger   *slog.Logger
 	// Prefix is the path that the API is mounted at: empty or "/baremetal".
 	Prefix string
 	// PublicURL begins the links, instead of the host that the client named;
@@ -289,11 +289,11 @@ func (r *request) writeFailure(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &failure):
 	case unavailable:
-		r.h.Log.Warn("request not answered", "request_id", r.id, "error", err)
+		r.h.Logger.Warn("request not answered", "request_id", r.id, "error", err)
 		failure = errorf(http.StatusServiceUnavailable, "%s", message)
 		failure.retryAfter = rest.RetryAfterSeconds
 	default:
-		r.h.Log.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
+		r.h.Logger.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
 		failure = errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
 	}
 	writeError(w, r.Request, failure)

@@ -52,7 +52,7 @@ func (s *Service) failure(err error) *wire.Error {
 	if commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
 		return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds())}
 	}
-	s.log.Error("a request over NATS failed", "error", err)
+	s.logger.Error("a request over NATS failed", "error", err)
 	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
 }
 
@@ -68,7 +68,7 @@ func (s *Service) send(req micro.Request, body []byte, headers micro.Headers, er
 		err = req.Respond(body, micro.WithHeaders(headers))
 	}
 	if err != nil {
-		s.log.Warn("a reply cannot be sent", "error", err)
+		s.logger.Warn("a reply cannot be sent", "error", err)
 	}
 }
 

@@ -53,7 +53,7 @@ func (s *Service) inTurn(queue *fairQueue, atOnce int, begin func(*request)) mic
 		}
 		if !queue.push(r.client, job{do: func() { begin(r) }, size: size, weight: r.weight}) {
 			if s.floods.refused(r.connection, r.came) {
-				s.log.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.connection)
+				s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.connection)
 			}
 			s.refuse(req, r.encoding, tooMany())
 		}

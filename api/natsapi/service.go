@@ -55,7 +55,7 @@ type Service struct {
 	micro   micro.Service
 	submit  commands.Starter
 	queries *Queries
-	log     *slog.Logger
+	logger  *slog.Logger
 	queue   *fairQueue
 	costly  *fairQueue // of queries that take long
 	parking *parking
@@ -98,7 +98,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, log: cfg.Logger, actor: cfg.Actor, queue: newFairQueue(underWay),
+		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, logger: cfg.Logger, actor: cfg.Actor, queue: newFairQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()),
 		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
 	}

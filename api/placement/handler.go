@@ -33,7 +33,7 @@ const (
 type Handler struct {
 	Commands commands.Submitter
 	Views    *projector.Projector
-	Log      *slog.Logger
+	Logger   *slog.Logger
 	// Prefix is the path that clouds mount the API at: empty or "/placement".
 	Prefix string
 	// IncompleteProject and IncompleteUser own consumers that are written
@@ -236,11 +236,11 @@ func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
 	switch {
 	case errors.As(err, &failure):
 	case unavailable:
-		h.Log.Warn("request not answered", "request_id", r.id, "error", err)
+		h.Logger.Warn("request not answered", "request_id", r.id, "error", err)
 		failure = errorf(http.StatusServiceUnavailable, "%s", message)
 		failure.retryAfter = rest.RetryAfterSeconds
 	default:
-		h.Log.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
+		h.Logger.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
 		failure = errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
 	}
 	writeError(w, r, failure)

@@ -64,7 +64,7 @@ func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *respons
 	case !out.started:
 		h.writeFailure(w, r, err)
 	default:
-		h.Log.Warn("answer broken off", "request_id", r.id, "path", r.URL.Path, "error", err)
+		h.Logger.Warn("answer broken off", "request_id", r.id, "path", r.URL.Path, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

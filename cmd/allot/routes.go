@@ -80,7 +80,7 @@ func (s *server) routes() http.Handler {
 // placement is Placement's API below a path.
 func (s *server) placement(prefix string) http.Handler {
 	return &placement.Handler{
-		Commands: s.leader.writer.Load(), Views: s.views, Log: s.logger, Prefix: prefix,
+		Commands: s.leader.writer.Load(), Views: s.views, Logger: s.logger, Prefix: prefix,
 		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
 		Auth: s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Searches: s.rest.searches,
 		Candidates: s.config.candidateOptions(),
@@ -90,7 +90,7 @@ func (s *server) placement(prefix string) http.Handler {
 // baremetal is Ironic's API below a path.
 func (s *server) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
-		Commands: s.leader.writer.Load(), Views: s.views, Log: s.logger, Prefix: prefix,
+		Commands: s.leader.writer.Load(), Views: s.views, Logger: s.logger, Prefix: prefix,
 		PublicURL: strings.TrimRight(s.config.BaremetalURL, "/"),
 		Auth:      s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Noauth: s.config.Keystone.URL == "",
 	}
