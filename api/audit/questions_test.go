@@ -34,7 +34,7 @@ type questions struct {
 func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions {
 	t.Helper()
 	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Writer: l.Writer, Snapshots: l.Snapshots, Rejected: store,
+		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Present: l.Writer, Snapshots: l.Snapshots, Rejected: store,
 		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}
 	return &questions{l, q.Handlers()}

@@ -45,23 +45,9 @@ func (r *request) listAllocations() (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := r.listing(values, func(key string) bool { return allocationKeys[key] != nil })
-	if err != nil {
-		return nil, err
-	}
-	page, err := r.pageOfAllocations(l, matches)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]object, len(page))
-	for i, a := range page {
-		list[i] = r.describe(a, asked)
-	}
-	body := object{{"allocations", list}}
-	if len(page) == l.limit {
-		body = append(body, member{"next", r.next(l, values, "/allocations", page[len(page)-1].UUID)})
-	}
-	return ok(body), nil
+	return list(r, values, r.listedAllocations(), "/allocations", matches, func(a *ledger.NodeAllocation) (object, error) {
+		return r.describe(a, asked), nil
+	})
 }
 
 // allocationFilter is what of the list the client asked for and may see.
@@ -94,11 +80,11 @@ func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocati
 	}, nil
 }
 
-func (r *request) pageOfAllocations(l *listing, matches func(*ledger.NodeAllocation) bool) ([]*ledger.NodeAllocation, error) {
-	return page(l, things[ledger.NodeAllocation]{
+func (r *request) listedAllocations() things[ledger.NodeAllocation] {
+	return things[ledger.NodeAllocation]{
+		name: "allocations", keys: allocationKeys,
 		find: r.allocationByID, each: r.view.NodeAllocations, missing: allocationNotFound,
 		id:     func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID },
 		number: func(a *ledger.NodeAllocation) uint64 { return a.Number },
-		key:    allocationKeys[l.sortKey],
-	}, matches)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -57,7 +58,7 @@ func (r *request) plainField(name, text string) (string, error) {
 	if slices.Contains(booleanFields, name) {
 		plain, err := plainBoolean(name, text)
 		if err != nil {
-			return "", badRequest("%v", err)
+			return "", rest.BadRequest("%v", err)
 		}
 		return plain, nil
 	}
@@ -70,7 +71,7 @@ func (r *request) plainField(name, text string) (string, error) {
 		return "", err
 	}
 	if n == nil || !r.allows("baremetal:node:get", nodeTarget(n)) {
-		return "", badRequest("Node %s could not be found.", ident)
+		return "", rest.BadRequest("Node %s could not be found.", ident)
 	}
 	return `"` + n.UUID.String() + `"`, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -53,7 +54,7 @@ func (r *request) listNodes(detail bool) (*response, error) {
 		}
 	}
 	if detail && asked != nil {
-		return nil, badRequest("Can't fetch a subset of fields with 'detail' set")
+		return nil, rest.BadRequest("Can't fetch a subset of fields with 'detail' set")
 	}
 	if !detail && asked == nil {
 		asked = shortNodeFields
@@ -62,36 +63,20 @@ func (r *request) listNodes(detail bool) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := r.listing(values, func(key string) bool { return nodeKeys[key] != nil })
-	if err != nil {
-		return nil, err
+	path := "/nodes"
+	if strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/detail") {
+		path = "/nodes/detail"
 	}
-	page, err := r.pageOfNodes(l, matches)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]object, len(page))
-	for i, n := range page {
-		if list[i], err = r.describeNode(n, asked); err != nil {
-			return nil, err
-		}
-	}
-	body := object{{"nodes", list}}
-	if len(page) == l.limit {
-		path := "/nodes"
-		if strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/detail") {
-			path = "/nodes/detail"
-		}
-		body = append(body, member{"next", r.next(l, values, path, page[len(page)-1].UUID)})
-	}
-	return ok(body), nil
+	return list(r, values, r.listedNodes(), path, matches, func(n *ledger.Node) (object, error) {
+		return r.describeNode(n, asked)
+	})
 }
 
 // boolean reads a parameter as Ironic's clients write it: True, False, 1, ...
 func boolean(values url.Values, key string) (bool, error) {
 	text, err := plainBoolean(key, values.Get(key))
 	if err != nil || text == "null" {
-		return false, badRequest("Invalid %s: %s is neither true nor false", key, values.Get(key))
+		return false, rest.BadRequest("Invalid %s: %s is neither true nor false", key, values.Get(key))
 	}
 	return text == "true", nil
 }
@@ -106,33 +91,11 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 	default:
 		return nil, forbidden("baremetal:node:list")
 	}
-	for key, of := range map[string]func(*ledger.Node) bool{
-		"associated":  func(n *ledger.Node) bool { return !n.Instance.IsNil() },
-		"maintenance": func(n *ledger.Node) bool { return n.Maintenance },
-		"retired":     func(n *ledger.Node) bool { return n.Retired() },
-		"sharded":     func(n *ledger.Node) bool { return detailText(n, "shard") != "" },
-	} {
-		if values.Has(key) {
-			want, err := boolean(values, key)
-			if err != nil {
-				return nil, err
-			}
-			checks = append(checks, func(n *ledger.Node) bool { return of(n) == want })
-		}
+	flags, err := flagFilters(values)
+	if err != nil {
+		return nil, err
 	}
-	for key, of := range map[string]func(*ledger.Node) string{
-		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"], "owner": nodeKeys["owner"],
-		"lessee": nodeKeys["lessee"], "driver": nodeKeys["driver"],
-		"fault":           func(*ledger.Node) string { return "" }, // nobody looks for faults
-		"conductor":       func(*ledger.Node) string { return "" }, // and none conducts
-		"conductor_group": func(n *ledger.Node) string { return detailText(n, "conductor_group") },
-		"chassis_uuid":    func(n *ledger.Node) string { return detailText(n, "chassis_uuid") },
-	} {
-		if values.Has(key) {
-			want := values.Get(key)
-			checks = append(checks, func(n *ledger.Node) bool { return of(n) == want })
-		}
-	}
+	checks = append(append(checks, flags...), textFilters(values)...)
 	family, err := r.familyFilter(values)
 	if err != nil {
 		return nil, err
@@ -148,13 +111,50 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 	if text := values.Get("instance_uuid"); text != "" {
 		id, isUUID := parseUUID(text)
 		if !isUUID {
-			return nil, badRequest("Expected UUID for instance_uuid: %s", text)
+			return nil, rest.BadRequest("Expected UUID for instance_uuid: %s", text)
 		}
 		checks = append(checks, func(n *ledger.Node) bool { return n.Instance == id })
 	}
 	return func(n *ledger.Node) bool {
 		return !slices.ContainsFunc(checks, func(check func(*ledger.Node) bool) bool { return !check(n) })
 	}, nil
+}
+
+// flagFilters are those whose values are true or false.
+func flagFilters(values url.Values) (checks []func(*ledger.Node) bool, err error) {
+	for key, of := range map[string]func(*ledger.Node) bool{
+		"associated":  func(n *ledger.Node) bool { return !n.Instance.IsNil() },
+		"maintenance": func(n *ledger.Node) bool { return n.Maintenance },
+		"retired":     func(n *ledger.Node) bool { return n.Retired() },
+		"sharded":     func(n *ledger.Node) bool { return detailText(n, "shard") != "" },
+	} {
+		if values.Has(key) {
+			want, err := boolean(values, key)
+			if err != nil {
+				return nil, err
+			}
+			checks = append(checks, func(n *ledger.Node) bool { return of(n) == want })
+		}
+	}
+	return checks, nil
+}
+
+// textFilters are those whose values are what a field has.
+func textFilters(values url.Values) (checks []func(*ledger.Node) bool) {
+	for key, of := range map[string]func(*ledger.Node) string{
+		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"], "owner": nodeKeys["owner"],
+		"lessee": nodeKeys["lessee"], "driver": nodeKeys["driver"],
+		"fault":           func(*ledger.Node) string { return "" }, // nobody looks for faults
+		"conductor":       func(*ledger.Node) string { return "" }, // and none conducts
+		"conductor_group": func(n *ledger.Node) string { return detailText(n, "conductor_group") },
+		"chassis_uuid":    func(n *ledger.Node) string { return detailText(n, "chassis_uuid") },
+	} {
+		if values.Has(key) {
+			want := values.Get(key)
+			checks = append(checks, func(n *ledger.Node) bool { return of(n) == want })
+		}
+	}
+	return checks
 }
 
 // familyFilter lists the children of one node, or without include_children
@@ -190,12 +190,12 @@ func detailText(n *ledger.Node, key string) string {
 	return text
 }
 
-func (r *request) pageOfNodes(l *listing, matches func(*ledger.Node) bool) ([]*ledger.Node, error) {
-	return page(l, things[ledger.Node]{
+func (r *request) listedNodes() things[ledger.Node] {
+	return things[ledger.Node]{
+		name: "nodes", keys: nodeKeys,
 		find: r.nodeByID, each: r.view.Nodes,
-		missing: func(ident string) *apiError { return nodeNotFound(http.StatusNotFound, ident) },
+		missing: func(ident string) *rest.Failure { return nodeNotFound(http.StatusNotFound, ident) },
 		id:      func(n *ledger.Node) ledger.UUID { return n.UUID },
 		number:  func(n *ledger.Node) uint64 { return n.Number },
-		key:     nodeKeys[l.sortKey],
-	}, matches)
+	}
 }

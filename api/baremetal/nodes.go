@@ -1,6 +1,7 @@
 package baremetal
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -75,15 +76,9 @@ func (r *request) createNode() (*response, error) {
 	if r.version < enrollSince {
 		c.ProvisionState = ledger.NodeAvailable
 	}
-	outcome, rejection, err := r.submit(&c)
+	outcome, err := r.carry("node", &c, aboutName("Cannot create node with invalid name"))
 	if err != nil {
 		return nil, err
-	}
-	if rejection != nil && rejection.Facts.Field == "name" {
-		return nil, badRequest("Cannot create node with invalid name '%s'", rejection.Facts.Name)
-	}
-	if rejection != nil {
-		return nil, rejected("node", rejection)
 	}
 	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
 		return nil, err
@@ -110,20 +105,7 @@ func (r *request) nodeAnswer(id ledger.UUID) (*response, error) {
 }
 
 func (r *request) showNode(ident string) (*response, error) {
-	values, err := r.parameters("fields")
-	if err != nil {
-		return nil, err
-	}
-	asked, err := r.nodeFields(values)
-	if err != nil {
-		return nil, err
-	}
-	n, err := r.nodeFor(ident, "baremetal:node:get")
-	if err != nil {
-		return nil, err
-	}
-	doc, err := r.describeNode(n, asked)
-	return ok(doc), err
+	return show(r, r.nodeFields, func() (*ledger.Node, error) { return r.nodeFor(ident, "baremetal:node:get") }, r.describeNode)
 }
 
 // patchableNodeFields are named in error texts.
@@ -147,15 +129,14 @@ func (r *request) updateNode(ident string) (*response, error) {
 	}, nodeSince); err != nil {
 		return nil, err
 	}
-	_, rejection, err := r.submit(&commands.UpdateNode{Node: n.UUID, Patch: ops})
-	if err != nil {
+	words := func(rejection *commands.Rejection) *rest.Failure {
+		if rejection.Code != commands.CodeInvalid {
+			return nil // the name is taken
+		}
+		return aboutName(fmt.Sprintf("Cannot change name for node %s to", n.UUID))(rejection)
+	}
+	if _, err := r.carry("node", &commands.UpdateNode{Node: n.UUID, Patch: ops}, words); err != nil {
 		return nil, err
-	}
-	if rejection != nil && rejection.Code == commands.CodeInvalid && rejection.Facts.Field == "name" {
-		return nil, badRequest("Cannot change name for node %s to '%s'", n.UUID, rejection.Facts.Name)
-	}
-	if rejection != nil {
-		return nil, rejected("node", rejection)
 	}
 	return r.nodeAnswer(n.UUID)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -65,7 +66,7 @@ func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error)
 		return a, err
 	}
 	if !commands.IsIdent(ident) {
-		return nil, badRequest("Expected UUID or name for allocation_ident: %s", ident)
+		return nil, rest.BadRequest("Expected UUID or name for allocation_ident: %s", ident)
 	}
 	a, found, err := r.view.NodeAllocationNamed(ident)
 	if err != nil || !found || !r.seesAllocation(a) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -38,9 +39,9 @@ func (o *object) has(key string) bool {
 // decodeDocument reads a JSON document into *object, []any, string,
 // json.Number, bool and nil. It is stricter than Python's parser, which takes
 // NaN and repeated keys: see docs/compatibility.md.
-func decodeDocument(body []byte) (any, *apiError) {
+func decodeDocument(body []byte) (any, *rest.Failure) {
 	if !utf8.Valid(body) {
-		return nil, badRequest("Malformed JSON: the body is not valid UTF-8")
+		return nil, rest.BadRequest("Malformed JSON: the body is not valid UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -54,7 +55,7 @@ func decodeDocument(body []byte) (any, *apiError) {
 		err = errors.New("expecting a value")
 	}
 	if err != nil {
-		return nil, badRequest("Malformed JSON: %v", err)
+		return nil, rest.BadRequest("Malformed JSON: %v", err)
 	}
 	return doc, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
@@ -12,13 +13,13 @@ import (
 
 // checkQuery validates the query string against the schema of the operation,
 // which sees the value of each parameter that counts: the last.
-func checkQuery(r *request) *apiError {
+func checkQuery(r *request) *rest.Failure {
 	flat := make(m)
 	for _, key := range r.query.Keys() {
 		flat[key] = r.query.Get(key)
 	}
 	if text := schemaFor(r.op.query, r.version).Check(flat); text != "" {
-		return badRequest("Invalid query string parameters: %s", text)
+		return rest.BadRequest("Invalid query string parameters: %s", text)
 	}
 	return nil
 }
@@ -61,7 +62,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	}
 	var wanted []namedResource // in form; whether the names are known comes after all forms, as upstream
 	if params.Has("resources") {
-		var failure *apiError
+		var failure *rest.Failure
 		if wanted, failure = parseResources(params.Get("resources")); failure != nil {
 			return nil, failure
 		}
@@ -71,14 +72,14 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 		return nil, err
 	}
 	if unknown != nil {
-		return nil, badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
+		return nil, rest.BadRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
 	return q, q.findResources(r.view, wanted)
 }
 
-func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *apiError {
+func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *rest.Failure {
 	if len(values) > 1 && v < repeatedMemberOfSince {
-		return badRequest("Multiple member_of parameters are not supported")
+		return rest.BadRequest("Multiple member_of parameters are not supported")
 	}
 	for _, value := range values {
 		list := value
@@ -88,19 +89,19 @@ func (q *providerQuery) parseMemberOf(v version, suffix string, values []string)
 		if strings.HasPrefix(list, "in:") {
 			names = strings.Split(strings.TrimPrefix(list, "in:"), ",")
 		} else if strings.Contains(list, ",") {
-			return badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword "+
+			return rest.BadRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword "+
 				"using the valid microversion. Got: %s", value)
 		}
 		ids := make([]ledger.UUID, len(names))
 		for i, name := range names {
 			id, valid := parseUUID(name)
 			if !valid {
-				return badRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", name)
+				return rest.BadRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", name)
 			}
 			ids[i] = id
 		}
 		if forbidden && v < forbiddenAggregatesSince {
-			return badRequest("Forbidden member_of%s parameters are not supported in the specified microversion", suffix)
+			return rest.BadRequest("Forbidden member_of%s parameters are not supported in the specified microversion", suffix)
 		}
 		if forbidden {
 			q.NotMemberOf = append(q.NotMemberOf, ids...)
@@ -111,7 +112,7 @@ func (q *providerQuery) parseMemberOf(v version, suffix string, values []string)
 	return nil
 }
 
-func (q *providerQuery) parseRequired(v version, value string) *apiError {
+func (q *providerQuery) parseRequired(v version, value string) *rest.Failure {
 	const prefix = "Invalid query string parameters: "
 	form := "HW_CPU_X86_VMX,CUSTOM_MAGIC"
 	if v >= forbiddenTraitsSince {
@@ -119,16 +120,16 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 	}
 	if strings.HasPrefix(value, "in:") {
 		if v < anyTraitsSince {
-			return badRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: %s", value)
+			return rest.BadRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: %s", value)
 		}
 		var anyOf []string
 		for _, name := range strings.Split(strings.TrimPrefix(value, "in:"), ",") {
 			name = strings.TrimSpace(name)
 			if name == "" {
-				return badRequest(prefix+"Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: %s", value)
+				return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: %s", value)
 			}
 			if strings.HasPrefix(name, "!") {
-				return badRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got: %s", value)
+				return rest.BadRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got: %s", value)
 			}
 			anyOf = append(anyOf, name)
 		}
@@ -140,9 +141,9 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 		bare := strings.TrimSpace(strings.TrimLeft(name, "!"))
 		switch {
 		case bare == "":
-			return badRequest(prefix+"Expected 'required' parameter value of the form: %s. Got an empty trait in: %s", form, value)
+			return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: %s. Got an empty trait in: %s", form, value)
 		case bare != name && v < forbiddenTraitsSince:
-			return badRequest(prefix+"Expected 'required' parameter value of the form: %s. Got: %s", form, value)
+			return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: %s. Got: %s", form, value)
 		case bare != name:
 			q.Forbidden = append(q.Forbidden, bare)
 		default:
@@ -154,7 +155,7 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 
 // parseAllRequired reads a repeated parameter. Below 1.39 only the last one
 // counts.
-func (q *providerQuery) parseAllRequired(v version, values []string) *apiError {
+func (q *providerQuery) parseAllRequired(v version, values []string) *rest.Failure {
 	if v < anyTraitsSince && len(values) > 1 {
 		values = values[len(values)-1:]
 	}
@@ -190,7 +191,7 @@ func (q *providerQuery) findResources(view projector.View, wanted []namedResourc
 	for _, want := range wanted {
 		id, known := classes.ID(want.name)
 		if !known {
-			return badRequest("Invalid resource class in resources parameter: No such resource class %s.", want.name)
+			return rest.BadRequest("Invalid resource class in resources parameter: No such resource class %s.", want.name)
 		}
 		q.setResource(candidates.Resource{Class: id, Amount: want.amount})
 	}
@@ -203,10 +204,10 @@ type namedResource struct {
 }
 
 // parseResources reads CLASS:AMOUNT,CLASS:AMOUNT without looking for the classes.
-func parseResources(value string) ([]namedResource, *apiError) {
+func parseResources(value string) ([]namedResource, *rest.Failure) {
 	var wanted []namedResource
-	badly := func(got string) *apiError {
-		return badRequest("Badly formed resources parameter. Expected resources query string parameter in form: "+
+	badly := func(got string) *rest.Failure {
+		return rest.BadRequest("Badly formed resources parameter. Expected resources query string parameter in form: "+
 			"?resources=VCPU:2,MEMORY_MB:1024. Got: %s.", got)
 	}
 	if strings.TrimSpace(value) == "" {
@@ -219,10 +220,10 @@ func parseResources(value string) ([]namedResource, *apiError) {
 		}
 		amount, ok := parsePythonInt(amountText)
 		if !ok {
-			return nil, badRequest("Requested resource %s expected positive integer amount. Got: %s.", name, amountText)
+			return nil, rest.BadRequest("Requested resource %s expected positive integer amount. Got: %s.", name, amountText)
 		}
 		if amount < 1 {
-			return nil, badRequest("Requested resource %s requires amount >= 1. Got: %d.", name, amount)
+			return nil, rest.BadRequest("Requested resource %s requires amount >= 1. Got: %d.", name, amount)
 		}
 		wanted = append(wanted, namedResource{name, amount})
 	}

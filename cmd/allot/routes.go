@@ -101,8 +101,8 @@ func (s *server) audits() map[string]http.Handler {
 	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
 	asked := &audit.Questions{
 		Views: s.views, Log: s.log.readers, Notary: s.notary, Authorize: authorize, Logger: s.logger,
-		Writer: s.leader.writer.Load(), Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
-		Intake: s.rest.bodies, Searches: s.rest.searches,
+		Present: s.leader.writer.Load(), Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
+		Intake: s.rest.bodies, Searches: s.rest.searches, Stop: s.rest.stopping.Done(),
 	}
 	if auditor := s.leader.auditor.Load(); auditor != nil {
 		asked.LastAudit = auditor.Last
@@ -113,8 +113,5 @@ func (s *server) audits() map[string]http.Handler {
 	if s.rejected != nil {
 		asked.Rejected = s.rejected
 	}
-	return audit.Routes(asked,
-		&audit.Records{Log: s.log.readers, Views: s.views, Authorize: authorize, Logger: s.logger, Stop: s.rest.stopping.Done()},
-		&audit.Digest{Views: s.views, Authorize: authorize, Logger: s.logger},
-		&audit.History{Views: s.views, Log: s.log.readers, Authorize: authorize, Logger: s.logger})
+	return asked.Handlers()
 }
