@@ -28,7 +28,8 @@ type Questions struct {
 	Views  *projector.Projector
 	Log    ledger.Log
 	Notary *answers.Notary
-	// Present and Snapshots give the State of now and of the past.
+	// Present and Snapshots give the State of now and of the past. Without Present,
+	// as on a server that only follows, the State of now is made like those of the past.
 	Present   StateSource
 	Snapshots writer.SnapshotSource
 	// Rejected is where rejected commands are kept; nil: nowhere.

@@ -135,7 +135,7 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 
 // state is a State of the caller's own, of now or of a moment.
 func (q *Questions) state(ctx context.Context, at string) (*ledger.State, error) {
-	if at == "" {
+	if at == "" && q.Present != nil {
 		return q.Present.Fork(ctx)
 	}
 	view, err := q.view(parameters{"at": at})

@@ -101,8 +101,11 @@ func (s *server) audits() map[string]http.Handler {
 	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
 	asked := &audit.Questions{
 		Views: s.views, Log: s.log.readers, Notary: s.notary, Authorize: authorize, Logger: s.logger,
-		Present: s.leader.writer.Load(), Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
+		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
 		Intake: s.rest.bodies, Searches: s.rest.searches, Stop: s.rest.stopping.Done(),
+	}
+	if w := s.leader.writer.Load(); w != nil {
+		asked.Present = w
 	}
 	if auditor := s.leader.auditor.Load(); auditor != nil {
 		asked.LastAudit = auditor.Last
