@@ -37,11 +37,11 @@ const (
 // models are read models in one folder, and what is kept in memory beside
 // them. Once condemned, they answer nothing any more, and others are made.
 type models struct {
-	db    *pebble.DB
-	cache *pebble.Cache
-	disk  *disk
-	users *users
-	log   *slog.Logger
+	db     *pebble.DB
+	cache  *pebble.Cache
+	disk   *disk
+	users  *users
+	logger *slog.Logger
 
 	broken   chan struct{} // closed when they are condemned
 	replaced chan struct{} // closed when there are others, or will never be
@@ -78,7 +78,7 @@ var errOtherVersion = errors.New("projector: the read models have another versio
 
 func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *models {
 	m := &models{
-		cache: pebble.NewCache(cacheBytes), users: newUsers(), log: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
+		cache: pebble.NewCache(cacheBytes), users: newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	m.disk = &disk{FS: files, condemn: m.condemn, stopped: stopped}
@@ -162,10 +162,10 @@ func (m *models) options() *pebble.Options {
 type pebbleLogger struct{ m *models }
 
 func (l pebbleLogger) Infof(format string, args ...any) {
-	l.m.log.Debug(fmt.Sprintf(format, args...), "from", "pebble")
+	l.m.logger.Debug(fmt.Sprintf(format, args...), "from", "pebble")
 }
 func (l pebbleLogger) Errorf(format string, args ...any) {
-	l.m.log.Error(fmt.Sprintf(format, args...), "from", "pebble")
+	l.m.logger.Error(fmt.Sprintf(format, args...), "from", "pebble")
 }
 
 // Fatalf is called by Pebble when it cannot go on, and must not return. Only
@@ -209,7 +209,7 @@ func (m *models) condemn(reason error) {
 	told := fmt.Errorf("%w: %w", ErrDamaged, reason)
 	if m.reason.CompareAndSwap(nil, &told) {
 		m.disk.dead.Store(true)
-		m.log.Error("the read models are damaged", "error", reason)
+		m.logger.Error("the read models are damaged", "error", reason)
 		close(m.broken)
 	}
 }

@@ -26,9 +26,9 @@ const syncEvery = time.Second
 // Heal they are set aside and made again from the log, under the Projector's
 // users.
 type Projector struct {
-	dir   string
-	files vfs.FS
-	log   *slog.Logger
+	dir    string
+	files  vfs.FS
+	logger *slog.Logger
 
 	models  atomic.Pointer[models]
 	folding sync.Mutex // held while a commit is folded, and while read models are made again
@@ -68,7 +68,7 @@ func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
 		return nil, err
 	}
 	p := &Projector{
-		dir: filepath.Join(dir, "pebble"), files: files, log: logger, highWater: highWater,
+		dir: filepath.Join(dir, "pebble"), files: files, logger: logger, highWater: highWater,
 		changed: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	m, err := openModels(files, p.dir, logger, p.stopped)
@@ -104,7 +104,7 @@ func (p *Projector) Close() error {
 	switch reason := m.fault(); {
 	case reason == nil || m.aside:
 	case isFull(reason):
-		p.log.Warn("read models not synced; the next start folds again what is missing", "error", reason)
+		p.logger.Warn("read models not synced; the next start folds again what is missing", "error", reason)
 		err = nil
 	default:
 		err = p.giveWay(reason) // how damaged read models end does not matter
@@ -205,7 +205,7 @@ func (p *Projector) syncLoop() {
 			return
 		}
 		if err := p.Sync(); err != nil && !errors.Is(err, ErrRebuilding) {
-			p.log.Error("read models not synced", "error", err)
+			p.logger.Error("read models not synced", "error", err)
 		}
 	}
 }

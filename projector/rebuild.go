@@ -56,9 +56,9 @@ func (p *Projector) Heal(log ledger.Log) {
 func (p *Projector) gaveUp(err error) {
 	select {
 	case <-p.stopped:
-		p.log.Info("stopped before the read models were made again; the next start goes on")
+		p.logger.Info("stopped before the read models were made again; the next start goes on")
 	default:
-		p.log.Error("the read models cannot be made again", "error", err)
+		p.logger.Error("the read models cannot be made again", "error", err)
 	}
 }
 
@@ -121,13 +121,13 @@ func (p *Projector) replace(m *models, log ledger.Log) error {
 		}
 		switch {
 		case err == nil:
-			p.log.Info("the read models were made again from the log", "sequence", target.Sequence)
+			p.logger.Info("the read models were made again from the log", "sequence", target.Sequence)
 			p.announce()
 			return nil
 		case isWrongLog(err):
 			return err
 		}
-		p.log.Error("the read models cannot be made again yet", "error", err, "next_try_in", pause)
+		p.logger.Error("the read models cannot be made again yet", "error", err, "next_try_in", pause)
 		if !p.rest(pause) {
 			return err
 		}
@@ -140,7 +140,7 @@ func (p *Projector) setAside(m *models) error {
 		return nil
 	}
 	if err := m.close(); err != nil {
-		p.log.Warn("damaged read models were not closed properly", "error", err)
+		p.logger.Warn("damaged read models were not closed properly", "error", err)
 	}
 	err := errors.Join(p.renewHighWater(), p.giveWay(m.fault()))
 	m.aside = err == nil
@@ -162,7 +162,7 @@ func isWrongLog(err error) bool {
 // error there are none, and the next try begins with an empty folder.
 func (p *Projector) again(ctx context.Context, target ledger.Head, log ledger.Log) error {
 	p.done.Store(0)
-	m, err := openModels(p.files, p.dir, p.log, p.stopped)
+	m, err := openModels(p.files, p.dir, p.logger, p.stopped)
 	if err != nil {
 		return errors.Join(err, p.files.RemoveAll(p.dir))
 	}
@@ -207,7 +207,7 @@ func (p *Projector) giveWay(reason error) error {
 		return nil
 	}
 	if errors.Is(reason, errOtherVersion) {
-		p.log.Info("read models of another version removed; they are rebuilt from the log", "reason", reason)
+		p.logger.Info("read models of another version removed; they are rebuilt from the log", "reason", reason)
 		return p.files.RemoveAll(p.dir)
 	}
 	parent := filepath.Dir(p.dir)
@@ -223,7 +223,7 @@ func (p *Projector) giveWay(reason error) error {
 		}
 	}
 	aside := fmt.Sprintf("%s%s%d", p.dir, damagedSuffix, time.Now().UnixNano())
-	p.log.Warn("read models set aside; they are rebuilt from the log", "error", reason, "moved_to", aside)
+	p.logger.Warn("read models set aside; they are rebuilt from the log", "error", reason, "moved_to", aside)
 	return p.files.Rename(p.dir, aside)
 }
 

@@ -44,12 +44,12 @@ var ErrDamaged = errors.New("snapshots: damaged snapshot")
 
 // Store is a folder of snapshots. One process uses it at a time.
 type Store struct {
-	dir string
-	log *slog.Logger
+	dir    string
+	logger *slog.Logger
 }
 
 // Open opens or makes the folder and removes what unfinished writes left.
-func Open(dir string, log *slog.Logger) (*Store, error) {
+func Open(dir string, logger *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
@@ -62,7 +62,7 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 			return nil, fmt.Errorf("snapshots: %w", err)
 		}
 	}
-	return &Store{dir: dir, log: log}, nil
+	return &Store{dir: dir, logger: logger}, nil
 }
 
 // files lists the snapshots, newest first.
@@ -91,7 +91,7 @@ func (s *Store) Heads() ([]ledger.Head, error) {
 	for _, path := range paths {
 		head, err := Position(path)
 		if errors.Is(err, ErrDamaged) {
-			s.log.Warn("snapshot skipped", "file", path, "error", err)
+			s.logger.Warn("snapshot skipped", "file", path, "error", err)
 			continue
 		}
 		if err != nil {
@@ -145,7 +145,7 @@ func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 		}
 		state, err := Read(path)
 		if errors.Is(err, ErrDamaged) {
-			s.log.Warn("snapshot skipped", "file", path, "error", err)
+			s.logger.Warn("snapshot skipped", "file", path, "error", err)
 			continue
 		}
 		if err != nil {
@@ -211,7 +211,7 @@ func (s *Store) Save(state *ledger.State) error {
 	if err != nil {
 		return fmt.Errorf("snapshots: %w", err)
 	}
-	s.log.Info("snapshot written", "sequence", state.Head().Sequence, "bytes", size, "took", time.Since(begun))
+	s.logger.Info("snapshot written", "sequence", state.Head().Sequence, "bytes", size, "took", time.Since(begun))
 	return s.prune()
 }
 
@@ -253,7 +253,7 @@ func (s *Store) prune() error {
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("snapshots: %w", err)
 		}
-		s.log.Debug("snapshot pruned", "file", strings.TrimPrefix(path, s.dir))
+		s.logger.Debug("snapshot pruned", "file", strings.TrimPrefix(path, s.dir))
 	}
 	return nil
 }

@@ -115,8 +115,7 @@ func Provider(v Reader, id ledger.UUID) (*wire.Provider, error) {
 	for i := range p.Inventories {
 		inv := &p.Inventories[i]
 		a.Inventories = append(a.Inventories, wire.Inventory{
-			Class: classes.Name(inv.Class), Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit,
-			StepSize: inv.StepSize, Ratio: inv.Ratio, Capacity: inv.Units(), Used: inv.Used,
+			Class: classes.Name(inv.Class), InventoryAmounts: wire.AmountsOf(inv), Capacity: inv.Units(), Used: inv.Used,
 		})
 	}
 	return a, nil

@@ -21,6 +21,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector"
 )
 
 // TestSeries: each point is what was used at its time.
@@ -93,27 +94,29 @@ func TestDiff(t *testing.T) {
 		for _, d := range got.Providers {
 			differ[orBefore(d.After, d.Before).Provider] = true
 		}
-		for _, id := range w.providers {
-			one, err1 := answers.Provider(before, id)
-			other, err2 := answers.Provider(after, id)
-			if err1 != nil || err2 != nil || cmp.Equal(one, other) == differ[id] {
-				t.Fatalf("%d to %d, provider %s: %v %v", from, to, id, err1, err2)
-			}
-		}
+		compare(t, w.providers, differ, func(v projector.View, id ledger.UUID) (any, error) { return answers.Provider(v, id) }, before, after)
 		clear(differ)
 		for _, d := range got.Consumers {
 			differ[orBefore(d.After, d.Before).Consumer] = true
 		}
-		for _, id := range w.consumers {
-			one, err1 := answers.Allocations(before, id)
-			other, err2 := answers.Allocations(after, id)
-			if err1 != nil || err2 != nil || cmp.Equal(one, other) == differ[id] {
-				t.Fatalf("%d to %d, consumer %s: %v %v", from, to, id, err1, err2)
-			}
-		}
+		compare(t, w.consumers, differ, func(v projector.View, id ledger.UUID) (any, error) { return answers.Allocations(v, id) }, before, after)
 	}
 	for _, bad := range []string{"", "from=0", "from=1&to=99999", "from=1&to=tomorrow"} {
 		q.get(t, 400, "/audit/diff?"+bad, nil)
+	}
+}
+
+// compare fails if what differs between two views is not what is said to.
+func compare(
+	t *testing.T, ids []ledger.UUID, differ map[ledger.UUID]bool, read func(projector.View, ledger.UUID) (any, error), before, after projector.View,
+) {
+	t.Helper()
+	for _, id := range ids {
+		one, err1 := read(before, id)
+		other, err2 := read(after, id)
+		if err1 != nil || err2 != nil || cmp.Equal(one, other) == differ[id] {
+			t.Fatalf("%d to %d, %s: %v %v", before.Sequence(), after.Sequence(), id, err1, err2)
+		}
 	}
 }
 
@@ -155,9 +158,10 @@ func TestFind(t *testing.T) {
 func TestEvents(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	stop := make(chan struct{})
-	server := httptest.NewServer(&audit.Records{
+	asked := &audit.Questions{
 		Log: l.Log, Views: l.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler), Stop: stop,
-	})
+	}
+	server := httptest.NewServer(asked.Handlers()["/audit/records"])
 	defer server.Close()
 	defer close(stop)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/audit/records?follow=true&limit=5", nil)

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -40,7 +41,7 @@ const (
 // diff is GET /audit/diff.
 func (q *Questions) diff(ctx context.Context, p parameters) (any, error) {
 	if p["from"] == "" {
-		return nil, bad("from: is needed")
+		return nil, rest.BadRequest("from: is needed")
 	}
 	from, err := q.view(parameters{"at": p["from"]})
 	if err != nil {

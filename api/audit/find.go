@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -28,7 +29,7 @@ const maxFindBytes = 255
 func (q *Questions) find(_ context.Context, p parameters) (any, error) {
 	text := p["q"]
 	if text == "" || len(text) > maxFindBytes {
-		return nil, bad("q: between 1 and %d bytes are needed", maxFindBytes)
+		return nil, rest.BadRequest("q: between 1 and %d bytes are needed", maxFindBytes)
 	}
 	view, err := q.view(p)
 	if err != nil {

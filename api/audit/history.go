@@ -3,23 +3,24 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/wire"
-	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector"
 )
 
-// History serves GET /audit/history: what happened to one thing, newest
-// first. Parameters:
+// Page is the answer of GET /audit/history.
+type Page struct {
+	// Sequence is of the commit after which it is so.
+	Sequence uint64 `json:"sequence"`
+	*wire.History
+}
+
+// history is GET /audit/history: what happened to one thing, newest first.
+// Parameters:
 //
 //	consumer, provider, node, node_allocation, chassis, command   a uuid
 //	project, user                                        an id
@@ -29,74 +30,34 @@ import (
 //	since, until                  RFC 3339 times
 //	kind                          only records of this command, such as Reshape
 //	at                            the history as it was at a sequence or RFC 3339 time
-type History struct {
-	Views *projector.Projector
-	Log   ledger.Log
-	// Authorize answers the request itself and returns false if the client
-	// may not read the log.
-	Authorize func(http.ResponseWriter, *http.Request) bool
-	Logger    *slog.Logger
-}
-
-// Page is the answer.
-type Page struct {
-	// Sequence is of the commit after which it is so.
-	Sequence uint64 `json:"sequence"`
-	*wire.History
-}
-
-// ServeHTTP implements http.Handler.
-func (h *History) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !admitted(w, r, h.Authorize) {
-		return
-	}
-	q, err := parseHistory(rest.ParseQuery(r))
-	if err != nil {
-		http.Error(w, rest.Message(err.Error()), http.StatusBadRequest)
-		return
-	}
-	page, err := h.page(r.Context(), q)
-	switch {
-	case errors.Is(err, answers.ErrMoment):
-		http.Error(w, rest.Message("at: "+err.Error()), http.StatusBadRequest)
-		return
-	case errors.Is(err, answers.ErrQuery):
-		http.Error(w, rest.Message(strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": ")), http.StatusBadRequest)
-		return
-	case err != nil && outOfReach(w, err):
-		return
-	case err != nil:
-		unreadable(w, h.Logger, "history not answered", "the history cannot be read", err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = ledger.PlainEncoder(w).Encode(page) // the client is gone if this fails
-}
-
-func (h *History) page(ctx context.Context, q *wire.HistoryQuery) (*Page, error) {
-	view, err := answers.ViewAt(h.Views, string(q.At), time.Now())
+func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
+	asked, err := historyOf(p)
 	if err != nil {
 		return nil, err
 	}
-	list, err := answers.History(ctx, h.Views, h.Log, view, q)
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	list, err := answers.History(ctx, q.Views, q.Log, view, asked)
+	if errors.Is(err, answers.ErrQuery) {
+		return nil, rest.BadRequest("%s", strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "))
+	}
 	return &Page{Sequence: view.Sequence(), History: list}, err
 }
 
 // historyParameters are those beside the subjects.
 var historyParameters = []string{"limit", "before", "after", "since", "until", "kind", "at"}
 
-func parseHistory(query *rest.Query) (*wire.HistoryQuery, error) {
-	given, err := parse(query, slices.Concat(answers.HistorySubjects, historyParameters))
-	if err != nil {
-		return nil, err
-	}
+// historyOf reads which history is asked for.
+func historyOf(given parameters) (*wire.HistoryQuery, error) {
 	q := &wire.HistoryQuery{}
 	for key, value := range given {
 		var err error
 		switch {
 		case slices.Contains(answers.HistorySubjects, key):
 			if q.Of != "" {
-				return nil, fmt.Errorf("one of %s is needed", strings.Join(answers.HistorySubjects, ", "))
+				return nil, rest.BadRequest("one of %s is needed", strings.Join(answers.HistorySubjects, ", "))
 			}
 			q.Of, q.Name = key, value
 		case key == "limit":
@@ -117,11 +78,11 @@ func parseHistory(query *rest.Query) (*wire.HistoryQuery, error) {
 			q.At = wire.Instant(value)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
+			return nil, rest.BadRequest("%s: %v", key, err)
 		}
 	}
 	if q.Of == "" {
-		return nil, fmt.Errorf("one of %s is needed", strings.Join(answers.HistorySubjects, ", "))
+		return nil, rest.BadRequest("one of %s is needed", strings.Join(answers.HistorySubjects, ", "))
 	}
 	return q, nil
 }

@@ -32,7 +32,8 @@ func benchRecords(b *testing.B) int {
 func BenchmarkHistory(b *testing.B) {
 	records := benchRecords(b)
 	f := commandstest.Fill(b, b.TempDir(), records, 1000)
-	h := &audit.History{Views: f.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler)}
+	q := &audit.Questions{Views: f.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler)}
+	h := q.Handlers()["/audit/history"]
 	ask := func() time.Duration {
 		w := httptest.NewRecorder()
 		begun := time.Now()

@@ -3,7 +3,6 @@ package audit_test
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,11 +16,8 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-func history(l *commandstest.Ledger) *audit.History {
-	return &audit.History{
-		Views: l.Views, Log: l.Log, Logger: slog.New(slog.DiscardHandler),
-		Authorize: func(http.ResponseWriter, *http.Request) bool { return true },
-	}
+func history(t *testing.T, l *commandstest.Ledger) http.Handler {
+	return ask(t, l, nil).handlers["/audit/history"]
 }
 
 // read fetches one page.
@@ -65,7 +61,7 @@ func amount(state any) float64 {
 // TestHistory changes a consumer many times, removes it and makes it again.
 func TestHistory(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := history(l)
+	h := history(t, l)
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1000})
 	consumer := commandstest.NewID()
 	var made []ledger.Address
@@ -131,7 +127,7 @@ func TestHistory(t *testing.T) {
 // TestBadHistory: what cannot be meant is a 400.
 func TestBadHistory(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
-	h := history(l)
+	h := history(t, l)
 	id := commandstest.NewID().String()
 	for _, query := range []string{
 		"", "consumer=x", "consumer=" + id + "&provider=" + id, "consumer=" + id + "&limit=0", "consumer=" + id + "&limit=1001",

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
@@ -94,11 +95,11 @@ var ErrEvidence = errors.New("audit: that is no evidence")
 
 func (q *Questions) sign(v projector.View) ([]byte, error) {
 	if v.Sequence() == 0 {
-		return nil, bad("there is no record yet")
+		return nil, rest.BadRequest("there is no record yet")
 	}
 	signed, err := q.Notary.Checkpoint(v)
 	if errors.Is(err, answers.ErrNoKey) {
-		return nil, notFound("%v", err)
+		return nil, rest.NotFound("%v", err)
 	}
 	return signed, err
 }
@@ -128,7 +129,7 @@ func (q *Questions) inclusion(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, notFound("there is no record %s up to sequence %d", at, view.Sequence())
+		return nil, rest.NotFound("there is no record %s up to sequence %d", at, view.Sequence())
 	}
 	evidence := &Inclusion{Number: number}
 	err = q.Log.Read(ctx, at.Sequence, at.Sequence, func(e ledger.Entry) error {
@@ -162,7 +163,7 @@ func (q *Questions) growth(_ context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	if from > size {
-		return nil, bad("from: the log had %d records, not %d", size, from)
+		return nil, rest.BadRequest("from: the log had %d records, not %d", size, from)
 	}
 	growth := &Growth{From: from}
 	if growth.Path, err = view.ProveGrowth(from); err != nil {

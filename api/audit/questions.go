@@ -3,9 +3,10 @@ package audit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/turns"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -21,14 +23,14 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// Questions answers the questions of auditors that have one answer each, as
-// JSON, below /audit/.
+// Questions answers the questions of auditors below /audit/.
 type Questions struct {
 	Views  *projector.Projector
 	Log    ledger.Log
 	Notary *answers.Notary
-	// Writer and Snapshots give the State of now and of the past.
-	Writer    *writer.Writer
+	// Present and Snapshots give the State of now and of the past. Without Present,
+	// as on a server that only follows, the State of now is made like those of the past.
+	Present   StateSource
 	Snapshots writer.SnapshotSource
 	// Rejected is where rejected commands are kept; nil: nowhere.
 	Rejected rejected.Store
@@ -47,140 +49,103 @@ type Questions struct {
 	// may not read the log.
 	Authorize func(http.ResponseWriter, *http.Request) bool
 	Logger    *slog.Logger
+	// Stop ends answers that go on and on when the server stops.
+	Stop <-chan struct{}
 }
 
-// question finds the answer to a request's parameters. Its errors are a
-// *badQuestion, or the server's fault.
+// StateSource gives States of now, each the caller's own.
+type StateSource interface {
+	Fork(ctx context.Context) (*ledger.State, error)
+}
+
+// question is what can be asked at a path.
 type question struct {
 	parameters []string
-	answer     func(ctx context.Context, p parameters) (any, error)
+	of         string // what is read to answer it
+	answer     kind
 }
 
-// badQuestion is the client's fault.
-type badQuestion struct {
-	status  int
-	message string
+// questions are all that can be asked, by path: the handlers, Paths, and with
+// these what is tested and documented of every route, follow from them.
+var questions = map[string]question{
+	"/audit/checkpoint":   {[]string{"at"}, anything, asked((*Questions).checkpoint)},
+	"/audit/consumers":    {[]string{"after", "limit", "at"}, anything, asked((*Questions).consumers)},
+	"/audit/diff":         {[]string{"from", "to"}, anything, asked((*Questions).diff)},
+	"/audit/digest":       {[]string{"at"}, "the read models", asked((*Questions).digest)},
+	"/audit/find":         {[]string{"q", "at"}, anything, asked((*Questions).find)},
+	"/audit/history":      {slices.Concat(answers.HistorySubjects, historyParameters), "the history", asked((*Questions).history)},
+	"/audit/holders":      {[]string{"provider", "after", "limit", "at"}, anything, asked((*Questions).holders)},
+	"/audit/proof/growth": {[]string{"from", "at"}, anything, asked((*Questions).growth)},
+	"/audit/proof/record": {[]string{"record", "at"}, anything, asked((*Questions).inclusion)},
+	"/audit/providers":    {[]string{"at"}, anything, asked((*Questions).providers)},
+	"/audit/records":      {[]string{"from", "limit", "follow", "at"}, "the read models", stream((*Questions).records)},
+	"/audit/redecide":     {[]string{"command_id", "at"}, anything, asked((*Questions).redecide)},
+	"/audit/rejections":   {rejectionParameters, anything, asked((*Questions).rejections)},
+	"/audit/series":       {[]string{"provider", "project", "since", "until", "points"}, anything, asked((*Questions).series)},
+	"/audit/status":       {[]string{"at"}, anything, asked((*Questions).status)},
+	"/audit/what-if":      {nil, anything, posted((*Questions).whatIf)},
+	"/audit/why":          {[]string{"consumer", "provider", "at"}, anything, asked((*Questions).why)},
 }
 
-// Error implements error.
-func (b *badQuestion) Error() string { return b.message }
-
-func bad(format string, args ...any) error {
-	return &badQuestion{http.StatusBadRequest, fmt.Sprintf(format, args...)}
-}
-
-func notFound(format string, args ...any) error {
-	return &badQuestion{http.StatusNotFound, fmt.Sprintf(format, args...)}
-}
-
-// plain is an answer that is no JSON.
-type plain []byte
-
-// Paths are all that the package serves, each with its method.
-var Paths = []string{
-	"GET /audit/checkpoint", "GET /audit/consumers", "GET /audit/diff", "GET /audit/digest", "GET /audit/find", "GET /audit/history",
-	"GET /audit/holders",
-	"GET /audit/proof/growth", "GET /audit/proof/record", "GET /audit/providers", "GET /audit/records", "GET /audit/redecide",
-	"GET /audit/rejections", "GET /audit/series", "GET /audit/status", "POST /audit/what-if", "GET /audit/why",
-}
-
-// Routes are the handlers of Paths, by path.
-func Routes(q *Questions, records *Records, digest *Digest, history *History) map[string]http.Handler {
-	handlers := q.Handlers()
-	handlers["/audit/records"], handlers["/audit/digest"], handlers["/audit/history"] = records, digest, history
-	for _, route := range Paths {
-		_, path, _ := strings.Cut(route, " ")
-		if handlers[path] == nil || len(handlers) != len(Paths) {
-			panic("audit: Paths are not what is served: " + route) // a mistake in the program
-		}
-	}
-	return handlers
-}
+// anything stands for what is read to answer most questions.
+const anything = "that"
 
 var rejectionParameters = []string{
 	"command_id", "actor", "command", "code", "project", "consumer", "provider", "since", "until", "before", "limit",
 }
 
+// Paths are all that the package serves, each with its method.
+var Paths = func() (list []string) {
+	for _, path := range slices.Sorted(maps.Keys(questions)) {
+		list = append(list, questions[path].answer.method()+" "+path)
+	}
+	return list
+}()
+
 // Handlers are the questions by their paths.
 func (q *Questions) Handlers() map[string]http.Handler {
-	handlers := make(map[string]http.Handler)
-	for path, one := range map[string]question{
-		"/audit/checkpoint":   {[]string{"at"}, q.checkpoint},
-		"/audit/proof/record": {[]string{"record", "at"}, q.inclusion},
-		"/audit/proof/growth": {[]string{"from", "at"}, q.growth},
-		"/audit/status":       {[]string{"at"}, q.status},
-		"/audit/providers":    {[]string{"at"}, q.providers},
-		"/audit/series":       {[]string{"provider", "project", "since", "until", "points"}, q.series},
-		"/audit/diff":         {[]string{"from", "to"}, q.diff},
-		"/audit/find":         {[]string{"q", "at"}, q.find},
-		"/audit/why":          {[]string{"consumer", "provider", "at"}, q.why},
-		"/audit/consumers":    {[]string{"after", "limit", "at"}, q.consumers},
-		"/audit/rejections":   {rejectionParameters, q.rejections},
-		"/audit/holders":      {[]string{"provider", "after", "limit", "at"}, q.holders},
-		"/audit/redecide":     {[]string{"command_id", "at"}, q.redecide},
-	} {
+	handlers := make(map[string]http.Handler, len(questions))
+	for path, one := range questions {
 		handlers[path] = q.handler(one)
 	}
-	handlers["/audit/what-if"] = http.HandlerFunc(q.serveWhatIf)
 	return handlers
 }
 
 func (q *Questions) handler(one question) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !admitted(w, r, q.Authorize) {
+		if method := one.answer.method(); r.Method != method {
+			w.Header().Set("Allow", method)
+			http.Error(w, "only "+method, http.StatusMethodNotAllowed)
 			return
 		}
-		p, err := parse(rest.ParseQuery(r), one.parameters)
-		var answer any
-		if err == nil {
-			answer, err = one.answer(r.Context(), p)
+		if !q.Authorize(w, r) {
+			return
 		}
-		q.reply(w, r, answer, err)
+		if err := one.answer.serve(q, w, r, &one); err != nil {
+			q.fail(w, r, &one, err)
+		}
 	})
 }
 
-func (q *Questions) reply(w http.ResponseWriter, r *http.Request, answer any, err error) {
-	var fault *badQuestion
+// fail answers with an error, which is a *rest.Failure or the server's fault.
+func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, err error) {
+	var failure *rest.Failure
+	message, unavailable := rest.Unavailable(err)
 	switch {
-	case errors.As(err, &fault):
-		if fault.status == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", "1")
-		}
-		http.Error(w, rest.Message(fault.message), fault.status)
-	case err != nil && r.Context().Err() != nil: // nobody is there
-	case errors.Is(err, turns.ErrBusy), errors.Is(err, turns.ErrTooLong):
-		w.Header().Set("Retry-After", rest.RetryAfterSeconds)
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case err != nil && outOfReach(w, err):
-	case err != nil:
-		unreadable(w, q.Logger, "a question was not answered", "that cannot be read", err)
+	case errors.As(err, &failure):
+	case r.Context().Err() != nil: // nobody is there
+		return
+	case commands.Passing(err):
+		failure = rest.TryAgain("%v", err)
+	case unavailable:
+		q.Logger.Warn("a question was not answered", "path", r.URL.Path, "error", err)
+		failure = rest.TryAgain("%s", message)
 	default:
-		write(w, answer)
+		q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)
+		failure = rest.Errorf(http.StatusInternalServerError, "%s cannot be read; the server's log says more", one.of)
 	}
-}
-
-// unreadable answers when something could not be read: with 503 if trying
-// again helps.
-func unreadable(w http.ResponseWriter, logger *slog.Logger, event, what string, err error) {
-	if message, unavailable := rest.Unavailable(err); unavailable {
-		logger.Warn(event, "error", err)
-		w.Header().Set("Retry-After", rest.RetryAfterSeconds)
-		http.Error(w, message, http.StatusServiceUnavailable)
-		return
-	}
-	logger.Error(event, "error", err)
-	http.Error(w, what+"; the server's log says more", http.StatusInternalServerError)
-}
-
-// write sends an answer; if that fails, the client is gone.
-func write(w http.ResponseWriter, answer any) {
-	if text, ok := answer.(plain); ok {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write(text)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = ledger.PlainEncoder(w).Encode(answer)
+	failure.Header(w.Header())
+	http.Error(w, failure.Message, failure.Status)
 }
 
 // parameters are a question's, each given at most once.
@@ -188,19 +153,19 @@ type parameters map[string]string
 
 func parse(query *rest.Query, known []string) (parameters, error) {
 	if err := query.Fault(); err != nil {
-		return nil, bad("%v", err)
+		return nil, rest.BadRequest("%v", err)
 	}
 	unknown, repeated := query.Once(known)
 	switch {
 	case unknown != nil:
-		return nil, bad("unknown parameter %q; there are %s", unknown[0], strings.Join(known, ", "))
+		return nil, rest.BadRequest("unknown parameter %q; there are %s", unknown[0], strings.Join(known, ", "))
 	case repeated != "":
-		return nil, bad("%s: given more than once", repeated)
+		return nil, rest.BadRequest("%s: given more than once", repeated)
 	}
 	p := make(parameters)
 	for _, key := range query.Keys() {
 		if p[key] = query.Get(key); p[key] == "" {
-			return nil, bad("%s: is empty", key)
+			return nil, rest.BadRequest("%s: is empty", key)
 		}
 	}
 	return p, nil
@@ -208,11 +173,11 @@ func parse(query *rest.Query, known []string) (parameters, error) {
 
 func (p parameters) address(name string) (ledger.Address, error) {
 	if p[name] == "" {
-		return ledger.Address{}, bad("%s: is needed", name)
+		return ledger.Address{}, rest.BadRequest("%s: is needed", name)
 	}
 	at, err := ledger.ParseAddress(p[name])
 	if err != nil {
-		return at, bad("%s: %s", name, strings.TrimPrefix(err.Error(), "ledger: "))
+		return at, rest.BadRequest("%s: %s", name, strings.TrimPrefix(err.Error(), "ledger: "))
 	}
 	return at, nil
 }
@@ -220,7 +185,7 @@ func (p parameters) address(name string) (ledger.Address, error) {
 func (p parameters) uuid(name string) (ledger.UUID, error) {
 	id, err := ledger.ParseUUID(p[name])
 	if err != nil || id.IsNil() {
-		return id, bad("%s: %q is not a uuid", name, p[name])
+		return id, rest.BadRequest("%s: %q is not a uuid", name, p[name])
 	}
 	return id, nil
 }
@@ -232,7 +197,7 @@ func (p parameters) number(name string, least, most, missing int64) (int64, erro
 	}
 	n, err := strconv.ParseInt(p[name], 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, bad("%s: %q is not a number from %d to %d", name, p[name], least, most)
+		return 0, rest.BadRequest("%s: %q is not a number from %d to %d", name, p[name], least, most)
 	}
 	return n, nil
 }
@@ -244,7 +209,7 @@ func (p parameters) moment(name string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(p[name], " ", "+"))
 	if err != nil {
-		return at, bad("%s: %q is not an RFC 3339 time", name, p[name])
+		return at, rest.BadRequest("%s: %q is not an RFC 3339 time", name, p[name])
 	}
 	return at, nil
 }
@@ -253,7 +218,7 @@ func (p parameters) moment(name string) (time.Time, error) {
 func (q *Questions) view(p parameters) (projector.View, error) {
 	view, err := answers.ViewAt(q.Views, p["at"], time.Now())
 	if errors.Is(err, answers.ErrMoment) {
-		return view, bad("at: %v", err)
+		return view, rest.BadRequest("at: %v", err)
 	}
 	return view, err
 }

@@ -34,7 +34,7 @@ type questions struct {
 func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions {
 	t.Helper()
 	q := &audit.Questions{
-		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Writer: l.Writer, Snapshots: l.Snapshots, Rejected: store,
+		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Present: l.Writer, Snapshots: l.Snapshots, Rejected: store,
 		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
 	}
 	return &questions{l, q.Handlers()}
@@ -316,5 +316,50 @@ func TestConsumers(t *testing.T) {
 	}
 	if n := count(fmt.Sprintf("&at=%d", now), 3); n != want {
 		t.Errorf("%d held something, not %d", n, want)
+	}
+}
+
+// TestEveryQuestion: at every path another method than its own is refused, and
+// so is a parameter that a GET does not know, or gets twice or empty.
+func TestEveryQuestion(t *testing.T) {
+	q := ask(t, commandstest.Start(t, t.TempDir(), &memlog.Log{}), nil)
+	if len(audit.Paths) != len(q.handlers) {
+		t.Errorf("%d paths, and %d handlers", len(audit.Paths), len(q.handlers))
+	}
+	for _, route := range audit.Paths {
+		method, path, _ := strings.Cut(route, " ")
+		w := httptest.NewRecorder()
+		q.handlers[path].ServeHTTP(w, httptest.NewRequest(http.MethodDelete, path, nil))
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != method {
+			t.Errorf("DELETE %s: %d, Allow: %q", path, w.Code, w.Header().Get("Allow"))
+		}
+		if method != http.MethodGet {
+			continue
+		}
+		for _, bad := range []string{"colour=red", "at=1&at=2&from=1&from=2", "at=&from=", "%zz"} {
+			w := httptest.NewRecorder()
+			q.handlers[path].ServeHTTP(w, httptest.NewRequest(method, path+"?"+bad, nil))
+			if w.Code != http.StatusBadRequest || strings.TrimSpace(w.Body.String()) == "" {
+				t.Errorf("%s?%s: %d %s", route, bad, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// TestWhatIfOfAFollower: a server without a writer answers as one that has it.
+func TestWhatIfOfAFollower(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l.Provider(t, "a", commands.Inventory{Class: "VCPU", Total: 8})
+	const body = `{"steps":[{"command":"CreateTrait","body":{"name":"CUSTOM_A"}}],"questions":[{"query":"Provider","body":{"name":"a"}}]}`
+	var told [2]audit.WouldBe
+	for i, present := range []audit.StateSource{l.Writer, nil} {
+		q := &audit.Questions{
+			Views: l.Views, Log: l.Log, Snapshots: l.Snapshots, Present: present,
+			Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
+		}
+		(&questions{l, q.Handlers()}).post(t, http.StatusOK, "/audit/what-if", body, &told[i])
+	}
+	if told[0].Sequence != l.Views.View().Sequence() || len(told[0].Steps) != 1 || told[0].Answers[0].Result == nil || !cmp.Equal(told[0], told[1]) {
+		t.Errorf("%+v, %+v", told[0], told[1])
 	}
 }

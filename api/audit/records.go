@@ -6,18 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
-	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector"
 )
 
 // Line is one record as it is printed.
@@ -40,11 +34,6 @@ func LineOf(at ledger.Address, r *ledger.Record) Line {
 	}
 }
 
-// Trouble is the last line of an answer that had to be cut short.
-type Trouble struct {
-	Error string `json:"error"`
-}
-
 // readChunk and chunkBytes bound what is read from the log at a time. It is
 // read before it is written, so that a slow client keeps no reader busy.
 const (
@@ -52,114 +41,21 @@ const (
 	chunkBytes = 1 << 20
 )
 
-// Records serves GET /audit/records?from=SEQ&follow=true, or with at=SEQUENCE
-// or an RFC 3339 time only what had happened by then, and at most limit records.
-// Who accepts text/event-stream gets server-sent events.
-type Records struct {
-	Log   ledger.Log
-	Views *projector.Projector
-	// Authorize answers the request itself and returns false if the client
-	// may not read the log.
-	Authorize func(http.ResponseWriter, *http.Request) bool
-	Logger    *slog.Logger
-	// Stop ends followers when the server stops.
-	Stop <-chan struct{}
-}
-
-// ServeHTTP implements http.Handler.
-func (h *Records) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !admitted(w, r, h.Authorize) {
-		return
-	}
-	ask, err := recordsParameters(r)
+// records is GET /audit/records?from=SEQ&follow=true, or with at=SEQUENCE or an
+// RFC 3339 time only what had happened by then, and at most limit records.
+func (q *Questions) records(p parameters) (func(context.Context, *lines) error, error) {
+	ask, err := recordsParameters(p)
 	if err != nil {
-		http.Error(w, rest.Message(err.Error()), http.StatusBadRequest)
-		return
+		return nil, err
 	}
-	ask.until = math.MaxUint64
-	if ask.at != "" {
-		view, err := answers.ViewAt(h.Views, ask.at, time.Now())
-		if errors.Is(err, answers.ErrMoment) {
-			http.Error(w, rest.Message("at: "+err.Error()), http.StatusBadRequest)
-			return
-		}
+	if p["at"] != "" {
+		view, err := q.view(p)
 		if err != nil {
-			unreadable(w, h.Logger, "a moment was not found", "the read models cannot be read", err)
-			return
+			return nil, err
 		}
 		ask.until = view.Sequence()
 	}
-	// The server's read timeout would end a follower's request.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		h.Logger.Warn("followers may be cut off", "error", err)
-	}
-	to := &recordsAnswer{w: w, line: lines(w, r)}
-	err = h.stream(r.Context(), to, ask)
-	switch {
-	case err == nil || r.Context().Err() != nil: // nobody is there
-	case !to.begun && outOfReach(w, err):
-	default:
-		h.Logger.Error("the log cannot be read", "error", err)
-		_ = to.line(ledger.Address{}, Trouble{Error: err.Error()}) // the client is gone if this fails
-	}
-}
-
-// recordsAnswer is an answer on its way.
-type recordsAnswer struct {
-	w     http.ResponseWriter
-	line  lineWriter
-	begun bool // it is too late for another status
-}
-
-func (a *recordsAnswer) flush() error {
-	a.begun = true
-	return http.NewResponseController(a.w).Flush()
-}
-
-// outOfReach answers, and returns true, when what a request needs is not to be
-// had for a reason that passes.
-func outOfReach(w http.ResponseWriter, err error) bool {
-	if !commands.Passing(err) {
-		return false
-	}
-	w.Header().Set("Retry-After", "1")
-	http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	return true
-}
-
-// lineWriter writes one line.
-type lineWriter func(at ledger.Address, line any) error
-
-// lines writes lines of JSON, or server-sent events for a client that accepts
-// those. Their ids are addresses.
-func lines(w http.ResponseWriter, r *http.Request) lineWriter {
-	if !strings.Contains(r.Header.Get("Accept"), eventStream) {
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		out := ledger.PlainEncoder(w)
-		return func(_ ledger.Address, line any) error { return out.Encode(line) }
-	}
-	w.Header().Set("Content-Type", eventStream)
-	w.Header().Set("Cache-Control", "no-store")
-	return func(at ledger.Address, line any) error {
-		text, err := ledger.PlainJSON(line)
-		if err == nil {
-			_, err = fmt.Fprintf(w, "id: %s\ndata: %s\n\n", at, text)
-		}
-		return err
-	}
-}
-
-const eventStream = "text/event-stream"
-
-// admitted answers itself, and returns false, what is no GET and who may not
-// read the log.
-func admitted(w http.ResponseWriter, r *http.Request, authorize func(http.ResponseWriter, *http.Request) bool) bool {
-	if r.Method != http.MethodGet {
-		w.Header().Set("Allow", http.MethodGet)
-		http.Error(w, "only GET", http.StatusMethodNotAllowed)
-		return false
-	}
-	return authorize(w, r)
+	return func(ctx context.Context, to *lines) error { return q.tellRecords(ctx, to, ask) }, nil
 }
 
 // recordsAsked is which records are asked for.
@@ -168,54 +64,49 @@ type recordsAsked struct {
 	until  uint64 // the last sequence
 	limit  int    // 0: no limit
 	follow bool
-	at     string
 }
 
-func recordsParameters(r *http.Request) (ask *recordsAsked, err error) {
-	ask = &recordsAsked{from: 1}
-	given, err := parse(rest.ParseQuery(r), []string{"from", "limit", "follow", "at"})
-	if err != nil {
-		return nil, err
-	}
+func recordsParameters(given parameters) (ask *recordsAsked, err error) {
+	ask = &recordsAsked{from: 1, until: math.MaxUint64}
 	for key, value := range given {
 		switch key {
 		case "from":
 			if ask.from, err = strconv.ParseUint(value, 10, 64); err != nil || ask.from == 0 {
-				return nil, fmt.Errorf("from: %q is not a sequence (1 or more)", value)
+				return nil, rest.BadRequest("from: %q is not a sequence (1 or more)", value)
 			}
 		case "limit":
 			if ask.limit, err = strconv.Atoi(value); err != nil || ask.limit < 1 {
-				return nil, fmt.Errorf("limit: %q is not a number (1 or more)", value)
+				return nil, rest.BadRequest("limit: %q is not a number (1 or more)", value)
 			}
 		case "follow":
 			if ask.follow, err = strconv.ParseBool(value); err != nil {
-				return nil, fmt.Errorf("follow: %q is not true or false", value)
+				return nil, rest.BadRequest("follow: %q is not true or false", value)
 			}
-		case "at":
-			ask.at = value
 		}
 	}
-	if ask.follow && ask.at != "" {
-		return nil, errors.New("follow: nothing is added to the past")
+	if ask.follow && given["at"] != "" {
+		return nil, rest.BadRequest("follow: nothing is added to the past")
 	}
 	return ask, nil
 }
 
-func (h *Records) stream(ctx context.Context, to *recordsAnswer, ask *recordsAsked) error {
+// tellRecords writes the records that are asked for, and if the client follows
+// those that come.
+func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAsked) error {
 	left := ask.limit
 	for from := ask.from; ; {
-		changed := h.Views.Changed()
-		end := min(h.Views.Checkpoint().Sequence, ask.until)
+		changed := q.Views.Changed()
+		end := min(q.Views.Checkpoint().Sequence, ask.until)
 		for from <= end {
 			last := min(end, from+readChunk-1)
 			if left > 0 {
 				last = min(last, from+uint64(left)-1) // each commit has a record or more
 			}
-			commits, next, err := h.commits(ctx, from, last)
+			commits, next, err := q.commits(ctx, from, last)
 			if err != nil {
 				return err
 			}
-			if err := h.write(to, commits, &left); err != nil {
+			if err := writeRecords(to, commits, &left); err != nil {
 				return err
 			}
 			if ask.limit > 0 && left == 0 {
@@ -233,7 +124,7 @@ func (h *Records) stream(ctx context.Context, to *recordsAnswer, ask *recordsAsk
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-h.Stop:
+		case <-q.Stop:
 			return nil
 		}
 	}
@@ -244,10 +135,10 @@ var errEnough = errors.New("audit: that is enough")
 
 // commits reads commits from..to, or the first of them if they are large, and
 // says where to go on. Each must be the one that the read models have folded.
-func (h *Records) commits(ctx context.Context, from, to uint64) (list []*ledger.Commit, next uint64, err error) {
-	view := h.Views.View()
+func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledger.Commit, next uint64, err error) {
+	view := q.Views.View()
 	size := 0
-	err = h.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
+	err = q.Log.Read(ctx, from, to, func(entry ledger.Entry) error {
 		next = entry.Sequence + 1
 		mark, _, found, err := view.CommitMark(entry.Sequence)
 		if err != nil {
@@ -275,11 +166,10 @@ func (h *Records) commits(ctx context.Context, from, to uint64) (list []*ledger.
 	return list, next, err
 }
 
-// write writes the records of commits, at most left of them unless that is 0.
-func (h *Records) write(to *recordsAnswer, commits []*ledger.Commit, left *int) error {
+// writeRecords writes the records of commits, at most left of them unless that is 0.
+func writeRecords(to *lines, commits []*ledger.Commit, left *int) error {
 	for _, commit := range commits {
 		for i := range commit.Records {
-			to.begun = true
 			at := ledger.Address{Sequence: commit.Sequence, Index: i}
 			if err := to.line(at, LineOf(at, &commit.Records[i])); err != nil {
 				return err

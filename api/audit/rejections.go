@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/wire"
@@ -19,7 +20,7 @@ type Rejections struct {
 	Rejections []rejected.Entry `json:"rejections"`
 }
 
-var errNotKept = notFound("this server keeps no rejected commands")
+var errNotKept = rest.NotFound("this server keeps no rejected commands")
 
 // rejections is GET /audit/rejections.
 func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
@@ -58,7 +59,7 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 // asBad is a query's own fault as the client's.
 func asBad(err error) error {
 	if errors.Is(err, answers.ErrQuery) {
-		return bad("%s", strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "))
+		return rest.BadRequest("%s", strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "))
 	}
 	return err
 }
@@ -88,7 +89,7 @@ func (q *Questions) holders(_ context.Context, p parameters) (any, error) {
 		return nil, asBad(err)
 	}
 	if found == nil {
-		return nil, notFound("there is no provider %s", asked.Provider)
+		return nil, rest.NotFound("there is no provider %s", asked.Provider)
 	}
 	return &Holders{Sequence: view.Sequence(), Holders: *found}, nil
 }
@@ -126,12 +127,12 @@ func (q *Questions) redecide(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, notFound("no rejected command %s is kept", id)
+		return nil, rest.NotFound("no rejected command %s is kept", id)
 	}
 	answer := &Redecided{Entry: list[0], Against: list[0].Place}
 	submission, err := list[0].Submission()
 	if errors.Is(err, rejected.ErrNoCommand) {
-		return nil, bad("%v", err)
+		return nil, rest.BadRequest("%v", err)
 	}
 	if err != nil {
 		return nil, err

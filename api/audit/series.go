@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -79,7 +80,7 @@ func (q *Questions) span(p parameters) (since, until time.Time, err error) {
 	}
 	now := time.Now()
 	if until.After(now) {
-		return since, until, bad("until: %s is in the future", p["until"])
+		return since, until, rest.BadRequest("until: %s is in the future", p["until"])
 	}
 	if until.IsZero() {
 		until = now
@@ -94,7 +95,7 @@ func (q *Questions) span(p parameters) (since, until time.Time, err error) {
 		}
 	}
 	if since.After(until) {
-		return since, until, bad("until: is before since")
+		return since, until, rest.BadRequest("until: is before since")
 	}
 	return since, until, nil
 }
@@ -103,7 +104,7 @@ type reading func(projector.View) (used, capacity map[string]int64, err error)
 
 func seriesOf(p parameters) (reading, error) {
 	if (p["provider"] == "") == (p["project"] == "") {
-		return nil, bad("one of provider and project is needed")
+		return nil, rest.BadRequest("one of provider and project is needed")
 	}
 	if project := p["project"]; project != "" {
 		return func(v projector.View) (used, _ map[string]int64, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/check"
 )
@@ -34,7 +35,7 @@ func (q *Questions) status(_ context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	if view.Sequence() == 0 {
-		return nil, notFound("there is no record yet")
+		return nil, rest.NotFound("there is no record yet")
 	}
 	checkpoint, err := view.Checkpoint()
 	if err != nil {

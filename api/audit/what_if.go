@@ -7,12 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 
 	"github.com/allot-project/allot/api/answers"
-	"github.com/allot-project/allot/api/browser"
-	"github.com/allot-project/allot/api/intake"
-	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/wire"
@@ -23,9 +20,8 @@ import (
 
 // Limits of what-if.
 const (
-	maxWhatIfBytes = 4 << 20
-	maxSteps       = 10_000
-	maxQuestions   = 100
+	maxSteps     = 10_000
+	maxQuestions = 100
 	// maxReplays is how many States of the past may be made at once.
 	maxReplays = 2
 )
@@ -76,66 +72,34 @@ func (q *Questions) replaying() (release func(), err error) {
 	case replays <- struct{}{}:
 		return func() { <-replays }, nil
 	default:
-		return nil, &badQuestion{http.StatusServiceUnavailable, "other replays are under way; try again"}
+		return nil, rest.TryAgain("other replays are under way; try again")
 	}
 }
 
-func (q *Questions) serveWhatIf(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost {
-		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "only POST", http.StatusMethodNotAllowed)
-		return
-	}
-	if !q.Authorize(w, r) {
-		return
-	}
-	if err := browser.CheckContentType(r); err != nil {
-		http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
-		return
-	}
-	lease := q.Intake.New(policy.Identity{}.Client(r.RemoteAddr))
-	defer lease.End()
-	body, err := lease.Read(r.Body, r.ContentLength, maxWhatIfBytes)
-	switch {
-	case errors.Is(err, intake.ErrTooLarge):
-		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
-		return
-	case errors.Is(err, document.ErrTooDeep):
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	case errors.Is(err, intake.ErrBusy):
-		q.reply(w, r, nil, &badQuestion{http.StatusServiceUnavailable, err.Error()})
-		return
-	case err != nil:
-		return // the client is gone
-	}
-	answer, err := q.whatIf(r.Context(), policy.Identity{}.Client(r.RemoteAddr), body)
-	q.reply(w, r, answer, err)
-}
-
-func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (*WouldBe, error) {
+// whatIf is POST /audit/what-if.
+func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any, error) {
 	var asked WhatIf
 	if err := document.Check(body); err != nil {
-		return nil, bad("the body is not JSON that can be read in one way: %v", err)
+		return nil, rest.BadRequest("the body is not JSON that can be read in one way: %v", err)
 	}
 	if err := strict(body, &asked); err != nil {
-		return nil, bad("%v", err)
+		return nil, rest.BadRequest("%v", err)
 	}
 	if len(asked.Steps) > maxSteps || len(asked.Questions) > maxQuestions {
-		return nil, bad("at most %d steps and %d questions", maxSteps, maxQuestions)
+		return nil, rest.BadRequest("at most %d steps and %d questions", maxSteps, maxQuestions)
 	}
 	steps := make([]commands.Command, len(asked.Steps))
 	for i, one := range asked.Steps {
 		var err error
 		if steps[i], err = stepOf(one.Command, one.Body); err != nil {
-			return nil, bad("step %d: %v", i, err)
+			return nil, rest.BadRequest("step %d: %v", i, err)
 		}
 	}
 	questions := make([]wire.Query, len(asked.Questions))
 	for i, one := range asked.Questions {
 		var err error
 		if questions[i], err = queryOf(one.Query, one.Body); err != nil {
-			return nil, bad("question %d: %v", i, err)
+			return nil, rest.BadRequest("question %d: %v", i, err)
 		}
 	}
 	release, err := q.replaying()
@@ -171,12 +135,8 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (*Wo
 
 // state is a State of the caller's own, of now or of a moment.
 func (q *Questions) state(ctx context.Context, at string) (*ledger.State, error) {
-	if at == "" {
-		state, err := q.Writer.Fork(ctx)
-		if commands.Passing(err) {
-			return nil, &badQuestion{http.StatusServiceUnavailable, err.Error()}
-		}
-		return state, err
+	if at == "" && q.Present != nil {
+		return q.Present.Fork(ctx)
 	}
 	view, err := q.view(parameters{"at": at})
 	if err != nil {

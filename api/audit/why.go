@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
@@ -73,7 +74,7 @@ func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	if len(w.Changes) == 0 && changes {
-		return nil, notFound("consumer %s never held anything of provider %s", consumer, provider)
+		return nil, rest.NotFound("consumer %s never held anything of provider %s", consumer, provider)
 	}
 	inventories, err := q.whyInventories(ctx, view, w)
 	w.Incomplete = !changes || !inventories

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/allot-project/allot/api/policy"
@@ -56,7 +55,9 @@ func (r *request) allocations(path []string) (*response, error) {
 	}
 	ident := path[0]
 	return r.methods(map[string]func() (*response, error){
-		http.MethodGet:    func() (*response, error) { return r.showAllocation(ident) },
+		http.MethodGet: func() (*response, error) {
+			return r.showAllocation(func() (*ledger.NodeAllocation, error) { return r.findAllocation(ident) })
+		},
 		http.MethodPatch:  func() (*response, error) { return r.updateAllocation(ident) },
 		http.MethodDelete: func() (*response, error) { return r.deleteAllocation(ident) },
 		http.MethodPost:   func() (*response, error) { return nil, methodNotAllowed("DELETE, GET, PATCH") },
@@ -64,19 +65,19 @@ func (r *request) allocations(path []string) (*response, error) {
 }
 
 func missingIdent() (*response, error) {
-	return nil, badRequest("Missing mandatory parameter: allocation_ident")
+	return nil, rest.BadRequest("Missing mandatory parameter: allocation_ident")
 }
 
 // checkAllocationsVersion hides allocations from clients that do not know
 // them, and patches from those that do not know these.
-func (r *request) checkAllocationsVersion() *apiError {
+func (r *request) checkAllocationsVersion() *rest.Failure {
 	switch {
 	case r.version < allocationsSince && r.Method == http.MethodGet:
-		return notFound("The API version does not allow allocations")
+		return rest.NotFound("The API version does not allow allocations")
 	case r.version < allocationsSince:
-		return errorf(http.StatusMethodNotAllowed, "The API version does not allow allocations")
+		return rest.Errorf(http.StatusMethodNotAllowed, "The API version does not allow allocations")
 	case r.version < updateSince && r.Method == http.MethodPatch:
-		return errorf(http.StatusMethodNotAllowed, "The API version does not allow updating allocations")
+		return rest.Errorf(http.StatusMethodNotAllowed, "The API version does not allow updating allocations")
 	}
 	return nil
 }
@@ -106,13 +107,13 @@ func (r *request) createAllocation() (*response, error) {
 		return nil, notAcceptable()
 	}
 	if b.Node != "" && r.version < backfillSince {
-		return nil, badRequest("Cannot set node when creating an allocation in this API version")
+		return nil, rest.BadRequest("Cannot set node when creating an allocation in this API version")
 	}
 	if b.Node == "" && b.ResourceClass == "" {
-		return nil, badRequest("The resource_class field is mandatory when not backfilling")
+		return nil, rest.BadRequest("The resource_class field is mandatory when not backfilling")
 	}
 	if b.Name != "" && !commands.IsIdent(b.Name) {
-		return nil, badRequest("Cannot create allocation with invalid name '%s'", b.Name)
+		return nil, rest.BadRequest("Cannot create allocation with invalid name '%s'", b.Name)
 	}
 	owner, failure := r.ownerOfNew(&b)
 	if failure != nil {
@@ -122,7 +123,7 @@ func (r *request) createAllocation() (*response, error) {
 	if b.UUID != "" {
 		var isUUID bool
 		if id, isUUID = parseUUID(b.UUID); !isUUID {
-			return nil, badRequest("Expected UUID for uuid: %s", b.UUID)
+			return nil, rest.BadRequest("Expected UUID for uuid: %s", b.UUID)
 		}
 	}
 	candidates, err := r.candidateNodes(b.CandidateNodes)
@@ -143,7 +144,7 @@ func (r *request) createAllocation() (*response, error) {
 
 // ownerOfNew is whose a new allocation is. Who may only create their own gets
 // that.
-func (r *request) ownerOfNew(b *allocationBody) (string, *apiError) {
+func (r *request) ownerOfNew(b *allocationBody) (string, *rest.Failure) {
 	owner := ""
 	if b.Owner != nil {
 		owner = *b.Owner
@@ -155,7 +156,7 @@ func (r *request) ownerOfNew(b *allocationBody) (string, *apiError) {
 		return "", forbidden("baremetal:allocation:create")
 	}
 	if owner != "" && owner != r.who.Project {
-		return "", errorf(http.StatusForbidden, "Cannot create allocation with an owner Project ID value %s not matching the requestor Project ID %s. Policy baremetal:allocation:create is required for this capability.", owner, r.who.Project)
+		return "", rest.Errorf(http.StatusForbidden, "Cannot create allocation with an owner Project ID value %s not matching the requestor Project ID %s. Policy baremetal:allocation:create is required for this capability.", owner, r.who.Project)
 	}
 	return r.who.Project, nil
 }
@@ -167,7 +168,7 @@ func (r *request) mayCreateOwn() bool {
 // candidateNodes finds the nodes that a request names.
 func (r *request) candidateNodes(idents []string) ([]ledger.UUID, error) {
 	if len(idents) > ledger.MaxCandidateNodes {
-		return nil, badRequest("At most %d candidate_nodes can be named, not %d", ledger.MaxCandidateNodes, len(idents))
+		return nil, rest.BadRequest("At most %d candidate_nodes can be named, not %d", ledger.MaxCandidateNodes, len(idents))
 	}
 	var ids []ledger.UUID
 	var missing []string
@@ -183,7 +184,7 @@ func (r *request) candidateNodes(idents []string) ([]ledger.UUID, error) {
 		ids = append(ids, n.UUID)
 	}
 	if missing != nil {
-		return nil, badRequest("Nodes cannot be found: %s", strings.Join(missing, ", "))
+		return nil, rest.BadRequest("Nodes cannot be found: %s", strings.Join(missing, ", "))
 	}
 	return ids, nil
 }
@@ -216,12 +217,9 @@ func (r *request) backfill(ident string, id ledger.UUID, wanted commands.NodeReq
 // created submits a request for an allocation and answers what it was right
 // after: nothing that happened to it since is shown.
 func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) (*response, error) {
-	outcome, rejection, err := r.submit(c)
+	outcome, err := r.carry("allocation", c, nil)
 	if err != nil {
 		return nil, err
-	}
-	if rejection != nil {
-		return nil, rejected("allocation", rejection)
 	}
 	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
 		return nil, err
@@ -238,25 +236,16 @@ func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) 
 		return nil, allocationNotFound(id.String())
 	}
 	if a.State == ledger.NodeAllocationError {
-		return nil, errorf(http.StatusConflict, "%s", a.LastError)
+		return nil, rest.Errorf(http.StatusConflict, "%s", a.LastError)
 	}
 	return &response{status: http.StatusCreated, body: r.describe(a, nil), location: "/v1/allocations/" + id.String()}, nil
 }
 
-func (r *request) showAllocation(ident string) (*response, error) {
-	values, err := r.parameters("fields")
-	if err != nil {
-		return nil, err
-	}
-	asked, err := r.allocationFields(values)
-	if err != nil {
-		return nil, err
-	}
-	a, err := r.findAllocation(ident)
-	if err != nil {
-		return nil, err
-	}
-	return ok(r.describe(a, asked)), nil
+// showAllocation shows the allocation that is found.
+func (r *request) showAllocation(find func() (*ledger.NodeAllocation, error)) (*response, error) {
+	return show(r, r.allocationFields, find, func(a *ledger.NodeAllocation, asked []string) (object, error) {
+		return r.describe(a, asked), nil
+	})
 }
 
 func (r *request) allocationFields(values url.Values) ([]string, error) {
@@ -279,15 +268,9 @@ func (r *request) updateAllocation(ident string) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, rejection, err := r.submit(&commands.UpdateNodeAllocation{Allocation: a.UUID, Patch: ops})
-	if err != nil {
+	words := aboutName("Cannot update allocation with invalid name")
+	if _, err := r.carry("allocation", &commands.UpdateNodeAllocation{Allocation: a.UUID, Patch: ops}, words); err != nil {
 		return nil, err
-	}
-	if rejection != nil && rejection.Facts.Field == "name" {
-		return nil, badRequest("Cannot update allocation with invalid name '%s'", rejection.Facts.Name)
-	}
-	if rejection != nil {
-		return nil, rejected("allocation", rejection)
 	}
 	after, found, err := r.writtenAllocation(a.UUID)
 	if err != nil {
@@ -312,98 +295,4 @@ func (r *request) release(a *ledger.NodeAllocation) (*response, error) {
 		return nil, forbidden("baremetal:allocation:delete")
 	}
 	return r.accepted("allocation", &commands.ReleaseNodeAllocation{Allocation: a.UUID}, noContent())
-}
-
-// allocationKeys are what lists of allocations can be sorted by.
-var allocationKeys = map[string]func(*ledger.NodeAllocation) string{
-	"uuid":           func(a *ledger.NodeAllocation) string { return a.UUID.String() },
-	"name":           func(a *ledger.NodeAllocation) string { return a.Name },
-	"state":          func(a *ledger.NodeAllocation) string { return string(a.State) },
-	"owner":          func(a *ledger.NodeAllocation) string { return a.Owner },
-	"resource_class": func(a *ledger.NodeAllocation) string { return a.ResourceClass },
-	"last_error":     func(a *ledger.NodeAllocation) string { return a.LastError },
-	"node_id":        func(a *ledger.NodeAllocation) string { return a.Node.String() },
-	"created_at":     func(a *ledger.NodeAllocation) string { return sortableTime(a.CreatedAt) },
-	"updated_at":     func(a *ledger.NodeAllocation) string { return sortableTime(a.UpdatedAt) },
-	defaultSortKey:   func(*ledger.NodeAllocation) string { return "" },
-}
-
-// sortableTime is a time as a text that sorts as the time does.
-func sortableTime(at int64) string {
-	text := strconv.FormatInt(at, 10)
-	return strings.Repeat("0", max(0, 20-len(text))) + text
-}
-
-func (r *request) listAllocations() (*response, error) {
-	values, err := r.parameters("node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir")
-	if err != nil {
-		return nil, err
-	}
-	asked, err := r.allocationFields(values)
-	if err != nil {
-		return nil, err
-	}
-	if values.Has("owner") && r.version < ownerSince {
-		return nil, notAcceptable()
-	}
-	matches, err := r.allocationFilter(values)
-	if err != nil {
-		return nil, err
-	}
-	l, err := r.listing(values, func(key string) bool { return allocationKeys[key] != nil })
-	if err != nil {
-		return nil, err
-	}
-	page, err := r.pageOfAllocations(l, matches)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]object, len(page))
-	for i, a := range page {
-		list[i] = r.describe(a, asked)
-	}
-	body := object{{"allocations", list}}
-	if len(page) == l.limit {
-		body = append(body, member{"next", r.next(l, values, "/allocations", page[len(page)-1].UUID)})
-	}
-	return ok(body), nil
-}
-
-// allocationFilter is what of the list the client asked for and may see.
-func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
-	owner, byOwner := values.Get("owner"), values.Has("owner")
-	if !r.allows("baremetal:allocation:list_all", nil) {
-		if !r.allows("baremetal:allocation:list", nil) || r.who.Project == "" {
-			return nil, forbidden("baremetal:allocation:list")
-		}
-		if byOwner && owner != r.who.Project {
-			return nil, forbidden("baremetal:allocation:list_all")
-		}
-		owner, byOwner = r.who.Project, true
-	}
-	var node ledger.UUID
-	if ident := values.Get("node"); ident != "" {
-		n, err := r.findNode(ident)
-		if err != nil {
-			return nil, err
-		}
-		if n == nil {
-			return nil, nodeNotFound(http.StatusBadRequest, ident)
-		}
-		node = n.UUID
-	}
-	return func(a *ledger.NodeAllocation) bool {
-		return (!byOwner || a.Owner == owner) && (node.IsNil() || a.Node == node) &&
-			(!values.Has("resource_class") || a.ResourceClass == values.Get("resource_class")) &&
-			(!values.Has("state") || string(a.State) == values.Get("state"))
-	}, nil
-}
-
-func (r *request) pageOfAllocations(l *listing, matches func(*ledger.NodeAllocation) bool) ([]*ledger.NodeAllocation, error) {
-	return page(l, things[ledger.NodeAllocation]{
-		find: r.allocationByID, each: r.view.NodeAllocations, missing: allocationNotFound,
-		id:     func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID },
-		number: func(a *ledger.NodeAllocation) uint64 { return a.Number },
-		key:    allocationKeys[l.sortKey],
-	}, matches)
 }

@@ -48,7 +48,7 @@ func (r *request) chassis(path []string) (*response, error) {
 			http.MethodGet: func() (*response, error) { return r.listNodes(len(path) == 3, path[0]) },
 		})
 	}
-	return nil, notFound("There is nothing here: of a chassis this ledger keeps the nodes that are in it.")
+	return nil, rest.NotFound("There is nothing here: of a chassis this ledger keeps the nodes that are in it.")
 }
 
 // chassisFor finds the chassis that a path names, for something that a rule
@@ -60,7 +60,7 @@ func (r *request) chassisFor(ident, rule string) (*ledger.Chassis, error) {
 	}
 	id, isUUID := parseUUID(ident)
 	if !isUUID && r.Method != http.MethodPatch { // whose ident Ironic does not check
-		return nil, badRequest("Expected UUID for chassis_uuid: %s", ident)
+		return nil, rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
 	}
 	c, found, err := r.chassisByID(id)
 	if err != nil {
@@ -89,15 +89,12 @@ func (r *request) createChassis() (*response, error) {
 	} else {
 		var isUUID bool
 		if c.Chassis, isUUID = parseUUID(*body.UUID); !isUUID {
-			return nil, badRequest("Expected UUID for uuid: %s", *body.UUID)
+			return nil, rest.BadRequest("Expected UUID for uuid: %s", *body.UUID)
 		}
 	}
-	outcome, rejection, err := r.submit(&c)
+	outcome, err := r.carry("chassis", &c, nil)
 	if err != nil {
 		return nil, err
-	}
-	if rejection != nil {
-		return nil, rejected("chassis", rejection)
 	}
 	if r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence); err != nil {
 		return nil, err
@@ -123,19 +120,10 @@ func (r *request) chassisAnswer(id ledger.UUID) (*response, error) {
 }
 
 func (r *request) showChassis(ident string) (*response, error) {
-	values, err := r.parameters("fields")
-	if err != nil {
-		return nil, err
-	}
-	asked, err := r.chassisFields(values)
-	if err != nil {
-		return nil, err
-	}
-	c, err := r.chassisFor(ident, "baremetal:chassis:get")
-	if err != nil {
-		return nil, err
-	}
-	return ok(r.describeChassis(c, asked)), nil
+	find := func() (*ledger.Chassis, error) { return r.chassisFor(ident, "baremetal:chassis:get") }
+	return show(r, r.chassisFields, find, func(c *ledger.Chassis, asked []string) (object, error) {
+		return r.describeChassis(c, asked), nil
+	})
 }
 
 func (r *request) chassisFields(values url.Values) ([]string, error) {
@@ -194,23 +182,10 @@ func (r *request) listChassis(detail bool) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := r.listing(values, func(key string) bool { return chassisKeys[key] != nil })
-	if err != nil {
-		return nil, err
-	}
-	page, err := r.pageOfChassis(l)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]object, len(page))
-	for i, c := range page {
-		list[i] = r.describeChassis(c, asked)
-	}
-	body := object{{"chassis", list}}
-	if len(page) == l.limit {
-		body = append(body, member{"next", r.next(l, values, path, page[len(page)-1].UUID)})
-	}
-	return ok(body), nil
+	all := func(*ledger.Chassis) bool { return true }
+	return list(r, values, r.listedChassis(), path, all, func(c *ledger.Chassis) (object, error) {
+		return r.describeChassis(c, asked), nil
+	})
 }
 
 // listedChassisFields are those that a list shows; nil: all.
@@ -221,7 +196,7 @@ func (r *request) listedChassisFields(values url.Values, detail bool) ([]string,
 	}
 	if values.Has("detail") {
 		if r.version < detailSince {
-			return nil, badRequest("Invalid query parameter ?detail=%s received.", values.Get("detail"))
+			return nil, rest.BadRequest("Invalid query parameter ?detail=%s received.", values.Get("detail"))
 		}
 		if detail, err = boolean(values, "detail"); err != nil {
 			return nil, err
@@ -229,7 +204,7 @@ func (r *request) listedChassisFields(values url.Values, detail bool) ([]string,
 	}
 	switch {
 	case detail && asked != nil:
-		return nil, badRequest("Can not specify ?detail=True and fields in the same request.")
+		return nil, rest.BadRequest("Can not specify ?detail=True and fields in the same request.")
 	case !detail && asked == nil:
 		asked = shortChassisFields
 	}
@@ -245,7 +220,7 @@ func (r *request) chassisFilter(values url.Values) (func(*ledger.Node) bool, err
 	ident := values.Get("chassis_uuid")
 	id, isUUID := parseUUID(ident)
 	if !isUUID {
-		return nil, badRequest("Expected UUID for chassis_uuid: %s", ident)
+		return nil, rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
 	}
 	if r.seesChassis() {
 		_, found, err := r.chassisByID(id)
@@ -265,7 +240,7 @@ func (r *request) chassisFilter(values url.Values) (func(*ledger.Node) bool, err
 func (r *request) checkChassis(ident string) error {
 	id, isUUID := parseUUID(ident)
 	if !isUUID {
-		return badRequest("Expected UUID for chassis_uuid: %s", ident)
+		return rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
 	}
 	found, err := false, error(nil)
 	if r.seesChassis() {

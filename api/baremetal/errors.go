@@ -1,7 +1,6 @@
 package baremetal
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/allot-project/allot/api/rest"
@@ -9,59 +8,36 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// apiError is an answer that is not a success.
-type apiError struct {
-	status     int
-	message    string
-	allow      string // of a 405
-	retryAfter string // of a 503
+func allocationNotFound(ident string) *rest.Failure {
+	return rest.NotFound("Allocation %s could not be found.", ident)
 }
 
-// Error implements error.
-func (e *apiError) Error() string { return e.message }
-
-func errorf(status int, format string, args ...any) *apiError {
-	return &apiError{status: status, message: rest.Message(fmt.Sprintf(format, args...))}
+func nodeNotFound(status int, ident string) *rest.Failure {
+	return rest.Errorf(status, "Node %s could not be found.", ident)
 }
 
-func badRequest(format string, args ...any) *apiError {
-	return errorf(http.StatusBadRequest, format, args...)
+func chassisNotFound(status int, ident string) *rest.Failure {
+	return rest.Errorf(status, "Chassis %s could not be found.", ident)
 }
 
-func notFound(format string, args ...any) *apiError {
-	return errorf(http.StatusNotFound, format, args...)
+func notAcceptable() *rest.Failure {
+	return rest.Errorf(http.StatusNotAcceptable, "Request not acceptable.")
 }
 
-func allocationNotFound(ident string) *apiError {
-	return notFound("Allocation %s could not be found.", ident)
-}
-
-func nodeNotFound(status int, ident string) *apiError {
-	return errorf(status, "Node %s could not be found.", ident)
-}
-
-func chassisNotFound(status int, ident string) *apiError {
-	return errorf(status, "Chassis %s could not be found.", ident)
-}
-
-func notAcceptable() *apiError {
-	return errorf(http.StatusNotAcceptable, "Request not acceptable.")
-}
-
-func methodNotAllowed(allow string) *apiError {
-	e := errorf(http.StatusMethodNotAllowed, "The method is not allowed for this resource.")
-	e.allow = allow
+func methodNotAllowed(allow string) *rest.Failure {
+	e := rest.Errorf(http.StatusMethodNotAllowed, "The method is not allowed for this resource.")
+	e.Allow = allow
 	return e
 }
 
 // writeError answers in Ironic's format: JSON in a string in JSON.
-func writeError(w http.ResponseWriter, r *http.Request, e *apiError) {
+func writeError(w http.ResponseWriter, r *http.Request, e *rest.Failure) {
 	fault := struct {
 		FaultCode   string  `json:"faultcode"`
 		FaultString string  `json:"faultstring"`
 		DebugInfo   *string `json:"debuginfo"`
-	}{FaultCode: "Client", FaultString: e.message}
-	if e.status >= http.StatusInternalServerError {
+	}{FaultCode: "Client", FaultString: e.Message}
+	if e.Status >= http.StatusInternalServerError {
 		fault.FaultCode = "Server"
 	}
 	inner, err := ledger.PlainJSON(fault)
@@ -72,14 +48,9 @@ func writeError(w http.ResponseWriter, r *http.Request, e *apiError) {
 	if err != nil {
 		panic(err) // strings always encode
 	}
-	if e.allow != "" {
-		w.Header().Set("Allow", e.allow)
-	}
-	if e.retryAfter != "" {
-		w.Header().Set("Retry-After", e.retryAfter)
-	}
+	e.Header(w.Header())
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(e.status)
+	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body) // the client is gone if this fails
 	}
@@ -108,14 +79,14 @@ var statuses = map[commands.Code]int{
 }
 
 // rejected tells a rejection of a command about what to a client.
-func rejected(what string, r *commands.Rejection) *apiError {
+func rejected(what string, r *commands.Rejection) *rest.Failure {
 	status, listed := statuses[r.Code]
 	if !listed {
 		status = http.StatusBadRequest
 	}
 	if r.Code == commands.CodeInvalid && r.Facts.Field == "traits" && r.Facts.Name != "" {
 		name := r.Facts.Name
-		return badRequest("Schema error for %s: '%s' is not valid under any of the given schemas. Possible root cause: '%s' does not match '^CUSTOM_[A-Z0-9_]+$'", what, name, name)
+		return rest.BadRequest("Schema error for %s: '%s' is not valid under any of the given schemas. Possible root cause: '%s' does not match '^CUSTOM_[A-Z0-9_]+$'", what, name, name)
 	}
-	return errorf(status, "%s", r.Message)
+	return rest.Errorf(status, "%s", r.Message)
 }

@@ -11,15 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -34,7 +30,7 @@ const DefaultMaxLimit = 1000
 type Handler struct {
 	Commands commands.Submitter
 	Views    *projector.Projector
-	Log      *slog.Logger
+	Logger   *slog.Logger
 	// Prefix is the path that the API is mounted at: empty or "/baremetal".
 	Prefix string
 	// PublicURL begins the links, instead of the host that the client named;
@@ -84,8 +80,7 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, h: h, id: "req-" + uuid.NewString(), query: rest.ParseQuery(hr)}
-	w.Header().Set("X-Openstack-Request-Id", r.id)
+	r := &request{Request: hr, h: h, id: rest.NewRequestID(w), query: rest.ParseQuery(hr)}
 	if r.base = h.PublicURL; r.base == "" {
 		r.base = rest.Base(hr) + h.Prefix
 	}
@@ -109,7 +104,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 func (r *request) serve(w http.ResponseWriter) (*response, error) {
 	path, err := splitPath(strings.TrimPrefix(r.URL.EscapedPath(), r.h.Prefix))
 	if err != nil {
-		return nil, badRequest("%v", err)
+		return nil, rest.BadRequest("%v", err)
 	}
 	if len(path) == 0 {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -122,12 +117,12 @@ func (r *request) serve(w http.ResponseWriter) (*response, error) {
 	}
 	w.Header().Set(minVersionHeader, minVersion.String())
 	w.Header().Set(maxVersionHeader, maxVersion.String())
-	var failure *apiError
-	if r.version, failure = negotiate(r.Header); failure != nil {
+	var failure *rest.Failure
+	if r.version, failure = microversions.Negotiate(r.Header); failure != nil {
 		return nil, failure
 	}
 	w.Header().Set(versionHeader, r.version.String())
-	w.Header().Set(standardHeader, serviceType+" "+r.version.String())
+	w.Header().Set(rest.VersionHeader, serviceType+" "+r.version.String())
 	if len(path) == 0 {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			return nil, methodNotAllowed("GET")
@@ -170,23 +165,16 @@ func (r *request) prepare() error {
 	}
 	r.lease = r.h.Intake.New(r.who.Client(r.RemoteAddr))
 	if err := r.query.Fault(); err != nil {
-		return badRequest("Invalid query string: %v", err)
+		return rest.BadRequest("Invalid query string: %v", err)
 	}
 	at, err := r.query.TakeAt(r.Request)
 	if err != nil {
-		return badRequest("%v", err)
+		return rest.BadRequest("%v", err)
 	}
 	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
-		return badRequest("%v", err)
+		return rest.BadRequest("%v", err)
 	}
-	now := time.Now
-	if r.h.Now != nil {
-		now = r.h.Now
-	}
-	r.view, err = answers.ViewAt(r.h.Views, at, now())
-	if errors.Is(err, answers.ErrMoment) {
-		return badRequest("%v", err)
-	}
+	r.view, err = rest.ViewAt(r.h.Views, at, r.h.Now)
 	if err == nil && r.Method != http.MethodGet && r.Header.Get(rest.CommandIDHeader) != "" {
 		err = r.lookBack()
 	}
@@ -198,7 +186,7 @@ func (r *request) prepare() error {
 func (r *request) lookBack() error {
 	id, err := rest.CommandID(r.Request)
 	if err != nil {
-		return badRequest("%v", err)
+		return rest.BadRequest("%v", err)
 	}
 	first, known, err := r.h.Views.Command(id)
 	if err == nil && known && first.Address.Sequence > 1 {
@@ -222,7 +210,7 @@ func (r *request) route(path []string) (*response, error) {
 	case path[0] == "nodes":
 		return r.nodePart(path[1], path[2:])
 	}
-	return nil, notFound("There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.", strings.Join(path, "/"))
+	return nil, rest.NotFound("There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.", strings.Join(path, "/"))
 }
 
 // methods maps a request's method to its handler; others get a 405.
@@ -251,54 +239,12 @@ func (r *request) allows(rule string, target policy.Target) bool {
 // readingRule matches the rules that let nobody write.
 var readingRule = regexp.MustCompile(`:(get|list|list_all)$`)
 
-func forbidden(rule string) *apiError {
-	return errorf(http.StatusForbidden, "Access was denied to the following resource: %s", rule)
-}
-
-// submit carries a command out.
-func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Rejection, error) {
-	id, err := rest.CommandID(r.Request)
-	if err != nil {
-		return commands.Outcome{}, nil, badRequest("%v", err)
-	}
-	outcome, err := rest.Submit(r.Request, r.h.Commands, commands.Submission{
-		ID: id, Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
-	})
-	if err != nil {
-		return outcome, nil, err
-	}
-	if r.view = r.h.Views.View(); outcome.Repeated {
-		r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence)
-	}
-	return outcome, outcome.Rejection, err
-}
-
-// accepted submits a command whose rejections need no words of the handler's.
-func (r *request) accepted(what string, c commands.Command, answer *response) (*response, error) {
-	_, rejection, err := r.submit(c)
-	if err != nil {
-		return nil, err
-	}
-	if rejection != nil {
-		return nil, rejected(what, rejection)
-	}
-	return answer, nil
+func forbidden(rule string) *rest.Failure {
+	return rest.Errorf(http.StatusForbidden, "Access was denied to the following resource: %s", rule)
 }
 
 func (r *request) writeFailure(w http.ResponseWriter, err error) {
-	var failure *apiError
-	message, unavailable := rest.Unavailable(err)
-	switch {
-	case errors.As(err, &failure):
-	case unavailable:
-		r.h.Log.Warn("request not answered", "request_id", r.id, "error", err)
-		failure = errorf(http.StatusServiceUnavailable, "%s", message)
-		failure.retryAfter = rest.RetryAfterSeconds
-	default:
-		r.h.Log.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
-		failure = errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
-	}
-	writeError(w, r.Request, failure)
+	writeError(w, r.Request, rest.FailureOf(err, r.Request, r.id, r.h.Logger))
 }
 
 func (r *request) write(w http.ResponseWriter, answer *response) {
@@ -313,15 +259,7 @@ func (r *request) write(w http.ResponseWriter, answer *response) {
 		w.WriteHeader(answer.status)
 		return
 	}
-	body, err := ledger.PlainJSON(answer.body)
-	if err != nil {
+	if err := rest.WriteJSON(w, r.Request, answer.status, answer.body); err != nil {
 		r.writeFailure(w, err)
-		return
-	}
-	header.Set("Content-Type", "application/json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(answer.status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client is gone if this fails
 	}
 }

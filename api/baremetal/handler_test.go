@@ -35,7 +35,7 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	return &world{Ledger: l, rules: rules, handler: &baremetal.Handler{
-		Commands: l.Writer, Views: l.Views, Log: slog.New(slog.DiscardHandler),
+		Commands: l.Writer, Views: l.Views, Logger: slog.New(slog.DiscardHandler),
 		Auth: auth.Noauth{}, Policy: rules, Noauth: true,
 	}}
 }

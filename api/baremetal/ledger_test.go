@@ -254,7 +254,7 @@ func (w *world) compareWithPlacement(t *testing.T) {
 // placement sends a request to the other door.
 func (w *world) placement(method, path, body string) *httptest.ResponseRecorder {
 	facade := &placement.Handler{
-		Auth: auth.Noauth{}, Policy: w.rules, Commands: w.Writer, Views: w.Views, Log: slog.New(slog.DiscardHandler),
+		Auth: auth.Noauth{}, Policy: w.rules, Commands: w.Writer, Views: w.Views, Logger: slog.New(slog.DiscardHandler),
 	}
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("X-Auth-Token", "admin")

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -16,9 +17,9 @@ func (r *request) parameters(known ...string) (url.Values, error) {
 	unexpected, repeated := r.query.Once(known, "fields")
 	switch {
 	case unexpected != nil:
-		return nil, badRequest("Unexpected arguments: %s", strings.Join(unexpected, ", "))
+		return nil, rest.BadRequest("Unexpected arguments: %s", strings.Join(unexpected, ", "))
 	case repeated != "":
-		return nil, badRequest("Invalid query string: %s may be given once", repeated)
+		return nil, rest.BadRequest("Invalid query string: %s may be given once", repeated)
 	}
 	return r.query.Values(), nil
 }
@@ -37,9 +38,29 @@ func fields(values url.Values, known []string) ([]string, error) {
 		}
 	}
 	if unknown != nil {
-		return nil, badRequest("Field(s) %s are not valid", strings.Join(unknown, ", "))
+		return nil, rest.BadRequest("Field(s) %s are not valid", strings.Join(unknown, ", "))
 	}
 	return asked, nil
+}
+
+// show answers with one thing, of which the client may ask for some fields.
+func show[T any](
+	r *request, fieldsOf func(url.Values) ([]string, error), find func() (*T, error), describe func(*T, []string) (object, error),
+) (*response, error) {
+	values, err := r.parameters("fields")
+	if err != nil {
+		return nil, err
+	}
+	asked, err := fieldsOf(values)
+	if err != nil {
+		return nil, err
+	}
+	one, err := find()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := describe(one, asked)
+	return ok(doc), err
 }
 
 // listing is how a list is asked for.
@@ -61,26 +82,26 @@ func (r *request) listing(values url.Values, sortable func(key string) bool) (*l
 	if text := values.Get("limit"); values.Has("limit") {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return nil, badRequest("Expected an integer for limit: %s", text)
+			return nil, rest.BadRequest("Expected an integer for limit: %s", text)
 		}
 		if n <= 0 {
-			return nil, badRequest("Limit must be positive")
+			return nil, rest.BadRequest("Limit must be positive")
 		}
 		l.limit = min(l.limit, n)
 	}
 	if text := values.Get("marker"); text != "" {
 		id, isUUID := parseUUID(text)
 		if !isUUID {
-			return nil, badRequest("Expected UUID for marker: %s", text)
+			return nil, rest.BadRequest("Expected UUID for marker: %s", text)
 		}
 		l.marker = id
 	}
 	if key := values.Get("sort_key"); key != "" {
 		if slices.Contains(unsortable, key) {
-			return nil, badRequest("The sort_key value %s is an invalid field for sorting", key)
+			return nil, rest.BadRequest("The sort_key value %s is an invalid field for sorting", key)
 		}
 		if key != defaultSortKey && !sortable(key) {
-			return nil, badRequest("The sort_key value \"%s\" is an invalid field for sorting", key)
+			return nil, rest.BadRequest("The sort_key value \"%s\" is an invalid field for sorting", key)
 		}
 		l.sortKey = key
 	}
@@ -89,7 +110,7 @@ func (r *request) listing(values url.Values, sortable func(key string) bool) (*l
 	case "desc":
 		l.descending = true
 	default:
-		return nil, badRequest("Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", direction)
+		return nil, rest.BadRequest("Invalid sort direction: %s. Acceptable values are 'asc' or 'desc'", direction)
 	}
 	return l, nil
 }
@@ -115,12 +136,39 @@ func (r *request) next(l *listing, values url.Values, path string, last ledger.U
 
 // things are what can be listed, and how.
 type things[T any] struct {
+	name    string                     // of the list in the answer
+	keys    map[string]func(*T) string // what it can be sorted by
 	find    func(ledger.UUID) (*T, bool, error)
 	each    func(after uint64, yield func(*T) bool) error // in the order of their numbers
-	missing func(ident string) *apiError
+	missing func(ident string) *rest.Failure
 	id      func(*T) ledger.UUID
 	number  func(*T) uint64
-	key     func(*T) string // what the list is sorted by
+}
+
+// list answers with a page of the things that match, and if it is full with a
+// link to the next one, which is at a path.
+func list[T any](
+	r *request, values url.Values, of things[T], path string, matches func(*T) bool, describe func(*T) (object, error),
+) (*response, error) {
+	l, err := r.listing(values, func(key string) bool { return of.keys[key] != nil })
+	if err != nil {
+		return nil, err
+	}
+	found, err := page(l, of, matches)
+	if err != nil {
+		return nil, err
+	}
+	docs := make([]object, len(found))
+	for i, one := range found {
+		if docs[i], err = describe(one); err != nil {
+			return nil, err
+		}
+	}
+	body := object{{of.name, docs}}
+	if len(found) == l.limit {
+		body = append(body, member{"next", r.next(l, values, path, of.id(found[len(found)-1]))})
+	}
+	return ok(body), nil
 }
 
 // page reads one page of a list. In the stored order it reads no more than
@@ -139,6 +187,7 @@ func page[T any](l *listing, of things[T], matches func(*T) bool) ([]*T, error) 
 			after = of.number(marker)
 		}
 	}
+	key := of.keys[l.sortKey]
 	isMarker := func(one *T) bool { return of.id(one) == l.marker }
 	var list []*T
 	err := of.each(after, func(one *T) bool {
@@ -151,7 +200,7 @@ func page[T any](l *listing, of things[T], matches func(*T) bool) ([]*T, error) 
 		return list, err
 	}
 	slices.SortFunc(list, func(a, b *T) int {
-		order := cmp.Or(cmp.Compare(of.key(a), of.key(b)), cmp.Compare(of.number(a), of.number(b)))
+		order := cmp.Or(cmp.Compare(key(a), key(b)), cmp.Compare(of.number(a), of.number(b)))
 		if l.descending {
 			return -order
 		}

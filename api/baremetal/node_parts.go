@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -16,7 +17,7 @@ func (r *request) nodePart(ident string, path []string) (*response, error) {
 	case path[0] == "allocation":
 		return r.nodeAllocation(ident, path[1:])
 	case path[0] == "traits" && len(path) <= 2 && r.version < traitsSince:
-		return nil, notFound("The API version does not allow traits")
+		return nil, rest.NotFound("The API version does not allow traits")
 	case part == "traits":
 		return r.methods(map[string]func() (*response, error){
 			http.MethodGet:    func() (*response, error) { return r.showTraits(ident) },
@@ -46,19 +47,21 @@ func (r *request) nodePart(ident string, path []string) (*response, error) {
 			http.MethodPut: func() (*response, error) { return r.setPowerState(ident) },
 		})
 	}
-	return nil, notFound("There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.", part)
+	return nil, rest.NotFound("There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.", part)
 }
 
 // nodeAllocation serves /nodes/IDENT/allocation.
 func (r *request) nodeAllocation(ident string, path []string) (*response, error) {
 	if r.version < allocationsSince {
-		return nil, notFound("The API version does not allow allocations")
+		return nil, rest.NotFound("The API version does not allow allocations")
 	}
 	if len(path) > 0 {
 		return nil, methodNotAllowed("DELETE, GET")
 	}
 	return r.methods(map[string]func() (*response, error){
-		http.MethodGet:    func() (*response, error) { return r.showAllocationOf(ident) },
+		http.MethodGet: func() (*response, error) {
+			return r.showAllocation(func() (*ledger.NodeAllocation, error) { return r.allocationOf(ident, http.StatusBadRequest) })
+		},
 		http.MethodDelete: func() (*response, error) { return r.deleteAllocationOf(ident) },
 	})
 }
@@ -78,25 +81,9 @@ func (r *request) allocationOf(ident string, missing int) (*ledger.NodeAllocatio
 		return nil, err
 	}
 	if !found {
-		return nil, notFound("Allocation for node %s was not found", ident)
+		return nil, rest.NotFound("Allocation for node %s was not found", ident)
 	}
 	return a, nil
-}
-
-func (r *request) showAllocationOf(ident string) (*response, error) {
-	values, err := r.parameters("fields")
-	if err != nil {
-		return nil, err
-	}
-	asked, err := r.allocationFields(values)
-	if err != nil {
-		return nil, err
-	}
-	a, err := r.allocationOf(ident, http.StatusBadRequest)
-	if err != nil {
-		return nil, err
-	}
-	return ok(r.describe(a, asked)), nil
 }
 
 func (r *request) deleteAllocationOf(ident string) (*response, error) {
@@ -210,7 +197,7 @@ func (r *request) stateTarget() (string, error) {
 	}
 	for key := range doc.(m) {
 		if !slices.Contains(ignoredTargetKeys, key) {
-			return "", badRequest("Schema error for target: Additional properties are not allowed ('%s' was unexpected)", key)
+			return "", rest.BadRequest("Schema error for target: Additional properties are not allowed ('%s' was unexpected)", key)
 		}
 	}
 	return b.Target, nil

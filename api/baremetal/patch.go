@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
 	"github.com/allot-project/allot/commands"
 )
@@ -18,13 +19,13 @@ func (r *request) patch(what string, values map[string]schema.Schema, patchable 
 	}
 	for i, op := range ops {
 		if !slices.Contains(patchable, op.Field()) {
-			return nil, badRequest("Cannot patch %s. Only the following can be updated: %s", op.Path, strings.Join(patchable, ", "))
+			return nil, rest.BadRequest("Cannot patch %s. Only the following can be updated: %s", op.Path, strings.Join(patchable, ", "))
 		}
 		if op.Op == "remove" || op.Path != "/"+op.Field() {
 			continue
 		}
 		if op.Value == "" {
-			return nil, badRequest("Schema error for patch: 'value' is a required property")
+			return nil, rest.BadRequest("Schema error for patch: 'value' is a required property")
 		}
 		if what == "node" {
 			plain, err := r.plainField(op.Field(), string(op.Value))
@@ -38,10 +39,10 @@ func (r *request) patch(what string, values map[string]schema.Schema, patchable 
 		dec := json.NewDecoder(strings.NewReader(string(op.Value)))
 		dec.UseNumber()
 		if err := dec.Decode(&value); err != nil {
-			return nil, badRequest("Schema error for %s: %v", what, err)
+			return nil, rest.BadRequest("Schema error for %s: %v", what, err)
 		}
 		if fault := values[op.Field()].Fault(value); fault != "" {
-			return nil, badRequest("Schema error for %s: %s", what, fault)
+			return nil, rest.BadRequest("Schema error for %s: %s", what, fault)
 		}
 	}
 	return ops, nil

@@ -7,8 +7,7 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/allot-project/allot/api/browser"
-	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/ledger"
@@ -113,34 +112,29 @@ func (r *request) body(what string, s schema.Schema, into any) (doc any, err err
 	if !r.mayWrite {
 		return nil, errors.New("baremetal: a body is read before the policy was asked")
 	}
-	if err := browser.CheckContentType(r.Request); err != nil {
-		return nil, errorf(http.StatusUnsupportedMediaType, "%v", err)
+	if err := rest.CheckContentType(r.Request); err != nil {
+		return nil, rest.Errorf(http.StatusUnsupportedMediaType, "%v", err)
 	}
-	text, err := r.lease.Read(r.Body, r.ContentLength, MaxBodyBytes)
-	switch {
-	case errors.Is(err, intake.ErrTooLarge):
-		return nil, errorf(http.StatusRequestEntityTooLarge, "%v", err)
-	case errors.Is(err, intake.ErrBusy):
+	text, err := rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
+	if err != nil {
 		return nil, err
-	case err != nil:
-		return nil, badRequest("%v", err)
 	}
 	if len(bytes.TrimSpace(text)) == 0 {
 		text = []byte("{}")
 	}
 	if err := document.Check(text); err != nil {
-		return nil, badRequest("The body is not JSON that can be read in one way: %v", err)
+		return nil, rest.BadRequest("The body is not JSON that can be read in one way: %v", err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err := dec.Decode(&doc); err != nil {
-		return nil, badRequest("The body is not JSON: %v", err)
+		return nil, rest.BadRequest("The body is not JSON: %v", err)
 	}
 	if fault := s.Fault(doc); fault != "" {
-		return nil, badRequest("Schema error for %s: %s", what, fault)
+		return nil, rest.BadRequest("Schema error for %s: %s", what, fault)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return nil, badRequest("Schema error for %s: %v", what, err)
+		return nil, rest.BadRequest("Schema error for %s: %v", what, err)
 	}
 	return doc, nil
 }

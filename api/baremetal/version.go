@@ -1,15 +1,13 @@
 package baremetal
 
 import (
-	"fmt"
 	"net/http"
-	"regexp"
-	"strconv"
-	"strings"
+
+	"github.com/allot-project/allot/api/rest"
 )
 
 // version is a microversion: the N of 1.N.
-type version int
+type version = rest.Version
 
 const (
 	minVersion version = 1
@@ -18,7 +16,6 @@ const (
 	versionHeader    = "X-Openstack-Ironic-Api-Version"
 	minVersionHeader = "X-Openstack-Ironic-Api-Minimum-Version"
 	maxVersionHeader = "X-Openstack-Ironic-Api-Maximum-Version"
-	standardHeader   = "Openstack-Api-Version"
 	serviceType      = "baremetal"
 )
 
@@ -50,37 +47,18 @@ const (
 	nodeConductorGroups version = 46
 )
 
-func (v version) String() string { return fmt.Sprintf("1.%d", int(v)) }
-
-var versionPattern = regexp.MustCompile(`^(\d{1,9})\.(\d{1,9})$`)
-
-// negotiate finds the microversion of a request: that of the standard header
-// if it names the service, else that of Ironic's own, else the lowest.
-func negotiate(header http.Header) (version, *apiError) {
-	asked := header.Get(versionHeader)
-	for _, part := range strings.Split(strings.Join(header.Values(standardHeader), ","), ",") {
-		fields := strings.Fields(part)
-		if len(fields) == 2 && strings.EqualFold(fields[0], serviceType) {
-			asked = fields[1]
+// microversions are those of Ironic.
+var microversions = &rest.Microversions{
+	Service: serviceType, OwnHeader: versionHeader, Min: minVersion, Max: maxVersion,
+	Refuse: func(asked, major string, minor version, wellFormed bool) *rest.Failure {
+		switch {
+		case !wellFormed:
+			return rest.Errorf(http.StatusNotAcceptable, "Invalid value for X-OpenStack-Ironic-API-Version header")
+		case major != "1":
+			return rest.Errorf(http.StatusNotAcceptable, "Mutually exclusive versions requested. Version %s requested but not supported by this service. The supported version range is: [%s, %s].", asked, minVersion, maxVersion)
+		case minor < minVersion || minor > maxVersion:
+			return rest.Errorf(http.StatusNotAcceptable, "Version %s was requested but the minor version is not supported by this service. The supported version range is: [%s, %s].", asked, minVersion, maxVersion)
 		}
-	}
-	asked = strings.TrimSpace(asked)
-	switch {
-	case asked == "":
-		return minVersion, nil
-	case strings.EqualFold(asked, "latest"):
-		return maxVersion, nil
-	}
-	match := versionPattern.FindStringSubmatch(asked)
-	if match == nil {
-		return 0, errorf(http.StatusNotAcceptable, "Invalid value for X-OpenStack-Ironic-API-Version header")
-	}
-	minor, err := strconv.Atoi(match[2])
-	if match[1] != "1" {
-		return 0, errorf(http.StatusNotAcceptable, "Mutually exclusive versions requested. Version %s requested but not supported by this service. The supported version range is: [%s, %s].", asked, minVersion, maxVersion)
-	}
-	if v := version(minor); err == nil && v >= minVersion && v <= maxVersion {
-		return v, nil
-	}
-	return 0, errorf(http.StatusNotAcceptable, "Version %s was requested but the minor version is not supported by this service. The supported version range is: [%s, %s].", asked, minVersion, maxVersion)
+		return nil
+	},
 }

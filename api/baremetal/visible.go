@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -66,7 +67,7 @@ func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error)
 		return a, err
 	}
 	if !commands.IsIdent(ident) {
-		return nil, badRequest("Expected UUID or name for allocation_ident: %s", ident)
+		return nil, rest.BadRequest("Expected UUID or name for allocation_ident: %s", ident)
 	}
 	a, found, err := r.view.NodeAllocationNamed(ident)
 	if err != nil || !found || !r.seesAllocation(a) {
@@ -99,15 +100,15 @@ func (r *request) chassisByID(id ledger.UUID) (*ledger.Chassis, bool, error) {
 	return r.view.Chassis(id)
 }
 
-// pageOfChassis reads a page of the chassis.
-func (r *request) pageOfChassis(l *listing) ([]*ledger.Chassis, error) {
-	return page(l, things[ledger.Chassis]{
+// listedChassis are the chassis as lists read them.
+func (r *request) listedChassis() things[ledger.Chassis] {
+	return things[ledger.Chassis]{
+		name: "chassis", keys: chassisKeys,
 		find: r.chassisByID, each: r.view.AllChassis,
-		missing: func(ident string) *apiError { return chassisNotFound(http.StatusNotFound, ident) },
+		missing: func(ident string) *rest.Failure { return chassisNotFound(http.StatusNotFound, ident) },
 		id:      func(c *ledger.Chassis) ledger.UUID { return c.UUID },
 		number:  func(c *ledger.Chassis) uint64 { return c.Number },
-		key:     chassisKeys[l.sortKey],
-	}, func(*ledger.Chassis) bool { return true })
+	}
 }
 
 // writtenNode and its like read what the client's own request has

@@ -10,7 +10,6 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
-	"github.com/allot-project/allot/ledger"
 )
 
 // batchWindow is how many commands of one batch are under way at a time.
@@ -128,13 +127,4 @@ func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error
 		return nil, bad("%s: %v", one.Command, err)
 	}
 	return c, nil
-}
-
-// commandID reads the id that a command, or an atomic batch, must have.
-func commandID(req micro.Request) (ledger.UUID, *wire.Error) {
-	id, err := ledger.ParseUUID(req.Headers().Get(wire.HeaderCommandID))
-	if err != nil || id.IsNil() {
-		return id, bad("the header %s must hold a uuid", wire.HeaderCommandID)
-	}
-	return id, nil
 }

@@ -41,7 +41,7 @@ type Publisher struct {
 	*projector.Projector
 	nc        *nats.Conn
 	source    string // of the CloudEvents: the ledger
-	log       *slog.Logger
+	logger    *slog.Logger
 	listening func(prefix string, names []string) []string
 	interest  func(subject string) bool
 
@@ -73,7 +73,7 @@ type Config struct {
 // Start begins to tell what is folded through the Publisher.
 func Start(views *projector.Projector, cfg Config) *Publisher {
 	p := &Publisher{
-		Projector: views, nc: cfg.Conn, source: "/allot/" + cfg.Ledger.String(), log: cfg.Logger, interest: cfg.Interest, listening: cfg.Listening,
+		Projector: views, nc: cfg.Conn, source: "/allot/" + cfg.Ledger.String(), logger: cfg.Logger, interest: cfg.Interest, listening: cfg.Listening,
 		queue: make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
 	}
 	if p.listening == nil {
@@ -131,7 +131,7 @@ func (p *Publisher) run() {
 			last = time.Now()
 		case <-ticker.C:
 			if err := p.beat(); err != nil {
-				p.log.Warn("no heartbeat", "error", err)
+				p.logger.Warn("no heartbeat", "error", err)
 			}
 		case <-p.stop:
 			return
@@ -175,7 +175,7 @@ func (p *Publisher) tellAll(t told) {
 
 func (p *Publisher) notTold(sequence uint64, err error) {
 	p.missed()
-	p.log.Warn("changes were not told; followers read the history", "sequence", sequence, "error", err)
+	p.logger.Warn("changes were not told; followers read the history", "sequence", sequence, "error", err)
 }
 
 func (p *Publisher) beat() error {

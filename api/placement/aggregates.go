@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -59,7 +60,7 @@ func replaceAggregates(h *Handler, r *request) (*response, error) {
 }
 
 // generationChanged has the words that traits and aggregates use.
-func generationChanged() *apiError {
+func generationChanged() *rest.Failure {
 	return conflict(codeConcurrentUpdate,
 		"Resource provider's generation already changed. Please update the generation and try again.")
 }

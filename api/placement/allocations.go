@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -84,7 +85,7 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	if p == nil {
-		return nil, notFound("Resource provider '%s' not found: No resource provider with uuid %s found", r.params[0], r.params[0])
+		return nil, rest.NotFound("Resource provider '%s' not found: No resource provider with uuid %s found", r.params[0], r.params[0])
 	}
 	classes, err := r.view.Classes()
 	if err != nil {
@@ -122,7 +123,7 @@ type allocationReader struct {
 }
 
 // consumer reads what one consumer is to hold.
-func (a allocationReader) consumer(id ledger.UUID, body *object) (commands.ConsumerAllocations, *apiError) {
+func (a allocationReader) consumer(id ledger.UUID, body *object) (commands.ConsumerAllocations, *rest.Failure) {
 	want := commands.ConsumerAllocations{
 		Consumer: id, Project: a.h.IncompleteProject, User: a.h.IncompleteUser, AnyGeneration: true,
 	}
@@ -148,7 +149,7 @@ func (a allocationReader) consumer(id ledger.UUID, body *object) (commands.Consu
 }
 
 // consumerConflict refuses a generation that no consumer can have.
-func consumerConflict(id ledger.UUID, expected string, got int64) *apiError {
+func consumerConflict(id ledger.UUID, expected string, got int64) *rest.Failure {
 	return conflict(codeConcurrentUpdate, "consumer generation conflict - expected %s but got %d for consumer %s", expected, got, id)
 }
 
@@ -184,7 +185,7 @@ func (a allocationReader) resources(value any) []commands.ProviderAllocation {
 
 // badProviderKey finds a provider key that has 36 characters, as the schema
 // wants, but is no uuid, and so names no provider.
-func badProviderKey(value any) *apiError {
+func badProviderKey(value any) *rest.Failure {
 	byProvider, _ := value.(*object)
 	if byProvider == nil {
 		return nil
@@ -197,14 +198,14 @@ func badProviderKey(value any) *apiError {
 	return nil
 }
 
-func unknownProvider(id any) *apiError {
-	return badRequest("Allocation for resource provider '%s' that does not exist.", id)
+func unknownProvider(id any) *rest.Failure {
+	return rest.BadRequest("Allocation for resource provider '%s' that does not exist.", id)
 }
 
 func allocateOne(h *Handler, r *request) (*response, error) {
 	id, valid := parseUUID(r.params[0])
 	if !valid || id.IsNil() {
-		return nil, badRequest("Malformed consumer_uuid: %s", r.params[0])
+		return nil, rest.BadRequest("Malformed consumer_uuid: %s", r.params[0])
 	}
 	doc, err := decodeBody(r)
 	if err != nil {
@@ -248,12 +249,12 @@ func allocateMany(h *Handler, r *request) (*response, error) {
 }
 
 // consumers reads allocations keyed by consumer.
-func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, *apiError) {
+func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, *rest.Failure) {
 	all := make([]commands.ConsumerAllocations, 0, len(o.keys))
 	for _, key := range o.keys {
 		id, valid := parseUUID(key)
 		if !valid || id.IsNil() {
-			return nil, badRequest("Malformed consumer_uuid: %s", key)
+			return nil, rest.BadRequest("Malformed consumer_uuid: %s", key)
 		}
 		body := objectOf(o.get(key))
 		if failure := badProviderKey(body.get("allocations")); failure != nil {
@@ -270,7 +271,7 @@ func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, 
 
 // allocationRejected has the words for allocations. Unknown classes are the
 // only case in which PUT names the consumer.
-func allocationRejected(r *commands.Rejection, who string) *apiError {
+func allocationRejected(r *commands.Rejection, who string) *rest.Failure {
 	f := r.Facts
 	switch r.Code {
 	case commands.CodeConsumerConflict:
@@ -279,7 +280,7 @@ func allocationRejected(r *commands.Rejection, who string) *apiError {
 	case commands.CodeProviderUnknown:
 		return unknownProvider(f.Provider)
 	case commands.CodeClassUnknown:
-		return badRequest("Unable to allocate inventory%s No such resource class %s.", who, f.Class)
+		return rest.BadRequest("Unable to allocate inventory%s No such resource class %s.", who, f.Class)
 	case commands.CodeNoInventory:
 		return conflict("", "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid.", f.Class, f.Provider)
 	case commands.CodeUnitConstraint:
@@ -300,7 +301,7 @@ func generationText(generation *int64, none string) string {
 }
 
 func releaseConsumer(h *Handler, r *request) (*response, error) {
-	missing := notFound("No allocations for consumer '%s'", r.params[0])
+	missing := rest.NotFound("No allocations for consumer '%s'", r.params[0])
 	id, valid := parseUUID(r.params[0])
 	if !valid || id.IsNil() {
 		return nil, missing

@@ -103,7 +103,7 @@ func listCandidates(h *Handler, r *request) (*response, error) {
 	q := &candidateQuery{groups: map[string]*providerQuery{}, keys: map[string]map[string]bool{}}
 	var err error
 	if q.explain, err = r.query.TakeBool("explain"); err != nil {
-		return nil, badRequest("Invalid query string parameters: %v", err)
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
@@ -194,16 +194,16 @@ func (q *candidateQuery) parse(r *request, params *rest.Query) error {
 func checkTraitsExist(view projector.View, lists [][]string) error {
 	unknown, err := unknownTraits(view, lists)
 	if err == nil && unknown != nil {
-		return badRequest("No such trait(s): %s.", strings.Join(unknown, ", "))
+		return rest.BadRequest("No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
 	return err
 }
 
-func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *apiError {
+func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *rest.Failure {
 	values := params.All("root_required")
 	if len(values) > 1 {
-		failure := badRequest("Query parameter 'root_required' may be specified only once.")
-		failure.code = codeDuplicateKey
+		failure := rest.BadRequest("Query parameter 'root_required' may be specified only once.")
+		failure.Code = codeDuplicateKey
 		return failure
 	}
 	if len(values) == 0 {
@@ -227,21 +227,21 @@ func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *apiError {
 	q.request.RootForbidden = root.Forbidden
 	if clash != nil {
 		sort.Strings(clash)
-		failure := badRequest("Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "))
-		failure.code = codeBadValue
+		failure := rest.BadRequest("Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "))
+		failure.Code = codeBadValue
 		return failure
 	}
 	return nil
 }
 
-func (q *candidateQuery) parseSubtrees(params *rest.Query) *apiError {
+func (q *candidateQuery) parseSubtrees(params *rest.Query) *rest.Failure {
 	for _, value := range params.All("same_subtree") {
 		var suffixes []string
 		for _, suffix := range strings.Split(value, ",") {
 			suffix = strings.TrimSpace(suffix)
 			if suffix == "" {
-				failure := badRequest("Empty string (unsuffixed group) can not be specified in `same_subtree`")
-				failure.code = codeBadValue
+				failure := rest.BadRequest("Empty string (unsuffixed group) can not be specified in `same_subtree`")
+				failure.Code = codeBadValue
 				return failure
 			}
 			if !slices.Contains(suffixes, suffix) {
@@ -253,7 +253,7 @@ func (q *candidateQuery) parseSubtrees(params *rest.Query) *apiError {
 	return nil
 }
 
-func (q *candidateQuery) parseGroups(r *request, params *rest.Query) *apiError {
+func (q *candidateQuery) parseGroups(r *request, params *rest.Query) *rest.Failure {
 	for _, key := range params.Keys() {
 		match := groupKeyPattern.FindStringSubmatch(key)
 		if match == nil {
@@ -268,7 +268,7 @@ func (q *candidateQuery) parseGroups(r *request, params *rest.Query) *apiError {
 	}
 	sort.Strings(q.suffixes)
 	if len(q.suffixes) > maxCandidateGroups {
-		return badRequest("at most %d request groups are supported, not %d", maxCandidateGroups, len(q.suffixes))
+		return rest.BadRequest("at most %d request groups are supported, not %d", maxCandidateGroups, len(q.suffixes))
 	}
 	for _, suffix := range q.suffixes {
 		if failure := q.parseGroup(r, params, suffix); failure != nil {
@@ -278,7 +278,7 @@ func (q *candidateQuery) parseGroups(r *request, params *rest.Query) *apiError {
 	return nil
 }
 
-func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix string) *apiError {
+func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix string) *rest.Failure {
 	g := q.groups[suffix]
 	if q.keys[suffix]["resources"] {
 		if _, failure := parseResources(params.Get("resources" + suffix)); failure != nil {
@@ -289,14 +289,14 @@ func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix strin
 		return failure
 	}
 	if members := params.All("member_of" + suffix); len(members) > 1 && r.version < repeatedMemberOfSince {
-		return badRequest("Multiple member_of%s parameters are not supported", suffix)
+		return rest.BadRequest("Multiple member_of%s parameters are not supported", suffix)
 	} else if failure := g.parseMemberOf(r.version, suffix, members); failure != nil {
 		return failure
 	}
 	if params.Has("in_tree" + suffix) {
 		id, valid := parseUUID(params.Get("in_tree" + suffix))
 		if !valid {
-			return badRequest("Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s", params.Get("in_tree"+suffix))
+			return rest.BadRequest("Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s", params.Get("in_tree"+suffix))
 		}
 		g.InTree = &id
 	}
@@ -304,8 +304,8 @@ func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix strin
 }
 
 // checkGroups makes the checks about the groups as a whole.
-func (q *candidateQuery) checkGroups(v version, params *rest.Query) *apiError {
-	var failure *apiError
+func (q *candidateQuery) checkGroups(v version, params *rest.Query) *rest.Failure {
+	var failure *rest.Failure
 	if v >= resourcelessGroupsSince {
 		failure = q.checkResourceless()
 	} else {
@@ -324,12 +324,12 @@ func (q *candidateQuery) checkGroups(v version, params *rest.Query) *apiError {
 		}
 	}
 	if suffixed > 1 && !params.Has("group_policy") {
-		return badRequest("The \"group_policy\" parameter is required when specifying more than one \"resources{N}\" parameter.")
+		return rest.BadRequest("The \"group_policy\" parameter is required when specifying more than one \"resources{N}\" parameter.")
 	}
 	return nil
 }
 
-func (q *candidateQuery) checkOrphans() *apiError {
+func (q *candidateQuery) checkOrphans() *rest.Failure {
 	orphans := func(key string, counts func(*providerQuery) bool) []string {
 		var found []string
 		for _, suffix := range q.suffixes {
@@ -341,23 +341,23 @@ func (q *candidateQuery) checkOrphans() *apiError {
 	}
 	// Traits that are only forbidden do not count, as upstream.
 	if found := orphans("required", func(g *providerQuery) bool { return g.Required != nil }); found != nil {
-		return badRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s", strings.Join(found, ", "))
+		return rest.BadRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s", strings.Join(found, ", "))
 	}
 	if found := orphans("member_of", func(g *providerQuery) bool { return g.MemberOf != nil || g.NotMemberOf != nil }); found != nil {
-		return badRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s", strings.Join(found, ", "))
+		return rest.BadRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s", strings.Join(found, ", "))
 	}
 	if len(q.suffixes) == 0 {
-		return badRequest("At least one request group (`resources` or `resources{$S}`) is required.")
+		return rest.BadRequest("At least one request group (`resources` or `resources{$S}`) is required.")
 	}
 	for _, suffix := range q.suffixes {
 		if !q.keys[suffix]["resources"] {
-			return badRequest("All request groups must specify resources.")
+			return rest.BadRequest("All request groups must specify resources.")
 		}
 	}
 	return nil
 }
 
-func (q *candidateQuery) checkResourceless() *apiError {
+func (q *candidateQuery) checkResourceless() *rest.Failure {
 	var bare, real []string
 	resources := false
 	grouped := map[string]bool{}
@@ -376,13 +376,13 @@ func (q *candidateQuery) checkResourceless() *apiError {
 		}
 	}
 	if !resources {
-		failure := badRequest("There must be at least one resources or resources[$S] parameter.")
-		failure.code = codeMissingValue
+		failure := rest.BadRequest("There must be at least one resources or resources[$S] parameter.")
+		failure.Code = codeMissingValue
 		return failure
 	}
 	if bare != nil {
-		failure := badRequest("Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.", schema.Repr(schema.List(bare)))
-		failure.code = codeBadValue
+		failure := rest.BadRequest("Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.", schema.Repr(schema.List(bare)))
+		failure.Code = codeBadValue
 		return failure
 	}
 	var unreal []string
@@ -393,15 +393,15 @@ func (q *candidateQuery) checkResourceless() *apiError {
 	}
 	if unreal != nil {
 		sort.Strings(unreal)
-		failure := badRequest("Real suffixes should be specified in `same_subtree`: %s not found in %s.", schema.Repr(schema.List(unreal)), schema.Repr(schema.List(real)))
-		failure.code = codeBadValue
+		failure := rest.BadRequest("Real suffixes should be specified in `same_subtree`: %s not found in %s.", schema.Repr(schema.List(unreal)), schema.Repr(schema.List(real)))
+		failure.Code = codeBadValue
 		return failure
 	}
 	return nil
 }
 
 // checkClashes finds groups that require what they forbid.
-func (q *candidateQuery) checkClashes() *apiError {
+func (q *candidateQuery) checkClashes() *rest.Failure {
 	var clashes []string
 	for _, suffix := range q.suffixes {
 		g := q.groups[suffix]
@@ -417,7 +417,7 @@ func (q *candidateQuery) checkClashes() *apiError {
 		}
 	}
 	if clashes != nil {
-		return badRequest("Conflicting required and forbidden traits found in the following traits keys: %s", strings.Join(clashes, ", "))
+		return rest.BadRequest("Conflicting required and forbidden traits found in the following traits keys: %s", strings.Join(clashes, ", "))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 )
 
@@ -38,7 +39,7 @@ func showClass(_ *Handler, r *request) (*response, error) {
 	}
 	id, known := classes.ID(r.params[0])
 	if !known {
-		return nil, notFound("No such resource class %s.", r.params[0])
+		return nil, rest.NotFound("No such resource class %s.", r.params[0])
 	}
 	c, _ := classes.Get(id)
 	return ok(classBody(r, c.Name), c.UpdatedAt), nil
@@ -67,7 +68,7 @@ func createClass(h *Handler, r *request) (*response, error) {
 func ensureClass(h *Handler, r *request) (*response, error) {
 	name := r.params[0]
 	if text := schemaFor("resource class", r.version).Check(m{"name": name}); text != "" {
-		return nil, badRequest("JSON does not validate: %s", text)
+		return nil, rest.BadRequest("JSON does not validate: %s", text)
 	}
 	_, rejection, err := h.submit(r, &commands.CreateResourceClass{Name: name})
 	if err != nil {
@@ -97,9 +98,9 @@ func renameClass(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		switch rejection.Code {
 		case commands.CodeClassUnknown:
-			return nil, notFound("No such resource class %s.", c.Name)
+			return nil, rest.NotFound("No such resource class %s.", c.Name)
 		case commands.CodeClassStandard:
-			return nil, badRequest("Cannot update standard resource class %s", c.Name)
+			return nil, rest.BadRequest("Cannot update standard resource class %s", c.Name)
 		case commands.CodeClassExists:
 			return nil, conflict("", "Resource class already exists: %s", c.NewName)
 		}
@@ -117,9 +118,9 @@ func deleteClass(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		switch rejection.Code {
 		case commands.CodeClassUnknown:
-			return nil, notFound("No such resource class %s.", name)
+			return nil, rest.NotFound("No such resource class %s.", name)
 		case commands.CodeClassStandard:
-			return nil, badRequest("Error in delete resource class: Cannot delete standard resource class %s.", name)
+			return nil, rest.BadRequest("Error in delete resource class: Cannot delete standard resource class %s.", name)
 		case commands.CodeClassInUse:
 			return nil, conflict("", "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name)
 		}

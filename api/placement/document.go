@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/ledger"
 )
@@ -33,9 +34,9 @@ func (o *object) has(key string) bool {
 // decodeDocument reads a JSON document into *object, []any, string,
 // json.Number, bool and nil. It is stricter than Python's parser, which takes
 // NaN and repeated keys: see docs/compatibility.md.
-func decodeDocument(body []byte) (any, *apiError) {
+func decodeDocument(body []byte) (any, *rest.Failure) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, badRequest("Malformed JSON: expecting a value")
+		return nil, rest.BadRequest("Malformed JSON: expecting a value")
 	}
 	r := document.Read(body)
 	doc, err := decodeValue(r)
@@ -43,7 +44,7 @@ func decodeDocument(body []byte) (any, *apiError) {
 		err = r.End()
 	}
 	if err != nil {
-		return nil, badRequest("Malformed JSON: %v", document.Plain(err))
+		return nil, rest.BadRequest("Malformed JSON: %v", document.Plain(err))
 	}
 	return doc, nil
 }

@@ -25,33 +25,11 @@ const (
 // codesSince is the microversion from which error bodies carry a code.
 const codesSince version = 23
 
-// apiError is an answer that is not a success.
-type apiError struct {
-	status      int
-	code        string // codeUndefined if empty
-	message     string
-	negotiation bool   // a 406 about the microversion: says which there are
-	allow       string // of a 405
-	retryAfter  string // of a 503
-}
-
-// Error implements error.
-func (e *apiError) Error() string { return e.message }
-
-func errorf(status int, format string, args ...any) *apiError {
-	return &apiError{status: status, message: rest.Message(fmt.Sprintf(format, args...))}
-}
-
-func badRequest(format string, args ...any) *apiError {
-	return errorf(http.StatusBadRequest, format, args...)
-}
-
-func notFound(format string, args ...any) *apiError {
-	return errorf(http.StatusNotFound, format, args...)
-}
-
-func conflict(code, format string, args ...any) *apiError {
-	return &apiError{status: http.StatusConflict, code: code, message: rest.Message(fmt.Sprintf(format, args...))}
+// conflict is a 409 that programs tell by a code.
+func conflict(code, format string, args ...any) *rest.Failure {
+	failure := rest.Errorf(http.StatusConflict, format, args...)
+	failure.Code = code
+	return failure
 }
 
 // preambles are the sentences that Placement puts before its messages.
@@ -68,12 +46,12 @@ var tagPattern = regexp.MustCompile(`<[^<>]*>`)
 
 // detail is the text of an error body: preamble and message on one line,
 // without anything that a browser could take for markup.
-func (e *apiError) detail(method string) string {
-	preamble := preambles[e.status]
-	if e.status == http.StatusMethodNotAllowed {
+func detail(e *rest.Failure, method string) string {
+	preamble := preambles[e.Status]
+	if e.Status == http.StatusMethodNotAllowed {
 		preamble = "The method " + method + " is not allowed for this resource."
 	}
-	message := strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(e.message)
+	message := strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(e.Message)
 	message = tagPattern.ReplaceAllString(message, "")
 	if message == "" {
 		return preamble
@@ -93,21 +71,16 @@ type errorBody struct {
 
 // writeError answers in the error format, or as plain text to a client that
 // takes no JSON.
-func writeError(w http.ResponseWriter, r *request, e *apiError) {
+func writeError(w http.ResponseWriter, r *request, e *rest.Failure) {
 	header := w.Header()
-	if e.allow != "" {
-		header.Set("Allow", e.allow)
-	}
-	if e.retryAfter != "" {
-		header.Set("Retry-After", e.retryAfter)
-	}
+	e.Header(header)
 	body := errorBody{
-		Status: e.status, Title: http.StatusText(e.status), Detail: e.detail(r.Method), RequestID: r.id,
+		Status: e.Status, Title: http.StatusText(e.Status), Detail: detail(e, r.Method), RequestID: r.id,
 	}
-	if e.negotiation {
+	if e.Status == http.StatusNotAcceptable && !r.negotiated { // it is about the microversion
 		body.MinVersion, body.MaxVersion = minVersion.String(), maxVersion.String()
 	} else if r.negotiated && r.version >= codesSince {
-		body.Code = e.code
+		body.Code = e.Code
 		if body.Code == "" {
 			body.Code = codeUndefined
 		}
@@ -121,7 +94,7 @@ func writeError(w http.ResponseWriter, r *request, e *apiError) {
 		panic(err) // strings and ints always encode
 	}
 	header.Set("Content-Type", "application/json")
-	w.WriteHeader(e.status)
+	w.WriteHeader(e.Status)
 	_, _ = w.Write(encoded) // the client is gone if this fails
 }
 

@@ -10,15 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -33,7 +30,7 @@ const (
 type Handler struct {
 	Commands commands.Submitter
 	Views    *projector.Projector
-	Log      *slog.Logger
+	Logger   *slog.Logger
 	// Prefix is the path that clouds mount the API at: empty or "/placement".
 	Prefix string
 	// IncompleteProject and IncompleteUser own consumers that are written
@@ -91,8 +88,7 @@ const cacheHeadersSince version = 15
 // microversion, body headers, route, microversion of the route, media types,
 // policy, and then the handler's own.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
-	r := &request{Request: hr, id: "req-" + uuid.NewString(), prefix: h.Prefix, query: rest.ParseQuery(hr)}
-	w.Header().Set("X-Openstack-Request-Id", r.id)
+	r := &request{Request: hr, id: rest.NewRequestID(w), prefix: h.Prefix, query: rest.ParseQuery(hr)}
 	if accept := r.Header.Get("Accept"); accept == "*/*" {
 		r.Header.Del("Accept")
 	}
@@ -122,25 +118,25 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*response, error) {
-	v, failure := negotiate(r.Header)
+	v, failure := microversions.Negotiate(r.Header)
 	if failure != nil {
 		return nil, failure
 	}
 	r.version, r.negotiated = v, true
-	w.Header().Set(versionHeader, serviceType+" "+v.String())
+	w.Header().Set(rest.VersionHeader, serviceType+" "+v.String())
 	w.Header().Set("Vary", "openstack-api-version") // as upstream spells it
 	if failure := checkContentLength(r.Request); failure != nil {
 		return nil, failure
 	}
 	rt, params := findRoute(path)
 	if rt == nil {
-		return nil, notFound("")
+		return nil, rest.NotFound("")
 	}
 	r.params = params
 	op, known := rt.find(r.Method, v)
 	if !known {
-		failure := errorf(http.StatusMethodNotAllowed, "The method specified is not allowed for this resource.")
-		failure.allow = rt.allow()
+		failure := rest.Errorf(http.StatusMethodNotAllowed, "The method specified is not allowed for this resource.")
+		failure.Allow = rt.allow()
 		return nil, failure
 	}
 	r.op = op
@@ -153,52 +149,52 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 		}
 	}
 	if err := r.query.Fault(); err != nil {
-		return nil, badRequest("Invalid query string parameters: %v", err)
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
 	at, err := r.query.TakeAt(r.Request)
 	if err != nil {
-		return nil, badRequest("Invalid query string parameters: %v", err)
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
-	if r.view, err = h.viewAt(at); err != nil {
+	if r.view, err = rest.ViewAt(h.Views, at, h.Now); err != nil {
 		return nil, err
 	}
 	r.past = at != ""
 	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
-		return nil, badRequest("Invalid query string parameters: %v", err)
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
 	return op.handle(h, r)
 }
 
 // authorize asks the policy. A token of another scope than a project's may do
 // nothing (enforce_scope), and is told in other words.
-func (h *Handler) authorize(r *request, rule string) *apiError {
+func (h *Handler) authorize(r *request, rule string) *rest.Failure {
 	target := policy.Target{"project_id": r.query.Get("project_id")}
 	switch {
 	case !policy.InScope(rule, r.who):
-		return errorf(http.StatusForbidden, "%s", rule)
+		return rest.Errorf(http.StatusForbidden, "%s", rule)
 	case h.Policy.Allows(rule, r.who, target):
 		return nil
 	}
-	return errorf(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
+	return rest.Errorf(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
 }
 
 // checkContentLength: a body needs a type. The standard library has refused
 // malformed lengths before.
-func checkContentLength(r *http.Request) *apiError {
+func checkContentLength(r *http.Request) *rest.Failure {
 	if r.ContentLength > 0 && r.Header.Get("Content-Type") == "" {
-		return badRequest("content-type header required when content-length > 0")
+		return rest.BadRequest("content-type header required when content-length > 0")
 	}
 	return nil
 }
 
 // checkOperation makes the checks of microversion and media types in the
 // order that the operation has them.
-func checkOperation(r *request, op *operation) *apiError {
-	var outOfRange *apiError
+func checkOperation(r *request, op *operation) *rest.Failure {
+	var outOfRange *rest.Failure
 	if r.version < op.from || r.version > op.until {
-		outOfRange = notFound("")
+		outOfRange = rest.NotFound("")
 		if op.method == http.MethodDelete && strings.HasSuffix(op.rule, "inventories:delete") {
-			outOfRange = errorf(http.StatusMethodNotAllowed, "") // without Allow, as upstream
+			outOfRange = rest.Errorf(http.StatusMethodNotAllowed, "") // without Allow, as upstream
 		}
 	}
 	media := checkMedia(r, op)
@@ -211,9 +207,9 @@ func checkOperation(r *request, op *operation) *apiError {
 	return media
 }
 
-func checkMedia(r *request, op *operation) *apiError {
+func checkMedia(r *request, op *operation) *rest.Failure {
 	if op.reads && !acceptsJSON(r.Header.Get("Accept")) {
-		return errorf(http.StatusNotAcceptable, "Only application/json is provided")
+		return rest.Errorf(http.StatusNotAcceptable, "Only application/json is provided")
 	}
 	if op.body == "" {
 		return nil
@@ -225,25 +221,12 @@ func checkMedia(r *request, op *operation) *apiError {
 	if given == "" {
 		given = "None"
 	}
-	return errorf(http.StatusUnsupportedMediaType, "The media type %s is not supported, use application/json", given)
+	return rest.Errorf(http.StatusUnsupportedMediaType, "The media type %s is not supported, use application/json", given)
 }
 
-// writeFailure answers with an error. What is not the client's fault is
-// logged and answered with 500, or 503 if trying again can help.
+// writeFailure answers with an error.
 func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
-	var failure *apiError
-	message, unavailable := rest.Unavailable(err)
-	switch {
-	case errors.As(err, &failure):
-	case unavailable:
-		h.Log.Warn("request not answered", "request_id", r.id, "error", err)
-		failure = errorf(http.StatusServiceUnavailable, "%s", message)
-		failure.retryAfter = rest.RetryAfterSeconds
-	default:
-		h.Log.Error("request failed", "request_id", r.id, "method", r.Method, "path", r.URL.Path, "error", err)
-		failure = errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
-	}
-	writeError(w, r, failure)
+	writeError(w, r, rest.FailureOf(err, r.Request, r.id, h.Logger))
 }
 
 func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
@@ -268,15 +251,9 @@ func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 		w.WriteHeader(answer.status)
 		return
 	}
-	encoded, err := ledger.PlainJSON(answer.body)
-	if err != nil {
+	if err := rest.WriteJSON(w, r.Request, answer.status, answer.body); err != nil {
 		h.writeFailure(w, r, err)
-		return
 	}
-	header.Set("Content-Type", jsonType)
-	header.Set("Content-Length", strconv.Itoa(len(encoded)))
-	w.WriteHeader(answer.status)
-	_, _ = w.Write(encoded) // the client is gone if this fails
 }
 
 func lastModified(at int64) string {
@@ -295,27 +272,11 @@ func ok(body any, modified int64) *response {
 // noContent is a 204.
 func noContent() *response { return &response{status: http.StatusNoContent} }
 
-// readBody reads a body up to its limit.
-func readBody(r *request) ([]byte, error) {
-	body, err := r.lease.Read(r.Body, r.ContentLength, MaxBodyBytes)
-	switch {
-	case errors.Is(err, intake.ErrTooLarge):
-		return nil, errorf(http.StatusRequestEntityTooLarge, "%v", err)
-	case err != nil && !errors.Is(err, intake.ErrBusy):
-		return nil, badRequest("%v", err)
-	}
-	return body, err
-}
-
 // submit carries a command out for a request. A rejection is returned as a
 // value: each handler has its own words for it.
 func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *commands.Rejection, error) {
-	id, err := rest.CommandID(r.Request)
-	if err != nil {
-		return commands.Outcome{}, nil, badRequest("%v", err)
-	}
 	outcome, err := rest.Submit(r.Request, h.Commands, commands.Submission{
-		ID: id, Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
+		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 	})
 	if err != nil {
 		return outcome, nil, err

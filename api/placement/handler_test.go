@@ -11,11 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/allot-project/allot/api/rest"
-
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -29,9 +28,18 @@ func handler(l *commandstest.Ledger) *placement.Handler {
 	}
 	return &placement.Handler{
 		Auth: auth.Noauth{}, Policy: rules,
-		Commands: l.Writer, Views: l.Views, Log: slog.New(slog.DiscardHandler),
+		Commands: l.Writer, Views: l.Views, Logger: slog.New(slog.DiscardHandler),
 		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
 	}
+}
+
+// overJetStream is the facade of a new ledger whose log is in JetStream.
+func overJetStream(t *testing.T) (*commandstest.Ledger, http.Handler) {
+	t.Helper()
+	dir := t.TempDir()
+	log, _ := commandstest.JetStream(t, dir, true)
+	l := commandstest.Start(t, dir, log)
+	return l, handler(l)
 }
 
 func send(h http.Handler, method, target, body string) *httptest.ResponseRecorder {
@@ -50,11 +58,8 @@ func sendAt(h http.Handler, version, method, target, body string) *httptest.Resp
 
 // TestBadBodies: each is a 4xx in Placement's format, and changes nothing.
 func TestBadBodies(t *testing.T) {
-	dir := t.TempDir()
-	log, _ := commandstest.JetStream(t, dir, true)
-	l := commandstest.Start(t, dir, log)
+	l, h := overJetStream(t)
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
-	h := handler(l)
 	allocate := func(amount string) string {
 		return fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":%s}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`, provider, amount)
 	}
@@ -120,11 +125,8 @@ func manyGroups(n int) string {
 // TestLargeReshape moves 10,000 consumers in one record; one that the log
 // cannot take is refused with 413 and changes nothing.
 func TestLargeReshape(t *testing.T) {
-	dir := t.TempDir()
-	log, _ := commandstest.JetStream(t, dir, true)
-	l := commandstest.Start(t, dir, log)
+	l, h := overJetStream(t)
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 100_000})
-	h := handler(l)
 	reshape := func(consumers int, project string, generation int) string {
 		var b strings.Builder
 		fmt.Fprintf(&b, `{"inventories":{"%s":{"resource_provider_generation":%d,"inventories":{"VCPU":{"total":100000}}}},"allocations":{`, provider, generation)
@@ -152,10 +154,7 @@ func TestLargeReshape(t *testing.T) {
 
 // TestRetriedRequest: the same command id gives the first answer.
 func TestRetriedRequest(t *testing.T) {
-	dir := t.TempDir()
-	log, _ := commandstest.JetStream(t, dir, true)
-	l := commandstest.Start(t, dir, log)
-	h := handler(l)
+	_, h := overJetStream(t)
 	id := commandstest.NewID().String()
 	for range 2 {
 		r := httptest.NewRequest("PUT", "/traits/CUSTOM_GOLD", nil)

@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -12,20 +14,8 @@ import (
 const fullyReservedSince version = 26
 
 type inventoryBody struct {
-	Generation *int64  `json:"resource_provider_generation,omitempty"`
-	Total      int64   `json:"total"`
-	Reserved   int64   `json:"reserved"`
-	MinUnit    int64   `json:"min_unit"`
-	MaxUnit    int64   `json:"max_unit"`
-	StepSize   int64   `json:"step_size"`
-	Ratio      float64 `json:"allocation_ratio"`
-}
-
-func bodyOfInventory(inv ledger.Inventory) inventoryBody {
-	return inventoryBody{
-		Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit,
-		MaxUnit: inv.MaxUnit, StepSize: inv.StepSize, Ratio: inv.Ratio,
-	}
+	Generation *int64 `json:"resource_provider_generation,omitempty"`
+	wire.InventoryAmounts
 }
 
 // inventoryOf reads an inventory that the schema has checked.
@@ -39,7 +29,7 @@ func inventoryOf(class string, o *object) commands.Inventory {
 
 // inventoriesOf reads a set of inventories. Names that cannot be classes pass
 // the schema upstream, and are unknown classes.
-func inventoriesOf(provider string, o *object) ([]commands.Inventory, *apiError) {
+func inventoriesOf(provider string, o *object) ([]commands.Inventory, *rest.Failure) {
 	inventories := make([]commands.Inventory, 0, len(o.keys))
 	for _, class := range o.keys {
 		if !classNamePattern.MatchString(class) {
@@ -50,8 +40,8 @@ func inventoriesOf(provider string, o *object) ([]commands.Inventory, *apiError)
 	return inventories, nil
 }
 
-func unknownClassInInventory(provider, class string) *apiError {
-	return badRequest("Unknown resource class in inventory for resource provider %s: No such resource class %s.", provider, class)
+func unknownClassInInventory(provider, class string) *rest.Failure {
+	return rest.BadRequest("Unknown resource class in inventory for resource provider %s: No such resource class %s.", provider, class)
 }
 
 func listInventories(_ *Handler, r *request) (*response, error) {
@@ -72,7 +62,7 @@ func inventoriesAnswer(r *request, p *ledger.Provider, keys []string) (*response
 	inventories := make(ordered[inventoryBody], len(p.Inventories))
 	newest := int64(0)
 	for i, inv := range p.Inventories {
-		inventories[i] = pair[inventoryBody]{classes.Name(inv.Class), bodyOfInventory(inv)}
+		inventories[i] = pair[inventoryBody]{classes.Name(inv.Class), inventoryBody{InventoryAmounts: wire.AmountsOf(&inv)}}
 		newest = max(newest, inv.UpdatedAt)
 	}
 	answer := ok(m{"resource_provider_generation": p.Generation, "inventories": inventories.inOrderOf(keys)}, newest)
@@ -96,9 +86,9 @@ func inventoryAnswer(r *request, p *ledger.Provider, class string) (*response, e
 	id, known := classes.ID(class)
 	inv, found := p.Inventory(id)
 	if !known || !found {
-		return nil, notFound("No inventory of class %s for %s", class, p.UUID)
+		return nil, rest.NotFound("No inventory of class %s for %s", class, p.UUID)
 	}
-	body := bodyOfInventory(inv)
+	body := inventoryBody{InventoryAmounts: wire.AmountsOf(&inv)}
 	body.Generation = &p.Generation
 	return ok(body, inv.UpdatedAt), nil
 }
@@ -118,7 +108,7 @@ func createInventory(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		switch rejection.Code {
 		case commands.CodeClassUnknown:
-			return nil, badRequest("Unable to create inventory for resource provider %s: No such resource class %s.", p.UUID, class)
+			return nil, rest.BadRequest("Unable to create inventory for resource provider %s: No such resource class %s.", p.UUID, class)
 		case commands.CodeInventoryExists:
 			return nil, conflict(codeConcurrentUpdate, "Update conflict: inventory of class %s exists on resource provider %s", class, p.UUID)
 		}
@@ -143,13 +133,13 @@ func showAfterWrite(r *request, class string) (*response, error) {
 }
 
 // inventoryRejected has the words for what creating and updating share.
-func inventoryRejected(verb string, r *request, rejection *commands.Rejection) *apiError {
+func inventoryRejected(verb string, r *request, rejection *commands.Rejection) *rest.Failure {
 	if rejection.Code == commands.CodeInventoryCapacity {
 		reason := "The reserved value is greater than total."
 		if r.version < fullyReservedSince {
 			reason = "The reserved value is greater than or equal to total."
 		}
-		return badRequest("Unable to %s inventory for resource provider %s: Invalid inventory for '%s' on resource provider '%s'. %s",
+		return rest.BadRequest("Unable to %s inventory for resource provider %s: Invalid inventory for '%s' on resource provider '%s'. %s",
 			verb, rejection.Facts.Provider, rejection.Facts.Class, rejection.Facts.Provider, reason)
 	}
 	return general(rejection)
@@ -165,7 +155,7 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 		if integerOf(body.get("resource_provider_generation")) != p.Generation {
 			return nil, conflict(codeConcurrentUpdate, "resource provider generation conflict")
 		}
-		return nil, notFound("No such resource class %s.", class)
+		return nil, rest.NotFound("No such resource class %s.", class)
 	}
 	_, rejection, err := h.submit(r, &commands.UpdateInventory{
 		Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"),
@@ -177,9 +167,9 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		switch rejection.Code {
 		case commands.CodeClassUnknown:
-			return nil, notFound("No such resource class %s.", class)
+			return nil, rest.NotFound("No such resource class %s.", class)
 		case commands.CodeInventoryNotFound:
-			return nil, badRequest("No inventory record with resource class for resource provider %s: No inventory of class %s found", p.UUID, class)
+			return nil, rest.BadRequest("No inventory record with resource class for resource provider %s: No inventory of class %s found", p.UUID, class)
 		}
 		return nil, inventoryRejected("update", r, rejection)
 	}
@@ -256,9 +246,9 @@ func noInventoryToDelete(r *request, class string) error {
 		return err
 	}
 	if _, known := classes.ID(class); !known {
-		return notFound("No inventory of class %s found for delete: No such resource class %s.", class, class)
+		return rest.NotFound("No inventory of class %s found for delete: No such resource class %s.", class, class)
 	}
-	return notFound("No inventory of class %s found for delete: No inventory of class %s found", class, class)
+	return rest.NotFound("No inventory of class %s found for delete: No inventory of class %s found", class, class)
 }
 
 func deleteInventory(h *Handler, r *request) (*response, error) {

@@ -79,7 +79,7 @@ func moments(b *testing.B, f *commandstest.Filled) http.Handler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &placement.Handler{Views: f.Views, Log: slog.New(slog.DiscardHandler), Auth: auth.Noauth{}, Policy: rules}
+	return &placement.Handler{Views: f.Views, Logger: slog.New(slog.DiscardHandler), Auth: auth.Noauth{}, Policy: rules}
 }
 
 func targetOf(kind string, f *commandstest.Filled, random *rand.Rand) string {

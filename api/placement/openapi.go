@@ -157,7 +157,7 @@ func components() m {
 		"securitySchemes": m{"token": m{"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
 		"parameters": m{
 			"microversion": m{
-				"name": versionHeader, "in": "header", "schema": m{"type": "string", "pattern": `^placement (latest|1\.\d+)$`},
+				"name": rest.VersionHeader, "in": "header", "schema": m{"type": "string", "pattern": `^placement (latest|1\.\d+)$`},
 				"description": "1.0 if it is not sent",
 			},
 			"at": m{

@@ -51,7 +51,7 @@ func (r *request) provider() (*ledger.Provider, error) {
 		return nil, err
 	}
 	if p == nil {
-		return nil, notFound("No resource provider with uuid %s found", r.params[0])
+		return nil, rest.NotFound("No resource provider with uuid %s found", r.params[0])
 	}
 	return p, nil
 }
@@ -129,7 +129,7 @@ func createProvider(h *Handler, r *request) (*response, error) {
 		c.Parent = uuidOf(body.get("parent_provider_uuid"))
 	}
 	if c.Name == "" {
-		return nil, badRequest("Unable to create resource provider \"%s\", %s: Object action create failed because: name is required", c.Name, c.Provider)
+		return nil, rest.BadRequest("Unable to create resource provider \"%s\", %s: Object action create failed because: name is required", c.Name, c.Provider)
 	}
 	_, rejection, err := h.submit(r, c)
 	if err != nil {
@@ -153,7 +153,7 @@ func createProvider(h *Handler, r *request) (*response, error) {
 	return answer, nil
 }
 
-func createProviderRejected(c *commands.CreateProvider, rejection *commands.Rejection) *apiError {
+func createProviderRejected(c *commands.CreateProvider, rejection *commands.Rejection) *rest.Failure {
 	frame := fmt.Sprintf("Unable to create resource provider \"%s\", %s: Object action create failed because: ", c.Name, c.Provider)
 	switch rejection.Code {
 	case commands.CodeProviderExists:
@@ -166,9 +166,9 @@ func createProviderRejected(c *commands.CreateProvider, rejection *commands.Reje
 		}
 		return conflict(codeDuplicateName, "Conflicting resource provider %s already exists.", strings.Join(taken, ", "))
 	case commands.CodeParentLoop:
-		return badRequest("%sparent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there is no parent.", frame)
+		return rest.BadRequest("%sparent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there is no parent.", frame)
 	case commands.CodeParentUnknown:
-		return badRequest("%sparent provider UUID does not exist.", frame)
+		return rest.BadRequest("%sparent provider UUID does not exist.", frame)
 	}
 	return general(rejection)
 }
@@ -198,9 +198,9 @@ func updateProvider(h *Handler, r *request) (*response, error) {
 	return showProvider(h, r)
 }
 
-func updateProviderRejected(c *commands.UpdateProvider, rejection *commands.Rejection) *apiError {
-	frame := func(action, because string) *apiError {
-		return badRequest("Unable to save resource provider %s: Object action %s failed because: %s", c.Rename.Provider, action, because)
+func updateProviderRejected(c *commands.UpdateProvider, rejection *commands.Rejection) *rest.Failure {
+	frame := func(action, because string) *rest.Failure {
+		return rest.BadRequest("Unable to save resource provider %s: Object action %s failed because: %s", c.Rename.Provider, action, because)
 	}
 	switch rejection.Code {
 	case commands.CodeProviderExists:
@@ -221,7 +221,7 @@ func updateProviderRejected(c *commands.UpdateProvider, rejection *commands.Reje
 func deleteProvider(h *Handler, r *request) (*response, error) {
 	id, valid := parseUUID(r.params[0])
 	if !valid {
-		return nil, notFound("No resource provider with uuid %s found for delete", r.params[0])
+		return nil, rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])
 	}
 	_, rejection, err := h.submit(r, &commands.DeleteProvider{Provider: id})
 	if err != nil {
@@ -232,7 +232,7 @@ func deleteProvider(h *Handler, r *request) (*response, error) {
 	}
 	switch rejection.Code {
 	case commands.CodeProviderNotFound:
-		return nil, notFound("No resource provider with uuid %s found for delete", r.params[0])
+		return nil, rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])
 	case commands.CodeProviderHasChild:
 		return nil, conflict(codeDeleteParent, "Unable to delete parent resource provider %s: It has child resource providers.", id)
 	case commands.CodeProviderInUse:

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
@@ -12,13 +13,13 @@ import (
 
 // checkQuery validates the query string against the schema of the operation,
 // which sees the value of each parameter that counts: the last.
-func checkQuery(r *request) *apiError {
+func checkQuery(r *request) *rest.Failure {
 	flat := make(m)
 	for _, key := range r.query.Keys() {
 		flat[key] = r.query.Get(key)
 	}
 	if text := schemaFor(r.op.query, r.version).Check(flat); text != "" {
-		return badRequest("Invalid query string parameters: %s", text)
+		return rest.BadRequest("Invalid query string parameters: %s", text)
 	}
 	return nil
 }
@@ -61,7 +62,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	}
 	var wanted []namedResource // in form; whether the names are known comes after all forms, as upstream
 	if params.Has("resources") {
-		var failure *apiError
+		var failure *rest.Failure
 		if wanted, failure = parseResources(params.Get("resources")); failure != nil {
 			return nil, failure
 		}
@@ -74,7 +75,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 		return nil, err
 	}
 	if unknown != nil {
-		return nil, badRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
+		return nil, rest.BadRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
 	}
 	return q, q.findResources(r.view, wanted)
 }
@@ -85,7 +86,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 const maxFilters = 2048
 
 // tooMany refuses a query whose filters would take long to look for.
-func (q *providerQuery) tooMany(classes int) *apiError {
+func (q *providerQuery) tooMany(classes int) *rest.Failure {
 	n := classes + len(q.Forbidden) + len(q.NotMemberOf)
 	for _, anyOf := range q.Required {
 		n += len(anyOf)
@@ -99,13 +100,13 @@ func (q *providerQuery) tooMany(classes int) *apiError {
 	return nil
 }
 
-func tooManyFilters(n int) *apiError {
-	return badRequest("Invalid query string parameters: %d traits, aggregates and resource classes, and there may be %d", n, maxFilters)
+func tooManyFilters(n int) *rest.Failure {
+	return rest.BadRequest("Invalid query string parameters: %d traits, aggregates and resource classes, and there may be %d", n, maxFilters)
 }
 
-func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *apiError {
+func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *rest.Failure {
 	if len(values) > 1 && v < repeatedMemberOfSince {
-		return badRequest("Multiple member_of parameters are not supported")
+		return rest.BadRequest("Multiple member_of parameters are not supported")
 	}
 	for _, value := range values {
 		list := value
@@ -115,19 +116,19 @@ func (q *providerQuery) parseMemberOf(v version, suffix string, values []string)
 		if strings.HasPrefix(list, "in:") {
 			names = strings.Split(strings.TrimPrefix(list, "in:"), ",")
 		} else if strings.Contains(list, ",") {
-			return badRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword "+
+			return rest.BadRequest("Multiple values for 'member_of' must be prefixed with the 'in:' or '!in:' keyword "+
 				"using the valid microversion. Got: %s", value)
 		}
 		ids := make([]ledger.UUID, len(names))
 		for i, name := range names {
 			id, valid := parseUUID(name)
 			if !valid {
-				return badRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", name)
+				return rest.BadRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", name)
 			}
 			ids[i] = id
 		}
 		if forbidden && v < forbiddenAggregatesSince {
-			return badRequest("Forbidden member_of%s parameters are not supported in the specified microversion", suffix)
+			return rest.BadRequest("Forbidden member_of%s parameters are not supported in the specified microversion", suffix)
 		}
 		if forbidden {
 			q.NotMemberOf = append(q.NotMemberOf, ids...)
@@ -138,7 +139,7 @@ func (q *providerQuery) parseMemberOf(v version, suffix string, values []string)
 	return nil
 }
 
-func (q *providerQuery) parseRequired(v version, value string) *apiError {
+func (q *providerQuery) parseRequired(v version, value string) *rest.Failure {
 	const prefix = "Invalid query string parameters: "
 	form := "HW_CPU_X86_VMX,CUSTOM_MAGIC"
 	if v >= forbiddenTraitsSince {
@@ -146,16 +147,16 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 	}
 	if strings.HasPrefix(value, "in:") {
 		if v < anyTraitsSince {
-			return badRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: %s", value)
+			return rest.BadRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: %s", value)
 		}
 		var anyOf []string
 		for _, name := range strings.Split(strings.TrimPrefix(value, "in:"), ",") {
 			name = strings.TrimSpace(name)
 			if name == "" {
-				return badRequest(prefix+"Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: %s", value)
+				return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: %s", value)
 			}
 			if strings.HasPrefix(name, "!") {
-				return badRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got: %s", value)
+				return rest.BadRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got: %s", value)
 			}
 			anyOf = append(anyOf, name)
 		}
@@ -167,9 +168,9 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 		bare := strings.TrimSpace(strings.TrimLeft(name, "!"))
 		switch {
 		case bare == "":
-			return badRequest(prefix+"Expected 'required' parameter value of the form: %s. Got an empty trait in: %s", form, value)
+			return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: %s. Got an empty trait in: %s", form, value)
 		case bare != name && v < forbiddenTraitsSince:
-			return badRequest(prefix+"Expected 'required' parameter value of the form: %s. Got: %s", form, value)
+			return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: %s. Got: %s", form, value)
 		case bare != name:
 			q.Forbidden = append(q.Forbidden, bare)
 		default:
@@ -181,7 +182,7 @@ func (q *providerQuery) parseRequired(v version, value string) *apiError {
 
 // parseAllRequired reads a repeated parameter. Below 1.39 only the last one
 // counts.
-func (q *providerQuery) parseAllRequired(v version, values []string) *apiError {
+func (q *providerQuery) parseAllRequired(v version, values []string) *rest.Failure {
 	if v < anyTraitsSince && len(values) > 1 {
 		values = values[len(values)-1:]
 	}
@@ -221,7 +222,7 @@ func (q *providerQuery) findResources(view projector.View, wanted []namedResourc
 	for _, want := range wanted {
 		id, known := classes.ID(want.name)
 		if !known {
-			return badRequest("Invalid resource class in resources parameter: No such resource class %s.", want.name)
+			return rest.BadRequest("Invalid resource class in resources parameter: No such resource class %s.", want.name)
 		}
 		q.setResource(candidates.Resource{Class: id, Amount: want.amount})
 	}
@@ -234,10 +235,10 @@ type namedResource struct {
 }
 
 // parseResources reads CLASS:AMOUNT,CLASS:AMOUNT without looking for the classes.
-func parseResources(value string) ([]namedResource, *apiError) {
+func parseResources(value string) ([]namedResource, *rest.Failure) {
 	var wanted []namedResource
-	badly := func(got string) *apiError {
-		return badRequest("Badly formed resources parameter. Expected resources query string parameter in form: "+
+	badly := func(got string) *rest.Failure {
+		return rest.BadRequest("Badly formed resources parameter. Expected resources query string parameter in form: "+
 			"?resources=VCPU:2,MEMORY_MB:1024. Got: %s.", got)
 	}
 	if strings.TrimSpace(value) == "" {
@@ -250,10 +251,10 @@ func parseResources(value string) ([]namedResource, *apiError) {
 		}
 		amount, ok := parsePythonInt(amountText)
 		if !ok {
-			return nil, badRequest("Requested resource %s expected positive integer amount. Got: %s.", name, amountText)
+			return nil, rest.BadRequest("Requested resource %s expected positive integer amount. Got: %s.", name, amountText)
 		}
 		if amount < 1 {
-			return nil, badRequest("Requested resource %s requires amount >= 1. Got: %d.", name, amount)
+			return nil, rest.BadRequest("Requested resource %s requires amount >= 1. Got: %d.", name, amount)
 		}
 		wanted = append(wanted, namedResource{name, amount})
 	}

@@ -3,21 +3,22 @@ package placement
 import (
 	"net/http"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 )
 
 // general maps the rejections that mean the same on every route. Handlers
 // look at theirs first.
-func general(r *commands.Rejection) *apiError {
+func general(r *commands.Rejection) *rest.Failure {
 	switch r.Code {
 	case commands.CodeTooLarge:
-		return errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)
+		return rest.Errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)
 	case commands.CodeCommandIDReused, commands.CodeNodeIsProvider:
 		return conflict("", "%s", r.Message)
 	case commands.CodeProviderNotFound:
-		return notFound("No resource provider with uuid %s found", r.Facts.Provider)
+		return rest.NotFound("No resource provider with uuid %s found", r.Facts.Provider)
 	case commands.CodeProviderConflict:
 		return conflict(codeConcurrentUpdate, "resource provider generation conflict")
 	}
-	return badRequest("%s", r.Message)
+	return rest.BadRequest("%s", r.Message)
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 )
 
@@ -23,7 +24,7 @@ func reshape(h *Handler, r *request) (*response, error) {
 	return noContent(), nil
 }
 
-func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *apiError) {
+func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *rest.Failure) {
 	c := &commands.Reshape{}
 	byProvider := objectOf(body.get("inventories"))
 	for _, key := range byProvider.keys {
@@ -34,24 +35,24 @@ func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *apiErr
 		entry := objectOf(byProvider.get(key))
 		inventories, failure := inventoriesOf(key, objectOf(entry.get("inventories")))
 		if failure != nil {
-			return nil, badRequest("malformed reshaper data: %s", failure.message)
+			return nil, rest.BadRequest("malformed reshaper data: %s", failure.Message)
 		}
 		c.Inventories = append(c.Inventories, commands.ProviderInventories{
 			Provider: id, Generation: integerPointer(entry, "resource_provider_generation"), Inventories: inventories,
 		})
 	}
-	var failure *apiError
+	var failure *rest.Failure
 	c.Allocations, failure = allocationReader{h, r.version}.consumers(objectOf(body.get("allocations")))
 	return c, failure
 }
 
-func reshapedProviderUnknown(id any) *apiError {
-	failure := badRequest("Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id)
-	failure.code = codeProviderNotFound
+func reshapedProviderUnknown(id any) *rest.Failure {
+	failure := rest.BadRequest("Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id)
+	failure.Code = codeProviderNotFound
 	return failure
 }
 
-func reshapeRejected(r *commands.Rejection) *apiError {
+func reshapeRejected(r *commands.Rejection) *rest.Failure {
 	switch r.Code {
 	case commands.CodeProviderNotFound:
 		return reshapedProviderUnknown(r.Facts.Provider)
@@ -59,7 +60,7 @@ func reshapeRejected(r *commands.Rejection) *apiError {
 		return conflict(codeConcurrentUpdate, "resource provider generation conflict for provider %s: actual: %d, given: %d",
 			r.Facts.Provider, *r.Facts.Expected, *r.Facts.Got)
 	case commands.CodeClassUnknown:
-		return badRequest("malformed reshaper data: No such resource class %s.", r.Facts.Class)
+		return rest.BadRequest("malformed reshaper data: No such resource class %s.", r.Facts.Class)
 	case commands.CodeInventoryInUse:
 		return conflict(codeInventoryInUse, "update conflict: %s", inUseText(r))
 	}

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
 )
 
@@ -229,7 +230,7 @@ func schemaFor(name string, v version) schema.Schema {
 
 // decodeBody reads and validates a request's body.
 func decodeBody(r *request) (any, error) {
-	body, err := readBody(r)
+	body, err := rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +239,7 @@ func decodeBody(r *request) (any, error) {
 		return nil, failure
 	}
 	if text := schemaFor(r.op.body, r.version).Check(plain(doc)); text != "" {
-		return nil, badRequest("JSON does not validate: %s", text)
+		return nil, rest.BadRequest("JSON does not validate: %s", text)
 	}
 	return doc, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -51,7 +52,7 @@ func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *respons
 	w.Header().Set("Content-Type", jsonType)
 	err := answer.stream(out)
 	if errors.Is(err, candidates.ErrBudget) {
-		err = badRequest("The request has too many combinations to search: %v. Ask with a limit, or for fewer groups.", err)
+		err = rest.BadRequest("The request has too many combinations to search: %v. Ask with a limit, or for fewer groups.", err)
 	}
 	if err == nil && !out.started {
 		w.Header().Set("Content-Length", strconv.Itoa(len(out.held)))
@@ -64,7 +65,7 @@ func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *respons
 	case !out.started:
 		h.writeFailure(w, r, err)
 	default:
-		h.Log.Warn("answer broken off", "request_id", r.id, "path", r.URL.Path, "error", err)
+		h.Logger.Warn("answer broken off", "request_id", r.id, "path", r.URL.Path, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

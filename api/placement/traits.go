@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
@@ -42,14 +43,14 @@ func listTraits(h *Handler, r *request) (*response, error) {
 
 // traitFilter reads name=in:A,B and name=startswith:P. Another word before
 // the colon filters nothing, as upstream.
-func traitFilter(value string, given bool) (func(string) bool, *apiError) {
+func traitFilter(value string, given bool) (func(string) bool, *rest.Failure) {
 	all := func(string) bool { return true }
 	if !given {
 		return all, nil
 	}
 	operator, operand, found := strings.Cut(value, ":")
 	if !found {
-		return nil, badRequest("Badly formatted name parameter. Expected name query string parameter in form: "+
+		return nil, rest.BadRequest("Badly formatted name parameter. Expected name query string parameter in form: "+
 			"?name=[in|startswith]:[name1,name2|prefix]. Got: \"%s\"", value)
 	}
 	switch operator {
@@ -72,7 +73,7 @@ func associatedTraits(h *Handler, r *request) (func(string) bool, error) {
 	}
 	wanted := strings.ToLower(r.query.Get("associated"))
 	if wanted != "true" && wanted != "false" {
-		return nil, badRequest("The query parameter \"associated\" only accepts \"true\" or \"false\"")
+		return nil, rest.BadRequest("The query parameter \"associated\" only accepts \"true\" or \"false\"")
 	}
 	world, err := h.world(r)
 	if err != nil {
@@ -87,7 +88,7 @@ func showTrait(_ *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	if !found {
-		return nil, notFound("No such trait(s): %s.", r.params[0])
+		return nil, rest.NotFound("No such trait(s): %s.", r.params[0])
 	}
 	return &response{status: http.StatusNoContent, cache: true, modified: trait.CreatedAt}, nil
 }
@@ -104,7 +105,7 @@ func ensureTrait(h *Handler, r *request) (*response, error) {
 		case commands.CodeTraitExists:
 			answer.status = http.StatusNoContent
 		case commands.CodeInvalid:
-			return nil, badRequest("The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix " +
+			return nil, rest.BadRequest("The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix " +
 				"\"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"")
 		default:
 			return nil, general(rejection)
@@ -122,9 +123,9 @@ func deleteTrait(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		switch rejection.Code {
 		case commands.CodeTraitUnknown:
-			return nil, notFound("No such trait(s): %s.", name)
+			return nil, rest.NotFound("No such trait(s): %s.", name)
 		case commands.CodeTraitStandard:
-			return nil, badRequest("Cannot delete standard trait %s.", name)
+			return nil, rest.BadRequest("Cannot delete standard trait %s.", name)
 		case commands.CodeTraitInUse:
 			return nil, conflict("", "The trait %s is in use by a resource provider.", name)
 		}
@@ -170,7 +171,7 @@ func replaceProviderTraits(h *Handler, r *request) (*response, error) {
 		case commands.CodeProviderConflict:
 			return nil, generationChanged()
 		case commands.CodeTraitUnknown:
-			return nil, badRequest("No such trait %s", strings.Join(rejection.Facts.Names, ", "))
+			return nil, rest.BadRequest("No such trait %s", strings.Join(rejection.Facts.Names, ", "))
 		}
 		return nil, general(rejection)
 	}

@@ -80,7 +80,7 @@ func (s *server) routes() http.Handler {
 // placement is Placement's API below a path.
 func (s *server) placement(prefix string) http.Handler {
 	return &placement.Handler{
-		Commands: s.leader.writer.Load(), Views: s.views, Log: s.logger, Prefix: prefix,
+		Commands: s.leader.writer.Load(), Views: s.views, Logger: s.logger, Prefix: prefix,
 		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
 		Auth: s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Searches: s.rest.searches,
 		Candidates: s.config.candidateOptions(),
@@ -90,7 +90,7 @@ func (s *server) placement(prefix string) http.Handler {
 // baremetal is Ironic's API below a path.
 func (s *server) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
-		Commands: s.leader.writer.Load(), Views: s.views, Log: s.logger, Prefix: prefix,
+		Commands: s.leader.writer.Load(), Views: s.views, Logger: s.logger, Prefix: prefix,
 		PublicURL: strings.TrimRight(s.config.BaremetalURL, "/"),
 		Auth:      s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Noauth: s.config.Keystone.URL == "",
 	}
@@ -101,8 +101,11 @@ func (s *server) audits() map[string]http.Handler {
 	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
 	asked := &audit.Questions{
 		Views: s.views, Log: s.log.readers, Notary: s.notary, Authorize: authorize, Logger: s.logger,
-		Writer: s.leader.writer.Load(), Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
-		Intake: s.rest.bodies, Searches: s.rest.searches,
+		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
+		Intake: s.rest.bodies, Searches: s.rest.searches, Stop: s.rest.stopping.Done(),
+	}
+	if w := s.leader.writer.Load(); w != nil {
+		asked.Present = w
 	}
 	if auditor := s.leader.auditor.Load(); auditor != nil {
 		asked.LastAudit = auditor.Last
@@ -113,8 +116,5 @@ func (s *server) audits() map[string]http.Handler {
 	if s.rejected != nil {
 		asked.Rejected = s.rejected
 	}
-	return audit.Routes(asked,
-		&audit.Records{Log: s.log.readers, Views: s.views, Authorize: authorize, Logger: s.logger, Stop: s.rest.stopping.Done()},
-		&audit.Digest{Views: s.views, Authorize: authorize, Logger: s.logger},
-		&audit.History{Views: s.views, Log: s.log.readers, Authorize: authorize, Logger: s.logger})
+	return asked.Handlers()
 }

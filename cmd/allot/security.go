@@ -12,8 +12,8 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/allot-project/allot/api/auth"
-	"github.com/allot-project/allot/api/browser"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
 )
 
 // keystoneFlags say where Keystone is, and the account that the server asks
@@ -106,7 +106,7 @@ var openDocuments = []string{"", "/", "/placement", "/placement/"}
 // requests are authenticated, a name that points here gives a page nothing, and
 // the names that the server has are only checked if they are listed.
 func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
-	guard := &browser.Guard{Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil}
+	guard := &rest.BrowserGuard{Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil}
 	local, err := isLocal(c.HTTP)
 	guard.AnyAddress = !local || err != nil
 	if len(c.CORS.AllowedOrigin) == 0 {
@@ -124,6 +124,6 @@ func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
 // everybody, so names are only checked where it is for this machine alone.
 func (c *serveCommand) fromScrapers(next http.Handler) http.Handler {
 	local, err := isLocal(c.Metrics)
-	guard := &browser.Guard{Hosts: c.AllowedHost, CheckHost: local && err == nil || c.AllowedHost != nil, AnyAddress: !local}
+	guard := &rest.BrowserGuard{Hosts: c.AllowedHost, CheckHost: local && err == nil || c.AllowedHost != nil, AnyAddress: !local}
 	return guard.Handler(next)
 }

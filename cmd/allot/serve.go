@@ -122,9 +122,9 @@ func (s *server) wait(ctx context.Context) error {
 // stops from the end to the beginning. A comment says what must be before what.
 func (s *server) list() []part {
 	return []part{
+		{phase: open, name: "data folder", start: s.openData, stop: s.closeData},
 		// Doors tell it of their load from their first moment to their last.
 		{phase: open, name: "memory ceiling", start: s.startCeiling, stop: s.stopCeiling},
-		{phase: open, name: "data folder", start: s.openData, stop: s.closeData},
 		{phase: open, name: "access", start: s.readAccess},
 		// The port is bound before a long replay, so that one that is taken is known at once.
 		{phase: open, name: "REST port", start: s.bindREST, stop: s.unbindREST},

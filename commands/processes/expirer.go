@@ -34,15 +34,15 @@ type Expirer struct {
 	submit commands.Submitter
 	views  ReservationList
 	now    func() time.Time
-	log    *slog.Logger
+	logger *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{}
 }
 
 // StartExpirer begins to end reservations by a clock, the writer's.
-func StartExpirer(submit commands.Submitter, views ReservationList, now func() time.Time, log *slog.Logger) *Expirer {
+func StartExpirer(submit commands.Submitter, views ReservationList, now func() time.Time, logger *slog.Logger) *Expirer {
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &Expirer{submit: submit, views: views, now: now, log: log, stop: cancel, done: make(chan struct{})}
+	e := &Expirer{submit: submit, views: views, now: now, logger: logger, stop: cancel, done: make(chan struct{})}
 	go e.run(ctx)
 	return e
 }
@@ -76,7 +76,7 @@ func (e *Expirer) run(ctx context.Context) {
 func (e *Expirer) round(ctx context.Context) (wait time.Duration, again bool) {
 	list, err := e.views.Reservations(endingAtATime)
 	if err != nil {
-		e.log.Error("reservations cannot be read", "error", err)
+		e.logger.Error("reservations cannot be read", "error", err)
 		return retryPause, false
 	}
 	now := e.now().UnixNano()
@@ -114,7 +114,7 @@ func (e *Expirer) end(ctx context.Context, consumer ledger.UUID, now int64) bool
 		return true
 	}
 	if ctx.Err() == nil {
-		e.log.Warn("a reservation was not ended; trying again", "consumer", consumer, "error", err, "rejection", outcome.Rejection)
+		e.logger.Warn("a reservation was not ended; trying again", "consumer", consumer, "error", err, "rejection", outcome.Rejection)
 	}
 	return false
 }

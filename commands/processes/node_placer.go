@@ -33,7 +33,7 @@ type WaitingList interface {
 type NodePlacer struct {
 	submit commands.Submitter
 	views  WaitingList
-	log    *slog.Logger
+	logger *slog.Logger
 	stop   context.CancelFunc
 	done   chan struct{}
 	slots  chan struct{}
@@ -42,10 +42,10 @@ type NodePlacer struct {
 }
 
 // StartNodePlacer begins with what waits already.
-func StartNodePlacer(submit commands.Submitter, views WaitingList, log *slog.Logger) *NodePlacer {
+func StartNodePlacer(submit commands.Submitter, views WaitingList, logger *slog.Logger) *NodePlacer {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &NodePlacer{
-		submit: submit, views: views, log: log, stop: cancel, done: make(chan struct{}),
+		submit: submit, views: views, logger: logger, stop: cancel, done: make(chan struct{}),
 		slots: make(chan struct{}, placingAtATime), again: make(chan struct{}, 1),
 	}
 	go a.run(ctx)
@@ -68,7 +68,7 @@ func (a *NodePlacer) run(ctx context.Context) {
 		changed := a.views.Changed()
 		waiting, err := a.views.WaitingNodeAllocations(last, placingAtATime)
 		if err != nil {
-			a.log.Error("waiting node allocations cannot be read", "error", err)
+			a.logger.Error("waiting node allocations cannot be read", "error", err)
 			a.tryAgain()
 		}
 		for _, one := range waiting {
@@ -122,7 +122,7 @@ func (a *NodePlacer) choose(ctx context.Context, one *ledger.NodeAllocation) {
 	if err == nil && outcome.Rejection == nil {
 		return
 	}
-	a.log.Warn("a node allocation was not decided; trying again", "allocation", one.UUID, "error", err, "rejection", outcome.Rejection)
+	a.logger.Warn("a node allocation was not decided; trying again", "allocation", one.UUID, "error", err, "rejection", outcome.Rejection)
 	a.tryAgain()
 }
 

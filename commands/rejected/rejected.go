@@ -58,7 +58,7 @@ const (
 // Keeper puts rejected commands into the store.
 type Keeper struct {
 	store   Store
-	log     *slog.Logger
+	logger  *slog.Logger
 	queue   chan commands.Rejected
 	quit    chan struct{}
 	idle    sync.WaitGroup
@@ -67,8 +67,8 @@ type Keeper struct {
 }
 
 // Start starts a keeper.
-func Start(store Store, log *slog.Logger) *Keeper {
-	k := &Keeper{store: store, log: log, queue: make(chan commands.Rejected, queueLength), quit: make(chan struct{})}
+func Start(store Store, logger *slog.Logger) *Keeper {
+	k := &Keeper{store: store, logger: logger, queue: make(chan commands.Rejected, queueLength), quit: make(chan struct{})}
 	k.idle.Go(k.run)
 	return k
 }
@@ -126,7 +126,7 @@ func (k *Keeper) append(r commands.Rejected) {
 		entry, err := entryOf(r)
 		k.waiting.Add(-weightOf(r))
 		if err != nil {
-			k.log.Error("a rejected command was not kept", "command", r.Command.CommandName(), "error", err)
+			k.logger.Error("a rejected command was not kept", "command", r.Command.CommandName(), "error", err)
 			k.dropped.Add(1)
 		} else {
 			entries, size = append(entries, entry), size+len(entry.Body)
@@ -143,7 +143,7 @@ func (k *Keeper) append(r commands.Rejected) {
 		cancel()
 	}
 	if err != nil {
-		k.log.Warn("rejected commands were not kept", "commands", len(entries), "error", err)
+		k.logger.Warn("rejected commands were not kept", "commands", len(entries), "error", err)
 		k.dropped.Add(uint64(len(entries)))
 	}
 }

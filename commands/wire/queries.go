@@ -165,15 +165,27 @@ type Provider struct {
 
 // Inventory is one class of a provider's, with what is used of it.
 type Inventory struct {
-	Class    string  `json:"class"`
+	Class string `json:"class"`
+	InventoryAmounts
+	Capacity int64 `json:"capacity"` // (total - reserved) * allocation_ratio
+	Used     int64 `json:"used"`
+}
+
+// InventoryAmounts is what a provider has of one class, and in which pieces.
+type InventoryAmounts struct {
 	Total    int64   `json:"total"`
 	Reserved int64   `json:"reserved"`
 	MinUnit  int64   `json:"min_unit"`
 	MaxUnit  int64   `json:"max_unit"`
 	StepSize int64   `json:"step_size"`
 	Ratio    float64 `json:"allocation_ratio"`
-	Capacity int64   `json:"capacity"` // (total - reserved) * allocation_ratio
-	Used     int64   `json:"used"`
+}
+
+// AmountsOf are the amounts of an inventory.
+func AmountsOf(inv *ledger.Inventory) InventoryAmounts {
+	return InventoryAmounts{
+		Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize, Ratio: inv.Ratio,
+	}
 }
 
 // CandidatesQuery asks which allocations would satisfy a request; the words

@@ -1,4 +1,4 @@
-package browser_test
+package rest_test
 
 import (
 	"net/http"
@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/allot-project/allot/api/browser"
+	"github.com/allot-project/allot/api/rest"
 )
 
 // answers sends a request with some headers, which are "Name: value".
-func answers(g *browser.Guard, method, path, host string, headers ...string) int {
+func answers(g *rest.BrowserGuard, method, path, host string, headers ...string) int {
 	r := httptest.NewRequest(method, path, nil)
 	r.Host = host
 	for _, h := range headers {
@@ -24,9 +24,9 @@ func answers(g *browser.Guard, method, path, host string, headers ...string) int
 
 func TestHost(t *testing.T) {
 	t.Parallel()
-	local := &browser.Guard{CheckHost: true, Hosts: []string{"allot.example"}}
-	public := &browser.Guard{CheckHost: true, AnyAddress: true}
-	any := &browser.Guard{}
+	local := &rest.BrowserGuard{CheckHost: true, Hosts: []string{"allot.example"}}
+	public := &rest.BrowserGuard{CheckHost: true, AnyAddress: true}
+	any := &rest.BrowserGuard{}
 	for host, want := range map[string][3]int{
 		"127.0.0.1:8778": {200, 200, 200}, "localhost:8778": {200, 200, 200}, "LOCALHOST": {200, 200, 200}, "localhost.": {200, 200, 200},
 		"[::1]:8778": {200, 200, 200}, "127.1.2.3": {200, 200, 200}, "": {200, 200, 200},
@@ -34,7 +34,7 @@ func TestHost(t *testing.T) {
 		"evil.example:8778": {403, 403, 200}, "localhost.evil.example": {403, 403, 200}, "127.0.0.1.evil.example": {403, 403, 200},
 		"evil.example@127.0.0.1": {403, 403, 200}, "127.0.0.1:8778:1": {403, 403, 200}, "[::1": {200, 200, 200},
 	} {
-		for i, g := range []*browser.Guard{local, public, any} {
+		for i, g := range []*rest.BrowserGuard{local, public, any} {
 			for _, method := range []string{"GET", "POST", "OPTIONS", "DELETE"} {
 				if got := answers(g, method, "/x", host); got != want[i] {
 					t.Errorf("%s with Host %q: %d from guard %d, want %d", method, host, got, i, want[i])
@@ -46,7 +46,7 @@ func TestHost(t *testing.T) {
 
 func TestOrigin(t *testing.T) {
 	t.Parallel()
-	g := &browser.Guard{CheckHost: true, Open: []string{"/"}, Allowed: func(r *http.Request) bool {
+	g := &rest.BrowserGuard{CheckHost: true, Open: []string{"/"}, Allowed: func(r *http.Request) bool {
 		return r.Header.Get("Origin") == "https://good.example"
 	}}
 	const host = "127.0.0.1:8778"
@@ -96,7 +96,7 @@ func TestContentType(t *testing.T) {
 		if c.contentType != "" {
 			r.Header.Set("Content-Type", c.contentType)
 		}
-		if err := browser.CheckContentType(r); (err == nil) != c.good {
+		if err := rest.CheckContentType(r); (err == nil) != c.good {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -1,7 +1,4 @@
-// Package browser keeps web pages out that make the browser of somebody who
-// may reach the server send requests to it: pages of other origins, and pages
-// whose name was made to point at the server (DNS rebinding).
-package browser
+package rest
 
 import (
 	"fmt"
@@ -12,8 +9,11 @@ import (
 	"strings"
 )
 
-// Guard lets through what no foreign page can have sent.
-type Guard struct {
+// BrowserGuard keeps web pages out that make the browser of somebody who may
+// reach the server send requests to it: pages of other origins, and pages whose
+// name was made to point at the server (DNS rebinding). It lets through what no
+// foreign page can have sent.
+type BrowserGuard struct {
 	// CheckHost makes requests call the server by a name of its own: one of
 	// Hosts, localhost, or an address of this machine's loopback, and if
 	// AnyAddress is set any IP address. A name that is none of these may be a
@@ -31,7 +31,7 @@ type Guard struct {
 }
 
 // Handler guards another handler.
-func (g *Guard) Handler(next http.Handler) http.Handler {
+func (g *BrowserGuard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.CheckHost && !g.knows(r.Host) {
 			http.Error(w, fmt.Sprintf("This server is not called %.200q. Call it by its address or localhost, "+
@@ -49,7 +49,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 
 // knows reports whether the server has the name that a Host header gives. Only
 // HTTP/1.0 has none, which no browser speaks.
-func (g *Guard) knows(host string) bool {
+func (g *BrowserGuard) knows(host string) bool {
 	if host == "" {
 		return true
 	}
@@ -66,7 +66,7 @@ func (g *Guard) knows(host string) bool {
 // foreign reports whether a page of another origin sends the request. Go's own
 // check is about writes; here reads count, too, since they cost, but for what
 // the user opens and no page can look into.
-func (g *Guard) foreign(r *http.Request) bool {
+func (g *BrowserGuard) foreign(r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case r.Method == http.MethodOptions: // asks what is allowed, and does nothing

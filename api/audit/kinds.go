@@ -1,0 +1,158 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// kind is a way to answer questions. Its errors are a *rest.Failure, or the
+// server's fault; after one it has answered nothing.
+type kind interface {
+	method() string
+	serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error
+}
+
+// asked is one answer to the parameters of a request, as JSON.
+type asked func(q *Questions, ctx context.Context, p parameters) (any, error)
+
+func (asked) method() string { return http.MethodGet }
+
+func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
+	p, err := parse(rest.ParseQuery(r), one.parameters)
+	if err != nil {
+		return err
+	}
+	answer, err := a(q, r.Context(), p)
+	if err != nil {
+		return err
+	}
+	write(w, answer)
+	return nil
+}
+
+// posted is one answer to the body of a request, as JSON.
+type posted func(q *Questions, ctx context.Context, client string, body []byte) (any, error)
+
+func (posted) method() string { return http.MethodPost }
+
+func (p posted) serve(q *Questions, w http.ResponseWriter, r *http.Request, _ *question) error {
+	if err := rest.CheckContentType(r); err != nil {
+		return rest.Errorf(http.StatusUnsupportedMediaType, "%v", err)
+	}
+	client := policy.Identity{}.Client(r.RemoteAddr)
+	lease := q.Intake.New(client)
+	defer lease.End()
+	body, err := rest.ReadBody(r, lease, maxPostedBytes)
+	if err != nil {
+		return err
+	}
+	answer, err := p(q, r.Context(), client, body)
+	if err != nil {
+		return err
+	}
+	write(w, answer)
+	return nil
+}
+
+// maxPostedBytes bounds the bodies of questions.
+const maxPostedBytes = 4 << 20
+
+// stream is an answer in lines, which may go on until the client has enough. It
+// returns what writes them, or what is wrong with the parameters.
+type stream func(q *Questions, p parameters) (func(ctx context.Context, to *lines) error, error)
+
+func (stream) method() string { return http.MethodGet }
+
+func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
+	p, err := parse(rest.ParseQuery(r), one.parameters)
+	if err != nil {
+		return err
+	}
+	tell, err := s(q, p)
+	if err != nil {
+		return err
+	}
+	// The server's read timeout would end a follower's request.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		q.Logger.Warn("followers may be cut off", "error", err)
+	}
+	to := newLines(w, r)
+	err = tell(r.Context(), to)
+	switch {
+	case err == nil || r.Context().Err() != nil: // nobody is there
+		return nil
+	case !to.begun && commands.Passing(err):
+		return err
+	}
+	q.Logger.Error("an answer was cut short", "path", r.URL.Path, "error", err)
+	_ = to.write(ledger.Address{}, Trouble{Error: err.Error()}) // the client is gone if this fails
+	return nil
+}
+
+// Trouble is the last line of an answer that had to be cut short.
+type Trouble struct {
+	Error string `json:"error"`
+}
+
+// lines is an answer on its way, line by line: as lines of JSON, or as
+// server-sent events, whose ids are addresses, for a client that accepts those.
+type lines struct {
+	w     http.ResponseWriter
+	write func(at ledger.Address, line any) error
+	begun bool // it is too late for another status
+}
+
+func newLines(w http.ResponseWriter, r *http.Request) *lines {
+	to := &lines{w: w}
+	if !strings.Contains(r.Header.Get("Accept"), eventStream) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		out := ledger.PlainEncoder(w)
+		to.write = func(_ ledger.Address, line any) error { return out.Encode(line) }
+		return to
+	}
+	w.Header().Set("Content-Type", eventStream)
+	w.Header().Set("Cache-Control", "no-store")
+	to.write = func(at ledger.Address, line any) error {
+		text, err := ledger.PlainJSON(line)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "id: %s\ndata: %s\n\n", at, text)
+		}
+		return err
+	}
+	return to
+}
+
+const eventStream = "text/event-stream"
+
+// line writes one line.
+func (l *lines) line(at ledger.Address, line any) error {
+	l.begun = true
+	return l.write(at, line)
+}
+
+func (l *lines) flush() error {
+	l.begun = true
+	return http.NewResponseController(l.w).Flush()
+}
+
+// plain is an answer that is no JSON.
+type plain []byte
+
+// write sends an answer; if that fails, the client is gone.
+func write(w http.ResponseWriter, answer any) {
+	if text, ok := answer.(plain); ok {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write(text)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = ledger.PlainEncoder(w).Encode(answer)
+}

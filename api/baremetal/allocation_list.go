@@ -1,0 +1,90 @@
+package baremetal
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// allocationKeys are what lists of allocations can be sorted by.
+var allocationKeys = map[string]func(*ledger.NodeAllocation) string{
+	"uuid":           func(a *ledger.NodeAllocation) string { return a.UUID.String() },
+	"name":           func(a *ledger.NodeAllocation) string { return a.Name },
+	"state":          func(a *ledger.NodeAllocation) string { return string(a.State) },
+	"owner":          func(a *ledger.NodeAllocation) string { return a.Owner },
+	"resource_class": func(a *ledger.NodeAllocation) string { return a.ResourceClass },
+	"last_error":     func(a *ledger.NodeAllocation) string { return a.LastError },
+	"node_id":        func(a *ledger.NodeAllocation) string { return a.Node.String() },
+	"created_at":     func(a *ledger.NodeAllocation) string { return sortableTime(a.CreatedAt) },
+	"updated_at":     func(a *ledger.NodeAllocation) string { return sortableTime(a.UpdatedAt) },
+	defaultSortKey:   func(*ledger.NodeAllocation) string { return "" },
+}
+
+// sortableTime is a time as a text that sorts as the time does.
+func sortableTime(at int64) string {
+	text := strconv.FormatInt(at, 10)
+	return strings.Repeat("0", max(0, 20-len(text))) + text
+}
+
+func (r *request) listAllocations() (*response, error) {
+	values, err := r.parameters("node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir")
+	if err != nil {
+		return nil, err
+	}
+	asked, err := r.allocationFields(values)
+	if err != nil {
+		return nil, err
+	}
+	if values.Has("owner") && r.version < ownerSince {
+		return nil, notAcceptable()
+	}
+	matches, err := r.allocationFilter(values)
+	if err != nil {
+		return nil, err
+	}
+	return list(r, values, r.listedAllocations(), "/allocations", matches, func(a *ledger.NodeAllocation) (object, error) {
+		return r.describe(a, asked), nil
+	})
+}
+
+// allocationFilter is what of the list the client asked for and may see.
+func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
+	owner, byOwner := values.Get("owner"), values.Has("owner")
+	if !r.allows("baremetal:allocation:list_all", nil) {
+		if !r.allows("baremetal:allocation:list", nil) || r.who.Project == "" {
+			return nil, forbidden("baremetal:allocation:list")
+		}
+		if byOwner && owner != r.who.Project {
+			return nil, forbidden("baremetal:allocation:list_all")
+		}
+		owner, byOwner = r.who.Project, true
+	}
+	var node ledger.UUID
+	if ident := values.Get("node"); ident != "" {
+		n, err := r.findNode(ident)
+		if err != nil {
+			return nil, err
+		}
+		if n == nil {
+			return nil, nodeNotFound(http.StatusBadRequest, ident)
+		}
+		node = n.UUID
+	}
+	return func(a *ledger.NodeAllocation) bool {
+		return (!byOwner || a.Owner == owner) && (node.IsNil() || a.Node == node) &&
+			(!values.Has("resource_class") || a.ResourceClass == values.Get("resource_class")) &&
+			(!values.Has("state") || string(a.State) == values.Get("state"))
+	}, nil
+}
+
+func (r *request) listedAllocations() things[ledger.NodeAllocation] {
+	return things[ledger.NodeAllocation]{
+		name: "allocations", keys: allocationKeys,
+		find: r.allocationByID, each: r.view.NodeAllocations, missing: allocationNotFound,
+		id:     func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID },
+		number: func(a *ledger.NodeAllocation) uint64 { return a.Number },
+	}
+}

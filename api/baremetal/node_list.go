@@ -1,0 +1,212 @@
+package baremetal
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
+)
+
+// nodeKeys are what lists of nodes can be sorted by.
+var nodeKeys = map[string]func(*ledger.Node) string{
+	"uuid":                 func(n *ledger.Node) string { return n.UUID.String() },
+	"name":                 func(n *ledger.Node) string { return n.Name },
+	"driver":               func(n *ledger.Node) string { return n.Driver },
+	"owner":                func(n *ledger.Node) string { return n.Owner },
+	"lessee":               func(n *ledger.Node) string { return n.Lessee },
+	"resource_class":       func(n *ledger.Node) string { return n.ResourceClass },
+	"provision_state":      func(n *ledger.Node) string { return n.ProvisionState },
+	"power_state":          func(n *ledger.Node) string { return n.PowerState },
+	"instance_uuid":        func(n *ledger.Node) string { return n.Instance.String() },
+	"maintenance":          func(n *ledger.Node) string { return strconv.FormatBool(n.Maintenance) },
+	"created_at":           func(n *ledger.Node) string { return sortableTime(n.CreatedAt) },
+	"updated_at":           func(n *ledger.Node) string { return sortableTime(n.UpdatedAt) },
+	"provision_updated_at": func(n *ledger.Node) string { return sortableTime(n.ProvisionUpdatedAt) },
+	defaultSortKey:         func(*ledger.Node) string { return "" },
+}
+
+var nodeListParameters = []string{
+	"associated", "maintenance", "provision_state", "resource_class", "owner", "lessee", "instance_uuid", "driver", "fault",
+	"conductor_group", "chassis_uuid", "description_contains", "retired", "conductor", "shard", "sharded", "parent_node",
+	"include_children", "detail", "fields", "limit", "marker", "sort_key", "sort_dir",
+}
+
+// listNodes lists nodes, all of them or those in the chassis that the path
+// names.
+func (r *request) listNodes(detail bool, chassis string) (*response, error) {
+	known := nodeListParameters
+	if chassis != "" {
+		known = slices.DeleteFunc(slices.Clone(known), func(name string) bool { return name == "chassis_uuid" })
+	}
+	values, err := r.parameters(known...)
+	if err != nil {
+		return nil, err
+	}
+	if chassis != "" {
+		values = maps.Clone(values)
+		values.Set("chassis_uuid", chassis)
+	}
+	if err := r.known(maps.Keys(values), nodeSince, filterSince); err != nil {
+		return nil, err
+	}
+	asked, err := r.nodeFields(values)
+	if err != nil {
+		return nil, err
+	}
+	if values.Has("detail") && !detail {
+		if detail, err = boolean(values, "detail"); err != nil {
+			return nil, err
+		}
+	}
+	if detail && asked != nil {
+		return nil, rest.BadRequest("Can't fetch a subset of fields with 'detail' set")
+	}
+	if !detail && asked == nil {
+		asked = shortNodeFields
+	}
+	matches, err := r.nodeFilter(values)
+	if err != nil {
+		return nil, err
+	}
+	path := "/nodes"
+	if strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/detail") {
+		path = "/nodes/detail"
+	}
+	return list(r, values, r.listedNodes(), path, matches, func(n *ledger.Node) (object, error) {
+		return r.describeNode(n, asked)
+	})
+}
+
+// boolean reads a parameter as Ironic's clients write it: True, False, 1, ...
+func boolean(values url.Values, key string) (bool, error) {
+	text, err := plainBoolean(key, values.Get(key))
+	if err != nil || text == "null" {
+		return false, rest.BadRequest("Invalid %s: %s is neither true nor false", key, values.Get(key))
+	}
+	return text == "true", nil
+}
+
+// nodeFilter is what of the list the client asked for and may see.
+func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error) {
+	var checks []func(*ledger.Node) bool
+	switch {
+	case r.allows("baremetal:node:list_all", nil):
+	case r.allows("baremetal:node:list", nil) && r.who.Project != "":
+		checks = append(checks, func(n *ledger.Node) bool { return n.Owner == r.who.Project || n.Lessee == r.who.Project })
+	default:
+		return nil, forbidden("baremetal:node:list")
+	}
+	flags, err := flagFilters(values)
+	if err != nil {
+		return nil, err
+	}
+	checks = append(append(checks, flags...), textFilters(values)...)
+	for _, by := range []func(url.Values) (func(*ledger.Node) bool, error){r.chassisFilter, r.familyFilter} {
+		check, err := by(values)
+		if err != nil {
+			return nil, err
+		}
+		checks = append(checks, check)
+	}
+	if shards := values.Get("shard"); values.Has("shard") {
+		list := strings.Split(shards, ",")
+		checks = append(checks, func(n *ledger.Node) bool { return slices.Contains(list, detailText(n, "shard")) })
+	}
+	if part := values.Get("description_contains"); part != "" {
+		checks = append(checks, func(n *ledger.Node) bool { return strings.Contains(detailText(n, "description"), part) })
+	}
+	if text := values.Get("instance_uuid"); text != "" {
+		id, isUUID := parseUUID(text)
+		if !isUUID {
+			return nil, rest.BadRequest("Expected UUID for instance_uuid: %s", text)
+		}
+		checks = append(checks, func(n *ledger.Node) bool { return n.Instance == id })
+	}
+	return func(n *ledger.Node) bool {
+		return !slices.ContainsFunc(checks, func(check func(*ledger.Node) bool) bool { return !check(n) })
+	}, nil
+}
+
+// flagFilters are those whose values are true or false.
+func flagFilters(values url.Values) (checks []func(*ledger.Node) bool, err error) {
+	for key, of := range map[string]func(*ledger.Node) bool{
+		"associated":  func(n *ledger.Node) bool { return !n.Instance.IsNil() },
+		"maintenance": func(n *ledger.Node) bool { return n.Maintenance },
+		"retired":     func(n *ledger.Node) bool { return n.Retired() },
+		"sharded":     func(n *ledger.Node) bool { return detailText(n, "shard") != "" },
+	} {
+		if values.Has(key) {
+			want, err := boolean(values, key)
+			if err != nil {
+				return nil, err
+			}
+			checks = append(checks, func(n *ledger.Node) bool { return of(n) == want })
+		}
+	}
+	return checks, nil
+}
+
+// textFilters are those whose values are what a field has.
+func textFilters(values url.Values) (checks []func(*ledger.Node) bool) {
+	for key, of := range map[string]func(*ledger.Node) string{
+		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"], "owner": nodeKeys["owner"],
+		"lessee": nodeKeys["lessee"], "driver": nodeKeys["driver"],
+		"fault":           func(*ledger.Node) string { return "" }, // nobody looks for faults
+		"conductor":       func(*ledger.Node) string { return "" }, // and none conducts
+		"conductor_group": func(n *ledger.Node) string { return detailText(n, "conductor_group") },
+	} {
+		if values.Has(key) {
+			want := values.Get(key)
+			checks = append(checks, func(n *ledger.Node) bool { return of(n) == want })
+		}
+	}
+	return checks
+}
+
+// familyFilter lists the children of one node, or without include_children
+// the nodes that are no children.
+func (r *request) familyFilter(values url.Values) (func(*ledger.Node) bool, error) {
+	if ident := values.Get("parent_node"); values.Has("parent_node") {
+		parent, err := r.findNode(ident)
+		if err != nil {
+			return nil, err
+		}
+		if parent == nil || !r.allows("baremetal:node:get", nodeTarget(parent)) {
+			return nil, nodeNotFound(http.StatusBadRequest, ident)
+		}
+		id := parent.UUID.String()
+		return func(n *ledger.Node) bool { return n.Parent() == id }, nil
+	}
+	children := false
+	if values.Has("include_children") {
+		var err error
+		if children, err = boolean(values, "include_children"); err != nil {
+			return nil, err
+		}
+	}
+	return func(n *ledger.Node) bool { return children || n.Parent() == "" }, nil
+}
+
+func detailText(n *ledger.Node, key string) string {
+	details, err := n.Details.Object()
+	if err != nil {
+		return "" // as if it were not there; showing the node tells
+	}
+	text, _ := details[key].(string)
+	return text
+}
+
+func (r *request) listedNodes() things[ledger.Node] {
+	return things[ledger.Node]{
+		name: "nodes", keys: nodeKeys,
+		find: r.nodeByID, each: r.view.Nodes,
+		missing: func(ident string) *rest.Failure { return nodeNotFound(http.StatusNotFound, ident) },
+		id:      func(n *ledger.Node) ledger.UUID { return n.UUID },
+		number:  func(n *ledger.Node) uint64 { return n.Number },
+	}
+}

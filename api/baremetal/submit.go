@@ -1,0 +1,53 @@
+package baremetal
+
+import (
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands"
+)
+
+// submit carries a command out.
+func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Rejection, error) {
+	outcome, err := rest.Submit(r.Request, r.h.Commands, commands.Submission{
+		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
+	})
+	if err != nil {
+		return outcome, nil, err
+	}
+	if r.view = r.h.Views.View(); outcome.Repeated {
+		r.view, err = r.h.Views.ViewAt(outcome.Address.Sequence)
+	}
+	return outcome, outcome.Rejection, err
+}
+
+// accepted submits a command whose rejections need no words of the handler's.
+func (r *request) accepted(what string, c commands.Command, answer *response) (*response, error) {
+	if _, err := r.carry(what, c, nil); err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// carry submits a command about what. Its rejection is an error, for which the
+// handler may have words of its own; nil from them: it has none.
+func (r *request) carry(what string, c commands.Command, words func(*commands.Rejection) *rest.Failure) (commands.Outcome, error) {
+	outcome, rejection, err := r.submit(c)
+	if err != nil || rejection == nil {
+		return outcome, err
+	}
+	if words != nil {
+		if failure := words(rejection); failure != nil {
+			return outcome, failure
+		}
+	}
+	return outcome, rejected(what, rejection)
+}
+
+// aboutName are the words for a rejection that is about a name.
+func aboutName(text string) func(*commands.Rejection) *rest.Failure {
+	return func(rejection *commands.Rejection) *rest.Failure {
+		if rejection.Facts.Field != "name" {
+			return nil
+		}
+		return rest.BadRequest("%s '%s'", text, rejection.Facts.Name)
+	}
+}

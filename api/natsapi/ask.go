@@ -1,0 +1,86 @@
+package natsapi
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// query takes queries: the cheap ones with everything else, and those that
+// take long apart, where each client has its share.
+func (s *Service) query(empty func() wire.Query) micro.Handler {
+	queue := s.queue
+	switch empty().(type) {
+	case *wire.CandidatesQuery, *wire.CommitsQuery:
+		queue = s.costly
+	}
+	return s.inTurn(queue, maxQueryBytes, never, func(r *request) {
+		q := empty()
+		failure := s.readQuery(r, q)
+		switch {
+		case failure != nil:
+			s.finishQuery(r, wire.Answer[any]{}, failure)
+		case q.Moment().MinSequence > s.queries.Views.View().Sequence():
+			s.park(r, q)
+		default:
+			s.finishQuery(s.ask(r, q))
+		}
+	})
+}
+
+func (s *Service) finishQuery(r *request, answer wire.Answer[any], failure *wire.Error) {
+	if failure != nil {
+		answer = wire.Answer[any]{Error: failure}
+	}
+	s.finish(r, answer, failure)
+}
+
+// park puts a query aside until its min_sequence can be read; then it waits
+// for its turn again.
+func (s *Service) park(r *request, q wire.Query) {
+	limit, failure := s.timeLeft(r)
+	if failure != nil {
+		s.finishQuery(r, wire.Answer[any]{}, failure)
+		return
+	}
+	least := q.Moment().MinSequence
+	one := &parked{client: r.client, min: least, until: time.Now().Add(min(limit, minSequenceWait))}
+	one.resume = func(late bool) {
+		if late {
+			s.refuse(r, r.encoding, notReached(least, s.queries.Views.View().Sequence()))
+			return
+		}
+		again := job{do: func() { s.finishQuery(s.ask(r, q)) }, size: r.weight, weight: r.weight}
+		if !r.queue.push(r.client, again) {
+			s.refuse(r, r.encoding, tooMany())
+		}
+	}
+	r.done()
+	if !s.parking.add(one) {
+		s.refuse(r, r.encoding, tooMany())
+	}
+}
+
+// readQuery decodes a query that its sender may ask.
+func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
+	if err := wire.Decode(r.Data(), r.encoding, q); err != nil {
+		return bad("%s: %v", q.QueryName(), err)
+	}
+	return r.user.mayAsk(q)
+}
+
+// ask answers a query.
+func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[any], failure *wire.Error) {
+	ctx, cancel, late := s.context(r)
+	defer cancel()
+	if late != nil {
+		return r, answer, late
+	}
+	answer, err := s.queries.Ask(ctx, q)
+	if err != nil {
+		return r, answer, s.failure(err)
+	}
+	return r, answer, r.user.maySee(q, answer.Result)
+}

@@ -1,0 +1,131 @@
+package natsapi
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// finish answers a request that has begun; see outbox for commands that the
+// writer took.
+func (s *Service) finish(r *request, reply any, failure *wire.Error) {
+	s.respond(r, reply, r.encoding, failure)
+	r.done()
+}
+
+// refuse answers a request that nothing was done about. Every reply has its
+// error in the same place.
+func (s *Service) refuse(req micro.Request, encoding string, failure *wire.Error) {
+	s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
+}
+
+// replyTo says what became of a command.
+func (s *Service) replyTo(dryRun bool, o commands.Outcome, err error) wire.Reply {
+	if err != nil {
+		return wire.Reply{Error: s.failure(err)}
+	}
+	if o.Rejection != nil {
+		return wire.Reply{Rejection: o.Rejection}
+	}
+	if dryRun {
+		return wire.Reply{DryRun: true, Events: ledger.EventLines(o.Events)}
+	}
+	return wire.Reply{
+		Sequence: o.Address.Sequence, Index: o.Address.Index, Repeated: o.Repeated,
+		Nothing: o.Address.Sequence == 0,
+	}
+}
+
+// failure says what clients are told of an error.
+func (s *Service) failure(err error) *wire.Error {
+	var told *wire.Error
+	if errors.As(err, &told) {
+		return told
+	}
+	if commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
+		return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds())}
+	}
+	s.logger.Error("a request over NATS failed", "error", err)
+	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
+}
+
+// respond sends the reply.
+func (s *Service) respond(req micro.Request, reply any, encoding string, failure *wire.Error) {
+	body, headers, err := s.encode(reply, encoding, failure)
+	s.send(req, body, headers, err)
+}
+
+// send sends what encode made.
+func (s *Service) send(req micro.Request, body []byte, headers micro.Headers, err error) {
+	if err == nil && req.Reply() != "" {
+		err = req.Respond(body, micro.WithHeaders(headers))
+	}
+	if err != nil {
+		s.logger.Warn("a reply cannot be sent", "error", err)
+	}
+}
+
+// plainHeaders are those of a reply with nothing to report, by its encoding.
+// They are shared and must not be changed.
+var plainHeaders = map[string]micro.Headers{
+	wire.TypeJSON:    {wire.HeaderContentType: {wire.TypeJSON}},
+	wire.TypeMsgpack: {wire.HeaderContentType: {wire.TypeMsgpack}},
+}
+
+// encode makes the body and the headers of a reply. Clients that only look at
+// micro's error headers find the code there, too.
+//
+// It does not leave that to req.Error, which notes the error for micro's
+// statistics: a data race once the handler has returned, as ours has.
+func (s *Service) encode(reply any, encoding string, failure *wire.Error) ([]byte, micro.Headers, error) {
+	body, err := wire.Encode(reply, encoding)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode: %w", err)
+	}
+	if most := int(s.nc.MaxPayload()) - headerRoom; len(body) > most && failure == nil {
+		failure = &wire.Error{Code: wire.ErrorTooLarge, Message: fmt.Sprintf("the answer would take %d bytes, and NATS takes at most %d: ask for less", len(body), most)}
+		return s.encode(wire.Answer[any]{Error: failure}, encoding, failure)
+	}
+	code, text := "", ""
+	if failure != nil {
+		code, text = statusOf(failure.Code), failure.Error()
+	} else if r, isReply := reply.(*wire.Reply); isReply && r.Rejection != nil {
+		code, text = "409", r.Rejection.String()
+	}
+	if code == "" {
+		return body, plainHeaders[encoding], nil
+	}
+	return body, micro.Headers{
+		wire.HeaderContentType: {encoding}, micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {oneLine(text)},
+	}, nil
+}
+
+func statusOf(code string) string {
+	switch code {
+	case wire.ErrorBadRequest:
+		return "400"
+	case wire.ErrorTooLarge:
+		return "413"
+	case wire.ErrorForbidden:
+		return "403"
+	case wire.ErrorTooLate:
+		return "408"
+	case wire.ErrorNotFound:
+		return "404"
+	case wire.ErrorUnavailable:
+		return "503"
+	}
+	return "500"
+}
+
+// oneLine makes a text fit for a header.
+func oneLine(text string) string {
+	return strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
+}

@@ -1,0 +1,174 @@
+package natsapi
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// request is a request with its sender.
+type request struct {
+	micro.Request
+	user     *User  // nil: anybody
+	client   string // tells it from others
+	encoding string
+	queue    *fairQueue // where it waits and is counted
+	weight   int
+	came     time.Time
+
+	connection uint64 // of the client; 0: nobody knows
+}
+
+// retryAfter is what a refused client is told to wait.
+const retryAfter = 200 * time.Millisecond
+
+// overhead is what a request takes besides its body and headers.
+const overhead = 2 << 10
+
+// inTurn has a worker begin each request, which has at most so many bytes, when
+// it is its client's turn. If
+// nothing waits, requests of at most atOnce bytes begin where they arrive. Who
+// sends nonsense, or more than may wait, is answered at once. Whatever begins
+// a request must finish it.
+func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
+	return micro.HandlerFunc(func(req micro.Request) {
+		if !s.mayReplyTo(req.Reply()) {
+			return // nobody could be told
+		}
+		if n := len(req.Data()); n > most {
+			encoding, failure := encodingOf(req)
+			if failure != nil {
+				encoding = wire.TypeJSON
+			}
+			s.refuse(req, encoding, bad("the body has %d bytes, and here it may have %d", n, most))
+			return
+		}
+		r, size, failure := s.admit(req)
+		if failure != nil {
+			s.refuse(req, r.encoding, failure)
+			return
+		}
+		r.queue = queue
+		if len(req.Data()) <= atOnce && queue.pass(r.client, r.weight) {
+			begin(r)
+			return
+		}
+		if !queue.push(r.client, job{do: func() { begin(r) }, size: size, weight: r.weight}) {
+			if s.floods.refused(r.connection, r.came) {
+				s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.connection)
+			}
+			s.refuse(req, r.encoding, tooMany())
+		}
+	})
+}
+
+// admit reads who sent a request and what it will take.
+func (s *Service) admit(req micro.Request) (r *request, size int, failure *wire.Error) {
+	r = &request{Request: req, encoding: wire.TypeJSON, came: s.now()}
+	headers, failure := checkHeaders(req.Headers())
+	if failure != nil {
+		return r, 0, failure
+	}
+	if r.encoding, failure = encodingOf(req); failure != nil {
+		r.encoding = wire.TypeJSON
+		return r, 0, failure
+	}
+	from, known := originOf(req)
+	if r.user, failure = s.sender(from, known); failure != nil {
+		return r, 0, failure
+	}
+	r.client, r.connection = from.client(), from.Connection
+	weight, err := wire.Weigh(req.Data(), r.encoding)
+	if err != nil {
+		return r, 0, bad("%v", err)
+	}
+	r.weight = weight + headers + overhead
+	return r, len(req.Data()) + headers + overhead, nil
+}
+
+func tooMany() *wire.Error {
+	return &wire.Error{
+		Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
+	}
+}
+
+// checkHeaders holds a request's headers to their bounds, and returns what they take.
+func checkHeaders(headers micro.Headers) (size int, failure *wire.Error) {
+	for name, values := range headers {
+		limit, known := wire.HeaderLimits[name]
+		for _, value := range values {
+			size += len(name) + len(value)
+			if known && len(value) > limit {
+				return size, bad("the header %s has %d bytes, and may have %d", name, len(value), limit)
+			}
+			if known && !isPlain(value) {
+				return size, bad("the header %s holds something else than text", name)
+			}
+		}
+		if known && len(values) > 1 {
+			return size, bad("the header %s is there %d times", name, len(values))
+		}
+	}
+	if size > wire.MaxHeaderBytes {
+		return size, bad("the headers have %d bytes, and may have %d", size, wire.MaxHeaderBytes)
+	}
+	return size, nil
+}
+
+// isPlain reports whether a text is UTF-8 without control characters.
+func isPlain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// mayReplyTo reports whether a reply subject is an inbox. Anything else, such
+// as the log's subject, is no place where a client waits for an answer.
+func (s *Service) mayReplyTo(reply string) bool {
+	return reply == "" || slices.ContainsFunc(s.inboxes, func(prefix string) bool { return strings.HasPrefix(reply, prefix) })
+}
+
+// encodingOf reads the encoding of a request, which is its reply's, too.
+func encodingOf(req micro.Request) (string, *wire.Error) {
+	switch encoding := req.Headers().Get(wire.HeaderContentType); encoding {
+	case "":
+		return wire.TypeJSON, nil
+	case wire.TypeJSON, wire.TypeMsgpack:
+		return encoding, nil
+	default:
+		return "", bad("%s %q is neither %s nor %s", wire.HeaderContentType, encoding, wire.TypeJSON, wire.TypeMsgpack)
+	}
+}
+
+// timeLeft is how long a request may take. It refuses requests whose time is
+// over.
+func (s *Service) timeLeft(req micro.Request) (time.Duration, *wire.Error) {
+	text := req.Headers().Get(wire.HeaderDeadline)
+	if text == "" {
+		return submitTimeout, nil
+	}
+	deadline, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return 0, bad("the header %s must hold an RFC 3339 time, not %q", wire.HeaderDeadline, text)
+	}
+	left := deadline.Sub(s.now())
+	if left <= 0 {
+		return 0, &wire.Error{Code: wire.ErrorTooLate, Message: "the deadline " + text + " has passed; nothing was done"}
+	}
+	return min(submitTimeout, left), nil
+}
+
+// context ends when a request must have been answered.
+func (s *Service) context(req micro.Request) (context.Context, context.CancelFunc, *wire.Error) {
+	limit, failure := s.timeLeft(req)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	return ctx, cancel, failure
+}
+
+// done says that a request is no longer under way.
+func (r *request) done() { r.queue.release(r.client, r.weight) }

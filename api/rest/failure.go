@@ -1,0 +1,108 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/turns"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/projector"
+)
+
+// RetryAfterSeconds is what a refused client is told to wait.
+const RetryAfterSeconds = "1"
+
+// maxMessage bounds the text of an error, of which what the client has sent
+// may be a part.
+const maxMessage = 4 << 10
+
+// Message is the text of an error as far as it is told.
+func Message(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + "..."
+}
+
+// Failure is an answer that is not a success. Each facade writes it in its own
+// format.
+type Failure struct {
+	Status     int
+	Code       string // for programs, in the facade's terms; empty: the one that it has for most failures
+	Message    string
+	Allow      string // of a 405: the methods that there are
+	RetryAfter string // of a 503: seconds
+}
+
+// Error implements error.
+func (f *Failure) Error() string { return f.Message }
+
+// Header writes the headers that a failure has in every format.
+func (f *Failure) Header(header http.Header) {
+	if f.Allow != "" {
+		header.Set("Allow", f.Allow)
+	}
+	if f.RetryAfter != "" {
+		header.Set("Retry-After", f.RetryAfter)
+	}
+}
+
+// Errorf is a failure with a message, which is cut short if it is long.
+func Errorf(status int, format string, args ...any) *Failure {
+	return &Failure{Status: status, Message: Message(fmt.Sprintf(format, args...))}
+}
+
+// BadRequest is a 400.
+func BadRequest(format string, args ...any) *Failure {
+	return Errorf(http.StatusBadRequest, format, args...)
+}
+
+// NotFound is a 404.
+func NotFound(format string, args ...any) *Failure {
+	return Errorf(http.StatusNotFound, format, args...)
+}
+
+// TryAgain is a 503: what hinders the request passes.
+func TryAgain(format string, args ...any) *Failure {
+	f := Errorf(http.StatusServiceUnavailable, format, args...)
+	f.RetryAfter = RetryAfterSeconds
+	return f
+}
+
+// FailureOf is what a client is told of an error. What is not the client's
+// fault is logged with the request's id, and is a 500, or a 503 if trying again
+// can help.
+func FailureOf(err error, r *http.Request, id string, logger *slog.Logger) *Failure {
+	var failure *Failure
+	message, unavailable := Unavailable(err)
+	switch {
+	case errors.As(err, &failure):
+		return failure
+	case unavailable:
+		logger.Warn("request not answered", "request_id", id, "error", err)
+		return TryAgain("%s", message)
+	}
+	logger.Error("request failed", "request_id", id, "method", r.Method, "path", r.URL.Path, "error", err)
+	return Errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
+}
+
+// Unavailable reports whether a request was not answered for a reason that
+// passes, and what to tell the client.
+func Unavailable(err error) (message string, unavailable bool) {
+	switch {
+	case errors.Is(err, auth.ErrUnavailable):
+		return strings.TrimPrefix(err.Error(), "auth: "), true
+	case errors.Is(err, projector.ErrRebuilding):
+		return strings.TrimPrefix(projector.ErrRebuilding.Error(), "projector: "), true
+	case errors.Is(err, intake.ErrBusy), errors.Is(err, turns.ErrBusy), errors.Is(err, turns.ErrTooLong):
+		return err.Error(), true
+	case commands.Passing(err):
+		return strings.TrimPrefix(err.Error(), "commands: "), true
+	}
+	return "", false
+}

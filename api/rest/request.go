@@ -1,0 +1,128 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// submitTimeout bounds how long a request waits for its command.
+const submitTimeout = 30 * time.Second
+
+// NewRequestID names a request: in its answer, the server's log and the record
+// of its command.
+func NewRequestID(w http.ResponseWriter) string {
+	id := "req-" + uuid.NewString()
+	w.Header().Set("X-Openstack-Request-Id", id)
+	return id
+}
+
+// Base is the scheme and host that the client used.
+func Base(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host
+}
+
+// CommandID is the id that the client gave its command, or a new one.
+func CommandID(r *http.Request) (ledger.UUID, error) {
+	given := r.Header.Get(CommandIDHeader)
+	if given == "" {
+		return commands.NewID(), nil
+	}
+	id, err := ledger.ParseUUID(given)
+	if err != nil || id.IsNil() {
+		return id, fmt.Errorf("%s: %q is not a uuid", CommandIDHeader, given)
+	}
+	return id, nil
+}
+
+// NewID is a uuid for something that a request creates and does not name: the
+// same for the same command id, so that the request can be sent again.
+func NewID(r *http.Request, what string) ledger.UUID {
+	if id, err := ledger.ParseUUID(r.Header.Get(CommandIDHeader)); err == nil && !id.IsNil() {
+		return ledger.UUID(uuid.NewSHA1(uuid.UUID(id), []byte(what)))
+	}
+	return ledger.UUID(uuid.New())
+}
+
+// Rehearsal is what a dry run of an accepted command ends with, in the place
+// of an error, since none of the facade's own answers fits.
+type Rehearsal struct{ Events []ledger.Event }
+
+// Error implements error.
+func (*Rehearsal) Error() string { return "dry run" }
+
+// Body is the answer: what would have happened.
+func (r *Rehearsal) Body() any {
+	return map[string]any{"dry_run": true, "events": ledger.EventLines(r.Events)}
+}
+
+// Submit carries a command out for a request, under the id that the client gave
+// it. A dry run of a command that is accepted ends with a Rehearsal.
+func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outcome commands.Outcome, err error) {
+	if s.ID, err = CommandID(r); err != nil {
+		return outcome, BadRequest("%v", err)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
+	defer cancel()
+	outcome, err = to.Submit(ctx, s)
+	if err == nil && s.DryRun && outcome.Rejection == nil {
+		err = &Rehearsal{Events: outcome.Events}
+	}
+	return outcome, err
+}
+
+// ViewAt is the view of the moment that a request is about: the newest if that
+// is empty. Now is the clock; nil: time.Now.
+func ViewAt(views *projector.Projector, at string, now func() time.Time) (projector.View, error) {
+	if now == nil {
+		now = time.Now
+	}
+	view, err := answers.ViewAt(views, at, now())
+	if errors.Is(err, answers.ErrMoment) {
+		return view, BadRequest("%v", err)
+	}
+	return view, err
+}
+
+// ReadBody reads a body of at most limit bytes within a lease.
+func ReadBody(r *http.Request, lease *intake.Lease, limit int64) ([]byte, error) {
+	body, err := lease.Read(r.Body, r.ContentLength, limit)
+	switch {
+	case errors.Is(err, intake.ErrTooLarge):
+		return nil, Errorf(http.StatusRequestEntityTooLarge, "%v", err)
+	case err != nil && !errors.Is(err, intake.ErrBusy):
+		return nil, BadRequest("%v", err)
+	}
+	return body, err
+}
+
+// WriteJSON answers with a document, of which a HEAD gets the headers. If it
+// fails, nothing has been written.
+func WriteJSON(w http.ResponseWriter, r *http.Request, status int, document any) error {
+	body, err := ledger.PlainJSON(document)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body) // the client is gone if this fails
+	}
+	return nil
+}
