@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,21 +19,15 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-var update = flag.Bool("update", false, "write golden files that do not exist yet; existing ones are never changed")
-
 // TestGoldenCommits compares encodings with those on file, and reads the ones
 // on file: logs are for ever.
 func TestGoldenCommits(t *testing.T) {
-	for name, commits := range map[string][]*ledger.Commit{
-		"commits.v1.hex":      ledgertest.Commits(t, 3),
-		"nodes.v1.hex":        ledgertest.NodeCommits(t),
-		"reservations.v1.hex": ledgertest.ReservationCommits(t),
-	} {
-		t.Run(name, func(t *testing.T) { compareGolden(t, filepath.Join("testdata", name), commits) })
+	for _, history := range ledgertest.Histories(t) {
+		t.Run(history.Name, func(t *testing.T) { compareGolden(t, history.Name+".v1.hex", history.Commits) })
 	}
 }
 
-func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
+func compareGolden(t *testing.T, name string, commits []*ledger.Commit) {
 	var lines []string
 	for _, c := range commits {
 		encoded, err := ledger.EncodeCommit(c)
@@ -42,18 +36,11 @@ func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
 		}
 		lines = append(lines, hex.EncodeToString(encoded))
 	}
-	if *update {
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+	golden := strings.Fields(ledgertest.Golden(t, name, strings.Join(lines, "\n")+"\n"))
+	if len(golden) != len(lines) {
+		t.Fatalf("%d commits are on file, not %d", len(golden), len(lines))
 	}
-	golden, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, line := range strings.Fields(string(golden)) {
+	for i, line := range golden {
 		if line != lines[i] {
 			t.Errorf("commit %d is encoded as %s, on file is %s", i+1, lines[i], line)
 		}
@@ -68,6 +55,27 @@ func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
 		if diff := cmp.Diff(commits[i], decoded, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("commit %d reads differently:\n%s", i+1, diff)
 		}
+	}
+}
+
+// TestGoldenStates compares the State's encoding after each history with the
+// one on file. A form that changed under the same version would be read in the
+// old form from snapshots that an older build wrote.
+func TestGoldenStates(t *testing.T) {
+	for _, history := range ledgertest.Histories(t) {
+		t.Run(history.Name, func(t *testing.T) {
+			state := ledgertest.Fold(t, history.Commits)
+			var out bytes.Buffer
+			if err := state.Encode(&out); err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("state.v%d.%s.hex", ledger.StateVersion, history.Name)
+			now := hex.EncodeToString(out.Bytes())
+			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
+				t.Errorf("the State has another form than in %s: raise stateVersion, read the old form, too, "+
+					"and write the new files with -update\nnow:     %s\non file: %s", name, now, golden)
+			}
+		})
 	}
 }
 
@@ -237,22 +245,51 @@ func FuzzDecodeState(f *testing.F) {
 	})
 }
 
-// TestOlderStates: snapshots from before there were nodes are still read.
+// TestOlderStates reads every State on file, whatever its version, and stores
+// it in the present form.
 func TestOlderStates(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "state.v1.hex"))
+	paths, err := filepath.Glob(filepath.Join("testdata", "state.v*.hex"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	want := map[string]*ledger.State{"state.v1.hex": ledgertest.State(t, 4)}
+	for _, history := range ledgertest.Histories(t) {
+		for version := 2; version <= ledger.StateVersion; version++ {
+			want[fmt.Sprintf("state.v%d.%s.hex", version, history.Name)] = ledgertest.Fold(t, history.Commits)
+		}
+	}
+	if len(paths) < ledger.StateVersion {
+		t.Errorf("only %d States are on file", len(paths))
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := hex.DecodeString(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ledger.DecodeState(data)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		compareStates(t, path, want[filepath.Base(path)], s)
+	}
+}
+
+func compareStates(t *testing.T, path string, want, got *ledger.State) {
+	t.Helper()
+	if want == nil {
+		t.Errorf("%s is the State after no history", path)
+		return
+	}
+	a, err := want.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := ledger.DecodeState(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := ledgertest.State(t, 4)
-	if s.Head() != want.Head() || s.ConsumerCount() != want.ConsumerCount() || s.ProviderCount() != want.ProviderCount() {
-		t.Errorf("read at %v with %d consumers", s.Head(), s.ConsumerCount())
+	if b, err := got.Digest(); err != nil || a != b {
+		t.Errorf("%s is read as another State: %s, %v; want %s", path, b, err, a)
 	}
 }

@@ -2,6 +2,7 @@
 package ledgertest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -144,11 +145,46 @@ func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
 	return commits
 }
 
-// State folds Commits.
-func State(t testing.TB, n int) *ledger.State {
+// History is a log whose every stored form is on file: the commits themselves,
+// the State after them and the read models made from them.
+type History struct {
+	Name    string // of its files
+	Commits []*ledger.Commit
+}
+
+// Histories are logs that hold every kind of event between them. They never
+// change: a new kind of event comes in a new one.
+func Histories(t testing.TB) []History {
+	t.Helper()
+	return []History{
+		{"commits", Commits(t, 3)},
+		{"nodes", NodeCommits(t)},
+		{"reservations", ReservationCommits(t)},
+		{"waiting", waitingCommits(t)},
+	}
+}
+
+// EveryEvent holds every kind of event once or more, in an order in which they
+// can be folded.
+func EveryEvent() []ledger.Event {
+	return slices.Concat(Vocabulary(), NodeVocabulary(), []ledger.Event{
+		Reservation(), ledger.ConsumerRemoved{Consumer: ID(2, 1)},
+	})
+}
+
+// waitingCommits returns a log at whose end a node allocation waits for a node.
+func waitingCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary()[:1], {ledger.AllocationRequested{Allocation: ID(6, 3), Name: "a3", ResourceClass: "baremetal"}},
+	})
+}
+
+// Fold is the State after some commits.
+func Fold(t testing.TB, commits []*ledger.Commit) *ledger.State {
 	t.Helper()
 	s := ledger.NewState()
-	for _, c := range Commits(t, n) {
+	for _, c := range commits {
 		if _, err := s.Fold(c); err != nil {
 			t.Fatal(err)
 		}
@@ -156,14 +192,14 @@ func State(t testing.TB, n int) *ledger.State {
 	return s
 }
 
+// State folds Commits.
+func State(t testing.TB, n int) *ledger.State {
+	t.Helper()
+	return Fold(t, Commits(t, n))
+}
+
 // NodeState folds NodeCommits but for the last.
 func NodeState(t testing.TB) *ledger.State {
 	t.Helper()
-	s := ledger.NewState()
-	for _, c := range NodeCommits(t)[:2] {
-		if _, err := s.Fold(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
+	return Fold(t, NodeCommits(t)[:2])
 }
