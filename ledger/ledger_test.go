@@ -3,12 +3,10 @@ package ledger_test
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -79,23 +77,6 @@ func TestGoldenStates(t *testing.T) {
 	}
 }
 
-// TestVocabularyIsComplete wants every event kind in the golden commits.
-func TestVocabularyIsComplete(t *testing.T) {
-	seen := map[string]bool{ledger.ConsumerRemoved{}.EventKind(): true}
-	for _, event := range append(append(ledgertest.Vocabulary(), ledgertest.Reservation()), ledgertest.NodeVocabulary()...) {
-		seen[event.EventKind()] = true
-		if name := reflect.TypeOf(event).Name(); name != event.EventKind() {
-			t.Errorf("%s calls itself %s", name, event.EventKind())
-		}
-		if _, err := json.Marshal(event); err != nil {
-			t.Error(err)
-		}
-	}
-	if len(seen) != ledger.EventKinds() {
-		t.Errorf("%d kinds of events are tested, %d exist", len(seen), ledger.EventKinds())
-	}
-}
-
 // TestDamagedCommitsAreFound flips bits and cuts: either the bytes are no
 // commit, or they have another digest and so break the chain.
 func TestDamagedCommitsAreFound(t *testing.T) {
@@ -146,8 +127,9 @@ func TestFoldRefusesWhatDoesNotFollow(t *testing.T) {
 // TestUndo folds and undoes every commit of a log: each time the State must
 // be byte for byte what it was.
 func TestUndo(t *testing.T) {
-	for _, commits := range [][]*ledger.Commit{ledgertest.Commits(t, 20), ledgertest.NodeCommits(t), ledgertest.ReservationCommits(t)} {
-		undoEach(t, commits)
+	undoEach(t, ledgertest.Commits(t, 20))
+	for _, history := range ledgertest.Histories(t) {
+		undoEach(t, history.Commits)
 	}
 }
 
@@ -177,8 +159,9 @@ func undoEach(t *testing.T, commits []*ledger.Commit) {
 
 // TestStateEncoding: decoding gives the same State, usages included.
 func TestStateEncoding(t *testing.T) {
-	for _, s := range []*ledger.State{ledgertest.State(t, 30), ledgertest.NodeState(t)} {
-		storeAndRead(t, s)
+	storeAndRead(t, ledgertest.State(t, 30))
+	for _, history := range ledgertest.Histories(t) {
+		storeAndRead(t, ledgertest.Fold(t, history.Commits))
 	}
 }
 
@@ -198,20 +181,24 @@ func storeAndRead(t *testing.T, s *ledger.State) {
 	if !bytes.Equal(out.Bytes(), again.Bytes()) {
 		t.Error("the State changes when it is stored")
 	}
-	a, _ := s.Provider(ledgertest.ID(1, 1))
-	b, _ := decoded.Provider(ledgertest.ID(1, 1))
-	if !cmp.Equal(a.Inventories, b.Inventories) {
-		t.Errorf("inventories differ: %s", cmp.Diff(a.Inventories, b.Inventories))
-	}
+	s.Providers(func(a *ledger.Provider) bool {
+		b, _ := decoded.Provider(a.UUID)
+		if diff := cmp.Diff(a, b, cmpopts.IgnoreUnexported(ledger.Provider{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("the provider differs: %s", diff)
+		}
+		return true
+	})
 }
 
 func FuzzDecodeCommit(f *testing.F) {
-	for _, c := range append(ledgertest.Commits(f, 3), ledgertest.NodeCommits(f)...) {
-		encoded, err := ledger.EncodeCommit(c)
-		if err != nil {
-			f.Fatal(err)
+	for _, history := range ledgertest.Histories(f) {
+		for _, c := range history.Commits {
+			encoded, err := ledger.EncodeCommit(c)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(encoded)
 		}
-		f.Add(encoded)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ledger.DecodeCommit(data)
@@ -233,11 +220,13 @@ func FuzzDecodeState(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes())
-	var nodes bytes.Buffer
-	if err := ledgertest.NodeState(f).Encode(&nodes); err != nil {
-		f.Fatal(err)
+	for _, history := range ledgertest.Histories(f) {
+		var out bytes.Buffer
+		if err := ledgertest.Fold(f, history.Commits).Encode(&out); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(out.Bytes())
 	}
-	f.Add(nodes.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := ledger.DecodeState(data); err != nil && !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("error of another kind: %v", err)

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -29,4 +31,31 @@ func Golden(t *testing.T, name, now string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// GoldenLines compares a list with a file in testdata to which lines are only
+// ever added: each line that one of them lacks is an error. -update adds lines.
+func GoldenLines(t *testing.T, name string, now []string) {
+	t.Helper()
+	whole := Golden(t, name, strings.Join(now, "\n")+"\n")
+	golden := strings.Fields(whole)
+	for _, line := range golden {
+		if !slices.Contains(now, line) {
+			t.Errorf("%s has %s, which is no more: it is stored for ever", name, line)
+		}
+	}
+	for _, line := range now {
+		switch {
+		case slices.Contains(golden, line):
+		case *update:
+			whole += line + "\n"
+		default:
+			t.Errorf("%s does not have %s: if it is new, add it with -update", name, line)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(filepath.Join("testdata", name), []byte(whole), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
