@@ -34,7 +34,8 @@ func TestStoredForms(t *testing.T) {
 				changed[tableOfLine(t, line)] = line
 			}
 			for _, table := range slices.Sorted(maps.Keys(changed)) {
-				t.Errorf("table %c (%s) has another form than in %s: raise schemaVersion, then write the new files with -update\n%s",
+				t.Errorf("table %c (%s) has another form than in %s: "+
+					"raise schemaVersion, then write the new files with -update\n%s",
 					table, tables[table], name, changed[table])
 			}
 		})

@@ -57,13 +57,13 @@ const (
 	tableReservation   = 'r'
 )
 
-// numbered are the tables of things that are numbered in the order in which
+// entityTables are those of things that are numbered in the order in which
 // they came, and listed in that order.
-type numbered struct{ value, id, name, now, until byte }
+type entityTables struct{ value, id, name, now, until byte }
 
 var (
-	nodeTables           = numbered{value: 'N', id: 'I', name: 'O', now: 'Y', until: 'Z'}
-	nodeAllocationTables = numbered{value: 'A', id: 'D', name: 'E', now: 'V', until: 'W'}
+	nodeTables           = entityTables{value: 'N', id: 'I', name: 'O', now: 'Y', until: 'Z'}
+	nodeAllocationTables = entityTables{value: 'A', id: 'D', name: 'E', now: 'V', until: 'W'}
 )
 
 // versionBytes is the length of the version at the end of a key.

@@ -27,17 +27,17 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 		byID[p.UUID] = p
 		nested = nested || !p.Parent.IsNil()
 	}
-	type slot struct {
+	type choice struct {
 		group int
 		res   *candidates.Resource // nil: a resourceless group
 	}
-	var slots []slot
+	var slots []choice
 	for i, g := range req.Groups {
 		for j := range g.Resources {
-			slots = append(slots, slot{i, &g.Resources[j]})
+			slots = append(slots, choice{i, &g.Resources[j]})
 		}
 		if len(g.Resources) == 0 {
-			slots = append(slots, slot{i, nil})
+			slots = append(slots, choice{i, nil})
 		}
 	}
 	found := map[string]bool{}
