@@ -128,21 +128,21 @@ type allocator struct {
 	reshaped map[ledger.UUID]*ledger.Provider
 	lifetime int64 // of what is reserved, in nanoseconds; 0: it is allocated for good
 
-	last  *ledger.Provider // looked up last: allocations name the same one in a row
-	slots []slot
-	index map[slotKey]int // of slots, once there are many
-	moved []ledger.ProviderGeneration
-	seen  map[ledger.UUID]bool // providers in moved, once there are many
+	last   *ledger.Provider // looked up last: allocations name the same one in a row
+	counts []inventoryCount
+	index  map[inventoryKey]int // of counts, once there are many
+	moved  []ledger.ProviderGeneration
+	seen   map[ledger.UUID]bool // providers in moved, once there are many
 }
 
-type slotKey struct {
+type inventoryKey struct {
 	provider ledger.UUID
 	class    ledger.ClassID
 }
 
-// slot is the count for one inventory while a command is decided.
-type slot struct {
-	slotKey
+// inventoryCount is the count for one inventory while a command is decided.
+type inventoryCount struct {
+	inventoryKey
 	before int64 // used before the command
 	freed  int64 // held by the command's consumers before it
 	asked  int64 // by the command, so far
@@ -230,16 +230,16 @@ func (a *allocator) reserveNodes(events []ledger.Event) []ledger.Event {
 	if !a.state.NodeProviders() {
 		return events
 	}
-	for i := range a.slots {
-		slot := &a.slots[i]
-		p, _ := a.provider(slot.provider)
+	for i := range a.counts {
+		count := &a.counts[i]
+		p, _ := a.provider(count.provider)
 		generation := p.Generation
 		for _, moved := range a.moved {
 			if moved.Provider == p.UUID {
 				generation = moved.Generation
 			}
 		}
-		held := slot.before-slot.freed+slot.asked > 0
+		held := count.before-count.freed+count.asked > 0
 		if event := nodeReservation(a.state, p, held, generation); event != nil {
 			events = append(events, event)
 		}
@@ -261,29 +261,29 @@ func (a *allocator) provider(id ledger.UUID) (*ledger.Provider, bool) {
 	return p, ok
 }
 
-// slot returns the count for an inventory, which need not exist.
-func (a *allocator) slot(key slotKey, used int64) *slot {
+// count returns the count for an inventory, which need not exist.
+func (a *allocator) count(key inventoryKey, used int64) *inventoryCount {
 	if a.index != nil {
 		if i, ok := a.index[key]; ok {
-			return &a.slots[i]
+			return &a.counts[i]
 		}
 	} else {
-		for i := range a.slots {
-			if a.slots[i].slotKey == key {
-				return &a.slots[i]
+		for i := range a.counts {
+			if a.counts[i].inventoryKey == key {
+				return &a.counts[i]
 			}
 		}
 	}
-	a.slots = append(a.slots, slot{slotKey: key, before: used})
+	a.counts = append(a.counts, inventoryCount{inventoryKey: key, before: used})
 	if a.index != nil {
-		a.index[key] = len(a.slots) - 1
-	} else if len(a.slots) > linearMax {
-		a.index = make(map[slotKey]int, 4*linearMax)
-		for i := range a.slots {
-			a.index[a.slots[i].slotKey] = i
+		a.index[key] = len(a.counts) - 1
+	} else if len(a.counts) > linearMax {
+		a.index = make(map[inventoryKey]int, 4*linearMax)
+		for i := range a.counts {
+			a.index[a.counts[i].inventoryKey] = i
 		}
 	}
-	return &a.slots[len(a.slots)-1]
+	return &a.counts[len(a.counts)-1]
 }
 
 // free counts what a consumer holds as free for the command.
@@ -294,7 +294,7 @@ func (a *allocator) free(consumer *ledger.Consumer) {
 	for _, held := range consumer.Allocations {
 		p, _ := a.provider(held.Provider)
 		inv, _ := p.Inventory(held.Class)
-		a.slot(slotKey{held.Provider, held.Class}, inv.Used).freed += held.Amount
+		a.count(inventoryKey{held.Provider, held.Class}, inv.Used).freed += held.Amount
 	}
 }
 
@@ -371,7 +371,7 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *Rejecti
 	if inv.Reserved > 0 && runsOn(a.state, consumer, res.Provider) {
 		inv.Reserved = 0
 	}
-	count := a.slot(slotKey{res.Provider, class}, inv.Used)
+	count := a.count(inventoryKey{res.Provider, class}, inv.Used)
 	used := count.before - count.freed + count.asked
 	if float64(used+res.Amount) > inv.Capacity() && used+res.Amount > count.before {
 		return capacityExceeded(consumer, res, inv, used)

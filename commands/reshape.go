@@ -152,7 +152,7 @@ func (c *Reshape) final(s *ledger.State, a *allocator) ([]ledger.Event, *Rejecti
 		between := a.reshaped[want.Provider]
 		var dropped []ledger.ClassID
 		for _, inv := range between.Inventories {
-			count := a.slot(slotKey{want.Provider, inv.Class}, inv.Used)
+			count := a.count(inventoryKey{want.Provider, inv.Class}, inv.Used)
 			if !kept[inv.Class] && count.before-count.freed+count.asked > 0 {
 				dropped = append(dropped, inv.Class)
 			}

@@ -35,6 +35,12 @@ func (s *State) Chassis(id UUID) (*Chassis, bool) {
 	return entry.c, ok
 }
 
+// AllChassis calls yield for every chassis, in the order of their uuids, as
+// long as it returns true.
+func (s *State) AllChassis(yield func(*Chassis) bool) {
+	s.chassis.Scan(func(entry chassisEntry) bool { return yield(entry.c) })
+}
+
 // ChassisInUse reports whether some node is in the chassis. It scans all
 // nodes: only the deletion of a chassis asks.
 func (s *State) ChassisInUse(id UUID) bool {
@@ -61,18 +67,8 @@ func (s *State) indexChassis(before, after *Chassis) {
 	s.chassis.Set(chassisEntry{after.UUID, after})
 }
 
-func encodeChassis(e *encoder, c *Chassis) {
-	e.array(5)
-	e.uuid(c.UUID)
-	e.uint(c.Number)
-	encodeChassisDescription(e, c.ChassisDescription)
-	e.int(c.CreatedAt)
-	e.int(c.UpdatedAt)
-}
-
-func decodeChassis(d *decoder) *Chassis {
-	d.exactly(5, "chassis")
-	return &Chassis{
-		UUID: d.uuid(), Number: d.uint(), ChassisDescription: decodeChassisDescription(d), CreatedAt: d.int(), UpdatedAt: d.int(),
-	}
+func (ch *Chassis) form(c *coder) {
+	c.fields("chassis", 5).uuid(&ch.UUID).uint(&ch.Number)
+	ch.ChassisDescription.form(c)
+	c.int(&ch.CreatedAt).int(&ch.UpdatedAt)
 }

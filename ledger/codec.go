@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -18,14 +19,16 @@ var ErrCorrupt = errors.New("ledger: corrupt data")
 // strings and 16-byte ids, in one canonical way. Writing to memory cannot
 // fail, so the first error, which would be a bug, is kept for the end.
 type encoder struct {
-	buf bytes.Buffer
-	mp  *msgpack.Encoder
-	err error
+	buf  bytes.Buffer
+	mp   *msgpack.Encoder
+	form coder // over this encoder
+	err  error
 }
 
 func newEncoder() *encoder {
 	e := &encoder{}
 	e.mp = msgpack.NewEncoder(&e.buf)
+	e.form.e = e
 	return e
 }
 
@@ -45,12 +48,19 @@ func (e *encoder) uint(n uint64)   { e.keep(e.mp.EncodeUint(n)) }
 func (e *encoder) int(n int64)     { e.keep(e.mp.EncodeInt(n)) }
 func (e *encoder) float(f float64) { e.keep(e.mp.EncodeFloat64(f)) }
 func (e *encoder) string(s string) { e.keep(e.mp.EncodeString(s)) }
-func (e *encoder) bytes(b []byte)  { e.keep(e.mp.EncodeBytes(b)) }
-func (e *encoder) uuid(id UUID)    { e.keep(e.mp.EncodeBytes(id[:])) }
-func (e *encoder) digest(d Digest) { e.keep(e.mp.EncodeBytes(d[:])) }
+func (e *encoder) uuid(id UUID)    { e.bytes(id[:]) }
+func (e *encoder) digest(d Digest) { e.bytes(d[:]) }
 func (e *encoder) bool(b bool)     { e.keep(e.mp.EncodeBool(b)) }
 func (e *encoder) null()           { e.keep(e.mp.EncodeNil()) }
 func (e *encoder) raw(b []byte)    { e.buf.Write(b) }
+
+// bytes writes no null, and past the library's writer: through it, each id
+// would be moved to the heap first.
+func (e *encoder) bytes(b []byte) {
+	e.keep(e.mp.EncodeBytesLen(len(b)))
+	e.buf.Write(b)
+}
+
 func (e *encoder) strings(s []string) {
 	e.array(len(s))
 	for _, v := range s {
@@ -67,14 +77,18 @@ func (e *encoder) uuids(ids []UUID) {
 // decoder reads what encoder wrote. It keeps the first error, after which
 // every read yields a zero value.
 type decoder struct {
-	in  *bytes.Reader
-	mp  *msgpack.Decoder
-	err error
+	data []byte
+	in   *bytes.Reader // over data
+	mp   *msgpack.Decoder
+	form coder // over this decoder
+	err  error
 }
 
 func newDecoder(data []byte) *decoder {
 	in := bytes.NewReader(data)
-	return &decoder{in: in, mp: msgpack.NewDecoder(in)}
+	d := &decoder{data: data, in: in, mp: msgpack.NewDecoder(in)}
+	d.form.d = d
+	return d
 }
 
 func (d *decoder) fail(format string, args ...any) {
@@ -172,25 +186,25 @@ func (d *decoder) float() float64 {
 
 func (d *decoder) string() string { return string(d.bytes()) }
 
-// bytes reads a string or binary after checking its length against the input.
+// bytes reads a string or binary after checking its length against the input,
+// of which it is a part.
 func (d *decoder) bytes() []byte {
 	if d.err != nil {
 		return nil
 	}
 	n, err := d.mp.DecodeBytesLen()
 	d.keep(err)
-	if n < 0 {
-		n = 0
-	}
+	n = max(n, 0) // null
 	if n > d.in.Len() {
 		d.fail("string of %d bytes in %d bytes", n, d.in.Len())
 	}
 	if d.err != nil {
 		return nil
 	}
-	b := make([]byte, n)
-	d.keep(d.mp.ReadFull(b))
-	return b
+	begin := d.position()
+	_, err = d.in.Seek(int64(n), io.SeekCurrent)
+	d.keep(err)
+	return d.data[begin : begin+n]
 }
 
 func (d *decoder) fixed(out []byte, what string) {

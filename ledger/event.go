@@ -1,18 +1,26 @@
 package ledger
 
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+)
+
 // Event is one fact about the ledger. An event says what is so now, in full:
 // folding it needs no rule beyond "make it so", and its meaning never changes
 // once it is stored. A change of shape is a new version, which decoding maps
 // to the present type.
+//
+// All that is to be said of a kind of event stands beside its type: how it is
+// registered, what it is about, its stored form, and what it does to a State.
 type Event interface {
-	// EventKind names the event, as it is printed.
-	EventKind() string
 	// Topic is the thing that the event is about: histories, and what may
 	// change together, follow from it.
 	Topic() Topic
 
-	code() eventCode
-	encode(*encoder)
+	// kind is what register returned for the type.
+	kind() *eventKind
 	apply(*State, moment) error
 }
 
@@ -26,89 +34,51 @@ type moment struct {
 // Codes are never used for anything else again.
 type eventCode uint64
 
-const (
-	codeLedgerCreated               eventCode = 1<<8 | 1
-	codeStandardNamesAdded          eventCode = 2<<8 | 1
-	codeProviderCreated             eventCode = 10<<8 | 1
-	codeProviderRenamed             eventCode = 11<<8 | 1
-	codeProviderReparented          eventCode = 12<<8 | 1
-	codeProviderDeleted             eventCode = 13<<8 | 1
-	codeProviderGenerationsAdvanced eventCode = 14<<8 | 1
-	codeInventoriesReplaced         eventCode = 20<<8 | 1
-	codeInventorySet                eventCode = 21<<8 | 1
-	codeInventoryDeleted            eventCode = 22<<8 | 1
-	codeTraitCreated                eventCode = 30<<8 | 1
-	codeTraitDeleted                eventCode = 31<<8 | 1
-	codeProviderTraitsReplaced      eventCode = 32<<8 | 1
-	codeProviderAggregatesReplaced  eventCode = 33<<8 | 1
-	codeClassCreated                eventCode = 40<<8 | 1
-	codeClassRenamed                eventCode = 41<<8 | 1
-	codeClassDeleted                eventCode = 42<<8 | 1
-	codeAllocationsReplaced         eventCode = 50<<8 | 1
-	codeConsumerRemoved             eventCode = 51<<8 | 1
-	codeAllocationsReserved         eventCode = 52<<8 | 1
-	codeNodeCreated                 eventCode = 60<<8 | 1
-	codeNodeDescribed               eventCode = 61<<8 | 1
-	codeNodeStateSet                eventCode = 62<<8 | 1
-	codeNodeTraitsReplaced          eventCode = 63<<8 | 1
-	codeNodeInstanceSet             eventCode = 64<<8 | 1
-	codeNodeDeleted                 eventCode = 65<<8 | 1
-	codeNodeProvidersSet            eventCode = 66<<8 | 1
-	codeAllocationRequested         eventCode = 70<<8 | 1
-	codeNodeAllocated               eventCode = 71<<8 | 1
-	codeAllocationFailed            eventCode = 72<<8 | 1
-	codeNodeAllocationUpdated       eventCode = 73<<8 | 1
-	codeNodeAllocationReleased      eventCode = 74<<8 | 1
-	codeChassisCreated              eventCode = 80<<8 | 1
-	codeChassisDescribed            eventCode = 81<<8 | 1
-	codeChassisDeleted              eventCode = 82<<8 | 1
+// eventKind is what is known of a kind of event from its registration.
+type eventKind struct {
+	name   string // the type's
+	number uint64
+	encode func(*encoder, Event)
+}
+
+// The whole vocabulary of stored events: register fills it in.
+var (
+	eventKinds    = make(map[uint64]*eventKind)
+	eventDecoders = make(map[eventCode]func(*decoder) Event)
 )
 
-// eventDecoders is the whole vocabulary of stored events.
-var eventDecoders = map[eventCode]func(*decoder) Event{
-	codeLedgerCreated:               decodeLedgerCreated,
-	codeStandardNamesAdded:          decodeStandardNamesAdded,
-	codeProviderCreated:             decodeProviderCreated,
-	codeProviderRenamed:             decodeProviderRenamed,
-	codeProviderReparented:          decodeProviderReparented,
-	codeProviderDeleted:             decodeProviderDeleted,
-	codeProviderGenerationsAdvanced: decodeProviderGenerationsAdvanced,
-	codeInventoriesReplaced:         decodeInventoriesReplaced,
-	codeInventorySet:                decodeInventorySet,
-	codeInventoryDeleted:            decodeInventoryDeleted,
-	codeTraitCreated:                decodeTraitCreated,
-	codeTraitDeleted:                decodeTraitDeleted,
-	codeProviderTraitsReplaced:      decodeProviderTraitsReplaced,
-	codeProviderAggregatesReplaced:  decodeProviderAggregatesReplaced,
-	codeClassCreated:                decodeClassCreated,
-	codeClassRenamed:                decodeClassRenamed,
-	codeClassDeleted:                decodeClassDeleted,
-	codeAllocationsReplaced:         decodeAllocationsReplaced,
-	codeConsumerRemoved:             decodeConsumerRemoved,
-	codeAllocationsReserved:         decodeAllocationsReserved,
-	codeNodeCreated:                 decodeNodeCreated,
-	codeNodeDescribed:               decodeNodeDescribed,
-	codeNodeStateSet:                decodeNodeStateSet,
-	codeNodeTraitsReplaced:          decodeNodeTraitsReplaced,
-	codeNodeInstanceSet:             decodeNodeInstanceSet,
-	codeNodeDeleted:                 decodeNodeDeleted,
-	codeNodeProvidersSet:            decodeNodeProvidersSet,
-	codeAllocationRequested:         decodeAllocationRequested,
-	codeNodeAllocated:               decodeNodeAllocated,
-	codeAllocationFailed:            decodeAllocationFailed,
-	codeNodeAllocationUpdated:       decodeNodeAllocationUpdated,
-	codeNodeAllocationReleased:      decodeNodeAllocationReleased,
-	codeChassisCreated:              decodeChassisCreated,
-	codeChassisDescribed:            decodeChassisDescribed,
-	codeChassisDeleted:              decodeChassisDeleted,
+// register makes a type of event known by its name. Its number, which no other
+// kind ever had or will have, and the place of each of its forms stay for ever:
+// the first form is version 1. The last one is the one that is written; the
+// older ones read what was written before into the present type. A form goes
+// over all fields of an event and returns it: the event that it was called on
+// is a copy, which so needs no memory of its own.
+func register[T Event](number uint64, forms ...func(T, *coder) T) *eventKind {
+	kind := &eventKind{name: reflect.TypeFor[T]().Name(), number: number}
+	if other, taken := eventKinds[number]; taken {
+		panic(fmt.Sprintf("ledger: the events %s and %s both have number %d", other.name, kind.name, number))
+	}
+	eventKinds[number] = kind
+	for i, form := range forms {
+		eventDecoders[codeOf(number, i+1)] = func(d *decoder) Event {
+			var none T
+			d.form.event = kind.name
+			return form(none, &d.form)
+		}
+	}
+	code, newest := codeOf(number, len(forms)), forms[len(forms)-1]
+	kind.encode = func(e *encoder, event Event) {
+		e.array(2)
+		e.uint(uint64(code))
+		newest(event.(T), &e.form)
+	}
+	return kind
 }
 
+func codeOf(number uint64, version int) eventCode { return eventCode(number<<8 | uint64(version)) }
+
 // encodeEvent writes [code, fields...].
-func encodeEvent(e *encoder, event Event) {
-	e.array(2)
-	e.uint(uint64(event.code()))
-	event.encode(e)
-}
+func encodeEvent(e *encoder, event Event) { event.kind().encode(e, event) }
 
 func decodeEvent(d *decoder) Event {
 	d.exactly(2, "event")
@@ -124,13 +94,16 @@ func decodeEvent(d *decoder) Event {
 	return decode(d)
 }
 
-// EventKinds is how many kinds of events there are.
-func EventKinds() int {
-	kinds := make(map[eventCode]bool)
-	for code := range eventDecoders {
-		kinds[code>>8] = true
+// KindOf names an event, as it is printed: by its type.
+func KindOf(event Event) string { return event.kind().name }
+
+// EventKinds are the names of all kinds of events, in the order of their numbers.
+func EventKinds() []string {
+	names := make([]string, 0, len(eventKinds))
+	for _, number := range slices.Sorted(maps.Keys(eventKinds)) {
+		names = append(names, eventKinds[number].name)
 	}
-	return len(kinds)
+	return names
 }
 
 // EventLine is an event as it is printed and answered: in JSON, with its name.
@@ -143,7 +116,7 @@ type EventLine struct {
 func EventLines(events []Event) []EventLine {
 	lines := make([]EventLine, len(events))
 	for i, event := range events {
-		lines[i] = EventLine{Kind: event.EventKind(), Data: event}
+		lines[i] = EventLine{Kind: KindOf(event), Data: event}
 	}
 	return lines
 }

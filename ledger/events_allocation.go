@@ -13,6 +13,8 @@ type AllocationRecord struct {
 	Amount   int64  `json:"amount"`
 }
 
+func (r *AllocationRecord) form(c *coder) { c.uuid(&r.Provider).text(&r.Class).int(&r.Amount) }
+
 // AllocationsReplaced says what a consumer holds, all of it, and for whom.
 // The consumer exists from then on if it did not before, and its generation
 // is the sequence of the commit that carries the event.
@@ -24,35 +26,16 @@ type AllocationsReplaced struct {
 	Allocations []AllocationRecord `json:"allocations"` // at least one
 }
 
-// EventKind implements Event.
-func (AllocationsReplaced) EventKind() string { return "AllocationsReplaced" }
-func (AllocationsReplaced) code() eventCode   { return codeAllocationsReplaced }
+var allocationsReplaced = register(50, AllocationsReplaced.form)
 
-func (ev AllocationsReplaced) encode(e *encoder) {
-	e.array(5)
-	e.uuid(ev.Consumer)
-	e.string(ev.Project)
-	e.string(ev.User)
-	e.string(ev.Type)
-	e.array(3 * len(ev.Allocations))
-	for _, a := range ev.Allocations {
-		e.uuid(a.Provider)
-		e.string(a.Class)
-		e.int(a.Amount)
-	}
-}
+func (AllocationsReplaced) kind() *eventKind { return allocationsReplaced }
 
-func decodeAllocationsReplaced(d *decoder) Event {
-	d.exactly(5, "AllocationsReplaced")
-	ev := AllocationsReplaced{Consumer: d.uuid(), Project: d.string(), User: d.string(), Type: d.string()}
-	n := d.array()
-	if n%3 != 0 {
-		d.fail("allocations have %d fields", n)
-	}
-	ev.Allocations = make([]AllocationRecord, 0, n/3)
-	for i := 0; i < n/3 && d.err == nil; i++ {
-		ev.Allocations = append(ev.Allocations, AllocationRecord{Provider: d.uuid(), Class: d.string(), Amount: d.int()})
-	}
+// Topic implements Event.
+func (ev AllocationsReplaced) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
+
+func (ev AllocationsReplaced) form(c *coder) AllocationsReplaced {
+	c.eventFields(5).uuid(&ev.Consumer).text(&ev.Project).text(&ev.User).text(&ev.Type)
+	flat(c, "allocations", 3, &ev.Allocations, (*AllocationRecord).form)
 	return ev
 }
 
@@ -115,21 +98,18 @@ type AllocationsReserved struct {
 	Until int64 `json:"until,omitempty"`
 }
 
-// EventKind implements Event.
-func (AllocationsReserved) EventKind() string { return "AllocationsReserved" }
-func (AllocationsReserved) code() eventCode   { return codeAllocationsReserved }
+var allocationsReserved = register(52, AllocationsReserved.form)
 
-func (ev AllocationsReserved) encode(e *encoder) {
-	e.array(3)
-	ev.AllocationsReplaced.encode(e)
-	e.int(ev.Lifetime)
-	e.int(ev.Until)
-}
+func (AllocationsReserved) kind() *eventKind { return allocationsReserved }
 
-func decodeAllocationsReserved(d *decoder) Event {
-	d.exactly(3, "AllocationsReserved")
-	replaced, _ := decodeAllocationsReplaced(d).(AllocationsReplaced)
-	return AllocationsReserved{AllocationsReplaced: replaced, Lifetime: d.int(), Until: d.int()}
+// Topic implements Event.
+func (ev AllocationsReserved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
+
+func (ev AllocationsReserved) form(c *coder) AllocationsReserved {
+	c.eventFields(3)
+	ev.AllocationsReplaced = ev.AllocationsReplaced.form(c)
+	c.int(&ev.Lifetime).int(&ev.Until)
+	return ev
 }
 
 func (ev AllocationsReserved) apply(s *State, at moment) error {
@@ -149,18 +129,16 @@ type ConsumerRemoved struct {
 	Consumer UUID `json:"consumer"`
 }
 
-// EventKind implements Event.
-func (ConsumerRemoved) EventKind() string { return "ConsumerRemoved" }
-func (ConsumerRemoved) code() eventCode   { return codeConsumerRemoved }
+var consumerRemoved = register(51, ConsumerRemoved.form)
 
-func (ev ConsumerRemoved) encode(e *encoder) {
-	e.array(1)
-	e.uuid(ev.Consumer)
-}
+func (ConsumerRemoved) kind() *eventKind { return consumerRemoved }
 
-func decodeConsumerRemoved(d *decoder) Event {
-	d.exactly(1, "ConsumerRemoved")
-	return ConsumerRemoved{Consumer: d.uuid()}
+// Topic implements Event.
+func (ev ConsumerRemoved) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
+
+func (ev ConsumerRemoved) form(c *coder) ConsumerRemoved {
+	c.eventFields(1).uuid(&ev.Consumer)
+	return ev
 }
 
 func (ev ConsumerRemoved) apply(s *State, at moment) error {

@@ -8,18 +8,16 @@ type LedgerCreated struct {
 	Ledger UUID `json:"ledger"`
 }
 
-// EventKind implements Event.
-func (LedgerCreated) EventKind() string { return "LedgerCreated" }
-func (LedgerCreated) code() eventCode   { return codeLedgerCreated }
+var ledgerCreated = register(1, LedgerCreated.form)
 
-func (ev LedgerCreated) encode(e *encoder) {
-	e.array(1)
-	e.uuid(ev.Ledger)
-}
+func (LedgerCreated) kind() *eventKind { return ledgerCreated }
 
-func decodeLedgerCreated(d *decoder) Event {
-	d.exactly(1, "LedgerCreated")
-	return LedgerCreated{Ledger: d.uuid()}
+// Topic implements Event.
+func (LedgerCreated) Topic() Topic { return Topic{} }
+
+func (ev LedgerCreated) form(c *coder) LedgerCreated {
+	c.eventFields(1).uuid(&ev.Ledger)
+	return ev
 }
 
 func (ev LedgerCreated) apply(s *State, _ moment) error {
@@ -36,6 +34,8 @@ type StandardClass struct {
 	Name string  `json:"name"`
 }
 
+func (sc *StandardClass) form(c *coder) { c.class(&sc.ID).text(&sc.Name) }
+
 // StandardNamesAdded says which standard traits and resource classes exist
 // from now on. It is recorded when a server that knows more of them starts,
 // so that the State follows from the log alone, whoever replays it.
@@ -44,31 +44,17 @@ type StandardNamesAdded struct {
 	Traits  []string        `json:"traits,omitempty"`
 }
 
-// EventKind implements Event.
-func (StandardNamesAdded) EventKind() string { return "StandardNamesAdded" }
-func (StandardNamesAdded) code() eventCode   { return codeStandardNamesAdded }
+var standardNamesAdded = register(2, StandardNamesAdded.form)
 
-func (ev StandardNamesAdded) encode(e *encoder) {
-	e.array(2)
-	e.array(2 * len(ev.Classes))
-	for _, c := range ev.Classes {
-		e.uint(uint64(c.ID))
-		e.string(c.Name)
-	}
-	e.strings(ev.Traits)
-}
+func (StandardNamesAdded) kind() *eventKind { return standardNamesAdded }
 
-func decodeStandardNamesAdded(d *decoder) Event {
-	d.exactly(2, "StandardNamesAdded")
-	n := d.array()
-	if n%2 != 0 {
-		d.fail("standard classes have %d fields", n)
-	}
-	ev := StandardNamesAdded{}
-	for i := 0; i < n/2 && d.err == nil; i++ {
-		ev.Classes = append(ev.Classes, StandardClass{ID: ClassID(d.uint()), Name: d.string()})
-	}
-	ev.Traits = d.strings()
+// Topic implements Event.
+func (StandardNamesAdded) Topic() Topic { return Topic{} }
+
+func (ev StandardNamesAdded) form(c *coder) StandardNamesAdded {
+	c.eventFields(2)
+	flat(c, "standard classes", 2, &ev.Classes, (*StandardClass).form)
+	c.strings(&ev.Traits)
 	return ev
 }
 
@@ -116,18 +102,16 @@ type TraitCreated struct {
 	Name string `json:"name"`
 }
 
-// EventKind implements Event.
-func (TraitCreated) EventKind() string { return "TraitCreated" }
-func (TraitCreated) code() eventCode   { return codeTraitCreated }
+var traitCreated = register(30, TraitCreated.form)
 
-func (ev TraitCreated) encode(e *encoder) {
-	e.array(1)
-	e.string(ev.Name)
-}
+func (TraitCreated) kind() *eventKind { return traitCreated }
 
-func decodeTraitCreated(d *decoder) Event {
-	d.exactly(1, "TraitCreated")
-	return TraitCreated{Name: d.string()}
+// Topic implements Event.
+func (TraitCreated) Topic() Topic { return Topic{} }
+
+func (ev TraitCreated) form(c *coder) TraitCreated {
+	c.eventFields(1).text(&ev.Name)
+	return ev
 }
 
 func (ev TraitCreated) apply(s *State, at moment) error { return s.addTrait(ev.Name, at) }
@@ -137,18 +121,16 @@ type TraitDeleted struct {
 	Name string `json:"name"`
 }
 
-// EventKind implements Event.
-func (TraitDeleted) EventKind() string { return "TraitDeleted" }
-func (TraitDeleted) code() eventCode   { return codeTraitDeleted }
+var traitDeleted = register(31, TraitDeleted.form)
 
-func (ev TraitDeleted) encode(e *encoder) {
-	e.array(1)
-	e.string(ev.Name)
-}
+func (TraitDeleted) kind() *eventKind { return traitDeleted }
 
-func decodeTraitDeleted(d *decoder) Event {
-	d.exactly(1, "TraitDeleted")
-	return TraitDeleted{Name: d.string()}
+// Topic implements Event.
+func (TraitDeleted) Topic() Topic { return Topic{} }
+
+func (ev TraitDeleted) form(c *coder) TraitDeleted {
+	c.eventFields(1).text(&ev.Name)
+	return ev
 }
 
 func (ev TraitDeleted) apply(s *State, _ moment) error {
@@ -166,19 +148,16 @@ type ClassCreated struct {
 	Name string  `json:"name"`
 }
 
-// EventKind implements Event.
-func (ClassCreated) EventKind() string { return "ClassCreated" }
-func (ClassCreated) code() eventCode   { return codeClassCreated }
+var classCreated = register(40, ClassCreated.form)
 
-func (ev ClassCreated) encode(e *encoder) {
-	e.array(2)
-	e.uint(uint64(ev.ID))
-	e.string(ev.Name)
-}
+func (ClassCreated) kind() *eventKind { return classCreated }
 
-func decodeClassCreated(d *decoder) Event {
-	d.exactly(2, "ClassCreated")
-	return ClassCreated{ID: ClassID(d.uint()), Name: d.string()}
+// Topic implements Event.
+func (ClassCreated) Topic() Topic { return Topic{} }
+
+func (ev ClassCreated) form(c *coder) ClassCreated {
+	c.eventFields(2).class(&ev.ID).text(&ev.Name)
+	return ev
 }
 
 func (ev ClassCreated) apply(s *State, at moment) error {
@@ -195,19 +174,16 @@ type ClassRenamed struct {
 	Name string  `json:"name"`
 }
 
-// EventKind implements Event.
-func (ClassRenamed) EventKind() string { return "ClassRenamed" }
-func (ClassRenamed) code() eventCode   { return codeClassRenamed }
+var classRenamed = register(41, ClassRenamed.form)
 
-func (ev ClassRenamed) encode(e *encoder) {
-	e.array(2)
-	e.uint(uint64(ev.ID))
-	e.string(ev.Name)
-}
+func (ClassRenamed) kind() *eventKind { return classRenamed }
 
-func decodeClassRenamed(d *decoder) Event {
-	d.exactly(2, "ClassRenamed")
-	return ClassRenamed{ID: ClassID(d.uint()), Name: d.string()}
+// Topic implements Event.
+func (ClassRenamed) Topic() Topic { return Topic{} }
+
+func (ev ClassRenamed) form(c *coder) ClassRenamed {
+	c.eventFields(2).class(&ev.ID).text(&ev.Name)
+	return ev
 }
 
 func (ev ClassRenamed) apply(s *State, at moment) error {
@@ -230,19 +206,16 @@ type ClassDeleted struct {
 	Name string  `json:"name"`
 }
 
-// EventKind implements Event.
-func (ClassDeleted) EventKind() string { return "ClassDeleted" }
-func (ClassDeleted) code() eventCode   { return codeClassDeleted }
+var classDeleted = register(42, ClassDeleted.form)
 
-func (ev ClassDeleted) encode(e *encoder) {
-	e.array(2)
-	e.uint(uint64(ev.ID))
-	e.string(ev.Name)
-}
+func (ClassDeleted) kind() *eventKind { return classDeleted }
 
-func decodeClassDeleted(d *decoder) Event {
-	d.exactly(2, "ClassDeleted")
-	return ClassDeleted{ID: ClassID(d.uint()), Name: d.string()}
+// Topic implements Event.
+func (ClassDeleted) Topic() Topic { return Topic{} }
+
+func (ev ClassDeleted) form(c *coder) ClassDeleted {
+	c.eventFields(2).class(&ev.ID).text(&ev.Name)
+	return ev
 }
 
 func (ev ClassDeleted) apply(s *State, _ moment) error {

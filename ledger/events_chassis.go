@@ -2,15 +2,8 @@ package ledger
 
 import "fmt"
 
-func encodeChassisDescription(e *encoder, d ChassisDescription) {
-	e.array(2)
-	e.string(d.Description)
-	e.string(string(d.Extra))
-}
-
-func decodeChassisDescription(d *decoder) ChassisDescription {
-	d.exactly(2, "chassis description")
-	return ChassisDescription{Description: d.string(), Extra: d.document()}
+func (d *ChassisDescription) form(c *coder) {
+	c.fields("chassis description", 2).text(&d.Description).document(&d.Extra)
 }
 
 // ChassisCreated says that a chassis exists.
@@ -19,19 +12,17 @@ type ChassisCreated struct {
 	Description ChassisDescription `json:"description"`
 }
 
-// EventKind implements Event.
-func (ChassisCreated) EventKind() string { return "ChassisCreated" }
-func (ChassisCreated) code() eventCode   { return codeChassisCreated }
+var chassisCreated = register(80, ChassisCreated.form)
 
-func (ev ChassisCreated) encode(e *encoder) {
-	e.array(2)
-	e.uuid(ev.Chassis)
-	encodeChassisDescription(e, ev.Description)
-}
+func (ChassisCreated) kind() *eventKind { return chassisCreated }
 
-func decodeChassisCreated(d *decoder) Event {
-	d.exactly(2, "ChassisCreated")
-	return ChassisCreated{Chassis: d.uuid(), Description: decodeChassisDescription(d)}
+// Topic implements Event.
+func (ev ChassisCreated) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+
+func (ev ChassisCreated) form(c *coder) ChassisCreated {
+	c.eventFields(2).uuid(&ev.Chassis)
+	ev.Description.form(c)
+	return ev
 }
 
 func (ev ChassisCreated) apply(s *State, at moment) error {
@@ -49,19 +40,17 @@ type ChassisDescribed struct {
 	Description ChassisDescription `json:"description"`
 }
 
-// EventKind implements Event.
-func (ChassisDescribed) EventKind() string { return "ChassisDescribed" }
-func (ChassisDescribed) code() eventCode   { return codeChassisDescribed }
+var chassisDescribed = register(81, ChassisDescribed.form)
 
-func (ev ChassisDescribed) encode(e *encoder) {
-	e.array(2)
-	e.uuid(ev.Chassis)
-	encodeChassisDescription(e, ev.Description)
-}
+func (ChassisDescribed) kind() *eventKind { return chassisDescribed }
 
-func decodeChassisDescribed(d *decoder) Event {
-	d.exactly(2, "ChassisDescribed")
-	return ChassisDescribed{Chassis: d.uuid(), Description: decodeChassisDescription(d)}
+// Topic implements Event.
+func (ev ChassisDescribed) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+
+func (ev ChassisDescribed) form(c *coder) ChassisDescribed {
+	c.eventFields(2).uuid(&ev.Chassis)
+	ev.Description.form(c)
+	return ev
 }
 
 func (ev ChassisDescribed) apply(s *State, at moment) error {
@@ -80,18 +69,16 @@ type ChassisDeleted struct {
 	Chassis UUID `json:"chassis"`
 }
 
-// EventKind implements Event.
-func (ChassisDeleted) EventKind() string { return "ChassisDeleted" }
-func (ChassisDeleted) code() eventCode   { return codeChassisDeleted }
+var chassisDeleted = register(82, ChassisDeleted.form)
 
-func (ev ChassisDeleted) encode(e *encoder) {
-	e.array(1)
-	e.uuid(ev.Chassis)
-}
+func (ChassisDeleted) kind() *eventKind { return chassisDeleted }
 
-func decodeChassisDeleted(d *decoder) Event {
-	d.exactly(1, "ChassisDeleted")
-	return ChassisDeleted{Chassis: d.uuid()}
+// Topic implements Event.
+func (ev ChassisDeleted) Topic() Topic { return Topic{OfChassis, ev.Chassis} }
+
+func (ev ChassisDeleted) form(c *coder) ChassisDeleted {
+	c.eventFields(1).uuid(&ev.Chassis)
+	return ev
 }
 
 func (ev ChassisDeleted) apply(s *State, _ moment) error {

@@ -25,23 +25,9 @@ func (r InventoryRecord) Capacity() float64 {
 // Units is the capacity in whole units; see Inventory.Units.
 func (r InventoryRecord) Units() int64 { return whole(r.Capacity()) }
 
-func (r InventoryRecord) encode(e *encoder) {
-	e.array(7)
-	e.string(r.Class)
-	e.int(r.Total)
-	e.int(r.Reserved)
-	e.int(r.MinUnit)
-	e.int(r.MaxUnit)
-	e.int(r.StepSize)
-	e.float(r.Ratio)
-}
-
-func decodeInventoryRecord(d *decoder) InventoryRecord {
-	d.exactly(7, "inventory")
-	return InventoryRecord{
-		Class: d.string(), Total: d.int(), Reserved: d.int(),
-		MinUnit: d.int(), MaxUnit: d.int(), StepSize: d.int(), Ratio: d.float(),
-	}
+func (r *InventoryRecord) form(c *coder) {
+	c.fields("inventory", 7).text(&r.Class).int(&r.Total).int(&r.Reserved)
+	c.int(&r.MinUnit).int(&r.MaxUnit).int(&r.StepSize).float(&r.Ratio)
 }
 
 // inventory turns a record into a provider's inventory with nothing used.
@@ -63,27 +49,16 @@ type InventoriesReplaced struct {
 	Inventories []InventoryRecord `json:"inventories"`
 }
 
-// EventKind implements Event.
-func (InventoriesReplaced) EventKind() string { return "InventoriesReplaced" }
-func (InventoriesReplaced) code() eventCode   { return codeInventoriesReplaced }
+var inventoriesReplaced = register(20, InventoriesReplaced.form)
 
-func (ev InventoriesReplaced) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Provider)
-	e.int(ev.Generation)
-	e.array(len(ev.Inventories))
-	for _, r := range ev.Inventories {
-		r.encode(e)
-	}
-}
+func (InventoriesReplaced) kind() *eventKind { return inventoriesReplaced }
 
-func decodeInventoriesReplaced(d *decoder) Event {
-	d.exactly(3, "InventoriesReplaced")
-	ev := InventoriesReplaced{Provider: d.uuid(), Generation: d.int()}
-	n := d.array()
-	for i := 0; i < n && d.err == nil; i++ {
-		ev.Inventories = append(ev.Inventories, decodeInventoryRecord(d))
-	}
+// Topic implements Event.
+func (ev InventoriesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev InventoriesReplaced) form(c *coder) InventoriesReplaced {
+	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation)
+	list(c, &ev.Inventories, (*InventoryRecord).form)
 	return ev
 }
 
@@ -124,20 +99,17 @@ type InventorySet struct {
 	Inventory  InventoryRecord `json:"inventory"`
 }
 
-// EventKind implements Event.
-func (InventorySet) EventKind() string { return "InventorySet" }
-func (InventorySet) code() eventCode   { return codeInventorySet }
+var inventorySet = register(21, InventorySet.form)
 
-func (ev InventorySet) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Provider)
-	e.int(ev.Generation)
-	ev.Inventory.encode(e)
-}
+func (InventorySet) kind() *eventKind { return inventorySet }
 
-func decodeInventorySet(d *decoder) Event {
-	d.exactly(3, "InventorySet")
-	return InventorySet{Provider: d.uuid(), Generation: d.int(), Inventory: decodeInventoryRecord(d)}
+// Topic implements Event.
+func (ev InventorySet) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev InventorySet) form(c *coder) InventorySet {
+	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation)
+	ev.Inventory.form(c)
+	return ev
 }
 
 func (ev InventorySet) apply(s *State, at moment) error {
@@ -167,20 +139,16 @@ type InventoryDeleted struct {
 	Class      string `json:"class"`
 }
 
-// EventKind implements Event.
-func (InventoryDeleted) EventKind() string { return "InventoryDeleted" }
-func (InventoryDeleted) code() eventCode   { return codeInventoryDeleted }
+var inventoryDeleted = register(22, InventoryDeleted.form)
 
-func (ev InventoryDeleted) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Provider)
-	e.int(ev.Generation)
-	e.string(ev.Class)
-}
+func (InventoryDeleted) kind() *eventKind { return inventoryDeleted }
 
-func decodeInventoryDeleted(d *decoder) Event {
-	d.exactly(3, "InventoryDeleted")
-	return InventoryDeleted{Provider: d.uuid(), Generation: d.int(), Class: d.string()}
+// Topic implements Event.
+func (ev InventoryDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev InventoryDeleted) form(c *coder) InventoryDeleted {
+	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).text(&ev.Class)
+	return ev
 }
 
 func (ev InventoryDeleted) apply(s *State, at moment) error {

@@ -5,24 +5,10 @@ import (
 	"slices"
 )
 
-func encodeNodeDescription(e *encoder, d NodeDescription) {
-	e.array(11)
-	for _, text := range []string{d.Name, d.Driver, d.ResourceClass, d.Owner, d.Lessee} {
-		e.string(text)
-	}
-	e.bool(d.Protected)
-	for _, doc := range []Document{d.Properties, d.Extra, d.DriverInfo, d.InstanceInfo, d.Details} {
-		e.string(string(doc))
-	}
-}
-
-func decodeNodeDescription(d *decoder) NodeDescription {
-	d.exactly(11, "node description")
-	return NodeDescription{
-		Name: d.string(), Driver: d.string(), ResourceClass: d.string(), Owner: d.string(), Lessee: d.string(),
-		Protected:  d.bool(),
-		Properties: d.document(), Extra: d.document(), DriverInfo: d.document(), InstanceInfo: d.document(), Details: d.document(),
-	}
+func (n *NodeDescription) form(c *coder) {
+	c.fields("node description", 11).text(&n.Name).text(&n.Driver).text(&n.ResourceClass).text(&n.Owner).text(&n.Lessee)
+	c.bool(&n.Protected).document(&n.Properties).document(&n.Extra)
+	c.document(&n.DriverInfo).document(&n.InstanceInfo).document(&n.Details)
 }
 
 // editNode changes a copy of a node and puts it in the node's place.
@@ -47,20 +33,18 @@ type NodeCreated struct {
 	ProvisionState string          `json:"provision_state"`
 }
 
-// EventKind implements Event.
-func (NodeCreated) EventKind() string { return "NodeCreated" }
-func (NodeCreated) code() eventCode   { return codeNodeCreated }
+var nodeCreated = register(60, NodeCreated.form)
 
-func (ev NodeCreated) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Node)
-	encodeNodeDescription(e, ev.Description)
-	e.string(ev.ProvisionState)
-}
+func (NodeCreated) kind() *eventKind { return nodeCreated }
 
-func decodeNodeCreated(d *decoder) Event {
-	d.exactly(3, "NodeCreated")
-	return NodeCreated{Node: d.uuid(), Description: decodeNodeDescription(d), ProvisionState: d.string()}
+// Topic implements Event.
+func (ev NodeCreated) Topic() Topic { return Topic{OfNode, ev.Node} }
+
+func (ev NodeCreated) form(c *coder) NodeCreated {
+	c.eventFields(3).uuid(&ev.Node)
+	ev.Description.form(c)
+	c.text(&ev.ProvisionState)
+	return ev
 }
 
 func (ev NodeCreated) apply(s *State, at moment) error {
@@ -83,19 +67,17 @@ type NodeDescribed struct {
 	Description NodeDescription `json:"description"`
 }
 
-// EventKind implements Event.
-func (NodeDescribed) EventKind() string { return "NodeDescribed" }
-func (NodeDescribed) code() eventCode   { return codeNodeDescribed }
+var nodeDescribed = register(61, NodeDescribed.form)
 
-func (ev NodeDescribed) encode(e *encoder) {
-	e.array(2)
-	e.uuid(ev.Node)
-	encodeNodeDescription(e, ev.Description)
-}
+func (NodeDescribed) kind() *eventKind { return nodeDescribed }
 
-func decodeNodeDescribed(d *decoder) Event {
-	d.exactly(2, "NodeDescribed")
-	return NodeDescribed{Node: d.uuid(), Description: decodeNodeDescription(d)}
+// Topic implements Event.
+func (ev NodeDescribed) Topic() Topic { return Topic{OfNode, ev.Node} }
+
+func (ev NodeDescribed) form(c *coder) NodeDescribed {
+	c.eventFields(2).uuid(&ev.Node)
+	ev.Description.form(c)
+	return ev
 }
 
 func (ev NodeDescribed) apply(s *State, at moment) error {
@@ -114,25 +96,17 @@ type NodeStateSet struct {
 	MaintenanceReason string `json:"maintenance_reason,omitempty"`
 }
 
-// EventKind implements Event.
-func (NodeStateSet) EventKind() string { return "NodeStateSet" }
-func (NodeStateSet) code() eventCode   { return codeNodeStateSet }
+var nodeStateSet = register(62, NodeStateSet.form)
 
-func (ev NodeStateSet) encode(e *encoder) {
-	e.array(5)
-	e.uuid(ev.Node)
-	e.string(ev.ProvisionState)
-	e.string(ev.PowerState)
-	e.bool(ev.Maintenance)
-	e.string(ev.MaintenanceReason)
-}
+func (NodeStateSet) kind() *eventKind { return nodeStateSet }
 
-func decodeNodeStateSet(d *decoder) Event {
-	d.exactly(5, "NodeStateSet")
-	return NodeStateSet{
-		Node: d.uuid(), ProvisionState: d.string(), PowerState: d.string(),
-		Maintenance: d.bool(), MaintenanceReason: d.string(),
-	}
+// Topic implements Event.
+func (ev NodeStateSet) Topic() Topic { return Topic{OfNode, ev.Node} }
+
+func (ev NodeStateSet) form(c *coder) NodeStateSet {
+	c.eventFields(5).uuid(&ev.Node).text(&ev.ProvisionState).text(&ev.PowerState).bool(&ev.Maintenance)
+	c.text(&ev.MaintenanceReason)
+	return ev
 }
 
 func (ev NodeStateSet) apply(s *State, at moment) error {
@@ -150,19 +124,16 @@ type NodeTraitsReplaced struct {
 	Traits []string `json:"traits"` // sorted, without duplicates
 }
 
-// EventKind implements Event.
-func (NodeTraitsReplaced) EventKind() string { return "NodeTraitsReplaced" }
-func (NodeTraitsReplaced) code() eventCode   { return codeNodeTraitsReplaced }
+var nodeTraitsReplaced = register(63, NodeTraitsReplaced.form)
 
-func (ev NodeTraitsReplaced) encode(e *encoder) {
-	e.array(2)
-	e.uuid(ev.Node)
-	e.strings(ev.Traits)
-}
+func (NodeTraitsReplaced) kind() *eventKind { return nodeTraitsReplaced }
 
-func decodeNodeTraitsReplaced(d *decoder) Event {
-	d.exactly(2, "NodeTraitsReplaced")
-	return NodeTraitsReplaced{Node: d.uuid(), Traits: d.strings()}
+// Topic implements Event.
+func (ev NodeTraitsReplaced) Topic() Topic { return Topic{OfNode, ev.Node} }
+
+func (ev NodeTraitsReplaced) form(c *coder) NodeTraitsReplaced {
+	c.eventFields(2).uuid(&ev.Node).strings(&ev.Traits)
+	return ev
 }
 
 func (ev NodeTraitsReplaced) apply(s *State, at moment) error {
@@ -180,19 +151,16 @@ type NodeInstanceSet struct {
 	Instance UUID `json:"instance,omitzero"` // absent: none
 }
 
-// EventKind implements Event.
-func (NodeInstanceSet) EventKind() string { return "NodeInstanceSet" }
-func (NodeInstanceSet) code() eventCode   { return codeNodeInstanceSet }
+var nodeInstanceSet = register(64, NodeInstanceSet.form)
 
-func (ev NodeInstanceSet) encode(e *encoder) {
-	e.array(2)
-	e.uuid(ev.Node)
-	e.uuid(ev.Instance)
-}
+func (NodeInstanceSet) kind() *eventKind { return nodeInstanceSet }
 
-func decodeNodeInstanceSet(d *decoder) Event {
-	d.exactly(2, "NodeInstanceSet")
-	return NodeInstanceSet{Node: d.uuid(), Instance: d.uuid()}
+// Topic implements Event.
+func (ev NodeInstanceSet) Topic() Topic { return Topic{OfNode, ev.Node} }
+
+func (ev NodeInstanceSet) form(c *coder) NodeInstanceSet {
+	c.eventFields(2).uuid(&ev.Node).uuid(&ev.Instance)
+	return ev
 }
 
 func (ev NodeInstanceSet) apply(s *State, at moment) error {
@@ -209,18 +177,16 @@ type NodeDeleted struct {
 	Node UUID `json:"node"`
 }
 
-// EventKind implements Event.
-func (NodeDeleted) EventKind() string { return "NodeDeleted" }
-func (NodeDeleted) code() eventCode   { return codeNodeDeleted }
+var nodeDeleted = register(65, NodeDeleted.form)
 
-func (ev NodeDeleted) encode(e *encoder) {
-	e.array(1)
-	e.uuid(ev.Node)
-}
+func (NodeDeleted) kind() *eventKind { return nodeDeleted }
 
-func decodeNodeDeleted(d *decoder) Event {
-	d.exactly(1, "NodeDeleted")
-	return NodeDeleted{Node: d.uuid()}
+// Topic implements Event.
+func (ev NodeDeleted) Topic() Topic { return Topic{OfNode, ev.Node} }
+
+func (ev NodeDeleted) form(c *coder) NodeDeleted {
+	c.eventFields(1).uuid(&ev.Node)
+	return ev
 }
 
 func (ev NodeDeleted) apply(s *State, _ moment) error {

@@ -13,27 +13,17 @@ type AllocationRequested struct {
 	Extra          Document `json:"extra,omitzero"`
 }
 
-// EventKind implements Event.
-func (AllocationRequested) EventKind() string { return "AllocationRequested" }
-func (AllocationRequested) code() eventCode   { return codeAllocationRequested }
+var allocationRequested = register(70, AllocationRequested.form)
 
-func (ev AllocationRequested) encode(e *encoder) {
-	e.array(7)
-	e.uuid(ev.Allocation)
-	e.string(ev.Name)
-	e.string(ev.ResourceClass)
-	e.string(ev.Owner)
-	e.strings(ev.Traits)
-	e.uuids(ev.CandidateNodes)
-	e.string(string(ev.Extra))
-}
+func (AllocationRequested) kind() *eventKind { return allocationRequested }
 
-func decodeAllocationRequested(d *decoder) Event {
-	d.exactly(7, "AllocationRequested")
-	return AllocationRequested{
-		Allocation: d.uuid(), Name: d.string(), ResourceClass: d.string(), Owner: d.string(),
-		Traits: d.strings(), CandidateNodes: d.uuids(), Extra: d.document(),
-	}
+// Topic implements Event.
+func (ev AllocationRequested) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+
+func (ev AllocationRequested) form(c *coder) AllocationRequested {
+	c.eventFields(7).uuid(&ev.Allocation).text(&ev.Name).text(&ev.ResourceClass).text(&ev.Owner)
+	c.strings(&ev.Traits).uuids(&ev.CandidateNodes).document(&ev.Extra)
+	return ev
 }
 
 func (ev AllocationRequested) apply(s *State, at moment) error {
@@ -72,22 +62,17 @@ type NodeAllocated struct {
 	Free         uint64   `json:"free,omitempty"`         // free nodes of the class at that moment
 }
 
-// EventKind implements Event.
-func (NodeAllocated) EventKind() string { return "NodeAllocated" }
-func (NodeAllocated) code() eventCode   { return codeNodeAllocated }
+var nodeAllocated = register(71, NodeAllocated.form)
 
-func (ev NodeAllocated) encode(e *encoder) {
-	e.array(5)
-	e.uuid(ev.Allocation)
-	e.uuid(ev.Node)
-	e.string(string(ev.InstanceInfo))
-	e.uint(ev.Seed)
-	e.uint(ev.Free)
-}
+func (NodeAllocated) kind() *eventKind { return nodeAllocated }
 
-func decodeNodeAllocated(d *decoder) Event {
-	d.exactly(5, "NodeAllocated")
-	return NodeAllocated{Allocation: d.uuid(), Node: d.uuid(), InstanceInfo: d.document(), Seed: d.uint(), Free: d.uint()}
+// Topic implements Event.
+func (ev NodeAllocated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+
+func (ev NodeAllocated) form(c *coder) NodeAllocated {
+	c.eventFields(5).uuid(&ev.Allocation).uuid(&ev.Node).document(&ev.InstanceInfo).uint(&ev.Seed)
+	c.uint(&ev.Free)
+	return ev
 }
 
 func (ev NodeAllocated) apply(s *State, at moment) error {
@@ -117,6 +102,8 @@ type Exclusion struct {
 	Nodes  uint64 `json:"nodes"` // a node may be counted for several reasons
 }
 
+func (x *Exclusion) form(c *coder) { c.text(&x.Reason).uint(&x.Nodes) }
+
 // AllocationFailed says that an allocation got no node, and never will.
 type AllocationFailed struct {
 	Allocation UUID        `json:"allocation"`
@@ -124,31 +111,16 @@ type AllocationFailed struct {
 	Exclusions []Exclusion `json:"exclusions,omitempty"`
 }
 
-// EventKind implements Event.
-func (AllocationFailed) EventKind() string { return "AllocationFailed" }
-func (AllocationFailed) code() eventCode   { return codeAllocationFailed }
+var allocationFailed = register(72, AllocationFailed.form)
 
-func (ev AllocationFailed) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Allocation)
-	e.string(ev.LastError)
-	e.array(2 * len(ev.Exclusions))
-	for _, x := range ev.Exclusions {
-		e.string(x.Reason)
-		e.uint(x.Nodes)
-	}
-}
+func (AllocationFailed) kind() *eventKind { return allocationFailed }
 
-func decodeAllocationFailed(d *decoder) Event {
-	d.exactly(3, "AllocationFailed")
-	ev := AllocationFailed{Allocation: d.uuid(), LastError: d.string()}
-	n := d.array()
-	if n%2 != 0 {
-		d.fail("exclusions have %d fields", n)
-	}
-	for i := 0; i < n/2 && d.err == nil; i++ {
-		ev.Exclusions = append(ev.Exclusions, Exclusion{Reason: d.string(), Nodes: d.uint()})
-	}
+// Topic implements Event.
+func (ev AllocationFailed) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+
+func (ev AllocationFailed) form(c *coder) AllocationFailed {
+	c.eventFields(3).uuid(&ev.Allocation).text(&ev.LastError)
+	flat(c, "exclusions", 2, &ev.Exclusions, (*Exclusion).form)
 	return ev
 }
 
@@ -169,20 +141,16 @@ type NodeAllocationUpdated struct {
 	Extra      Document `json:"extra,omitzero"`
 }
 
-// EventKind implements Event.
-func (NodeAllocationUpdated) EventKind() string { return "NodeAllocationUpdated" }
-func (NodeAllocationUpdated) code() eventCode   { return codeNodeAllocationUpdated }
+var nodeAllocationUpdated = register(73, NodeAllocationUpdated.form)
 
-func (ev NodeAllocationUpdated) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Allocation)
-	e.string(ev.Name)
-	e.string(string(ev.Extra))
-}
+func (NodeAllocationUpdated) kind() *eventKind { return nodeAllocationUpdated }
 
-func decodeNodeAllocationUpdated(d *decoder) Event {
-	d.exactly(3, "NodeAllocationUpdated")
-	return NodeAllocationUpdated{Allocation: d.uuid(), Name: d.string(), Extra: d.document()}
+// Topic implements Event.
+func (ev NodeAllocationUpdated) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+
+func (ev NodeAllocationUpdated) form(c *coder) NodeAllocationUpdated {
+	c.eventFields(3).uuid(&ev.Allocation).text(&ev.Name).document(&ev.Extra)
+	return ev
 }
 
 func (ev NodeAllocationUpdated) apply(s *State, at moment) error {
@@ -195,18 +163,16 @@ type NodeAllocationReleased struct {
 	Allocation UUID `json:"allocation"`
 }
 
-// EventKind implements Event.
-func (NodeAllocationReleased) EventKind() string { return "NodeAllocationReleased" }
-func (NodeAllocationReleased) code() eventCode   { return codeNodeAllocationReleased }
+var nodeAllocationReleased = register(74, NodeAllocationReleased.form)
 
-func (ev NodeAllocationReleased) encode(e *encoder) {
-	e.array(1)
-	e.uuid(ev.Allocation)
-}
+func (NodeAllocationReleased) kind() *eventKind { return nodeAllocationReleased }
 
-func decodeNodeAllocationReleased(d *decoder) Event {
-	d.exactly(1, "NodeAllocationReleased")
-	return NodeAllocationReleased{Allocation: d.uuid()}
+// Topic implements Event.
+func (ev NodeAllocationReleased) Topic() Topic { return Topic{OfNodeAllocation, ev.Allocation} }
+
+func (ev NodeAllocationReleased) form(c *coder) NodeAllocationReleased {
+	c.eventFields(1).uuid(&ev.Allocation)
+	return ev
 }
 
 func (ev NodeAllocationReleased) apply(s *State, at moment) error {
@@ -230,18 +196,16 @@ type NodeProvidersSet struct {
 	On bool `json:"on"`
 }
 
-// EventKind implements Event.
-func (NodeProvidersSet) EventKind() string { return "NodeProvidersSet" }
-func (NodeProvidersSet) code() eventCode   { return codeNodeProvidersSet }
+var nodeProvidersSet = register(66, NodeProvidersSet.form)
 
-func (ev NodeProvidersSet) encode(e *encoder) {
-	e.array(1)
-	e.bool(ev.On)
-}
+func (NodeProvidersSet) kind() *eventKind { return nodeProvidersSet }
 
-func decodeNodeProvidersSet(d *decoder) Event {
-	d.exactly(1, "NodeProvidersSet")
-	return NodeProvidersSet{On: d.bool()}
+// Topic implements Event.
+func (NodeProvidersSet) Topic() Topic { return Topic{} }
+
+func (ev NodeProvidersSet) form(c *coder) NodeProvidersSet {
+	c.eventFields(1).bool(&ev.On)
+	return ev
 }
 
 func (ev NodeProvidersSet) apply(s *State, _ moment) error {

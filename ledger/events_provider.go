@@ -12,20 +12,16 @@ type ProviderCreated struct {
 	Parent   UUID   `json:"parent,omitzero"` // NilUUID: the root of a new tree
 }
 
-// EventKind implements Event.
-func (ProviderCreated) EventKind() string { return "ProviderCreated" }
-func (ProviderCreated) code() eventCode   { return codeProviderCreated }
+var providerCreated = register(10, ProviderCreated.form)
 
-func (ev ProviderCreated) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Provider)
-	e.string(ev.Name)
-	e.uuid(ev.Parent)
-}
+func (ProviderCreated) kind() *eventKind { return providerCreated }
 
-func decodeProviderCreated(d *decoder) Event {
-	d.exactly(3, "ProviderCreated")
-	return ProviderCreated{Provider: d.uuid(), Name: d.string(), Parent: d.uuid()}
+// Topic implements Event.
+func (ev ProviderCreated) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev ProviderCreated) form(c *coder) ProviderCreated {
+	c.eventFields(3).uuid(&ev.Provider).text(&ev.Name).uuid(&ev.Parent)
+	return ev
 }
 
 func (ev ProviderCreated) apply(s *State, at moment) error {
@@ -56,19 +52,16 @@ type ProviderRenamed struct {
 	Name     string `json:"name"`
 }
 
-// EventKind implements Event.
-func (ProviderRenamed) EventKind() string { return "ProviderRenamed" }
-func (ProviderRenamed) code() eventCode   { return codeProviderRenamed }
+var providerRenamed = register(11, ProviderRenamed.form)
 
-func (ev ProviderRenamed) encode(e *encoder) {
-	e.array(2)
-	e.uuid(ev.Provider)
-	e.string(ev.Name)
-}
+func (ProviderRenamed) kind() *eventKind { return providerRenamed }
 
-func decodeProviderRenamed(d *decoder) Event {
-	d.exactly(2, "ProviderRenamed")
-	return ProviderRenamed{Provider: d.uuid(), Name: d.string()}
+// Topic implements Event.
+func (ev ProviderRenamed) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev ProviderRenamed) form(c *coder) ProviderRenamed {
+	c.eventFields(2).uuid(&ev.Provider).text(&ev.Name)
+	return ev
 }
 
 func (ev ProviderRenamed) apply(s *State, at moment) error {
@@ -102,19 +95,16 @@ type ProviderReparented struct {
 	Parent   UUID `json:"parent,omitzero"` // NilUUID: the provider became a root
 }
 
-// EventKind implements Event.
-func (ProviderReparented) EventKind() string { return "ProviderReparented" }
-func (ProviderReparented) code() eventCode   { return codeProviderReparented }
+var providerReparented = register(12, ProviderReparented.form)
 
-func (ev ProviderReparented) encode(e *encoder) {
-	e.array(2)
-	e.uuid(ev.Provider)
-	e.uuid(ev.Parent)
-}
+func (ProviderReparented) kind() *eventKind { return providerReparented }
 
-func decodeProviderReparented(d *decoder) Event {
-	d.exactly(2, "ProviderReparented")
-	return ProviderReparented{Provider: d.uuid(), Parent: d.uuid()}
+// Topic implements Event.
+func (ev ProviderReparented) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev ProviderReparented) form(c *coder) ProviderReparented {
+	c.eventFields(2).uuid(&ev.Provider).uuid(&ev.Parent)
+	return ev
 }
 
 func (ev ProviderReparented) apply(s *State, at moment) error {
@@ -179,18 +169,16 @@ type ProviderDeleted struct {
 	Provider UUID `json:"provider"`
 }
 
-// EventKind implements Event.
-func (ProviderDeleted) EventKind() string { return "ProviderDeleted" }
-func (ProviderDeleted) code() eventCode   { return codeProviderDeleted }
+var providerDeleted = register(13, ProviderDeleted.form)
 
-func (ev ProviderDeleted) encode(e *encoder) {
-	e.array(1)
-	e.uuid(ev.Provider)
-}
+func (ProviderDeleted) kind() *eventKind { return providerDeleted }
 
-func decodeProviderDeleted(d *decoder) Event {
-	d.exactly(1, "ProviderDeleted")
-	return ProviderDeleted{Provider: d.uuid()}
+// Topic implements Event.
+func (ev ProviderDeleted) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev ProviderDeleted) form(c *coder) ProviderDeleted {
+	c.eventFields(1).uuid(&ev.Provider)
+	return ev
 }
 
 func (ev ProviderDeleted) apply(s *State, _ moment) error {
@@ -216,33 +204,23 @@ type ProviderGeneration struct {
 	Generation int64 `json:"generation"`
 }
 
+func (g *ProviderGeneration) form(c *coder) { c.uuid(&g.Provider).int(&g.Generation) }
+
 // ProviderGenerationsAdvanced says that allocations moved the generations of
 // the providers they name.
 type ProviderGenerationsAdvanced struct {
 	Providers []ProviderGeneration `json:"providers"`
 }
 
-// EventKind implements Event.
-func (ProviderGenerationsAdvanced) EventKind() string { return "ProviderGenerationsAdvanced" }
-func (ProviderGenerationsAdvanced) code() eventCode   { return codeProviderGenerationsAdvanced }
+var providerGenerationsAdvanced = register(14, ProviderGenerationsAdvanced.form)
 
-func (ev ProviderGenerationsAdvanced) encode(e *encoder) {
-	e.array(2 * len(ev.Providers))
-	for _, p := range ev.Providers {
-		e.uuid(p.Provider)
-		e.int(p.Generation)
-	}
-}
+func (ProviderGenerationsAdvanced) kind() *eventKind { return providerGenerationsAdvanced }
 
-func decodeProviderGenerationsAdvanced(d *decoder) Event {
-	n := d.array()
-	if n%2 != 0 {
-		d.fail("ProviderGenerationsAdvanced has %d fields", n)
-	}
-	ev := ProviderGenerationsAdvanced{Providers: make([]ProviderGeneration, 0, n/2)}
-	for i := 0; i < n/2 && d.err == nil; i++ {
-		ev.Providers = append(ev.Providers, ProviderGeneration{Provider: d.uuid(), Generation: d.int()})
-	}
+// Topic implements Event. The event follows from others, whose topics they are.
+func (ProviderGenerationsAdvanced) Topic() Topic { return Topic{} }
+
+func (ev ProviderGenerationsAdvanced) form(c *coder) ProviderGenerationsAdvanced {
+	flat(c, c.event, 2, &ev.Providers, (*ProviderGeneration).form)
 	return ev
 }
 
@@ -277,20 +255,16 @@ type ProviderTraitsReplaced struct {
 	Traits     []string `json:"traits"` // sorted, without duplicates
 }
 
-// EventKind implements Event.
-func (ProviderTraitsReplaced) EventKind() string { return "ProviderTraitsReplaced" }
-func (ProviderTraitsReplaced) code() eventCode   { return codeProviderTraitsReplaced }
+var providerTraitsReplaced = register(32, ProviderTraitsReplaced.form)
 
-func (ev ProviderTraitsReplaced) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Provider)
-	e.int(ev.Generation)
-	e.strings(ev.Traits)
-}
+func (ProviderTraitsReplaced) kind() *eventKind { return providerTraitsReplaced }
 
-func decodeProviderTraitsReplaced(d *decoder) Event {
-	d.exactly(3, "ProviderTraitsReplaced")
-	return ProviderTraitsReplaced{Provider: d.uuid(), Generation: d.int(), Traits: d.strings()}
+// Topic implements Event.
+func (ev ProviderTraitsReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev ProviderTraitsReplaced) form(c *coder) ProviderTraitsReplaced {
+	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).strings(&ev.Traits)
+	return ev
 }
 
 func (ev ProviderTraitsReplaced) apply(s *State, at moment) error {
@@ -314,20 +288,16 @@ type ProviderAggregatesReplaced struct {
 	Aggregates []UUID `json:"aggregates"` // in the client's order, without duplicates
 }
 
-// EventKind implements Event.
-func (ProviderAggregatesReplaced) EventKind() string { return "ProviderAggregatesReplaced" }
-func (ProviderAggregatesReplaced) code() eventCode   { return codeProviderAggregatesReplaced }
+var providerAggregatesReplaced = register(33, ProviderAggregatesReplaced.form)
 
-func (ev ProviderAggregatesReplaced) encode(e *encoder) {
-	e.array(3)
-	e.uuid(ev.Provider)
-	e.int(ev.Generation)
-	e.uuids(ev.Aggregates)
-}
+func (ProviderAggregatesReplaced) kind() *eventKind { return providerAggregatesReplaced }
 
-func decodeProviderAggregatesReplaced(d *decoder) Event {
-	d.exactly(3, "ProviderAggregatesReplaced")
-	return ProviderAggregatesReplaced{Provider: d.uuid(), Generation: d.int(), Aggregates: d.uuids()}
+// Topic implements Event.
+func (ev ProviderAggregatesReplaced) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev ProviderAggregatesReplaced) form(c *coder) ProviderAggregatesReplaced {
+	c.eventFields(3).uuid(&ev.Provider).int(&ev.Generation).uuids(&ev.Aggregates)
+	return ev
 }
 
 func (ev ProviderAggregatesReplaced) apply(s *State, at moment) error {

@@ -3,13 +3,10 @@ package ledger_test
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -20,22 +17,15 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-var update = flag.Bool("update", false, "write golden files that do not exist yet; existing ones are never changed")
-
 // TestGoldenCommits compares encodings with those on file, and reads the ones
 // on file: logs are for ever.
 func TestGoldenCommits(t *testing.T) {
-	for name, commits := range map[string][]*ledger.Commit{
-		"commits.v1.hex":      ledgertest.Commits(t, 3),
-		"nodes.v1.hex":        ledgertest.NodeCommits(t),
-		"reservations.v1.hex": ledgertest.ReservationCommits(t),
-		"chassis.v1.hex":      ledgertest.ChassisCommits(t),
-	} {
-		t.Run(name, func(t *testing.T) { compareGolden(t, filepath.Join("testdata", name), commits) })
+	for _, history := range ledgertest.Histories(t) {
+		t.Run(history.Name, func(t *testing.T) { compareGolden(t, history.Name+".v1.hex", history.Commits) })
 	}
 }
 
-func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
+func compareGolden(t *testing.T, name string, commits []*ledger.Commit) {
 	var lines []string
 	for _, c := range commits {
 		encoded, err := ledger.EncodeCommit(c)
@@ -44,18 +34,11 @@ func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
 		}
 		lines = append(lines, hex.EncodeToString(encoded))
 	}
-	if *update {
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+	golden := strings.Fields(ledgertest.Golden(t, name, strings.Join(lines, "\n")+"\n"))
+	if len(golden) != len(lines) {
+		t.Fatalf("%d commits are on file, not %d", len(golden), len(lines))
 	}
-	golden, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, line := range strings.Fields(string(golden)) {
+	for i, line := range golden {
 		if line != lines[i] {
 			t.Errorf("commit %d is encoded as %s, on file is %s", i+1, lines[i], line)
 		}
@@ -73,20 +56,24 @@ func compareGolden(t *testing.T, path string, commits []*ledger.Commit) {
 	}
 }
 
-// TestVocabularyIsComplete wants every event kind in the golden commits.
-func TestVocabularyIsComplete(t *testing.T) {
-	seen := map[string]bool{}
-	for _, event := range ledgertest.EveryEvent() {
-		seen[event.EventKind()] = true
-		if name := reflect.TypeOf(event).Name(); name != event.EventKind() {
-			t.Errorf("%s calls itself %s", name, event.EventKind())
-		}
-		if _, err := json.Marshal(event); err != nil {
-			t.Error(err)
-		}
-	}
-	if len(seen) != ledger.EventKinds() {
-		t.Errorf("%d kinds of events are tested, %d exist", len(seen), ledger.EventKinds())
+// TestGoldenStates compares the State's encoding after each history with the
+// one on file. A form that changed under the same version would be read in the
+// old form from snapshots that an older build wrote.
+func TestGoldenStates(t *testing.T) {
+	for _, history := range ledgertest.Histories(t) {
+		t.Run(history.Name, func(t *testing.T) {
+			state := ledgertest.Fold(t, history.Commits)
+			var out bytes.Buffer
+			if err := state.Encode(&out); err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("state.v%d.%s.hex", ledger.StateVersion, history.Name)
+			now := hex.EncodeToString(out.Bytes())
+			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
+				t.Errorf("the State has another form than in %s: raise stateVersion, read the old form, too, "+
+					"and write the new files with -update\nnow:     %s\non file: %s", name, now, golden)
+			}
+		})
 	}
 }
 
@@ -140,8 +127,9 @@ func TestFoldRefusesWhatDoesNotFollow(t *testing.T) {
 // TestUndo folds and undoes every commit of a log: each time the State must
 // be byte for byte what it was.
 func TestUndo(t *testing.T) {
-	for _, commits := range [][]*ledger.Commit{ledgertest.Commits(t, 20), ledgertest.NodeCommits(t), ledgertest.ReservationCommits(t), ledgertest.ChassisCommits(t)} {
-		undoEach(t, commits)
+	undoEach(t, ledgertest.Commits(t, 20))
+	for _, history := range ledgertest.Histories(t) {
+		undoEach(t, history.Commits)
 	}
 }
 
@@ -171,8 +159,9 @@ func undoEach(t *testing.T, commits []*ledger.Commit) {
 
 // TestStateEncoding: decoding gives the same State, usages included.
 func TestStateEncoding(t *testing.T) {
-	for _, s := range []*ledger.State{ledgertest.State(t, 30), ledgertest.NodeState(t), ledgertest.ChassisState(t)} {
-		storeAndRead(t, s)
+	storeAndRead(t, ledgertest.State(t, 30))
+	for _, history := range ledgertest.Histories(t) {
+		storeAndRead(t, ledgertest.Fold(t, history.Commits))
 	}
 }
 
@@ -192,20 +181,24 @@ func storeAndRead(t *testing.T, s *ledger.State) {
 	if !bytes.Equal(out.Bytes(), again.Bytes()) {
 		t.Error("the State changes when it is stored")
 	}
-	a, _ := s.Provider(ledgertest.ID(1, 1))
-	b, _ := decoded.Provider(ledgertest.ID(1, 1))
-	if !cmp.Equal(a.Inventories, b.Inventories) {
-		t.Errorf("inventories differ: %s", cmp.Diff(a.Inventories, b.Inventories))
-	}
+	s.Providers(func(a *ledger.Provider) bool {
+		b, _ := decoded.Provider(a.UUID)
+		if diff := cmp.Diff(a, b, cmpopts.IgnoreUnexported(ledger.Provider{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("the provider differs: %s", diff)
+		}
+		return true
+	})
 }
 
 func FuzzDecodeCommit(f *testing.F) {
-	for _, c := range slices.Concat(ledgertest.Commits(f, 3), ledgertest.NodeCommits(f), ledgertest.ChassisCommits(f)) {
-		encoded, err := ledger.EncodeCommit(c)
-		if err != nil {
-			f.Fatal(err)
+	for _, history := range ledgertest.Histories(f) {
+		for _, c := range history.Commits {
+			encoded, err := ledger.EncodeCommit(c)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(encoded)
 		}
-		f.Add(encoded)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := ledger.DecodeCommit(data)
@@ -227,12 +220,12 @@ func FuzzDecodeState(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(out.Bytes())
-	for _, s := range []*ledger.State{ledgertest.NodeState(f), ledgertest.ChassisState(f)} {
-		var more bytes.Buffer
-		if err := s.Encode(&more); err != nil {
+	for _, history := range ledgertest.Histories(f) {
+		var out bytes.Buffer
+		if err := ledgertest.Fold(f, history.Commits).Encode(&out); err != nil {
 			f.Fatal(err)
 		}
-		f.Add(more.Bytes())
+		f.Add(out.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := ledger.DecodeState(data); err != nil && !errors.Is(err, ledger.ErrCorrupt) {
@@ -241,11 +234,27 @@ func FuzzDecodeState(f *testing.F) {
 	})
 }
 
-// TestOlderStates: snapshots from before there were nodes, or chassis, are
-// still read, as what they were.
+// TestOlderStates reads every State on file, whatever its version, and stores
+// it in the present form.
 func TestOlderStates(t *testing.T) {
-	for name, want := range map[string]*ledger.State{"state.v1.hex": ledgertest.State(t, 4), "state.v2.hex": ledgertest.NodeState(t)} {
-		text, err := os.ReadFile(filepath.Join("testdata", name))
+	paths, err := filepath.Glob(filepath.Join("testdata", "state.v*.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]*ledger.State{
+		"state.v1.hex": ledgertest.State(t, 4),
+		"state.v2.hex": ledgertest.Fold(t, ledgertest.NodeCommits(t)[:2]),
+	}
+	for _, history := range ledgertest.Histories(t) {
+		for version := 2; version <= ledger.StateVersion; version++ {
+			want[fmt.Sprintf("state.v%d.%s.hex", version, history.Name)] = ledgertest.Fold(t, history.Commits)
+		}
+	}
+	if len(paths) < ledger.StateVersion {
+		t.Errorf("only %d States are on file", len(paths))
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,14 +264,24 @@ func TestOlderStates(t *testing.T) {
 		}
 		s, err := ledger.DecodeState(data)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Errorf("%s: %v", path, err)
+			continue
 		}
-		got, err := s.Digest()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if wanted, err := want.Digest(); err != nil || got != wanted {
-			t.Errorf("%s is read at %v with %d consumers, and as another State; %v", name, s.Head(), s.ConsumerCount(), err)
-		}
+		compareStates(t, path, want[filepath.Base(path)], s)
+	}
+}
+
+func compareStates(t *testing.T, path string, want, got *ledger.State) {
+	t.Helper()
+	if want == nil {
+		t.Errorf("%s is the State after no history", path)
+		return
+	}
+	a, err := want.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := got.Digest(); err != nil || a != b {
+		t.Errorf("%s is read as another State: %s, %v; want %s", path, b, err, a)
 	}
 }

@@ -83,62 +83,32 @@ const (
 	commitVersion = 1
 )
 
-func (r *Record) encode(e *encoder) {
-	e.array(9)
-	e.uint(recordVersion)
-	e.uuid(r.CommandID)
-	e.bytes(r.Fingerprint[:])
-	e.string(r.Command)
-	e.int(r.Time)
-	e.string(r.Actor)
-	e.string(r.RequestID)
-	if r.Cause == nil {
-		e.null()
-	} else {
-		e.array(2)
-		e.uint(r.Cause.Sequence)
-		e.uint(uint64(r.Cause.Index))
-	}
-	e.array(len(r.Events))
-	for _, event := range r.Events {
-		encodeEvent(e, event)
-	}
+func (r *Record) form(c *coder) {
+	c.fields("record", 9).version("record", recordVersion).uuid(&r.CommandID).fixed(r.Fingerprint[:], "fingerprint")
+	c.text(&r.Command).int(&r.Time).text(&r.Actor).text(&r.RequestID)
+	optional(c, &r.Cause, (*Address).form)
+	c.events(&r.Events)
 }
 
-func decodeRecord(d *decoder) Record {
-	d.exactly(9, "record")
-	if v := d.uint(); d.err == nil && v != recordVersion {
-		d.fail("record version %d is unknown", v)
-	}
-	var r Record
-	r.CommandID = d.uuid()
-	d.fixed(r.Fingerprint[:], "fingerprint")
-	r.Command, r.Time, r.Actor, r.RequestID = d.string(), d.int(), d.string(), d.string()
-	if !d.null() {
-		d.exactly(2, "cause")
-		r.Cause = &Address{Sequence: d.uint(), Index: int(d.uint() & 0x7fffffff)}
-	}
-	n := d.array()
-	if n == 0 {
-		d.fail("record without events")
-	}
-	for i := 0; i < n && d.err == nil; i++ {
-		r.Events = append(r.Events, decodeEvent(d))
-	}
-	return r
+func (a *Address) form(c *coder) { c.fields("address", 2).uint(&a.Sequence).index(&a.Index) }
+
+// linkForm goes over the beginning of a commit: where it stands.
+func linkForm(c *coder, sequence *uint64, prev *Digest) {
+	c.fields("commit", 4).version("commit", commitVersion).uint(sequence).digest(prev)
 }
 
 // Apply folds one record of commit sequence into the State. After an error,
 // which wraps ErrInvariant, the commit must be undone.
 func (s *State) Apply(sequence uint64, r *Record) error {
 	if r.Time < s.lastTime {
-		return fmt.Errorf("%w: command %s at %d is older than the record before it (%d)", ErrInvariant, r.CommandID, r.Time, s.lastTime)
+		return fmt.Errorf("%w: command %s at %d is older than the record before it (%d)",
+			ErrInvariant, r.CommandID, r.Time, s.lastTime)
 	}
 	s.lastTime = r.Time
 	at := moment{sequence: sequence, time: r.Time}
 	for i, event := range r.Events {
 		if err := event.apply(s, at); err != nil {
-			return fmt.Errorf("event %d (%s) of command %s: %w", i, event.EventKind(), r.CommandID, err)
+			return fmt.Errorf("event %d (%s) of command %s: %w", i, KindOf(event), r.CommandID, err)
 		}
 	}
 	return nil
@@ -191,8 +161,9 @@ func DecodeLeafData(data []byte) (Address, *Record, error) {
 	}
 	at := Address{Sequence: binary.BigEndian.Uint64(data), Index: int(binary.BigEndian.Uint32(data[8:]))}
 	d := newDecoder(data[12:])
-	record := decodeRecord(d)
-	return at, &record, d.end()
+	record := new(Record)
+	record.form(&d.form)
+	return at, record, d.end()
 }
 
 // RecordData returns the stored form of one record of an encoded commit.
@@ -224,11 +195,8 @@ func DecodeCommit(encoded []byte) (*Commit, error) {
 // decodeCommit also returns where in the encoded commit each record is.
 func decodeCommit(encoded []byte) (*Commit, [][]byte, error) {
 	d := newDecoder(encoded)
-	d.exactly(4, "commit")
-	if v := d.uint(); d.err == nil && v != commitVersion {
-		d.fail("commit version %d is unknown: the log was written by a newer Allot", v)
-	}
-	c := &Commit{Sequence: d.uint(), Prev: d.digest()}
+	c := &Commit{}
+	linkForm(&d.form, &c.Sequence, &c.Prev)
 	n := d.array()
 	if n == 0 {
 		d.fail("commit without records")
@@ -236,7 +204,8 @@ func decodeCommit(encoded []byte) (*Commit, [][]byte, error) {
 	var parts [][]byte
 	for i := 0; i < n && d.err == nil; i++ {
 		begin := d.position()
-		c.Records = append(c.Records, decodeRecord(d))
+		c.Records = append(c.Records, Record{})
+		c.Records[i].form(&d.form)
 		parts = append(parts, encoded[begin:d.position()])
 	}
 	if err := d.end(); err != nil {
@@ -289,7 +258,7 @@ func (b *CommitBuilder) Size() int { return b.body.buf.Len() + commitOverhead }
 // reports whether it did, with the size the commit would have had.
 func (b *CommitBuilder) Add(r Record, limit int) (size int, fits bool, err error) {
 	before := b.body.buf.Len()
-	r.encode(b.body)
+	r.form(&b.body.form)
 	if b.body.err != nil {
 		return 0, false, fmt.Errorf("ledger: encode record: %w", b.body.err)
 	}
@@ -306,10 +275,7 @@ func (b *CommitBuilder) Add(r Record, limit int) (size int, fits bool, err error
 func (b *CommitBuilder) Seal() (*Commit, []byte, error) {
 	e := b.frame
 	e.reset()
-	e.array(4)
-	e.uint(commitVersion)
-	e.uint(b.sequence)
-	e.digest(b.prev)
+	linkForm(&e.form, &b.sequence, &b.prev)
 	e.array(len(b.records))
 	e.raw(b.body.buf.Bytes())
 	if e.err != nil {
@@ -347,8 +313,8 @@ func EncodeCommit(c *Commit) ([]byte, error) {
 }
 
 // Fold folds a commit read from the log: it must follow the State's head and
-// carry its digest; what the log holds between them is no commit, see Chain. On error the State is as before. The changes are returned
-// for the projector.
+// carry its digest; what the log holds between them is no commit, see Chain. On
+// error the State is as before. The changes are returned for the projector.
 func (s *State) Fold(c *Commit) (Changes, error) {
 	if c.Sequence <= s.head.Sequence || c.Prev != s.head.Digest {
 		return Changes{}, fmt.Errorf("%w: commit %d (prev %.8s) does not follow commit %d (%.8s)",
@@ -379,10 +345,6 @@ func (s *State) Advance(head Head) { s.head = head }
 // ErrCorrupt.
 func CommitLink(encoded []byte) (sequence uint64, prev Digest, err error) {
 	d := newDecoder(encoded)
-	d.exactly(4, "commit")
-	if v := d.uint(); d.err == nil && v != commitVersion {
-		d.fail("commit version %d is unknown: the log was written by a newer Allot", v)
-	}
-	sequence, prev = d.uint(), d.digest()
+	linkForm(&d.form, &sequence, &prev)
 	return sequence, prev, d.err
 }

@@ -142,8 +142,9 @@ func (o Owner) Compare(other Owner) int {
 
 // Same reports whether two providers are the same in everything.
 func (p *Provider) Same(other *Provider) bool {
-	return p.UUID == other.UUID && p.Name == other.Name && p.Parent == other.Parent && p.Root == other.Root && p.Generation == other.Generation &&
-		slices.Equal(p.Inventories, other.Inventories) && slices.Equal(p.Traits, other.Traits) && slices.Equal(p.Aggregates, other.Aggregates)
+	return p.UUID == other.UUID && p.Name == other.Name && p.Parent == other.Parent && p.Root == other.Root &&
+		p.Generation == other.Generation && slices.Equal(p.Inventories, other.Inventories) &&
+		slices.Equal(p.Traits, other.Traits) && slices.Equal(p.Aggregates, other.Aggregates)
 }
 
 // Consumer holds allocations. It exists as long as it holds any.
@@ -235,6 +236,14 @@ func (t *ClassTable) Name(id ClassID) string {
 
 // All lists the classes by number, standard ones first.
 func (t *ClassTable) All() []Class { return t.byID }
+
+func (t *ClassTable) each(yield func(*Class) bool) {
+	for i := range t.byID {
+		if !yield(&t.byID[i]) {
+			return
+		}
+	}
+}
 
 func (t *ClassTable) with(class Class) *ClassTable {
 	classes := slices.DeleteFunc(slices.Clone(t.byID), func(c Class) bool { return c.ID == class.ID })

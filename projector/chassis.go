@@ -6,17 +6,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// chassis writes a chassis' step.
-func (w *writer) chassis(c ledger.ChassisChange) {
-	var before, after *thing
-	if c.Before != nil {
-		before = &thing{number: c.Before.Number, id: c.Before.UUID}
-	}
-	if c.After != nil {
-		after = &thing{number: c.After.Number, id: c.After.UUID}
-	}
-	w.numbered(chassisTables, before, after, func(b []byte) []byte { return appendChassis(b, c.After) })
+var allChassis = entity[ledger.Chassis]{
+	chassisTables,
+	func(c *ledger.Chassis) thing { return thing{number: c.Number, id: c.UUID} }, appendChassis, readChassis,
 }
+
+// chassis writes a chassis' step.
+func (w *writer) chassis(c ledger.ChassisChange) { step(w, allChassis, c.Before, c.After) }
 
 func appendChassis(b []byte, c *ledger.Chassis) []byte {
 	b = append(b, c.UUID[:]...)
@@ -38,12 +34,10 @@ func readChassis(number uint64, data []byte) (*ledger.Chassis, error) {
 }
 
 // Chassis finds a chassis.
-func (v View) Chassis(id ledger.UUID) (*ledger.Chassis, bool, error) {
-	return find(v, chassisTables, idKey(chassisTables.id, id), readChassis)
-}
+func (v View) Chassis(id ledger.UUID) (*ledger.Chassis, bool, error) { return allChassis.withID(v, id) }
 
 // AllChassis calls yield for every chassis that was created after the one
 // with a number (0: all), in that order, as long as it returns true.
 func (v View) AllChassis(after uint64, yield func(*ledger.Chassis) bool) error {
-	return list(v, chassisTables, after, readChassis, yield)
+	return allChassis.list(v, after, yield)
 }

@@ -61,9 +61,9 @@ var pastTables = slices.Concat([]pastTable{
 	{tableHolding, (*pastDigest).holdings},
 	{tableReservation, (*pastDigest).reservations},
 	{tableWaiting, (*pastDigest).waiting},
-}, pastNumbered(nodeTables), pastNumbered(nodeAllocationTables), pastNumbered(chassisTables))
+}, pastEntities(nodeTables), pastEntities(nodeAllocationTables), pastEntities(chassisTables))
 
-func pastNumbered(t numbered) []pastTable {
+func pastEntities(t entityTables) []pastTable {
 	list := []pastTable{{t.value, versioned}, {t.id, versioned}, {t.until, until(0)}, {t.now, func(d *pastDigest, table byte) error {
 		return d.each([]byte{t.value}, func(key []byte, _ uint64, _ []byte) (bool, error) {
 			d.add(append([]byte{table}, key[1:]...), nil)

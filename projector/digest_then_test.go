@@ -107,7 +107,7 @@ func foldAgain(t *testing.T, log ledger.Log, kinds map[string]bool) *projector.P
 	err = ledger.ReadCommits(t.Context(), log, ledger.Head{}, last, func(c *ledger.Commit) error {
 		for i := range c.Records {
 			for _, event := range c.Records[i].Events {
-				kinds[event.EventKind()] = true
+				kinds[ledger.KindOf(event)] = true
 			}
 		}
 		changes, err := s.Fold(c)

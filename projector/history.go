@@ -45,40 +45,75 @@ var Kinds = []Kind{ConsumerHistory, ProviderHistory, ProjectHistory, UserHistory
 // asked for: the records' indexes, in order. What a consumer gave up counts as
 // touched, too: the provider or project it left.
 func Touches(commit *ledger.Commit, changes *ledger.Changes, kinds map[Kind]bool) map[Subject][]uint32 {
-	return touches(commit, changes, func(k Kind) bool { return kinds[k] }, func(ledger.ConsumerChange) bool { return true })
+	asked := func(k Kind) bool { return kinds[k] }
+	return touches(commit, changes, asked, func(ledger.ConsumerChange) bool { return true })
 }
 
 // touches is Touches, but for consumers whose change is not asked for.
-func touches(commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bool, wanted func(ledger.ConsumerChange) bool) map[Subject][]uint32 {
-	touched := make(map[Subject][]uint32)
-	step := 0     // in changes.Consumers, which has one step per allocation event
-	nodeStep := 0 // in changes.NodeAllocations, likewise
+func touches(
+	commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bool, wanted func(ledger.ConsumerChange) bool,
+) map[Subject][]uint32 {
+	w := walk{changes: changes, asked: asked, wanted: wanted, touched: make(map[Subject][]uint32)}
 	for index := range commit.Records {
-		touch := func(s Subject) {
-			if !asked(s.Kind) {
-				return
-			}
-			list := touched[s]
-			if n := len(list); n == 0 || list[n-1] != uint32(index) {
-				touched[s] = append(list, uint32(index))
-			}
-		}
+		w.record = uint32(index)
 		for _, event := range commit.Records[index].Events {
 			topic := event.Topic()
-			switch topic.Of {
-			case ledger.OfNothing:
-			case ledger.OfConsumer:
-				touchConsumer(changes.Consumers[step], wanted(changes.Consumers[step]), touch)
-				step++
-			case ledger.OfNodeAllocation:
-				touchNodeAllocation(changes.NodeAllocations[nodeStep], touch)
-				nodeStep++
-			default:
-				touch(Subject{Kind: kindOf[topic.Of], ID: topic.ID})
-			}
+			about := aboutOf[topic.Of]
+			about.touch(&w, Subject{Kind: about.kind, ID: topic.ID})
 		}
 	}
-	return touched
+	return w.touched
+}
+
+// walk goes through the events of a commit, and beside them through its changes.
+type walk struct {
+	changes *ledger.Changes
+	asked   func(Kind) bool
+	wanted  func(ledger.ConsumerChange) bool
+	touched map[Subject][]uint32
+
+	record          uint32
+	consumers       int // steps so far of changes.Consumers, which has one per allocation event
+	nodeAllocations int // steps so far of changes.NodeAllocations, likewise
+}
+
+// touch notes that the record touched something.
+func (w *walk) touch(s Subject) {
+	if !w.asked(s.Kind) {
+		return
+	}
+	list := w.touched[s]
+	if n := len(list); n == 0 || list[n-1] != w.record {
+		w.touched[s] = append(list, w.record)
+	}
+}
+
+func (w *walk) consumer(Subject) {
+	change := w.changes.Consumers[w.consumers]
+	w.consumers++
+	touchConsumer(change, w.wanted(change), w.touch)
+}
+
+func (w *walk) nodeAllocation(Subject) {
+	touchNodeAllocation(w.changes.NodeAllocations[w.nodeAllocations], w.touch)
+	w.nodeAllocations++
+}
+
+type about struct {
+	kind  Kind
+	touch func(*walk, Subject)
+}
+
+// aboutOf says of each kind of thing that events can be about which history it
+// has, and what an event about it touches. A kind without a row does not
+// compile: the array would be shorter.
+var aboutOf [ledger.Ofs]about = [...]about{
+	ledger.OfNothing:        {0, func(*walk, Subject) {}},
+	ledger.OfConsumer:       {ConsumerHistory, (*walk).consumer},
+	ledger.OfProvider:       {ProviderHistory, (*walk).touch},
+	ledger.OfNode:           {NodeHistory, (*walk).touch},
+	ledger.OfNodeAllocation: {NodeAllocationHistory, (*walk).nodeAllocation},
+	ledger.OfChassis:        {ChassisHistory, (*walk).touch},
 }
 
 func everyKind(Kind) bool { return true }
@@ -114,20 +149,13 @@ func touchConsumer(change ledger.ConsumerChange, itself bool, touch func(Subject
 	}
 }
 
-// kindOf is the history of each kind of thing that events are about. It is
-// indexed by all of them.
-var kindOf = [...]Kind{
-	ledger.OfConsumer: ConsumerHistory, ledger.OfProvider: ProviderHistory,
-	ledger.OfNode: NodeHistory, ledger.OfNodeAllocation: NodeAllocationHistory, ledger.OfChassis: ChassisHistory,
-}
-
 // SubjectsOf lists what an event names as what it is about.
 func SubjectsOf(event ledger.Event) []Subject {
 	topic := event.Topic()
 	if topic.Of == ledger.OfNothing {
 		return nil
 	}
-	return []Subject{{Kind: kindOf[topic.Of], ID: topic.ID}}
+	return []Subject{{Kind: aboutOf[topic.Of].kind, ID: topic.ID}}
 }
 
 func touchNodeAllocation(change ledger.NodeAllocationChange, touch func(Subject)) {
@@ -198,7 +226,8 @@ func (s Subject) versions() []byte {
 // oldest first and at most limit of them.
 func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.Address, error) {
 	prefix := s.versions()
-	it, err := v.iterate(appendVersion(slices.Clone(prefix), v.sequence), after(appendVersion(slices.Clone(prefix), last.Sequence)))
+	newest, oldest := appendVersion(slices.Clone(prefix), v.sequence), appendVersion(slices.Clone(prefix), last.Sequence)
+	it, err := v.iterate(newest, after(oldest))
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,8 @@ func TestHistoryIsWhole(t *testing.T) {
 		for range 1 + random.Intn(30) {
 			answered.Add(1)
 			command := randomCommand(random, providers, consumers, nodes)
-			l.Writer.Start(commands.Submission{ID: commands.NewID(), Actor: "test", Command: command}, func(_ commands.Outcome, err error) {
+			submission := commands.Submission{ID: commands.NewID(), Actor: "test", Command: command}
+			l.Writer.Start(submission, func(_ commands.Outcome, err error) {
 				if err != nil {
 					t.Error(err)
 				}
@@ -133,7 +134,9 @@ func randomCommand(random *rand.Rand, providers, consumers, nodes []ledger.UUID)
 		case 5:
 			return &commands.ReplaceProviderTraits{Provider: provider, Traits: []string{"HW_CPU_X86_AVX"}[:random.Intn(2)]}
 		case 6:
-			return &commands.UpdateInventory{Provider: provider, Inventory: commands.Inventory{Class: "VCPU", Total: 1 + random.Int63n(50)}}
+			return &commands.UpdateInventory{
+				Provider: provider, Inventory: commands.Inventory{Class: "VCPU", Total: 1 + random.Int63n(50)},
+			}
 		case 7:
 			return &commands.CreateInventory{Provider: provider, Inventory: commands.Inventory{Class: "VCPU", Total: 50}}
 		case 8:
@@ -154,7 +157,8 @@ func randomCommand(random *rand.Rand, providers, consumers, nodes []ledger.UUID)
 	case 0: // gone, and back at once
 		id := pick(providers)
 		return &commands.Batch{Commands: []commands.Command{
-			&commands.DeleteProvider{Provider: id}, &commands.CreateProvider{Provider: id, Name: fmt.Sprint("name ", random.Intn(9))},
+			&commands.DeleteProvider{Provider: id},
+			&commands.CreateProvider{Provider: id, Name: fmt.Sprint("name ", random.Intn(9))},
 		}}
 	case 1: // there, and gone at once
 		id := commandstest.NewID()
@@ -173,7 +177,7 @@ func TestEveryTopicHasAHistory(t *testing.T) {
 			continue
 		}
 		if len(subjects) != 1 || subjects[0].ID != topic.ID || !slices.Contains(projector.Kinds, subjects[0].Kind) {
-			t.Errorf("%s is about %+v, and has %v", event.EventKind(), topic, subjects)
+			t.Errorf("%s is about %+v, and has %v", ledger.KindOf(event), topic, subjects)
 		}
 	}
 }

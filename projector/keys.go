@@ -33,11 +33,11 @@ import (
 //	E name ^seq                        number of the node allocation of that name
 //	V number                           node allocation exists now
 //	W ^seq number                      node allocation existed until seq
-//	Q number                           node allocation waits for a node now
 //	C number ^seq                      chassis
 //	F uuid ^seq                        number of the chassis
 //	G number                           chassis exists now
 //	H ^seq number                      chassis existed until seq
+//	Q number                           node allocation waits for a node now
 //	h kind id ^seq                     history: record indexes in the commit; of
 //	                                   consumers and providers, only their ends
 //
@@ -61,14 +61,14 @@ const (
 	tableReservation   = 'r'
 )
 
-// numbered are the tables of things that are numbered in the order in which
+// entityTables are those of things that are numbered in the order in which
 // they came, and listed in that order.
-type numbered struct{ value, id, name, now, until byte }
+type entityTables struct{ value, id, name, now, until byte }
 
 var (
-	nodeTables           = numbered{value: 'N', id: 'I', name: 'O', now: 'Y', until: 'Z'}
-	nodeAllocationTables = numbered{value: 'A', id: 'D', name: 'E', now: 'V', until: 'W'}
-	chassisTables        = numbered{value: 'C', id: 'F', now: 'G', until: 'H'} // chassis have no names
+	nodeTables           = entityTables{value: 'N', id: 'I', name: 'O', now: 'Y', until: 'Z'}
+	nodeAllocationTables = entityTables{value: 'A', id: 'D', name: 'E', now: 'V', until: 'W'}
+	chassisTables        = entityTables{value: 'C', id: 'F', now: 'G', until: 'H'} // chassis have no names
 )
 
 // versionBytes is the length of the version at the end of a key.

@@ -10,26 +10,12 @@ import (
 
 // node writes a node's step.
 func (w *writer) node(c ledger.NodeChange) {
-	var before, after *thing
-	if c.Before != nil {
-		before = &thing{c.Before.Number, c.Before.UUID, c.Before.Name}
-	}
-	if c.After != nil {
-		after = &thing{c.After.Number, c.After.UUID, c.After.Name}
-	}
-	w.numbered(nodeTables, before, after, func(b []byte) []byte { return appendNode(b, c.After) })
+	step(w, nodes, c.Before, c.After)
 }
 
 // nodeAllocation writes a node allocation's step.
 func (w *writer) nodeAllocation(c ledger.NodeAllocationChange) {
-	var before, after *thing
-	if c.Before != nil {
-		before = &thing{c.Before.Number, c.Before.UUID, c.Before.Name}
-	}
-	if c.After != nil {
-		after = &thing{c.After.Number, c.After.UUID, c.After.Name}
-	}
-	w.numbered(nodeAllocationTables, before, after, func(b []byte) []byte { return appendNodeAllocation(b, c.After) })
+	step(w, nodeAllocations, c.Before, c.After)
 	waits := func(a *ledger.NodeAllocation) bool { return a != nil && a.State == ledger.NodeAllocating }
 	switch {
 	case waits(c.After) && !waits(c.Before):
@@ -46,27 +32,54 @@ type thing struct {
 	name   string
 }
 
-// numbered writes a step of a numbered thing: nil where it does not exist.
-func (w *writer) numbered(t numbered, before, after *thing, value func([]byte) []byte) {
-	if before != nil && before.name != "" && (after == nil || before.name != after.name) {
-		w.set(w.version(w.textKey(t.name, before.name)), nil)
+// entity is a kind of numbered things: where they are kept, and how.
+type entity[T any] struct {
+	entityTables
+	of     func(*T) thing
+	append func([]byte, *T) []byte
+	read   func(number uint64, data []byte) (*T, error)
+}
+
+var (
+	nodes = entity[ledger.Node]{
+		nodeTables,
+		func(n *ledger.Node) thing { return thing{n.Number, n.UUID, n.Name} }, appendNode, readNode,
+	}
+	nodeAllocations = entity[ledger.NodeAllocation]{
+		nodeAllocationTables,
+		func(a *ledger.NodeAllocation) thing { return thing{a.Number, a.UUID, a.Name} },
+		appendNodeAllocation, readNodeAllocation,
+	}
+)
+
+// step writes a numbered thing's step: nil where it does not exist.
+func step[T any](w *writer, t entity[T], before, after *T) {
+	var was, is thing // without a name: nothing to find it by
+	if before != nil {
+		was = t.of(before)
+	}
+	if after != nil {
+		is = t.of(after)
+	}
+	if was.name != "" && was.name != is.name {
+		w.set(w.version(w.textKey(t.name, was.name)), nil)
 	}
 	if after == nil {
-		w.set(w.version(numberKey(t.value, before.number)), nil)
-		w.set(w.version(w.idKey(t.id, before.id)), nil)
-		w.delete(numberKey(t.now, before.number))
-		w.set(binary.BigEndian.AppendUint64(appendVersion([]byte{t.until}, w.commit.Sequence), before.number), nil)
+		w.set(w.version(numberKey(t.value, was.number)), nil)
+		w.set(w.version(w.idKey(t.id, was.id)), nil)
+		w.delete(numberKey(t.now, was.number))
+		w.set(binary.BigEndian.AppendUint64(appendVersion([]byte{t.until}, w.commit.Sequence), was.number), nil)
 		return
 	}
-	number := binary.AppendUvarint(nil, after.number)
-	if after.name != "" && (before == nil || before.name != after.name) {
-		w.set(w.version(w.textKey(t.name, after.name)), number)
+	number := binary.AppendUvarint(nil, is.number)
+	if is.name != "" && is.name != was.name {
+		w.set(w.version(w.textKey(t.name, is.name)), number)
 	}
 	if before == nil {
-		w.set(w.version(w.idKey(t.id, after.id)), number)
-		w.set(numberKey(t.now, after.number), nil)
+		w.set(w.version(w.idKey(t.id, is.id)), number)
+		w.set(numberKey(t.now, is.number), nil)
 	}
-	w.set(w.version(numberKey(t.value, after.number)), w.keep(value(w.scratch())))
+	w.set(w.version(numberKey(t.value, is.number)), w.keep(t.append(w.scratch(), after)))
 }
 
 func appendNode(b []byte, n *ledger.Node) []byte {
@@ -137,35 +150,35 @@ func readNodeAllocation(number uint64, data []byte) (*ledger.NodeAllocation, err
 
 // Node finds a node.
 func (v View) Node(id ledger.UUID) (*ledger.Node, bool, error) {
-	return find(v, nodeTables, idKey(nodeTables.id, id), readNode)
+	return nodes.withID(v, id)
 }
 
 // NodeNamed finds a node by its name.
 func (v View) NodeNamed(name string) (*ledger.Node, bool, error) {
-	return find(v, nodeTables, textKey(nodeTables.name, name), readNode)
+	return nodes.named(v, name)
 }
 
 // Nodes calls yield for every node that was created after the one with a
 // number (0: all), in that order, as long as it returns true.
 func (v View) Nodes(after uint64, yield func(*ledger.Node) bool) error {
-	return list(v, nodeTables, after, readNode, yield)
+	return nodes.list(v, after, yield)
 }
 
 // NodeAllocation finds a node allocation.
 func (v View) NodeAllocation(id ledger.UUID) (*ledger.NodeAllocation, bool, error) {
-	return find(v, nodeAllocationTables, idKey(nodeAllocationTables.id, id), readNodeAllocation)
+	return nodeAllocations.withID(v, id)
 }
 
 // NodeAllocationNamed finds a node allocation by its name.
 func (v View) NodeAllocationNamed(name string) (*ledger.NodeAllocation, bool, error) {
-	return find(v, nodeAllocationTables, textKey(nodeAllocationTables.name, name), readNodeAllocation)
+	return nodeAllocations.named(v, name)
 }
 
 // NodeAllocations calls yield for every node allocation that was requested
 // after the one with a number (0: all), in that order, as long as it returns
 // true.
 func (v View) NodeAllocations(after uint64, yield func(*ledger.NodeAllocation) bool) error {
-	return list(v, nodeAllocationTables, after, readNodeAllocation, yield)
+	return nodeAllocations.list(v, after, yield)
 }
 
 // WaitingNodeAllocations lists, oldest first, node allocations that wait for a
@@ -179,7 +192,7 @@ func (p *Projector) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.N
 	}
 	var waiting []*ledger.NodeAllocation
 	for ok := it.First(); ok && len(waiting) < limit; ok = it.Next() {
-		a, found, err := point(v, nodeAllocationTables, binary.BigEndian.Uint64(it.Key()[1:]), readNodeAllocation)
+		a, found, err := nodeAllocations.point(v, binary.BigEndian.Uint64(it.Key()[1:]))
 		if err != nil {
 			return nil, finish(it, err)
 		}
@@ -213,8 +226,16 @@ func (p *Projector) RequestOf(a *ledger.NodeAllocation) (ledger.Address, bool, e
 // waits has few records after it.
 const requestSearch = 64
 
+func (t entity[T]) withID(v View, id ledger.UUID) (*T, bool, error) {
+	return t.find(v, idKey(t.id, id))
+}
+
+func (t entity[T]) named(v View, name string) (*T, bool, error) {
+	return t.find(v, textKey(t.name, name))
+}
+
 // find reads the thing whose number is the value of a key.
-func find[T any](v View, t numbered, key []byte, read func(uint64, []byte) (*T, error)) (*T, bool, error) {
+func (t entity[T]) find(v View, key []byte) (*T, bool, error) {
 	value, _, found, err := v.version(key)
 	if err != nil || !found {
 		return nil, false, err
@@ -224,7 +245,7 @@ func find[T any](v View, t numbered, key []byte, read func(uint64, []byte) (*T, 
 	if err := f.end("number"); err != nil {
 		return nil, false, v.p.judged(err)
 	}
-	one, found, err := point(v, t, number, read)
+	one, found, err := t.point(v, number)
 	if err == nil && !found {
 		err = v.p.judged(fmt.Errorf("%w: number %d has no value", ErrDamaged, number))
 	}
@@ -232,19 +253,19 @@ func find[T any](v View, t numbered, key []byte, read func(uint64, []byte) (*T, 
 }
 
 // point reads the thing with a number.
-func point[T any](v View, t numbered, number uint64, read func(uint64, []byte) (*T, error)) (*T, bool, error) {
+func (t entity[T]) point(v View, number uint64) (*T, bool, error) {
 	value, _, found, err := v.version(numberKey(t.value, number))
 	if err != nil || !found {
 		return nil, false, err
 	}
-	one, err := read(number, value)
+	one, err := t.read(number, value)
 	return one, err == nil, v.p.judged(err)
 }
 
 // list yields things in the order of their numbers: those that exist now and
 // those that existed until some commit after the view, as far as the view can
 // see them. So lists of the present do not grow with history.
-func list[T any](v View, t numbered, after uint64, read func(uint64, []byte) (*T, error), yield func(*T) bool) error {
+func (t entity[T]) list(v View, after uint64, yield func(*T) bool) error {
 	it, err := v.iterate([]byte{t.now}, []byte{t.until + 1})
 	if err != nil {
 		return err
@@ -258,7 +279,7 @@ func list[T any](v View, t numbered, after uint64, read func(uint64, []byte) (*T
 	}
 	slices.Sort(gone)
 	emit := func(number uint64) (bool, error) {
-		one, found, err := point(v, t, number, read)
+		one, found, err := t.point(v, number)
 		if err != nil || !found {
 			return err == nil, err
 		}

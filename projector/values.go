@@ -43,22 +43,23 @@ type fields struct {
 
 func (f *fields) uint() uint64 {
 	n, size := binary.Uvarint(f.data)
-	if size <= 0 {
-		f.data, f.bad = nil, true
-		return 0
-	}
-	f.data = f.data[size:]
-	return n
+	f.pass(size)
+	return n // 0 if there is none
 }
 
 func (f *fields) int() int64 {
 	n, size := binary.Varint(f.data)
+	f.pass(size)
+	return n // 0 if there is none
+}
+
+// pass goes on behind a number; none was read if it takes no bytes.
+func (f *fields) pass(size int) {
 	if size <= 0 {
 		f.data, f.bad = nil, true
-		return 0
+		return
 	}
 	f.data = f.data[size:]
-	return n
 }
 
 func (f *fields) take(n uint64) []byte {
@@ -181,7 +182,9 @@ func appendProviderState(b []byte, p *ledger.Provider, records []uint32) []byte 
 	for i := range p.Inventories {
 		inv := &p.Inventories[i]
 		b = binary.AppendUvarint(b, uint64(inv.Class))
-		for _, n := range [...]int64{inv.Total, inv.Reserved, inv.MinUnit, inv.MaxUnit, inv.StepSize, inv.Used, inv.UpdatedAt} {
+		for _, n := range [...]int64{
+			inv.Total, inv.Reserved, inv.MinUnit, inv.MaxUnit, inv.StepSize, inv.Used, inv.UpdatedAt,
+		} {
 			b = binary.AppendVarint(b, n)
 		}
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(inv.Ratio))
@@ -270,7 +273,9 @@ func readConsumer(data []byte) (*ledger.Consumer, error) {
 		if flag := f.take(1); flag != nil && flag[0] == 1 {
 			provider = f.uuid()
 		}
-		c.Allocations = append(c.Allocations, ledger.Allocation{Provider: provider, Class: ledger.ClassID(f.uint()), Amount: f.int()})
+		c.Allocations = append(c.Allocations, ledger.Allocation{
+			Provider: provider, Class: ledger.ClassID(f.uint()), Amount: f.int(),
+		})
 	}
 	return c, f.end("consumer")
 }

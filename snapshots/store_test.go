@@ -1,10 +1,13 @@
 package snapshots_test
 
 import (
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -104,6 +107,68 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	if err != nil || len(heads) != 2 || heads[0] != newer.Head() {
 		t.Errorf("marks %v, %v", heads, err)
 	}
+}
+
+// TestGoldenSnapshots compares snapshots with those on file, and reads every
+// one on file.
+func TestGoldenSnapshots(t *testing.T) {
+	for _, history := range ledgertest.Histories(t) {
+		t.Run(history.Name, func(t *testing.T) {
+			state := ledgertest.Fold(t, history.Commits)
+			now := hex.EncodeToString(snapshotOf(t, state))
+			// A file is named by what its beginning says: the magic, and the version of the State behind it.
+			name := fmt.Sprintf("%s.state-v%d.%s.hex", bytesAt(t, now, 0, 8), bytesAt(t, now, 57, 58)[0], history.Name)
+			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
+				t.Errorf("a snapshot has another form than in %s: if it is the State's, see ledger's TestGoldenStates; if it is "+
+					"the file's, write another magic and read this one, too\nnow:     %s\non file: %s", name, now, golden)
+			}
+		})
+	}
+	paths, err := filepath.Glob(filepath.Join("testdata", "*.hex"))
+	if err != nil || len(paths) == 0 {
+		t.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := strings.TrimSpace(string(text))
+		if _, err := snapshots.Decode(bytesAt(t, golden, 0, len(golden)/2)); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func bytesAt(t *testing.T, text string, from, to int) []byte {
+	t.Helper()
+	data, err := hex.DecodeString(text[2*from : 2*to])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// snapshotOf is the file that a State is saved as.
+func snapshotOf(t *testing.T, state *ledger.State) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Save(state); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := snapshots.Files(dir)
+	if err != nil || len(paths) != 1 {
+		t.Fatal(paths, err)
+	}
+	data, err := os.ReadFile(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func FuzzDecode(f *testing.F) {

@@ -22,7 +22,10 @@ func Vocabulary() []ledger.Event {
 	}
 	return []ledger.Event{
 		ledger.LedgerCreated{Ledger: ID(9, 9)},
-		ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}}, Traits: []string{"HW_CPU_X86_AVX"}},
+		ledger.StandardNamesAdded{
+			Classes: []ledger.StandardClass{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}},
+			Traits:  []string{"HW_CPU_X86_AVX"},
+		},
 		ledger.TraitCreated{Name: "CUSTOM_GOLD"},
 		ledger.TraitCreated{Name: "CUSTOM_OLD"},
 		ledger.TraitDeleted{Name: "CUSTOM_OLD"},
@@ -34,14 +37,19 @@ func Vocabulary() []ledger.Event {
 		ledger.ProviderCreated{Provider: child, Name: "numa", Parent: provider},
 		ledger.ProviderRenamed{Provider: provider, Name: "node ☃"},
 		ledger.ProviderReparented{Provider: child},
-		ledger.InventoriesReplaced{Provider: provider, Generation: 1, Inventories: []ledger.InventoryRecord{inventory("VCPU"), inventory("CUSTOM_STEEL")}},
+		ledger.InventoriesReplaced{
+			Provider: provider, Generation: 1,
+			Inventories: []ledger.InventoryRecord{inventory("VCPU"), inventory("CUSTOM_STEEL")},
+		},
 		ledger.InventorySet{Provider: provider, Generation: 2, Inventory: inventory("MEMORY_MB")},
 		ledger.InventoryDeleted{Provider: provider, Generation: 3, Class: "CUSTOM_STEEL"},
 		ledger.ProviderTraitsReplaced{Provider: provider, Generation: 4, Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_AVX"}},
 		ledger.ProviderAggregatesReplaced{Provider: provider, Generation: 5, Aggregates: []ledger.UUID{ID(3, 2), ID(3, 1)}},
-		ledger.AllocationsReplaced{Consumer: consumer, Project: "p", User: "u", Type: "INSTANCE", Allocations: []ledger.AllocationRecord{
-			{Provider: provider, Class: "VCPU", Amount: 2}, {Provider: provider, Class: "MEMORY_MB", Amount: 64},
-		}},
+		ledger.AllocationsReplaced{
+			Consumer: consumer, Project: "p", User: "u", Type: "INSTANCE", Allocations: []ledger.AllocationRecord{
+				{Provider: provider, Class: "VCPU", Amount: 2}, {Provider: provider, Class: "MEMORY_MB", Amount: 64},
+			},
+		},
 		ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: provider, Generation: 6}}},
 		ledger.ProviderDeleted{Provider: child},
 	}
@@ -63,7 +71,9 @@ func NodeVocabulary() []ledger.Event {
 		ledger.NodeCreated{Node: node, Description: description, ProvisionState: "enroll"},
 		ledger.NodeCreated{Node: second, Description: ledger.NodeDescription{Driver: "fake"}, ProvisionState: "available"},
 		ledger.NodeDescribed{Node: node, Description: renamed},
-		ledger.NodeStateSet{Node: node, ProvisionState: "available", PowerState: "power off", Maintenance: true, MaintenanceReason: "fan"},
+		ledger.NodeStateSet{
+			Node: node, ProvisionState: "available", PowerState: "power off", Maintenance: true, MaintenanceReason: "fan",
+		},
 		ledger.NodeTraitsReplaced{Node: node, Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_AVX"}},
 		ledger.NodeInstanceSet{Node: second, Instance: ID(7, 1)},
 		ledger.NodeDeleted{Node: second},
@@ -71,41 +81,25 @@ func NodeVocabulary() []ledger.Event {
 			Allocation: active, Name: "a1", ResourceClass: "baremetal", Owner: "p1",
 			Traits: []string{"CUSTOM_GOLD"}, CandidateNodes: []ledger.UUID{node}, Extra: `{"k":1.50}`,
 		},
-		ledger.NodeAllocated{Allocation: active, Node: node, InstanceInfo: `{"traits":["CUSTOM_GOLD"]}`, Seed: 1 << 63, Free: 3},
-		ledger.AllocationRequested{Allocation: failed, ResourceClass: "none", Traits: []string{"CUSTOM_X"}, CandidateNodes: []ledger.UUID{node}},
-		ledger.AllocationFailed{Allocation: failed, LastError: "no node", Exclusions: []ledger.Exclusion{{Reason: "maintenance", Nodes: 2}}},
+		ledger.NodeAllocated{
+			Allocation: active, Node: node, InstanceInfo: `{"traits":["CUSTOM_GOLD"]}`, Seed: 1 << 63, Free: 3,
+		},
+		ledger.AllocationRequested{
+			Allocation: failed, ResourceClass: "none", Traits: []string{"CUSTOM_X"}, CandidateNodes: []ledger.UUID{node},
+		},
+		ledger.AllocationFailed{
+			Allocation: failed, LastError: "no node", Exclusions: []ledger.Exclusion{{Reason: "maintenance", Nodes: 2}},
+		},
 		ledger.NodeAllocationUpdated{Allocation: failed, Name: "a2", Extra: `{"k":2}`},
 		ledger.NodeAllocationReleased{Allocation: failed},
 	}
 }
 
-// ChassisVocabulary is a record that holds every kind of event about chassis,
-// in an order in which they can be folded.
-func ChassisVocabulary() []ledger.Event {
-	rack, second := ID(8, 1), ID(8, 2)
-	return []ledger.Event{
-		ledger.ChassisCreated{Chassis: rack, Description: ledger.ChassisDescription{Description: "rack ☃", Extra: `{"row":[1,{"u":42}]}`}},
-		ledger.ChassisCreated{Chassis: second},
-		ledger.ChassisDescribed{Chassis: rack, Description: ledger.ChassisDescription{Description: "rack 2"}},
-		ledger.NodeCreated{Node: ID(5, 9), ProvisionState: "enroll", Description: ledger.NodeDescription{
-			Driver: "fake", Details: ledger.Document(`{"chassis_uuid":"` + rack.String() + `"}`),
-		}},
-		ledger.ChassisDeleted{Chassis: second},
-	}
-}
-
-// EveryEvent holds every kind of event, in an order in which they can be
-// folded.
-func EveryEvent() []ledger.Event {
-	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
-		Reservation(), ledger.ConsumerRemoved{Consumer: ID(2, 1)},
-	})
-}
-
 // Reservation is an event of a reservation.
 func Reservation() ledger.Event {
 	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, AllocationsReplaced: ledger.AllocationsReplaced{
-		Consumer: ID(2, 77), Project: "p", User: "u", Allocations: []ledger.AllocationRecord{{Provider: ID(1, 1), Class: "VCPU", Amount: 3}},
+		Consumer: ID(2, 77), Project: "p", User: "u",
+		Allocations: []ledger.AllocationRecord{{Provider: ID(1, 1), Class: "VCPU", Amount: 3}},
 	}}
 }
 
@@ -115,7 +109,9 @@ func ReservationCommits(t testing.TB) []*ledger.Commit {
 	t.Helper()
 	moved := Reservation().(ledger.AllocationsReserved)
 	moved.Lifetime, moved.Until = 0, 1_700_000_060_000_000_001
-	return chain(t, [][]ledger.Event{Vocabulary(), {Reservation()}, {moved}, {ledger.ConsumerRemoved{Consumer: ID(2, 77)}}})
+	return chain(t, [][]ledger.Event{
+		Vocabulary(), {Reservation()}, {moved}, {ledger.ConsumerRemoved{Consumer: ID(2, 77)}},
+	})
 }
 
 // NodeCommits returns a log of three commits: the vocabulary, the one about
@@ -125,16 +121,6 @@ func NodeCommits(t testing.TB) []*ledger.Commit {
 	return chain(t, [][]ledger.Event{
 		Vocabulary(), NodeVocabulary(),
 		{ledger.NodeAllocationReleased{Allocation: ID(6, 1)}},
-	})
-}
-
-// ChassisCommits returns a log of three commits: the vocabulary, the one about
-// chassis, and a chassis that comes and goes.
-func ChassisCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	return chain(t, [][]ledger.Event{
-		Vocabulary(), ChassisVocabulary(),
-		{ledger.ChassisCreated{Chassis: ID(8, 3)}, ledger.ChassisDeleted{Chassis: ID(8, 3)}},
 	})
 }
 
@@ -178,25 +164,71 @@ func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
 	return commits
 }
 
-// State folds Commits.
-func State(t testing.TB, n int) *ledger.State {
-	t.Helper()
-	s := ledger.NewState()
-	for _, c := range Commits(t, n) {
-		if _, err := s.Fold(c); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
+// History is a log whose every stored form is on file: the commits themselves,
+// the State after them and the read models made from them.
+type History struct {
+	Name    string // of its files
+	Commits []*ledger.Commit
 }
 
-// NodeState folds NodeCommits but for the last.
-func NodeState(t testing.TB) *ledger.State { return fold(t, NodeCommits(t)[:2]) }
+// Histories are logs that hold every kind of event between them. They never
+// change: a new kind of event comes in a new one.
+func Histories(t testing.TB) []History {
+	t.Helper()
+	return []History{
+		{"commits", Commits(t, 3)},
+		{"nodes", NodeCommits(t)},
+		{"reservations", ReservationCommits(t)},
+		{"waiting", waitingCommits(t)},
+		{"chassis", ChassisCommits(t)},
+	}
+}
 
-// ChassisState folds ChassisCommits but for the last.
-func ChassisState(t testing.TB) *ledger.State { return fold(t, ChassisCommits(t)[:2]) }
+// ChassisVocabulary is a record that holds every kind of event about chassis,
+// in an order in which they can be folded.
+func ChassisVocabulary() []ledger.Event {
+	rack, second := ID(8, 1), ID(8, 2)
+	return []ledger.Event{
+		ledger.ChassisCreated{Chassis: rack, Description: ledger.ChassisDescription{
+			Description: "rack ☃", Extra: `{"row":[1,{"u":42}]}`,
+		}},
+		ledger.ChassisCreated{Chassis: second},
+		ledger.ChassisDescribed{Chassis: rack, Description: ledger.ChassisDescription{Description: "rack 2"}},
+		ledger.NodeCreated{Node: ID(5, 9), ProvisionState: "enroll", Description: ledger.NodeDescription{
+			Driver: "fake", Details: ledger.Document(`{"chassis_uuid":"` + rack.String() + `"}`),
+		}},
+		ledger.ChassisDeleted{Chassis: second},
+	}
+}
 
-func fold(t testing.TB, commits []*ledger.Commit) *ledger.State {
+// ChassisCommits returns a log of three commits: the vocabulary, the one about
+// chassis, and a chassis that comes and goes.
+func ChassisCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(), ChassisVocabulary(),
+		{ledger.ChassisCreated{Chassis: ID(8, 3)}, ledger.ChassisDeleted{Chassis: ID(8, 3)}},
+	})
+}
+
+// EveryEvent holds every kind of event once or more, in an order in which they
+// can be folded.
+func EveryEvent() []ledger.Event {
+	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
+		Reservation(), ledger.ConsumerRemoved{Consumer: ID(2, 1)},
+	})
+}
+
+// waitingCommits returns a log at whose end a node allocation waits for a node.
+func waitingCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary()[:1], {ledger.AllocationRequested{Allocation: ID(6, 3), Name: "a3", ResourceClass: "baremetal"}},
+	})
+}
+
+// Fold is the State after some commits.
+func Fold(t testing.TB, commits []*ledger.Commit) *ledger.State {
 	t.Helper()
 	s := ledger.NewState()
 	for _, c := range commits {
@@ -205,4 +237,10 @@ func fold(t testing.TB, commits []*ledger.Commit) *ledger.State {
 		}
 	}
 	return s
+}
+
+// State folds Commits.
+func State(t testing.TB, n int) *ledger.State {
+	t.Helper()
+	return Fold(t, Commits(t, n))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sort"
@@ -21,145 +22,178 @@ import (
 // way to give each class of each group to any provider of the world, and then
 // every rule, one after the other.
 func brute(all []*ledger.Provider, req *candidates.Request) []string {
-	byID := map[ledger.UUID]*ledger.Provider{}
-	nested := false
+	b := bruteForce{all: all, req: req, byID: map[ledger.UUID]*ledger.Provider{}, found: map[string]bool{}}
 	for _, p := range all {
-		byID[p.UUID] = p
-		nested = nested || !p.Parent.IsNil()
+		b.byID[p.UUID] = p
+		b.nested = b.nested || !p.Parent.IsNil()
 	}
-	type slot struct {
-		group int
-		res   *candidates.Resource // nil: a resourceless group
-	}
-	var slots []slot
 	for i, g := range req.Groups {
 		for j := range g.Resources {
-			slots = append(slots, slot{i, &g.Resources[j]})
+			b.asked = append(b.asked, choice{i, &g.Resources[j]})
 		}
 		if len(g.Resources) == 0 {
-			slots = append(slots, slot{i, nil})
+			b.asked = append(b.asked, choice{i, nil})
 		}
 	}
-	found := map[string]bool{}
 	for _, root := range all {
-		if root.UUID != root.Root || !carries(root, req.RootRequired) || carriesAny(root, req.RootForbidden) {
+		if root.UUID == root.Root && carries(root, req.RootRequired) && !carriesAny(root, req.RootForbidden) {
+			b.root, b.chosen = root, make([]*ledger.Provider, len(b.asked))
+			b.try(0)
+		}
+	}
+	return slices.Sorted(maps.Keys(b.found))
+}
+
+// choice is a class of a group for which a provider is chosen.
+type choice struct {
+	group int
+	res   *candidates.Resource // nil: a resourceless group
+}
+
+type bruteForce struct {
+	all    []*ledger.Provider
+	byID   map[ledger.UUID]*ledger.Provider
+	nested bool // there are providers with parents
+	req    *candidates.Request
+	asked  []choice
+	found  map[string]bool
+
+	root   *ledger.Provider
+	chosen []*ledger.Provider // for each that is asked for
+}
+
+// try chooses providers from the ith on, in every way.
+func (b *bruteForce) try(i int) {
+	if i == len(b.asked) {
+		b.judge()
+		return
+	}
+	for _, p := range b.all {
+		if anchored(b.all, p, b.root) {
+			b.chosen[i] = p
+			b.try(i + 1)
+		}
+	}
+}
+
+// judge keeps what was chosen if no rule speaks against it.
+func (b *bruteForce) judge() {
+	sums := map[string]int64{}
+	for j, s := range b.asked {
+		if s.res != nil {
+			sums[fmt.Sprint(b.chosen[j].UUID, s.res.Class)] += s.res.Amount
+		}
+	}
+	mappings := map[string]map[string]bool{}
+	perGroup := make([][]*ledger.Provider, len(b.req.Groups))
+	for j, s := range b.asked {
+		g, p := b.req.Groups[s.group], b.chosen[j]
+		if s.res == nil && len(g.Required)+len(g.MemberOf) == 0 || s.res != nil && !b.offers(j, sums) {
+			return
+		}
+		if !b.inAggregates(j) || carriesAny(p, g.Forbidden) {
+			return
+		}
+		perGroup[s.group] = append(perGroup[s.group], p)
+		if mappings[g.Suffix] == nil {
+			mappings[g.Suffix] = map[string]bool{}
+		}
+		mappings[g.Suffix][p.UUID.String()] = true
+	}
+	if b.groupsHold(perGroup, mappings) && b.subtreesHold(perGroup) {
+		b.found[text(sums, mappings)] = true
+	}
+}
+
+// offers reports whether the jth provider has what is asked of it, and is
+// where it may be.
+func (b *bruteForce) offers(j int, sums map[string]int64) bool {
+	res, g, p := b.asked[j].res, b.req.Groups[b.asked[j].group], b.chosen[j]
+	inv, ok := p.Inventory(res.Class)
+	sum := sums[fmt.Sprint(p.UUID, res.Class)]
+	if !ok || res.Amount < inv.MinUnit || res.Amount%inv.StepSize != 0 ||
+		sum > inv.MaxUnit || float64(inv.Used+sum) > inv.Capacity() {
+		return false
+	}
+	if g.InTree != nil {
+		u := b.byID[*g.InTree]
+		if u == nil || u.Root != p.Root || g.Suffix == "" && p.Root != b.root.UUID {
+			return false
+		}
+	}
+	for k, other := range b.asked[:j] {
+		if !b.req.Nested && b.nested && other.res != nil && b.chosen[k] != p && b.chosen[k].Root == p.Root {
+			return false
+		}
+	}
+	return true
+}
+
+// inAggregates reports whether the jth provider is in the aggregates that its
+// group asks for, and in none that it forbids.
+func (b *bruteForce) inAggregates(j int) bool {
+	g, p := b.req.Groups[b.asked[j].group], b.chosen[j]
+	for _, set := range g.MemberOf {
+		direct := slices.ContainsFunc(set, func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) })
+		rooted := slices.ContainsFunc(set, func(a ledger.UUID) bool { return slices.Contains(b.root.Aggregates, a) })
+		if !direct && (g.Suffix != "" || p.Root != b.root.UUID || !rooted) {
+			return false
+		}
+	}
+	for _, a := range g.NotMemberOf {
+		if slices.Contains(p.Aggregates, a) || g.Suffix == "" && slices.Contains(b.root.Aggregates, a) {
+			return false
+		}
+	}
+	return true
+}
+
+// groupsHold looks at what is asked of a group's providers together.
+func (b *bruteForce) groupsHold(perGroup [][]*ledger.Provider, mappings map[string]map[string]bool) bool {
+	var suffixed []ledger.UUID
+	for j, g := range b.req.Groups {
+		for _, set := range g.Required {
+			if !slices.ContainsFunc(perGroup[j], func(p *ledger.Provider) bool { return carriesAny(p, set) }) {
+				return false
+			}
+		}
+		if g.Suffix == "" {
 			continue
 		}
-		chosen := make([]*ledger.Provider, len(slots))
-		var try func(int)
-		try = func(i int) {
-			if i < len(slots) {
-				for _, p := range all {
-					if anchored(all, p, root) {
-						chosen[i] = p
-						try(i + 1)
-					}
-				}
-				return
-			}
-			sums := map[string]int64{}
-			for j, s := range slots {
-				if s.res != nil {
-					sums[fmt.Sprint(chosen[j].UUID, s.res.Class)] += s.res.Amount
-				}
-			}
-			mappings := map[string]map[string]bool{}
-			perGroup := make([][]*ledger.Provider, len(req.Groups))
-			for j, s := range slots {
-				g := req.Groups[s.group]
-				p := chosen[j]
-				guest := p.Root != root.UUID
-				if s.res != nil {
-					inv, ok := p.Inventory(s.res.Class)
-					sum := sums[fmt.Sprint(p.UUID, s.res.Class)]
-					if !ok || s.res.Amount < inv.MinUnit || s.res.Amount%inv.StepSize != 0 || sum > inv.MaxUnit || float64(inv.Used+sum) > inv.Capacity() {
-						return
-					}
-					if g.InTree != nil {
-						u := byID[*g.InTree]
-						if u == nil || u.Root != p.Root || g.Suffix == "" && guest {
-							return
-						}
-					}
-					for k, other := range slots[:j] {
-						if !req.Nested && nested && other.res != nil && chosen[k] != p && chosen[k].Root == p.Root {
-							return
-						}
-					}
-				} else if len(g.Required)+len(g.MemberOf) == 0 {
-					return
-				}
-				for _, set := range g.MemberOf {
-					direct := slices.ContainsFunc(set, func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) })
-					rooted := slices.ContainsFunc(set, func(a ledger.UUID) bool { return slices.Contains(root.Aggregates, a) })
-					if !direct && (g.Suffix != "" || guest || !rooted) {
-						return
-					}
-				}
-				for _, a := range g.NotMemberOf {
-					if slices.Contains(p.Aggregates, a) || g.Suffix == "" && slices.Contains(root.Aggregates, a) {
-						return
-					}
-				}
-				if carriesAny(p, g.Forbidden) {
-					return
-				}
-				perGroup[s.group] = append(perGroup[s.group], p)
-				if mappings[g.Suffix] == nil {
-					mappings[g.Suffix] = map[string]bool{}
-				}
-				mappings[g.Suffix][p.UUID.String()] = true
-			}
-			var suffixed []ledger.UUID
-			for j, g := range req.Groups {
-				for _, set := range g.Required {
-					if !slices.ContainsFunc(perGroup[j], func(p *ledger.Provider) bool { return carriesAny(p, set) }) {
-						return
-					}
-				}
-				if g.Suffix == "" {
-					continue
-				}
-				if len(mappings[g.Suffix]) != 1 {
-					return
-				}
-				if req.Isolate && slices.Contains(suffixed, perGroup[j][0].UUID) {
-					return
-				}
-				suffixed = append(suffixed, perGroup[j][0].UUID)
-			}
-			for _, suffixes := range req.SameSubtree {
-				var members []*ledger.Provider
-				for j, g := range req.Groups {
-					if slices.Contains(suffixes, g.Suffix) {
-						members = append(members, perGroup[j]...)
-					}
-				}
-				topped := false
-				for _, top := range members {
-					above := true
-					for _, p := range members {
-						for p != nil && p != top {
-							p = byID[p.Parent]
-						}
-						above = above && p == top
-					}
-					topped = topped || above
-				}
-				if !topped {
-					return
-				}
-			}
-			found[text(sums, mappings)] = true
+		if len(mappings[g.Suffix]) != 1 || b.req.Isolate && slices.Contains(suffixed, perGroup[j][0].UUID) {
+			return false
 		}
-		try(0)
+		suffixed = append(suffixed, perGroup[j][0].UUID)
 	}
-	var list []string
-	for c := range found {
-		list = append(list, c)
+	return true
+}
+
+// subtreesHold reports whether each set of groups has one provider above all
+// the others.
+func (b *bruteForce) subtreesHold(perGroup [][]*ledger.Provider) bool {
+	for _, suffixes := range b.req.SameSubtree {
+		var members []*ledger.Provider
+		for j, g := range b.req.Groups {
+			if slices.Contains(suffixes, g.Suffix) {
+				members = append(members, perGroup[j]...)
+			}
+		}
+		topped := false
+		for _, top := range members {
+			above := true
+			for _, p := range members {
+				for p != nil && p != top {
+					p = b.byID[p.Parent]
+				}
+				above = above && p == top
+			}
+			topped = topped || above
+		}
+		if !topped {
+			return false
+		}
 	}
-	sort.Strings(list)
-	return list
+	return true
 }
 
 func carries(p *ledger.Provider, traits []string) bool {

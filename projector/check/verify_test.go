@@ -135,8 +135,6 @@ func TestGoodLog(t *testing.T) {
 // goes unnoticed, and the first bad sequence is named.
 func TestMutations(t *testing.T) {
 	w := newWorld(t)
-	random := mathrand.New(mathrand.NewPCG(11, 12))
-	foreign, _ := ledgertest.Key(t)
 	snapshot, err := filepath.Glob(filepath.Join(w.dir, "snapshots", "*"))
 	if err != nil || len(snapshot) != 1 {
 		t.Fatal(snapshot, err)
@@ -145,28 +143,80 @@ func TestMutations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Each mutation returns the sequences that may be called the first bad one.
-	type damage struct {
-		entries     [][]byte
-		checkpoints []proof.Kept
-		snapshot    []byte
+	foreign, _ := ledgertest.Key(t)
+	m := mutator{
+		t: t, w: w, random: mathrand.New(mathrand.NewPCG(11, 12)), foreign: foreign,
+		path: snapshot[0], snapshot: goodSnapshot,
 	}
-	flip := func(data []byte) []byte {
-		data = slices.Clone(data)
-		data[random.IntN(len(data))] ^= 1 << random.IntN(8)
-		return data
+	mutations := slices.Concat(m.ofTheLog(), m.ofCheckpoints(), m.ofSnapshots())
+	for n := range 1000 {
+		mutation := mutations[n%len(mutations)]
+		d := &damage{
+			entries: slices.Clone(w.encoded), checkpoints: slices.Clone(w.checkpoints), snapshot: goodSnapshot,
+		}
+		first, last := mutation.change(d, m.random.IntN(worldCommits))
+		if err := os.WriteFile(snapshot[0], d.snapshot, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log := logOf(t, d.entries)
+		report, err := check.VerifyLog(context.Background(), log, uint64(len(d.entries)), check.Evidence{
+			Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: d.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", mutation.name, err)
+		}
+		if len(report.Findings) == 0 {
+			t.Fatalf("mutation %d goes unnoticed: %s", n, mutation.name)
+		}
+		named := func(f *check.Finding) bool { return int(f.Sequence) >= first && int(f.Sequence) <= last }
+		if !slices.ContainsFunc(report.Findings, named) {
+			t.Fatalf("mutation %d (%s) was to be found at %d to %d: %v", n, mutation.name, first, last, report.Err())
+		}
+		if strings.Contains(report.Err().Error(), "%!") {
+			t.Fatal(report.Err())
+		}
 	}
-	forge := func(from int) []*ledger.Commit {
-		commits := slices.Clone(w.commits)
-		commits[from] = altered(commits[from])
-		return commits
-	}
-	type mutation struct {
-		name   string
-		change func(d *damage, i int) (first, last int)
-	}
-	mutations := []mutation{
-		{"a bit flipped", func(d *damage, i int) (int, int) { d.entries[i] = flip(d.entries[i]); return i + 1, i + 2 }},
+}
+
+// damage is what is left of a ledger.
+type damage struct {
+	entries     [][]byte
+	checkpoints []proof.Kept
+	snapshot    []byte
+}
+
+// mutation damages something. It returns the sequences that may be called the
+// first bad one.
+type mutation struct {
+	name   string
+	change func(d *damage, i int) (first, last int)
+}
+
+// mutator makes mutations of a world.
+type mutator struct {
+	t        *testing.T
+	w        *world
+	random   *mathrand.Rand
+	foreign  note.Signer
+	path     string // of the snapshot
+	snapshot []byte // as it was
+}
+
+func (m *mutator) flip(data []byte) []byte {
+	data = slices.Clone(data)
+	data[m.random.IntN(len(data))] ^= 1 << m.random.IntN(8)
+	return data
+}
+
+func (m *mutator) forge(from int) []*ledger.Commit {
+	commits := slices.Clone(m.w.commits)
+	commits[from] = altered(commits[from])
+	return commits
+}
+
+func (m *mutator) ofTheLog() []mutation {
+	return []mutation{
+		{"a bit flipped", func(d *damage, i int) (int, int) { d.entries[i] = m.flip(d.entries[i]); return i + 1, i + 2 }},
 		{"a commit dropped", func(d *damage, i int) (int, int) {
 			d.entries = slices.Delete(d.entries, i, i+1)
 			return i + 1, worldCommits
@@ -185,81 +235,68 @@ func TestMutations(t *testing.T) {
 			return 1, worldCommits
 		}},
 		{"history rewritten, with a good chain", func(d *damage, i int) (int, int) {
-			d.entries = rechain(t, forge(i))
+			d.entries = rechain(m.t, m.forge(i))
 			return i + 1, worldCommits
 		}},
 		{"a forged tail, with a good chain", func(d *damage, i int) (int, int) {
-			tail := *altered(w.commits[i])
+			tail := *altered(m.w.commits[i])
 			tail.Records = []ledger.Record{{
-				CommandID: ledger.UUID{9}, Command: "CreateTrait", Time: w.commits[worldCommits-1].Records[0].Time + 1_000_000_000_000, Actor: "mallory",
+				CommandID: ledger.UUID{9}, Command: "CreateTrait", Actor: "mallory",
+				Time:   m.w.commits[worldCommits-1].Records[0].Time + 1_000_000_000_000,
 				Events: []ledger.Event{ledger.TraitCreated{Name: fmt.Sprint("CUSTOM_FORGED_", i)}},
 			}}
-			d.entries = rechain(t, append(slices.Clone(w.commits), &tail))
+			d.entries = rechain(m.t, append(slices.Clone(m.w.commits), &tail))
 			return worldCommits + 1, worldCommits + 1
 		}},
+	}
+}
+
+func (m *mutator) ofCheckpoints() []mutation {
+	return []mutation{
 		{"a checkpoint changed", func(d *damage, i int) (int, int) {
 			k := i % len(d.checkpoints)
-			d.checkpoints[k].Signed = flip(d.checkpoints[k].Signed)
+			d.checkpoints[k].Signed = m.flip(d.checkpoints[k].Signed)
 			return 0, worldCommits
 		}},
 		{"history rewritten, and signed with another key", func(d *damage, i int) (int, int) {
-			d.entries = rechain(t, forge(i))
-			_, err := check.Replay(context.Background(), logOf(t, d.entries), worldCommits, "", nil, func(r *check.Replayed) error {
+			d.entries = rechain(m.t, m.forge(i))
+			log := logOf(m.t, d.entries)
+			_, err := check.Replay(context.Background(), log, worldCommits, "", nil, func(r *check.Replayed) error {
 				if r.State.Head().Sequence == worldCommits {
-					d.checkpoints = []proof.Kept{sign(t, r, foreign)}
+					d.checkpoints = []proof.Kept{sign(m.t, r, m.foreign)}
 				}
 				return nil
 			})
 			if err != nil {
-				t.Fatal(err)
+				m.t.Fatal(err)
 			}
 			return 0, worldCommits
 		}},
-		{"a snapshot changed", func(d *damage, _ int) (int, int) { d.snapshot = flip(goodSnapshot); return 0, snapshotAt }},
+	}
+}
+
+func (m *mutator) ofSnapshots() []mutation {
+	return []mutation{
+		{"a snapshot changed", func(d *damage, _ int) (int, int) { d.snapshot = m.flip(m.snapshot); return 0, snapshotAt }},
 		{"a snapshot of a rewritten history", func(d *damage, i int) (int, int) {
 			i = min(i, snapshotAt-1)
-			dir := t.TempDir()
+			dir := m.t.TempDir()
 			store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
 			if err != nil {
-				t.Fatal(err)
+				m.t.Fatal(err)
 			}
-			r, err := check.Replay(context.Background(), logOf(t, rechain(t, forge(i))), snapshotAt, "", nil, nil)
+			r, err := check.Replay(context.Background(), logOf(m.t, rechain(m.t, m.forge(i))), snapshotAt, "", nil, nil)
 			if err == nil {
 				err = store.Save(r.State)
 			}
 			if err != nil {
-				t.Fatal(err)
+				m.t.Fatal(err)
 			}
-			if d.snapshot, err = os.ReadFile(filepath.Join(dir, filepath.Base(snapshot[0]))); err != nil {
-				t.Fatal(err)
+			if d.snapshot, err = os.ReadFile(filepath.Join(dir, filepath.Base(m.path))); err != nil {
+				m.t.Fatal(err)
 			}
 			return snapshotAt, snapshotAt
 		}},
-	}
-	for n := range 1000 {
-		m := mutations[n%len(mutations)]
-		d := &damage{entries: slices.Clone(w.encoded), checkpoints: slices.Clone(w.checkpoints), snapshot: goodSnapshot}
-		first, last := m.change(d, random.IntN(worldCommits))
-		if err := os.WriteFile(snapshot[0], d.snapshot, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		log := logOf(t, d.entries)
-		report, err := check.VerifyLog(context.Background(), log, uint64(len(d.entries)), check.Evidence{
-			Snapshots: filepath.Join(w.dir, "snapshots"), Checkpoints: d.checkpoints, Keys: w.keys, Temporary: t.TempDir(),
-		})
-		if err != nil {
-			t.Fatalf("%s: %v", m.name, err)
-		}
-		if len(report.Findings) == 0 {
-			t.Fatalf("mutation %d goes unnoticed: %s", n, m.name)
-		}
-		named := func(f *check.Finding) bool { return int(f.Sequence) >= first && int(f.Sequence) <= last }
-		if !slices.ContainsFunc(report.Findings, named) {
-			t.Fatalf("mutation %d (%s) was to be found at %d to %d: %v", n, m.name, first, last, report.Err())
-		}
-		if strings.Contains(report.Err().Error(), "%!") {
-			t.Fatal(report.Err())
-		}
 	}
 }
 

@@ -1,0 +1,171 @@
+package ledger_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// TestVocabularyIsComplete wants every type of event registered, under its own
+// name, and in the logs that all other tests of events take theirs from.
+func TestVocabularyIsComplete(t *testing.T) {
+	registered := make(map[string]bool)
+	for _, name := range ledger.EventKinds() {
+		registered[name] = true
+	}
+	stored := make(map[string]bool)
+	for _, history := range ledgertest.Histories(t) {
+		for _, commit := range history.Commits {
+			for _, record := range commit.Records {
+				for _, event := range record.Events {
+					stored[ledger.KindOf(event)] = true
+				}
+			}
+		}
+	}
+	samples := eventTypes(t)
+	for _, name := range declaredEvents(t) {
+		if !registered[name] {
+			t.Errorf("%s is not registered: there is no register(NUMBER, %s.form)", name, name)
+		}
+		if samples[name] == nil {
+			t.Errorf("%s is not in ledgertest.EveryEvent", name)
+		}
+		if !stored[name] {
+			t.Errorf("%s is not in ledgertest.Histories", name)
+		}
+		delete(registered, name)
+	}
+	for name := range registered {
+		t.Errorf("%s is registered, and no type of event", name)
+	}
+	ledgertest.GoldenLines(t, "events.golden", ledger.EventCodes())
+}
+
+// declaredEvents reads from the source which types can be applied to a State.
+func declaredEvents(t *testing.T) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if method, ok := decl.(*ast.FuncDecl); ok && method.Recv != nil && method.Name.Name == "apply" {
+				names = append(names, method.Recv.List[0].Type.(*ast.Ident).Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		t.Fatal("no events in the source")
+	}
+	return names
+}
+
+// eventTypes are the types of all events, by their names.
+func eventTypes(t *testing.T) map[string]reflect.Type {
+	t.Helper()
+	types := make(map[string]reflect.Type)
+	for _, event := range ledgertest.EveryEvent() {
+		of := reflect.TypeOf(event)
+		types[of.Name()] = of
+		if kind := ledger.KindOf(event); kind != of.Name() {
+			t.Errorf("%s calls itself %s: its method kind returns another's registration", of.Name(), kind)
+		}
+	}
+	return types
+}
+
+// TestFormsHoldAllFields stores and reads every type of event with something
+// in each of its fields.
+func TestFormsHoldAllFields(t *testing.T) {
+	types := eventTypes(t)
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		t.Run(name, func(t *testing.T) {
+			value := reflect.New(types[name]).Elem()
+			n := 0
+			fill(t, value, &n)
+			event := value.Interface().(ledger.Event)
+			if _, err := json.Marshal(event); err != nil {
+				t.Error(err)
+			}
+			record := ledger.Record{Events: []ledger.Event{event}}
+			encoded, err := ledger.EncodeCommit(&ledger.Commit{Sequence: 1, Records: []ledger.Record{record}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A form that announces more or fewer fields than it has would still
+			// be read by itself, but by nobody else.
+			rest := bytes.NewReader(encoded)
+			if _, err := msgpack.NewDecoder(rest).DecodeInterface(); err != nil || rest.Len() > 0 {
+				t.Errorf("the form of %s has not as many fields as it says: %v, %d bytes too many", name, err, rest.Len())
+			}
+			commit, err := ledger.DecodeCommit(encoded)
+			if err != nil {
+				t.Fatalf("what %s writes cannot be read: %v", name, err)
+			}
+			if diff := cmp.Diff(event, commit.Records[0].Events[0]); diff != "" {
+				t.Errorf("the form of %s does not hold all of it:\n%s", name, diff)
+			}
+		})
+	}
+}
+
+// fill puts something, each time something else, into all fields of a value.
+func fill(t *testing.T, v reflect.Value, n *int) {
+	t.Helper()
+	*n++
+	if v.Type() == reflect.TypeFor[ledger.Document]() {
+		v.SetString(fmt.Sprintf(`{"a":%d}`, *n))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), n)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(t, v.Index(i), n)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 3, 3))
+		for i := range v.Len() {
+			fill(t, v.Index(i), n)
+		}
+	case reflect.String:
+		v.SetString(fmt.Sprint("text ", *n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(*n % 256))
+	case reflect.Float64:
+		v.SetFloat(float64(*n) + 0.5)
+	default:
+		t.Fatalf("no %s can be made up: say here how", v.Type())
+	}
+}

@@ -1,0 +1,216 @@
+package ledger
+
+// coder goes over the fields of a stored form in their order. It writes them
+// or fills them in, so that one list of fields is both encoder and decoder, and
+// what is written and what is read cannot part. Each value has a method that
+// returns the coder, for the next one.
+type coder struct {
+	e     *encoder // nil: reading
+	d     *decoder // nil: writing
+	event string   // the name of the event whose form this is, for errors
+}
+
+// fields begins a form of n values.
+func (c *coder) fields(what string, n int) *coder {
+	if c.e != nil {
+		c.e.array(n)
+	} else {
+		c.d.exactly(n, what)
+	}
+	return c
+}
+
+// eventFields begins an event's form of n values.
+func (c *coder) eventFields(n int) *coder { return c.fields(c.event, n) }
+
+func (c *coder) uuid(v *UUID) *coder {
+	if c.e != nil {
+		c.e.uuid(*v)
+	} else {
+		*v = c.d.uuid()
+	}
+	return c
+}
+
+func (c *coder) digest(v *Digest) *coder {
+	if c.e != nil {
+		c.e.digest(*v)
+	} else {
+		*v = c.d.digest()
+	}
+	return c
+}
+
+func (c *coder) text(v *string) *coder {
+	if c.e != nil {
+		c.e.string(*v)
+	} else {
+		*v = c.d.string()
+	}
+	return c
+}
+
+func (c *coder) document(v *Document) *coder {
+	if c.e != nil {
+		c.e.string(string(*v))
+	} else {
+		*v = c.d.document()
+	}
+	return c
+}
+
+func (c *coder) int(v *int64) *coder {
+	if c.e != nil {
+		c.e.int(*v)
+	} else {
+		*v = c.d.int()
+	}
+	return c
+}
+
+func (c *coder) uint(v *uint64) *coder {
+	if c.e != nil {
+		c.e.uint(*v)
+	} else {
+		*v = c.d.uint()
+	}
+	return c
+}
+
+func (c *coder) class(v *ClassID) *coder {
+	if c.e != nil {
+		c.e.uint(uint64(*v))
+	} else {
+		*v = ClassID(c.d.uint())
+	}
+	return c
+}
+
+func (c *coder) float(v *float64) *coder {
+	if c.e != nil {
+		c.e.float(*v)
+	} else {
+		*v = c.d.float()
+	}
+	return c
+}
+
+func (c *coder) bool(v *bool) *coder {
+	if c.e != nil {
+		c.e.bool(*v)
+	} else {
+		*v = c.d.bool()
+	}
+	return c
+}
+
+func (c *coder) strings(v *[]string) *coder {
+	if c.e != nil {
+		c.e.strings(*v)
+	} else {
+		*v = c.d.strings()
+	}
+	return c
+}
+
+func (c *coder) uuids(v *[]UUID) *coder {
+	if c.e != nil {
+		c.e.uuids(*v)
+	} else {
+		*v = c.d.uuids()
+	}
+	return c
+}
+
+// fixed goes over bytes whose number is known.
+func (c *coder) fixed(v []byte, what string) *coder {
+	if c.e != nil {
+		c.e.bytes(v)
+	} else {
+		c.d.fixed(v, what)
+	}
+	return c
+}
+
+// version goes over the number of a form's version, of which there is one.
+func (c *coder) version(what string, is uint64) *coder {
+	version := is
+	c.uint(&version)
+	if c.e == nil && c.d.err == nil && version != is {
+		c.d.fail("%s version %d is unknown: it was written by a newer Allot", what, version)
+	}
+	return c
+}
+
+// index goes over a place in a commit.
+func (c *coder) index(v *int) *coder {
+	if c.e != nil {
+		c.e.uint(uint64(*v))
+	} else {
+		*v = int(c.d.uint() & 0x7fffffff)
+	}
+	return c
+}
+
+// events goes over a record's events, of which there is at least one.
+func (c *coder) events(v *[]Event) *coder {
+	if c.e != nil {
+		c.e.array(len(*v))
+		for _, event := range *v {
+			encodeEvent(c.e, event)
+		}
+		return c
+	}
+	n := c.d.array()
+	if n == 0 {
+		c.d.fail("record without events")
+	}
+	for i := 0; i < n && c.d.err == nil; i++ {
+		*v = append(*v, decodeEvent(c.d))
+	}
+	return c
+}
+
+// optional goes over something that may be absent.
+func optional[T any](c *coder, v **T, form func(*T, *coder)) {
+	switch {
+	case c.e == nil && c.d.null():
+		*v = nil
+	case c.e == nil:
+		*v = new(T)
+		form(*v, c)
+	case *v == nil:
+		c.e.null()
+	default:
+		form(*v, c)
+	}
+}
+
+// maxPrepared bounds how many elements memory is taken for before any is read.
+const maxPrepared = 1024
+
+// list goes over a list whose elements have a form of their own.
+func list[T any](c *coder, items *[]T, form func(*T, *coder)) { flat(c, "list", 1, items, form) }
+
+// flat goes over a list that is stored as the fields of its elements, one
+// element's behind the other's.
+func flat[T any](c *coder, what string, fields int, items *[]T, form func(*T, *coder)) {
+	if c.e != nil {
+		c.e.array(fields * len(*items))
+		for i := range *items {
+			form(&(*items)[i], c)
+		}
+		return
+	}
+	n := c.d.array()
+	if n%fields != 0 {
+		c.d.fail("%s of %d fields each has %d fields", what, fields, n)
+	}
+	read := make([]T, 0, min(n/fields, maxPrepared))
+	for i := 0; i < n/fields && c.d.err == nil; i++ {
+		var item T
+		read = append(read, item)
+		form(&read[i], c)
+	}
+	*items = read
+}

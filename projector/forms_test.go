@@ -1,0 +1,136 @@
+package projector
+
+import (
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// TestStoredForms folds fixed logs and compares every key and value with those
+// on file. A form that changed under the same schemaVersion would be read in
+// the old form from read models that an older build wrote.
+func TestStoredForms(t *testing.T) {
+	tables := tablesOnPaper(t)
+	used := make(map[byte]bool)
+	for _, history := range ledgertest.Histories(t) {
+		t.Run(history.Name, func(t *testing.T) {
+			now := storedForms(t, history.Commits)
+			for _, line := range now {
+				used[tableOfLine(t, line)] = true
+			}
+			name := fmt.Sprintf("forms-v%d.%s.golden", schemaVersion, history.Name)
+			golden := ledgertest.Golden(t, name, strings.Join(now, "\n")+"\n")
+			changed := make(map[byte]string)
+			for _, line := range differing(strings.Fields(golden), now) {
+				changed[tableOfLine(t, line)] = line
+			}
+			for _, table := range slices.Sorted(maps.Keys(changed)) {
+				t.Errorf("table %c (%s) has another form than in %s: "+
+					"raise schemaVersion, then write the new files with -update\n%s",
+					table, tables[table], name, changed[table])
+			}
+		})
+	}
+	for table, what := range tables {
+		if !used[table] {
+			t.Errorf("no history writes to table %c (%s): add one to ledgertest.Histories", table, what)
+		}
+	}
+}
+
+// storedForms is every key with every value that it had after one of the
+// commits, as lines of key=value in hexadecimal.
+func storedForms(t *testing.T, commits []*ledger.Commit) []string {
+	t.Helper()
+	p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	state := ledger.NewState()
+	lines := make(map[string]bool)
+	for _, c := range commits {
+		changes, err := state.Fold(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Fold(c, changes); err != nil {
+			t.Fatal(err)
+		}
+		it, err := p.models.Load().db.NewIter(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			lines[fmt.Sprintf("%x=%x", it.Key(), it.Value())] = true
+		}
+		if err := it.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return slices.Sorted(maps.Keys(lines))
+}
+
+// differing are the lines that only one of two lists has.
+func differing(a, b []string) (lines []string) {
+	for _, line := range a {
+		if !slices.Contains(b, line) {
+			lines = append(lines, "- "+line)
+		}
+	}
+	for _, line := range b {
+		if !slices.Contains(a, line) {
+			lines = append(lines, "+ "+line)
+		}
+	}
+	return lines
+}
+
+func tableOfLine(t *testing.T, line string) byte {
+	t.Helper()
+	table, err := hex.DecodeString(strings.TrimLeft(line, "+- ")[:2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table[0]
+}
+
+// tablesOnPaper reads the list of tables in keys.go, in which each letter of
+// its code must be.
+func tablesOnPaper(t *testing.T) map[byte]string {
+	t.Helper()
+	source, err := os.ReadFile("keys.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := make(map[byte]string)
+	for line := range strings.Lines(string(source)) {
+		// The list's lines: "//", a tab, the key's parts, two blanks or more, what it is.
+		key, what, found := strings.Cut(strings.TrimPrefix(line, "//\t"), "  ")
+		if strings.HasPrefix(line, "//\t") && found && key != "" {
+			if tables[key[0]] != "" {
+				t.Errorf("two tables are called %c", key[0])
+			}
+			tables[key[0]] = strings.TrimSpace(what)
+		}
+	}
+	for _, letter := range regexp.MustCompile(`'([A-Za-z])'`).FindAllStringSubmatch(string(source), -1) {
+		if tables[letter[1][0]] == "" {
+			t.Errorf("table %s is not in the list in keys.go", letter[1])
+		}
+	}
+	return tables
+}
