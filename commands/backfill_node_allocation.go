@@ -66,13 +66,20 @@ func (c *BackfillNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejec
 func (c *BackfillNodeAllocation) mismatch(s *ledger.State, n *ledger.Node, id ledger.UUID) string {
 	var parts []string
 	if n.ProvisionState != stateActive {
-		parts = append(parts, fmt.Sprintf("Node must be in the \"active\" state, but the current state is \"%s\"", n.ProvisionState))
+		parts = append(
+			parts, fmt.Sprintf("Node must be in the \"active\" state, but the current state is \"%s\"", n.ProvisionState),
+		)
 	}
 	if c.ResourceClass != "" && c.ResourceClass != n.ResourceClass {
-		parts = append(parts, fmt.Sprintf("Resource class %s does not match the requested resource class %s", n.ResourceClass, c.ResourceClass))
+		parts = append(
+			parts,
+			fmt.Sprintf("Resource class %s does not match the requested resource class %s", n.ResourceClass, c.ResourceClass),
+		)
 	}
 	if !n.HasTraits(c.Traits) {
-		parts = append(parts, fmt.Sprintf("List of traits %s does not match the requested traits %s", quoted(n.Traits), quoted(c.Traits)))
+		parts = append(
+			parts, fmt.Sprintf("List of traits %s does not match the requested traits %s", quoted(n.Traits), quoted(c.Traits)),
+		)
 	}
 	if len(c.CandidateNodes) > 0 && !slices.Contains(c.CandidateNodes, n.UUID) {
 		names := make([]string, len(c.CandidateNodes))
@@ -82,7 +89,9 @@ func (c *BackfillNodeAllocation) mismatch(s *ledger.State, n *ledger.Node, id le
 		parts = append(parts, "Candidate nodes must be empty or contain the target node, but got "+quoted(names))
 	}
 	if parts != nil {
-		return failedToProcess(id, fmt.Sprintf("Cannot backfill an allocation for node %s: %s", n.UUID, strings.Join(parts, "; ")))
+		return failedToProcess(
+			id, fmt.Sprintf("Cannot backfill an allocation for node %s: %s", n.UUID, strings.Join(parts, "; ")),
+		)
 	}
 	if !n.Instance.IsNil() && n.Instance != id {
 		return nodeAssociated(n).Message

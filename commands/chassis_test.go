@@ -49,8 +49,10 @@ func TestNodesAreInChassisThatAreThere(t *testing.T) {
 		}
 	})
 	for _, want := range []string{
-		"CreateChassis", "UpdateChassis", "DeleteChassis", "CreateChassis rejected: chassis_exists", "UpdateChassis rejected: chassis_not_found",
-		"DeleteChassis rejected: chassis_not_empty", "CreateNode rejected: chassis_unknown", "UpdateNode rejected: chassis_unknown",
+		"CreateChassis", "UpdateChassis", "DeleteChassis", "CreateChassis rejected: chassis_exists",
+		"UpdateChassis rejected: chassis_not_found",
+		"DeleteChassis rejected: chassis_not_empty", "CreateNode rejected: chassis_unknown",
+		"UpdateNode rejected: chassis_unknown",
 	} {
 		if tried[want] == 0 {
 			t.Errorf("%q was never tried: %v", want, tried)
@@ -75,11 +77,13 @@ func TestDanglingChassis(t *testing.T) {
 		{Op: "add", Path: "/extra/a", Value: "1"}, {Op: "remove", Path: "/chassis_uuid"},
 		{Op: "replace", Path: "/chassis_uuid", Value: commands.PatchValue(`"` + rack.String() + `"`)},
 	} {
-		if _, rejection := (&commands.UpdateNode{Node: node, Patch: []commands.PatchOperation{op}}).Decide(s); rejection != nil {
+		patch := []commands.PatchOperation{op}
+		if _, rejection := (&commands.UpdateNode{Node: node, Patch: patch}).Decide(s); rejection != nil {
 			t.Errorf("%s %s: %s", op.Op, op.Path, rejection)
 		}
 	}
-	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil || rejection.Code != commands.CodeChassisNotFound {
+	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil ||
+		rejection.Code != commands.CodeChassisNotFound {
 		t.Errorf("a chassis that is only named: %v", rejection)
 	}
 	events, rejection := (&commands.CreateChassis{Chassis: rack}).Decide(s)
@@ -90,7 +94,8 @@ func TestDanglingChassis(t *testing.T) {
 	if err := s.Apply(2, &ledger.Record{Time: 2, Events: events}); err != nil {
 		t.Fatal(err)
 	}
-	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil || rejection.Code != commands.CodeChassisNotEmpty {
+	if _, rejection := (&commands.DeleteChassis{Chassis: rack}).Decide(s); rejection == nil ||
+		rejection.Code != commands.CodeChassisNotEmpty {
 		t.Errorf("a chassis with a node: %v", rejection)
 	}
 }

@@ -40,15 +40,15 @@ func (noConsumers) Consumers() []ledger.UUID { return nil }
 // name.
 var Registry = byName(
 	empty[CreateProvider], empty[RenameProvider], empty[ReparentProvider], empty[UpdateProvider], empty[DeleteProvider],
-	empty[ReplaceInventories], empty[CreateInventory], empty[UpdateInventory], empty[DeleteInventory], empty[DeleteInventories],
-	empty[CreateTrait], empty[DeleteTrait], empty[ReplaceProviderTraits], empty[ReplaceProviderAggregates],
-	empty[CreateResourceClass], empty[RenameResourceClass], empty[DeleteResourceClass],
-	empty[AllocateForConsumers], empty[ReleaseConsumer], empty[Reserve], empty[ConfirmReservation], empty[CancelReservation],
-	empty[Reshape],
-	empty[CreateNode], empty[UpdateNode], empty[DeleteNode], empty[ReplaceNodeTraits], empty[AddNodeTrait], empty[RemoveNodeTrait],
-	empty[SetNodeProvisionState], empty[SetNodePowerState], empty[SetNodeMaintenance],
-	empty[RequestNodeAllocation], empty[BackfillNodeAllocation], empty[UpdateNodeAllocation], empty[ReleaseNodeAllocation],
-	empty[CreateChassis], empty[UpdateChassis], empty[DeleteChassis],
+	empty[ReplaceInventories], empty[CreateInventory], empty[UpdateInventory], empty[DeleteInventory],
+	empty[DeleteInventories], empty[CreateTrait], empty[DeleteTrait], empty[ReplaceProviderTraits],
+	empty[ReplaceProviderAggregates], empty[CreateResourceClass], empty[RenameResourceClass], empty[DeleteResourceClass],
+	empty[AllocateForConsumers], empty[ReleaseConsumer], empty[Reserve], empty[ConfirmReservation],
+	empty[CancelReservation], empty[Reshape], empty[CreateNode], empty[UpdateNode], empty[DeleteNode],
+	empty[ReplaceNodeTraits], empty[AddNodeTrait], empty[RemoveNodeTrait], empty[SetNodeProvisionState],
+	empty[SetNodePowerState], empty[SetNodeMaintenance], empty[RequestNodeAllocation], empty[BackfillNodeAllocation],
+	empty[UpdateNodeAllocation], empty[ReleaseNodeAllocation], empty[CreateChassis], empty[UpdateChassis],
+	empty[DeleteChassis],
 )
 
 // Internal is Registry for the commands that only the server itself submits:

@@ -15,7 +15,8 @@ type ChassisFields struct {
 }
 
 func (f *ChassisFields) check() *Rejection {
-	if text := deref(f.Description); utf8.RuneCountInString(text) > ledger.MaxChassisDescriptionRunes || !utf8.ValidString(text) {
+	if text := deref(f.Description); utf8.RuneCountInString(text) > ledger.MaxChassisDescriptionRunes ||
+		!utf8.ValidString(text) {
 		return invalid("description", "takes at most %d characters of valid UTF-8", ledger.MaxChassisDescriptionRunes)
 	}
 	return nil
@@ -45,7 +46,8 @@ func (c *CreateChassis) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	if _, exists := s.Chassis(c.Chassis); exists {
 		id := c.Chassis
 		return nil, &Rejection{
-			Code: CodeChassisExists, Message: fmt.Sprintf("A chassis with UUID %s already exists.", id), Facts: Facts{Chassis: &id},
+			Code: CodeChassisExists, Message: fmt.Sprintf("A chassis with UUID %s already exists.", id),
+			Facts: Facts{Chassis: &id},
 		}
 	}
 	return []ledger.Event{ledger.ChassisCreated{Chassis: c.Chassis, Description: c.description()}}, nil

@@ -43,10 +43,10 @@ func (c *CreateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		created.ProvisionState = stateEnroll
 	}
 	fields := c.NodeFields
-	if rejection := first(fields.checkNew(created.ProvisionState), fields.checkParent(s, c.Node), fields.checkChassis(s)); rejection != nil {
+	rejection := first(fields.checkNew(created.ProvisionState), fields.checkParent(s, c.Node), fields.checkChassis(s))
+	if rejection != nil {
 		return nil, rejection
 	}
-	var rejection *Rejection
 	if created.Description, rejection = fields.description(); rejection != nil {
 		return nil, rejection
 	}

@@ -36,8 +36,11 @@ func (c *DeleteNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	case !n.Maintenance && !n.Instance.IsNil():
 		return nil, nodeAssociated(n)
 	case !n.Maintenance && !slices.Contains(deletableStates, n.ProvisionState):
-		return nil, nodeState(n, "Can not delete node \"%s\" while it is in provision state \"%s\". Valid provision states to perform deletion are: %s.",
-			n.UUID, n.ProvisionState, strings.Join(deletableStates, ", "))
+		return nil, nodeState(
+			n,
+			"Can not delete node \"%s\" while it is in provision state \"%s\". Valid provision states to perform deletion are: %s.",
+			n.UUID, n.ProvisionState, strings.Join(deletableStates, ", "),
+		)
 	}
 	var events []ledger.Event
 	if !n.Allocation.IsNil() {
@@ -49,7 +52,8 @@ func (c *DeleteNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 func nodeProtected(n *ledger.Node) *Rejection {
 	id := n.UUID
 	return &Rejection{
-		Code: CodeNodeProtected, Message: "Node " + id.String() + " is protected and can not be undeployed, rebuilt or deleted",
-		Facts: Facts{Node: &id},
+		Code:    CodeNodeProtected,
+		Message: "Node " + id.String() + " is protected and can not be undeployed, rebuilt or deleted",
+		Facts:   Facts{Node: &id},
 	}
 }

@@ -56,9 +56,12 @@ func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *Rejec
 		return nil
 	}
 	return &Rejection{
-		Code:    CodeInventoryCapacity,
-		Message: fmt.Sprintf("inventory of %s on provider %s has no capacity: total %d, reserved %d, ratio %v", r.Class, provider, r.Total, r.Reserved, r.Ratio),
-		Facts:   Facts{Provider: &provider, Class: r.Class, Total: r.Total, Reserved: r.Reserved, Ratio: r.Ratio},
+		Code: CodeInventoryCapacity,
+		Message: fmt.Sprintf(
+			"inventory of %s on provider %s has no capacity: total %d, reserved %d, ratio %v", r.Class, provider, r.Total,
+			r.Reserved, r.Ratio,
+		),
+		Facts: Facts{Provider: &provider, Class: r.Class, Total: r.Total, Reserved: r.Reserved, Ratio: r.Ratio},
 	}
 }
 
@@ -79,7 +82,9 @@ func (inv Inventory) set(
 	if r := check(exists); r != nil {
 		return nil, r
 	}
-	return []ledger.Event{ledger.InventorySet{Provider: p.UUID, Generation: p.Generation + 1, Inventory: inv.record()}}, nil
+	return []ledger.Event{
+		ledger.InventorySet{Provider: p.UUID, Generation: p.Generation + 1, Inventory: inv.record()},
+	}, nil
 }
 
 func checkInventories(inventories []Inventory) *Rejection {

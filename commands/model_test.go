@@ -106,11 +106,15 @@ func TestModel(t *testing.T) {
 		l := commandstest.Start(t, dir, &memlog.Log{})
 		defer l.Stop(t)
 		model := &naive{
-			total: map[string]int64{}, held: map[string]map[string]int64{}, genOf: map[string]uint64{}, providers: map[string]int64{},
+			total: map[string]int64{}, held: map[string]map[string]int64{}, genOf: map[string]uint64{},
+			providers: map[string]int64{},
 		}
 		var providers, consumers []ledger.UUID
 		for i := range 2 {
-			id := l.Provider(t, fmt.Sprint("p", i), commands.Inventory{Class: "VCPU", Total: 6}, commands.Inventory{Class: "DISK_GB", Total: 4})
+			id := l.Provider(
+				t, fmt.Sprint("p", i), commands.Inventory{Class: "VCPU", Total: 6},
+				commands.Inventory{Class: "DISK_GB", Total: 4},
+			)
 			providers = append(providers, id)
 			model.providers[id.String()] = 1
 			model.total[key(id, "VCPU")], model.total[key(id, "DISK_GB")] = 6, 4
@@ -207,7 +211,10 @@ func compare(rt *rapid.T, l *commandstest.Ledger, model *naive, providers, consu
 			owned[classes.Name(inv.Class)] += inv.Used
 		}
 		var holders, want []string
-		if err := view.ProviderConsumers(id, func(c *ledger.Consumer) bool { holders = append(holders, c.UUID.String()); return true }); err != nil {
+		if err := view.ProviderConsumers(id, func(c *ledger.Consumer) bool {
+			holders = append(holders, c.UUID.String())
+			return true
+		}); err != nil {
 			rt.Fatal(err)
 		}
 		for consumer, held := range model.held {

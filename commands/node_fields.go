@@ -181,7 +181,8 @@ func checkNodeName(name *string) *Rejection {
 	}
 	if !IsIdent(*name) || uuidPattern.MatchString(*name) || slices.Contains(reservedNodeNames, *name) {
 		return &Rejection{
-			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name a node", *name), Facts: Facts{Field: "name", Name: *name},
+			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name a node", *name),
+			Facts: Facts{Field: "name", Name: *name},
 		}
 	}
 	return nil
@@ -210,7 +211,10 @@ func (f *NodeFields) check() *Rejection {
 // checkNew finds what cannot be said about a node that is only made.
 func (f *NodeFields) checkNew(state string) *Rejection {
 	if deref(f.Protected) || deref(f.ProtectedReason) != "" {
-		return invalid("protected", "Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes")
+		return invalid(
+			"protected",
+			"Cannot specify protected or protected_reason on node creation. These fields can only be set for active nodes",
+		)
 	}
 	return f.settleFlags(&ledger.Node{ProvisionState: state})
 }
@@ -220,10 +224,16 @@ func (f *NodeFields) checkNew(state string) *Rejection {
 // reason for a flag is there with it and goes with it.
 func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
 	if deref(f.Protected) && !before.Protected && before.ProvisionState != stateActive {
-		return nodeState(before, "Node %s can not have protected set in provision state %s, allowed states are 'active' and 'rescue'", before.UUID, before.ProvisionState)
+		return nodeState(
+			before, "Node %s can not have protected set in provision state %s, allowed states are 'active' and 'rescue'",
+			before.UUID, before.ProvisionState,
+		)
 	}
 	if deref(f.Retired) && !before.Retired() && before.ProvisionState == ledger.NodeAvailable {
-		return nodeState(before, "Node %s can not have 'retired' set in provision state 'available', the node must be manageable first", before.UUID)
+		return nodeState(
+			before, "Node %s can not have 'retired' set in provision state 'available', the node must be manageable first",
+			before.UUID,
+		)
 	}
 	return first(
 		settleReason("protected", before.Protected, deref(f.Protected), &f.ProtectedReason),
@@ -242,7 +252,9 @@ func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
 		return nodeUnknown(*f.ParentNode)
 	}
 	if parent.UUID == id || parent.Parent() != "" {
-		return invalid("parent_node", "node %s cannot be the parent of %s: it is the node itself, or has a parent", parent.UUID, id)
+		return invalid(
+			"parent_node", "node %s cannot be the parent of %s: it is the node itself, or has a parent", parent.UUID, id,
+		)
 	}
 	return nil
 }
@@ -313,5 +325,7 @@ func instanceAssociated(instance, node ledger.UUID) *Rejection {
 }
 
 func instanceElsewhere(instance, node ledger.UUID) string {
-	return fmt.Sprintf("Instance %s is already associated with a node, it cannot be associated with this other node %s", instance, node)
+	return fmt.Sprintf(
+		"Instance %s is already associated with a node, it cannot be associated with this other node %s", instance, node,
+	)
 }

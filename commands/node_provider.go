@@ -144,7 +144,8 @@ type providerSync struct {
 
 func newProviderSync(s *ledger.State) *providerSync {
 	return &providerSync{
-		s: s, next: s.NextClassID(), classes: make(map[string]bool), traits: make(map[string]bool), owners: make(map[ledger.UUID]string),
+		s: s, next: s.NextClassID(), classes: make(map[string]bool), traits: make(map[string]bool),
+		owners: make(map[ledger.UUID]string),
 	}
 }
 
@@ -158,7 +159,10 @@ func (p *providerSync) node(before, after *ledger.Node) *Rejection {
 	provider, exists := p.s.Provider(after.UUID)
 	if !exists {
 		if _, taken := p.s.ProviderNamed(after.UUID.String()); taken {
-			return &Rejection{Code: CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", after.UUID), Facts: Facts{Node: &after.UUID}}
+			return &Rejection{
+				Code: CodeProviderExists, Message: fmt.Sprintf("a provider with name %s exists", after.UUID),
+				Facts: Facts{Node: &after.UUID},
+			}
 		}
 		p.emit(ledger.ProviderCreated{Provider: after.UUID, Name: after.UUID.String()})
 		provider = &ledger.Provider{UUID: after.UUID}
@@ -183,8 +187,9 @@ func (p *providerSync) oneOwner(n *ledger.Node, held bool) *Rejection {
 		return nil
 	}
 	return &Rejection{
-		Code: CodeProviderInUse, Message: fmt.Sprintf("the resource provider of node %s is held by a consumer in Placement", n.UUID),
-		Facts: Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
+		Code:    CodeProviderInUse,
+		Message: fmt.Sprintf("the resource provider of node %s is held by a consumer in Placement", n.UUID),
+		Facts:   Facts{Node: &n.UUID, Provider: &n.UUID, Instance: &n.Instance},
 	}
 }
 
@@ -205,8 +210,9 @@ func (p *providerSync) remove(before *ledger.Node) *Rejection {
 	p.s.Children(before.UUID, func(ledger.UUID) bool { child = true; return false })
 	if used := provider.InUse(); child || used != nil && !freed {
 		return &Rejection{
-			Code: CodeProviderInUse, Message: fmt.Sprintf("the resource provider of node %s has allocations or children", before.UUID),
-			Facts: Facts{Node: &before.UUID, Provider: &before.UUID, Classes: classNames(p.s, used)},
+			Code:    CodeProviderInUse,
+			Message: fmt.Sprintf("the resource provider of node %s has allocations or children", before.UUID),
+			Facts:   Facts{Node: &before.UUID, Provider: &before.UUID, Classes: classNames(p.s, used)},
 		}
 	}
 	p.emit(ledger.ProviderDeleted{Provider: before.UUID})
@@ -249,7 +255,9 @@ func (p *providerSync) inventory(provider *ledger.Provider, n *ledger.Node, held
 // nodeInventory is the one of the node's class that its provider has: reserved
 // while nobody may take it and no consumer has it.
 func nodeInventory(n *ledger.Node, held bool) ledger.InventoryRecord {
-	record := ledger.InventoryRecord{Class: NodeClassName(n.ResourceClass), Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1}
+	record := ledger.InventoryRecord{
+		Class: NodeClassName(n.ResourceClass), Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1,
+	}
 	if !n.Free() && !held {
 		record.Reserved = 1
 	}
@@ -290,8 +298,9 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *Rejection
 			return nil
 		}
 		return &Rejection{
-			Code: CodeNodeIsProvider, Message: fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID),
-			Facts: Facts{Node: &after.UUID, Consumer: &after.Allocation},
+			Code:    CodeNodeIsProvider,
+			Message: fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", after.Allocation, after.UUID),
+			Facts:   Facts{Node: &after.UUID, Consumer: &after.Allocation},
 		}
 	}
 	owner := p.owners[after.Allocation]
@@ -306,7 +315,11 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *Rejection
 		Allocations: []ledger.AllocationRecord{{Provider: after.UUID, Class: NodeClassName(after.ResourceClass), Amount: 1}},
 	})
 	*generation++
-	p.emit(ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: after.UUID, Generation: *generation}}})
+	p.emit(
+		ledger.ProviderGenerationsAdvanced{
+			Providers: []ledger.ProviderGeneration{{Provider: after.UUID, Generation: *generation}},
+		},
+	)
 	return nil
 }
 
@@ -355,7 +368,9 @@ func nodeReservation(s *ledger.State, provider *ledger.Provider, held bool, gene
 	if want.Class != has.Class || want == has {
 		return nil
 	}
-	return ledger.InventoriesReplaced{Provider: n.UUID, Generation: generation + 1, Inventories: []ledger.InventoryRecord{want}}
+	return ledger.InventoriesReplaced{
+		Provider: n.UUID, Generation: generation + 1, Inventories: []ledger.InventoryRecord{want},
+	}
 }
 
 // removeConsumer answers the events that take everything from a consumer.
@@ -390,8 +405,9 @@ func changeableProvider(s *ledger.State, id ledger.UUID) (*ledger.Provider, *Rej
 		return p, nil
 	}
 	return nil, &Rejection{
-		Code: CodeNodeIsProvider, Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, inventories and traits follow from the node", id),
-		Facts: Facts{Provider: &id, Node: &id},
+		Code:    CodeNodeIsProvider,
+		Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, inventories and traits follow from the node", id),
+		Facts:   Facts{Provider: &id, Node: &id},
 	}
 }
 
@@ -406,7 +422,8 @@ func followsNodeAllocation(s *ledger.State, consumer ledger.UUID) *Rejection {
 		return nil
 	}
 	return &Rejection{
-		Code: CodeNodeIsProvider, Message: fmt.Sprintf("consumer %s is the allocation of bare metal node %s: release it there", consumer, a.Node),
-		Facts: Facts{Consumer: &consumer, Node: &a.Node, Allocation: &consumer},
+		Code:    CodeNodeIsProvider,
+		Message: fmt.Sprintf("consumer %s is the allocation of bare metal node %s: release it there", consumer, a.Node),
+		Facts:   Facts{Consumer: &consumer, Node: &a.Node, Allocation: &consumer},
 	}
 }

@@ -51,7 +51,10 @@ func (r *reconciliation) consumer(c *ledger.Consumer) {
 		return
 	}
 	if isAllocation {
-		r.conflicts = append(r.conflicts, fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", c.UUID, a.Node))
+		r.conflicts = append(
+			r.conflicts,
+			fmt.Sprintf("consumer %s, which would be the allocation of node %s, holds other resources", c.UUID, a.Node),
+		)
 		return
 	}
 	for i, held := range c.Allocations {
@@ -64,7 +67,8 @@ func (r *reconciliation) consumer(c *ledger.Consumer) {
 // isNodes reports whether an allocation is the whole of a node.
 func (r *reconciliation) isNodes(held ledger.Allocation, node ledger.UUID) bool {
 	n, exists := r.s.Node(node)
-	return exists && held.Provider == node && held.Amount == 1 && r.s.Classes().Name(held.Class) == NodeClassName(n.ResourceClass)
+	return exists && held.Provider == node && held.Amount == 1 &&
+		r.s.Classes().Name(held.Class) == NodeClassName(n.ResourceClass)
 }
 
 // node finds out whether a node can be a provider.
@@ -89,7 +93,9 @@ func (r *reconciliation) node(n *ledger.Node) {
 }
 
 func (r *reconciliation) conflict(n *ledger.Node, c *ledger.Consumer, what string, owner ledger.UUID) {
-	r.conflicts = append(r.conflicts, fmt.Sprintf("node %s has %s %s, and consumer %s in Placement", n.UUID, what, owner, c.UUID))
+	r.conflicts = append(
+		r.conflicts, fmt.Sprintf("node %s has %s %s, and consumer %s in Placement", n.UUID, what, owner, c.UUID),
+	)
 }
 
 // wholeNode wants a consumer to hold a node as one of its class.

@@ -41,8 +41,9 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 	if len(traits) > ledger.MaxNodeTraits {
 		id := n.UUID
 		return nil, &Rejection{
-			Code: CodeInvalid, Message: fmt.Sprintf("traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits)),
-			Facts: Facts{Field: "traits", Node: &id},
+			Code:    CodeInvalid,
+			Message: fmt.Sprintf("traits: Node %s can have at most %d traits, not %d", id, ledger.MaxNodeTraits, len(traits)),
+			Facts:   Facts{Field: "traits", Node: &id},
 		}
 	}
 	if slices.Equal(traits, n.Traits) {

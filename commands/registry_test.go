@@ -95,7 +95,10 @@ func TestOnlyHoldings(t *testing.T) {
 	})
 	for name, n := range events {
 		if name != "Batch" && commands.OnlyHoldings(name) == others[name] {
-			t.Errorf("%s: OnlyHoldings is %v, and of its %d events some are about other things: %v", name, others[name], n, others[name])
+			t.Errorf(
+				"%s: OnlyHoldings is %v, and of its %d events some are about other things: %v", name, others[name], n,
+				others[name],
+			)
 		}
 	}
 	if events["AllocateForConsumers"] == 0 {

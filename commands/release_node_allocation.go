@@ -34,7 +34,10 @@ func (c *ReleaseNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Reject
 	}
 	n, ok := s.Node(a.Node)
 	if ok && n.ProvisionState == stateActive && !n.Maintenance {
-		return nil, nodeState(n, "Cannot remove allocation %s for node %s, because the node is active (and maintenance mode is off)", a.UUID, n.UUID)
+		return nil, nodeState(
+			n, "Cannot remove allocation %s for node %s, because the node is active (and maintenance mode is off)", a.UUID,
+			n.UUID,
+		)
 	}
 	return withNodeProvider(s, a.Node, events)
 }

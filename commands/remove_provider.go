@@ -70,11 +70,15 @@ func without(s *ledger.State, c *ledger.Consumer, gone map[ledger.UUID]bool) led
 	var left []ledger.AllocationRecord
 	for _, a := range c.Allocations {
 		if !gone[a.Provider] {
-			left = append(left, ledger.AllocationRecord{Provider: a.Provider, Class: s.Classes().Name(a.Class), Amount: a.Amount})
+			left = append(
+				left, ledger.AllocationRecord{Provider: a.Provider, Class: s.Classes().Name(a.Class), Amount: a.Amount},
+			)
 		}
 	}
 	if len(left) == 0 {
 		return ledger.ConsumerRemoved{Consumer: c.UUID}
 	}
-	return ledger.AllocationsReplaced{Consumer: c.UUID, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type, Allocations: left}
+	return ledger.AllocationsReplaced{
+		Consumer: c.UUID, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type, Allocations: left,
+	}
 }

@@ -36,7 +36,8 @@ func (c *RenameResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejectio
 	}
 	if s.NodeProviders() && s.HasNodeClass(func(class string) bool { return NodeClassName(class) == c.Name }) {
 		return nil, &Rejection{
-			Code: CodeNodeIsProvider, Message: fmt.Sprintf("resource class %s is that of bare metal nodes", c.Name), Facts: Facts{Class: c.Name},
+			Code: CodeNodeIsProvider, Message: fmt.Sprintf("resource class %s is that of bare metal nodes", c.Name),
+			Facts: Facts{Class: c.Name},
 		}
 	}
 	return []ledger.Event{ledger.ClassRenamed{ID: id, Name: c.NewName}}, nil

@@ -39,7 +39,8 @@ func (r *NodeRequest) check() *Rejection {
 func checkAllocationName(name string) *Rejection {
 	if name != "" && !IsIdent(name) {
 		return &Rejection{
-			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name an allocation", name), Facts: Facts{Field: "name", Name: name},
+			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name an allocation", name),
+			Facts: Facts{Field: "name", Name: name},
 		}
 	}
 	return nil

@@ -73,7 +73,8 @@ func (c *Reserve) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 
 func notReserved(id ledger.UUID) *Rejection {
 	return &Rejection{
-		Code: CodeNotReserved, Message: fmt.Sprintf("what consumer %s holds is allocated for good", id), Facts: Facts{Consumer: &id},
+		Code: CodeNotReserved, Message: fmt.Sprintf("what consumer %s holds is allocated for good", id),
+		Facts: Facts{Consumer: &id},
 	}
 }
 

@@ -27,7 +27,8 @@ func customClass(s *ledger.State, name string) (ledger.ClassID, *Rejection) {
 	}
 	if id < ledger.FirstCustomClass {
 		return 0, &Rejection{
-			Code: CodeClassStandard, Message: fmt.Sprintf("resource class %s is a standard one", name), Facts: Facts{Class: name},
+			Code: CodeClassStandard, Message: fmt.Sprintf("resource class %s is a standard one", name),
+			Facts: Facts{Class: name},
 		}
 	}
 	return id, nil

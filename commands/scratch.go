@@ -22,7 +22,9 @@ func (l *Scratch) Carry(s Submission) ([]ledger.Event, *Rejection, error) {
 	if rejection != nil || len(events) == 0 {
 		return nil, rejection, nil
 	}
-	record := ledger.Record{CommandID: s.ID, Command: s.Command.CommandName(), Time: l.state.LastTime(), Actor: s.Actor, Events: events}
+	record := ledger.Record{
+		CommandID: s.ID, Command: s.Command.CommandName(), Time: l.state.LastTime(), Actor: s.Actor, Events: events,
+	}
 	undo := l.state.Begin()
 	next := l.state.Next()
 	if err := l.state.Apply(next, &record); err != nil {

@@ -77,14 +77,16 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 	case verb.to == ledger.NodeAvailable && !verb.undeploys && n.Retired():
 		id := n.UUID
 		return nil, &Rejection{
-			Code: CodeNodeRetired, Message: fmt.Sprintf("The %s operation can't be performed on node %s because it is retired.", c.Target, id),
-			Facts: Facts{Node: &id, State: n.ProvisionState},
+			Code:    CodeNodeRetired,
+			Message: fmt.Sprintf("The %s operation can't be performed on node %s because it is retired.", c.Target, id),
+			Facts:   Facts{Node: &id, State: n.ProvisionState},
 		}
 	case verb.deploys && n.Maintenance:
 		id := n.UUID
 		return nil, &Rejection{
-			Code: CodeNodeMaintenance, Message: fmt.Sprintf("The provisioning operation can't be performed on node %s because it's in maintenance mode.", id),
-			Facts: Facts{Node: &id, State: n.ProvisionState},
+			Code:    CodeNodeMaintenance,
+			Message: fmt.Sprintf("The provisioning operation can't be performed on node %s because it's in maintenance mode.", id),
+			Facts:   Facts{Node: &id, State: n.ProvisionState},
 		}
 	}
 	state := stateOf(n)
@@ -122,9 +124,12 @@ func undeployed(n *ledger.Node) []ledger.Event {
 func badAction(n *ledger.Node, action string) *Rejection {
 	id := n.UUID
 	return &Rejection{
-		Code:    CodeNodeAction,
-		Message: fmt.Sprintf("The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".", action, id, n.ProvisionState),
-		Facts:   Facts{Node: &id, Name: action, State: n.ProvisionState},
+		Code: CodeNodeAction,
+		Message: fmt.Sprintf(
+			"The requested action \"%s\" can not be performed on node \"%s\" while it is in state \"%s\".", action, id,
+			n.ProvisionState,
+		),
+		Facts: Facts{Node: &id, Name: action, State: n.ProvisionState},
 	}
 }
 

@@ -84,7 +84,9 @@ func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 // checkDescription guards what an allocation relies on.
 func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescription) *Rejection {
 	if after.ResourceClass != n.ResourceClass && !slices.Contains(looseStates, n.ProvisionState) {
-		return nodeState(n, "Node %s can not have resource_class updated unless it is in one of allowed %s.", n.UUID, looseStatesText)
+		return nodeState(
+			n, "Node %s can not have resource_class updated unless it is in one of allowed %s.", n.UUID, looseStatesText,
+		)
 	}
 	if after.Owner != n.Owner && !n.Allocation.IsNil() {
 		if a, ok := s.NodeAllocation(n.Allocation); ok && a.Owner != "" {
@@ -92,7 +94,9 @@ func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescrip
 		}
 	}
 	if after.ResourceClass != n.ResourceClass && s.NodeProviders() && !n.Instance.IsNil() {
-		return nodeState(n, "Node %s can not have resource_class updated while it is in use: its resource provider's inventory is", n.UUID)
+		return nodeState(
+			n, "Node %s can not have resource_class updated while it is in use: its resource provider's inventory is", n.UUID,
+		)
 	}
 	return nil
 }
@@ -104,7 +108,11 @@ func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]le
 		return nil, nil
 	case instance.IsNil() && !n.Allocation.IsNil():
 		if !n.Maintenance && !slices.Contains(looseStates, n.ProvisionState) {
-			return nil, nodeState(n, "Node %s with an allocation can not have instance_uuid removed unless it is in one of allowed %s or in maintenance mode.", n.UUID, looseStatesText)
+			return nil, nodeState(
+				n,
+				"Node %s with an allocation can not have instance_uuid removed unless it is in one of allowed %s or in maintenance mode.",
+				n.UUID, looseStatesText,
+			)
 		}
 		return []ledger.Event{ledger.NodeAllocationReleased{Allocation: n.Allocation}}, nil
 	case !instance.IsNil() && !n.Instance.IsNil():

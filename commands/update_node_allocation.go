@@ -69,6 +69,7 @@ func (c *UpdateNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejecti
 
 func nodeAllocationNotFound(id ledger.UUID) *Rejection {
 	return &Rejection{
-		Code: CodeNodeAllocationNotFound, Message: fmt.Sprintf("Allocation %s could not be found.", id), Facts: Facts{Allocation: &id},
+		Code: CodeNodeAllocationNotFound, Message: fmt.Sprintf("Allocation %s could not be found.", id),
+		Facts: Facts{Allocation: &id},
 	}
 }

@@ -61,14 +61,18 @@ func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	copied := chained(t, 6)
 	foreign := map[string][]byte{
-		"a reply": []byte(`{"sequence":1,"result":[]}`), "text": []byte("hello"), "a commit of this log": copied[1], "a commit's place": copied[3],
-		"half a commit": copied[3][:len(copied[3])/2], "zeros": make([]byte, 100), "nothing": {}, "four fields": {0x94, 1, 2, 3, 4},
+		"a reply": []byte(
+			`{"sequence":1,"result":[]}`,
+		), "text": []byte("hello"), "a commit of this log": copied[1], "a commit's place": copied[3],
+		"half a commit": copied[3][:len(copied[3])/2], "zeros": make([]byte, 100), "nothing": {},
+		"four fields": {0x94, 1, 2, 3, 4},
 	}
 	alone := map[string]bool{"a reply": true, "text": true}
 	for name, data := range foreign {
 		entries := chained(t, 5, 3, 4)
 		entries[2], entries[3] = data, []byte("{}")
-		if got, err := sequences(logOf(t, entries), ledger.Head{}, 7); err != nil || !slices.Equal(got, []uint64{1, 2, 5, 6, 7}) {
+		if got, err := sequences(logOf(t, entries), ledger.Head{}, 7); err != nil ||
+			!slices.Equal(got, []uint64{1, 2, 5, 6, 7}) {
 			t.Errorf("%s in the middle: %v, %v", name, got, err)
 		}
 		if got, err := sequences(logOf(t, entries), ledger.Head{}, 3); err != nil || len(got) != 2 {

@@ -48,7 +48,9 @@ type UndoPoint struct {
 func (s *State) Begin() UndoPoint {
 	s.epoch++
 	s.changes = Changes{}
-	return UndoPoint{ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime, numbers: s.numbers, nodeProviders: s.nodeProviders}
+	return UndoPoint{
+		ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime, numbers: s.numbers, nodeProviders: s.nodeProviders,
+	}
 }
 
 // Changes returns what happened since Begin. The caller may keep it.

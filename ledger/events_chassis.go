@@ -30,7 +30,9 @@ func (ev ChassisCreated) apply(s *State, at moment) error {
 		return fmt.Errorf("%w: chassis %s cannot be created", ErrInvariant, ev.Chassis)
 	}
 	s.numbers++
-	s.setChassis(nil, &Chassis{UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: at.time})
+	s.setChassis(
+		nil, &Chassis{UUID: ev.Chassis, Number: s.numbers, ChassisDescription: ev.Description, CreatedAt: at.time},
+	)
 	return nil
 }
 

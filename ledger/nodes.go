@@ -223,10 +223,12 @@ type nodeTables struct {
 func newNodeTables() nodeTables {
 	byName := func(a, b nameEntry) bool { return a.name < b.name }
 	return nodeTables{
-		nodes:       newNodeTree(),
-		nodeNames:   btree.NewBTreeGOptions(byName, treeOptions),
-		instances:   btree.NewBTreeGOptions(func(a, b uuidEntry) bool { return a.key.Compare(b.key) < 0 }, treeOptions),
-		allocations: btree.NewBTreeGOptions(func(a, b nodeAllocationEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
+		nodes:     newNodeTree(),
+		nodeNames: btree.NewBTreeGOptions(byName, treeOptions),
+		instances: btree.NewBTreeGOptions(func(a, b uuidEntry) bool { return a.key.Compare(b.key) < 0 }, treeOptions),
+		allocations: btree.NewBTreeGOptions(
+			func(a, b nodeAllocationEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions,
+		),
 		allocNames:  btree.NewBTreeGOptions(byName, treeOptions),
 		nodeClasses: make(map[string]*NodeClass),
 		chassis:     btree.NewBTreeGOptions(func(a, b chassisEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),

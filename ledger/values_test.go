@@ -13,9 +13,13 @@ import (
 // TestUnits compares capacities with those of numbers without an end.
 func TestUnits(t *testing.T) {
 	amount := rapid.OneOf(rapid.Int64Range(0, ledger.MaxAmount), rapid.Just(int64(ledger.MaxAmount)))
-	ratio := rapid.OneOf(rapid.Float64Range(0, ledger.MaxAllocRatio), rapid.Float64Range(0, 100), rapid.Float64Range(1e9, 1e11))
+	ratio := rapid.OneOf(
+		rapid.Float64Range(0, ledger.MaxAllocRatio), rapid.Float64Range(0, 100), rapid.Float64Range(1e9, 1e11),
+	)
 	rapid.Check(t, func(rt *rapid.T) {
-		inv := ledger.Inventory{Total: amount.Draw(rt, "total"), Reserved: amount.Draw(rt, "reserved"), Ratio: ratio.Draw(rt, "ratio")}
+		inv := ledger.Inventory{
+			Total: amount.Draw(rt, "total"), Reserved: amount.Draw(rt, "reserved"), Ratio: ratio.Draw(rt, "ratio"),
+		}
 		product := new(big.Float).SetPrec(53).Mul(big.NewFloat(float64(inv.Total-inv.Reserved)), big.NewFloat(inv.Ratio))
 		want, _ := product.Int(nil)
 		for _, limit := range []int64{math.MaxInt64, math.MinInt64} {

@@ -64,12 +64,17 @@ var pastTables = slices.Concat([]pastTable{
 }, pastEntities(nodeTables), pastEntities(nodeAllocationTables), pastEntities(chassisTables))
 
 func pastEntities(t entityTables) []pastTable {
-	list := []pastTable{{t.value, versioned}, {t.id, versioned}, {t.until, until(0)}, {t.now, func(d *pastDigest, table byte) error {
-		return d.each([]byte{t.value}, func(key []byte, _ uint64, _ []byte) (bool, error) {
-			d.add(append([]byte{table}, key[1:]...), nil)
-			return true, d.ctx.Err()
-		})
-	}}}
+	list := []pastTable{
+		{t.value, versioned},
+		{t.id, versioned},
+		{t.until, until(0)},
+		{t.now, func(d *pastDigest, table byte) error {
+			return d.each([]byte{t.value}, func(key []byte, _ uint64, _ []byte) (bool, error) {
+				d.add(append([]byte{table}, key[1:]...), nil)
+				return true, d.ctx.Err()
+			})
+		}},
+	}
 	if t.name != 0 {
 		list = append(list, pastTable{t.name, versioned})
 	}

@@ -64,8 +64,20 @@ func TestDigestThen(t *testing.T) {
 // lives are commands by which things come into every list of the present and
 // leave it again; what happens at random in between may keep them from it.
 func lives() []commands.Command {
-	provider, consumer, allocation, chassis, node := ledgertest.ID(1, 1), ledgertest.ID(2, 1), ledgertest.ID(2, 2), ledgertest.ID(8, 2), ledgertest.ID(1, 4)
-	reserve := &commands.Reserve{Seconds: 3600, Allocations: commandstest.Allocate(consumer, provider, "VCPU", 1).Allocations}
+	provider, consumer, allocation, chassis, node := ledgertest.ID(
+		1, 1,
+	), ledgertest.ID(
+		2, 1,
+	), ledgertest.ID(
+		2, 2,
+	), ledgertest.ID(
+		8, 2,
+	), ledgertest.ID(
+		1, 4,
+	)
+	reserve := &commands.Reserve{
+		Seconds: 3600, Allocations: commandstest.Allocate(consumer, provider, "VCPU", 1).Allocations,
+	}
 	reserve.Allocations[0].AnyGeneration = true
 	return []commands.Command{
 		reserve,
@@ -87,7 +99,10 @@ func checkDigests(t *rapid.T, views *projector.Projector, then map[uint64]ledger
 			t.Fatal(err)
 		}
 		if got, err := view.Digest(t.Context()); err != nil || got != want {
-			t.Fatalf("the view of sequence %d of %d has digest %s, %v; the read models had %s", sequence, views.View().Sequence(), got, err, want)
+			t.Fatalf(
+				"the view of sequence %d of %d has digest %s, %v; the read models had %s", sequence, views.View().Sequence(), got,
+				err, want,
+			)
 		}
 	}
 }

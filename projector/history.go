@@ -39,7 +39,9 @@ type Subject struct {
 }
 
 // Kinds are all that has a history.
-var Kinds = []Kind{ConsumerHistory, ProviderHistory, ProjectHistory, UserHistory, NodeHistory, NodeAllocationHistory, ChassisHistory}
+var Kinds = []Kind{
+	ConsumerHistory, ProviderHistory, ProjectHistory, UserHistory, NodeHistory, NodeAllocationHistory, ChassisHistory,
+}
 
 // Touches lists which records of a commit touched what, of the kinds that are
 // asked for: the records' indexes, in order. What a consumer gave up counts as

@@ -78,7 +78,8 @@ var errOtherVersion = errors.New("projector: the read models have another versio
 
 func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *models {
 	m := &models{
-		cache: pebble.NewCache(cacheBytes), users: newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
+		cache: pebble.NewCache(cacheBytes),
+		users: newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	m.disk = &disk{FS: files, condemn: m.condemn, stopped: stopped}

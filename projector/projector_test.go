@@ -60,7 +60,9 @@ func TestPastViews(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	random := rand.New(rand.NewSource(7))
 	providers := []ledger.UUID{
-		l.Provider(t, "a", commands.Inventory{Class: "VCPU", Total: 50}), l.Provider(t, "b", commands.Inventory{Class: "VCPU", Total: 50}),
+		l.Provider(
+			t, "a", commands.Inventory{Class: "VCPU", Total: 50},
+		), l.Provider(t, "b", commands.Inventory{Class: "VCPU", Total: 50}),
 	}
 	consumers := make([]ledger.UUID, 5)
 	for i := range consumers {

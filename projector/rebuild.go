@@ -150,7 +150,9 @@ func (p *Projector) setAside(m *models) error {
 // isWrongLog tells a log from which nothing can be made from one that is out
 // of reach.
 func isWrongLog(err error) bool {
-	for _, wrong := range []error{ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogBehind, ledger.ErrLogGap} {
+	for _, wrong := range []error{
+		ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogBehind, ledger.ErrLogGap,
+	} {
 		if errors.Is(err, wrong) {
 			return true
 		}

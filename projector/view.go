@@ -225,15 +225,19 @@ func (v View) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
 // Consumers calls yield for every consumer after one (NilUUID: from the first),
 // in UUID order, as long as it returns true.
 func (v View) Consumers(behind ledger.UUID, yield func(*ledger.Consumer) bool) error {
-	return v.eachFrom([]byte{tableConsumer}, after(idKey(tableConsumer, behind)), func(key []byte, sequence uint64, value []byte) (bool, error) {
-		c, err := readConsumer(value)
-		if err != nil {
-			return false, err
-		}
-		c.Generation = sequence
-		copy(c.UUID[:], key[1:])
-		return yield(c), nil
-	})
+	return v.eachFrom(
+		[]byte{tableConsumer},
+		after(idKey(tableConsumer, behind)),
+		func(key []byte, sequence uint64, value []byte) (bool, error) {
+			c, err := readConsumer(value)
+			if err != nil {
+				return false, err
+			}
+			c.Generation = sequence
+			copy(c.UUID[:], key[1:])
+			return yield(c), nil
+		},
+	)
 }
 
 // ProviderConsumers calls yield for every consumer that holds something of a

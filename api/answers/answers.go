@@ -69,7 +69,9 @@ func AllocationsOf(c *ledger.Consumer, classes *ledger.ClassTable) *wire.Allocat
 		a.ReservedUntil = rfc3339(c.ReservedUntil)
 	}
 	for _, held := range c.Allocations {
-		a.Allocations = append(a.Allocations, wire.Allocation{Provider: held.Provider, Class: classes.Name(held.Class), Amount: held.Amount})
+		a.Allocations = append(
+			a.Allocations, wire.Allocation{Provider: held.Provider, Class: classes.Name(held.Class), Amount: held.Amount},
+		)
 	}
 	return a
 }
@@ -86,7 +88,9 @@ func Usages(v Reader, project, user string) ([]wire.Usage, error) {
 	}
 	list := make([]wire.Usage, 0, len(usages))
 	for _, u := range usages {
-		one := wire.Usage{User: u.Owner.User, Type: u.Owner.Type, Consumers: u.Consumers, Amounts: make(map[string]int64, len(u.Amounts))}
+		one := wire.Usage{
+			User: u.Owner.User, Type: u.Owner.Type, Consumers: u.Consumers, Amounts: make(map[string]int64, len(u.Amounts)),
+		}
 		for _, a := range u.Amounts {
 			one.Amounts[classes.Name(a.Class)] = a.Amount
 		}
@@ -107,7 +111,8 @@ func Provider(v Reader, id ledger.UUID) (*wire.Provider, error) {
 	}
 	a := &wire.Provider{
 		Provider: p.UUID, Name: p.Name, Root: p.Root, Generation: p.Generation,
-		Inventories: []wire.Inventory{}, Traits: append([]string{}, p.Traits...), Aggregates: append([]ledger.UUID{}, p.Aggregates...),
+		Inventories: []wire.Inventory{}, Traits: append([]string{}, p.Traits...),
+		Aggregates: append([]ledger.UUID{}, p.Aggregates...),
 	}
 	if !p.Parent.IsNil() {
 		a.Parent = &p.Parent

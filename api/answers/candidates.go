@@ -24,7 +24,9 @@ const (
 // in no more than maxSteps steps (0: no bound), and in turns with others if the
 // context carries work of a pool (turns.Work). The error wraps
 // ErrQuery if the request is at fault.
-func Candidates(ctx context.Context, v Reader, world *candidates.World, q *wire.CandidatesQuery, maxSteps int) ([]wire.Candidate, error) {
+func Candidates(
+	ctx context.Context, v Reader, world *candidates.World, q *wire.CandidatesQuery, maxSteps int,
+) ([]wire.Candidate, error) {
 	classes, err := v.Classes()
 	if err != nil {
 		return nil, err
@@ -38,7 +40,9 @@ func Candidates(ctx context.Context, v Reader, world *candidates.World, q *wire.
 	err = candidates.Search(ctx, world, request, func(c *candidates.Candidate) bool {
 		one := wire.Candidate{Mappings: make(map[string][]ledger.UUID, len(c.Groups))}
 		for _, use := range c.Uses {
-			one.Allocations = append(one.Allocations, wire.Allocation{Provider: use.Provider.UUID, Class: classes.Name(use.Class), Amount: use.Amount})
+			one.Allocations = append(
+				one.Allocations, wire.Allocation{Provider: use.Provider.UUID, Class: classes.Name(use.Class), Amount: use.Amount},
+			)
 		}
 		for i, members := range c.Groups {
 			for _, p := range members {
@@ -76,7 +80,8 @@ func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*ca
 		}
 		suffixes[g.Suffix] = true
 		group := candidates.Group{
-			Suffix: g.Suffix, Required: g.Required, Forbidden: g.Forbidden, MemberOf: g.MemberOf, NotMemberOf: g.NotMemberOf, InTree: g.InTree,
+			Suffix: g.Suffix, Required: g.Required, Forbidden: g.Forbidden, MemberOf: g.MemberOf, NotMemberOf: g.NotMemberOf,
+			InTree: g.InTree,
 		}
 		if g.Suffix == "" && len(g.Resources) == 0 {
 			return nil, bad("groups: the one without a suffix needs resources")

@@ -42,7 +42,8 @@ var kinds = map[string]struct {
 
 // HistorySubjects are what a history can be about.
 var HistorySubjects = []string{
-	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis, wire.OfCommand,
+	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis,
+	wire.OfCommand,
 }
 
 // history reads one page.
@@ -61,7 +62,9 @@ type history struct {
 
 // History reads one page of the history that a query asks for, as of a view.
 // What a command touched is read from the log; without one (nil) it is left out.
-func History(ctx context.Context, views *projector.Projector, log ledger.Log, view projector.View, q *wire.HistoryQuery) (*wire.History, error) {
+func History(
+	ctx context.Context, views *projector.Projector, log ledger.Log, view projector.View, q *wire.HistoryQuery,
+) (*wire.History, error) {
 	h := &history{views: views, log: log, view: view, query: q, limit: q.Limit}
 	if err := h.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrQuery, err)
@@ -187,7 +190,8 @@ func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
 		}
 		whole := len(list) < limit
 		list = slices.DeleteFunc(list, func(a ledger.Address) bool {
-			return before.Sequence > 0 && (a.Sequence > before.Sequence || a.Sequence == before.Sequence && a.Index >= before.Index)
+			return before.Sequence > 0 &&
+				(a.Sequence > before.Sequence || a.Sequence == before.Sequence && a.Index >= before.Index)
 		})
 		if len(list) > 0 || whole {
 			return list, nil
@@ -234,7 +238,9 @@ func EntryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
 }
 
 // Entry is one record as it concerned a subject, without the state before.
-func Entry(views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record) (wire.HistoryEntry, error) {
+func Entry(
+	views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record,
+) (wire.HistoryEntry, error) {
 	entry := EntryOf(at, r)
 	h := &history{Subject: s, views: views, query: &wire.HistoryQuery{Brief: true}}
 	var err error
@@ -311,7 +317,9 @@ func (h *history) touched(ctx context.Context, at ledger.Address) (before, after
 }
 
 // around reads a thing's states around a commit.
-func (h *history) around(sequence uint64, subject projector.Subject, key string, before, after map[string]any) (err error) {
+func (h *history) around(
+	sequence uint64, subject projector.Subject, key string, before, after map[string]any,
+) (err error) {
 	one := &history{Subject: subject, views: h.views, query: h.query}
 	if after[key], err = one.state(sequence); err != nil || sequence == 1 {
 		return err

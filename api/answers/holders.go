@@ -50,7 +50,9 @@ func Holders(v projector.View, q *wire.HoldersQuery) (*wire.Holders, error) {
 			return false
 		}
 		held := AllocationsOf(c, classes)
-		held.Allocations = slices.DeleteFunc(held.Allocations, func(a wire.Allocation) bool { return a.Provider != q.Provider })
+		held.Allocations = slices.DeleteFunc(
+			held.Allocations, func(a wire.Allocation) bool { return a.Provider != q.Provider },
+		)
 		answer.Holders = append(answer.Holders, *held)
 		return true
 	})

@@ -21,7 +21,9 @@ const (
 )
 
 // RejectedEntries lists the rejected commands that a query asks for, newest first.
-func RejectedEntries(ctx context.Context, views *projector.Projector, store rejected.Store, q *wire.RejectionsQuery) ([]rejected.Entry, error) {
+func RejectedEntries(
+	ctx context.Context, views *projector.Projector, store rejected.Store, q *wire.RejectionsQuery,
+) ([]rejected.Entry, error) {
 	limit := q.Limit
 	if limit == 0 {
 		limit = defaultRejections
@@ -87,7 +89,8 @@ func RejectedCommands(entries []rejected.Entry) ([]wire.RejectedCommand, error) 
 			return nil, err
 		}
 		list[i] = wire.RejectedCommand{
-			Time: e.Time.Format(time.RFC3339Nano), Actor: e.Actor, Command: e.Command, CommandID: e.CommandID, RequestID: e.RequestID,
+			Time:  e.Time.Format(time.RFC3339Nano),
+			Actor: e.Actor, Command: e.Command, CommandID: e.CommandID, RequestID: e.RequestID,
 			Project: e.Project, Body: ledger.PlainNumbers(body), Place: e.Place, Rejection: e.Rejection,
 		}
 	}

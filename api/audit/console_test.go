@@ -94,12 +94,18 @@ func TestDiff(t *testing.T) {
 		for _, d := range got.Providers {
 			differ[orBefore(d.After, d.Before).Provider] = true
 		}
-		compare(t, w.providers, differ, func(v projector.View, id ledger.UUID) (any, error) { return answers.Provider(v, id) }, before, after)
+		compare(
+			t, w.providers, differ, func(v projector.View, id ledger.UUID) (any, error) { return answers.Provider(v, id) },
+			before, after,
+		)
 		clear(differ)
 		for _, d := range got.Consumers {
 			differ[orBefore(d.After, d.Before).Consumer] = true
 		}
-		compare(t, w.consumers, differ, func(v projector.View, id ledger.UUID) (any, error) { return answers.Allocations(v, id) }, before, after)
+		compare(
+			t, w.consumers, differ, func(v projector.View, id ledger.UUID) (any, error) { return answers.Allocations(v, id) },
+			before, after,
+		)
 	}
 	for _, bad := range []string{"", "from=0", "from=1&to=99999", "from=1&to=tomorrow"} {
 		q.get(t, 400, "/audit/diff?"+bad, nil)
@@ -108,7 +114,8 @@ func TestDiff(t *testing.T) {
 
 // compare fails if what differs between two views is not what is said to.
 func compare(
-	t *testing.T, ids []ledger.UUID, differ map[ledger.UUID]bool, read func(projector.View, ledger.UUID) (any, error), before, after projector.View,
+	t *testing.T, ids []ledger.UUID, differ map[ledger.UUID]bool, read func(projector.View, ledger.UUID) (any, error),
+	before, after projector.View,
 ) {
 	t.Helper()
 	for _, id := range ids {
@@ -136,7 +143,8 @@ func TestFind(t *testing.T) {
 	l.Accept(t, commandstest.Allocate(consumer, provider, "VCPU", 1))
 	l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer})
 	for text, want := range map[string]string{
-		provider.String(): "provider", "<b>host</b>": "provider", consumer.String(): "consumer", "project": "project", "user": "user", "nobody": "",
+		provider.String(): "provider", "<b>host</b>": "provider", consumer.String(): "consumer", "project": "project",
+		"user": "user", "nobody": "",
 	} {
 		var f audit.Found
 		q.get(t, 200, "/audit/find?q="+url.QueryEscape(text), &f)
@@ -148,7 +156,9 @@ func TestFind(t *testing.T) {
 	q.get(t, 400, "/audit/find?q="+strings.Repeat("x", 300), nil)
 	var status audit.Status
 	q.get(t, 200, "/audit/status", &status)
-	if status.Sequence != l.Views.View().Sequence() || status.Records < int64(status.Sequence) || status.Root == (ledger.Digest{}) || status.Audits {
+	if status.Sequence != l.Views.View().Sequence() || status.Records < int64(status.Sequence) ||
+		status.Root == (ledger.Digest{}) ||
+		status.Audits {
 		t.Errorf("%+v", status)
 	}
 }
@@ -159,7 +169,8 @@ func TestEvents(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	stop := make(chan struct{})
 	asked := &audit.Questions{
-		Log: l.Log, Views: l.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler), Stop: stop,
+		Log: l.Log, Views: l.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true },
+		Logger: slog.New(slog.DiscardHandler), Stop: stop,
 	}
 	server := httptest.NewServer(asked.Handlers()["/audit/records"])
 	defer server.Close()
@@ -194,7 +205,8 @@ func TestEvents(t *testing.T) {
 				Sequence uint64
 				Index    int
 			}
-			if err := json.Unmarshal([]byte(data), &line); err != nil || fmt.Sprintf("%d.%d", line.Sequence, line.Index) != ids[len(ids)-1] {
+			if err := json.Unmarshal([]byte(data), &line); err != nil ||
+				fmt.Sprintf("%d.%d", line.Sequence, line.Index) != ids[len(ids)-1] {
 				t.Errorf("%s: %v", data, err)
 			}
 		}

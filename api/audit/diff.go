@@ -127,7 +127,8 @@ func consumersOf(v projector.View) iter.Seq2[*ledger.Consumer, error] {
 
 // differences walks through two lists in the order of their ids, side by side,
 // and reports what is not the same as long as report returns true.
-func differences[T any](ctx context.Context, from, to iter.Seq2[*T, error], id func(*T) ledger.UUID, same func(a, b *T) bool,
+func differences[T any](
+	ctx context.Context, from, to iter.Seq2[*T, error], id func(*T) ledger.UUID, same func(a, b *T) bool,
 	report func(before, after *T) (bool, error), incomplete *bool,
 ) error {
 	nextBefore, stopBefore := iter.Pull2(from)

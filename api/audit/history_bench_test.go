@@ -32,7 +32,10 @@ func benchRecords(b *testing.B) int {
 func BenchmarkHistory(b *testing.B) {
 	records := benchRecords(b)
 	f := commandstest.Fill(b, b.TempDir(), records, 1000)
-	q := &audit.Questions{Views: f.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler)}
+	q := &audit.Questions{
+		Views: f.Views, Authorize: func(http.ResponseWriter, *http.Request) bool { return true },
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	h := q.Handlers()["/audit/history"]
 	ask := func() time.Duration {
 		w := httptest.NewRecorder()

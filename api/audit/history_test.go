@@ -90,7 +90,8 @@ func TestHistory(t *testing.T) {
 			if k > 0 {
 				before = held[k-1]
 			}
-			if e.Address != made[k].String() || e.Actor != "test" || e.Time == "" || amount(e.Before) != before || amount(e.After) != held[k] {
+			if e.Address != made[k].String() || e.Actor != "test" || e.Time == "" || amount(e.Before) != before ||
+				amount(e.After) != held[k] {
 				t.Fatalf("limit %d: %+v, wanted %s with %v to %v", limit, e, made[k], before, held[k])
 			}
 		}
@@ -106,7 +107,11 @@ func TestHistory(t *testing.T) {
 	}
 	entries := all(t, h, "consumer="+consumer.String(), 1000)
 	middle := url.QueryEscape(entries[60].Time)
-	since, until := all(t, h, "consumer="+consumer.String()+"&since="+middle, 9), all(t, h, "consumer="+consumer.String()+"&until="+middle, 9)
+	since, until := all(
+		t, h, "consumer="+consumer.String()+"&since="+middle, 9,
+	), all(
+		t, h, "consumer="+consumer.String()+"&until="+middle, 9,
+	)
 	if len(since) != 61 || len(until) != len(entries)-60 {
 		t.Errorf("%d since and %d until the 61st of %d", len(since), len(until), len(entries))
 	}
@@ -130,8 +135,10 @@ func TestBadHistory(t *testing.T) {
 	h := history(t, l)
 	id := commandstest.NewID().String()
 	for _, query := range []string{
-		"", "consumer=x", "consumer=" + id + "&provider=" + id, "consumer=" + id + "&limit=0", "consumer=" + id + "&limit=1001",
-		"consumer=" + id + "&before=7", "consumer=" + id + "&before=0.0", "consumer=" + id + "&since=yesterday", "consumer=" + id + "&colour=red",
+		"", "consumer=x", "consumer=" + id + "&provider=" + id, "consumer=" + id + "&limit=0",
+		"consumer=" + id + "&limit=1001",
+		"consumer=" + id + "&before=7", "consumer=" + id + "&before=0.0", "consumer=" + id + "&since=yesterday",
+		"consumer=" + id + "&colour=red",
 		"consumer=" + id + "&at=0", "consumer=" + id + "&at=99999", "project=", "consumer=" + id + "&consumer=" + id,
 		"consumer=" + id + "&since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z",
 	} {

@@ -59,7 +59,9 @@ func (g *Growth) Check(keys note.Verifiers, earlier *proof.Checkpoint) (*proof.C
 		return nil, err
 	}
 	if g.From != earlier.Size {
-		return nil, fmt.Errorf("%w: it is about a log of %d records, and the checkpoint about one of %d", proof.ErrProof, g.From, earlier.Size)
+		return nil, fmt.Errorf(
+			"%w: it is about a log of %d records, and the checkpoint about one of %d", proof.ErrProof, g.From, earlier.Size,
+		)
 	}
 	return later, proof.CheckGrowth(g.Path, earlier, later)
 }
@@ -85,7 +87,9 @@ func ReadEvidence(text []byte, evidence any) error {
 		return fmt.Errorf("%w: %w", ErrEvidence, err)
 	}
 	if !bytes.Equal(given.Bytes(), again) {
-		return fmt.Errorf("%w: it is not as it was answered: a field is missing, given twice or written in another way", ErrEvidence)
+		return fmt.Errorf(
+			"%w: it is not as it was answered: a field is missing, given twice or written in another way", ErrEvidence,
+		)
 	}
 	return nil
 }

@@ -68,12 +68,14 @@ type question struct {
 // questions are all that can be asked, by path: the handlers, Paths, and with
 // these what is tested and documented of every route, follow from them.
 var questions = map[string]question{
-	"/audit/checkpoint":   {[]string{"at"}, anything, asked((*Questions).checkpoint)},
-	"/audit/consumers":    {[]string{"after", "limit", "at"}, anything, asked((*Questions).consumers)},
-	"/audit/diff":         {[]string{"from", "to"}, anything, asked((*Questions).diff)},
-	"/audit/digest":       {[]string{"at"}, "the read models", asked((*Questions).digest)},
-	"/audit/find":         {[]string{"q", "at"}, anything, asked((*Questions).find)},
-	"/audit/history":      {slices.Concat(answers.HistorySubjects, historyParameters), "the history", asked((*Questions).history)},
+	"/audit/checkpoint": {[]string{"at"}, anything, asked((*Questions).checkpoint)},
+	"/audit/consumers":  {[]string{"after", "limit", "at"}, anything, asked((*Questions).consumers)},
+	"/audit/diff":       {[]string{"from", "to"}, anything, asked((*Questions).diff)},
+	"/audit/digest":     {[]string{"at"}, "the read models", asked((*Questions).digest)},
+	"/audit/find":       {[]string{"q", "at"}, anything, asked((*Questions).find)},
+	"/audit/history": {
+		slices.Concat(answers.HistorySubjects, historyParameters), "the history", asked((*Questions).history),
+	},
 	"/audit/holders":      {[]string{"provider", "after", "limit", "at"}, anything, asked((*Questions).holders)},
 	"/audit/proof/growth": {[]string{"from", "at"}, anything, asked((*Questions).growth)},
 	"/audit/proof/record": {[]string{"record", "at"}, anything, asked((*Questions).inclusion)},
@@ -81,10 +83,12 @@ var questions = map[string]question{
 	"/audit/records":      {[]string{"from", "limit", "follow", "at"}, "the read models", stream((*Questions).records)},
 	"/audit/redecide":     {[]string{"command_id", "at"}, anything, asked((*Questions).redecide)},
 	"/audit/rejections":   {rejectionParameters, anything, asked((*Questions).rejections)},
-	"/audit/series":       {[]string{"provider", "project", "since", "until", "points"}, anything, asked((*Questions).series)},
-	"/audit/status":       {[]string{"at"}, anything, asked((*Questions).status)},
-	"/audit/what-if":      {nil, anything, posted((*Questions).whatIf)},
-	"/audit/why":          {[]string{"consumer", "provider", "at"}, anything, asked((*Questions).why)},
+	"/audit/series": {
+		[]string{"provider", "project", "since", "until", "points"}, anything, asked((*Questions).series),
+	},
+	"/audit/status":  {[]string{"at"}, anything, asked((*Questions).status)},
+	"/audit/what-if": {nil, anything, posted((*Questions).whatIf)},
+	"/audit/why":     {[]string{"consumer", "provider", "at"}, anything, asked((*Questions).why)},
 }
 
 // anything stands for what is read to answer most questions.

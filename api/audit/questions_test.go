@@ -72,7 +72,9 @@ func (q *questions) do(t *testing.T, status int, r *http.Request, into any) {
 func TestWhy(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	q := ask(t, l, nil)
-	provider := l.Provider(t, "a", commands.Inventory{Class: "VCPU", Total: 1000}, commands.Inventory{Class: "DISK_GB", Total: 1000})
+	provider := l.Provider(
+		t, "a", commands.Inventory{Class: "VCPU", Total: 1000}, commands.Inventory{Class: "DISK_GB", Total: 1000},
+	)
 	other := l.Provider(t, "b", commands.Inventory{Class: "VCPU", Total: 1000})
 	consumer := commandstest.NewID()
 	set := func(provider ledger.UUID, amount int64) string {
@@ -84,7 +86,8 @@ func TestWhy(t *testing.T) {
 	set(other, 5)
 	first := set(provider, 7)
 	l.Accept(t, &commands.CreateInventory{Provider: provider, Inventory: commands.Inventory{Class: "MEMORY_MB", Total: 5}})
-	total := l.Accept(t, &commands.UpdateInventory{Provider: provider, Inventory: commands.Inventory{Class: "VCPU", Total: 900}}).String()
+	total := l.Accept(t, &commands.UpdateInventory{Provider: provider, Inventory: commands.Inventory{Class: "VCPU", Total: 900}}).
+		String()
 	set(provider, 7) // nothing new
 	last := set(provider, 8)
 	for range 250 {
@@ -93,10 +96,13 @@ func TestWhy(t *testing.T) {
 	target := fmt.Sprintf("/audit/why?consumer=%s&provider=%s", consumer, provider)
 	var why audit.Why
 	q.get(t, 200, target, &why)
-	if len(why.Changes) != 2 || why.Changes[0].Address != last || why.Changes[1].Address != first || why.Changes[1].Before["VCPU"] != 0 || why.Holds["VCPU"] != 8 {
+	if len(why.Changes) != 2 || why.Changes[0].Address != last || why.Changes[1].Address != first ||
+		why.Changes[1].Before["VCPU"] != 0 ||
+		why.Holds["VCPU"] != 8 {
 		t.Errorf("%+v", why)
 	}
-	if len(why.Inventories) != 1 || why.Inventories[0].Address != total || why.Inventories[0].After.Total != 900 || why.Incomplete {
+	if len(why.Inventories) != 1 || why.Inventories[0].Address != total || why.Inventories[0].After.Total != 900 ||
+		why.Incomplete {
 		t.Errorf("%+v", why.Inventories)
 	}
 	gone := l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer}).String()
@@ -230,7 +236,10 @@ func TestWhatIf(t *testing.T) {
 	for _, id := range w.consumers {
 		asking = append(asking, fmt.Sprintf(`{"query":"Allocations","body":{"consumer":%q}}`, id))
 	}
-	asking = append(asking, `{"query":"Usages","body":{"project":"project"}}`, `{"query":"Candidates","body":{"groups":[{"resources":{"VCPU":3}}]}}`)
+	asking = append(
+		asking, `{"query":"Usages","body":{"project":"project"}}`,
+		`{"query":"Candidates","body":{"groups":[{"resources":{"VCPU":3}}]}}`,
+	)
 	questions := `"questions":[` + strings.Join(asking, ",") + `]`
 	times := func(key string, _ any) bool { return key == "changed" || key == "since" }
 	for round := range 30 {
@@ -273,12 +282,17 @@ func TestWhatIf(t *testing.T) {
 		}
 	}
 	var gone audit.WouldBe
-	q.post(t, 200, "/audit/what-if", fmt.Sprintf(`{"steps":[{"command":"RemoveProvider","body":{"provider":%q}}],%s}`, w.providers[0], questions), &gone)
-	if gone.Answers[0].Result != nil || gone.Steps[0].Rejection != nil || strings.Contains(fmt.Sprint(gone.Answers), w.providers[0].String()) {
+	q.post(
+		t, 200, "/audit/what-if",
+		fmt.Sprintf(`{"steps":[{"command":"RemoveProvider","body":{"provider":%q}}],%s}`, w.providers[0], questions), &gone,
+	)
+	if gone.Answers[0].Result != nil || gone.Steps[0].Rejection != nil ||
+		strings.Contains(fmt.Sprint(gone.Answers), w.providers[0].String()) {
 		t.Errorf("it is not gone: %+v", gone.Answers)
 	}
 	for _, bad := range []string{
-		"", "{", "[]", `{"steps":[{"command":"Nothing","body":{}}]}`, `{"steps":[{"command":"CreateTrait","body":{"colour":1}}]}`,
+		"", "{", "[]", `{"steps":[{"command":"Nothing","body":{}}]}`,
+		`{"steps":[{"command":"CreateTrait","body":{"colour":1}}]}`,
 		`{"questions":[{"query":"Commits","body":{}}]}`, `{"questions":[{"query":"Usages","body":{"at":"3","project":"p"}}]}`,
 		`{"at":"99999"}`, `{"at":"tomorrow"}`, `{"steps":[]} {}`, `{"steps":[{"command":"RemoveProvider"}]}`,
 	} {
@@ -359,7 +373,8 @@ func TestWhatIfOfAFollower(t *testing.T) {
 		}
 		(&questions{l, q.Handlers()}).post(t, http.StatusOK, "/audit/what-if", body, &told[i])
 	}
-	if told[0].Sequence != l.Views.View().Sequence() || len(told[0].Steps) != 1 || told[0].Answers[0].Result == nil || !cmp.Equal(told[0], told[1]) {
+	if told[0].Sequence != l.Views.View().Sequence() || len(told[0].Steps) != 1 || told[0].Answers[0].Result == nil ||
+		!cmp.Equal(told[0], told[1]) {
 		t.Errorf("%+v, %+v", told[0], told[1])
 	}
 }

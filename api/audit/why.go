@@ -65,7 +65,10 @@ func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Why{Sequence: view.Sequence(), Consumer: consumer, Provider: provider, Changes: []WhyChange{}, Inventories: []WhyInventory{}}
+	w := &Why{
+		Sequence: view.Sequence(), Consumer: consumer, Provider: provider, Changes: []WhyChange{},
+		Inventories: []WhyInventory{},
+	}
 	if w.Holds, err = held(view, consumer, provider); err != nil {
 		return nil, err
 	}
@@ -109,21 +112,27 @@ func (q *Questions) heldAt(sequence uint64, consumer, provider ledger.UUID) (map
 }
 
 func (q *Questions) whyChanges(ctx context.Context, view projector.View, w *Why) (complete bool, err error) {
-	return q.backwards(ctx, view, projector.ConsumerHistory, w.Consumer, func(at ledger.Address, r *ledger.Record) (bool, error) {
-		after, err := q.heldAt(at.Sequence, w.Consumer, w.Provider)
-		if err != nil {
-			return false, err
-		}
-		before, err := q.heldAt(at.Sequence-1, w.Consumer, w.Provider)
-		if err != nil {
-			return false, err
-		}
-		if !same(before, after) {
-			w.Changes = append(w.Changes, WhyChange{answers.EntryOf(at, r), before, after})
-		}
-		begun := len(before) == 0 && len(w.Changes) > 0
-		return !begun && (len(w.Holds) > 0 || len(w.Changes) == 0), nil
-	})
+	return q.backwards(
+		ctx,
+		view,
+		projector.ConsumerHistory,
+		w.Consumer,
+		func(at ledger.Address, r *ledger.Record) (bool, error) {
+			after, err := q.heldAt(at.Sequence, w.Consumer, w.Provider)
+			if err != nil {
+				return false, err
+			}
+			before, err := q.heldAt(at.Sequence-1, w.Consumer, w.Provider)
+			if err != nil {
+				return false, err
+			}
+			if !same(before, after) {
+				w.Changes = append(w.Changes, WhyChange{answers.EntryOf(at, r), before, after})
+			}
+			begun := len(before) == 0 && len(w.Changes) > 0
+			return !begun && (len(w.Holds) > 0 || len(w.Changes) == 0), nil
+		},
+	)
 }
 
 func same(a, b map[string]int64) bool {
@@ -140,7 +149,10 @@ func same(a, b map[string]int64) bool {
 
 // backwards calls yield for the records of a history, newest first, as long as
 // it returns true. It is not complete if there were more than it may look at.
-func (q *Questions) backwards(ctx context.Context, view projector.View, kind projector.Kind, id ledger.UUID, yield func(ledger.Address, *ledger.Record) (bool, error)) (complete bool, err error) {
+func (q *Questions) backwards(
+	ctx context.Context, view projector.View, kind projector.Kind, id ledger.UUID,
+	yield func(ledger.Address, *ledger.Record) (bool, error),
+) (complete bool, err error) {
 	before, limit := uint64(0), whyPage
 	for looked := 0; looked < maxWhy; {
 		list, err := view.History(kind, id, before, limit)
@@ -189,26 +201,32 @@ func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *
 			}
 		}
 	}
-	return q.backwards(ctx, view, projector.ProviderHistory, w.Provider, func(at ledger.Address, r *ledger.Record) (bool, error) {
-		if commands.OnlyHoldings(r.Command) {
-			return true, nil
-		}
-		after, err := q.inventories(at.Sequence, w.Provider)
-		if err != nil {
-			return false, err
-		}
-		before, err := q.inventories(at.Sequence-1, w.Provider)
-		if err != nil {
-			return false, err
-		}
-		for class := range wanted {
-			if was, is := before[class], after[class]; !sameInventory(was, is) {
-				w.Inventories = append(w.Inventories, WhyInventory{class, answers.EntryOf(at, r), was, is})
-				delete(wanted, class)
+	return q.backwards(
+		ctx,
+		view,
+		projector.ProviderHistory,
+		w.Provider,
+		func(at ledger.Address, r *ledger.Record) (bool, error) {
+			if commands.OnlyHoldings(r.Command) {
+				return true, nil
 			}
-		}
-		return len(wanted) > 0, nil
-	})
+			after, err := q.inventories(at.Sequence, w.Provider)
+			if err != nil {
+				return false, err
+			}
+			before, err := q.inventories(at.Sequence-1, w.Provider)
+			if err != nil {
+				return false, err
+			}
+			for class := range wanted {
+				if was, is := before[class], after[class]; !sameInventory(was, is) {
+					w.Inventories = append(w.Inventories, WhyInventory{class, answers.EntryOf(at, r), was, is})
+					delete(wanted, class)
+				}
+			}
+			return len(wanted) > 0, nil
+		},
+	)
 }
 
 func (q *Questions) inventories(sequence uint64, provider ledger.UUID) (map[string]*wire.Inventory, error) {

@@ -111,7 +111,8 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 		if err := fresh.SetTokenAndAuthResult(nil); err != nil {
 			return err
 		}
-		if err := openstack.AuthenticateV3(ctx, &fresh, config.Account.options(config.URL), gophercloud.EndpointOpts{}); err != nil {
+		account := config.Account.options(config.URL)
+		if err := openstack.AuthenticateV3(ctx, &fresh, account, gophercloud.EndpointOpts{}); err != nil {
 			return err
 		}
 		provider.CopyTokenFrom(&fresh)

@@ -26,7 +26,9 @@ func open(t *testing.T, server *keystonetest.Server, change func(*auth.KeystoneC
 	t.Helper()
 	config := auth.KeystoneConfig{
 		URL: server.URL, PublicURL: "https://public.example:5000/v3",
-		Account: auth.Account{Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default"},
+		Account: auth.Account{
+			Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default",
+		},
 	}
 	if change != nil {
 		change(&config)
@@ -52,7 +54,9 @@ func TestKeystone(t *testing.T) {
 	k := open(t, server, nil)
 	nova := server.Token("nova")
 	id, err := ask(k, nova)
-	if err != nil || id.User != "u-nova" || id.Project != "p-service" || !slices.Equal(id.Roles, []string{"admin", "service"}) || id.System {
+	if err != nil || id.User != "u-nova" || id.Project != "p-service" ||
+		!slices.Equal(id.Roles, []string{"admin", "service"}) ||
+		id.System {
 		t.Errorf("nova is %+v, %v", id, err)
 	}
 	if id, err := ask(k, server.Token("root")); err != nil || !id.System || id.Project != "" {

@@ -30,7 +30,9 @@ func sortableTime(at int64) string {
 }
 
 func (r *request) listAllocations() (*response, error) {
-	values, err := r.parameters("node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir")
+	values, err := r.parameters(
+		"node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir",
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,8 @@ func (r *request) createAllocation() (*response, error) {
 		return nil, err
 	}
 	wanted := commands.NodeRequest{
-		Name: b.Name, ResourceClass: b.ResourceClass, Traits: b.Traits, CandidateNodes: candidates, Owner: owner, Extra: b.Extra,
+		Name: b.Name, ResourceClass: b.ResourceClass, Traits: b.Traits, CandidateNodes: candidates, Owner: owner,
+		Extra: b.Extra,
 	}
 	if b.Node != "" {
 		return r.backfill(b.Node, id, wanted)
@@ -139,7 +140,10 @@ func (r *request) createAllocation() (*response, error) {
 	if id.IsNil() {
 		id = rest.NewID(r.Request, "allocation")
 	}
-	return r.created(&commands.RequestNodeAllocation{Allocation: id, NodeRequest: wanted}, func() (ledger.UUID, error) { return id, nil })
+	return r.created(
+		&commands.RequestNodeAllocation{Allocation: id, NodeRequest: wanted},
+		func() (ledger.UUID, error) { return id, nil },
+	)
 }
 
 // ownerOfNew is whose a new allocation is. Who may only create their own gets
@@ -156,7 +160,11 @@ func (r *request) ownerOfNew(b *allocationBody) (string, *rest.Failure) {
 		return "", forbidden("baremetal:allocation:create")
 	}
 	if owner != "" && owner != r.who.Project {
-		return "", rest.Errorf(http.StatusForbidden, "Cannot create allocation with an owner Project ID value %s not matching the requestor Project ID %s. Policy baremetal:allocation:create is required for this capability.", owner, r.who.Project)
+		return "", rest.Errorf(
+			http.StatusForbidden,
+			"Cannot create allocation with an owner Project ID value %s not matching the requestor Project ID %s. Policy baremetal:allocation:create is required for this capability.",
+			owner, r.who.Project,
+		)
 	}
 	return r.who.Project, nil
 }
@@ -211,7 +219,9 @@ func (r *request) backfill(ident string, id ledger.UUID, wanted commands.NodeReq
 		}
 		return n.Instance, nil
 	}
-	return r.created(&commands.BackfillNodeAllocation{Node: n.UUID, Allocation: id, NewAllocation: fresh, NodeRequest: wanted}, made)
+	return r.created(
+		&commands.BackfillNodeAllocation{Node: n.UUID, Allocation: id, NewAllocation: fresh, NodeRequest: wanted}, made,
+	)
 }
 
 // created submits a request for an allocation and answers what it was right

@@ -172,7 +172,9 @@ func (r *request) listChassis(detail bool) (*response, error) {
 	}
 	path, known := "/chassis", []string{"fields", "detail", "limit", "marker", "sort_key", "sort_dir"}
 	if detail {
-		path, known = "/chassis/detail", slices.DeleteFunc(known, func(name string) bool { return name == "fields" || name == "detail" })
+		path, known = "/chassis/detail", slices.DeleteFunc(
+			known, func(name string) bool { return name == "fields" || name == "detail" },
+		)
 	}
 	values, err := r.parameters(known...)
 	if err != nil {

@@ -5,7 +5,10 @@ func (r *request) index() any {
 	v1 := r.versionEntry()
 	return object{
 		{"name", "OpenStack Ironic API"},
-		{"description", "Allot: an allocation ledger that speaks Ironic's allocations API. It records what is declared of nodes; it contacts no hardware."},
+		{
+			"description",
+			"Allot: an allocation ledger that speaks Ironic's allocations API. It records what is declared of nodes; it contacts no hardware.",
+		},
 		{"default_version", v1},
 		{"versions", []object{v1}},
 	}

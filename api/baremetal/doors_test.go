@@ -35,7 +35,8 @@ func (w *world) take(owner, node int) int {
 	}
 	return w.placement("PUT", "/allocations/"+doorOwner(owner), fmt.Sprintf(
 		`{"allocations":{"%s":{"resources":{"CUSTOM_BM":1}}},"project_id":"p","user_id":"u","consumer_generation":%s,"consumer_type":"INSTANCE"}`,
-		doorNode(node), generation)).Code
+		doorNode(node), generation,
+	)).Code
 }
 
 func (w *world) nodeProviders(t *testing.T, on bool) *commands.Rejection {
@@ -113,12 +114,17 @@ func TestInstanceReservesNode(t *testing.T) {
 		w.doorsAgree(t, do)
 	}
 	ironic("PATCH /v1/nodes/n1 "+setInstance(1), 200)
-	if r := w.placement("GET", "/allocation_candidates?resources=CUSTOM_BM:1", ""); strings.Contains(r.Body.String(), doorNode(1)) {
+	if r := w.placement("GET", "/allocation_candidates?resources=CUSTOM_BM:1", ""); strings.Contains(
+		r.Body.String(), doorNode(1),
+	) {
 		t.Errorf("a node with an instance is offered: %s", r.Body)
 	}
 	expect("another consumer takes the node of an instance", w.take(2, 1), http.StatusConflict)
 	expect("the instance takes its own node", w.take(1, 1), http.StatusNoContent)
-	expect("Placement forgets the instance", w.placement("DELETE", "/allocations/"+doorOwner(1), "").Code, http.StatusNoContent)
+	expect(
+		"Placement forgets the instance", w.placement("DELETE", "/allocations/"+doorOwner(1), "").Code,
+		http.StatusNoContent,
+	)
 	expect("another consumer takes it then", w.take(2, 1), http.StatusConflict)
 	ironic(`POST /v1/allocations {"resource_class":"bm","name":"a","candidate_nodes":["n1"]}`, 201)
 	w.play(t, []step{{do: "GET /v1/allocations/a", want: 200, has: `"state":"error"`}})
@@ -131,7 +137,9 @@ func TestInstanceReservesNode(t *testing.T) {
 		"%s":{"allocations":{"%s":{"resources":{"CUSTOM_BM":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"MIGRATION"}}`,
 		doorOwner(2), w.Views.Checkpoint().Sequence-1, doorOwner(4), doorNode(2))).Code, http.StatusConflict)
 	ironic(`PUT /v1/nodes/n2/maintenance {"reason":"r"}`, 202)
-	expect("released while in maintenance", w.placement("DELETE", "/allocations/"+doorOwner(2), "").Code, http.StatusNoContent)
+	expect(
+		"released while in maintenance", w.placement("DELETE", "/allocations/"+doorOwner(2), "").Code, http.StatusNoContent,
+	)
 	ironic(`PATCH /v1/nodes/n2 [{"op":"remove","path":"/instance_uuid"}]`, 200)
 	ironic("DELETE /v1/nodes/n2/maintenance", 202)
 	expect("it is anybody's again", w.take(4, 2), http.StatusNoContent)
@@ -195,12 +203,16 @@ func TestNodeProvidersTurnedOnAgain(t *testing.T) {
 	}
 	turn(true)
 	w.play(t, all(node(doorNode(1), "n1", "bm"), node(doorNode(2), "n2", "bm"), node(doorNode(3), "n3", "bm"), []step{
-		{do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","candidate_nodes":["n1"]}`, want: 201}, {do: settle},
+		{
+			do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","candidate_nodes":["n1"]}`, want: 201,
+		}, {do: settle},
 	}))
 	turn(false)
 	w.play(t, []step{
 		{do: "DELETE /v1/allocations/" + a1, want: 204},
-		{do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","candidate_nodes":["n2"]}`, want: 201}, {do: settle},
+		{
+			do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","candidate_nodes":["n2"]}`, want: 201,
+		}, {do: settle},
 		{do: "PATCH /v1/nodes/n3 " + setInstance(3), want: 200},
 	})
 	if code := w.take(4, 3); code != http.StatusNoContent {
@@ -217,7 +229,8 @@ func TestNodeProvidersTurnedOnAgain(t *testing.T) {
 		}
 	}
 	turn(true)
-	if r := w.placement("GET", "/allocations/"+a1, ""); !strings.Contains(r.Body.String(), doorNode(2)) || strings.Contains(r.Body.String(), doorNode(1)) {
+	if r := w.placement("GET", "/allocations/"+a1, ""); !strings.Contains(r.Body.String(), doorNode(2)) ||
+		strings.Contains(r.Body.String(), doorNode(1)) {
 		t.Errorf("the allocation's consumer is somewhere else: %s", r.Body)
 	}
 	if code := w.take(6, 1); code != http.StatusNoContent {

@@ -86,7 +86,10 @@ func rejected(what string, r *commands.Rejection) *rest.Failure {
 	}
 	if r.Code == commands.CodeInvalid && r.Facts.Field == "traits" && r.Facts.Name != "" {
 		name := r.Facts.Name
-		return rest.BadRequest("Schema error for %s: '%s' is not valid under any of the given schemas. Possible root cause: '%s' does not match '^CUSTOM_[A-Z0-9_]+$'", what, name, name)
+		return rest.BadRequest(
+			"Schema error for %s: '%s' is not valid under any of the given schemas. Possible root cause: '%s' does not match '^CUSTOM_[A-Z0-9_]+$'",
+			what, name, name,
+		)
 	}
 	return rest.Errorf(status, "%s", r.Message)
 }

@@ -15,7 +15,10 @@ func TestRetiredAndProtected(t *testing.T) {
 		{do: `POST /v1/nodes {"driver":"d","protected":true}`, want: 400, has: "Cannot specify protected"},
 		{do: `POST /v1/nodes {"driver":"d","protected_reason":"x"}`, want: 400},
 		{do: `POST /v1/nodes {"driver":"d","retired_reason":"x"}`, want: 400, has: "only be set when retired is True"},
-		{do: `POST /v1/nodes {"driver":"d","name":"n3","retired":"yes","retired_reason":"x"}`, want: 201, has: `"retired":true`},
+		{
+			do: `POST /v1/nodes {"driver":"d","name":"n3","retired":"yes","retired_reason":"x"}`, want: 201,
+			has: `"retired":true`,
+		},
 		{do: `POST /v1/nodes {"driver":"d","retired":"perhaps"}`, want: 400, has: "Unrecognized value"},
 		{version: "1.61", do: "PUT /v1/nodes/n3/states/provision " + `{"target":"manage"}`, want: 202},
 		{do: "PUT /v1/nodes/n3/states/provision " + `{"target":"provide"}`, want: 400, has: "retired"},
@@ -34,7 +37,10 @@ func TestRetiredAndProtected(t *testing.T) {
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"active"}`, want: 202},
 		{do: "PATCH /v1/nodes/n1 " + both("protected"), want: 200, has: `"protected":true & "protected_reason":"old"`},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"deleted"}`, want: 403},
-		{do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/protected"}]`, want: 200, has: `"protected":false & "protected_reason":null`},
+		{
+			do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/protected"}]`, want: 200,
+			has: `"protected":false & "protected_reason":null`,
+		},
 		{do: "PATCH /v1/nodes/n1 " + both("retired"), want: 200, has: `"retired":true & "retired_reason":"old"`},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"deleted"}`, want: 202},
 		{do: "GET /v1/nodes/n1", want: 200, has: `"provision_state":"manageable" & "instance_uuid":null`},

@@ -210,7 +210,10 @@ func (r *request) route(path []string) (*response, error) {
 	case path[0] == "nodes":
 		return r.nodePart(path[1], path[2:])
 	}
-	return nil, rest.NotFound("There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.", strings.Join(path, "/"))
+	return nil, rest.NotFound(
+		"There is no %s here: this ledger keeps nodes, chassis and allocations, and contacts no hardware.",
+		strings.Join(path, "/"),
+	)
 }
 
 // methods maps a request's method to its handler; others get a 405.

@@ -71,7 +71,8 @@ func (w *world) serve(r *http.Request, version, who string) *httptest.ResponseRe
 func (w *world) sendSystem(method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for name, value := range map[string]string{
-		"X-OpenStack-Ironic-API-Version": "latest", "X-Auth-Token": "somebody", "X-Roles": "reader", "OpenStack-System-Scope": "all",
+		"X-OpenStack-Ironic-API-Version": "latest", "X-Auth-Token": "somebody", "X-Roles": "reader",
+		"OpenStack-System-Scope": "all",
 	} {
 		r.Header.Set(name, value)
 	}
@@ -170,7 +171,10 @@ func isFault(body string) bool {
 // node makes a node of a class that can be allocated.
 func node(id, name, class string) []step {
 	return []step{
-		{do: `POST /v1/nodes {"driver":"d","uuid":"` + id + `","name":"` + name + `","resource_class":"` + class + `"}`, want: 201},
+		{
+			do:   `POST /v1/nodes {"driver":"d","uuid":"` + id + `","name":"` + name + `","resource_class":"` + class + `"}`,
+			want: 201,
+		},
 		{do: "PUT /v1/nodes/" + name + `/states/provision {"target":"manage"}`, want: 202},
 		{do: "PUT /v1/nodes/" + name + `/states/provision {"target":"provide"}`, want: 202},
 	}
@@ -198,7 +202,10 @@ func TestBadInput(t *testing.T) {
 		{do: `POST /v1/allocations {"resource_class":"x"}{}`, want: 400},
 		{do: "POST /v1/allocations {\"resource_class\":\"\xff\"}", want: 400, has: "UTF-8"},
 		{do: `POST /v1/allocations {"resource_class":"x","extra":` + deep + `}`, want: 400, has: "deeper"},
-		{do: `POST /v1/allocations {"resource_class":"x","extra":{"a":"` + strings.Repeat("x", 70000) + `"}}`, want: 400, has: "at most"},
+		{
+			do: `POST /v1/allocations {"resource_class":"x","extra":{"a":"` + strings.Repeat("x", 70000) + `"}}`, want: 400,
+			has: "at most",
+		},
 		{do: "POST /v1/allocations " + strings.Repeat(" ", baremetal.MaxBodyBytes+1), want: 413},
 		{do: `POST /v1/allocations {"resource_class":"x","name":"taken"}`, want: 409},
 		{do: `POST /v1/allocations {"resource_class":"x","nam":"y"}`, want: 400, has: "'nam' was unexpected"},

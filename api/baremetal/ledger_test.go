@@ -61,24 +61,33 @@ func TestChoiceIsRecorded(t *testing.T) {
 		w.play(t, node(fmt.Sprintf("11111111-0000-4000-8000-%012d", i), fmt.Sprintf("n%d", i), "bm"))
 	}
 	for i := range 10 {
-		w.play(t, []step{{do: fmt.Sprintf(`POST /v1/allocations {"resource_class":"bm","name":"a%d"}`, i), want: 201}, {do: settle}})
+		w.play(
+			t,
+			[]step{{do: fmt.Sprintf(`POST /v1/allocations {"resource_class":"bm","name":"a%d"}`, i), want: 201}, {do: settle}},
+		)
 	}
 	state, chosen := ledger.NewState(), make(map[ledger.UUID]bool)
-	err := ledger.ReadCommits(t.Context(), w.Log, ledger.Head{}, w.Views.Checkpoint().Sequence, func(c *ledger.Commit) error {
-		for _, r := range c.Records {
-			for _, event := range r.Events {
-				if ev, ok := event.(ledger.NodeAllocated); ok {
-					again, rejection := (&commands.ChooseNode{Allocation: ev.Allocation, Seed: ev.Seed}).Decide(state)
-					if rejection != nil || len(again) != 1 || again[0] != event {
-						t.Errorf("%v was decided, now it would be %v, %v", event, again, rejection)
+	err := ledger.ReadCommits(
+		t.Context(),
+		w.Log,
+		ledger.Head{},
+		w.Views.Checkpoint().Sequence,
+		func(c *ledger.Commit) error {
+			for _, r := range c.Records {
+				for _, event := range r.Events {
+					if ev, ok := event.(ledger.NodeAllocated); ok {
+						again, rejection := (&commands.ChooseNode{Allocation: ev.Allocation, Seed: ev.Seed}).Decide(state)
+						if rejection != nil || len(again) != 1 || again[0] != event {
+							t.Errorf("%v was decided, now it would be %v, %v", event, again, rejection)
+						}
+						chosen[ev.Node] = true
 					}
-					chosen[ev.Node] = true
 				}
 			}
-		}
-		_, err := state.Fold(c)
-		return err
-	})
+			_, err := state.Fold(c)
+			return err
+		},
+	)
 	if err != nil || len(chosen) != 10 {
 		t.Errorf("%d nodes chosen, %v", len(chosen), err)
 	}
@@ -135,9 +144,15 @@ func (w *world) playScript(t *testing.T, steps []string, after func()) {
 // anew from the log.
 func TestPast(t *testing.T) {
 	w := newWorld(t)
-	paths := []string{"/v1/nodes/detail", "/v1/nodes?sort_key=name", "/v1/allocations", "/v1/allocations?sort_key=name&sort_dir=desc&limit=3"}
+	paths := []string{
+		"/v1/nodes/detail", "/v1/nodes?sort_key=name", "/v1/allocations",
+		"/v1/allocations?sort_key=name&sort_dir=desc&limit=3",
+	}
 	for i := range 5 {
-		paths = append(paths, fmt.Sprintf("/v1/nodes/n%d", i), fmt.Sprintf("/v1/nodes/n%d/allocation", i), fmt.Sprintf("/v1/nodes/n%d/traits", i), fmt.Sprintf("/v1/allocations/a%d", i))
+		paths = append(
+			paths, fmt.Sprintf("/v1/nodes/n%d", i), fmt.Sprintf("/v1/nodes/n%d/allocation", i),
+			fmt.Sprintf("/v1/nodes/n%d/traits", i), fmt.Sprintf("/v1/allocations/a%d", i),
+		)
 	}
 	type moment struct {
 		at      string
@@ -227,8 +242,10 @@ func (w *world) compareWithPlacement(t *testing.T) {
 		}
 		inv := p.Inventories[0]
 		reserved := !n.Free() && inv.Used == 0
-		if classes.Name(inv.Class) != commands.NodeClassName(n.ResourceClass) || inv.Total != 1 || reserved != (inv.Reserved == 1) ||
-			n.Allocation.IsNil() != (inv.Used == 0) || fmt.Sprint(p.Traits) != fmt.Sprint(n.Traits) {
+		if classes.Name(inv.Class) != commands.NodeClassName(n.ResourceClass) || inv.Total != 1 ||
+			reserved != (inv.Reserved == 1) ||
+			n.Allocation.IsNil() != (inv.Used == 0) ||
+			fmt.Sprint(p.Traits) != fmt.Sprint(n.Traits) {
 			t.Fatalf("node %+v is provider %+v", n, p)
 		}
 		c, held, err := view.Consumer(n.Allocation)
@@ -271,7 +288,9 @@ func TestPlacementCannotContradictNodes(t *testing.T) {
 	w := newWorld(t)
 	w.mustSubmit(t, &commands.SetNodeProviders{On: true, Limit: 1})
 	w.play(t, all(node(n1, "n1", "bm"), node(n2, "n2", "bm"), []step{
-		{do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","candidate_nodes":["n1"]}`, want: 201}, {do: settle},
+		{
+			do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","candidate_nodes":["n1"]}`, want: 201,
+		}, {do: settle},
 	}))
 	send := w.placement
 	hold := `{"allocations":{"` + n2 + `":{"resources":{"CUSTOM_BM":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
@@ -358,7 +377,10 @@ func TestDryRun(t *testing.T) {
 	w.play(t, node(n1, "n1", "bm"))
 	before := w.Views.Checkpoint()
 	w.play(t, []step{
-		{do: `POST /v1/allocations?dry_run=true {"resource_class":"bm"}`, want: 200, has: `"dry_run":true & AllocationRequested`},
+		{
+			do: `POST /v1/allocations?dry_run=true {"resource_class":"bm"}`, want: 200,
+			has: `"dry_run":true & AllocationRequested`,
+		},
 		{do: `PUT /v1/nodes/n1/states/provision?dry_run=true {"target":"active"}`, want: 200, has: "NodeStateSet"},
 		{do: `DELETE /v1/nodes/n1?dry_run=1`, want: 200, has: "NodeDeleted"},
 		{do: `DELETE /v1/allocations/none?dry_run=1`, want: 404},
@@ -372,10 +394,18 @@ func TestDryRun(t *testing.T) {
 func TestSecretsAreNotKept(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, []step{
-		{do: `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `","driver_info":{"ipmi_address":"10.0.0.1","ipmi_password":"hunter2","redfish":{"Password":"hunter2"}}}`, want: 201,
-			has: `"ipmi_address":"10.0.0.1" & "ipmi_password":"******"`, hasNot: "hunter2"},
-		{do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/driver_info/snmp_auth_token","value":"hunter2"}]`, want: 200, hasNot: "hunter2"},
-		{do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/instance_info/admin_password","value":"hunter2"}]`, want: 200, hasNot: "hunter2"},
+		{
+			do:   `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `","driver_info":{"ipmi_address":"10.0.0.1","ipmi_password":"hunter2","redfish":{"Password":"hunter2"}}}`,
+			want: 201, has: `"ipmi_address":"10.0.0.1" & "ipmi_password":"******"`, hasNot: "hunter2",
+		},
+		{
+			do: "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/driver_info/snmp_auth_token","value":"hunter2"}]`, want: 200,
+			hasNot: "hunter2",
+		},
+		{
+			do:   "PATCH /v1/nodes/" + n1 + ` [{"op":"add","path":"/instance_info/admin_password","value":"hunter2"}]`,
+			want: 200, hasNot: "hunter2",
+		},
 	})
 	err := w.Log.Read(t.Context(), 1, w.Views.Checkpoint().Sequence, func(e ledger.Entry) error {
 		if strings.Contains(string(e.Data), "hunter2") {
@@ -393,7 +423,10 @@ func TestRetiredNodes(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, all(node(n1, "n1", "bm"), []step{
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"manage"}`, want: 202},
-		{do: `PATCH /v1/nodes/n1 [{"op":"add","path":"/retired","value":true},{"op":"add","path":"/retired_reason","value":"old"}]`, want: 200, has: `"retired":true & "retired_reason":"old"`},
+		{
+			do:   `PATCH /v1/nodes/n1 [{"op":"add","path":"/retired","value":true},{"op":"add","path":"/retired_reason","value":"old"}]`,
+			want: 200, has: `"retired":true & "retired_reason":"old"`,
+		},
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"provide"}`, want: 400, has: "because it is retired"},
 		{do: `GET /v1/nodes?retired=True&fields=name`, want: 200, has: "n1"},
 		{do: `PATCH /v1/nodes/n1 [{"op":"remove","path":"/retired"}]`, want: 200, has: `"retired":false`},

@@ -45,7 +45,8 @@ func fields(values url.Values, known []string) ([]string, error) {
 
 // show answers with one thing, of which the client may ask for some fields.
 func show[T any](
-	r *request, fieldsOf func(url.Values) ([]string, error), find func() (*T, error), describe func(*T, []string) (object, error),
+	r *request, fieldsOf func(url.Values) ([]string, error), find func() (*T, error),
+	describe func(*T, []string) (object, error),
 ) (*response, error) {
 	values, err := r.parameters("fields")
 	if err != nil {
@@ -74,7 +75,10 @@ type listing struct {
 const defaultSortKey = "id"
 
 // unsortable are the keys that Ironic knows and does not sort by.
-var unsortable = []string{"extra", "candidate_nodes", "traits", "driver_info", "driver_internal_info", "instance_info", "properties", "clean_step", "deploy_step", "raid_config", "target_raid_config", "network_data"}
+var unsortable = []string{
+	"extra", "candidate_nodes", "traits", "driver_info", "driver_internal_info", "instance_info", "properties",
+	"clean_step", "deploy_step", "raid_config", "target_raid_config", "network_data",
+}
 
 // listing reads the parameters of paging and sorting.
 func (r *request) listing(values url.Values, sortable func(key string) bool) (*listing, error) {

@@ -93,5 +93,8 @@ func plainBoolean(name, text string) (string, error) {
 	case "false", "0", "f", "no", "n", "off":
 		return "false", nil
 	}
-	return "", fmt.Errorf("Invalid %s: Unrecognized value %s, acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'", name, text)
+	return "", fmt.Errorf( //nolint:staticcheck // Ironic says it so
+		"Invalid %s: Unrecognized value %s, acceptable values are: '0', '1', 'f', 'false', 'n', 'no', 'off', 'on', 't', 'true', 'y', 'yes'",
+		name, text,
+	)
 }

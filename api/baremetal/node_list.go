@@ -31,7 +31,8 @@ var nodeKeys = map[string]func(*ledger.Node) string{
 }
 
 var nodeListParameters = []string{
-	"associated", "maintenance", "provision_state", "resource_class", "owner", "lessee", "instance_uuid", "driver", "fault",
+	"associated", "maintenance", "provision_state", "resource_class", "owner", "lessee", "instance_uuid", "driver",
+	"fault",
 	"conductor_group", "chassis_uuid", "description_contains", "retired", "conductor", "shard", "sharded", "parent_node",
 	"include_children", "detail", "fields", "limit", "marker", "sort_key", "sort_dir",
 }
@@ -154,7 +155,8 @@ func flagFilters(values url.Values) (checks []func(*ledger.Node) bool, err error
 // textFilters are those whose values are what a field has.
 func textFilters(values url.Values) (checks []func(*ledger.Node) bool) {
 	for key, of := range map[string]func(*ledger.Node) string{
-		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"], "owner": nodeKeys["owner"],
+		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"],
+		"owner":  nodeKeys["owner"],
 		"lessee": nodeKeys["lessee"], "driver": nodeKeys["driver"],
 		"fault":           func(*ledger.Node) string { return "" }, // nobody looks for faults
 		"conductor":       func(*ledger.Node) string { return "" }, // and none conducts

@@ -47,7 +47,9 @@ func (r *request) nodePart(ident string, path []string) (*response, error) {
 			http.MethodPut: func() (*response, error) { return r.setPowerState(ident) },
 		})
 	}
-	return nil, rest.NotFound("There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.", part)
+	return nil, rest.NotFound(
+		"There is no %s of nodes here: this ledger keeps nodes and allocations, and contacts no hardware.", part,
+	)
 }
 
 // nodeAllocation serves /nodes/IDENT/allocation.
@@ -60,7 +62,9 @@ func (r *request) nodeAllocation(ident string, path []string) (*response, error)
 	}
 	return r.methods(map[string]func() (*response, error){
 		http.MethodGet: func() (*response, error) {
-			return r.showAllocation(func() (*ledger.NodeAllocation, error) { return r.allocationOf(ident, http.StatusBadRequest) })
+			return r.showAllocation(
+				func() (*ledger.NodeAllocation, error) { return r.allocationOf(ident, http.StatusBadRequest) },
+			)
 		},
 		http.MethodDelete: func() (*response, error) { return r.deleteAllocationOf(ident) },
 	})
@@ -157,7 +161,9 @@ func (r *request) setMaintenance(ident string) (*response, error) {
 	if _, err := r.body("maintenance", maintenanceSchema, &body); err != nil {
 		return nil, err
 	}
-	return r.accepted("node", &commands.SetNodeMaintenance{Node: n.UUID, Maintenance: true, Reason: body.Reason}, accepted202(""))
+	return r.accepted(
+		"node", &commands.SetNodeMaintenance{Node: n.UUID, Maintenance: true, Reason: body.Reason}, accepted202(""),
+	)
 }
 
 func (r *request) unsetMaintenance(ident string) (*response, error) {
@@ -186,7 +192,10 @@ type target struct {
 }
 
 // ignoredTargetKeys are what clients send along that only matters to hardware.
-var ignoredTargetKeys = []string{"target", "configdrive", "clean_steps", "deploy_steps", "rescue_password", "timeout", "disable_ramdisk", "service_steps", "runbook"}
+var ignoredTargetKeys = []string{
+	"target", "configdrive", "clean_steps", "deploy_steps", "rescue_password", "timeout", "disable_ramdisk",
+	"service_steps", "runbook",
+}
 
 // stateTarget reads the body of a change of state.
 func (r *request) stateTarget() (string, error) {
@@ -197,7 +206,9 @@ func (r *request) stateTarget() (string, error) {
 	}
 	for key := range doc.(m) {
 		if !slices.Contains(ignoredTargetKeys, key) {
-			return "", rest.BadRequest("Schema error for target: Additional properties are not allowed ('%s' was unexpected)", key)
+			return "", rest.BadRequest(
+				"Schema error for target: Additional properties are not allowed ('%s' was unexpected)", key,
+			)
 		}
 	}
 	return b.Target, nil
@@ -212,7 +223,9 @@ func (r *request) setProvisionState(ident string) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.accepted("node", &commands.SetNodeProvisionState{Node: n.UUID, Target: verb}, accepted202("/v1/nodes/"+ident+"/states"))
+	return r.accepted(
+		"node", &commands.SetNodeProvisionState{Node: n.UUID, Target: verb}, accepted202("/v1/nodes/"+ident+"/states"),
+	)
 }
 
 func (r *request) setPowerState(ident string) (*response, error) {
@@ -224,5 +237,7 @@ func (r *request) setPowerState(ident string) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.accepted("node", &commands.SetNodePowerState{Node: n.UUID, Target: verb}, accepted202("/v1/nodes/"+ident+"/states"))
+	return r.accepted(
+		"node", &commands.SetNodePowerState{Node: n.UUID, Target: verb}, accepted202("/v1/nodes/"+ident+"/states"),
+	)
 }

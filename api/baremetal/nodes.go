@@ -21,7 +21,8 @@ func nodeTarget(n *ledger.Node) policy.Target {
 // A node that the client may not see is not there.
 func (r *request) nodeFor(ident, rule string) (*ledger.Node, error) {
 	n, err := r.findNode(ident)
-	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && n == nil && isSuffixed && r.version < literalSuffixSince {
+	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && n == nil && isSuffixed &&
+		r.version < literalSuffixSince {
 		n, err = r.findNode(base)
 	}
 	if err != nil {
@@ -105,7 +106,9 @@ func (r *request) nodeAnswer(id ledger.UUID) (*response, error) {
 }
 
 func (r *request) showNode(ident string) (*response, error) {
-	return show(r, r.nodeFields, func() (*ledger.Node, error) { return r.nodeFor(ident, "baremetal:node:get") }, r.describeNode)
+	return show(
+		r, r.nodeFields, func() (*ledger.Node, error) { return r.nodeFor(ident, "baremetal:node:get") }, r.describeNode,
+	)
 }
 
 // patchableNodeFields are named in error texts.

@@ -12,14 +12,18 @@ import (
 
 // patch reads a JSON Patch of some fields, and checks the values that fields
 // get as a whole; the command checks the outcome.
-func (r *request) patch(what string, values map[string]schema.Schema, patchable []string) ([]commands.PatchOperation, error) {
+func (r *request) patch(
+	what string, values map[string]schema.Schema, patchable []string,
+) ([]commands.PatchOperation, error) {
 	var ops []commands.PatchOperation
 	if _, err := r.body("patch", patchSchema, &ops); err != nil {
 		return nil, err
 	}
 	for i, op := range ops {
 		if !slices.Contains(patchable, op.Field()) {
-			return nil, rest.BadRequest("Cannot patch %s. Only the following can be updated: %s", op.Path, strings.Join(patchable, ", "))
+			return nil, rest.BadRequest(
+				"Cannot patch %s. Only the following can be updated: %s", op.Path, strings.Join(patchable, ", "),
+			)
 		}
 		if op.Op == "remove" || op.Path != "/"+op.Field() {
 			continue

@@ -32,7 +32,9 @@ var allocationProperties = m{
 
 // chassisProperties are those that clients may set and patch.
 var chassisProperties = m{
-	"description": m{"type": []any{"string", "null"}, "maxLength": ledger.MaxChassisDescriptionRunes}, "extra": nullableObject,
+	"description": m{
+		"type": []any{"string", "null"}, "maxLength": ledger.MaxChassisDescriptionRunes,
+	}, "extra": nullableObject,
 }
 
 // nodeProperties are those that clients may set and patch.
@@ -40,11 +42,13 @@ var nodeProperties = m{
 	"automated_clean": nullableBoolean, "bios_interface": nullableText, "boot_interface": nullableText,
 	"chassis_uuid": nullableText, "conductor_group": nullableText, "console_interface": nullableText,
 	"deploy_interface": nullableText, "description": nullableText, "driver": m{"type": "string"},
-	"driver_info": nullableObject, "extra": nullableObject, "firmware_interface": nullableText, "inspect_interface": nullableText,
-	"instance_info": nullableObject, "instance_uuid": nullableText, "lessee": nullableText,
+	"driver_info": nullableObject, "extra": nullableObject, "firmware_interface": nullableText,
+	"inspect_interface": nullableText,
+	"instance_info":     nullableObject, "instance_uuid": nullableText, "lessee": nullableText,
 	"maintenance": nullableBoolean, "management_interface": nullableText, "name": nullableName,
 	"network_data": nullableObject, "network_interface": nullableText, "owner": nullableText,
-	"parent_node": nullableText, "power_interface": nullableText, "properties": nullableObject, "protected": nullableBoolean,
+	"parent_node": nullableText, "power_interface": nullableText, "properties": nullableObject,
+	"protected":        nullableBoolean,
 	"protected_reason": nullableText, "raid_interface": nullableText, "rescue_interface": nullableText,
 	"resource_class": nullableShort, "retired": nullableBoolean, "retired_reason": nullableText,
 	"shard": nullableText, "storage_interface": nullableText, "vendor_interface": nullableText,
@@ -67,9 +71,13 @@ var (
 			},
 		},
 	})
-	traitsSchema      = compiler.MustCompile(closed(m{"traits": m{"type": "array", "items": m{"type": "string"}}}, "traits"))
+	traitsSchema = compiler.MustCompile(
+		closed(m{"traits": m{"type": "array", "items": m{"type": "string"}}}, "traits"),
+	)
 	maintenanceSchema = compiler.MustCompile(closed(m{"reason": nullableText}))
-	targetSchema      = compiler.MustCompile(m{"type": "object", "required": []any{"target"}, "properties": m{"target": m{"type": "string"}}})
+	targetSchema      = compiler.MustCompile(
+		m{"type": "object", "required": []any{"target"}, "properties": m{"target": m{"type": "string"}}},
+	)
 
 	allocationValues = compileEach(allocationProperties)
 	nodeValues       = compileEach(nodeProperties)

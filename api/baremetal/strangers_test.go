@@ -22,7 +22,10 @@ const (
 )
 
 var (
-	nodeTwins  = [][2]string{{foreignNode, missingNode}, {"alice-node", "never-node"}, {strings.ReplaceAll(foreignNode, "-", ""), strings.ReplaceAll(missingNode, "-", "")}}
+	nodeTwins = [][2]string{
+		{foreignNode, missingNode}, {"alice-node", "never-node"},
+		{strings.ReplaceAll(foreignNode, "-", ""), strings.ReplaceAll(missingNode, "-", "")},
+	}
 	allocTwins = [][2]string{{foreignAlloc, missingAlloc}, {"alice-hold", "never-hold"}}
 )
 
@@ -31,10 +34,16 @@ func aliceHas(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.play(t, []step{
-		{do: `POST /v1/nodes {"driver":"d","uuid":"` + foreignNode + `","name":"alice-node","resource_class":"baremetal","owner":"alice"}`, want: 201},
+		{
+			do:   `POST /v1/nodes {"driver":"d","uuid":"` + foreignNode + `","name":"alice-node","resource_class":"baremetal","owner":"alice"}`,
+			want: 201,
+		},
 		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"manage"}`, want: 202},
 		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"provide"}`, want: 202},
-		{do: `POST /v1/allocations {"resource_class":"baremetal","uuid":"` + foreignAlloc + `","name":"alice-hold","owner":"alice"}`, want: 201},
+		{
+			do:   `POST /v1/allocations {"resource_class":"baremetal","uuid":"` + foreignAlloc + `","name":"alice-hold","owner":"alice"}`,
+			want: 201,
+		},
 		{do: settle},
 		{do: `PUT /v1/nodes/alice-node/states/provision {"target":"active"}`, want: 202},
 		{who: "eve reader,member,manager", do: `GET /v1/nodes/` + foreignNode, want: 404},
@@ -87,7 +96,9 @@ func (w *world) namings(t *testing.T) (ofNodes, ofAllocations []string) {
 			if method != http.MethodGet && !known {
 				t.Errorf("%s %s: the test has no body", method, path)
 			}
-			line := method + " /v1" + strings.NewReplacer("{node}", "TWIN", "{allocation}", "TWIN", "{trait}", "CUSTOM_A").Replace(path) + " " + body
+			line := method + " /v1" + strings.NewReplacer("{node}", "TWIN", "{allocation}", "TWIN", "{trait}", "CUSTOM_A").
+				Replace(path) +
+				" " + body
 			switch {
 			case strings.Contains(path, "{node}"):
 				ofNodes = append(ofNodes, line, strings.Replace(line, "TWIN", "TWIN.json", 1))
@@ -96,12 +107,17 @@ func (w *world) namings(t *testing.T) (ofNodes, ofAllocations []string) {
 			}
 		}
 	}
-	ofNodes = append(ofNodes, "GET /v1/allocations?node=TWIN", "GET /v1/nodes?marker=TWIN", "GET /v1/nodes/detail?marker=TWIN",
-		"GET /v1/nodes?marker=TWIN&sort_key=name",
-		`POST /v1/allocations {"node":"TWIN"}`, `POST /v1/allocations {"node":"TWIN","name":"x","resource_class":"baremetal"}`,
+	ofNodes = append(
+		ofNodes, "GET /v1/allocations?node=TWIN", "GET /v1/nodes?marker=TWIN", "GET /v1/nodes/detail?marker=TWIN",
+		"GET /v1/nodes?marker=TWIN&sort_key=name", `POST /v1/allocations {"node":"TWIN"}`,
+		`POST /v1/allocations {"node":"TWIN","name":"x","resource_class":"baremetal"}`,
 		`POST /v1/allocations {"resource_class":"baremetal","candidate_nodes":["TWIN"]}`,
-		`POST /v1/allocations?dry_run=true {"node":"TWIN"}`, `POST /v1/allocations?dry_run=true {"resource_class":"baremetal","candidate_nodes":["TWIN"]}`)
-	ofAllocations = append(ofAllocations, "GET /v1/allocations?marker=TWIN", "GET /v1/allocations?marker=TWIN&sort_key=name")
+		`POST /v1/allocations?dry_run=true {"node":"TWIN"}`,
+		`POST /v1/allocations?dry_run=true {"resource_class":"baremetal","candidate_nodes":["TWIN"]}`,
+	)
+	ofAllocations = append(
+		ofAllocations, "GET /v1/allocations?marker=TWIN", "GET /v1/allocations?marker=TWIN&sort_key=name",
+	)
 	return ofNodes, ofAllocations
 }
 
@@ -149,7 +165,10 @@ func (w *world) sameAnswer(t *testing.T, version, who, request string, twin [2]s
 		}
 	}
 	if answers[0] != answers[1] {
-		t.Errorf("%s at %s by %s tells what there is:\n%s\nand what there is not:\n%s", request, version, who, answers[0], answers[1])
+		t.Errorf(
+			"%s at %s by %s tells what there is:\n%s\nand what there is not:\n%s", request, version, who, answers[0],
+			answers[1],
+		)
 	}
 }
 
@@ -166,7 +185,8 @@ func TestOneLookUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found := lookUp.FindString(string(text)); (found != "") != (file == "visible.go") && !strings.HasSuffix(file, "_test.go") {
+		if found := lookUp.FindString(string(text)); (found != "") != (file == "visible.go") &&
+			!strings.HasSuffix(file, "_test.go") {
 			t.Errorf("%s: %q; only visible.go looks things up", file, found)
 		}
 	}
@@ -192,7 +212,8 @@ func TestPolicyBeforeBody(t *testing.T) {
 	for _, who := range []string{"eve reader", "eve nothing", "alice reader", ":p member"} {
 		for request := range bodies {
 			method, path, _ := strings.Cut(request, " ")
-			target := "/v1" + strings.NewReplacer("{node}", foreignNode, "{allocation}", foreignAlloc, "{chassis}", foreignNode, "{trait}", "CUSTOM_A").Replace(path)
+			target := "/v1" + strings.NewReplacer("{node}", foreignNode, "{allocation}", foreignAlloc, "{chassis}", foreignNode, "{trait}", "CUSTOM_A").
+				Replace(path)
 			if who == ":p member" && path == "/allocations" {
 				continue // members make their own
 			}

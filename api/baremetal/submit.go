@@ -29,7 +29,9 @@ func (r *request) accepted(what string, c commands.Command, answer *response) (*
 
 // carry submits a command about what. Its rejection is an error, for which the
 // handler may have words of its own; nil from them: it has none.
-func (r *request) carry(what string, c commands.Command, words func(*commands.Rejection) *rest.Failure) (commands.Outcome, error) {
+func (r *request) carry(
+	what string, c commands.Command, words func(*commands.Rejection) *rest.Failure,
+) (commands.Outcome, error) {
 	outcome, rejection, err := r.submit(c)
 	if err != nil || rejection == nil {
 		return outcome, err

@@ -55,9 +55,17 @@ var microversions = &rest.Microversions{
 		case !wellFormed:
 			return rest.Errorf(http.StatusNotAcceptable, "Invalid value for X-OpenStack-Ironic-API-Version header")
 		case major != "1":
-			return rest.Errorf(http.StatusNotAcceptable, "Mutually exclusive versions requested. Version %s requested but not supported by this service. The supported version range is: [%s, %s].", asked, minVersion, maxVersion)
+			return rest.Errorf(
+				http.StatusNotAcceptable,
+				"Mutually exclusive versions requested. Version %s requested but not supported by this service. The supported version range is: [%s, %s].",
+				asked, minVersion, maxVersion,
+			)
 		case minor < minVersion || minor > maxVersion:
-			return rest.Errorf(http.StatusNotAcceptable, "Version %s was requested but the minor version is not supported by this service. The supported version range is: [%s, %s].", asked, minVersion, maxVersion)
+			return rest.Errorf(
+				http.StatusNotAcceptable,
+				"Version %s was requested but the minor version is not supported by this service. The supported version range is: [%s, %s].",
+				asked, minVersion, maxVersion,
+			)
 		}
 		return nil
 	},

@@ -11,18 +11,28 @@ import (
 var fieldsSince = map[int][]string{
 	3: {"driver_internal_info"}, 5: {"name"}, 6: {"inspection_finished_at", "inspection_started_at"}, 7: {"clean_step"},
 	12: {"raid_config", "target_raid_config"}, 20: {"network_interface"}, 21: {"resource_class"},
-	31: {"boot_interface", "console_interface", "deploy_interface", "inspect_interface", "management_interface", "power_interface", "raid_interface", "vendor_interface"},
-	33: {"storage_interface"}, 37: {"traits"}, 38: {"rescue_interface"}, 40: {"bios_interface"}, 42: {"fault"}, 44: {"deploy_step"},
-	46: {"conductor_group"}, 47: {"automated_clean"}, 48: {"protected", "protected_reason"}, 49: {"conductor"}, 50: {"owner"},
+	31: {
+		"boot_interface", "console_interface", "deploy_interface", "inspect_interface", "management_interface",
+		"power_interface", "raid_interface", "vendor_interface",
+	},
+	33: {
+		"storage_interface",
+	}, 37: {"traits"}, 38: {"rescue_interface"}, 40: {"bios_interface"}, 42: {"fault"}, 44: {"deploy_step"},
+	46: {
+		"conductor_group",
+	}, 47: {"automated_clean"}, 48: {"protected", "protected_reason"}, 49: {"conductor"}, 50: {"owner"},
 	51: {"description"}, 52: {"allocation_uuid"}, 61: {"retired", "retired_reason"}, 65: {"lessee"}, 66: {"network_data"},
 	75: {"boot_mode", "secure_boot"}, 82: {"shard"}, 83: {"parent_node"}, 86: {"firmware_interface"}, 87: {"service_step"},
 }
 
 // settable are those that clients may set, with a value that is good.
 var settable = map[string]string{
-	"network_interface": `"x"`, "resource_class": `"bm"`, "boot_interface": `"x"`, "vendor_interface": `"x"`, "storage_interface": `"x"`,
-	"rescue_interface": `"x"`, "bios_interface": `"x"`, "conductor_group": `"x"`, "automated_clean": "true", "owner": `"p"`,
-	"description": `"x"`, "retired": "false", "lessee": `"p"`, "network_data": "{}", "shard": `"s"`, "parent_node": "null", "firmware_interface": `"x"`,
+	"network_interface": `"x"`, "resource_class": `"bm"`, "boot_interface": `"x"`, "vendor_interface": `"x"`,
+	"storage_interface": `"x"`,
+	"rescue_interface":  `"x"`, "bios_interface": `"x"`, "conductor_group": `"x"`, "automated_clean": "true",
+	"owner":       `"p"`,
+	"description": `"x"`, "retired": "false", "lessee": `"p"`, "network_data": "{}", "shard": `"s"`,
+	"parent_node": "null", "firmware_interface": `"x"`,
 }
 
 // TestFieldsByVersion: below its microversion a field is not shown, and is
@@ -52,8 +62,10 @@ func TestFieldsByVersion(t *testing.T) {
 		}
 	}
 	for filter, since := range map[string]int{
-		"provision_state=enroll": 9, "driver=d": 16, "resource_class=bm": 21, "fault=x": 42, "conductor_group=x": 46, "conductor=x": 49, "owner=p": 50,
-		"description_contains=x": 51, "retired=true": 61, "lessee=p": 65, "shard=s": 82, "sharded=true": 82, "parent_node=" + n1: 83, "include_children=true": 83,
+		"provision_state=enroll": 9, "driver=d": 16, "resource_class=bm": 21, "fault=x": 42, "conductor_group=x": 46,
+		"conductor=x": 49, "owner=p": 50,
+		"description_contains=x": 51, "retired=true": 61, "lessee=p": 65, "shard=s": 82, "sharded=true": 82,
+		"parent_node=" + n1: 83, "include_children=true": 83,
 	} {
 		w.play(t, []step{
 			{version: fmt.Sprintf("1.%d", since-1), do: "GET /v1/nodes?" + filter, want: 406},
@@ -67,15 +79,20 @@ func TestNodeFilters(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, []step{
 		{do: `POST /v1/nodes {"driver":"d","name":"one","uuid":"` + n1 + `","shard":"s1"}`, want: 201},
-		{do: `POST /v1/nodes {"driver":"d","name":"two","shard":"s2","parent_node":"one"}`, want: 201, has: `"parent_node":"` + n1 + `"`},
+		{
+			do: `POST /v1/nodes {"driver":"d","name":"two","shard":"s2","parent_node":"one"}`, want: 201,
+			has: `"parent_node":"` + n1 + `"`,
+		},
 		{do: `POST /v1/nodes {"driver":"d","name":"three"}`, want: 201},
 		{do: `POST /v1/nodes {"driver":"d","parent_node":"none"}`, want: 400},
 		{do: `POST /v1/nodes {"driver":"d","parent_node":"two"}`, want: 400},
 		{do: `PATCH /v1/nodes/one [{"op":"add","path":"/parent_node","value":"one"}]`, want: 400},
 	})
 	for filter, want := range map[string]string{
-		"": "one three", "include_children=true": "one two three", "parent_node=one": "two", "parent_node=" + n1: "two", "shard=s1": "one",
-		"shard=s1,s2&include_children=True": "one two", "sharded=true": "one", "sharded=false": "three", "conductor=x": "", "fault=x": "",
+		"": "one three", "include_children=true": "one two three", "parent_node=one": "two", "parent_node=" + n1: "two",
+		"shard=s1":                          "one",
+		"shard=s1,s2&include_children=True": "one two", "sharded=true": "one", "sharded=false": "three", "conductor=x": "",
+		"fault=x": "",
 	} {
 		var has, hasNot []string
 		for _, name := range []string{"one", "two", "three"} {
@@ -85,7 +102,12 @@ func TestNodeFilters(t *testing.T) {
 				hasNot = append(hasNot, `"name":"`+name+`"`)
 			}
 		}
-		w.play(t, []step{{do: "GET /v1/nodes?" + filter, want: 200, has: strings.Join(has, " & "), hasNot: strings.Join(hasNot, " & ")}})
+		w.play(
+			t,
+			[]step{
+				{do: "GET /v1/nodes?" + filter, want: 200, has: strings.Join(has, " & "), hasNot: strings.Join(hasNot, " & ")},
+			},
+		)
 	}
 	w.play(t, []step{
 		{do: "GET /v1/nodes?parent_node=nobody", want: 400}, {do: "GET /v1/nodes?sharded=perhaps", want: 400},
@@ -113,7 +135,10 @@ func TestAdoptedProvider(t *testing.T) {
 			t.Fatal(r.Code, r.Body)
 		}
 	}
-	hold := fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`, doorNode(2))
+	hold := fmt.Sprintf(
+		`{"allocations":{"%s":{"resources":{"VCPU":3}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+		doorNode(2),
+	)
 	if r := w.placement("PUT", "/allocations/"+doorOwner(1), hold); r.Code != 204 {
 		t.Fatal(r.Code, r.Body)
 	}
@@ -123,7 +148,9 @@ func TestAdoptedProvider(t *testing.T) {
 		{do: `PUT /v1/nodes/n1/states/provision {"target":"adopt"}`, want: 202},
 	}))
 	w.doorsAgree(t, "the adoption")
-	if r := w.placement("GET", "/resource_providers/"+doorNode(1), ""); !strings.Contains(r.Body.String(), `"name":"rack1"`) {
+	if r := w.placement("GET", "/resource_providers/"+doorNode(1), ""); !strings.Contains(
+		r.Body.String(), `"name":"rack1"`,
+	) {
 		t.Errorf("%s", r.Body)
 	}
 }
@@ -133,7 +160,8 @@ func TestSystemReader(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, []step{{do: `POST /v1/nodes {"driver":"d","name":"one","owner":"p"}`, want: 201}})
 	for _, path := range []string{"/v1/nodes", "/v1/nodes/one", "/v1/allocations"} {
-		if r := w.sendSystem("GET", path, ""); r.Code != 200 || path != "/v1/allocations" && !strings.Contains(r.Body.String(), `"one"`) {
+		if r := w.sendSystem("GET", path, ""); r.Code != 200 ||
+			path != "/v1/allocations" && !strings.Contains(r.Body.String(), `"one"`) {
 			t.Errorf("%s: %d %s", path, r.Code, r.Body)
 		}
 	}

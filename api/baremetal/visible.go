@@ -79,7 +79,8 @@ func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error)
 // findAllocation finds the allocation that a path names.
 func (r *request) findAllocation(ident string) (*ledger.NodeAllocation, error) {
 	a, err := r.lookUpAllocation(ident)
-	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && a == nil && isSuffixed && r.version < literalSuffixSince {
+	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && a == nil && isSuffixed &&
+		r.version < literalSuffixSince {
 		a, err = r.lookUpAllocation(base)
 	}
 	if err != nil {

@@ -64,7 +64,10 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	for name, made := range documents {
 		text := made(3000)
-		for _, from := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)), iotest.DataErrReader(strings.NewReader(text))} {
+		for _, from := range []io.Reader{
+			strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text)),
+			iotest.DataErrReader(strings.NewReader(text)),
+		} {
 			lease := new(intake.Pool).New("x")
 			if isDeep(name) {
 				if _, err := lease.Read(from, -1, int64(len(text))); !errors.Is(err, document.ErrTooDeep) {
@@ -81,11 +84,13 @@ func TestRead(t *testing.T) {
 		}
 	}
 	unsent := &counter{from: repeat("1,")}
-	if _, err := new(intake.Pool).New("x").Read(unsent, 1<<20, 1<<19); !errors.Is(err, intake.ErrTooLarge) || unsent.n > 0 {
+	if _, err := new(intake.Pool).New("x").Read(unsent, 1<<20, 1<<19); !errors.Is(err, intake.ErrTooLarge) ||
+		unsent.n > 0 {
 		t.Errorf("%d bytes were read of a body that is announced as too large: %v", unsent.n, err)
 	}
 	endless := &counter{from: repeat("1,")}
-	if _, err := new(intake.Pool).New("x").Read(endless, 1<<20, 1<<30); !errors.Is(err, intake.ErrTooLarge) || endless.n > 2<<20 {
+	if _, err := new(intake.Pool).New("x").Read(endless, 1<<20, 1<<30); !errors.Is(err, intake.ErrTooLarge) ||
+		endless.n > 2<<20 {
 		t.Errorf("%d bytes were read of an endless list: %v", endless.n, err)
 	}
 }

@@ -47,7 +47,9 @@ func (s *Service) carryOutBatch(r *request) wire.BatchReply {
 }
 
 // atomically submits the commands as one.
-func (s *Service) atomically(ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand) wire.BatchReply {
+func (s *Service) atomically(
+	ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand,
+) wire.BatchReply {
 	whole := &commands.Batch{}
 	for i, one := range list {
 		c, failure := decodeOne(r, one)
@@ -71,7 +73,9 @@ func (s *Service) atomically(ctx context.Context, r *request, base commands.Subm
 
 // independently submits each command on its own, and answers them in order;
 // those that get no answer in time are told so.
-func (s *Service) independently(ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand) []wire.Reply {
+func (s *Service) independently(
+	ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand,
+) []wire.Reply {
 	replies := slices.Repeat([]wire.Reply{s.replyTo(false, commands.Outcome{}, commands.ErrNoAnswer)}, len(list))
 	type settled struct {
 		command int

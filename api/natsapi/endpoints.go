@@ -16,7 +16,8 @@ import (
 func (s *Service) addEndpoints() error {
 	reply := wire.ReplySchema()
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
-		if err := s.endpoint(wire.CommandPrefix, name, s.command(commands.Registry[name]), wire.RequestSchema(commands.Registry[name]()), reply); err != nil {
+		empty := commands.Registry[name]
+		if err := s.endpoint(wire.CommandPrefix, name, s.command(empty), wire.RequestSchema(empty()), reply); err != nil {
 			return err
 		}
 	}

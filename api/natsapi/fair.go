@@ -155,7 +155,8 @@ func (q *fairQueue) push(client string, j job) bool {
 	if w == nil {
 		w = &waiting{client: client}
 	}
-	if q.closed || len(w.queue) >= clientQueue || w.bytes+j.size > clientBytes || q.count >= doorQueue || q.bytes+j.size > doorBytes {
+	if q.closed || len(w.queue) >= clientQueue || w.bytes+j.size > clientBytes || q.count >= doorQueue ||
+		q.bytes+j.size > doorBytes {
 		return false
 	}
 	if len(w.queue) == 0 {

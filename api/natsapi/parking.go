@@ -37,8 +37,9 @@ type parked struct {
 
 func newParking(reached func() uint64, changed func() <-chan struct{}) *parking {
 	p := &parking{
-		reached: reached, changed: changed, arrived: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
-		parked: make(map[*parked]bool), byClient: make(map[string]int),
+		reached: reached, changed: changed, arrived: make(chan struct{}, 1), quit: make(chan struct{}),
+		stopped: make(chan struct{}),
+		parked:  make(map[*parked]bool), byClient: make(map[string]int),
 	}
 	go p.run()
 	return p

@@ -39,21 +39,32 @@ func usages(v projector.View, q *wire.UsagesQuery) (any, error) {
 }
 
 func provider(v projector.View, q *wire.ProviderQuery) (any, error) {
-	return one(v, "provider", "provider", q.Provider, q.Name, v.ProviderNamed, func(p *ledger.Provider) ledger.UUID { return p.UUID },
-		func(v projector.View, id ledger.UUID) (*wire.Provider, error) { return answers.Provider(v, id) })
+	return one(
+		v, "provider", "provider", q.Provider, q.Name, v.ProviderNamed,
+		func(p *ledger.Provider) ledger.UUID { return p.UUID },
+		func(v projector.View, id ledger.UUID) (*wire.Provider, error) { return answers.Provider(v, id) },
+	)
 }
 
 func node(v projector.View, q *wire.NodeQuery) (any, error) {
-	return one(v, "node", "node", q.Node, q.Name, v.NodeNamed, func(n *ledger.Node) ledger.UUID { return n.UUID }, answers.Node)
+	return one(
+		v, "node", "node", q.Node, q.Name, v.NodeNamed, func(n *ledger.Node) ledger.UUID { return n.UUID }, answers.Node,
+	)
 }
 
 func nodeAllocation(v projector.View, q *wire.NodeAllocationQuery) (any, error) {
-	return one(v, "allocation", "node allocation", q.Allocation, q.Name, v.NodeAllocationNamed, func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID }, answers.NodeAllocation)
+	return one(
+		v, "allocation", "node allocation", q.Allocation, q.Name, v.NodeAllocationNamed,
+		func(a *ledger.NodeAllocation) ledger.UUID { return a.UUID }, answers.NodeAllocation,
+	)
 }
 
 func chassis(v projector.View, q *wire.ChassisQuery) (any, error) {
 	unnamed := func(string) (*ledger.Chassis, bool, error) { return nil, false, nil }
-	return one(v, "chassis", "chassis", q.Chassis, "", unnamed, func(c *ledger.Chassis) ledger.UUID { return c.UUID }, answers.Chassis)
+	return one(
+		v, "chassis", "chassis", q.Chassis, "", unnamed, func(c *ledger.Chassis) ledger.UUID { return c.UUID },
+		answers.Chassis,
+	)
 }
 
 // one answers a query for one thing, by its uuid, which stands in a field of
@@ -106,7 +117,10 @@ func (s *Queries) commits(ctx context.Context, v projector.View, q *wire.Commits
 		if size += len(e.Data); size > maxCommitsBytes && len(answer.Commits) > 0 {
 			return errEnough
 		}
-		answer.Commits = append(answer.Commits, wire.Commit{Sequence: e.Sequence, Digest: ledger.DigestOf(e.Data).String(), Data: append([]byte(nil), e.Data...)})
+		answer.Commits = append(
+			answer.Commits,
+			wire.Commit{Sequence: e.Sequence, Digest: ledger.DigestOf(e.Data).String(), Data: append([]byte(nil), e.Data...)},
+		)
 		return nil
 	})
 	if errors.Is(err, errEnough) {

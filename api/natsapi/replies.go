@@ -50,7 +50,9 @@ func (s *Service) failure(err error) *wire.Error {
 		return told
 	}
 	if commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
-		return &wire.Error{Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds())}
+		return &wire.Error{
+			Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
+		}
 	}
 	s.logger.Error("a request over NATS failed", "error", err)
 	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
@@ -90,7 +92,10 @@ func (s *Service) encode(reply any, encoding string, failure *wire.Error) ([]byt
 		return nil, nil, fmt.Errorf("encode: %w", err)
 	}
 	if most := int(s.nc.MaxPayload()) - headerRoom; len(body) > most && failure == nil {
-		failure = &wire.Error{Code: wire.ErrorTooLarge, Message: fmt.Sprintf("the answer would take %d bytes, and NATS takes at most %d: ask for less", len(body), most)}
+		failure = &wire.Error{
+			Code:    wire.ErrorTooLarge,
+			Message: fmt.Sprintf("the answer would take %d bytes, and NATS takes at most %d: ask for less", len(body), most),
+		}
 		return s.encode(wire.Answer[any]{Error: failure}, encoding, failure)
 	}
 	code, text := "", ""

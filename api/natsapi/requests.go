@@ -95,7 +95,8 @@ func (s *Service) admit(req micro.Request) (r *request, size int, failure *wire.
 
 func tooMany() *wire.Error {
 	return &wire.Error{
-		Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
+		Code: wire.ErrorUnavailable, Message: "too many requests are waiting", Retry: true,
+		RetryAfterMS: int(retryAfter.Milliseconds()),
 	}
 }
 
@@ -130,7 +131,8 @@ func isPlain(text string) bool {
 // mayReplyTo reports whether a reply subject is an inbox. Anything else, such
 // as the log's subject, is no place where a client waits for an answer.
 func (s *Service) mayReplyTo(reply string) bool {
-	return reply == "" || slices.ContainsFunc(s.inboxes, func(prefix string) bool { return strings.HasPrefix(reply, prefix) })
+	return reply == "" ||
+		slices.ContainsFunc(s.inboxes, func(prefix string) bool { return strings.HasPrefix(reply, prefix) })
 }
 
 // encodingOf reads the encoding of a request, which is its reply's, too.

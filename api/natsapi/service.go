@@ -104,7 +104,8 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, logger: cfg.Logger, actor: cfg.Actor, queue: newFairQueue(underWay),
+		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, logger: cfg.Logger, actor: cfg.Actor,
+		queue:  newFairQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()),
 		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
 	}

@@ -102,7 +102,8 @@ func TestCommandsInBothEncodings(t *testing.T) {
 			}
 		}
 		reply := send(commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 2))
-		if r := reply.Rejection; r == nil || r.Code != commands.CodeCapacityExceeded || r.Facts.Used != 3 || *r.Facts.Provider != provider {
+		if r := reply.Rejection; r == nil || r.Code != commands.CodeCapacityExceeded || r.Facts.Used != 3 ||
+			*r.Facts.Provider != provider {
 			t.Errorf("%d: %+v", i, reply)
 		}
 		// What Python sends: a map with uuids as strings.
@@ -166,7 +167,8 @@ func TestBadRequests(t *testing.T) {
 		"json as msgpack": {headers(wire.TypeMsgpack), `{"name":"CUSTOM_X"}`},
 		"deep nesting":    {headers(wire.TypeMsgpack), strings.Repeat("\x91", 100) + "\x01"},
 	} {
-		if reply := d.ask(t, "CreateTrait", c.header, []byte(c.body)); reply.Error == nil || reply.Error.Code != wire.ErrorBadRequest {
+		if reply := d.ask(t, "CreateTrait", c.header, []byte(c.body)); reply.Error == nil ||
+			reply.Error.Code != wire.ErrorBadRequest {
 			t.Errorf("%s: %+v", name, reply)
 		}
 	}

@@ -210,7 +210,8 @@ func forbidden(format string, args ...any) *wire.Error {
 // maySubmit reports whether the user's role allows a command; the writer
 // checks its project.
 func (u *User) maySubmit(command string) bool {
-	return u == nil || u.Role == RoleOperator || u.Role == RoleSubmitter && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
+	return u == nil || u.Role == RoleOperator ||
+		u.Role == RoleSubmitter && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
 }
 
 // mayAsk reports whether the user may ask a query, before anything is read.

@@ -73,8 +73,9 @@ type Config struct {
 // Start begins to tell what is folded through the Publisher.
 func Start(views *projector.Projector, cfg Config) *Publisher {
 	p := &Publisher{
-		Projector: views, nc: cfg.Conn, source: "/allot/" + cfg.Ledger.String(), logger: cfg.Logger, interest: cfg.Interest, listening: cfg.Listening,
-		queue: make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
+		Projector: views, nc: cfg.Conn, source: "/allot/" + cfg.Ledger.String(), logger: cfg.Logger, interest: cfg.Interest,
+		listening: cfg.Listening,
+		queue:     make(chan told, queueLength), stop: make(chan struct{}), done: make(chan struct{}), mark: uuid.NewString(),
 	}
 	if p.listening == nil {
 		p.listening = func(_ string, names []string) []string { return names }

@@ -92,10 +92,11 @@ func followAll(url string) error {
 			var following sync.WaitGroup
 			for i, conn := range conns {
 				following.Go(func() {
-					err := client.New(conn, client.Options{}).Follow(ctx, client.Following{Of: wire.OfProject, Name: fmt.Sprint("p", i)}, func(wire.Notice) error {
-						told.Add(1)
-						return nil
-					})
+					err := client.New(conn, client.Options{}).
+						Follow(ctx, client.Following{Of: wire.OfProject, Name: fmt.Sprint("p", i)}, func(wire.Notice) error {
+							told.Add(1)
+							return nil
+						})
 					if ctx.Err() == nil {
 						failure = err
 					}
@@ -202,7 +203,13 @@ func newFollowed(b *testing.B) *followed {
 	if err := l.Writer.Close(); err != nil {
 		b.Fatal(err)
 	}
-	publisher := notices.Start(l.Views, notices.Config{Conn: nc, Ledger: state.LedgerID(), Interest: ns.Interest, Listening: ns.Listening, Logger: slog.New(slog.DiscardHandler)})
+	publisher := notices.Start(
+		l.Views,
+		notices.Config{
+			Conn: nc, Ledger: state.LedgerID(), Interest: ns.Interest, Listening: ns.Listening,
+			Logger: slog.New(slog.DiscardHandler),
+		},
+	)
 	b.Cleanup(publisher.Stop)
 	l.Writer = writer.New(log, publisher, state, writer.Options{Now: time.Now})
 	svc, err := natsapi.Start(door, natsapi.Config{

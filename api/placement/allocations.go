@@ -69,7 +69,9 @@ func allocationsOf(r *request, c *ledger.Consumer) (ordered[*providerAllocation]
 			if !found {
 				return nil, fmt.Errorf("placement: consumer %s holds something of provider %s, which does not exist", c.UUID, key)
 			}
-			byProvider = append(byProvider, pair[*providerAllocation]{key, &providerAllocation{Generation: p.Generation, provider: p}})
+			byProvider = append(
+				byProvider, pair[*providerAllocation]{key, &providerAllocation{Generation: p.Generation, provider: p}},
+			)
 		}
 		held := byProvider[len(byProvider)-1].value
 		held.Resources = append(held.Resources, pair[int64]{classes.Name(a.Class), a.Amount})
@@ -85,7 +87,9 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	if p == nil {
-		return nil, rest.NotFound("Resource provider '%s' not found: No resource provider with uuid %s found", r.params[0], r.params[0])
+		return nil, rest.NotFound(
+			"Resource provider '%s' not found: No resource provider with uuid %s found", r.params[0], r.params[0],
+		)
 	}
 	classes, err := r.view.Classes()
 	if err != nil {
@@ -96,7 +100,10 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	asMade(consumers, func(c *ledger.Consumer) int64 { return c.UpdatedAt }, func(c *ledger.Consumer) string { return c.UUID.String() })
+	asMade(
+		consumers, func(c *ledger.Consumer) int64 { return c.UpdatedAt },
+		func(c *ledger.Consumer) string { return c.UUID.String() },
+	)
 	byConsumer := make(ordered[m], len(consumers))
 	newest := int64(0)
 	for i, c := range consumers {
@@ -150,7 +157,9 @@ func (a allocationReader) consumer(id ledger.UUID, body *object) (commands.Consu
 
 // consumerConflict refuses a generation that no consumer can have.
 func consumerConflict(id ledger.UUID, expected string, got int64) *rest.Failure {
-	return conflict(codeConcurrentUpdate, "consumer generation conflict - expected %s but got %d for consumer %s", expected, got, id)
+	return conflict(
+		codeConcurrentUpdate, "consumer generation conflict - expected %s but got %d for consumer %s", expected, got, id,
+	)
 }
 
 // resources reads either form of allocations. In the list form, a provider
@@ -166,7 +175,9 @@ func (a allocationReader) resources(value any) []commands.ProviderAllocation {
 		}
 		all = kept
 		for _, class := range resources.keys {
-			all = append(all, commands.ProviderAllocation{Provider: provider, Class: class, Amount: integerOf(resources.get(class))})
+			all = append(
+				all, commands.ProviderAllocation{Provider: provider, Class: class, Amount: integerOf(resources.get(class))},
+			)
 		}
 	}
 	if byProvider, isObject := value.(*object); isObject {
@@ -282,7 +293,9 @@ func allocationRejected(r *commands.Rejection, who string) *rest.Failure {
 	case commands.CodeClassUnknown:
 		return rest.BadRequest("Unable to allocate inventory%s No such resource class %s.", who, f.Class)
 	case commands.CodeNoInventory:
-		return conflict("", "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid.", f.Class, f.Provider)
+		return conflict(
+			"", "Unable to allocate inventory: Inventory for '%s' on resource provider '%s' invalid.", f.Class, f.Provider,
+		)
 	case commands.CodeUnitConstraint:
 		return conflict("", "Unable to allocate inventory: Unable to create allocation for '%s' on resource provider '%s'. "+
 			"The requested amount would violate inventory constraints.", f.Class, f.Provider)

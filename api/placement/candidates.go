@@ -227,7 +227,9 @@ func (q *candidateQuery) parseRoot(r *request, params *rest.Query) *rest.Failure
 	q.request.RootForbidden = root.Forbidden
 	if clash != nil {
 		sort.Strings(clash)
-		failure := rest.BadRequest("Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "))
+		failure := rest.BadRequest(
+			"Conflicting required and forbidden traits found in root_required: %s", strings.Join(clash, ", "),
+		)
 		failure.Code = codeBadValue
 		return failure
 	}
@@ -296,7 +298,10 @@ func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix strin
 	if params.Has("in_tree" + suffix) {
 		id, valid := parseUUID(params.Get("in_tree" + suffix))
 		if !valid {
-			return rest.BadRequest("Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s", params.Get("in_tree"+suffix))
+			return rest.BadRequest(
+				"Invalid query string parameters: Expected 'in_tree' parameter to be a format of uuid. Got: %s",
+				params.Get("in_tree"+suffix),
+			)
 		}
 		g.InTree = &id
 	}
@@ -324,7 +329,9 @@ func (q *candidateQuery) checkGroups(v version, params *rest.Query) *rest.Failur
 		}
 	}
 	if suffixed > 1 && !params.Has("group_policy") {
-		return rest.BadRequest("The \"group_policy\" parameter is required when specifying more than one \"resources{N}\" parameter.")
+		return rest.BadRequest(
+			"The \"group_policy\" parameter is required when specifying more than one \"resources{N}\" parameter.",
+		)
 	}
 	return nil
 }
@@ -341,10 +348,17 @@ func (q *candidateQuery) checkOrphans() *rest.Failure {
 	}
 	// Traits that are only forbidden do not count, as upstream.
 	if found := orphans("required", func(g *providerQuery) bool { return g.Required != nil }); found != nil {
-		return rest.BadRequest("All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s", strings.Join(found, ", "))
+		return rest.BadRequest(
+			"All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s",
+			strings.Join(found, ", "),
+		)
 	}
-	if found := orphans("member_of", func(g *providerQuery) bool { return g.MemberOf != nil || g.NotMemberOf != nil }); found != nil {
-		return rest.BadRequest("All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s", strings.Join(found, ", "))
+	inAggregates := func(g *providerQuery) bool { return g.MemberOf != nil || g.NotMemberOf != nil }
+	if found := orphans("member_of", inAggregates); found != nil {
+		return rest.BadRequest(
+			"All member_of parameters must be associated with resources. Found the following orphaned member_of keys: %s",
+			strings.Join(found, ", "),
+		)
 	}
 	if len(q.suffixes) == 0 {
 		return rest.BadRequest("At least one request group (`resources` or `resources{$S}`) is required.")
@@ -381,7 +395,10 @@ func (q *candidateQuery) checkResourceless() *rest.Failure {
 		return failure
 	}
 	if bare != nil {
-		failure := rest.BadRequest("Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.", schema.Repr(schema.List(bare)))
+		failure := rest.BadRequest(
+			"Resourceless suffixed group request should be specified in `same_subtree` query param: bad group(s) - %s.",
+			schema.Repr(schema.List(bare)),
+		)
 		failure.Code = codeBadValue
 		return failure
 	}
@@ -393,7 +410,10 @@ func (q *candidateQuery) checkResourceless() *rest.Failure {
 	}
 	if unreal != nil {
 		sort.Strings(unreal)
-		failure := rest.BadRequest("Real suffixes should be specified in `same_subtree`: %s not found in %s.", schema.Repr(schema.List(unreal)), schema.Repr(schema.List(real)))
+		failure := rest.BadRequest(
+			"Real suffixes should be specified in `same_subtree`: %s not found in %s.", schema.Repr(schema.List(unreal)),
+			schema.Repr(schema.List(real)),
+		)
 		failure.Code = codeBadValue
 		return failure
 	}
@@ -417,7 +437,9 @@ func (q *candidateQuery) checkClashes() *rest.Failure {
 		}
 	}
 	if clashes != nil {
-		return rest.BadRequest("Conflicting required and forbidden traits found in the following traits keys: %s", strings.Join(clashes, ", "))
+		return rest.BadRequest(
+			"Conflicting required and forbidden traits found in the following traits keys: %s", strings.Join(clashes, ", "),
+		)
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func candidatesAnswer(h *Handler, r *request, world *candidates.World, q *candid
 		work := h.Searches.Begin(r.who.Client(r.RemoteAddr))
 		defer work.End()
 		c := &candidatesWriter{
-			ctx: r.Context(), work: work, version: r.version, view: r.view, world: world, req: &q.request, classes: classes, out: out,
+			ctx: r.Context(), work: work, version: r.version, view: r.view, world: world, req: &q.request, classes: classes,
+			out:   out,
 			names: map[ledger.ClassID][]byte{}, traits: map[string]*writtenTrait{},
 			used: map[ledger.UUID]bool{}, roots: map[ledger.UUID]bool{},
 		}
@@ -215,7 +216,10 @@ func (c *candidatesWriter) summaries() {
 			roots = append(roots, p)
 		}
 	}
-	asMade(roots, func(p *ledger.Provider) int64 { return p.CreatedAt }, func(p *ledger.Provider) string { return string(p.UUID[:]) })
+	asMade(
+		roots, func(p *ledger.Provider) int64 { return p.CreatedAt },
+		func(p *ledger.Provider) string { return string(p.UUID[:]) },
+	)
 	all := c.version >= nestedCandidatesSince || !c.world.Nested()
 	first := true
 	for _, root := range roots {

@@ -28,7 +28,9 @@ type shape struct {
 }
 
 func (s shape) String() string {
-	return fmt.Sprintf("providers=%d/children=%d/traits=%d/allocations=%d", s.providers, s.children, s.traits, s.allocations)
+	return fmt.Sprintf(
+		"providers=%d/children=%d/traits=%d/allocations=%d", s.providers, s.children, s.traits, s.allocations,
+	)
 }
 
 // parallel submits commands, but for nil ones, from many goroutines, so that
@@ -113,7 +115,9 @@ func (s shape) serve(b *testing.B) string {
 	}
 	perProvider := s.allocations / s.providers
 	parallel(b, l, perProvider*s.providers, func(i int) commands.Command {
-		return commandstest.Allocate(commandstest.NewID(), ids[i%s.providers], "VCPU", int64(full[i%s.providers]*unitsPerProvider)/int64(perProvider))
+		return commandstest.Allocate(
+			commandstest.NewID(), ids[i%s.providers], "VCPU", int64(full[i%s.providers]*unitsPerProvider)/int64(perProvider),
+		)
 	})
 	server := httptest.NewServer(handler(l))
 	b.Cleanup(server.Close)

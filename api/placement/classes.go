@@ -122,7 +122,9 @@ func deleteClass(h *Handler, r *request) (*response, error) {
 		case commands.CodeClassStandard:
 			return nil, rest.BadRequest("Error in delete resource class: Cannot delete standard resource class %s.", name)
 		case commands.CodeClassInUse:
-			return nil, conflict("", "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name)
+			return nil, conflict(
+				"", "Error in delete resource class: Cannot delete resource class %s. Class is in use in inventory.", name,
+			)
 		}
 		return nil, general(rejection)
 	}

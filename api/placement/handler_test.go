@@ -61,7 +61,10 @@ func TestBadBodies(t *testing.T) {
 	l, h := overJetStream(t)
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
 	allocate := func(amount string) string {
-		return fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":%s}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`, provider, amount)
+		return fmt.Sprintf(
+			`{"allocations":{"%s":{"resources":{"VCPU":%s}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+			provider, amount,
+		)
 	}
 	before := l.Views.Checkpoint()
 	for name, c := range map[string]struct{ method, path, body string }{
@@ -104,8 +107,10 @@ func TestBadBodies(t *testing.T) {
 				RequestID string `json:"request_id"`
 			} `json:"errors"`
 		}
-		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Errors) != 1 || w.Code < 400 || w.Code > 499 ||
-			answer.Errors[0].Status != w.Code || answer.Errors[0].RequestID == "" {
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || len(answer.Errors) != 1 || w.Code < 400 ||
+			w.Code > 499 ||
+			answer.Errors[0].Status != w.Code ||
+			answer.Errors[0].RequestID == "" {
 			t.Errorf("%s: %d %.300s", name, w.Code, w.Body)
 		}
 	}
@@ -129,13 +134,20 @@ func TestLargeReshape(t *testing.T) {
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 100_000})
 	reshape := func(consumers int, project string, generation int) string {
 		var b strings.Builder
-		fmt.Fprintf(&b, `{"inventories":{"%s":{"resource_provider_generation":%d,"inventories":{"VCPU":{"total":100000}}}},"allocations":{`, provider, generation)
+		fmt.Fprintf(
+			&b,
+			`{"inventories":{"%s":{"resource_provider_generation":%d,"inventories":{"VCPU":{"total":100000}}}},"allocations":{`,
+			provider, generation,
+		)
 		for i := range consumers {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			fmt.Fprintf(&b, `"%s":{"allocations":{"%s":{"resources":{"VCPU":1}}},"project_id":"%s","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
-				commandstest.NewID(), provider, project)
+			fmt.Fprintf(
+				&b,
+				`"%s":{"allocations":{"%s":{"resources":{"VCPU":1}}},"project_id":"%s","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+				commandstest.NewID(), provider, project,
+			)
 		}
 		return b.String() + "}}"
 	}
@@ -230,7 +242,8 @@ func TestCandidateOptions(t *testing.T) {
 		"over the budget": {placement.CandidateOptions{MaxSteps: 300}, "", 400, 0},
 		"below it":        {placement.CandidateOptions{MaxSteps: 300}, "&limit=5", 200, 5},
 	} {
-		if code, found, explanation := ask(c.options, c.query); code != c.code || len(found) != c.found || explanation != nil {
+		if code, found, explanation := ask(c.options, c.query); code != c.code || len(found) != c.found ||
+			explanation != nil {
 			t.Errorf("%s: %d, %d candidates, %s", name, code, len(found), explanation)
 		}
 	}
@@ -241,7 +254,9 @@ func TestCandidateOptions(t *testing.T) {
 	if !slices.EqualFunc(first, second, same) || slices.EqualFunc(first, shuffled, same) {
 		t.Error("candidates in the wrong order")
 	}
-	if _, found, explanation := ask(placement.CandidateOptions{}, "&required=HW_CPU_X86_VMX&explain=true"); len(found) != 0 ||
+	if _, found, explanation := ask(placement.CandidateOptions{}, "&required=HW_CPU_X86_VMX&explain=true"); len(
+		found,
+	) != 0 ||
 		!bytes.Contains(explanation, []byte(`"removed_last":"trees: required traits together`)) {
 		t.Errorf("%d candidates, explained by %s", len(found), explanation)
 	}
@@ -255,7 +270,10 @@ func TestDryRun(t *testing.T) {
 	h := handler(l)
 	before := l.Views.Checkpoint()
 	allocate := func(n int) string {
-		return fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":%d}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`, p, n)
+		return fmt.Sprintf(
+			`{"allocations":{"%s":{"resources":{"VCPU":%d}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+			p, n,
+		)
 	}
 	for name, c := range map[string]struct {
 		method, path, body string

@@ -41,7 +41,9 @@ func inventoriesOf(provider string, o *object) ([]commands.Inventory, *rest.Fail
 }
 
 func unknownClassInInventory(provider, class string) *rest.Failure {
-	return rest.BadRequest("Unknown resource class in inventory for resource provider %s: No such resource class %s.", provider, class)
+	return rest.BadRequest(
+		"Unknown resource class in inventory for resource provider %s: No such resource class %s.", provider, class,
+	)
 }
 
 func listInventories(_ *Handler, r *request) (*response, error) {
@@ -108,9 +110,13 @@ func createInventory(h *Handler, r *request) (*response, error) {
 	if rejection != nil {
 		switch rejection.Code {
 		case commands.CodeClassUnknown:
-			return nil, rest.BadRequest("Unable to create inventory for resource provider %s: No such resource class %s.", p.UUID, class)
+			return nil, rest.BadRequest(
+				"Unable to create inventory for resource provider %s: No such resource class %s.", p.UUID, class,
+			)
 		case commands.CodeInventoryExists:
-			return nil, conflict(codeConcurrentUpdate, "Update conflict: inventory of class %s exists on resource provider %s", class, p.UUID)
+			return nil, conflict(
+				codeConcurrentUpdate, "Update conflict: inventory of class %s exists on resource provider %s", class, p.UUID,
+			)
 		}
 		return nil, inventoryRejected("create", r, rejection)
 	}
@@ -139,8 +145,10 @@ func inventoryRejected(verb string, r *request, rejection *commands.Rejection) *
 		if r.version < fullyReservedSince {
 			reason = "The reserved value is greater than or equal to total."
 		}
-		return rest.BadRequest("Unable to %s inventory for resource provider %s: Invalid inventory for '%s' on resource provider '%s'. %s",
-			verb, rejection.Facts.Provider, rejection.Facts.Class, rejection.Facts.Provider, reason)
+		return rest.BadRequest(
+			"Unable to %s inventory for resource provider %s: Invalid inventory for '%s' on resource provider '%s'. %s", verb,
+			rejection.Facts.Provider, rejection.Facts.Class, rejection.Facts.Provider, reason,
+		)
 	}
 	return general(rejection)
 }
@@ -169,7 +177,9 @@ func updateInventory(h *Handler, r *request) (*response, error) {
 		case commands.CodeClassUnknown:
 			return nil, rest.NotFound("No such resource class %s.", class)
 		case commands.CodeInventoryNotFound:
-			return nil, rest.BadRequest("No inventory record with resource class for resource provider %s: No inventory of class %s found", p.UUID, class)
+			return nil, rest.BadRequest(
+				"No inventory record with resource class for resource provider %s: No inventory of class %s found", p.UUID, class,
+			)
 		}
 		return nil, inventoryRejected("update", r, rejection)
 	}

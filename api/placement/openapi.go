@@ -204,7 +204,12 @@ func answerSchemas() m {
 	candidate := m{
 		"allocations": m{"anyOf": []any{
 			many(closed(m{"resources": amounts}, "resources")),
-			m{"type": "array", "items": closed(m{"resource_provider": closed(m{"uuid": id}, "uuid"), "resources": amounts}, "resource_provider", "resources")},
+			m{
+				"type": "array",
+				"items": closed(
+					m{"resource_provider": closed(m{"uuid": id}, "uuid"), "resources": amounts}, "resource_provider", "resources",
+				),
+			},
 		}},
 		"mappings": many(ids),
 	}
@@ -214,25 +219,50 @@ func answerSchemas() m {
 	}, "resources")
 	steps := m{"type": "array", "items": closed(m{"filter": m{"type": "string"}, "left": count}, "filter", "left")}
 	return m{
-		"Versions":            m{"type": "object", "required": []any{"versions"}},
-		"OpenAPI":             m{"type": "object"},
-		"Provider":            provider,
-		"Providers":           closed(m{"resource_providers": m{"type": "array", "items": provider}}, "resource_providers"),
-		"Inventory":           closed(with(inventory, "resource_provider_generation", generation), append(inventoryKeys, "resource_provider_generation")...),
-		"Inventories":         closed(m{"resource_provider_generation": generation, "inventories": many(closed(inventory, inventoryKeys...))}, "resource_provider_generation", "inventories"),
-		"ProviderUsages":      closed(m{"resource_provider_generation": generation, "usages": amounts}, "resource_provider_generation", "usages"),
-		"Aggregates":          closed(m{"aggregates": ids, "resource_provider_generation": generation}, "aggregates"),
-		"ProviderTraits":      closed(m{"traits": names, "resource_provider_generation": generation}, "traits", "resource_provider_generation"),
-		"ProviderAllocations": closed(m{"allocations": many(closed(m{"resources": amounts, "consumer_generation": generation}, "resources")), "resource_provider_generation": generation}, "allocations", "resource_provider_generation"),
-		"ResourceClass":       class,
-		"ResourceClasses":     closed(m{"resource_classes": m{"type": "array", "items": class}}, "resource_classes"),
-		"Traits":              closed(m{"traits": names}, "traits"),
-		"Allocations":         closed(with(owner, "allocations", many(held)), "allocations"),
+		"Versions":  m{"type": "object", "required": []any{"versions"}},
+		"OpenAPI":   m{"type": "object"},
+		"Provider":  provider,
+		"Providers": closed(m{"resource_providers": m{"type": "array", "items": provider}}, "resource_providers"),
+		"Inventory": closed(
+			with(inventory, "resource_provider_generation", generation),
+			append(inventoryKeys, "resource_provider_generation")...),
+		"Inventories": closed(
+			m{"resource_provider_generation": generation, "inventories": many(closed(inventory, inventoryKeys...))},
+			"resource_provider_generation", "inventories",
+		),
+		"ProviderUsages": closed(
+			m{"resource_provider_generation": generation, "usages": amounts}, "resource_provider_generation", "usages",
+		),
+		"Aggregates": closed(m{"aggregates": ids, "resource_provider_generation": generation}, "aggregates"),
+		"ProviderTraits": closed(
+			m{"traits": names, "resource_provider_generation": generation}, "traits", "resource_provider_generation",
+		),
+		"ProviderAllocations": closed(
+			m{
+				"allocations": many(
+					closed(m{"resources": amounts, "consumer_generation": generation}, "resources"),
+				),
+				"resource_provider_generation": generation,
+			},
+			"allocations",
+			"resource_provider_generation",
+		),
+		"ResourceClass":   class,
+		"ResourceClasses": closed(m{"resource_classes": m{"type": "array", "items": class}}, "resource_classes"),
+		"Traits":          closed(m{"traits": names}, "traits"),
+		"Allocations":     closed(with(owner, "allocations", many(held)), "allocations"),
 		"AllocationCandidates": closed(m{
-			"allocation_requests": m{"type": "array", "items": closed(candidate, "allocations")}, "provider_summaries": many(summary),
+			"allocation_requests": m{
+				"type": "array", "items": closed(candidate, "allocations"),
+			}, "provider_summaries": many(summary),
 			"explanation": closed(m{
-				"groups": m{"type": "array", "items": closed(m{"suffix": m{"type": "string"}, "resource_class": m{"type": "string"}, "steps": steps}, "suffix", "steps")},
-				"trees":  steps, "removed_last": m{"type": "string"},
+				"groups": m{
+					"type": "array",
+					"items": closed(
+						m{"suffix": m{"type": "string"}, "resource_class": m{"type": "string"}, "steps": steps}, "suffix", "steps",
+					),
+				},
+				"trees": steps, "removed_last": m{"type": "string"},
 			}, "groups", "trees", "removed_last"),
 		}, "allocation_requests", "provider_summaries"),
 		"Usages": closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),

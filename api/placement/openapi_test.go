@@ -35,8 +35,10 @@ func TestOpenAPIRoutes(t *testing.T) {
 	if len(paths) < 15 {
 		t.Errorf("only %d paths", len(paths))
 	}
-	names := strings.NewReplacer("{uuid}", "11111111-1111-4111-8111-111111111111", "{consumer_uuid}", "22222222-2222-4222-8222-222222222222",
-		"{name}", "CUSTOM_X", "{resource_class}", "VCPU")
+	names := strings.NewReplacer(
+		"{uuid}", "11111111-1111-4111-8111-111111111111", "{consumer_uuid}", "22222222-2222-4222-8222-222222222222",
+		"{name}", "CUSTOM_X", "{resource_class}", "VCPU",
+	)
 	for path, item := range paths {
 		var allowed []string
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH"} {
@@ -68,7 +70,10 @@ func TestOpenAPIAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const p, child, consumer = "11111111-1111-4111-8111-111111111111", "33333333-3333-4333-8333-333333333333", "22222222-2222-4222-8222-222222222222"
-	allocate := fmt.Sprintf(`{"allocations":{"%s":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`, p)
+	allocate := fmt.Sprintf(
+		`{"allocations":{"%s":{"resources":{"VCPU":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+		p,
+	)
 	left := make(map[string]bool)
 	for path, item := range doc["paths"].(map[string]any) {
 		for method := range item.(map[string]any) {
@@ -89,7 +94,8 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"put", "/resource_providers/{uuid}/aggregates", "/resource_providers/" + p + "/aggregates", fmt.Sprintf(`{"resource_provider_generation":3,"aggregates":["%s"]}`, consumer)},
 		{"put", "/traits/{name}", "/traits/CUSTOM_X", ""}, {"get", "/traits/{name}", "/traits/CUSTOM_X", ""},
 		{"put", "/resource_providers/{uuid}/traits", "/resource_providers/" + p + "/traits", `{"resource_provider_generation":4,"traits":["CUSTOM_X"]}`},
-		{"post", "/resource_classes", "", `{"name":"CUSTOM_C"}`}, {"put", "/resource_classes/{name}", "/resource_classes/CUSTOM_C", ""},
+		{"post", "/resource_classes", "", `{"name":"CUSTOM_C"}`},
+		{"put", "/resource_classes/{name}", "/resource_classes/CUSTOM_C", ""},
 		{"put", "/allocations/{consumer_uuid}", "/allocations/" + consumer, allocate},
 		{"post", "/allocations", "", fmt.Sprintf(`{"%s":%s}`, child, allocate)},
 		{"post", "/reshaper", "", `{"inventories":{},"allocations":{}}`},
@@ -105,11 +111,13 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"get", "/allocations/{consumer_uuid}", "/allocations/" + consumer, ""},
 		{"get", "/allocation_candidates", "/allocation_candidates?resources=VCPU:1&explain=true", ""},
 		{"get", "/allocation_candidates", "/allocation_candidates?resources=VCPU:1", ""},
-		{"delete", "/allocations/{consumer_uuid}", "/allocations/" + consumer, ""}, {"delete", "/allocations/{consumer_uuid}", "/allocations/" + child, ""},
+		{"delete", "/allocations/{consumer_uuid}", "/allocations/" + consumer, ""},
+		{"delete", "/allocations/{consumer_uuid}", "/allocations/" + child, ""},
 		{"delete", "/resource_providers/{uuid}/traits", "/resource_providers/" + p + "/traits", ""},
 		{"delete", "/resource_providers/{uuid}/inventories/{resource_class}", "/resource_providers/" + p + "/inventories/VCPU", ""},
 		{"delete", "/resource_providers/{uuid}/inventories", "/resource_providers/" + p + "/inventories", ""},
-		{"delete", "/traits/{name}", "/traits/CUSTOM_X", ""}, {"delete", "/resource_classes/{name}", "/resource_classes/CUSTOM_C", ""},
+		{"delete", "/traits/{name}", "/traits/CUSTOM_X", ""},
+		{"delete", "/resource_classes/{name}", "/resource_classes/CUSTOM_C", ""},
 		{"delete", "/resource_providers/{uuid}", "/resource_providers/" + child, ""},
 	} {
 		target := step.target

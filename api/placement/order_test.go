@@ -34,7 +34,10 @@ func TestOrder(t *testing.T) {
 			t.Errorf("%s: %s is not in the order %v", what, text, names)
 		}
 	}
-	ids := []string{"b0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002", "a0000000-0000-4000-8000-000000000003"}
+	ids := []string{
+		"b0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002",
+		"a0000000-0000-4000-8000-000000000003",
+	}
 	for i, id := range ids {
 		do("POST", "/resource_providers", fmt.Sprintf(`{"name":"%d","uuid":"%s"}`, 9-i, id))
 	}
@@ -46,16 +49,25 @@ func TestOrder(t *testing.T) {
 	for _, id := range ids {
 		answer := do("PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,`+inventories+`}`)
 		inOrder("inventories as sent", answer, "CUSTOM_A", "MEMORY_MB", "CUSTOM_Z", "VCPU")
-		answer = do("PUT", "/resource_providers/"+id+"/traits", `{"resource_provider_generation":1,"traits":["CUSTOM_Z","HW_CPU_X86_VMX","CUSTOM_A"]}`)
+		answer = do(
+			"PUT", "/resource_providers/"+id+"/traits",
+			`{"resource_provider_generation":1,"traits":["CUSTOM_Z","HW_CPU_X86_VMX","CUSTOM_A"]}`,
+		)
 		inOrder("traits as they are found", answer, "CUSTOM_A", "CUSTOM_Z", "HW_CPU_X86_VMX")
-		inOrder("inventories", do("GET", "/resource_providers/"+id+"/inventories", ""), "VCPU", "MEMORY_MB", "CUSTOM_Z", "CUSTOM_A")
+		inOrder(
+			"inventories", do("GET", "/resource_providers/"+id+"/inventories", ""), "VCPU", "MEMORY_MB", "CUSTOM_Z",
+			"CUSTOM_A",
+		)
 		inOrder("usages", do("GET", "/resource_providers/"+id+"/usages", ""), "VCPU", "MEMORY_MB", "CUSTOM_Z", "CUSTOM_A")
 		inOrder("traits", do("GET", "/resource_providers/"+id+"/traits", ""), "HW_CPU_X86_VMX", "CUSTOM_Z", "CUSTOM_A")
 	}
 	inOrder("all traits", do("GET", "/traits", ""), "HW_CPU_X86_VMX", "STORAGE_DISK_HDD", "CUSTOM_Z", "CUSTOM_A")
 	inOrder("providers", do("GET", "/resource_providers", ""), ids...)
-	inOrder("providers with room", do("GET", "/resource_providers?resources=VCPU:1&required=CUSTOM_A", ""),
-		"b0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002", "a0000000-0000-4000-8000-000000000003")
+	inOrder(
+		"providers with room", do("GET", "/resource_providers?resources=VCPU:1&required=CUSTOM_A", ""),
+		"b0000000-0000-4000-8000-000000000001", "c0000000-0000-4000-8000-000000000002",
+		"a0000000-0000-4000-8000-000000000003",
+	)
 	candidates := func(what, query string, names ...string) {
 		t.Helper()
 		inOrder(what, do("GET", "/allocation_candidates?resources=CUSTOM_Z:1,VCPU:1"+query, ""), names...)
@@ -64,18 +76,30 @@ func TestOrder(t *testing.T) {
 	made := slices.Concat([]string{"provider_summaries"}, ids, []string{"00000000-0000-4000-8000-000000000004"})
 	candidates("providers in summaries", "", slices.Clone(made[:4])...)
 	candidates("traits in summaries", "", "provider_summaries", "traits", "HW_CPU_X86_VMX", "CUSTOM_Z", "CUSTOM_A")
-	do("POST", "/resource_providers", `{"name":"kid","uuid":"00000000-0000-4000-8000-000000000004","parent_provider_uuid":"`+made[3]+`"}`)
+	do(
+		"POST", "/resource_providers",
+		`{"name":"kid","uuid":"00000000-0000-4000-8000-000000000004","parent_provider_uuid":"`+made[3]+`"}`,
+	)
 	candidates("classes where one has", "", "allocations", "VCPU", "CUSTOM_Z", "provider_summaries")
-	inOrder("classes of a group with a suffix", do("GET", "/allocation_candidates?resources1=CUSTOM_Z:1,VCPU:1", ""), "allocations", "CUSTOM_Z", "VCPU", "provider_summaries")
+	inOrder(
+		"classes of a group with a suffix", do("GET", "/allocation_candidates?resources1=CUSTOM_Z:1,VCPU:1", ""),
+		"allocations", "CUSTOM_Z", "VCPU", "provider_summaries",
+	)
 	candidates("trees in summaries", "", made...)
 	const first, second = "22222222-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"
 	for _, consumer := range []string{first, second} {
-		do("PUT", "/allocations/"+consumer, `{"allocations":{"`+"b0000000-0000-4000-8000-000000000001"+`":{"resources":{"MEMORY_MB":1,"VCPU":1}},
-			"a0000000-0000-4000-8000-000000000003":{"resources":{"CUSTOM_Z":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`)
+		do(
+			"PUT",
+			"/allocations/"+consumer,
+			`{"allocations":{"`+"b0000000-0000-4000-8000-000000000001"+`":{"resources":{"MEMORY_MB":1,"VCPU":1}},
+			"a0000000-0000-4000-8000-000000000003":{"resources":{"CUSTOM_Z":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+		)
 	}
 	inOrder("allocations", do("GET", "/allocations/"+first, ""),
 		"b0000000-0000-4000-8000-000000000001", "VCPU", "MEMORY_MB", "a0000000-0000-4000-8000-000000000003")
-	inOrder("consumers", do("GET", "/resource_providers/b0000000-0000-4000-8000-000000000001/allocations", ""), first, second)
+	inOrder(
+		"consumers", do("GET", "/resource_providers/b0000000-0000-4000-8000-000000000001/allocations", ""), first, second,
+	)
 	inOrder("usages of a project", do("GET", "/usages?project_id=p", ""), "VCPU", "MEMORY_MB", "CUSTOM_Z")
 }
 

@@ -56,14 +56,19 @@ func (c *cloud) change() {
 			providerAt(), 1+c.pick("total", 8), 1+c.pick("disk", 8)))
 	case 2:
 		send(c.h, "PUT", "/resource_providers/"+p+"/traits", fmt.Sprintf(
-			`{"resource_provider_generation":%s,"traits":%s}`, providerAt(), []string{`[]`, `["HW_CPU_X86_VMX"]`, `["MISC_SHARES_VIA_AGGREGATE"]`}[c.pick("traits", 3)]))
+			`{"resource_provider_generation":%s,"traits":%s}`, providerAt(),
+			[]string{`[]`, `["HW_CPU_X86_VMX"]`, `["MISC_SHARES_VIA_AGGREGATE"]`}[c.pick("traits", 3)],
+		))
 	case 3:
 		send(c.h, "PUT", "/resource_providers/"+p+"/aggregates", fmt.Sprintf(
-			`{"resource_provider_generation":%s,"aggregates":%s}`, providerAt(), []string{`[]`, `["` + ledgertest.ID(3, 1).String() + `"]`}[c.pick("aggregates", 2)]))
+			`{"resource_provider_generation":%s,"aggregates":%s}`, providerAt(),
+			[]string{`[]`, `["` + ledgertest.ID(3, 1).String() + `"]`}[c.pick("aggregates", 2)],
+		))
 	case 4, 5:
 		send(c.h, "PUT", "/allocations/"+id, fmt.Sprintf(
 			`{"allocations":{"%s":{"resources":{"VCPU":%d,"DISK_GB":1}}},"project_id":"p%d","user_id":"u","consumer_generation":%s,"consumer_type":"T"}`,
-			p, 1+c.pick("amount", 3), c.pick("project", 2), c.generation("/allocations/"+id, "consumer_generation")))
+			p, 1+c.pick("amount", 3), c.pick("project", 2), c.generation("/allocations/"+id, "consumer_generation"),
+		))
 	case 6:
 		send(c.h, "DELETE", "/allocations/"+id, "")
 	case 7:
@@ -78,13 +83,16 @@ func reads() []string {
 		"/resource_providers?required=HW_CPU_X86_VMX", "/resource_providers?member_of=" + ledgertest.ID(3, 1).String(),
 		"/resource_providers?in_tree=" + ledgertest.ID(1, 0).String(), "/traits?associated=true", "/resource_classes",
 		"/usages?project_id=p0", "/usages?project_id=p1&user_id=u",
-		"/allocation_candidates?resources=VCPU:1,DISK_GB:1", "/allocation_candidates?resources1=VCPU:1&resources2=DISK_GB:2&group_policy=isolate",
+		"/allocation_candidates?resources=VCPU:1,DISK_GB:1",
+		"/allocation_candidates?resources1=VCPU:1&resources2=DISK_GB:2&group_policy=isolate",
 		"/allocation_candidates?resources=VCPU:3&explain=true&limit=2",
 	}
 	for i := range byte(4) {
 		p := "/resource_providers/" + ledgertest.ID(1, i).String()
-		paths = append(paths, p, p+"/inventories", p+"/inventories/VCPU", p+"/usages", p+"/allocations", p+"/traits", p+"/aggregates",
-			"/allocations/"+ledgertest.ID(2, i).String())
+		paths = append(
+			paths, p, p+"/inventories", p+"/inventories/VCPU", p+"/usages", p+"/allocations", p+"/traits", p+"/aggregates",
+			"/allocations/"+ledgertest.ID(2, i).String(),
+		)
 	}
 	return paths
 }
@@ -157,7 +165,8 @@ func TestCandidatesAreAccepted(t *testing.T) {
 		}
 		for _, query := range []string{
 			"resources=VCPU:1", "resources=VCPU:1,DISK_GB:1", "resources=VCPU:2&required=HW_CPU_X86_VMX",
-			"resources1=VCPU:1&resources2=VCPU:2,DISK_GB:1&group_policy=none", "resources=DISK_GB:1&resources1=VCPU:1&resources2=VCPU:1&group_policy=isolate",
+			"resources1=VCPU:1&resources2=VCPU:2,DISK_GB:1&group_policy=none",
+			"resources=DISK_GB:1&resources1=VCPU:1&resources2=VCPU:1&group_policy=isolate",
 			"resources=VCPU:1&member_of=" + ledgertest.ID(3, 1).String(),
 		} {
 			var answer struct {
@@ -169,8 +178,10 @@ func TestCandidatesAreAccepted(t *testing.T) {
 			}
 			for _, request := range answer.Requests {
 				id := commandstest.NewID().String()
-				body := fmt.Sprintf(`{"allocations":%s,"mappings":%s,"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
-					request["allocations"], request["mappings"])
+				body := fmt.Sprintf(
+					`{"allocations":%s,"mappings":%s,"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
+					request["allocations"], request["mappings"],
+				)
 				if w := send(c.h, "PUT", "/allocations/"+id, body); w.Code != http.StatusNoContent {
 					rt.Fatalf("%s: %s was refused: %d %s", query, body, w.Code, w.Body)
 				}

@@ -129,7 +129,10 @@ func createProvider(h *Handler, r *request) (*response, error) {
 		c.Parent = uuidOf(body.get("parent_provider_uuid"))
 	}
 	if c.Name == "" {
-		return nil, rest.BadRequest("Unable to create resource provider \"%s\", %s: Object action create failed because: name is required", c.Name, c.Provider)
+		return nil, rest.BadRequest(
+			"Unable to create resource provider \"%s\", %s: Object action create failed because: name is required", c.Name,
+			c.Provider,
+		)
 	}
 	_, rejection, err := h.submit(r, c)
 	if err != nil {
@@ -154,7 +157,9 @@ func createProvider(h *Handler, r *request) (*response, error) {
 }
 
 func createProviderRejected(c *commands.CreateProvider, rejection *commands.Rejection) *rest.Failure {
-	frame := fmt.Sprintf("Unable to create resource provider \"%s\", %s: Object action create failed because: ", c.Name, c.Provider)
+	frame := fmt.Sprintf(
+		"Unable to create resource provider \"%s\", %s: Object action create failed because: ", c.Name, c.Provider,
+	)
 	switch rejection.Code {
 	case commands.CodeProviderExists:
 		var taken []string
@@ -166,7 +171,10 @@ func createProviderRejected(c *commands.CreateProvider, rejection *commands.Reje
 		}
 		return conflict(codeDuplicateName, "Conflicting resource provider %s already exists.", strings.Join(taken, ", "))
 	case commands.CodeParentLoop:
-		return rest.BadRequest("%sparent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there is no parent.", frame)
+		return rest.BadRequest(
+			"%sparent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there is no parent.",
+			frame,
+		)
 	case commands.CodeParentUnknown:
 		return rest.BadRequest("%sparent provider UUID does not exist.", frame)
 	}
@@ -200,7 +208,9 @@ func updateProvider(h *Handler, r *request) (*response, error) {
 
 func updateProviderRejected(c *commands.UpdateProvider, rejection *commands.Rejection) *rest.Failure {
 	frame := func(action, because string) *rest.Failure {
-		return rest.BadRequest("Unable to save resource provider %s: Object action %s failed because: %s", c.Rename.Provider, action, because)
+		return rest.BadRequest(
+			"Unable to save resource provider %s: Object action %s failed because: %s", c.Rename.Provider, action, because,
+		)
 	}
 	switch rejection.Code {
 	case commands.CodeProviderExists:
@@ -234,9 +244,13 @@ func deleteProvider(h *Handler, r *request) (*response, error) {
 	case commands.CodeProviderNotFound:
 		return nil, rest.NotFound("No resource provider with uuid %s found for delete", r.params[0])
 	case commands.CodeProviderHasChild:
-		return nil, conflict(codeDeleteParent, "Unable to delete parent resource provider %s: It has child resource providers.", id)
+		return nil, conflict(
+			codeDeleteParent, "Unable to delete parent resource provider %s: It has child resource providers.", id,
+		)
 	case commands.CodeProviderInUse:
-		return nil, conflict(codeProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id)
+		return nil, conflict(
+			codeProviderInUse, "Unable to delete resource provider %s: Resource provider has allocations.", id,
+		)
 	}
 	return nil, general(rejection)
 }

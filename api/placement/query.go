@@ -75,7 +75,9 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 		return nil, err
 	}
 	if unknown != nil {
-		return nil, rest.BadRequest("Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "))
+		return nil, rest.BadRequest(
+			"Invalid trait(s) in \"required\" parameter: No such trait(s): %s.", strings.Join(unknown, ", "),
+		)
 	}
 	return q, q.findResources(r.view, wanted)
 }
@@ -101,7 +103,9 @@ func (q *providerQuery) tooMany(classes int) *rest.Failure {
 }
 
 func tooManyFilters(n int) *rest.Failure {
-	return rest.BadRequest("Invalid query string parameters: %d traits, aggregates and resource classes, and there may be %d", n, maxFilters)
+	return rest.BadRequest(
+		"Invalid query string parameters: %d traits, aggregates and resource classes, and there may be %d", n, maxFilters,
+	)
 }
 
 func (q *providerQuery) parseMemberOf(v version, suffix string, values []string) *rest.Failure {
@@ -123,7 +127,9 @@ func (q *providerQuery) parseMemberOf(v version, suffix string, values []string)
 		for i, name := range names {
 			id, valid := parseUUID(name)
 			if !valid {
-				return rest.BadRequest("Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", name)
+				return rest.BadRequest(
+					"Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: %s", name,
+				)
 			}
 			ids[i] = id
 		}
@@ -147,16 +153,23 @@ func (q *providerQuery) parseRequired(v version, value string) *rest.Failure {
 	}
 	if strings.HasPrefix(value, "in:") {
 		if v < anyTraitsSince {
-			return rest.BadRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: %s", value)
+			return rest.BadRequest(
+				prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' only supported since microversion 1.39. Got: %s", value,
+			)
 		}
 		var anyOf []string
 		for _, name := range strings.Split(strings.TrimPrefix(value, "in:"), ",") {
 			name = strings.TrimSpace(name)
 			if name == "" {
-				return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: %s", value)
+				return rest.BadRequest(
+					prefix+"Expected 'required' parameter value of the form: in:HW_CPU_X86_VMX,CUSTOM_MAGIC. Got an empty trait in: %s",
+					value,
+				)
 			}
 			if strings.HasPrefix(name, "!") {
-				return rest.BadRequest(prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got: %s", value)
+				return rest.BadRequest(
+					prefix+"The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC' does not support forbidden traits. Got: %s", value,
+				)
 			}
 			anyOf = append(anyOf, name)
 		}
@@ -168,7 +181,9 @@ func (q *providerQuery) parseRequired(v version, value string) *rest.Failure {
 		bare := strings.TrimSpace(strings.TrimLeft(name, "!"))
 		switch {
 		case bare == "":
-			return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: %s. Got an empty trait in: %s", form, value)
+			return rest.BadRequest(
+				prefix+"Expected 'required' parameter value of the form: %s. Got an empty trait in: %s", form, value,
+			)
 		case bare != name && v < forbiddenTraitsSince:
 			return rest.BadRequest(prefix+"Expected 'required' parameter value of the form: %s. Got: %s", form, value)
 		case bare != name:

@@ -47,7 +47,9 @@ func reshapeOf(h *Handler, r *request, body *object) (*commands.Reshape, *rest.F
 }
 
 func reshapedProviderUnknown(id any) *rest.Failure {
-	failure := rest.BadRequest("Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id)
+	failure := rest.BadRequest(
+		"Resource provider %s in inventories not found: No resource provider with uuid %s found", id, id,
+	)
 	failure.Code = codeProviderNotFound
 	return failure
 }

@@ -164,9 +164,11 @@ func schemaSources() map[schemaName]m {
 			"traits":                       m{"type": "array", "items": text(1, 255)},
 			"resource_provider_generation": generationSchema,
 		}, "traits", "resource_provider_generation"),
-		{"resource class", 2}: closed(m{"name": m{"type": "string", "pattern": customClassPattern, "maxLength": 255}}, "name"),
-		{"allocate", 0}:       allocationListSchema(false),
-		{"allocate", 8}:       allocationListSchema(true),
+		{"resource class", 2}: closed(
+			m{"name": m{"type": "string", "pattern": customClassPattern, "maxLength": 255}}, "name",
+		),
+		{"allocate", 0}: allocationListSchema(false),
+		{"allocate", 8}: allocationListSchema(true),
 	}
 	for _, v := range []version{12, 28, 34, 38} {
 		sources[schemaName{"allocate", v}] = allocationSchema(v, false)
@@ -187,7 +189,9 @@ func schemaSources() map[schemaName]m {
 
 func querySchemas() map[schemaName]m {
 	anything := m{}
-	strict := m{"type": "string", "pattern": `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`}
+	strict := m{
+		"type": "string", "pattern": `^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$`,
+	}
 	providers := m{"name": anything, "uuid": strict}
 	sources := map[schemaName]m{{"list providers", 0}: closed(providers)}
 	for _, step := range []struct {

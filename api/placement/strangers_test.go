@@ -14,8 +14,10 @@ import (
 )
 
 // pathNames fills in the parameters of the document's paths.
-var pathNames = strings.NewReplacer("{uuid}", "11111111-1111-4111-8111-111111111111", "{consumer_uuid}", "22222222-2222-4222-8222-222222222222",
-	"{name}", "CUSTOM_X", "{resource_class}", "VCPU")
+var pathNames = strings.NewReplacer(
+	"{uuid}", "11111111-1111-4111-8111-111111111111", "{consumer_uuid}", "22222222-2222-4222-8222-222222222222",
+	"{name}", "CUSTOM_X", "{resource_class}", "VCPU",
+)
 
 // TestPolicySeesWhatIsAnswered: where every rule asks whether a project is
 // the client's own, every route decides by the value of project_id that the
@@ -78,7 +80,10 @@ func TestUsagesOfOneProject(t *testing.T) {
 		}
 	}
 	do(200, "POST", "/resource_providers", `{"name":"n","uuid":"`+provider+`"}`)
-	do(200, "PUT", "/resource_providers/"+provider+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`)
+	do(
+		200, "PUT", "/resource_providers/"+provider+"/inventories",
+		`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":100}}}`,
+	)
 	for project, amount := range map[string]string{"mine": "1", "theirs": "7"} {
 		do(204, "PUT", "/allocations/"+uuid.NewString(), `{"allocations":{"`+provider+`":{"resources":{"VCPU":`+amount+`}}},
 			"project_id":"`+project+`","user_id":"u","consumer_generation":null,"consumer_type":"T"}`)

@@ -52,7 +52,9 @@ func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *respons
 	w.Header().Set("Content-Type", jsonType)
 	err := answer.stream(out)
 	if errors.Is(err, candidates.ErrBudget) {
-		err = rest.BadRequest("The request has too many combinations to search: %v. Ask with a limit, or for fewer groups.", err)
+		err = rest.BadRequest(
+			"The request has too many combinations to search: %v. Ask with a limit, or for fewer groups.", err,
+		)
 	}
 	if err == nil && !out.started {
 		w.Header().Set("Content-Length", strconv.Itoa(len(out.held)))

@@ -105,8 +105,10 @@ func ensureTrait(h *Handler, r *request) (*response, error) {
 		case commands.CodeTraitExists:
 			answer.status = http.StatusNoContent
 		case commands.CodeInvalid:
-			return nil, rest.BadRequest("The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix " +
-				"\"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"")
+			return nil, rest.BadRequest(
+				"The trait is invalid. A valid trait must be no longer than 255 characters, start with the prefix " +
+					"\"CUSTOM_\" and use following characters: \"A\"-\"Z\", \"0\"-\"9\" and \"_\"",
+			)
 		default:
 			return nil, general(rejection)
 		}
@@ -161,7 +163,8 @@ func replaceProviderTraits(h *Handler, r *request) (*response, error) {
 	}
 	body := objectOf(doc)
 	_, rejection, err := h.submit(r, &commands.ReplaceProviderTraits{
-		Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"), Traits: stringsOf(body.get("traits")),
+		Provider: p.UUID, Generation: integerPointer(body, "resource_provider_generation"),
+		Traits: stringsOf(body.get("traits")),
 	})
 	if err != nil {
 		return nil, err

@@ -107,11 +107,14 @@ func TestSyntax(t *testing.T) {
 func TestRefused(t *testing.T) {
 	rule := func(text string) string { return "placement:traits:list: '" + text + "'" }
 	for _, text := range []string{
-		rule("role:"), rule("role"), rule("admin"), rule("role:admin or"), rule("or role:admin"), rule("(role:admin"), rule("role:admin)"),
+		rule("role:"), rule("role"), rule("admin"), rule("role:admin or"), rule("or role:admin"), rule("(role:admin"),
+		rule("role:admin)"),
 		rule("role:admin role:reader"), rule("http://policy.example/x"), rule("rule:nobody_wrote_this"), rule("rule:placement:traits:list"),
-		rule("is_admin:True"), rule("project_id:%(tenant)s"), rule("project_id:%(project_id)"), rule("role:%(project_id)s"), rule("not"), rule("()"),
+		rule("is_admin:True"), rule("project_id:%(tenant)s"), rule("project_id:%(project_id)"), rule("role:%(project_id)s"),
+		rule("not"), rule("()"),
 		rule(strings.Repeat("(", 1000) + "@" + strings.Repeat(")", 1000)), "a: rule:b\nb: rule:a\n",
-		"placement:traits:lisst: '@'", "placement:traits:list: [[role:admin]]", "- a list", "a: '@'\n---\nb: '@'", "\x00", "a: '@'\na: '!'",
+		"placement:traits:lisst: '@'", "placement:traits:list: [[role:admin]]", "- a list", "a: '@'\n---\nb: '@'", "\x00",
+		"a: '@'\na: '!'",
 	} {
 		if _, err := policy.Load([]byte(text), false); !errors.Is(err, policy.ErrRules) {
 			t.Errorf("%.80q: %v", text, err)

@@ -60,7 +60,8 @@ func (g *BrowserGuard) knows(host string) bool {
 	if ip := net.ParseIP(host); ip != nil && (ip.IsLoopback() || g.AnyAddress) {
 		return true
 	}
-	return host == "localhost" || slices.ContainsFunc(g.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
+	return host == "localhost" ||
+		slices.ContainsFunc(g.Hosts, func(own string) bool { return strings.EqualFold(own, host) })
 }
 
 // foreign reports whether a page of another origin sends the request. Go's own
@@ -73,7 +74,8 @@ func (g *BrowserGuard) foreign(r *http.Request) bool {
 		return false
 	case reads && slices.Contains(g.Open, r.URL.EscapedPath()):
 		return false
-	case reads && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document":
+	case reads && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document":
 		return false
 	}
 	asWrite := &http.Request{Method: http.MethodPost, Host: r.Host, Header: r.Header, URL: r.URL}

@@ -18,7 +18,8 @@ func answers(g *rest.BrowserGuard, method, path, host string, headers ...string)
 		r.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
-	g.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })).ServeHTTP(w, r)
+	g.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })).
+		ServeHTTP(w, r)
 	return w.Code
 }
 
@@ -28,10 +29,13 @@ func TestHost(t *testing.T) {
 	public := &rest.BrowserGuard{CheckHost: true, AnyAddress: true}
 	any := &rest.BrowserGuard{}
 	for host, want := range map[string][3]int{
-		"127.0.0.1:8778": {200, 200, 200}, "localhost:8778": {200, 200, 200}, "LOCALHOST": {200, 200, 200}, "localhost.": {200, 200, 200},
+		"127.0.0.1:8778": {200, 200, 200}, "localhost:8778": {200, 200, 200}, "LOCALHOST": {200, 200, 200},
+		"localhost.": {200, 200, 200},
 		"[::1]:8778": {200, 200, 200}, "127.1.2.3": {200, 200, 200}, "": {200, 200, 200},
-		"allot.example": {200, 403, 200}, "Allot.Example:1": {200, 403, 200}, "10.0.0.1:8778": {403, 200, 200}, "[fd00::1]": {403, 200, 200},
-		"evil.example:8778": {403, 403, 200}, "localhost.evil.example": {403, 403, 200}, "127.0.0.1.evil.example": {403, 403, 200},
+		"allot.example": {200, 403, 200}, "Allot.Example:1": {200, 403, 200}, "10.0.0.1:8778": {403, 200, 200},
+		"[fd00::1]":         {403, 200, 200},
+		"evil.example:8778": {403, 403, 200}, "localhost.evil.example": {403, 403, 200},
+		"127.0.0.1.evil.example": {403, 403, 200},
 		"evil.example@127.0.0.1": {403, 403, 200}, "127.0.0.1:8778:1": {403, 403, 200}, "[::1": {200, 200, 200},
 	} {
 		for i, g := range []*rest.BrowserGuard{local, public, any} {
@@ -87,10 +91,12 @@ func TestContentType(t *testing.T) {
 		good                      bool
 	}{
 		{"POST", "{}", "application/json", true}, {"POST", "{}", "application/json; charset=utf-8", true},
-		{"POST", "", "application/json", true}, {"PUT", "", "", true}, {"DELETE", "", "", true}, {"DELETE", "", "application/octet-stream", true},
+		{"POST", "", "application/json", true}, {"PUT", "", "", true}, {"DELETE", "", "", true},
+		{"DELETE", "", "application/octet-stream", true},
 		{"POST", "", "", false}, {"POST", "{}", "", false}, {"PUT", "{}", "", false}, {"POST", "{}", "text/plain", false},
 		{"POST", "{}", "Text/Plain; charset=utf-8", false}, {"POST", "{}", "application/x-www-form-urlencoded", false},
-		{"POST", "{}", "multipart/form-data; boundary=x", false}, {"PATCH", "[]", "text/plain", false}, {"POST", "{}", "nonsense;;", false},
+		{"POST", "{}", "multipart/form-data; boundary=x", false}, {"PATCH", "[]", "text/plain", false},
+		{"POST", "{}", "nonsense;;", false},
 	} {
 		r := httptest.NewRequest(c.method, "/", strings.NewReader(c.body))
 		if c.contentType != "" {

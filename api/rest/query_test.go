@@ -16,10 +16,13 @@ import (
 // that the policy and the handlers cannot read them differently.
 func TestOneParser(t *testing.T) {
 	t.Parallel()
-	other := regexp.MustCompile(`\.RawQuery|URL\.Query\(|url\.ParseQuery|FormValue|ParseForm|ParseMultipart|\.PostForm|r\.Form\b`)
+	other := regexp.MustCompile(
+		`\.RawQuery|URL\.Query\(|url\.ParseQuery|FormValue|ParseForm|ParseMultipart|\.PostForm|r\.Form\b`,
+	)
 	checked := 0
 	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "rest/query.go") {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||
+			strings.HasSuffix(path, "rest/query.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
@@ -37,7 +40,8 @@ func TestOneParser(t *testing.T) {
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	q := rest.ParseQuery(httptest.NewRequest("GET", "/?a=1&a=2&b=&a=3", nil))
-	if q.Fault() != nil || q.Get("a") != "3" || q.First("a") != "1" || len(q.All("a")) != 3 || !q.Has("b") || q.Has("c") || q.Get("c") != "" {
+	if q.Fault() != nil || q.Get("a") != "3" || q.First("a") != "1" || len(q.All("a")) != 3 || !q.Has("b") || q.Has("c") ||
+		q.Get("c") != "" {
 		t.Errorf("%+v", q)
 	}
 	for _, query := range []string{"a=1&b=%zz", "a=1;b=2", "a=1&b=%ff", "%ff=1&a=1"} {

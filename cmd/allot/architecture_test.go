@@ -17,8 +17,10 @@ const module = "github.com/allot-project/allot/"
 var homes = map[string]string{
 	"bloom": "github.com/bits-and-blooms/bloom/v3", "invopop": "github.com/invopop/jsonschema",
 	"prometheus": "github.com/prometheus/client_golang/prometheus",
-	"cors":       "github.com/rs/cors", "gophercloud": "github.com/gophercloud/gophercloud/v2", "lru": "github.com/hashicorp/golang-lru/v2",
-	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5", "kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",
+	"cors":       "github.com/rs/cors", "gophercloud": "github.com/gophercloud/gophercloud/v2",
+	"lru":  "github.com/hashicorp/golang-lru/v2",
+	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5",
+	"kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",
 	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
 	"x/time":             "golang.org/x/time/rate",
 	"highwayhash":        "github.com/minio/highwayhash",
@@ -100,7 +102,8 @@ func TestJSONIsPlain(t *testing.T) {
 	escaping := regexp.MustCompile(`json\.(Marshal|NewEncoder)\(`)
 	for _, root := range []string{"../../api", "../../cmd", "../../commands/wire", "../../commands/rejected"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "keystonetest") {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				strings.Contains(path, "keystonetest") {
 				return err
 			}
 			text, err := os.ReadFile(path)

@@ -46,7 +46,9 @@ func (s serverFlags) get(ctx context.Context, path string, query url.Values) (*h
 
 // send sends a request with a body that becomes JSON, or without one (nil);
 // the caller closes the answer's body.
-func (s serverFlags) send(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+func (s serverFlags) send(
+	ctx context.Context, method, path string, query url.Values, body any,
+) (*http.Response, error) {
 	scheme, client, err := s.client()
 	if err != nil {
 		return nil, err
@@ -110,7 +112,9 @@ func (f momentFlag) in(query url.Values) url.Values {
 
 // ask gets an answer, prints it as it came if that is wanted, and decodes it
 // otherwise.
-func ask[T any](ctx context.Context, s serverFlags, path string, query url.Values, raw bool, print func(*T) error) error {
+func ask[T any](
+	ctx context.Context, s serverFlags, path string, query url.Values, raw bool, print func(*T) error,
+) error {
 	for key, values := range query {
 		if len(values) == 1 && values[0] == "" {
 			query.Del(key)

@@ -84,14 +84,18 @@ func waits(t *testing.T, g *guarded, stop <-chan struct{}) {
 		t.Error(err)
 	}
 	for range 5100 {
-		_ = nc.PublishRequest("allot.query.Usages", inbox, []byte(`{"project":"p","min_sequence":1000000}`)) // it may be refused
+		_ = nc.PublishRequest(
+			"allot.query.Usages", inbox, []byte(`{"project":"p","min_sequence":1000000}`),
+		) // it may be refused
 	}
 	<-stop
 }
 
 // heavies sends bodies of 7 MB from four connections, again and again.
 func heavies(_ *testing.T, g *guarded, stop <-chan struct{}) {
-	command := []byte(`{"allocations":[` + strings.Repeat(`{"consumer":"22222222-2222-4222-8222-222222222222"},`, 7<<20/52) + `{}]}`)
+	command := []byte(
+		`{"allocations":[` + strings.Repeat(`{"consumer":"22222222-2222-4222-8222-222222222222"},`, 7<<20/52) + `{}]}`,
+	)
 	query := []byte(`{"project":"` + strings.Repeat("p", 7<<20) + `"}`)
 	var all sync.WaitGroup
 	for user, nc := range map[string]*nats.Conn{"nova": g.connect("nova"), "tenant": g.connect("tenant"), "eve": g.connect("eve"), "eve again": g.connect("eve")} {
@@ -123,7 +127,9 @@ func typical(t *testing.T, nc *nats.Conn) time.Duration {
 
 // attacks are what one attacker does.
 var attacks = []attack{
-	{"unread answers", mostAttackGrowth, unread}, {"wrong passwords", mostAttackGrowth, guesses}, {"waiting queries", mostAttackGrowth, waits},
+	{
+		"unread answers", mostAttackGrowth, unread,
+	}, {"wrong passwords", mostAttackGrowth, guesses}, {"waiting queries", mostAttackGrowth, waits},
 	{"heavy bodies", mostHeavyGrowth, heavies},
 }
 
@@ -165,7 +171,10 @@ func (a attack) measure(t *testing.T) {
 	close(stop)
 	<-stopped
 	worst := g.peakRSS() - before
-	t.Logf("%4d MB more than %d; half of another's requests take %.1f times as long as %v", worst>>20, before>>20, float64(beside)/float64(quiet), quiet)
+	t.Logf(
+		"%4d MB more than %d; half of another's requests take %.1f times as long as %v", worst>>20, before>>20,
+		float64(beside)/float64(quiet), quiet,
+	)
 	if worst > a.most {
 		t.Errorf("%d MB more", worst>>20)
 	}

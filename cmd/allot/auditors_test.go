@@ -29,7 +29,8 @@ func TestAuditorsQuestions(t *testing.T) {
 	c := client.New(nc, client.Options{})
 	id := func(n int) ledger.UUID { return mustParse(t, consumerID(n)) }
 	body := func(project, amount string) string {
-		return strings.NewReplacer(`"project_id":"p"`, `"project_id":"`+project+`"`, `"VCPU":1`, `"VCPU":`+amount).Replace(allocation())
+		return strings.NewReplacer(`"project_id":"p"`, `"project_id":"`+project+`"`, `"VCPU":1`, `"VCPU":`+amount).
+			Replace(allocation())
 	}
 	s.makeProvider(3)
 	s.must(204, "PUT", "/allocations/"+consumerID(1), body("first", "1"))
@@ -108,7 +109,8 @@ func (s *server) rejectionsAtEveryDoor(t *testing.T, c *client.Client) {
 		cli := allot(t, true, append([]string{"rejected", "--http", s.http}, flags...)...)
 		for _, name := range []string{"ReleaseConsumer", "AllocateForConsumers"} {
 			wanted := strings.Contains(q.want, name)
-			if strings.Contains(rest, `"`+name+`"`) != wanted || strings.Contains(cli, name) != wanted || strings.Contains(over(q.nats), name) != wanted {
+			if strings.Contains(rest, `"`+name+`"`) != wanted || strings.Contains(cli, name) != wanted ||
+				strings.Contains(over(q.nats), name) != wanted {
 				t.Errorf("%v: %s wanted: %v\n%s\n%s\n%s", q.query, name, wanted, rest, cli, over(q.nats))
 			}
 		}
@@ -119,7 +121,9 @@ func (s *server) rejectionsAtEveryDoor(t *testing.T, c *client.Client) {
 func (s *server) holdersAtEveryDoor(t *testing.T, c *client.Client, held uint64) {
 	t.Helper()
 	for at, want := range map[string]string{fmt.Sprint(held): consumerID(1) + " first 1", "": consumerID(3) + " second 2"} {
-		answer, err := c.Holders(t.Context(), wire.HoldersQuery{Provider: mustParse(t, auditedProvider), When: wire.When{At: wire.Instant(at)}})
+		answer, err := c.Holders(
+			t.Context(), wire.HoldersQuery{Provider: mustParse(t, auditedProvider), When: wire.When{At: wire.Instant(at)}},
+		)
 		if err != nil || len(answer.Result.Holders) != 1 {
 			t.Fatalf("%+v, %v", answer, err)
 		}
@@ -132,7 +136,9 @@ func (s *server) holdersAtEveryDoor(t *testing.T, c *client.Client, held uint64)
 		if at != "" {
 			args = append(args, "--at", at)
 		}
-		if out := allot(t, true, args...); !strings.Contains(out, fields[0]) || !strings.Contains(out, "project "+fields[1]) || !strings.Contains(out, "VCPU:"+fields[2]) {
+		if out := allot(t, true, args...); !strings.Contains(out, fields[0]) ||
+			!strings.Contains(out, "project "+fields[1]) ||
+			!strings.Contains(out, "VCPU:"+fields[2]) {
 			t.Errorf("%s", out)
 		}
 	}
@@ -147,8 +153,9 @@ func (s *server) badQuestions(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{
-		"/audit/holders?provider=" + auditedProvider + "&limit=0": 400, "/audit/holders": 400, "/audit/holders?provider=" + consumerID(1): 404,
-		"/audit/digest?at=1": 200, "/audit/digest?at=99999": 400, "/audit/digest?colour=red": 400,
+		"/audit/holders?provider=" + auditedProvider + "&limit=0": 400, "/audit/holders": 400,
+		"/audit/holders?provider=" + consumerID(1): 404,
+		"/audit/digest?at=1":                       200, "/audit/digest?at=99999": 400, "/audit/digest?colour=red": 400,
 	} {
 		if status, text, err := s.call("GET", path, "", ""); err != nil || status != want {
 			t.Errorf("%s: %d %s, %v", path, status, text, err)
@@ -174,7 +181,9 @@ func (s *server) numbersAsMoments(t *testing.T, nc *nats.Conn, held uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if good := strings.Contains(string(answer.Data), `"project":"first"`); good != strings.Contains(at, fmt.Sprint(held)) {
+		if good := strings.Contains(string(answer.Data), `"project":"first"`); good != strings.Contains(
+			at, fmt.Sprint(held),
+		) {
 			t.Errorf("at %s: %s", at, answer.Data)
 		}
 	}

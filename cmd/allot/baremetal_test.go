@@ -35,7 +35,9 @@ func (s *server) mustMetal(want int, method, path, body string) string {
 // makeNode makes a node that can be allocated.
 func (s *server) makeNode(name, class string) {
 	s.t.Helper()
-	s.mustMetal(201, "POST", "/nodes", fmt.Sprintf(`{"driver":"fake-hardware","name":%q,"resource_class":%q}`, name, class))
+	s.mustMetal(
+		201, "POST", "/nodes", fmt.Sprintf(`{"driver":"fake-hardware","name":%q,"resource_class":%q}`, name, class),
+	)
 	s.mustMetal(202, "PUT", "/nodes/"+name+"/states/provision", `{"target":"manage"}`)
 	s.mustMetal(202, "PUT", "/nodes/"+name+"/states/provision", `{"target":"provide"}`)
 }
@@ -50,7 +52,9 @@ func TestBaremetalCommand(t *testing.T) {
 	home := t.TempDir() // the client caches versions there
 	run := func(good bool, want, args string) {
 		t.Helper()
-		all := append([]string{"--max-retries", "0", "--os-endpoint", "http://" + s.http + "/baremetal"}, strings.Fields(args)...)
+		all := append(
+			[]string{"--max-retries", "0", "--os-endpoint", "http://" + s.http + "/baremetal"},
+			strings.Fields(args)...)
 		cmd := exec.Command("baremetal", all...)
 		cmd.Env = append(cmd.Environ(), "HOME="+home, "PYTHONWARNINGS=ignore")
 		out, err := cmd.CombinedOutput()
@@ -105,7 +109,10 @@ func TestBaremetalCommand(t *testing.T) {
 	run(true, "", "chassis delete "+aChassis)
 	run(false, "could not be found", "chassis show "+aChassis)
 	run(true, "", "node delete n1")
-	run(false, "no available nodes match the resource class bm", "allocation create --resource-class bm --name none --wait 10")
+	run(
+		false, "no available nodes match the resource class bm",
+		"allocation create --resource-class bm --name none --wait 10",
+	)
 	run(false, "An allocation with name none already exists", "allocation create --resource-class bm --name none")
 	run(true, "error", "allocation show none")
 	run(true, "", "allocation delete none")
@@ -130,11 +137,13 @@ func TestGophercloudBaremetal(t *testing.T) {
 		t.Fatalf("%+v, %v", node, err)
 	}
 	for _, target := range []nodes.TargetProvisionState{nodes.TargetManage, nodes.TargetProvide} {
-		if err := nodes.ChangeProvisionState(ctx, c, node.UUID, nodes.ProvisionStateOpts{Target: target}).ExtractErr(); err != nil {
+		state := nodes.ProvisionStateOpts{Target: target}
+		if err := nodes.ChangeProvisionState(ctx, c, node.UUID, state).ExtractErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if node, err = nodes.Update(ctx, c, "n1", nodes.UpdateOpts{nodes.UpdateOperation{Op: nodes.ReplaceOp, Path: "/extra", Value: map[string]any{"a": 1}}}).Extract(); err != nil || node.Extra["a"] == nil {
+	if node, err = nodes.Update(ctx, c, "n1", nodes.UpdateOpts{nodes.UpdateOperation{Op: nodes.ReplaceOp, Path: "/extra", Value: map[string]any{"a": 1}}}).Extract(); err != nil ||
+		node.Extra["a"] == nil {
 		t.Fatalf("%+v, %v", node, err)
 	}
 	made, err := allocations.Create(ctx, c, allocations.CreateOpts{

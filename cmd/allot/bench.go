@@ -44,7 +44,9 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	config := &serveCommand{Data: filepath.Join(dir, "data"), HTTP: "127.0.0.1:0", NATS: "127.0.0.1:0", SnapshotRecords: 0, CandidatesBudget: 1}
+	config := &serveCommand{
+		Data: filepath.Join(dir, "data"), HTTP: "127.0.0.1:0", NATS: "127.0.0.1:0", SnapshotRecords: 0, CandidatesBudget: 1,
+	}
 	s := newServer(config, slog.New(slog.DiscardHandler))
 	if err := s.start(ctx); err != nil {
 		return err
@@ -98,9 +100,12 @@ func unread(nc *nats.Conn) submitFunc {
 		if err != nil {
 			return err
 		}
-		_, err = nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: "$SRV.PING." + natsapi.ServiceName, Data: body, Header: nats.Header{
-			wire.HeaderContentType: {wire.TypeMsgpack}, wire.HeaderCommandID: {commands.NewID().String()},
-		}})
+		_, err = nc.RequestMsgWithContext(
+			ctx,
+			&nats.Msg{Subject: "$SRV.PING." + natsapi.ServiceName, Data: body, Header: nats.Header{
+				wire.HeaderContentType: {wire.TypeMsgpack}, wire.HeaderCommandID: {commands.NewID().String()},
+			}},
+		)
 		return err
 	}
 }
@@ -165,7 +170,12 @@ func (c *benchCommand) prepare(ctx context.Context, p *writer.Writer) ([]ledger.
 		ids = append(ids, id)
 		err := submit(ctx, &commands.CreateProvider{Provider: id, Name: fmt.Sprint("bench-", i)})
 		if err == nil {
-			err = submit(ctx, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: ledger.MaxAmount}}})
+			err = submit(
+				ctx,
+				&commands.ReplaceInventories{
+					Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: ledger.MaxAmount}},
+				},
+			)
 		}
 		if err != nil {
 			return nil, err

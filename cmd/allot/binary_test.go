@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -285,8 +284,10 @@ func TestMalformedHTTP(t *testing.T) {
 				Detail string
 			}
 		}
-		if err := json.NewDecoder(answer.Body).Decode(&body); err != nil || answer.StatusCode != c.status || len(body.Errors) != 1 ||
-			body.Errors[0].Status != c.status || !strings.Contains(body.Errors[0].Detail, c.detail) {
+		if err := json.NewDecoder(answer.Body).Decode(&body); err != nil || answer.StatusCode != c.status ||
+			len(body.Errors) != 1 ||
+			body.Errors[0].Status != c.status ||
+			!strings.Contains(body.Errors[0].Detail, c.detail) {
 			t.Errorf("%s: %d %+v, %v", name, answer.StatusCode, body, err)
 		}
 		_ = conn.Close()
@@ -318,17 +319,20 @@ func TestSecurityFlags(t *testing.T) {
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "allot.yaml")
-	content := "data: " + filepath.Join(dir, "from-file") + "\nmax-candidates: 3\ncors-allowed-origin: [http://a.example, http://b.example]\nlog-level: debug\n"
+	content := "data: " + filepath.Join(
+		dir, "from-file",
+	) + "\nmax-candidates: 3\ncors-allowed-origin: [http://a.example, http://b.example]\nlog-level: debug\n"
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("ALLOT_DATA", filepath.Join(dir, "from-environment"))
 	for name, c := range map[string]struct{ flags []string }{
-		"from-flag": {[]string{"--config", file, "--data", filepath.Join(dir, "from-flag")}}, "from-environment": {[]string{"--config", file}},
+		"from-flag":        {[]string{"--config", file, "--data", filepath.Join(dir, "from-flag")}},
+		"from-environment": {[]string{"--config", file}},
 	} {
 		address := freeAddress(t)
 		cmd := exec.Command(binary, append([]string{"serve", "--http", address, "--nats", ""}, c.flags...)...)
-		s := &server{t: t, http: address, cmd: cmd, logs: new(bytes.Buffer), exited: make(chan struct{})}
+		s := &server{t: t, http: address, cmd: cmd, logs: new(lockedBuffer), exited: make(chan struct{})}
 		cmd.Stdout, cmd.Stderr = s.logs, s.logs
 		s.run()
 		if !s.waitServing() {
@@ -342,7 +346,8 @@ func TestConfig(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Origin", "http://b.example")
-		if answer, err := http.DefaultClient.Do(r); err != nil || answer.Header.Get("Access-Control-Allow-Origin") != "http://b.example" {
+		if answer, err := http.DefaultClient.Do(r); err != nil ||
+			answer.Header.Get("Access-Control-Allow-Origin") != "http://b.example" {
 			t.Errorf("%s: a list in the file: %v, %v", name, answer, err)
 		}
 		s.kill()
@@ -355,7 +360,8 @@ func TestConfig(t *testing.T) {
 // TestBench: the bench command measures every way to submit, and leaves nothing.
 func TestBench(t *testing.T) {
 	dir := t.TempDir()
-	out, err := exec.Command(binary, "bench", "--dir", dir, "--duration", "100ms", "--clients", "4", "--pipelined", "2").CombinedOutput()
+	out, err := exec.Command(binary, "bench", "--dir", dir, "--duration", "100ms", "--clients", "4", "--pipelined", "2").
+		CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

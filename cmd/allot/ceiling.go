@@ -133,13 +133,17 @@ func memoryNow() taken {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/goal:bytes"},
-		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+		{
+			Name: "/memory/classes/heap/objects:bytes",
+		}, {Name: "/memory/classes/heap/unused:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/gc/cycles/total:gc-cycles"},
 	}
 	metrics.Read(samples)
 	n := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
 	total := n(0) - n(1)
-	return taken{at: time.Now(), total: total, live: n(2), goal: n(3), other: total - n(4) - n(5) - n(6), collections: n(7)}
+	return taken{
+		at: time.Now(), total: total, live: n(2), goal: n(3), other: total - n(4) - n(5) - n(6), collections: n(7),
+	}
 }
 
 // expected is what the process would take by the next collection anyway.

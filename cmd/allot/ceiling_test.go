@@ -28,7 +28,10 @@ func TestCeiling(t *testing.T) {
 	other(true)
 	one(false)
 	held := make([]byte, 4*ceilingRoom)
-	eventually("more in use than there was room", func(limit int64) bool { return limit > int64(len(held)) && limit < math.MaxInt64 })
+	eventually(
+		"more in use than there was room",
+		func(limit int64) bool { return limit > int64(len(held)) && limit < math.MaxInt64 },
+	)
 	runtime.KeepAlive(held)
 	other(false)
 	eventually("calm", func(limit int64) bool { return limit == given })

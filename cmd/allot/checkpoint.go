@@ -60,7 +60,9 @@ func (c *checkpointCommand) compare(ctx context.Context, keys note.Verifiers, ne
 	if err != nil {
 		return err
 	}
-	answer, err := c.read(ctx, "/audit/proof/growth", url.Values{"from": {fmt.Sprint(earlier.Size)}, "at": {fmt.Sprint(newest.Sequence)}})
+	answer, err := c.read(
+		ctx, "/audit/proof/growth", url.Values{"from": {fmt.Sprint(earlier.Size)}, "at": {fmt.Sprint(newest.Sequence)}},
+	)
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,9 @@ func (c *checkpointCommand) compare(ctx context.Context, keys note.Verifiers, ne
 }
 
 func sayGrown(earlier, later *proof.Checkpoint) {
-	fmt.Fprintf(os.Stderr, "the log holds the %d records that it held, and %d more\n", earlier.Size, later.Size-earlier.Size)
+	fmt.Fprintf(
+		os.Stderr, "the log holds the %d records that it held, and %d more\n", earlier.Size, later.Size-earlier.Size,
+	)
 }
 
 // openKept reads a checkpoint that an auditor has kept.

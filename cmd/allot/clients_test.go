@@ -61,7 +61,9 @@ func TestGophercloud(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	if _, err := resourceproviders.List(nobody, nil).AllPages(ctx); !gophercloud.ResponseCodeIs(err, http.StatusForbidden) {
+	if _, err := resourceproviders.List(nobody, nil).AllPages(ctx); !gophercloud.ResponseCodeIs(
+		err, http.StatusForbidden,
+	) {
 		t.Errorf("somebody without a role: %v", err)
 	}
 	check("usages of one's own project", usages.Get(ctx, nobody, usages.GetOpts{ProjectID: "p-joe"}).Err)
@@ -86,29 +88,50 @@ func TestGophercloud(t *testing.T) {
 
 	root, err := resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "root"}).Extract()
 	check("create provider", err)
-	child, err := resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "child", UUID: uuid.NewString(), ParentProviderUUID: root.UUID}).Extract()
+	child, err := resourceproviders.Create(ctx, c, resourceproviders.CreateOpts{Name: "child", UUID: uuid.NewString(), ParentProviderUUID: root.UUID}).
+		Extract()
 	check("create child", err)
 	name := "kid"
-	check("rename provider", resourceproviders.Update(ctx, c, child.UUID, resourceproviders.UpdateOpts{Name: &name, ParentProviderUUID: &root.UUID}).Err)
+	check(
+		"rename provider",
+		resourceproviders.Update(
+			ctx, c, child.UUID, resourceproviders.UpdateOpts{Name: &name, ParentProviderUUID: &root.UUID},
+		).Err,
+	)
 	check("get provider", resourceproviders.Get(ctx, c, child.UUID).Err)
 	pages, err = resourceproviders.List(c, resourceproviders.ListOpts{InTree: root.UUID}).AllPages(ctx)
 	check("list providers", err)
 	if list, err := resourceproviders.ExtractResourceProviders(pages); err != nil || len(list) != 2 {
 		t.Errorf("providers: %v, %v", list, err)
 	}
-	check("set inventories", resourceproviders.UpdateInventories(ctx, c, root.UUID, resourceproviders.UpdateInventoriesOpts{
-		Inventories: map[string]resourceproviders.Inventory{
-			"VCPU":       {Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, AllocationRatio: 4},
-			"CUSTOM_GPU": {Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1},
-		},
-	}).Err)
-	check("set inventory", resourceproviders.UpdateInventory(ctx, c, root.UUID, "VCPU", resourceproviders.UpdateInventoryOpts{
-		ResourceProviderGeneration: 1, Inventory: resourceproviders.Inventory{Total: 32, MinUnit: 1, MaxUnit: 32, StepSize: 1, AllocationRatio: 4},
-	}).Err)
+	check(
+		"set inventories",
+		resourceproviders.UpdateInventories(ctx, c, root.UUID, resourceproviders.UpdateInventoriesOpts{
+			Inventories: map[string]resourceproviders.Inventory{
+				"VCPU":       {Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, AllocationRatio: 4},
+				"CUSTOM_GPU": {Total: 2, MinUnit: 1, MaxUnit: 2, StepSize: 1, AllocationRatio: 1},
+			},
+		}).Err,
+	)
+	check(
+		"set inventory",
+		resourceproviders.UpdateInventory(ctx, c, root.UUID, "VCPU", resourceproviders.UpdateInventoryOpts{
+			ResourceProviderGeneration: 1,
+			Inventory: resourceproviders.Inventory{
+				Total: 32, MinUnit: 1, MaxUnit: 32, StepSize: 1, AllocationRatio: 4,
+			},
+		}).Err,
+	)
 	check("get inventories", resourceproviders.GetInventories(ctx, c, root.UUID).Err)
 	check("get inventory", resourceproviders.GetInventory(ctx, c, root.UUID, "VCPU").Err)
 	check("delete inventory", resourceproviders.DeleteInventory(ctx, c, root.UUID, "CUSTOM_GPU").Err)
-	check("set traits", resourceproviders.UpdateTraits(ctx, c, root.UUID, resourceproviders.UpdateTraitsOpts{ResourceProviderGeneration: 3, Traits: []string{"CUSTOM_GOLD"}}).Err)
+	check(
+		"set traits",
+		resourceproviders.UpdateTraits(
+			ctx, c, root.UUID,
+			resourceproviders.UpdateTraitsOpts{ResourceProviderGeneration: 3, Traits: []string{"CUSTOM_GOLD"}},
+		).Err,
+	)
 	check("get traits", resourceproviders.GetTraits(ctx, c, root.UUID).Err)
 	generation := 4
 	check("set aggregates", resourceproviders.UpdateAggregates(ctx, c, root.UUID, resourceproviders.UpdateAggregatesOpts{
@@ -116,7 +139,8 @@ func TestGophercloud(t *testing.T) {
 	}).Err)
 	check("get aggregates", resourceproviders.GetAggregates(ctx, c, root.UUID).Err)
 
-	pages, err = allocationcandidates.List(c, allocationcandidates.ListOpts{Resources: "VCPU:2", Required: []string{"CUSTOM_GOLD"}, Limit: 5}).AllPages(ctx)
+	pages, err = allocationcandidates.List(c, allocationcandidates.ListOpts{Resources: "VCPU:2", Required: []string{"CUSTOM_GOLD"}, Limit: 5}).
+		AllPages(ctx)
 	check("list candidates", err)
 	found, err := allocationcandidates.ExtractAllocationCandidates(pages)
 	if err != nil || len(found.AllocationRequests) != 1 {
@@ -158,7 +182,12 @@ func TestOpenstackCommand(t *testing.T) {
 	s := launch(t, t.TempDir())
 	run := func(want string, args ...string) {
 		t.Helper()
-		all := append([]string{"--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", "http://" + s.http, "--os-placement-api-version", "1.29"}, args...)
+		all := append(
+			[]string{
+				"--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", "http://" + s.http,
+				"--os-placement-api-version", "1.29",
+			},
+			args...)
 		out, err := exec.Command("openstack", all...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Fatalf("openstack %s: %v, wanted %q\n%s", strings.Join(args, " "), err, want, out)

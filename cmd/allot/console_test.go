@@ -77,11 +77,20 @@ func populate(t *testing.T, address string) {
 		hosts[i] = commandstest.NewID()
 	}
 	inventories := func(i int) []commands.Inventory {
-		return []commands.Inventory{{Class: "VCPU", Total: int64(16 + i%48)}, {Class: "MEMORY_MB", Total: 65536, Reserved: 512}, {Class: "DISK_GB", Total: 2000}}
+		return []commands.Inventory{
+			{Class: "VCPU", Total: int64(16 + i%48)}, {Class: "MEMORY_MB", Total: 65536, Reserved: 512},
+			{Class: "DISK_GB", Total: 2000},
+		}
 	}
-	must(&commands.CreateProvider{Provider: hosts[0], Name: "host-00000"}, &commands.ReplaceInventories{Provider: hosts[0], Inventories: inventories(0)})
+	must(
+		&commands.CreateProvider{Provider: hosts[0], Name: "host-00000"},
+		&commands.ReplaceInventories{Provider: hosts[0], Inventories: inventories(0)},
+	)
 	hostile := commandstest.NewID()
-	must(&commands.CreateProvider{Provider: hostile, Name: hostileName}, &commands.ReplaceInventories{Provider: hostile, Inventories: inventories(1)})
+	must(
+		&commands.CreateProvider{Provider: hostile, Name: hostileName},
+		&commands.ReplaceInventories{Provider: hostile, Inventories: inventories(1)},
+	)
 	for i := range 30 {
 		consumer := ledger.UUID{}
 		if err := consumer.UnmarshalText(fmt.Appendf(nil, "22222222-2222-4222-8222-%012d", i)); err != nil {
@@ -110,7 +119,10 @@ func populate(t *testing.T, address string) {
 	list = nil
 	for i, id := range hosts[:1200] {
 		for n := range 2 {
-			list = append(list, &commands.CreateProvider{Provider: commandstest.NewID(), Name: fmt.Sprintf("host-%05d numa%d", i, n), Parent: id})
+			list = append(
+				list,
+				&commands.CreateProvider{Provider: commandstest.NewID(), Name: fmt.Sprintf("host-%05d numa%d", i, n), Parent: id},
+			)
 		}
 	}
 	must(list...)

@@ -127,7 +127,10 @@ func (d *dataFolder) signed() ([]blocks.Seen, error) {
 	for _, one := range kept[max(0, len(kept)-newestSeen):] {
 		checkpoint, err := unverified(one.Signed)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w; it is no evidence any more; nothing was changed. To recover, restore it from a copy, or move it away", one.Path, err)
+			return nil, fmt.Errorf(
+				"%s: %w; it is no evidence any more; nothing was changed. To recover, restore it from a copy, or move it away",
+				one.Path, err,
+			)
 		}
 		seen = append(seen, blocks.Seen{Head: checkpoint.Head, Where: one.Path})
 	}
@@ -165,26 +168,44 @@ func (d *dataFolder) mayBegin() error {
 }
 
 func (d *dataFolder) missing() error {
-	return fmt.Errorf("%s holds files, but there is no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
-		"or a replica, or take the commits from an export or another server with allot repair. If a new ledger is to begin here, "+
-		"say so: allot init --data %s", d.dir, d.path(logFolder), d.dir)
+	return fmt.Errorf(
+		"%s holds files, but there is no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
+			"or a replica, or take the commits from an export or another server with allot repair. If a new ledger is to begin here, "+
+			"say so: allot init --data %s",
+		d.dir,
+		d.path(logFolder),
+		d.dir,
+	)
 }
 
 // explain says what a refusal means and what to do.
 func (d *dataFolder) explain(err error) error {
 	if errors.Is(err, blocks.ErrUnfinished) {
-		return fmt.Errorf("%w; nothing was changed. To recover, run the same allot import again, which goes on where it stopped, or remove %s", err, d.dir)
+		return fmt.Errorf(
+			"%w; nothing was changed. To recover, run the same allot import again, which goes on where it stopped, or remove %s",
+			err, d.dir,
+		)
 	}
 	var damage *blocks.DamageError
-	goOn := "restore " + d.path(logFolder) + " from a backup, or take what is missing from an export or another server: allot repair --data " +
+	goOn := "restore " + d.path(
+		logFolder,
+	) + " from a backup, or take what is missing from an export or another server: allot repair --data " +
 		d.dir + " --archive FILE (or --nats-url URL)"
 	if errors.As(err, &damage) {
-		goOn += fmt.Sprintf("; or give up everything after the last good commit: allot repair --data %s --cut-after %d", d.dir, damage.After.Sequence)
+		goOn += fmt.Sprintf(
+			"; or give up everything after the last good commit: allot repair --data %s --cut-after %d", d.dir,
+			damage.After.Sequence,
+		)
 	}
 	if errors.Is(err, blocks.ErrNoPosition) {
-		return fmt.Errorf("%w; nothing was changed. To recover, restore the file from a backup; if nothing is missing from the log, remove it", err)
+		return fmt.Errorf(
+			"%w; nothing was changed. To recover, restore the file from a backup; if nothing is missing from the log, remove it",
+			err,
+		)
 	}
-	for _, refusal := range []error{blocks.ErrDamaged, ledger.ErrLogBehind, ledger.ErrChain, ledger.ErrLogGap, ledger.ErrCorrupt} {
+	for _, refusal := range []error{
+		blocks.ErrDamaged, ledger.ErrLogBehind, ledger.ErrChain, ledger.ErrLogGap, ledger.ErrCorrupt,
+	} {
 		if errors.Is(err, refusal) {
 			return fmt.Errorf("%w; nothing was changed. To recover, %s", err, goOn)
 		}

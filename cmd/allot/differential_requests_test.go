@@ -107,9 +107,15 @@ func (d *differential) next() request {
 	r.version = d.version()
 	switch d.n(120) {
 	case 0:
-		r.headers = map[string]string{"Content-Type": d.pick("", "text/plain", "application/json; charset=utf-8", "application/xml")}
+		r.headers = map[string]string{
+			"Content-Type": d.pick("", "text/plain", "application/json; charset=utf-8", "application/xml"),
+		}
 	case 1:
-		r.headers = map[string]string{"Accept": d.pick("text/html", "application/json", "*/*", "text/plain", "application/*", "text/html, application/json;q=0.5")}
+		r.headers = map[string]string{
+			"Accept": d.pick(
+				"text/html", "application/json", "*/*", "text/plain", "application/*", "text/html, application/json;q=0.5",
+			),
+		}
 	case 2:
 		r.headers = map[string]string{"X-Auth-Token": ""}
 	case 3:
@@ -120,10 +126,16 @@ func (d *differential) next() request {
 			r.method = "PATCH" // a HEAD has no body to compare
 		}
 	case 5:
-		r.path = d.pick("/nothing", "/resource_providers/", "/resource_providers//", "//", "/allocations", "/resource_providers/a/b/c/d", "/Usages")
+		r.path = d.pick(
+			"/nothing", "/resource_providers/", "/resource_providers//", "//", "/allocations", "/resource_providers/a/b/c/d",
+			"/Usages",
+		)
 	case 6:
 		if r.body != "" {
-			r.body = d.pick(`{`, `[]`, `null`, `"x"`, `1`, ``, r.body[:len(r.body)/2], r.body+"}", `{"a":1}`, strings.Replace(r.body, `{`, `{"extra":1,`, 1))
+			r.body = d.pick(
+				`{`, `[]`, `null`, `"x"`, `1`, ``, r.body[:len(r.body)/2], r.body+"}", `{"a":1}`,
+				strings.Replace(r.body, `{`, `{"extra":1,`, 1),
+			)
 		}
 	}
 	return r
@@ -145,11 +157,19 @@ func (d *differential) plain() request {
 			`{"resource_provider_generation":%s,"inventories":{%s}}`, d.providerGeneration(id), d.inventories())}
 	case 16, 17:
 		id := d.provider()
-		return request{method: "PUT", path: "/resource_providers/" + id + "/inventories/" + d.class(), body: d.inventory(`"resource_provider_generation":` + d.providerGeneration(id))}
+		return request{
+			method: "PUT", path: "/resource_providers/" + id + "/inventories/" + d.class(),
+			body: d.inventory(`"resource_provider_generation":` + d.providerGeneration(id)),
+		}
 	case 18:
-		return request{method: "POST", path: "/resource_providers/" + d.provider() + "/inventories", body: d.inventory(`"resource_class":"` + d.class() + `"`)}
+		return request{
+			method: "POST", path: "/resource_providers/" + d.provider() + "/inventories",
+			body: d.inventory(`"resource_class":"` + d.class() + `"`),
+		}
 	case 19:
-		return request{method: "DELETE", path: "/resource_providers/" + d.provider() + d.pick("/inventories", "/inventories/"+d.class())}
+		return request{
+			method: "DELETE", path: "/resource_providers/" + d.provider() + d.pick("/inventories", "/inventories/"+d.class()),
+		}
 	case 20, 21, 22:
 		id := d.provider()
 		return request{method: "PUT", path: "/resource_providers/" + id + "/traits", body: fmt.Sprintf(
@@ -158,7 +178,10 @@ func (d *differential) plain() request {
 		return request{method: "DELETE", path: "/resource_providers/" + d.provider() + "/traits"}
 	case 24, 25, 26:
 		id := d.provider()
-		body := fmt.Sprintf(`{"resource_provider_generation":%s,"aggregates":[%s]}`, d.providerGeneration(id), d.some(2, d.quoted(d.aggregate)))
+		body := fmt.Sprintf(
+			`{"resource_provider_generation":%s,"aggregates":[%s]}`, d.providerGeneration(id),
+			d.some(2, d.quoted(d.aggregate)),
+		)
 		if d.rarely() {
 			body = fmt.Sprintf(`[%s]`, d.some(2, d.quoted(d.aggregate)))
 		}
@@ -185,10 +208,18 @@ func (d *differential) plain() request {
 		for range d.n(3) {
 			if id := d.provider(); !seen[id] {
 				seen[id] = true
-				inventories = append(inventories, fmt.Sprintf(`"%s":{"resource_provider_generation":%s,"inventories":{%s}}`, id, d.providerGeneration(id), d.inventories()))
+				inventories = append(
+					inventories,
+					fmt.Sprintf(
+						`"%s":{"resource_provider_generation":%s,"inventories":{%s}}`, id, d.providerGeneration(id), d.inventories(),
+					),
+				)
 			}
 		}
-		return request{method: "POST", path: "/reshaper", body: fmt.Sprintf(`{"inventories":{%s},"allocations":{%s}}`, strings.Join(inventories, ","), d.manyAllocations())}
+		return request{
+			method: "POST", path: "/reshaper",
+			body: fmt.Sprintf(`{"inventories":{%s},"allocations":{%s}}`, strings.Join(inventories, ","), d.manyAllocations()),
+		}
 	}
 }
 
@@ -207,7 +238,9 @@ func (d *differential) createProvider() request {
 func (d *differential) updateProvider() request {
 	fields := `"name":"` + d.pick("a", "b", "c", "d", "e", "f", "g", "h") + `"`
 	if d.n(2) == 0 {
-		fields += d.pick(`,"parent_provider_uuid":"`+d.provider()+`"`, `,"parent_provider_uuid":null`, `,"uuid":"`+d.provider()+`"`)
+		fields += d.pick(
+			`,"parent_provider_uuid":"`+d.provider()+`"`, `,"parent_provider_uuid":null`, `,"uuid":"`+d.provider()+`"`,
+		)
 	}
 	return request{method: "PUT", path: "/resource_providers/" + d.provider(), body: "{" + fields + "}"}
 }
@@ -310,15 +343,22 @@ func (d *differential) read() request {
 
 func (d *differential) readPaths() []string {
 	paths := []string{
-		"/", "/resource_classes", "/traits", "/traits?name=startswith:CUSTOM", "/traits?name=in:CUSTOM_T1,NOPE", "/traits?associated=true",
-		"/traits?associated=false&name=startswith:CUSTOM", "/traits?associated=perhaps", "/traits?name=like:x", "/usages", "/usages?project_id=p1",
-		"/usages?project_id=p1&user_id=u2", "/usages?project_id=p2&consumer_type=INSTANCE", "/usages?project_id=p2&consumer_type=all",
-		"/usages?project_id=p1&consumer_type=unknown", "/usages?project_id=nobody", "/usages?user_id=u1", "/traits/CUSTOM_T1", "/traits/NOPE",
+		"/", "/resource_classes", "/traits", "/traits?name=startswith:CUSTOM", "/traits?name=in:CUSTOM_T1,NOPE",
+		"/traits?associated=true",
+		"/traits?associated=false&name=startswith:CUSTOM", "/traits?associated=perhaps", "/traits?name=like:x", "/usages",
+		"/usages?project_id=p1",
+		"/usages?project_id=p1&user_id=u2", "/usages?project_id=p2&consumer_type=INSTANCE",
+		"/usages?project_id=p2&consumer_type=all",
+		"/usages?project_id=p1&consumer_type=unknown", "/usages?project_id=nobody", "/usages?user_id=u1",
+		"/traits/CUSTOM_T1", "/traits/NOPE",
 		"/resource_classes/VCPU", "/resource_classes/CUSTOM_A", "/resource_classes/NOPE", "/allocations/not-a-uuid",
 	}
 	for i := range manyProviders {
 		p := "/resource_providers/" + numberedID(1, i)
-		paths = append(paths, p, p+"/inventories", p+"/inventories/VCPU", p+"/inventories/NOPE", p+"/usages", p+"/allocations", p+"/traits", p+"/aggregates")
+		paths = append(
+			paths, p, p+"/inventories", p+"/inventories/VCPU", p+"/inventories/NOPE", p+"/usages", p+"/allocations",
+			p+"/traits", p+"/aggregates",
+		)
 	}
 	for i := range manyConsumers {
 		paths = append(paths, "/allocations/"+numberedID(2, i), "/allocations/"+numberedID(2, i))
@@ -355,14 +395,18 @@ func (d *differential) memberOf() string {
 	if d.n(30) == 0 {
 		return d.pick("in:", "!", "not-a-uuid", "in:a,b", d.aggregate()+","+d.aggregate(), "!!"+d.aggregate())
 	}
-	return d.pick(d.aggregate(), "in:"+d.aggregate()+","+d.aggregate(), "!"+d.aggregate(), "!in:"+d.aggregate()+","+d.aggregate())
+	return d.pick(
+		d.aggregate(), "in:"+d.aggregate()+","+d.aggregate(), "!"+d.aggregate(), "!in:"+d.aggregate()+","+d.aggregate(),
+	)
 }
 
 func (d *differential) required() string {
 	if d.n(30) == 0 {
 		return d.pick("", "in:", ",", "!!"+d.trait(), "in:!"+d.trait(), "!%20")
 	}
-	return d.pick(d.trait(), d.trait()+","+d.trait(), "!"+d.trait(), d.trait()+",!"+d.trait(), "in:"+d.trait()+","+d.trait())
+	return d.pick(
+		d.trait(), d.trait()+","+d.trait(), "!"+d.trait(), d.trait()+",!"+d.trait(), "in:"+d.trait()+","+d.trait(),
+	)
 }
 
 func (d *differential) resourceQuery() string {
@@ -430,14 +474,17 @@ func explain(r request, placement, allot answer) string {
 		return "wording of errors in HTML and plain text"
 	case same && placement.status == 400 && says(placement, "Failed") && says(placement, "validating") && says(allot, "Failed") && says(allot, "validating"):
 		return "of several faults of one body or query another one is named"
-	case same && placement.status == 409 && missingInventory.MatchString(placement.String()) && missingInventory.MatchString(allot.String()):
+	case same && placement.status == 409 && missingInventory.MatchString(placement.String()) &&
+		missingInventory.MatchString(allot.String()):
 		return "the missing class is named, not all classes of the request"
 	case same && placement.status == 409 && says(placement, "sqlite3.IntegrityError"):
 		return "SQL errors are not shown"
 	case same && placement.status == 409 && says(placement, "Unable") && says(placement, "allocate") && says(allot, "Unable") && says(allot, "allocate"):
 		return "of several providers without room another one is named"
-	case same && placement.status == 400 && unknownName.MatchString(placement.String()) && unknownName.MatchString(allot.String()),
-		same && placement.status == 400 && strings.Contains(r.path, "in:a,b") && says(placement, "UUID") && says(allot, "UUID"),
+	case same && placement.status == 400 && unknownName.MatchString(placement.String()) &&
+		unknownName.MatchString(allot.String()),
+		same && placement.status == 400 && strings.Contains(r.path, "in:a,b") && says(placement, "UUID") &&
+			says(allot, "UUID"),
 		same && placement.status == 400 && says(placement, "required s such trait") && says(allot, "required s such trait"):
 		return "of several unknown names another one, or all, are named"
 	case strings.HasPrefix(r.path, "/allocation_candidates") && same && onlyMoreSharing(placement.body, allot.body):

@@ -36,7 +36,9 @@ func TestDifferential(t *testing.T) {
 	s := launch(t, t.TempDir())
 	d := &differential{
 		t: t, draw: rand.New(rand.NewPCG(uint64(number("ALLOT_DIFFERENTIAL_SEED", 1)), 0)),
-		peers: [2]peer{{url: reference, stale: map[string]any{}}, {url: "http://" + s.http, stale: map[string]any{}}}, explained: map[string]int{}, statuses: map[int]int{},
+		peers: [2]peer{
+			{url: reference, stale: map[string]any{}}, {url: "http://" + s.http, stale: map[string]any{}},
+		}, explained: map[string]int{}, statuses: map[int]int{},
 	}
 	n := number("ALLOT_DIFFERENTIAL_REQUESTS", 20000)
 	d.orderOfCandidates()
@@ -50,7 +52,10 @@ func TestDifferential(t *testing.T) {
 		}
 	}
 	d.sweep(n)
-	t.Logf("%d requests, answered with %v; %d unexplained differences; explained: %v", n, d.statuses, d.unexplained, d.explained)
+	t.Logf(
+		"%d requests, answered with %v; %d unexplained differences; explained: %v", n, d.statuses, d.unexplained,
+		d.explained,
+	)
 }
 
 // peer is one of the two servers, with what it said of consumers.
@@ -101,7 +106,10 @@ func (d *differential) compare(i int, r request) {
 		return
 	}
 	d.unexplained++
-	d.t.Errorf("request %d: %s %s at %s %v\n%.600s\n%s\nPlacement: %v\nAllot:     %v", i, r.method, r.path, r.version, r.headers, r.body, difference, answers[0], answers[1])
+	d.t.Errorf(
+		"request %d: %s %s at %s %v\n%.600s\n%s\nPlacement: %v\nAllot:     %v", i, r.method, r.path, r.version, r.headers,
+		r.body, difference, answers[0], answers[1],
+	)
 }
 
 // Placement leaves a consumer without allocations behind, at generation 0,
@@ -145,8 +153,14 @@ func (d *differential) orderOfCandidates() {
 			parent = `"` + ids[1] + `"`
 		}
 		path, generation := "/resource_providers/"+id, `{"resource_provider_generation":"@P:`+id+`@",`
-		compare("POST", "/resource_providers", fmt.Sprintf(`{"name":"order %d","uuid":%q,"parent_provider_uuid":%s}`, 9-i, id, parent))
-		compare("PUT", path+"/inventories", generation+`"inventories":{"CUSTOM_A":{"total":9},"VCPU":{"total":9},"CUSTOM_Z":{"total":9},"MEMORY_MB":{"total":9}}}`)
+		compare(
+			"POST", "/resource_providers",
+			fmt.Sprintf(`{"name":"order %d","uuid":%q,"parent_provider_uuid":%s}`, 9-i, id, parent),
+		)
+		compare(
+			"PUT", path+"/inventories",
+			generation+`"inventories":{"CUSTOM_A":{"total":9},"VCPU":{"total":9},"CUSTOM_Z":{"total":9},"MEMORY_MB":{"total":9}}}`,
+		)
 		compare("PUT", path+"/traits", generation+`"traits":["CUSTOM_A","CUSTOM_Z","HW_CPU_X86_VMX","CUSTOM_Y"]}`)
 	}
 	candidates()
@@ -496,8 +510,10 @@ func plainSpelling(text string) string {
 }
 
 // newerTraits came with os-traits after the release that Debian has.
-var newerTraits = regexp.MustCompile(`^(COMPUTE_ADDRESS_SPACE_|COMPUTE_NET_VIF_MODEL_IGB|COMPUTE_NET_VIRTIO_PACKED|COMPUTE_SECURITY_|COMPUTE_SHARE_LOCAL_FS|COMPUTE_SOUND_|` +
-	`COMPUTE_USB_|HW_CPU_X86_AMD_SEV_|HW_CPU_X86_AMX|HW_CPU_X86_INTEL_TDX|HW_NVME_|HW_PCI_)`)
+var newerTraits = regexp.MustCompile(
+	`^(COMPUTE_ADDRESS_SPACE_|COMPUTE_NET_VIF_MODEL_IGB|COMPUTE_NET_VIRTIO_PACKED|COMPUTE_SECURITY_|COMPUTE_SHARE_LOCAL_FS|COMPUTE_SOUND_|` +
+		`COMPUTE_USB_|HW_CPU_X86_AMD_SEV_|HW_CPU_X86_AMX|HW_CPU_X86_INTEL_TDX|HW_NVME_|HW_PCI_)`,
+)
 
 func isNewerTrait(item any) bool {
 	name, isText := item.(string)

@@ -56,7 +56,10 @@ func (d *doors) restart(on bool) {
 func (d *doors) step() string {
 	d.t.Helper()
 	n, owner, name := d.draw.IntN(3), d.draw.IntN(4), d.draw.IntN(3)
-	take := fmt.Sprintf(`{"allocations":{"%s":{"resources":{"CUSTOM_BM":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`, d.node(n))
+	take := fmt.Sprintf(
+		`{"allocations":{"%s":{"resources":{"CUSTOM_BM":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`,
+		d.node(n),
+	)
 	do := []string{
 		"placement PUT /allocations/" + d.owner(owner) + " " + take,
 		"placement PUT /allocations/" + d.owner(owner) + " " + take,
@@ -148,7 +151,9 @@ func (d *doors) agree(after string) {
 			reserved = 1
 		}
 		if len(owners) > 1 || inventory.Total != 1 || inventory.Reserved != reserved || len(held.Allocations)+reserved > 1 {
-			d.t.Fatalf("after %s: node %+v has owners %v, holders %v and inventory %+v", after, n, owners, held.Allocations, inventory)
+			d.t.Fatalf(
+				"after %s: node %+v has owners %v, holders %v and inventory %+v", after, n, owners, held.Allocations, inventory,
+			)
 		}
 		offered := strings.Contains(d.must(200, "GET", "/allocation_candidates?resources=CUSTOM_BM:1", ""), n.UUID)
 		if offered != (free && len(held.Allocations) == 0) {

@@ -56,7 +56,9 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger.Log, kept []proof.Kept) (ledger.Head, error) {
+func (c *exportCommand) write(
+	ctx context.Context, out *bufio.Writer, log ledger.Log, kept []proof.Kept,
+) (ledger.Head, error) {
 	if !c.JSON {
 		show, end := progressBar("exporting")
 		defer end()
@@ -73,7 +75,8 @@ func (c *exportCommand) write(ctx context.Context, out *bufio.Writer, log ledger
 	err = ledger.ReadCommits(ctx, log, head, c.To, func(commit *ledger.Commit) error {
 		head = commit.Head()
 		for i := range commit.Records {
-			if err := lines.Encode(audit.LineOf(ledger.Address{Sequence: commit.Sequence, Index: i}, &commit.Records[i])); err != nil {
+			at := ledger.Address{Sequence: commit.Sequence, Index: i}
+			if err := lines.Encode(audit.LineOf(at, &commit.Records[i])); err != nil {
 				return err
 			}
 		}

@@ -67,7 +67,10 @@ func TestNATSRestart(t *testing.T) {
 	store := t.TempDir()
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)
 	port := ns.Addr().String()
-	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(), "--accept-open-nats")
+	s := launch(
+		t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
+		"--accept-open-nats",
+	)
 	s.makeProvider(10)
 	ns.Shutdown()
 	ns.WaitForShutdown()

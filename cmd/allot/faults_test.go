@@ -127,8 +127,13 @@ func TestDamagedFiles(t *testing.T) {
 	for range 60 {
 		s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	}
-	s.must(http.StatusConflict, "PUT", "/allocations/"+uuid.NewString(), strings.Replace(allocation(), `"VCPU":1`, `"VCPU":5000`, 1))
-	want := contents{s.must(http.StatusOK, "GET", "/audit/records", ""), s.must(http.StatusOK, "GET", provider+"/allocations", "")}
+	s.must(
+		http.StatusConflict, "PUT", "/allocations/"+uuid.NewString(),
+		strings.Replace(allocation(), `"VCPU":1`, `"VCPU":5000`, 1),
+	)
+	want := contents{
+		s.must(http.StatusOK, "GET", "/audit/records", ""), s.must(http.StatusOK, "GET", provider+"/allocations", ""),
+	}
 	s.terminate()
 	s = launch(t, stopped, flags...) // once more, so that the read models have tables
 	s.terminate()
@@ -215,13 +220,15 @@ func afterDamage(t *testing.T, data, what string, want contents) string {
 		if after := bytesOf(t, data); after != before {
 			t.Errorf("%s: refused, and changed on the disk", what)
 		}
-		if text := s.logs.String(); !strings.Contains(text, "To recover") || strings.Contains(text, "panic") || strings.Contains(text, "goroutine") {
+		if text := s.logs.String(); !strings.Contains(text, "To recover") || strings.Contains(text, "panic") ||
+			strings.Contains(text, "goroutine") {
 			t.Errorf("%s: refused without good advice:\n%s", what, text)
 		}
 		return "refused"
 	}
 	got := contents{s.eventually("/audit/records"), s.eventually(provider + "/allocations")}
-	if got.records != want.records && !strings.HasPrefix(got.records, want.records) || got.allocations != want.allocations {
+	if got.records != want.records && !strings.HasPrefix(got.records, want.records) ||
+		got.allocations != want.allocations {
 		t.Errorf("%s: what is read is not what was written:\n%s", what, s.logs)
 		return "WRONG"
 	}

@@ -88,7 +88,10 @@ func (c *historyCommand) print(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return fmt.Errorf("the server sent something else than an entry: %w", err)
 	}
-	_, err := fmt.Fprintf(os.Stdout, "%-8s %s  %-12s %-22s %s\n", e.Address, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Actor, e.Command, e.RequestID)
+	_, err := fmt.Fprintf(
+		os.Stdout, "%-8s %s  %-12s %-22s %s\n", e.Address, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Actor, e.Command,
+		e.RequestID,
+	)
 	if err != nil || c.Of == "user" {
 		return err
 	}

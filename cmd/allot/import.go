@@ -48,7 +48,8 @@ func (c *importCommand) Run(ctx context.Context) (err error) {
 		}
 	}
 	from := filepath.Base(c.File)
-	if err := fillLog(ctx, d.files(), blocks.Import{From: from, Last: source.trailer.Head}, source.Read, "importing"); err != nil {
+	into := blocks.Import{From: from, Last: source.trailer.Head}
+	if err := fillLog(ctx, d.files(), into, source.Read, "importing"); err != nil {
 		return err
 	}
 	if err := c.keepCheckpoints(d, source); err != nil {
@@ -159,7 +160,9 @@ func sameCommit(ctx context.Context, target ledger.Log, read readLog, sequence u
 		return err
 	}
 	if len(digests) != 2 || digests[0] != digests[1] {
-		return fmt.Errorf("what an unfinished import left up to sequence %d is of another log: take an empty folder", sequence)
+		return fmt.Errorf(
+			"what an unfinished import left up to sequence %d is of another log: take an empty folder", sequence,
+		)
 	}
 	return nil
 }

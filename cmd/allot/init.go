@@ -31,7 +31,9 @@ func (c *initCommand) Run(context.Context) (err error) {
 			return err
 		}
 		if found {
-			return fmt.Errorf("%s is a ledger's: a new one cannot begin beside it. Move it away, or name another folder", d.path(name))
+			return fmt.Errorf(
+				"%s is a ledger's: a new one cannot begin beside it. Move it away, or name another folder", d.path(name),
+			)
 		}
 	}
 	d.external = c.External

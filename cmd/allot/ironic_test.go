@@ -186,7 +186,9 @@ var pythonList = regexp.MustCompile(`TraitList\([^)]*\)|List of traits \[[^\]]*\
 
 // withoutPythonLists hides how Python prints an object.
 func withoutPythonLists(text string) string {
-	text = strings.ReplaceAll(text, "List of traits TraitList(created_at=<?>,objects=[Trait,Trait],updated_at=<?>)", "List of traits [...]")
+	text = strings.ReplaceAll(
+		text, "List of traits TraitList(created_at=<?>,objects=[Trait,Trait],updated_at=<?>)", "List of traits [...]",
+	)
 	return pythonList.ReplaceAllString(text, "List of traits [...]")
 }
 
@@ -235,7 +237,9 @@ func differenceOf(i, a exchange) string {
 		if !isFault {
 			return "no error in Ironic's format: " + a.body
 		}
-		if maximum.ReplaceAllString(ironicFault, "1.MAX]") != maximum.ReplaceAllString(fault, "1.MAX]") && ironicFault != "" && !ownWords.MatchString(i.request) {
+		if maximum.ReplaceAllString(ironicFault, "1.MAX]") != maximum.ReplaceAllString(fault, "1.MAX]") &&
+			ironicFault != "" &&
+			!ownWords.MatchString(i.request) {
 			return fmt.Sprintf("error %q, Ironic %q", fault, ironicFault)
 		}
 		return ""
@@ -265,7 +269,8 @@ var maximum = regexp.MustCompile(`1\.\d+\]`)
 // hardware are the fields that Ironic fills in from drivers and machines, and
 // the versions and services that the two do not share.
 var hardware = []string{
-	"bios_interface", "boot_interface", "console_interface", "deploy_interface", "inspect_interface", "management_interface",
+	"bios_interface", "boot_interface", "console_interface", "deploy_interface", "inspect_interface",
+	"management_interface",
 	"network_interface", "power_interface", "raid_interface", "rescue_interface", "storage_interface", "vendor_interface",
 	"conductor", "reservation", "driver_internal_info", "raid_config",
 	"version", "description", "ports", "drivers", "lookup", "heartbeat", "conductors", "deploy_templates", "events",

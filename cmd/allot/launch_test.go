@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +40,7 @@ type server struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	http string
-	logs *bytes.Buffer
+	logs *lockedBuffer
 
 	exited chan struct{} // closed when the process has ended
 	exit   error         // its result; read it after exited
@@ -88,7 +89,7 @@ func (s *server) waitServing() bool {
 
 func start(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
-	s := &server{t: t, http: freeAddress(t), logs: new(bytes.Buffer), exited: make(chan struct{})}
+	s := &server{t: t, http: freeAddress(t), logs: new(lockedBuffer), exited: make(chan struct{})}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
 	s.run()
@@ -192,4 +193,24 @@ func launchUnguarded(t *testing.T) *unguarded {
 func (u *unguarded) connect() *nats.Conn {
 	u.t.Helper()
 	return dial(u.t, "nats://"+u.nats)
+}
+
+// lockedBuffer keeps what a process prints, and can be read while it prints.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+// String is everything that was printed so far.
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }

@@ -224,7 +224,10 @@ func TestKilledImportIsNotServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if round < 4 {
-			waitFor(t, "the import to begin", func() bool { _, err := os.Stat(filepath.Join(into, "log", "importing")); return err == nil })
+			waitFor(
+				t, "the import to begin",
+				func() bool { _, err := os.Stat(filepath.Join(into, "log", "importing")); return err == nil },
+			)
 		}
 		time.Sleep(time.Duration(round) * 5 * time.Millisecond)
 		_ = cmd.Process.Kill() // it may have ended
@@ -359,7 +362,8 @@ func TestScrubFindsDamage(t *testing.T) {
 	}
 	waitFor(t, "a first round", func() bool {
 		_, out, err := s.call("GET", "/audit/status", "", "")
-		return err == nil && strings.Contains(out, `"scrub"`) && !strings.Contains(out, `"rounds":0`) && !strings.Contains(out, `"rounds": 0`)
+		return err == nil && strings.Contains(out, `"scrub"`) && !strings.Contains(out, `"rounds":0`) &&
+			!strings.Contains(out, `"rounds": 0`)
 	})
 	if found() {
 		t.Fatal("there is no damage yet")

@@ -57,23 +57,31 @@ const (
 
 // bodies are one of each command; THING and PROJECT are replaced.
 var bodies = map[string]string{
-	"CreateProvider": `{"provider":"22222222-2222-4222-8222-222222222222","name":"x"}`, "RenameProvider": `{"provider":"PROVIDER","name":"y"}`,
-	"ReparentProvider": `{"provider":"PROVIDER","parent":null}`, "UpdateProvider": `{"rename":{"provider":"PROVIDER","name":"y"}}`,
-	"DeleteProvider": `{"provider":"PROVIDER"}`, "ReplaceInventories": `{"provider":"PROVIDER","inventories":[]}`,
+	"CreateProvider":   `{"provider":"22222222-2222-4222-8222-222222222222","name":"x"}`,
+	"RenameProvider":   `{"provider":"PROVIDER","name":"y"}`,
+	"ReparentProvider": `{"provider":"PROVIDER","parent":null}`,
+	"UpdateProvider":   `{"rename":{"provider":"PROVIDER","name":"y"}}`,
+	"DeleteProvider":   `{"provider":"PROVIDER"}`, "ReplaceInventories": `{"provider":"PROVIDER","inventories":[]}`,
 	"CreateInventory": `{"provider":"PROVIDER","inventory":{"class":"VCPU","total":1}}`,
 	"UpdateInventory": `{"provider":"PROVIDER","inventory":{"class":"VCPU","total":1}}`,
 	"DeleteInventory": `{"provider":"PROVIDER","class":"VCPU"}`, "DeleteInventories": `{"provider":"PROVIDER"}`,
-	"CreateTrait": `{"name":"CUSTOM_X"}`, "DeleteTrait": `{"name":"CUSTOM_X"}`, "ReplaceProviderTraits": `{"provider":"PROVIDER","traits":[]}`,
+	"CreateTrait": `{"name":"CUSTOM_X"}`, "DeleteTrait": `{"name":"CUSTOM_X"}`,
+	"ReplaceProviderTraits":     `{"provider":"PROVIDER","traits":[]}`,
 	"ReplaceProviderAggregates": `{"provider":"PROVIDER","aggregates":[]}`, "CreateResourceClass": `{"name":"CUSTOM_X"}`,
 	"RenameResourceClass": `{"name":"CUSTOM_X","new_name":"CUSTOM_Y"}`, "DeleteResourceClass": `{"name":"CUSTOM_X"}`,
 	"AllocateForConsumers": `{"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
 	"Reserve":              `{"seconds":60,"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
-	"ReleaseConsumer":      `{"consumer":"THING"}`, "ConfirmReservation": `{"consumer":"THING"}`, "CancelReservation": `{"consumer":"THING"}`,
-	"Reshape":    `{"inventories":[{"provider":"PROVIDER","generation":0,"inventories":[]}],"allocations":[]}`,
-	"CreateNode": `{"node":"33333333-3333-4333-8333-333333333333","driver":"fake"}`, "UpdateNode": `{"node":"THING","patch":[{"op":"remove","path":"/extra/x"}]}`,
-	"DeleteNode": `{"node":"THING"}`, "ReplaceNodeTraits": `{"node":"THING","traits":[]}`, "AddNodeTrait": `{"node":"THING","trait":"CUSTOM_X"}`,
-	"RemoveNodeTrait": `{"node":"THING","trait":"CUSTOM_X"}`, "SetNodeProvisionState": `{"node":"THING","target":"manage"}`,
-	"SetNodePowerState": `{"node":"THING","target":"power on"}`, "SetNodeMaintenance": `{"node":"THING","maintenance":true}`,
+	"ReleaseConsumer":      `{"consumer":"THING"}`, "ConfirmReservation": `{"consumer":"THING"}`,
+	"CancelReservation": `{"consumer":"THING"}`,
+	"Reshape":           `{"inventories":[{"provider":"PROVIDER","generation":0,"inventories":[]}],"allocations":[]}`,
+	"CreateNode":        `{"node":"33333333-3333-4333-8333-333333333333","driver":"fake"}`,
+	"UpdateNode":        `{"node":"THING","patch":[{"op":"remove","path":"/extra/x"}]}`,
+	"DeleteNode":        `{"node":"THING"}`, "ReplaceNodeTraits": `{"node":"THING","traits":[]}`,
+	"AddNodeTrait":           `{"node":"THING","trait":"CUSTOM_X"}`,
+	"RemoveNodeTrait":        `{"node":"THING","trait":"CUSTOM_X"}`,
+	"SetNodeProvisionState":  `{"node":"THING","target":"manage"}`,
+	"SetNodePowerState":      `{"node":"THING","target":"power on"}`,
+	"SetNodeMaintenance":     `{"node":"THING","maintenance":true}`,
 	"RequestNodeAllocation":  `{"allocation":"44444444-4444-4444-8444-444444444444","owner":"PROJECT","resource_class":"bm"}`,
 	"BackfillNodeAllocation": `{"new_allocation":"44444444-4444-4444-8444-444444444444","owner":"PROJECT","node":"THING"}`,
 	"UpdateNodeAllocation":   `{"allocation":"THING","patch":[{"op":"add","path":"/name","value":"z"}]}`,
@@ -84,10 +92,13 @@ var bodies = map[string]string{
 
 // questions are one of each query.
 var questions = map[string]string{
-	"Usages": `{"project":"PROJECT"}`, "Allocations": `{"consumer":"THING"}`, "Node": `{"node":"THING"}`, "NodeAllocation": `{"allocation":"THING"}`,
-	"History": `{"of":"project","name":"PROJECT"}`, "Provider": `{"provider":"PROVIDER"}`, "Checkpoint": `{}`, "Commits": `{"from":1}`,
-	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`, "Holders": `{"provider":"PROVIDER"}`, "Rejections": `{"limit":1}`,
-	"Chassis": `{"chassis":"THING"}`,
+	"Usages": `{"project":"PROJECT"}`, "Allocations": `{"consumer":"THING"}`, "Node": `{"node":"THING"}`,
+	"NodeAllocation": `{"allocation":"THING"}`,
+	"History":        `{"of":"project","name":"PROJECT"}`, "Provider": `{"provider":"PROVIDER"}`, "Checkpoint": `{}`,
+	"Commits":    `{"from":1}`,
+	"Candidates": `{"groups":[{"resources":{"VCPU":1}}]}`, "Holders": `{"provider":"PROVIDER"}`,
+	"Rejections": `{"limit":1}`,
+	"Chassis":    `{"chassis":"THING"}`,
 }
 
 func fill(body, thing, project string) string {
@@ -102,7 +113,8 @@ func (s *server) populate(nc *nats.Conn) {
 		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
 		msg.Data = []byte(body)
 		answer, err := nc.RequestMsg(msg, startLimit)
-		if err != nil || strings.Contains(string(answer.Data), `"rejection"`) || strings.Contains(string(answer.Data), `"error"`) {
+		if err != nil || strings.Contains(string(answer.Data), `"rejection"`) ||
+			strings.Contains(string(answer.Data), `"error"`) {
 			s.t.Fatalf("%s: %v %+v", name, err, answer)
 		}
 	}
@@ -167,7 +179,8 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	switch {
 	case answer.Header.Get("Status") == "503":
 		return false
-	case reply.Error != nil && reply.Error.Code == wire.ErrorBadRequest, reply.Rejection != nil && reply.Rejection.Code == commands.CodeInvalid:
+	case reply.Error != nil && reply.Error.Code == wire.ErrorBadRequest,
+		reply.Rejection != nil && reply.Rejection.Code == commands.CodeInvalid:
 		t.Errorf("%s %s is no proper request: %s", subject, body, answer.Data)
 	case reply.Error != nil && strings.HasPrefix(subject, "allot.query.Checkpoint"):
 		return reply.Error.Code != wire.ErrorForbidden // there is no key
@@ -245,7 +258,10 @@ func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 			t.Fatal(err)
 		}
 	}
-	wanted := []string{"allot.notice.project.p", "allot.notice.project.q", "allot.notice.consumer." + ownThing, "allot.notice.consumer." + otherThing}
+	wanted := []string{
+		"allot.notice.project.p", "allot.notice.project.q", "allot.notice.consumer." + ownThing,
+		"allot.notice.consumer." + otherThing,
+	}
 	if sub.Subject == wire.HeartbeatSubject {
 		wanted = []string{wire.HeartbeatSubject}
 	}
@@ -296,7 +312,10 @@ func (p *persona) does(t *testing.T, what string) []string {
 			cells = append(cells, p.asks(t, name, "{}"))
 		case "batch,":
 			batch := func(project, thing string) string {
-				return fill(`{"commands":[{"command":"AllocateForConsumers","id":"`+uuid.NewString()+`","body":`+bodies["AllocateForConsumers"]+`}]}`, thing, project)
+				return fill(
+					`{"commands":[{"command":"AllocateForConsumers","id":"`+uuid.NewString()+`","body":`+bodies["AllocateForConsumers"]+`}]}`,
+					thing, project,
+				)
 			}
 			may := "no"
 			if p.answered(t, "allot.batch", batch("p", ownThing)) {
@@ -352,13 +371,18 @@ func externalPersonas(t *testing.T) map[string]*persona {
 	t.Cleanup(ns.Shutdown)
 	address := ns.Addr().String()
 	as := func(user, variable string) string { return "nats://" + user + ":secret-" + variable + "@" + address }
-	flags := []string{"--nats-url", as("allot-log", "ALLOT_LOG_PASSWORD"), "--nats-monitor", "http://" + ns.MonitorAddr().String()}
+	flags := []string{
+		"--nats-url", as("allot-log", "ALLOT_LOG_PASSWORD"), "--nats-monitor", "http://" + ns.MonitorAddr().String(),
+	}
 	alone := start(t, t.TempDir(), flags...)
 	if alone.waitServing() || !strings.Contains(alone.logs.String(), "--nats-door-url") {
 		t.Errorf("the log's user serves the door, too:\n%s", alone.logs)
 	}
 	flags = append(flags, "--nats-door-url", as("allot-door", "ALLOT_DOOR_PASSWORD"))
-	s := launch(t, t.TempDir(), append(flags, "--nats-probe", as("nova", "NOVA_PASSWORD"), "--nats-probe", as("root", "ROOT_PASSWORD"))...)
+	s := launch(
+		t,
+		t.TempDir(),
+		append(flags, "--nats-probe", as("nova", "NOVA_PASSWORD"), "--nats-probe", as("root", "ROOT_PASSWORD"))...)
 	probed := start(t, t.TempDir(), append(flags, "--nats-probe", as("allot-log", "ALLOT_LOG_PASSWORD"))...)
 	if probed.waitServing() || !strings.Contains(probed.logs.String(), "--accept-open-nats") {
 		t.Errorf("a client that can write the log is not found:\n%s", probed.logs)
@@ -376,7 +400,8 @@ func externalPersonas(t *testing.T) map[string]*persona {
 	}
 	t.Cleanup(func() { s.must(http.StatusOK, "GET", "/resource_providers", "") })
 	return map[string]*persona{
-		"ext stranger": {}, "ext submitter": {connect("nova", "NOVA_PASSWORD"), root}, "ext auditor": {connect("eve", "EVE_PASSWORD"), root},
+		"ext stranger": {}, "ext submitter": {connect("nova", "NOVA_PASSWORD"), root},
+		"ext auditor":  {connect("eve", "EVE_PASSWORD"), root},
 		"ext operator": {root, connect("nova", "NOVA_PASSWORD")},
 	}
 }

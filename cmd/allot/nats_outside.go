@@ -57,8 +57,11 @@ func (s *server) checkClosed(context.Context) error {
 		return nil
 	}
 	if errors.Is(err, jetstream.ErrOpen) {
-		return fmt.Errorf("%w: one message there destroys the ledger; give clients, and the door with --nats-door-url, users and "+
-			"accounts of their own as in docs/nats-server.conf, or accept the risk with --accept-open-nats", err)
+		return fmt.Errorf(
+			"%w: one message there destroys the ledger; give clients, and the door with --nats-door-url, users and "+
+				"accounts of their own as in docs/nats-server.conf, or accept the risk with --accept-open-nats",
+			err,
+		)
 	}
 	return err
 }

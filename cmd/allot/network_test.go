@@ -19,7 +19,9 @@ func distant(t *testing.T) (proxy *logtest.Proxy, flags []string) {
 	t.Helper()
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
 	proxy = logtest.StartProxy(t, strings.TrimPrefix(ns.ClientURL(), "nats://"))
-	return proxy, []string{"--nats-url", "nats://" + proxy.Address(), "--accept-lazy-sync", "--accept-open-nats", "--answer-within", "1s"}
+	return proxy, []string{
+		"--nats-url", "nats://" + proxy.Address(), "--accept-lazy-sync", "--accept-open-nats", "--answer-within", "1s",
+	}
 }
 
 // TestFaultyNetwork makes faults between the server and its NATS while clients
@@ -74,7 +76,10 @@ func TestFaultyNetwork(t *testing.T) {
 			n.check(s)
 			s.kill()
 			n.check(launch(t, data, flags...))
-			tell(t, "network to an external NATS: "+name, 2, fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)))
+			tell(
+				t, "network to an external NATS: "+name, 2,
+				fmt.Sprintf("%d answered commands, none lost, none twice", len(n.answered)),
+			)
 		})
 	}
 }
@@ -107,7 +112,9 @@ func TestStartAndStopInSilence(t *testing.T) {
 	}
 	again.ends("at its start, cut off")
 	text := again.logs.String()
-	if strings.Contains(text, "gap") || strings.Contains(text, "move the folders") || !strings.Contains(text, "out of reach") || !strings.Contains(text, "nothing was changed") {
+	if strings.Contains(text, "gap") || strings.Contains(text, "move the folders") ||
+		!strings.Contains(text, "out of reach") ||
+		!strings.Contains(text, "nothing was changed") {
 		t.Errorf("silence is taken for damage:\n%s", text)
 	}
 	proxy.Heal()

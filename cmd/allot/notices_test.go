@@ -25,7 +25,10 @@ func TestFollowers(t *testing.T) {
 	data, address := t.TempDir(), freeAddress(t)
 	s := launch(t, data, "--nats", address)
 	connect := func() *client.Client {
-		nc, err := nats.Connect("nats://"+address, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.RetryOnFailedConnect(true))
+		nc, err := nats.Connect(
+			"nats://"+address, nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
+			nats.RetryOnFailedConnect(true),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +126,8 @@ func (f *followed) follow(t *testing.T, ctx context.Context) {
 		f.what.After = n.Address
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, client.ErrUnanswered) {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, client.ErrUnanswered) {
 		t.Errorf("a follower stopped: %v", err)
 	}
 }
@@ -131,7 +135,8 @@ func (f *followed) follow(t *testing.T, ctx context.Context) {
 func wholeHistory(t *testing.T, c *client.Client, provider ledger.UUID, after ledger.Address) []ledger.Address {
 	t.Helper()
 	var list []ledger.Address
-	for q := (wire.HistoryQuery{Of: wire.OfProvider, Name: provider.String(), After: after.String(), Limit: 100, Brief: true}); ; {
+	q := wire.HistoryQuery{Of: wire.OfProvider, Name: provider.String(), After: after.String(), Limit: 100, Brief: true}
+	for {
 		answer, err := c.History(context.Background(), q)
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +177,8 @@ func TestNoticesOnTheWire(t *testing.T) {
 		select {
 		case msg := <-all:
 			for _, subject := range []string{
-				"allot.notice.consumer.22222222-2222-4222-8222-222222222222", "allot.notice.project.p", "allot.notice.user.u", wire.HeartbeatSubject,
+				"allot.notice.consumer.22222222-2222-4222-8222-222222222222", "allot.notice.project.p", "allot.notice.user.u",
+				wire.HeartbeatSubject,
 			} {
 				if msg.Subject == subject {
 					seen[subject] = msg

@@ -79,7 +79,9 @@ func (o *operator) export(file string, from, to int) {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	_, err = archive.Write(o.t.Context(), out, log, archive.Extent{From: uint64(from), To: uint64(to), Checkpoints: [][]byte{signed}})
+	_, err = archive.Write(
+		o.t.Context(), out, log, archive.Extent{From: uint64(from), To: uint64(to), Checkpoints: [][]byte{signed}},
+	)
 	if err != nil || out.Close() != nil {
 		o.t.Fatal(err)
 	}

@@ -82,8 +82,11 @@ func (c *orphansCommand) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(os.Stderr, "%d known, %d hold something: %d orphans, %d owners without allocations; %d changed less than %s ago and were left alone\n",
-		len(known), len(holders), count[orphan], count[missing], recent, c.OlderThan)
+	fmt.Fprintf(
+		os.Stderr,
+		"%d known, %d hold something: %d orphans, %d owners without allocations; %d changed less than %s ago and were left alone\n",
+		len(known), len(holders), count[orphan], count[missing], recent, c.OlderThan,
+	)
 	return errors.Join(failures...)
 }
 
@@ -92,13 +95,17 @@ func compare(known map[ledger.UUID]bool, holders map[ledger.UUID]*holder) []*fin
 	for _, id := range slices.SortedFunc(maps.Keys(holders), ledger.UUID.Compare) {
 		if h := holders[id]; !known[id] && h.looked {
 			list = append(list, &finding{
-				Finding: orphan, Consumer: id, Holds: h.Allocations, Heal: "openstack resource provider allocation delete " + id.String(),
+				Finding: orphan, Consumer: id, Holds: h.Allocations,
+				Heal: "openstack resource provider allocation delete " + id.String(),
 			})
 		}
 	}
 	for _, id := range slices.SortedFunc(maps.Keys(known), ledger.UUID.Compare) {
 		if holders[id] == nil {
-			list = append(list, &finding{Finding: missing, Consumer: id, Heal: "nova-manage placement heal_allocations --instance " + id.String()})
+			list = append(
+				list,
+				&finding{Finding: missing, Consumer: id, Heal: "nova-manage placement heal_allocations --instance " + id.String()},
+			)
 		}
 	}
 	return list
@@ -193,7 +200,10 @@ func (c *orphansCommand) print(f *finding) error {
 		return ledger.PlainEncoder(os.Stdout).Encode(f)
 	}
 	if f.Finding == orphan {
-		fmt.Printf("orphan   %s (%s of project %s) since %s\n", f.Consumer, cmp.Or(f.Holds.Type, unknownType), f.Holds.Project, f.Holds.Since)
+		fmt.Printf(
+			"orphan   %s (%s of project %s) since %s\n", f.Consumer, cmp.Or(f.Holds.Type, unknownType), f.Holds.Project,
+			f.Holds.Since,
+		)
 		for _, a := range f.Holds.Allocations {
 			fmt.Printf("         %s:%d of provider %s\n", a.Class, a.Amount, a.Provider)
 		}

@@ -94,7 +94,9 @@ func (s *server) connectLog(ctx context.Context) (err error) {
 func (s *server) connectOutside(ctx context.Context) error {
 	if err := jetstream.CheckSync(ctx, s.config.NATSMonitor); err != nil {
 		if !s.config.AcceptLazySync {
-			return fmt.Errorf("%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err)
+			return fmt.Errorf(
+				"%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err,
+			)
 		}
 		s.logger.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
 	}

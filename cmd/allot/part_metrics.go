@@ -32,7 +32,8 @@ func (s *server) serveMetrics(context.Context) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
 	server := &http.Server{
-		Handler: s.config.fromScrapers(mux), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		Handler:           s.config.fromScrapers(mux),
+		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 	}
 	s.metrics.server = server
 	go func() {
@@ -55,7 +56,9 @@ func (s *server) stopMetrics() error {
 type gauges struct{ registry *prometheus.Registry }
 
 func (g gauges) add(name, help string, value func() float64) {
-	g.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "allot", Name: name, Help: help}, value))
+	g.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "allot", Name: name, Help: help}, value),
+	)
 }
 
 // registry is of all metrics that the server has.
@@ -82,12 +85,25 @@ func one(so bool) float64 {
 }
 
 func (s *server) addState(g gauges) {
-	g.add("log_sequence", "Sequence of the newest commit that can be read.", func() float64 { return float64(s.views.View().Sequence()) })
-	g.add("read_models_ready", "1: the read models can be read and written; 0: they are being made again from the log.", func() float64 {
-		return one(s.views.Ready() == nil)
-	})
-	g.add("disk_free_bytes", "Bytes free on the fullest disk of the data folder.", func() float64 { return float64(s.space.free.Load()) })
-	g.add("disk_reserve_bytes", "Commands are refused while less than this is free.", func() float64 { return float64(s.space.reserve.Load()) })
+	g.add(
+		"log_sequence", "Sequence of the newest commit that can be read.",
+		func() float64 { return float64(s.views.View().Sequence()) },
+	)
+	g.add(
+		"read_models_ready",
+		"1: the read models can be read and written; 0: they are being made again from the log.",
+		func() float64 {
+			return one(s.views.Ready() == nil)
+		},
+	)
+	g.add(
+		"disk_free_bytes", "Bytes free on the fullest disk of the data folder.",
+		func() float64 { return float64(s.space.free.Load()) },
+	)
+	g.add(
+		"disk_reserve_bytes", "Commands are refused while less than this is free.",
+		func() float64 { return float64(s.space.reserve.Load()) },
+	)
 }
 
 // addWriter adds the numbers of the writer that leads, or has led last.
@@ -100,12 +116,16 @@ func (s *server) addWriter(g gauges) {
 			return 0
 		}
 	}
-	g.add("commands_waiting", "Commands in the writer's queue.", written(func(w *writer.Writer) float64 { return float64(w.Waiting()) }))
+	g.add(
+		"commands_waiting", "Commands in the writer's queue.",
+		written(func(w *writer.Writer) float64 { return float64(w.Waiting()) }),
+	)
 	g.add("log_stuck", "1: the log takes no commits, and commands are refused.", written(func(w *writer.Writer) float64 {
 		return one(w.Stuck() || s.space.refuse() != nil)
 	}))
 	g.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "allot", Name: "commands_refused_total", Help: "Commands that were refused because the log could not be written.",
+		Namespace: "allot", Name: "commands_refused_total",
+		Help: "Commands that were refused because the log could not be written.",
 	}, written(func(w *writer.Writer) float64 { return float64(w.Refused()) })))
 	if s.rejected == nil {
 		return
@@ -122,13 +142,25 @@ func (s *server) addScrubber(g gauges) {
 	scrubbed := func(value func(check.ScrubStatus) float64) func() float64 {
 		return func() float64 { return value(s.scrubber.Status()) }
 	}
-	g.add("scrub_damage", "Damage on the disk that the last round of reading everything again found, or the one under way so far.",
-		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Found) }))
+	g.add(
+		"scrub_damage",
+		"Damage on the disk that the last round of reading everything again found, or the one under way so far.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Found) }),
+	)
 	g.add("scrub_rounds", "Rounds of reading everything on the disk again that have ended.",
 		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Rounds) }))
-	g.add("scrub_read_bytes", "Bytes read in the round under way.", scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Bytes) }))
-	g.add("scrub_total_bytes", "Bytes that there were to read at its begin.", scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Total) }))
-	g.add("scrub_timestamp_seconds", "When the round began.", scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Begun.UnixNano()) / 1e9 }))
+	g.add(
+		"scrub_read_bytes", "Bytes read in the round under way.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Bytes) }),
+	)
+	g.add(
+		"scrub_total_bytes", "Bytes that there were to read at its begin.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Total) }),
+	)
+	g.add(
+		"scrub_timestamp_seconds", "When the round began.",
+		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Begun.UnixNano()) / 1e9 }),
+	)
 }
 
 func (s *server) addAuditor(g gauges) {
@@ -140,15 +172,31 @@ func (s *server) addAuditor(g gauges) {
 			return 0
 		}
 	}
-	g.add("audit_good", "1: the last audit found nothing; 0: it did, or there was none yet.", audited(func(r *check.AuditResult) float64 {
-		return one(r.Good())
-	}))
-	g.add("audit_sequence", "Sequence up to which the last audit compared the log.", audited(func(r *check.AuditResult) float64 { return float64(r.Sequence) }))
+	g.add(
+		"audit_good",
+		"1: the last audit found nothing; 0: it did, or there was none yet.",
+		audited(func(r *check.AuditResult) float64 {
+			return one(r.Good())
+		}),
+	)
+	g.add(
+		"audit_sequence", "Sequence up to which the last audit compared the log.",
+		audited(func(r *check.AuditResult) float64 { return float64(r.Sequence) }),
+	)
 	g.add("audit_lag_commits", "Commits since then.", func() float64 {
 		sequence := audited(func(r *check.AuditResult) float64 { return float64(r.Sequence) })()
 		return float64(s.views.View().Sequence()) - sequence
 	})
-	g.add("audit_timestamp_seconds", "When the last audit began.", audited(func(r *check.AuditResult) float64 { return float64(r.Begun.UnixNano()) / 1e9 }))
-	g.add("audit_duration_seconds", "How long it took.", audited(func(r *check.AuditResult) float64 { return r.Took.Seconds() }))
-	g.add("audit_records", "Records that it replayed.", audited(func(r *check.AuditResult) float64 { return float64(r.Records) }))
+	g.add(
+		"audit_timestamp_seconds", "When the last audit began.",
+		audited(func(r *check.AuditResult) float64 { return float64(r.Begun.UnixNano()) / 1e9 }),
+	)
+	g.add(
+		"audit_duration_seconds", "How long it took.",
+		audited(func(r *check.AuditResult) float64 { return r.Took.Seconds() }),
+	)
+	g.add(
+		"audit_records", "Records that it replayed.",
+		audited(func(r *check.AuditResult) float64 { return float64(r.Records) }),
+	)
 }

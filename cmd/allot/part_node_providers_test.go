@@ -14,7 +14,9 @@ func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 	const free, used, taken, foreign = "10000000-0000-4000-8000-000000000001", "10000000-0000-4000-8000-000000000002",
 		"10000000-0000-4000-8000-000000000003", "10000000-0000-4000-8000-000000000004"
 	for _, id := range []string{free, used, taken} {
-		s.mustMetal(201, "POST", "/nodes", `{"driver":"d","uuid":"`+id+`","name":"n`+id[len(id)-1:]+`","resource_class":"bm"}`)
+		s.mustMetal(
+			201, "POST", "/nodes", `{"driver":"d","uuid":"`+id+`","name":"n`+id[len(id)-1:]+`","resource_class":"bm"}`,
+		)
 		s.mustMetal(202, "PUT", "/nodes/"+id+"/states/provision", `{"target":"manage"}`)
 		s.mustMetal(202, "PUT", "/nodes/"+id+"/states/provision", `{"target":"provide"}`)
 	}
@@ -41,7 +43,8 @@ func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 
 	restart("--node-providers")
 	exist(map[string]int{free: 404, used: 200, taken: 200, foreign: 200})
-	if logged := s.logs.String(); !strings.Contains(logged, "providers of deleted nodes are left") || !strings.Contains(logged, used) ||
+	if logged := s.logs.String(); !strings.Contains(logged, "providers of deleted nodes are left") ||
+		!strings.Contains(logged, used) ||
 		strings.Contains(logged, taken) {
 		t.Errorf("%s", logged)
 	}

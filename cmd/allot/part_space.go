@@ -94,7 +94,9 @@ func (s *space) refuse() error {
 }
 
 // errReadModelsWait: Pebble asks for more at once than the reserve holds.
-var errReadModelsWait = fmt.Errorf("%w: the read models wait for room; make some, and writes go on by themselves", errNoSpace)
+var errReadModelsWait = fmt.Errorf(
+	"%w: the read models wait for room; make some, and writes go on by themselves", errNoSpace,
+)
 
 // told is what clients are told of a store that is broken, without the names
 // of files.
@@ -106,7 +108,9 @@ func told(broken error) error {
 }
 
 // errBroken: JetStream failed, and not because the disk was full.
-var errBroken = errors.New("its disk failed, and nobody knows what it holds; the server's log says more, and must be started again")
+var errBroken = errors.New(
+	"its disk failed, and nobody knows what it holds; the server's log says more, and must be started again",
+)
 
 // measure looks at the disks.
 func (s *space) measure() error {
@@ -129,7 +133,10 @@ func (s *space) measure() error {
 		s.problem.Store(nil)
 		return nil
 	}
-	problem := fmt.Errorf("%w: %d bytes are free, and --disk-reserve keeps %d; make room, and writes go on by themselves", errNoSpace, free, reserve)
+	problem := fmt.Errorf(
+		"%w: %d bytes are free, and --disk-reserve keeps %d; make room, and writes go on by themselves", errNoSpace, free,
+		reserve,
+	)
 	s.problem.Store(&problem)
 	return nil
 }

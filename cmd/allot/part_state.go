@@ -18,8 +18,10 @@ func (s *server) follow(ctx context.Context) (err error) {
 		return err
 	}
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
-		s.logger.Error("somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
-			"after", s.state.Head().Sequence, "last", last)
+		s.logger.Error(
+			"somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+			"after", s.state.Head().Sequence, "last", last,
+		)
 	}
 	id := s.state.LedgerID()
 	if id.IsNil() {
@@ -80,8 +82,13 @@ func adviseToPassOver(err error) error {
 	if !errors.As(err, &bad) {
 		return err
 	}
-	return fmt.Errorf("%w. If somebody else wrote entry %d, and it is the log's last but for more of theirs, start with --pass-over %d "+
-		"and find out who can publish there", err, bad.Sequence, bad.Sequence)
+	return fmt.Errorf(
+		"%w. If somebody else wrote entry %d, and it is the log's last but for more of theirs, start with --pass-over %d "+
+			"and find out who can publish there",
+		err,
+		bad.Sequence,
+		bad.Sequence,
+	)
 }
 
 // openRejected opens the stream of rejected commands, if they are kept. The

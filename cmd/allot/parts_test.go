@@ -183,7 +183,8 @@ func TestInterruptedStart(t *testing.T) {
 func TestPartFailsAtRunTime(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct{ returns, want error }{
-		"with an error": {broken, broken}, "without one": {nil, errors.New("d has ended by itself")}, "stopped": {broken, nil},
+		"with an error": {broken, broken}, "without one": {nil, errors.New("d has ended by itself")},
+		"stopped": {broken, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d diary

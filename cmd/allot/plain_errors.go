@@ -28,9 +28,11 @@ type plainErrorsConn struct {
 }
 
 var (
-	plainAnswer = regexp.MustCompile(`^HTTP/1\.1 (4\d\d|5\d\d) [^\r]*\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n`)
-	plainStart  = []byte("HTTP/1.1 ")
-	badLength   = regexp.MustCompile(`(?im)^content-length:[ \t]*[^\r\n]*[^0-9 \t\r\n]`)
+	plainAnswer = regexp.MustCompile(
+		`^HTTP/1\.1 (4\d\d|5\d\d) [^\r]*\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n`,
+	)
+	plainStart = []byte("HTTP/1.1 ")
+	badLength  = regexp.MustCompile(`(?im)^content-length:[ \t]*[^\r\n]*[^0-9 \t\r\n]`)
 )
 
 // Read implements net.Conn.
@@ -71,5 +73,8 @@ func (c *plainErrorsConn) answer(status string) []byte {
 	}
 	title := http.StatusText(code)
 	body := fmt.Sprintf(`{"errors":[{"status":%d,"title":%q,"detail":"%s\n\n  "}]}`, code, title, detail)
-	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", code, title, len(body), body)
+	return fmt.Appendf(
+		nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", code,
+		title, len(body), body,
+	)
 }

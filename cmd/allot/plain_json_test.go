@@ -13,7 +13,8 @@ func TestTextsAsTheyAre(t *testing.T) {
 	ask := func(method, path, body string) string {
 		t.Helper()
 		_, text, err := sendTo(method, "http://"+s.http+path, body, map[string]string{
-			"X-Auth-Token": "admin", "Content-Type": "application/json", "OpenStack-API-Version": "placement 1.39, baremetal 1.79",
+			"X-Auth-Token": "admin", "Content-Type": "application/json",
+			"OpenStack-API-Version": "placement 1.39, baremetal 1.79",
 		})
 		if err != nil {
 			t.Fatal(err)

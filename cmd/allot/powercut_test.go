@@ -52,7 +52,10 @@ func (d *disk) cut() {
 	}
 	defer func() { _ = dir.Close() }() // nothing was written
 	flag := shutdownNow
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, dir.Fd(), shutdownIoctl, uintptr(unsafe.Pointer(&flag))); errno != 0 {
+	_, _, errno := syscall.Syscall(
+		syscall.SYS_IOCTL, dir.Fd(), shutdownIoctl, uintptr(unsafe.Pointer(&flag)),
+	)
+	if errno != 0 {
 		d.t.Fatalf("FS_IOC_SHUTDOWN: %v", errno)
 	}
 }

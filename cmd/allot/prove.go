@@ -97,7 +97,10 @@ func (c *checkProofCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "record %s is number %d of the %d that %s vouches for\n", line.Address, evidence.Number, checkpoint.Size, c.PublicKey)
+	fmt.Fprintf(
+		os.Stderr, "record %s is number %d of the %d that %s vouches for\n", line.Address, evidence.Number, checkpoint.Size,
+		c.PublicKey,
+	)
 	return ledger.PlainEncoder(os.Stdout).Encode(line)
 }
 

@@ -26,7 +26,11 @@ func TestOrphans(t *testing.T) {
 		case r.Header.Get("X-Auth-Token") != "secret" || r.FormValue("all_tenants") != "1":
 			w.WriteHeader(http.StatusUnauthorized)
 		case r.FormValue("marker") == "":
-			_, _ = fmt.Fprintf(w, `{"servers":[{"id":%q},{"id":%q}],"servers_links":[{"rel":"next","href":"/v2.1/servers?all_tenants=1&marker=x"}]}`, consumerID(0), consumerID(1))
+			_, _ = fmt.Fprintf(
+				w,
+				`{"servers":[{"id":%q},{"id":%q}],"servers_links":[{"rel":"next","href":"/v2.1/servers?all_tenants=1&marker=x"}]}`,
+				consumerID(0), consumerID(1),
+			)
 		default:
 			_, _ = fmt.Fprintf(w, `{"servers":[{"id":%q},{"id":%q}]}`, consumerID(4), consumerID(9))
 		}
@@ -42,19 +46,25 @@ func TestOrphans(t *testing.T) {
 	for _, source := range [][]string{{file}, {nova.URL + "/v2.1", "--nova-token", "secret"}} {
 		out := orphans(true, append([]string{"--older-than", "0s", "--consumers"}, source...)...)
 		for _, want := range []string{
-			"orphan   " + consumerID(2), "orphan   " + consumerID(3), "orphan   " + consumerID(5), "allocation delete " + consumerID(5), "made by admin with AllocateForConsumers",
-			"missing  " + consumerID(4) + " holds nothing\n         since", "ReleaseConsumer", "missing  " + consumerID(9) + " holds nothing\n         and never did", "3 orphans, 2 owners",
+			"orphan   " + consumerID(2), "orphan   " + consumerID(3), "orphan   " + consumerID(5),
+			"allocation delete " + consumerID(5), "made by admin with AllocateForConsumers",
+			"missing  " + consumerID(4) + " holds nothing\n         since", "ReleaseConsumer",
+			"missing  " + consumerID(9) + " holds nothing\n         and never did", "3 orphans, 2 owners",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%v: %q is missing in\n%s", source, want, out)
 			}
 		}
 	}
-	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--at", "4"); !strings.Contains(out, "1 hold something: 0 orphans") {
+	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--at", "4"); !strings.Contains(
+		out, "1 hold something: 0 orphans",
+	) {
 		t.Errorf("%s", out)
 	}
 	orphans(false, "--consumers", file, "--at", "4", "--yes")
-	if out := orphans(true, "--consumers", file); !strings.Contains(out, "0 orphans, 2 owners without allocations; 5 changed") {
+	if out := orphans(true, "--consumers", file); !strings.Contains(
+		out, "0 orphans, 2 owners without allocations; 5 changed",
+	) {
 		t.Errorf("%s", out)
 	}
 	orphans(false, "--older-than", "0s", "--consumers", nova.URL+"/v2.1", "--nova-token", "wrong")
@@ -65,7 +75,9 @@ func TestOrphans(t *testing.T) {
 	write(t, filepath.Join(dir, "other"), `{"flavors":[]}`)
 	orphans(false, "--consumers", filepath.Join(dir, "other"), "--yes")
 	s.must(200, "GET", "/allocations/"+consumerID(2), "")
-	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--yes", "--json"); strings.Count(out, `"healed":"released"`) != 3 {
+	if out := orphans(true, "--older-than", "0s", "--consumers", file, "--yes", "--json"); strings.Count(
+		out, `"healed":"released"`,
+	) != 3 {
 		t.Errorf("%s", out)
 	}
 	for i, want := range map[int]bool{0: true, 1: true, 2: false, 3: false, 5: false} {
@@ -106,7 +118,10 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 	}
-	check(ask(true, "why", "consumer", consumerID(1), "provider", providerID), "VCPU:1, before: nothing", "its inventories are so because of", "total 3")
+	check(
+		ask(true, "why", "consumer", consumerID(1), "provider", providerID), "VCPU:1, before: nothing",
+		"its inventories are so because of", "total 3",
+	)
 	ask(false, "why", "consumer", consumerID(7), "provider", providerID)
 	ask(false, "why", "consumer", "x", "provider", providerID)
 	check(ask(true, "why-not", "--candidates", "resources=VCPU:9"), "nothing was left after", "has 9 of VCPU free")

@@ -50,7 +50,8 @@ func TestReadersLeaveNothingBehind(t *testing.T) {
 	for range 4 {
 		clients.Go(func() {
 			for range reads / 4 {
-				if status, answer, err := s.call("GET", "/audit/records?limit=1", "", ""); err != nil || status != http.StatusOK || answer != first {
+				if status, answer, err := s.call("GET", "/audit/records?limit=1", "", ""); err != nil || status != http.StatusOK ||
+					answer != first {
 					t.Errorf("%d %s, %v", status, answer, err)
 					return
 				}

@@ -29,7 +29,10 @@ func (c *rejectedCommand) Run(ctx context.Context) error {
 		"project": {c.Project}, "consumer": {c.Consumer}, "provider": {c.Provider}, "since": {c.Since}, "until": {c.Until}}
 	return ask(ctx, c.serverFlags, "/audit/rejections", query, c.JSON, func(r *audit.Rejections) error {
 		for _, e := range r.Rejections {
-			fmt.Printf("%-8s %s  %-12s %-22s %s\n         %s\n", e.Place, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Actor, e.Command, e.CommandID, e.Rejection)
+			fmt.Printf(
+				"%-8s %s  %-12s %-22s %s\n         %s\n", e.Place, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Actor, e.Command,
+				e.CommandID, e.Rejection,
+			)
 		}
 		return nil
 	})

@@ -120,8 +120,11 @@ func (c *repairCommand) build(ctx context.Context, d *dataFolder, a *assembly, l
 		seen = nil
 	}
 	if _, err := files.JudgeImport(ctx, blocks.JudgeOptions{Seen: seen}); err != nil {
-		return fmt.Errorf("what could be put together is not enough: %w; nothing was changed. Take a newer export or another server, "+
-			"or give up what is missing with --cut-after", err)
+		return fmt.Errorf(
+			"what could be put together is not enough: %w; nothing was changed. Take a newer export or another server, "+
+				"or give up what is missing with --cut-after",
+			err,
+		)
 	}
 	return files.EndImport(last)
 }
@@ -158,7 +161,10 @@ func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
 	if err := errors.Join(os.Remove(d.path(repairFolder)), durable.SyncTree(d.dir)); err != nil {
 		return false, err
 	}
-	fmt.Printf("the log is good up to sequence %d (digest %s); what was there before is in %s\n", verdict.Last.Sequence, verdict.Last.Digest, aside)
+	fmt.Printf(
+		"the log is good up to sequence %d (digest %s); what was there before is in %s\n", verdict.Last.Sequence,
+		verdict.Last.Digest, aside,
+	)
 	return true, nil
 }
 

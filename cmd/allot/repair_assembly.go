@@ -101,7 +101,10 @@ func (j *joint) add(e ledger.Entry) error {
 // fill takes entries up to a sequence from the source.
 func (j *joint) fill(ctx context.Context, to uint64) error {
 	if j.a.source == nil {
-		return fmt.Errorf("the commits %d to %d are damaged or missing: cut before them, or take them from an export or another server", j.last+1, to)
+		return fmt.Errorf(
+			"the commits %d to %d are damaged or missing: cut before them, or take them from an export or another server",
+			j.last+1, to,
+		)
 	}
 	last, err := j.a.source.Last(ctx)
 	if err != nil {

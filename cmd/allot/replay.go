@@ -46,8 +46,11 @@ func (c *replayCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("commits      %d\nrecords      %d, %.0f a second\nhead         %s\nstate        %s\nread models  %s\ntree         %d records, root %s\n",
-		result.Sequence, result.records, float64(result.records)/result.took.Seconds(), result.Digest, result.State, result.ReadModels, result.records, result.Root)
+	fmt.Printf(
+		"commits      %d\nrecords      %d, %.0f a second\nhead         %s\nstate        %s\nread models  %s\ntree         %d records, root %s\n",
+		result.Sequence, result.records, float64(result.records)/result.took.Seconds(), result.Digest, result.State,
+		result.ReadModels, result.records, result.Root,
+	)
 	if c.Compare {
 		return c.compare(ctx, result)
 	}
@@ -88,7 +91,10 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 		return nil, err
 	}
 	if head := r.State.Head(); head.Sequence < to {
-		return nil, fmt.Errorf("the log's last commit up to sequence %d is %d; what comes after it is not this ledger's: use --to %d", to, head.Sequence, head.Sequence)
+		return nil, fmt.Errorf(
+			"the log's last commit up to sequence %d is %d; what comes after it is not this ledger's: use --to %d", to,
+			head.Sequence, head.Sequence,
+		)
 	}
 	result.records, result.Head, result.Root = r.Records, r.State.Head(), r.Tree.Root()
 	if result.State, err = r.State.Digest(); err != nil {

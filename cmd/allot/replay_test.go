@@ -27,7 +27,7 @@ func allot(t *testing.T, good bool, args ...string) string {
 // busy runs a server that has something to tell of, with snapshots.
 func busy(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
-	s := launch(t, data, append(flags, "--snapshot-records", "5")...)
+	s := launch(t, data, append([]string{"--snapshot-records", "5"}, flags...)...)
 	s.makeProvider(100)
 	s.makeNode("n1", "bm")
 	s.mustMetal(201, "POST", "/allocations", `{"resource_class":"bm","name":"a1"}`)
@@ -72,7 +72,9 @@ func TestReplayElsewhere(t *testing.T) {
 	allot(t, false, append([]string{"export", filepath.Join(dir, "x"), "--from", "9999"}, remote...)...)
 	answers := func(s *server) string {
 		return s.must(200, "GET", "/allocations/22222222-2222-4222-8222-000000000007", "") +
-			s.must(200, "GET", provider+"/usages", "") + s.mustMetal(200, "GET", "/allocations?fields=uuid,node_uuid,created_at,extra", "")
+			s.must(
+				200, "GET", provider+"/usages", "",
+			) + s.mustMetal(200, "GET", "/allocations?fields=uuid,node_uuid,created_at,extra", "")
 	}
 	links := regexp.MustCompile(`http://127.0.0.1:\d+`)
 	want := links.ReplaceAllString(answers(s), "")

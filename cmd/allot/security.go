@@ -65,8 +65,9 @@ func (c *serveCommand) security() (auth.Authenticator, *policy.Rules, error) {
 
 func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
 	account := auth.Account{
-		Username: k.Username, Password: k.Password, UserDomain: k.UserDomain, Project: k.Project, ProjectDomain: k.ProjectDomain,
-		CredentialID: k.ApplicationCredentialID, CredentialSecret: k.ApplicationCredentialSecret,
+		Username: k.Username, Password: k.Password, UserDomain: k.UserDomain, Project: k.Project,
+		ProjectDomain: k.ProjectDomain,
+		CredentialID:  k.ApplicationCredentialID, CredentialSecret: k.ApplicationCredentialSecret,
 	}
 	switch {
 	case account.CredentialID != "" && account.CredentialSecret != "":
@@ -106,7 +107,9 @@ var openDocuments = []string{"", "/", "/placement", "/placement/"}
 // requests are authenticated, a name that points here gives a page nothing, and
 // the names that the server has are only checked if they are listed.
 func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
-	guard := &rest.BrowserGuard{Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil}
+	guard := &rest.BrowserGuard{
+		Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil,
+	}
 	local, err := isLocal(c.HTTP)
 	guard.AnyAddress = !local || err != nil
 	if len(c.CORS.AllowedOrigin) == 0 {
@@ -124,6 +127,8 @@ func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
 // everybody, so names are only checked where it is for this machine alone.
 func (c *serveCommand) fromScrapers(next http.Handler) http.Handler {
 	local, err := isLocal(c.Metrics)
-	guard := &rest.BrowserGuard{Hosts: c.AllowedHost, CheckHost: local && err == nil || c.AllowedHost != nil, AnyAddress: !local}
+	guard := &rest.BrowserGuard{
+		Hosts: c.AllowedHost, CheckHost: local && err == nil || c.AllowedHost != nil, AnyAddress: !local,
+	}
 	return guard.Handler(next)
 }

@@ -41,7 +41,9 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	case <-again:
 		return errors.New("ended at once by a second signal; what was answered is in the log")
 	case <-time.After(c.StopTimeout):
-		return fmt.Errorf("not everything had stopped %v after the signal (--stop-timeout); what was answered is in the log", c.StopTimeout)
+		return fmt.Errorf(
+			"not everything had stopped %v after the signal (--stop-timeout); what was answered is in the log", c.StopTimeout,
+		)
 	}
 }
 
@@ -51,7 +53,9 @@ func (c *serveCommand) serve(ctx context.Context) error {
 		return err
 	}
 	if c.NATS == defaultNATS && c.natsIsBackDoor() {
-		logger.Warn("NATS stays inside of the process: REST is authenticated, and clients of NATS have no users; name them with --nats-users")
+		logger.Warn(
+			"NATS stays inside of the process: REST is authenticated, and clients of NATS have no users; name them with --nats-users",
+		)
 		c.NATS = ""
 	}
 	s := newServer(c, logger)
@@ -174,6 +178,9 @@ func (s *server) list() []part {
 		// REST answers reads, too, and so stays when lead stops. It opens last, because
 		// what it is asked first may be a command, and drains first, while the writer
 		// can still answer. Followers of the log would hold it up, and are told to end.
-		{phase: follow, name: "REST door", start: s.openREST, run: s.serveREST, interrupt: s.rest.endFollowers, stop: s.drainREST},
+		{
+			phase: follow, name: "REST door", start: s.openREST, run: s.serveREST, interrupt: s.rest.endFollowers,
+			stop: s.drainREST,
+		},
 	}
 }

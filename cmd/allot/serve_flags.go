@@ -119,7 +119,9 @@ func isLocal(address string) (bool, error) {
 
 // candidateOptions bound and order the answers to requests for candidates.
 func (c *serveCommand) candidateOptions() placement.CandidateOptions {
-	options := placement.CandidateOptions{Max: c.MaxCandidates, MaxSteps: c.CandidatesBudget, Shuffle: c.RandomizeCandidates}
+	options := placement.CandidateOptions{
+		Max: c.MaxCandidates, MaxSteps: c.CandidatesBudget, Shuffle: c.RandomizeCandidates,
+	}
 	if c.CandidatesOrder == "breadth-first" {
 		options.Order = candidates.BreadthFirst
 	}

@@ -24,7 +24,8 @@ func TestOrderOfParts(t *testing.T) {
 	s := newServer(&serveCommand{}, slog.New(slog.DiscardHandler))
 	var stops []string
 	for _, one := range slices.Backward(s.parts.list) {
-		if one.name == "" || one.start == nil || slices.Contains(stops, one.name) || !slices.Contains([]phase{open, follow, lead}, one.phase) {
+		if one.name == "" || one.start == nil || slices.Contains(stops, one.name) ||
+			!slices.Contains([]phase{open, follow, lead}, one.phase) {
 			t.Errorf("%q of phase %q is no proper part", one.name, one.phase)
 		}
 		stops = append(stops, one.name)
@@ -174,7 +175,9 @@ func TestServerEndsWithAPart(t *testing.T) {
 
 // TestFollowAlone: a server that has not led yet says so, and stops.
 func TestFollowAlone(t *testing.T) {
-	s := newServer(&serveCommand{Data: t.TempDir(), HTTP: "127.0.0.1:0", CandidatesBudget: 1}, slog.New(slog.DiscardHandler))
+	s := newServer(
+		&serveCommand{Data: t.TempDir(), HTTP: "127.0.0.1:0", CandidatesBudget: 1}, slog.New(slog.DiscardHandler),
+	)
 	if err := s.parts.start(t.Context(), open, follow); err != nil {
 		t.Fatal(err)
 	}
@@ -190,9 +193,13 @@ func TestRouter(t *testing.T) {
 	at := func(name string) http.Handler {
 		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { found = name })
 	}
-	r := newRouter(at("others"), []route{{"/a", "", at("a")}, {"/a/", "", at("below a")}, {"/b/c", "", at("c")}, {"/d/", "", at("below d")}})
+	r := newRouter(
+		at("others"),
+		[]route{{"/a", "", at("a")}, {"/a/", "", at("below a")}, {"/b/c", "", at("c")}, {"/d/", "", at("below d")}},
+	)
 	for path, want := range map[string]string{
-		"/a": "a", "/a/": "below a", "/a/x": "below a", "/ab": "others", "/a%2Fx": "others", "/b/c": "c", "/b/c/": "others", "/b": "others",
+		"/a": "a", "/a/": "below a", "/a/x": "below a", "/ab": "others", "/a%2Fx": "others", "/b/c": "c", "/b/c/": "others",
+		"/b": "others",
 		"/d": "others", "/d/x/y": "below d", "/": "others", "/a//x": "below a",
 	} {
 		req, err := http.NewRequest("GET", "http://localhost"+path, nil)

@@ -113,7 +113,10 @@ func (p *placementClient) provider(name string, parent any, inventories object) 
 	}
 	p.must("POST", "/resource_providers", body)
 	if len(inventories) > 0 {
-		p.must("PUT", "/resource_providers/"+id+"/inventories", object{"resource_provider_generation": 0, "inventories": inventories})
+		p.must(
+			"PUT", "/resource_providers/"+id+"/inventories",
+			object{"resource_provider_generation": 0, "inventories": inventories},
+		)
 	}
 	return id
 }
@@ -123,7 +126,10 @@ func allocationBody(generation any, byProvider object) object {
 	for id, resources := range byProvider {
 		allocations[id] = object{"resources": resources}
 	}
-	return object{"allocations": allocations, "project_id": "p", "user_id": "u", "consumer_generation": generation, "consumer_type": "INSTANCE"}
+	return object{
+		"allocations": allocations, "project_id": "p", "user_id": "u",
+		"consumer_generation": generation, "consumer_type": "INSTANCE",
+	}
 }
 
 func (p *placementClient) migrate(clients int, during time.Duration) ([]time.Duration, time.Duration) {
@@ -146,7 +152,10 @@ func (p *placementClient) migrate(clients int, during time.Duration) ([]time.Dur
 				for i, id := range []string{a, b} {
 					generations[i] = p.must("GET", "/allocations/"+id, nil)["consumer_generation"]
 				}
-				p.must("POST", "/allocations", object{a: allocationBody(generations[0], object{to: want}), b: allocationBody(generations[1], object{from: want})})
+				p.must(
+					"POST", "/allocations",
+					object{a: allocationBody(generations[0], object{to: want}), b: allocationBody(generations[1], object{from: want})},
+				)
 				from, to = to, from
 				mine = append(mine, time.Since(start))
 			}

@@ -48,7 +48,9 @@ func archiveHeader(path string) (header archive.Header, err error) {
 }
 
 // readArchive is archive.Read of a file.
-func readArchive(path string, begin func(archive.Header) error, yield func(ledger.Entry) error) (archive.Trailer, error) {
+func readArchive(
+	path string, begin func(archive.Header) error, yield func(ledger.Entry) error,
+) (archive.Trailer, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return archive.Trailer{}, err

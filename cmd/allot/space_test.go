@@ -84,7 +84,9 @@ func (n *tally) check(s *server) {
 			s.t.Errorf("command %s was answered and is lost", id)
 		}
 	}
-	if usages := s.must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(usages, fmt.Sprintf(`"VCPU":%d}`, done)) {
+	if usages := s.must(http.StatusOK, "GET", provider+"/usages", ""); !strings.Contains(
+		usages, fmt.Sprintf(`"VCPU":%d}`, done),
+	) {
 		s.t.Errorf("usages %s, and %d commands are in the log", usages, done)
 	}
 }
@@ -161,7 +163,10 @@ func TestFullDiskOutside(t *testing.T) {
 	store, filler := filepath.Join(disk, "store"), filepath.Join(disk, "filler")
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)
 	port := ns.Addr().(*net.TCPAddr).Port
-	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(), "--answer-within", "1s", "--accept-open-nats")
+	s := launch(
+		t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
+		"--answer-within", "1s", "--accept-open-nats",
+	)
 	s.makeProvider(1_000_000)
 	n := newTally()
 	s.until(n, http.StatusNoContent)

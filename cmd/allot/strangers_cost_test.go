@@ -40,7 +40,10 @@ func (s *server) makeWideTree(admin map[string]string, children int) {
 	for i := range children {
 		id := fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", i+1)
 		must("POST", "/resource_providers", `{"name":"`+id+`","uuid":"`+id+`","parent_provider_uuid":"`+root+`"}`)
-		must("PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation":0,"inventories":{"VCPU":{"total":8}}}`)
+		must(
+			"PUT", "/resource_providers/"+id+"/inventories",
+			`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":8}}}`,
+		)
 	}
 }
 
@@ -114,7 +117,9 @@ func TestCostlySearches(t *testing.T) {
 		keystonetest.User{Name: "nova", ID: "nova", Project: "service", Roles: []string{"service", "admin"}},
 		keystonetest.User{Name: "mallory", ID: "mallory", Project: "m", Roles: []string{"service"}},
 	)
-	s := launch(t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret")
+	s := launch(
+		t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret",
+	)
 	nova, mallory := keystone.Token("nova"), keystone.Token("mallory")
 	s.makeWideTree(map[string]string{"X-Auth-Token": nova}, children)
 	s.latencies(requests, nova) // warm up

@@ -32,8 +32,10 @@ const (
 	aAllocation = "44444444-4444-4444-8444-444444444444"
 )
 
-var parameters = strings.NewReplacer("{uuid}", aProvider, "{consumer_uuid}", aConsumer, "{name}", "CUSTOM_X", "{resource_class}", "VCPU",
-	"{node}", aNode, "{chassis}", aChassis, "{allocation}", aAllocation, "{trait}", "CUSTOM_A")
+var parameters = strings.NewReplacer(
+	"{uuid}", aProvider, "{consumer_uuid}", aConsumer, "{name}", "CUSTOM_X", "{resource_class}", "VCPU", "{node}", aNode,
+	"{chassis}", aChassis, "{allocation}", aAllocation, "{trait}", "CUSTOM_A",
+)
 
 // send sends a request with some headers and returns the status and the body.
 func (s *server) send(method, path, body string, headers map[string]string) (int, string) {
@@ -49,7 +51,9 @@ func (s *server) send(method, path, body string, headers map[string]string) (int
 
 // nothing are the routes that answer everybody, as upstream, that there is
 // nothing to do there.
-var nothing = []string{"POST /baremetal/v1/allocations/{allocation}", "PATCH /baremetal/v1/allocations", "DELETE /baremetal/v1/allocations"}
+var nothing = []string{
+	"POST /baremetal/v1/allocations/{allocation}", "PATCH /baremetal/v1/allocations", "DELETE /baremetal/v1/allocations",
+}
 
 // served lists all routes of a server, as METHOD PATH, from what the facades
 // say of themselves.
@@ -132,7 +136,8 @@ func (s *server) populateForStrangers(admin map[string]string) {
 		`PUT /allocations/` + aConsumer + ` {"allocations":{"` + aProvider + `":{"resources":{"VCPU":1}}},"project_id":"a","user_id":"u","consumer_generation":null,"consumer_type":"T"}`,
 		`POST /baremetal/v1/chassis {"uuid":"` + aChassis + `"}`,
 		`POST /baremetal/v1/nodes {"driver":"d","uuid":"` + aNode + `","name":"metal","resource_class":"bm","owner":"a"}`,
-		`PUT /baremetal/v1/nodes/metal/states/provision {"target":"manage"}`, `PUT /baremetal/v1/nodes/metal/states/provision {"target":"provide"}`,
+		`PUT /baremetal/v1/nodes/metal/states/provision {"target":"manage"}`,
+		`PUT /baremetal/v1/nodes/metal/states/provision {"target":"provide"}`,
 		`PUT /baremetal/v1/nodes/metal/traits/CUSTOM_A `,
 		`POST /baremetal/v1/allocations {"uuid":"` + aAllocation + `","resource_class":"bm","owner":"a"}`,
 	} {
@@ -199,8 +204,12 @@ func (s *server) compareMatrix(known map[string]map[string]string) {
 			s.t.Errorf("the table has no column %q", name)
 		}
 	}
-	if got, want := slices.Sorted(maps.Keys(routes)), slices.Sorted(slices.Values(s.served(known["admin"]))); !slices.Equal(got, want) {
-		s.t.Errorf("the table has other routes than the server:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	if got, want := slices.Sorted(maps.Keys(routes)), slices.Sorted(slices.Values(s.served(known["admin"]))); !slices.Equal(
+		got, want,
+	) {
+		s.t.Errorf(
+			"the table has other routes than the server:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"),
+		)
 	}
 	for route, cells := range routes {
 		for i, persona := range personas {
@@ -212,7 +221,10 @@ func (s *server) compareMatrix(known map[string]map[string]string) {
 			for _, prefix := range prefixes(target) {
 				status, text := s.send(method, prefix+target, body, headers)
 				if got := outcome(route, status); got != cells[i] {
-					s.t.Errorf("%s%s by %s: %d, which is %s, but the table says %s: %.200s", prefix, route, persona, status, got, cells[i], text)
+					s.t.Errorf(
+						"%s%s by %s: %d, which is %s, but the table says %s: %.200s", prefix, route, persona, status, got, cells[i],
+						text,
+					)
 				}
 			}
 		}
@@ -241,18 +253,26 @@ func TestRESTMatrix(t *testing.T) {
 	})
 	t.Run("Keystone", func(t *testing.T) {
 		t.Parallel()
-		keystone := keystonetest.Start(t,
+		keystone := keystonetest.Start(
+			t,
 			keystonetest.User{Name: "allot", Password: "secret", ID: "u-allot", Project: "service", Roles: []string{"service"}},
 			keystonetest.User{Name: "reader", Project: "a", ID: "ann", Roles: []string{"reader"}},
 			keystonetest.User{Name: "member", Project: "a", ID: "mia", Roles: []string{"member", "reader"}},
 			keystonetest.User{Name: "other's reader", Project: "b", ID: "rob", Roles: []string{"reader"}},
 			keystonetest.User{Name: "other's member", Project: "b", ID: "max", Roles: []string{"member", "reader"}},
-			keystonetest.User{Name: "admin", Project: "service", ID: "admin", Roles: []string{"admin", "manager", "member", "reader"}},
+			keystonetest.User{
+				Name: "admin", Project: "service", ID: "admin", Roles: []string{"admin", "manager", "member", "reader"},
+			},
 			keystonetest.User{Name: "service", Project: "service", ID: "nova", Roles: []string{"service"}},
 			keystonetest.User{Name: "system", ID: "root", Roles: []string{"admin", "reader"}},
-			keystonetest.User{Name: "domain", ID: "dora", Domain: "default", Roles: []string{"admin", "manager", "member", "reader", "service"}},
+			keystonetest.User{
+				Name: "domain", ID: "dora", Domain: "default", Roles: []string{"admin", "manager", "member", "reader", "service"},
+			},
 		)
-		s := launch(t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret", "--signing-key", key)
+		s := launch(
+			t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret",
+			"--signing-key", key,
+		)
 		known := map[string]map[string]string{
 			// What they say of themselves must not count.
 			"nobody": {"X-Roles": "admin", "X-Project-Id": "a", "X-User-Id": "admin", "X-Identity-Status": "Confirmed"},
@@ -271,7 +291,10 @@ func TestRESTMatrix(t *testing.T) {
 func TestForeignPages(t *testing.T) {
 	t.Parallel()
 	metrics := freeAddress(t)
-	s := launch(t, t.TempDir(), "--metrics", metrics, "--allowed-host", "ledger.example", "--cors-allowed-origin", "https://good.example")
+	s := launch(
+		t, t.TempDir(), "--metrics", metrics, "--allowed-host", "ledger.example", "--cors-allowed-origin",
+		"https://good.example",
+	)
 	admin := map[string]string{"X-Auth-Token": "admin"}
 	s.populateForStrangers(admin)
 	before := s.must(200, "GET", "/audit/digest", "")
@@ -287,7 +310,8 @@ func TestForeignPages(t *testing.T) {
 			for _, headers := range []map[string]string{
 				{"Host": "evil.example:8778"}, {"Host": "localhost.evil.example"}, {"Host": "10.1.2.3"},
 				{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"},
-				{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
+				{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
+				{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
 			} {
 				if headers["Host"] == "" && path == "/" {
 					continue // any page may have the version document
@@ -312,8 +336,12 @@ func TestForeignPages(t *testing.T) {
 				continue // the browser asks first
 			}
 			for _, contentType := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
-				status, text := d.server.send(method, parameters.Replace(path), `{"driver":"d","name":"x","resource_class":"bm"}`, map[string]string{"Content-Type": contentType, "X-Auth-Token": "admin"})
-				if status != http.StatusUnsupportedMediaType && status != http.StatusBadRequest && status != http.StatusMethodNotAllowed {
+				status, text := d.server.send(
+					method, parameters.Replace(path), `{"driver":"d","name":"x","resource_class":"bm"}`,
+					map[string]string{"Content-Type": contentType, "X-Auth-Token": "admin"},
+				)
+				if status != http.StatusUnsupportedMediaType && status != http.StatusBadRequest &&
+					status != http.StatusMethodNotAllowed {
 					t.Errorf("%s with content type %q: %d %.100s", route, contentType, status, text)
 				}
 			}
@@ -337,8 +365,11 @@ func TestNATSPortAndPages(t *testing.T) {
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\nContent-Length: 60\r\n\r\n"+
-		"CONNECT {\"verbose\":true}\r\nSUB allot.> 1\r\nPING\r\n")
+	_, err = io.WriteString(
+		conn,
+		"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\nContent-Length: 60\r\n\r\n"+
+			"CONNECT {\"verbose\":true}\r\nSUB allot.> 1\r\nPING\r\n",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,11 +383,14 @@ func TestNATSPortAndPages(t *testing.T) {
 // users of NATS, NATS is not open to all.
 func TestNATSInsideWithKeystone(t *testing.T) {
 	t.Parallel()
-	keystone := keystonetest.Start(t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}})
+	keystone := keystonetest.Start(
+		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
+	)
 	s := launch(t, t.TempDir(), "--nats", "127.0.0.1:4222", // the default
 		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret")
 	s.kill()
-	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside of the process") || strings.Contains(logs, "4222") {
+	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside of the process") ||
+		strings.Contains(logs, "4222") {
 		t.Errorf("%s", logs)
 	}
 }
@@ -379,16 +413,20 @@ func (s *server) peakRSS() int64 {
 // hostileBodies are large ones that are wrong in one way or another.
 func hostileBodies() map[string]string {
 	return map[string]string{
-		"numbers":      "[" + strings.Repeat("1,", 4<<20) + "1]",
-		"empty lists":  "[" + strings.Repeat("[],", 2<<20) + "[]]",
-		"objects":      "[" + strings.Repeat("{},", 2<<20) + "{}]",
-		"string":       `{"name":"` + strings.Repeat("a", 3<<20) + `"}`,
-		"key":          `{"` + strings.Repeat("k", 3<<20) + `":1}`,
-		"keys":         "{" + manyKeys(100_000) + "}",
-		"quotes":       `{"name":"` + strings.Repeat(`\"`, 1<<20) + `"}`,
-		"nested":       strings.Repeat("[", 1<<20),
-		"digits":       "[" + strings.Repeat("1", 3<<20) + "]",
-		"in a member":  `{"name":[` + strings.Repeat(`"x",`, 200_000) + `"x"],"extra":[` + strings.Repeat(`"x",`, 20_000) + `"x"]}`,
+		"numbers":     "[" + strings.Repeat("1,", 4<<20) + "1]",
+		"empty lists": "[" + strings.Repeat("[],", 2<<20) + "[]]",
+		"objects":     "[" + strings.Repeat("{},", 2<<20) + "{}]",
+		"string":      `{"name":"` + strings.Repeat("a", 3<<20) + `"}`,
+		"key":         `{"` + strings.Repeat("k", 3<<20) + `":1}`,
+		"keys":        "{" + manyKeys(100_000) + "}",
+		"quotes":      `{"name":"` + strings.Repeat(`\"`, 1<<20) + `"}`,
+		"nested":      strings.Repeat("[", 1<<20),
+		"digits":      "[" + strings.Repeat("1", 3<<20) + "]",
+		"in a member": `{"name":[` + strings.Repeat(
+			`"x",`, 200_000,
+		) + `"x"],"extra":[` + strings.Repeat(
+			`"x",`, 20_000,
+		) + `"x"]}`,
 		"more than is": strings.Repeat(" ", 17<<20),
 	}
 }
@@ -427,7 +465,8 @@ func TestHostileBodies(t *testing.T) {
 			for one := range work {
 				method, path, _ := strings.Cut(one[0], " ")
 				status, text := s.send(method, parameters.Replace(path), bodies[one[1]], admin)
-				noBody := strings.HasSuffix(path, "{trait}") || strings.HasSuffix(path, "/traits/{name}") || strings.HasSuffix(path, "/resource_classes/{name}")
+				noBody := strings.HasSuffix(path, "{trait}") || strings.HasSuffix(path, "/traits/{name}") ||
+					strings.HasSuffix(path, "/resource_classes/{name}")
 				if status < 400 && !noBody || status == http.StatusInternalServerError || len(text) > 32<<10 {
 					t.Errorf("%s with %s: %d and %d bytes: %.200s", one[0], one[1], status, len(text), text)
 				}

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -165,14 +164,31 @@ func TestUsers(t *testing.T) {
 	expect("eve creates a provider", unheard(eve, create), "no answer")
 	expect("the tenant creates a provider", submit(tenant, create), string(commands.CodeForbidden))
 	expect("root creates a provider", submit(root, create), "accepted")
-	expect("root sets inventories", submit(root, &commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}}), "accepted")
+	expect(
+		"root sets inventories",
+		submit(
+			root,
+			&commands.ReplaceInventories{Provider: provider, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
+		),
+		"accepted",
+	)
 	expect("nova allocates", submit(nova, allocate(provider, theirs, "q")), "accepted")
 	expect("eve allocates", unheard(eve, allocate(provider, mine, "p")), "no answer")
-	expect("the tenant allocates for another", submit(tenant, allocate(provider, mine, "q")), string(commands.CodeForbidden))
-	expect("the tenant takes a consumer over", submit(tenant, allocate(provider, theirs, "p")), string(commands.CodeForbidden))
-	expect("the tenant releases a consumer of another", submit(tenant, &commands.ReleaseConsumer{Consumer: theirs}), string(commands.CodeForbidden))
+	expect(
+		"the tenant allocates for another", submit(tenant, allocate(provider, mine, "q")), string(commands.CodeForbidden),
+	)
+	expect(
+		"the tenant takes a consumer over", submit(tenant, allocate(provider, theirs, "p")), string(commands.CodeForbidden),
+	)
+	expect(
+		"the tenant releases a consumer of another", submit(tenant, &commands.ReleaseConsumer{Consumer: theirs}),
+		string(commands.CodeForbidden),
+	)
 	expect("the tenant allocates", submit(tenant, allocate(provider, mine, "p")), "accepted")
-	_, err := tenant.SubmitAtomic(patiently(t), ledger.UUID(uuid.New()), &commands.ReleaseConsumer{Consumer: mine}, &commands.ReleaseConsumer{Consumer: theirs})
+	_, err := tenant.SubmitAtomic(
+		patiently(t), ledger.UUID(uuid.New()), &commands.ReleaseConsumer{Consumer: mine},
+		&commands.ReleaseConsumer{Consumer: theirs},
+	)
 	expect("the tenant hides it in a batch", code(err), string(commands.CodeForbidden))
 	_, err = nova.SubmitAtomic(patiently(t), ledger.UUID(uuid.New()), &commands.CreateTrait{Name: "CUSTOM_X"})
 	expect("nova hides it in a batch", code(err), wire.ErrorForbidden)
@@ -183,7 +199,9 @@ func TestUsers(t *testing.T) {
 	if err != nil || code(results[0].Err) != wire.ErrorForbidden || results[1].Err != nil {
 		t.Errorf("a mixed batch: %+v, %v", results, err)
 	}
-	_, err = eve.SubmitAll(shortly(t), []client.Item{{ID: ledger.UUID(uuid.New()), Command: &commands.CreateTrait{Name: "CUSTOM_X"}}})
+	_, err = eve.SubmitAll(
+		shortly(t), []client.Item{{ID: ledger.UUID(uuid.New()), Command: &commands.CreateTrait{Name: "CUSTOM_X"}}},
+	)
 	expect("eve submits a batch", code(err), "no answer")
 
 	_, err = tenant.Usages(patiently(t), wire.UsagesQuery{Project: "q"})
@@ -242,9 +260,12 @@ func TestNobodyWritesTheLog(t *testing.T) {
 	connections["anybody"] = open.connect()
 	for user, nc := range connections {
 		for _, subject := range []string{
-			"allot.log", "allot.rejected", "$JS.API.STREAM.PURGE.ALLOT_REJECTED", "allot.notice.project.p", "allot.notice.heartbeat",
-			"$JS.API.STREAM.PURGE.ALLOT", "$JS.API.STREAM.DELETE.ALLOT", "$JS.API.STREAM.UPDATE.ALLOT", "$JS.API.STREAM.CREATE.X",
-			"$JS.API.STREAM.MSG.DELETE.ALLOT", "$JS.API.CONSUMER.CREATE.ALLOT", "$JS.API.STREAM.RESTORE.ALLOT", "$JS.API.STREAM.SNAPSHOT.ALLOT",
+			"allot.log", "allot.rejected", "$JS.API.STREAM.PURGE.ALLOT_REJECTED", "allot.notice.project.p",
+			"allot.notice.heartbeat",
+			"$JS.API.STREAM.PURGE.ALLOT", "$JS.API.STREAM.DELETE.ALLOT", "$JS.API.STREAM.UPDATE.ALLOT",
+			"$JS.API.STREAM.CREATE.X",
+			"$JS.API.STREAM.MSG.DELETE.ALLOT", "$JS.API.CONSUMER.CREATE.ALLOT", "$JS.API.STREAM.RESTORE.ALLOT",
+			"$JS.API.STREAM.SNAPSHOT.ALLOT",
 			"$SYS.REQ.SERVER.PING", "$JS.API.STREAM.LEADER.STEPDOWN.ALLOT",
 		} {
 			if answer, err := nc.Request(subject, []byte("{}"), 50*time.Millisecond); err == nil {
@@ -321,10 +342,13 @@ func TestFollowingIsBound(t *testing.T) {
 	defer cancel()
 	told := make(chan wire.Notice, 10)
 	go func() {
-		_ = client.New(nc, client.Options{}).Follow(ctx, client.Following{Of: wire.OfProject, Name: "p", After: ledger.Address{Sequence: 1}}, func(n wire.Notice) error {
-			told <- n
-			return nil
-		}) // it ends with the test
+		_ = client.New(nc, client.Options{}).
+			Follow(ctx, client.Following{Of: wire.OfProject, Name: "p", After: ledger.Address{Sequence: 1}}, func(n wire.Notice) error {
+				told <- n
+				return nil
+			})
+
+		// it ends with the test
 	}()
 	for _, project := range []string{"q", "p"} {
 		if _, err := root.Submit(patiently(t), allocate(provider, ledger.UUID(uuid.New()), project)); err != nil {
@@ -361,7 +385,8 @@ func TestBadUsers(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(binary, "serve", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--nats-users", file).CombinedOutput()
+		out, err := exec.Command(binary, "serve", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--nats-users", file).
+			CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "--nats-users") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
@@ -376,7 +401,9 @@ func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "allot"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(
+			serial,
+		), Subject: pkix.Name{CommonName: "allot"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
@@ -407,7 +434,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	pool := issue(t, dir, 1)
 	address, natsAddress := freeAddress(t), freeAddress(t)
-	s := &server{t: t, http: address, logs: new(bytes.Buffer), exited: make(chan struct{})}
+	s := &server{t: t, http: address, logs: new(lockedBuffer), exited: make(chan struct{})}
 	s.cmd = exec.Command(binary, "serve", "--data", t.TempDir(), "--http", address, "--nats", natsAddress,
 		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"))
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
@@ -447,7 +474,9 @@ func TestTLS(t *testing.T) {
 		t.Fatalf("no certificate %d on both doors", want)
 	}
 	until(1, pool)
-	out := allot(t, true, "history", "command", uuid.NewString(), "--http", address, "--ca-file", filepath.Join(dir, "cert.pem"))
+	out := allot(
+		t, true, "history", "command", uuid.NewString(), "--http", address, "--ca-file", filepath.Join(dir, "cert.pem"),
+	)
 	if out != "" {
 		t.Errorf("%s", out)
 	}

@@ -164,7 +164,10 @@ func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []proof.Kept) erro
 			return fmt.Errorf("%s: %w", k.Path, err)
 		}
 	}
-	fmt.Printf("log          the commits %d to %d follow each other; without those before nothing can be replayed\n", header.First, trailer.Sequence)
+	fmt.Printf(
+		"log          the commits %d to %d follow each other; without those before nothing can be replayed\n", header.First,
+		trailer.Sequence,
+	)
 	if keys == nil {
 		fmt.Println("checkpoints  not looked at: there is no --public-key")
 		return nil
@@ -195,8 +198,10 @@ func keptInRange(k proof.Kept, keys note.Verifiers, header archive.Header, diges
 	case checkpoint.Ledger != header.Ledger:
 		return fmt.Errorf("it is of the ledger %s, and the file of %s", checkpoint.Ledger, header.Ledger)
 	case digest == ledger.Digest{}:
-		return fmt.Errorf("it is of sequence %d, which the file, from %d on, does not show: nothing connects the two. Export a range that has it",
-			checkpoint.Sequence, header.First)
+		return fmt.Errorf(
+			"it is of sequence %d, which the file, from %d on, does not show: nothing connects the two. Export a range that has it",
+			checkpoint.Sequence, header.First,
+		)
 	case digest != checkpoint.Digest:
 		return fmt.Errorf("%w: commit %d has the digest %s, and had %s when the checkpoint was signed",
 			ledger.ErrChain, checkpoint.Sequence, digest, checkpoint.Digest)

@@ -77,7 +77,9 @@ func (c *whatIfCommand) body() (map[string]any, error) {
 			}
 			resources[class] = json.Number(amount)
 		}
-		asked.Questions = append(asked.Questions, m{"query": "Candidates", "body": m{"groups": []m{{"resources": resources}}}})
+		asked.Questions = append(
+			asked.Questions, m{"query": "Candidates", "body": m{"groups": []m{{"resources": resources}}}},
+		)
 	}
 	for _, project := range c.Project {
 		asked.Questions = append(asked.Questions, m{"query": "Usages", "body": m{"project": project}})

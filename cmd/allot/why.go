@@ -26,7 +26,9 @@ type whyCommand struct {
 func (c *whyCommand) Run(ctx context.Context) error {
 	query := c.in(url.Values{"consumer": {c.Consumer}, "provider": {c.Provider}})
 	return ask(ctx, c.serverFlags, "/audit/why", query, c.JSON, func(w *audit.Why) error {
-		fmt.Printf("after sequence %d consumer %s holds %s of provider %s\n\n", w.Sequence, w.Consumer, amounts(w.Holds), w.Provider)
+		fmt.Printf(
+			"after sequence %d consumer %s holds %s of provider %s\n\n", w.Sequence, w.Consumer, amounts(w.Holds), w.Provider,
+		)
 		for _, change := range w.Changes {
 			printEntry(&change.HistoryEntry)
 			fmt.Printf("         %s, before: %s\n", amounts(change.After), amounts(change.Before))
@@ -65,5 +67,8 @@ func inventory(i *wire.Inventory) string {
 	if i == nil {
 		return "none"
 	}
-	return fmt.Sprintf("total %d, reserved %d, allocation ratio %g, units %d to %d by %d", i.Total, i.Reserved, i.Ratio, i.MinUnit, i.MaxUnit, i.StepSize)
+	return fmt.Sprintf(
+		"total %d, reserved %d, allocation ratio %g, units %d to %d by %d", i.Total, i.Reserved, i.Ratio, i.MinUnit,
+		i.MaxUnit, i.StepSize,
+	)
 }

@@ -105,11 +105,17 @@ func (c *Client) DryRun(ctx context.Context, command commands.Command) ([]ledger
 
 func (c *Client) command(ctx context.Context, headers map[string]string, command commands.Command) (wire.Reply, error) {
 	var reply wire.Reply
-	err := c.request(ctx, wire.CommandPrefix+"."+command.CommandName(), headers, command, func(data []byte, encoding string) (*wire.Error, error) {
-		reply = wire.Reply{}
-		err := wire.DecodeReply(data, encoding, &reply)
-		return reply.Error, err
-	})
+	err := c.request(
+		ctx,
+		wire.CommandPrefix+"."+command.CommandName(),
+		headers,
+		command,
+		func(data []byte, encoding string) (*wire.Error, error) {
+			reply = wire.Reply{}
+			err := wire.DecodeReply(data, encoding, &reply)
+			return reply.Error, err
+		},
+	)
 	if err == nil && reply.Rejection != nil {
 		err = &RejectedError{*reply.Rejection}
 	}
@@ -141,7 +147,9 @@ func (c *Client) SubmitAll(ctx context.Context, items []Item) ([]ItemResult, err
 	for pause := c.opts.Pause; len(left) > 0; pause = min(2*pause, maxPause) {
 		batch := wire.Batch{Commands: make([]wire.BatchCommand, len(left))}
 		for n, i := range left {
-			batch.Commands[n] = wire.BatchCommand{Command: items[i].Command.CommandName(), ID: items[i].ID, Body: wire.Body{Value: items[i].Command}}
+			batch.Commands[n] = wire.BatchCommand{
+				Command: items[i].Command.CommandName(), ID: items[i].ID, Body: wire.Body{Value: items[i].Command},
+			}
 		}
 		reply, err := c.batch(ctx, nil, batch)
 		if err != nil {
@@ -238,7 +246,9 @@ func (c *Client) Chassis(ctx context.Context, q wire.ChassisQuery) (wire.Answer[
 }
 
 // NodeAllocation asks for the allocation of a whole node.
-func (c *Client) NodeAllocation(ctx context.Context, q wire.NodeAllocationQuery) (wire.Answer[wire.NodeAllocation], error) {
+func (c *Client) NodeAllocation(
+	ctx context.Context, q wire.NodeAllocationQuery,
+) (wire.Answer[wire.NodeAllocation], error) {
 	return ask[wire.NodeAllocation](ctx, c, &q)
 }
 
@@ -274,17 +284,26 @@ func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.A
 
 func ask[T any](ctx context.Context, c *Client, q wire.Query) (wire.Answer[T], error) {
 	var answer wire.Answer[T]
-	err := c.request(ctx, wire.QueryPrefix+"."+q.QueryName(), nil, q, func(data []byte, encoding string) (*wire.Error, error) {
-		answer = wire.Answer[T]{}
-		err := wire.DecodeReply(data, encoding, &answer)
-		return answer.Error, err
-	})
+	err := c.request(
+		ctx,
+		wire.QueryPrefix+"."+q.QueryName(),
+		nil,
+		q,
+		func(data []byte, encoding string) (*wire.Error, error) {
+			answer = wire.Answer[T]{}
+			err := wire.DecodeReply(data, encoding, &answer)
+			return answer.Error, err
+		},
+	)
 	return answer, err
 }
 
 // request sends the same message until it is answered with something that is
 // not worth another try. An error that the server sent is a *wire.Error.
-func (c *Client) request(ctx context.Context, subject string, headers map[string]string, body any, read func(data []byte, encoding string) (*wire.Error, error)) error {
+func (c *Client) request(
+	ctx context.Context, subject string, headers map[string]string, body any,
+	read func(data []byte, encoding string) (*wire.Error, error),
+) error {
 	data, err := wire.Encode(body, c.opts.Encoding)
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
@@ -311,7 +330,9 @@ func (c *Client) request(ctx context.Context, subject string, headers map[string
 }
 
 // try sends the message once and says whether another try makes sense.
-func (c *Client) try(ctx context.Context, msg *nats.Msg, read func([]byte, string) (*wire.Error, error)) (again bool, err error) {
+func (c *Client) try(
+	ctx context.Context, msg *nats.Msg, read func([]byte, string) (*wire.Error, error),
+) (again bool, err error) {
 	wait, cancel := context.WithTimeout(ctx, c.opts.TryTimeout)
 	defer cancel()
 	answer, err := c.nc.RequestMsgWithContext(wait, msg)
@@ -330,7 +351,9 @@ func (c *Client) try(ctx context.Context, msg *nats.Msg, read func([]byte, strin
 
 // permanent errors stay however often one tries.
 func permanent(err error) bool {
-	for _, one := range []error{nats.ErrConnectionClosed, nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrPermissionViolation, context.Canceled} {
+	for _, one := range []error{
+		nats.ErrConnectionClosed, nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrPermissionViolation, context.Canceled,
+	} {
 		if errors.Is(err, one) {
 			return true
 		}

@@ -168,7 +168,9 @@ func TestQueries(t *testing.T) {
 		if err != nil || p.Result.Provider != provider || p.Result.Inventories[0].Used < 3 {
 			t.Errorf("%s: %+v, %v", encoding, p, err)
 		}
-		found, err := c.Candidates(within(t), wire.CandidatesQuery{Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}})
+		found, err := c.Candidates(
+			within(t), wire.CandidatesQuery{Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}},
+		)
 		if err != nil || len(found.Result) != 1 || found.Result[0].Allocations[0].Provider != provider {
 			t.Errorf("%s: %+v, %v", encoding, found, err)
 		}
@@ -188,7 +190,8 @@ func TestQueries(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	_, err := client.New(conn, client.Options{}).Provider(short, wire.ProviderQuery{When: wire.When{MinSequence: 1 << 40}, Name: "node"})
+	_, err := client.New(conn, client.Options{}).
+		Provider(short, wire.ProviderQuery{When: wire.When{MinSequence: 1 << 40}, Name: "node"})
 	if !errors.Is(err, client.ErrUnanswered) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a sequence far off: %v", err)
 	}
@@ -201,7 +204,9 @@ func TestLargeAnswer(t *testing.T) {
 	for i := range 8 {
 		id := commandstest.NewID()
 		l.Accept(t, &commands.CreateProvider{Provider: id, Name: fmt.Sprint(i), Parent: root})
-		l.Accept(t, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}})
+		l.Accept(
+			t, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: 100}}},
+		)
 	}
 	q := wire.CandidatesQuery{Limit: 10_000}
 	for i := range 12 {
@@ -229,7 +234,9 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("%v, %v", events, err)
 	}
 	var rejected *client.RejectedError
-	if _, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 11)); !errors.As(err, &rejected) {
+	if _, err := c.DryRun(within(t), commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 11)); !errors.As(
+		err, &rejected,
+	) {
 		t.Errorf("too much: %v", err)
 	}
 	if after := l.Views.Checkpoint(); after != before {
@@ -266,7 +273,9 @@ func Example() {
 			panic(err)
 		}
 	}
-	held, err := allot.Allocations(ctx, wire.AllocationsQuery{When: wire.When{MinSequence: last.Address.Sequence}, Consumer: consumer})
+	held, err := allot.Allocations(
+		ctx, wire.AllocationsQuery{When: wire.When{MinSequence: last.Address.Sequence}, Consumer: consumer},
+	)
 	if err != nil {
 		panic(err)
 	}
@@ -298,7 +307,8 @@ func TestNodes(t *testing.T) {
 			&commands.SetNodeProvisionState{Node: node, Target: "provide"},
 			&commands.UpdateNode{Node: node, Patch: []commands.PatchOperation{{Op: "add", Path: "/description", Value: `"first"`}, {Op: "add", Path: "/properties/cpus", Value: "4"}}},
 			&commands.RequestNodeAllocation{Allocation: allocation, NodeRequest: commands.NodeRequest{
-				Name: name, ResourceClass: class, Traits: []string{"CUSTOM_A"}, CandidateNodes: []ledger.UUID{node}, Extra: `{"k":1.5}`,
+				Name: name, ResourceClass: class, Traits: []string{"CUSTOM_A"}, CandidateNodes: []ledger.UUID{node},
+				Extra: `{"k":1.5}`,
 			}},
 			&commands.UpdateNodeAllocation{Allocation: allocation, Patch: []commands.PatchOperation{{Op: "add", Path: "/extra/l", Value: `[true]`}}},
 		} {
@@ -311,7 +321,9 @@ func TestNodes(t *testing.T) {
 		var a wire.Answer[wire.NodeAllocation]
 		for a.Result.State != "active" {
 			var err error
-			a, err = c.NodeAllocation(within(t), wire.NodeAllocationQuery{When: wire.When{MinSequence: last.Address.Sequence}, Name: name})
+			a, err = c.NodeAllocation(
+				within(t), wire.NodeAllocationQuery{When: wire.When{MinSequence: last.Address.Sequence}, Name: name},
+			)
 			if err != nil || a.Result.State == "error" {
 				t.Fatalf("%s: %+v, %v", encoding, a, err)
 			}
@@ -321,19 +333,25 @@ func TestNodes(t *testing.T) {
 		}
 		n, err := c.Node(within(t), wire.NodeQuery{Node: node})
 		if err != nil || *n.Result.Instance != allocation || n.Result.Extra != `{"big":9007199254740993,"deep":[1,{"x":null}]}` ||
-			n.Result.Properties != `{"cpus":4}` || n.Result.Details != `{"description":"first"}` {
+			n.Result.Properties != `{"cpus":4}` ||
+			n.Result.Details != `{"description":"first"}` {
 			t.Errorf("%s: %+v, %v", encoding, n, err)
 		}
-		history, err := c.History(within(t), wire.HistoryQuery{Of: wire.OfNodeAllocation, Name: allocation.String(), Limit: 2})
-		if err != nil || len(history.Result.Entries) != 2 || history.Result.Next == "" || history.Result.Entries[0].Before == nil {
+		history, err := c.History(
+			within(t), wire.HistoryQuery{Of: wire.OfNodeAllocation, Name: allocation.String(), Limit: 2},
+		)
+		if err != nil || len(history.Result.Entries) != 2 || history.Result.Next == "" ||
+			history.Result.Entries[0].Before == nil {
 			t.Errorf("%s: %+v, %v", encoding, history, err)
 		}
 		history, err = c.History(within(t), wire.HistoryQuery{Of: wire.OfNode, Name: node.String()})
-		if err != nil || len(history.Result.Entries) < 11 || history.Result.Entries[len(history.Result.Entries)-1].Command != "CreateNode" {
+		if err != nil || len(history.Result.Entries) < 11 ||
+			history.Result.Entries[len(history.Result.Entries)-1].Command != "CreateNode" {
 			t.Errorf("%s: %d entries, %v", encoding, len(history.Result.Entries), err)
 		}
 		var failure *wire.Error
-		if _, err := c.History(within(t), wire.HistoryQuery{Of: "weather", Name: "x"}); !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
+		if _, err := c.History(within(t), wire.HistoryQuery{Of: "weather", Name: "x"}); !errors.As(err, &failure) ||
+			failure.Code != wire.ErrorBadRequest {
 			t.Errorf("%s: %v", encoding, err)
 		}
 		if _, err := c.Submit(within(t), &commands.ReleaseNodeAllocation{Allocation: allocation}); err != nil {
@@ -360,7 +378,9 @@ func TestBatches(t *testing.T) {
 			c := client.New(conn, client.Options{Encoding: encoding, Pause: time.Millisecond})
 			items := make([]client.Item, 40)
 			for i := range items {
-				items[i] = client.Item{ID: commandstest.NewID(), Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1)}
+				items[i] = client.Item{
+					ID: commandstest.NewID(), Command: commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1),
+				}
 			}
 			items[7].Command = commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1000)
 			items[8].Command = commandstest.Allocate(commandstest.NewID(), provider, "NO_CLASS", 1)
@@ -371,7 +391,8 @@ func TestBatches(t *testing.T) {
 				}
 				for i, r := range results {
 					var rejected *client.RejectedError
-					if bad := i == 7 || i == 8; bad != errors.As(r.Err, &rejected) || !bad && (r.Err != nil || r.Address.Sequence == 0) {
+					if bad := i == 7 || i == 8; bad != errors.As(r.Err, &rejected) ||
+						!bad && (r.Err != nil || r.Address.Sequence == 0) {
 						t.Errorf("%s: command %d: %+v", encoding, i, r)
 					}
 				}
@@ -392,7 +413,9 @@ func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 	one := int64(0)
 	list := []commands.Command{
 		&commands.CreateProvider{Provider: made, Name: made.String()},
-		&commands.ReplaceInventories{Provider: made, Generation: &one, Inventories: []commands.Inventory{{Class: "VCPU", Total: 2}}},
+		&commands.ReplaceInventories{
+			Provider: made, Generation: &one, Inventories: []commands.Inventory{{Class: "VCPU", Total: 2}},
+		},
 		commandstest.Allocate(consumer, made, "VCPU", 2),
 	}
 	first, err := c.SubmitAtomic(within(t), id, list...)
@@ -408,10 +431,14 @@ func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 	_, err = c.SubmitAtomic(within(t), commandstest.NewID(),
 		&commands.CreateProvider{Provider: commandstest.NewID(), Name: "x" + made.String()},
 		commandstest.Allocate(commandstest.NewID(), made, "VCPU", 1))
-	if !errors.As(err, &rejected) || rejected.Code != commands.CodeCapacityExceeded || rejected.Facts.Command == nil || *rejected.Facts.Command != 1 {
+	if !errors.As(err, &rejected) || rejected.Code != commands.CodeCapacityExceeded || rejected.Facts.Command == nil ||
+		*rejected.Facts.Command != 1 {
 		t.Errorf("a batch that goes too far: %v", err)
 	}
-	_, err = c.SubmitAtomic(within(t), commandstest.NewID(), &commands.ReleaseConsumer{Consumer: consumer}, commandstest.Allocate(consumer, made, "VCPU", 1))
+	_, err = c.SubmitAtomic(
+		within(t), commandstest.NewID(), &commands.ReleaseConsumer{Consumer: consumer},
+		commandstest.Allocate(consumer, made, "VCPU", 1),
+	)
 	if !errors.As(err, &rejected) || rejected.Code != commands.CodeInvalid {
 		t.Errorf("a consumer twice: %v", err)
 	}

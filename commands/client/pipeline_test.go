@@ -45,7 +45,8 @@ func TestPipeline(t *testing.T) {
 					}
 				}
 				again, err := c.StartAs(within(t), ids[0], commandstest.Allocate(ids[0], provider, "VCPU", 1)).Wait()
-				if first, rejection := started[0].Wait(); rejection == nil && (err != nil || !again.Repeated || again.Address != first.Address) {
+				if first, rejection := started[0].Wait(); rejection == nil &&
+					(err != nil || !again.Repeated || again.Address != first.Address) {
 					t.Errorf("again: %+v, %v; first: %+v", again, err, first)
 				}
 			})
@@ -65,7 +66,10 @@ func TestPipelineLimits(t *testing.T) {
 	c := client.New(nc, client.Options{})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Start(ended, &commands.CreateTrait{Name: "CUSTOM_LATE"}).Wait(); !errors.Is(err, client.ErrUnanswered) || !errors.Is(err, context.Canceled) {
+	if _, err := c.Start(ended, &commands.CreateTrait{Name: "CUSTOM_LATE"}).Wait(); !errors.Is(
+		err, client.ErrUnanswered,
+	) ||
+		!errors.Is(err, context.Canceled) {
 		t.Errorf("after its end: %v", err)
 	}
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1 << 20})

@@ -44,7 +44,10 @@ func Fill(b testing.TB, dir string, records, providers int) *Filled {
 			b.Error(err)
 		}
 	})
-	f := &Filled{Views: views, State: ledger.NewState(), Rare: NewID(), builder: ledger.NewCommitBuilder(), clock: time.Now().Add(-24 * time.Hour).UnixNano()}
+	f := &Filled{
+		Views: views, State: ledger.NewState(), Rare: NewID(), builder: ledger.NewCommitBuilder(),
+		clock: time.Now().Add(-24 * time.Hour).UnixNano(),
+	}
 	begin, err := commands.NewAddStandardNames(NewID())
 	if err != nil {
 		b.Fatal(err)
@@ -53,8 +56,14 @@ func Fill(b testing.TB, dir string, records, providers int) *Filled {
 	for i := range providers {
 		id := NewID()
 		f.Providers = append(f.Providers, id)
-		f.Commit(b, &commands.CreateProvider{Provider: id, Name: fmt.Sprint("host-", i)},
-			&commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: 1 << 30}, {Class: "MEMORY_MB", Total: 1 << 30}}})
+		f.Commit(
+			b,
+			&commands.CreateProvider{Provider: id, Name: fmt.Sprint("host-", i)},
+			&commands.ReplaceInventories{
+				Provider:    id,
+				Inventories: []commands.Inventory{{Class: "VCPU", Total: 1 << 30}, {Class: "MEMORY_MB", Total: 1 << 30}},
+			},
+		)
 	}
 	for range fillGroup * 200 {
 		f.Consumers = append(f.Consumers, NewID())

@@ -92,7 +92,9 @@ func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, er
 	l.Writer = writer.New(log, views, state, options)
 	begin, err := commands.NewAddStandardNames(NewID())
 	if err == nil {
-		_, err = l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: begin})
+		_, err = l.Writer.Submit(
+			context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: begin},
+		)
 	}
 	return l, err
 }
@@ -120,7 +122,9 @@ func NewID() ledger.UUID { return ledger.UUID(uuid.New()) }
 // Submit carries a command out under a new id and fails the test on an error.
 func (l *Ledger) Submit(t testing.TB, c commands.Command) commands.Outcome {
 	t.Helper()
-	outcome, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+	outcome, err := l.Writer.Submit(
+		context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c},
+	)
 	if err != nil {
 		t.Fatalf("%s: %v", c.CommandName(), err)
 	}
@@ -158,7 +162,8 @@ func Allocate(consumer, provider ledger.UUID, class string, amount int64) *comma
 func JetStream(t testing.TB, dir string, lazy bool) (*jetstream.Log, *embedded.Server) {
 	t.Helper()
 	ns, nc := logtest.StartNATS(t, embedded.Config{
-		StoreDir: filepath.Join(dir, "log"), LazySync: lazy, Listen: "127.0.0.1:0", Services: wire.Services(), Streams: wire.Streams(),
+		StoreDir: filepath.Join(dir, "log"),
+		LazySync: lazy, Listen: "127.0.0.1:0", Services: wire.Services(), Streams: wire.Streams(),
 	})
 	return logtest.OpenLog(t, nc, jetstream.Config{MayCreate: true}), ns
 }

@@ -55,7 +55,9 @@ func ids(kind, n byte) (list []ledger.UUID) {
 // with.
 var everyKind = func() []string {
 	kinds := slices.AppendSeq(slices.Collect(maps.Keys(commands.Registry)), maps.Keys(commands.Internal))
-	kinds = slices.DeleteFunc(kinds, func(kind string) bool { return kind == new(commands.AddStandardNames).CommandName() })
+	kinds = slices.DeleteFunc(
+		kinds, func(kind string) bool { return kind == new(commands.AddStandardNames).CommandName() },
+	)
 	return append(slices.Sorted(slices.Values(kinds)), "Batch")
 }()
 
@@ -69,7 +71,8 @@ func RandomCommand(t *rapid.T) commands.Command {
 // one batch.
 func RandomProviderCommand(t *rapid.T) commands.Command {
 	return draw(t, []string{
-		"Batch", "Batch", "Batch", "CreateProvider", "ReparentProvider", "UpdateProvider", "DeleteProvider", "ReplaceInventories",
+		"Batch", "Batch", "Batch", "CreateProvider", "ReparentProvider", "UpdateProvider", "DeleteProvider",
+		"ReplaceInventories",
 		"ReplaceProviderTraits", "ReplaceProviderAggregates", "AllocateForConsumers", "ReleaseConsumer",
 	})
 }
@@ -78,15 +81,22 @@ func RandomProviderCommand(t *rapid.T) commands.Command {
 // them, or several in one batch.
 func RandomNodeCommand(t *rapid.T) commands.Command {
 	return draw(t, []string{
-		"Batch", "SetNodeProvisionState", "SetNodeProvisionState", "ReleaseNodeAllocation", "RequestNodeAllocation", "ChooseNode", "ChooseNode",
-		"DeleteNode", "CreateNode", "UpdateNode", "BackfillNodeAllocation", "AllocateForConsumers", "ReleaseConsumer", "SetNodeMaintenance",
+		"Batch", "SetNodeProvisionState", "SetNodeProvisionState", "ReleaseNodeAllocation", "RequestNodeAllocation",
+		"ChooseNode", "ChooseNode",
+		"DeleteNode", "CreateNode", "UpdateNode", "BackfillNodeAllocation", "AllocateForConsumers", "ReleaseConsumer",
+		"SetNodeMaintenance",
 	})
 }
 
 // RandomChassisCommand draws a command that changes chassis or which nodes are
 // in them, or several in one batch.
 func RandomChassisCommand(t *rapid.T) commands.Command {
-	return draw(t, []string{"Batch", "CreateChassis", "UpdateChassis", "DeleteChassis", "CreateNode", "UpdateNode", "UpdateNode", "DeleteNode"})
+	return draw(
+		t,
+		[]string{
+			"Batch", "CreateChassis", "UpdateChassis", "DeleteChassis", "CreateNode", "UpdateNode", "UpdateNode", "DeleteNode",
+		},
+	)
 }
 
 func draw(t *rapid.T, kinds []string) commands.Command {
@@ -105,7 +115,9 @@ func draw(t *rapid.T, kinds []string) commands.Command {
 // SomeThings are commands that make some of what random commands are about:
 // on an empty ledger most of them find nothing.
 func SomeThings() []commands.Command {
-	list := []commands.Command{&commands.SetNodeProviders{On: true, Limit: 1}, &commands.CreateChassis{Chassis: someChassis[0]}}
+	list := []commands.Command{
+		&commands.SetNodeProviders{On: true, Limit: 1}, &commands.CreateChassis{Chassis: someChassis[0]},
+	}
 	for _, name := range someSymbols[:2] {
 		list = append(list, &commands.CreateTrait{Name: name}, &commands.CreateResourceClass{Name: name})
 	}
@@ -117,7 +129,8 @@ func SomeThings() []commands.Command {
 	driver, class := "fake", "a"
 	for _, id := range someProviders[3:] {
 		list = append(list, &commands.CreateNode{
-			Node: id, NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class}, ProvisionState: ledger.NodeAvailable,
+			Node: id, NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class},
+			ProvisionState: ledger.NodeAvailable,
 		}, &commands.SetNodePowerState{Node: id, Target: "power off"})
 	}
 	return list
@@ -141,7 +154,8 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 	case *commands.RenameResourceClass:
 		c.Name, c.NewName = rapid.SampledFrom(someSymbols).Draw(t, "from"), rapid.SampledFrom(someSymbols).Draw(t, "to")
 	case *commands.UpdateChassis:
-		c.Patch = []commands.PatchOperation{{Op: "replace", Path: "/description", Value: `"` + commands.PatchValue(drawText(t, "Name")) + `"`}}
+		text := `"` + commands.PatchValue(drawText(t, "Name")) + `"`
+		c.Patch = []commands.PatchOperation{{Op: "replace", Path: "/description", Value: text}}
 	case *commands.Reshape:
 		for i := range c.Inventories {
 			generation := rapid.Int64Range(0, 4).Draw(t, "generation")
@@ -179,7 +193,8 @@ func fill(t *rapid.T, v reflect.Value, name string) {
 			}
 		}
 	case reflect.Pointer:
-		if _, known := someTexts[name]; (known || name == "InstanceUUID" || name == "ChassisUUID") && rapid.IntRange(0, 2).Draw(t, name) > 0 {
+		if _, known := someTexts[name]; (known || name == "InstanceUUID" || name == "ChassisUUID") &&
+			rapid.IntRange(0, 2).Draw(t, name) > 0 {
 			v.Set(reflect.New(v.Type().Elem()))
 			fill(t, v.Elem(), name)
 		}

@@ -11,8 +11,10 @@ import (
 // documents are good and bad ones.
 var documents = map[string]bool{
 	`{"a":1,"b":{"a":[1,"x",null]}}`: true, `1`: true, ` [] `: true, `{"A":1,"a":2}`: true, `{"a":"\ud83d\ude00"}`: true,
-	`{"a":1,"a":2}`: false, `{"x":[{"a":1,"\u0061":2}]}`: false, "\"\xff\"": false, "{\"\xff\":1}": false, `"\ud800"`: false,
-	`{} {}`: false, `{}x`: false, `{},`: false, ``: false, ` `: false, `{"a":}`: false, `[1,`: false, `[1,]`: false, `NaN`: false,
+	`{"a":1,"a":2}`: false, `{"x":[{"a":1,"\u0061":2}]}`: false, "\"\xff\"": false, "{\"\xff\":1}": false,
+	`"\ud800"`: false,
+	`{} {}`:    false, `{}x`: false, `{},`: false, ``: false, ` `: false, `{"a":}`: false, `[1,`: false, `[1,]`: false,
+	`NaN`: false,
 	`'a'`: false, `[1]]`: false, `{"a" 1}`: false, `01`: false, "\ufeff{}": false, "\"\x00\"": false,
 }
 
@@ -38,7 +40,8 @@ func TestScale(t *testing.T) {
 	p := document.Prices{Byte: 1, Object: 10, Array: 100, Element: 1000, Pair: 10_000, Most: 1 << 20}
 	for text, want := range map[string]int{
 		`1`: 1, `[]`: 2 + 1100, `[1,2]`: 5 + 2100, `{"a":1}`: 7 + 10_010, `{"a":1,"b":2}`: 13 + 20_010,
-		`["[,{"]`: 7 + 1100, `["\"[","\\",1]`: 14 + 3100, `["a\\\\\"b\\","\\u0022["]`: 25 + 2100, `[{"a":1},2]`: 11 + 100 + 2000 + 10_010, `]]][`: 4 + 1100,
+		`["[,{"]`: 7 + 1100, `["\"[","\\",1]`: 14 + 3100, `["a\\\\\"b\\","\\u0022["]`: 25 + 2100,
+		`[{"a":1},2]`: 11 + 100 + 2000 + 10_010, `]]][`: 4 + 1100,
 	} {
 		for size := 1; size <= len(text); size++ {
 			scale, got := document.Scale{Prices: p}, 0

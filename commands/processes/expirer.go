@@ -40,7 +40,9 @@ type Expirer struct {
 }
 
 // StartExpirer begins to end reservations by a clock, the writer's.
-func StartExpirer(submit commands.Submitter, views ReservationList, now func() time.Time, logger *slog.Logger) *Expirer {
+func StartExpirer(
+	submit commands.Submitter, views ReservationList, now func() time.Time, logger *slog.Logger,
+) *Expirer {
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &Expirer{submit: submit, views: views, now: now, logger: logger, stop: cancel, done: make(chan struct{})}
 	go e.run(ctx)
@@ -114,7 +116,9 @@ func (e *Expirer) end(ctx context.Context, consumer ledger.UUID, now int64) bool
 		return true
 	}
 	if ctx.Err() == nil {
-		e.logger.Warn("a reservation was not ended; trying again", "consumer", consumer, "error", err, "rejection", outcome.Rejection)
+		e.logger.Warn(
+			"a reservation was not ended; trying again", "consumer", consumer, "error", err, "rejection", outcome.Rejection,
+		)
 	}
 	return false
 }

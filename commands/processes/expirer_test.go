@@ -20,7 +20,9 @@ func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
 func (c *clock) forward(d time.Duration) { c.at.Add(int64(d)) }
 
 func reserve(consumer, provider ledger.UUID, amount int64, seconds float64) *commands.Reserve {
-	return &commands.Reserve{Allocations: commandstest.Allocate(consumer, provider, "VCPU", amount).Allocations, Seconds: seconds}
+	return &commands.Reserve{
+		Allocations: commandstest.Allocate(consumer, provider, "VCPU", amount).Allocations, Seconds: seconds,
+	}
 }
 
 func rejects(t *testing.T, l *commandstest.Ledger, c commands.Command, want commands.Code) {

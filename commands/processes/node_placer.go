@@ -122,7 +122,10 @@ func (a *NodePlacer) choose(ctx context.Context, one *ledger.NodeAllocation) {
 	if err == nil && outcome.Rejection == nil {
 		return
 	}
-	a.logger.Warn("a node allocation was not decided; trying again", "allocation", one.UUID, "error", err, "rejection", outcome.Rejection)
+	a.logger.Warn(
+		"a node allocation was not decided; trying again", "allocation", one.UUID, "error", err, "rejection",
+		outcome.Rejection,
+	)
 	a.tryAgain()
 }
 

@@ -120,7 +120,9 @@ func makeNodes(b *testing.B, l *commandstest.Ledger, nodes, classes int) {
 			for i := w; i < nodes; i += 256 {
 				class, driver := fmt.Sprint("c", i%classes), "d"
 				for _, c := range []commands.Command{
-					&commands.CreateNode{Node: numbered(5, i), NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class}},
+					&commands.CreateNode{
+						Node: numbered(5, i), NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class},
+					},
 					&commands.SetNodeProvisionState{Node: numbered(5, i), Target: "manage"},
 					&commands.SetNodeProvisionState{Node: numbered(5, i), Target: "provide"},
 				} {

@@ -151,7 +151,8 @@ func (k *Keeper) append(r commands.Rejected) {
 func entryOf(r commands.Rejected) (Entry, error) {
 	body, err := ledger.PlainJSON(r.Command)
 	return Entry{
-		Version: entryVersion, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command.CommandName(), CommandID: r.ID,
+		Version: entryVersion, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command.CommandName(),
+		CommandID: r.ID,
 		RequestID: r.RequestID, Project: r.Project, Body: body, Place: r.Place, Rejection: r.Rejection,
 	}, err
 }
@@ -187,7 +188,8 @@ func (f *Filter) isAbout(e *Entry) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !f.Consumer.IsNil() && !slices.Contains(names.consumers, f.Consumer) || !f.Provider.IsNil() && !slices.Contains(names.providers, f.Provider) {
+	if !f.Consumer.IsNil() && !slices.Contains(names.consumers, f.Consumer) ||
+		!f.Provider.IsNil() && !slices.Contains(names.providers, f.Provider) {
 		return false, nil
 	}
 	if f.Project == "" || e.Project == f.Project || slices.Contains(names.projects, f.Project) {
@@ -310,5 +312,7 @@ func (e *Entry) Submission() (commands.Submission, error) {
 	if err != nil {
 		return commands.Submission{}, fmt.Errorf("%w: %w", ErrNoCommand, err)
 	}
-	return commands.Submission{ID: e.CommandID, Actor: e.Actor, RequestID: e.RequestID, Project: e.Project, Command: command}, nil
+	return commands.Submission{
+		ID: e.CommandID, Actor: e.Actor, RequestID: e.RequestID, Project: e.Project, Command: command,
+	}, nil
 }

@@ -43,11 +43,15 @@ func (s *slow) Newest(_ context.Context, yield func([]byte) (bool, error)) error
 func rejection(consumers int) commands.Rejected {
 	c := &commands.AllocateForConsumers{}
 	for range consumers {
-		c.Allocations = append(c.Allocations, commands.ConsumerAllocations{Consumer: ledger.UUID(uuid.New()), Project: "p", User: "u"})
+		c.Allocations = append(
+			c.Allocations, commands.ConsumerAllocations{Consumer: ledger.UUID(uuid.New()), Project: "p", User: "u"},
+		)
 	}
 	return commands.Rejected{
 		Submission: commands.Submission{ID: ledger.UUID(uuid.New()), Actor: "a", Command: c},
-		Place:      ledger.Address{Sequence: 7}, Rejection: &commands.Rejection{Code: commands.CodeClassUnknown, Message: "no"},
+		Place: ledger.Address{
+			Sequence: 7,
+		}, Rejection: &commands.Rejection{Code: commands.CodeClassUnknown, Message: "no"},
 	}
 }
 

@@ -88,8 +88,12 @@ func AsyncAPI() (map[string]any, error) {
 	channels, operations := object{}, object{}
 	add := func(subject, name, summary string, request, reply *jsonschema.Schema, headers []any) {
 		channels[name] = object{
-			"address":  subject,
-			"messages": object{"request": object{"headers": object{"type": "object", "properties": object{}, "allOf": headers}, "payload": request}},
+			"address": subject,
+			"messages": object{
+				"request": object{
+					"headers": object{"type": "object", "properties": object{}, "allOf": headers}, "payload": request,
+				},
+			},
 		}
 		channels[name+"Reply"] = object{"address": nil, "messages": object{"reply": object{
 			"headers": object{"$ref": "#/components/schemas/ReplyHeaders"}, "payload": reply,
@@ -108,8 +112,10 @@ func AsyncAPI() (map[string]any, error) {
 		add(CommandPrefix+"."+name, name, "Submit the command "+name, RequestSchema(commands.Registry[name]()), ReplySchema(),
 			[]any{object{"$ref": "#/components/schemas/CommandHeaders"}})
 	}
-	add(BatchSubject, "Batch", "Submit many commands, each on its own or all or none", RequestSchema(Batch{}), BatchReplySchema(),
-		[]any{object{"$ref": "#/components/schemas/CommandHeaders"}})
+	add(
+		BatchSubject, "Batch", "Submit many commands, each on its own or all or none", RequestSchema(Batch{}),
+		BatchReplySchema(), []any{object{"$ref": "#/components/schemas/CommandHeaders"}},
+	)
 	for _, name := range slices.Sorted(maps.Keys(Queries)) {
 		q := Queries[name]()
 		answer, err := AnswerSchema(q)
@@ -133,11 +139,21 @@ func AsyncAPI() (map[string]any, error) {
 			"messages": []any{object{"$ref": "#/channels/" + name + "/messages/notice"}},
 		}
 	}
-	tell("Notice", NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", object{
-		"of":   object{"enum": []any{OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis}},
-		"name": object{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
-	}, schemaOf(HistoryEntry{}, true), object{"$ref": "#/components/schemas/NoticeHeaders"})
-	tell("Heartbeat", HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history", nil, schemaOf(Heartbeat{}, true), nil)
+	tell(
+		"Notice",
+		NoticePrefix+".{of}.{name}",
+		"What a record changed: one message for each thing that it touched",
+		object{
+			"of":   object{"enum": []any{OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis}},
+			"name": object{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
+		},
+		schemaOf(HistoryEntry{}, true),
+		object{"$ref": "#/components/schemas/NoticeHeaders"},
+	)
+	tell(
+		"Heartbeat", HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history", nil,
+		schemaOf(Heartbeat{}, true), nil,
+	)
 	text := func(description string) object { return object{"type": "string", "description": description} }
 	contentType := object{"type": "string", "enum": []any{TypeJSON, TypeMsgpack}, "default": TypeJSON}
 	return object{
@@ -156,16 +172,16 @@ func AsyncAPI() (map[string]any, error) {
 				HeaderRequestID:   text("kept in the record"),
 				HeaderDryRun:      text("true: say what would happen, record nothing"),
 			}},
-			"NoticeHeaders": object{"type": "object", "description": "CloudEvents 1.0, binary content mode", "properties": object{
-				HeaderContentType:  object{"const": TypeJSON},
-				HeaderEventSpec:    object{"const": "1.0"},
-				HeaderEventID:      text("SEQUENCE.INDEX of the record"),
-				HeaderEventSource:  text("/allot/LEDGER"),
-				HeaderEventType:    text(NoticeType + "COMMAND"),
-				HeaderEventTime:    text("RFC 3339; when the record was decided"),
-				HeaderEventSubject: text("OF/NAME"),
-				HeaderNoticeMark:   text("changes when notices were left out"),
-			}},
+			"NoticeHeaders": object{
+				"type":        "object",
+				"description": "CloudEvents 1.0, binary content mode",
+				"properties": object{
+					HeaderContentType: object{"const": TypeJSON}, HeaderEventSpec: object{"const": "1.0"},
+					HeaderEventID: text("SEQUENCE.INDEX of the record"), HeaderEventSource: text("/allot/LEDGER"),
+					HeaderEventType: text(NoticeType + "COMMAND"), HeaderEventTime: text("RFC 3339; when the record was decided"),
+					HeaderEventSubject: text("OF/NAME"), HeaderNoticeMark: text("changes when notices were left out"),
+				},
+			},
 			"QueryHeaders": object{"type": "object", "properties": object{HeaderContentType: contentType}},
 			"ReplyHeaders": object{"type": "object", "properties": object{
 				HeaderContentType:         contentType,

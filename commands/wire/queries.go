@@ -184,7 +184,8 @@ type InventoryAmounts struct {
 // AmountsOf are the amounts of an inventory.
 func AmountsOf(inv *ledger.Inventory) InventoryAmounts {
 	return InventoryAmounts{
-		Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize, Ratio: inv.Ratio,
+		Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
+		Ratio: inv.Ratio,
 	}
 }
 

@@ -66,7 +66,10 @@ func places(t reflect.Type, at place, found *[]place, element func(uintptr)) {
 				if name == "" {
 					name = field.Name
 				}
-				places(field.Type, place{at.name + "." + name, fmt.Sprintf("%s{%q:", at.before, name), "}" + at.after, false}, found, element)
+				places(
+					field.Type, place{at.name + "." + name, fmt.Sprintf("%s{%q:", at.before, name), "}" + at.after, false}, found,
+					element,
+				)
 			}
 		}
 	}
@@ -252,7 +255,8 @@ func TestStrictReader(t *testing.T) {
 		}
 	}
 	inside := `{"node":"22222222-2222-4222-8222-222222222222","name":"n","extra":{"a":{"b":1,"b":2}}}`
-	if err := wire.Decode([]byte(inside), wire.TypeJSON, new(commands.CreateNode)); err == nil || strings.Contains(err.Error(), "unknown") {
+	if err := wire.Decode([]byte(inside), wire.TypeJSON, new(commands.CreateNode)); err == nil ||
+		strings.Contains(err.Error(), "unknown") {
 		t.Errorf("repeated within a document: %v", err)
 	}
 }

@@ -69,7 +69,9 @@ func rawStream(b *testing.B) (js.JetStream, *nats.Conn) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, err = api.CreateStream(context.Background(), js.StreamConfig{Name: "RAW", Subjects: []string{"raw"}, AllowAtomicPublish: true})
+	_, err = api.CreateStream(
+		context.Background(), js.StreamConfig{Name: "RAW", Subjects: []string{"raw"}, AllowAtomicPublish: true},
+	)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -121,7 +123,9 @@ func benchSubmit(b *testing.B, submitters int) {
 	l := commandstest.Start(b, dir, log)
 	var providers []ledger.UUID
 	for i := range 100 {
-		providers = append(providers, l.Provider(b, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: ledger.MaxAmount}))
+		providers = append(
+			providers, l.Provider(b, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: ledger.MaxAmount}),
+		)
 	}
 	next := make(chan int, submitters)
 	var mu sync.Mutex
@@ -169,7 +173,9 @@ func world(tb testing.TB, providers, consumers int) (*ledger.State, []ledger.UUI
 		ids = append(ids, id)
 		carryOut(tb, s, &commands.CreateProvider{Provider: id, Name: fmt.Sprint(i)})
 		carryOut(tb, s, &commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{
-			{Class: "VCPU", Total: ledger.MaxAmount}, {Class: "MEMORY_MB", Total: ledger.MaxAmount}, {Class: "DISK_GB", Total: ledger.MaxAmount},
+			{
+				Class: "VCPU", Total: ledger.MaxAmount,
+			}, {Class: "MEMORY_MB", Total: ledger.MaxAmount}, {Class: "DISK_GB", Total: ledger.MaxAmount},
 		}})
 	}
 	for i := range consumers {
@@ -180,7 +186,8 @@ func world(tb testing.TB, providers, consumers int) (*ledger.State, []ledger.UUI
 
 func threeClasses(provider ledger.UUID) *commands.AllocateForConsumers {
 	return &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
-		Consumer: commandstest.NewID(), Project: "11111111-2222-3333-4444-555555555555", User: "99999999-8888-7777-6666-555555555555",
+		Consumer: commandstest.NewID(), Project: "11111111-2222-3333-4444-555555555555",
+		User: "99999999-8888-7777-6666-555555555555",
 		Resources: []commands.ProviderAllocation{
 			{Provider: provider, Class: "VCPU", Amount: 2}, {Provider: provider, Class: "MEMORY_MB", Amount: 2048},
 			{Provider: provider, Class: "DISK_GB", Amount: 20},
@@ -278,7 +285,10 @@ func recordedLog(tb testing.TB, commits, perCommit int) *memlog.Log {
 			if rejection != nil {
 				tb.Fatal(rejection)
 			}
-			record := ledger.Record{CommandID: commandstest.NewID(), Command: c.CommandName(), Time: int64(builder.Sequence()), Actor: "admin", Events: events}
+			record := ledger.Record{
+				CommandID: commandstest.NewID(), Command: c.CommandName(), Time: int64(builder.Sequence()), Actor: "admin",
+				Events: events,
+			}
 			if err := s.Apply(builder.Sequence(), &record); err != nil {
 				tb.Fatal(err)
 			}
@@ -301,7 +311,8 @@ func recordedLog(tb testing.TB, commits, perCommit int) *memlog.Log {
 	for i := range 1000 {
 		ids = append(ids, commandstest.NewID())
 		appendCommit(&commands.CreateProvider{Provider: ids[i], Name: fmt.Sprint(i)}, &commands.ReplaceInventories{
-			Provider: ids[i], Inventories: []commands.Inventory{{Class: "VCPU", Total: ledger.MaxAmount}, {Class: "MEMORY_MB", Total: ledger.MaxAmount}, {Class: "DISK_GB", Total: ledger.MaxAmount}},
+			Provider:    ids[i],
+			Inventories: []commands.Inventory{{Class: "VCPU", Total: ledger.MaxAmount}, {Class: "MEMORY_MB", Total: ledger.MaxAmount}, {Class: "DISK_GB", Total: ledger.MaxAmount}},
 		})
 	}
 	for i := range commits {

@@ -67,7 +67,9 @@ func (w *Writer) land(f *flight) error {
 // tell passes a rejection on that has become final.
 func (w *Writer) tell(c *call) {
 	if w.opts.Rejected != nil && c.decided > 0 && c.outcome.Rejection != nil {
-		w.opts.Rejected(commands.Rejected{Submission: c.Submission, Time: c.decided, Place: c.place, Rejection: c.outcome.Rejection})
+		w.opts.Rejected(
+			commands.Rejected{Submission: c.Submission, Time: c.decided, Place: c.place, Rejection: c.outcome.Rejection},
+		)
 	}
 }
 

@@ -60,13 +60,17 @@ func (g *gated) begin(t *testing.T, n int) <-chan ledger.Address {
 	told := make(chan ledger.Address, n)
 	for i := range n {
 		id := commandstest.NewID()
-		g.Writer.Start(commands.Submission{ID: id, Actor: "test", Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%X_%d", id[:4], i)}},
+		g.Writer.Start(
+			commands.Submission{
+				ID: id, Actor: "test", Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%X_%d", id[:4], i)},
+			},
 			func(outcome commands.Outcome, err error) {
 				if err != nil || outcome.Rejection != nil {
 					t.Errorf("%+v, %v", outcome, err)
 				}
 				told <- outcome.Address
-			})
+			},
+		)
 	}
 	return told
 }

@@ -17,7 +17,9 @@ import (
 // in its history.
 func TestConsumersChangeOnceInACommit(t *testing.T) {
 	t.Parallel()
-	flood := rapid.SliceOfN(rapid.OneOf(rapid.Custom(commandstest.RandomNodeCommand), rapid.Custom(commandstest.RandomCommand)), 1, 20)
+	flood := rapid.SliceOfN(
+		rapid.OneOf(rapid.Custom(commandstest.RandomNodeCommand), rapid.Custom(commandstest.RandomCommand)), 1, 20,
+	)
 	rapid.Check(t, func(rt *rapid.T) {
 		l := commandstest.StartTogether(t)
 		defer l.Stop(t)
@@ -41,7 +43,10 @@ func checkOnce(rt interface{ Fatalf(string, ...any) }, t *testing.T, l *commands
 				}
 				list := changes[topic.ID]
 				if n := len(list); n > 0 && list[n-1].Sequence == c.Sequence {
-					rt.Fatalf("consumer %s changes twice in commit %d: in records %d and %d (%s)", topic.ID, c.Sequence, list[n-1].Index, index, r.Command)
+					rt.Fatalf(
+						"consumer %s changes twice in commit %d: in records %d and %d (%s)", topic.ID, c.Sequence, list[n-1].Index,
+						index, r.Command,
+					)
 				}
 				changes[topic.ID] = append(list, ledger.Address{Sequence: c.Sequence, Index: index})
 			}
@@ -69,11 +74,14 @@ func TestUnnamedConsumers(t *testing.T) {
 	node, allocation, name, driver, class := commandstest.NewID(), commandstest.NewID(), "n", "fake", "a"
 	l.Accept(t, &commands.SetNodeProviders{On: true, Limit: 1})
 	l.Accept(t, &commands.CreateNode{
-		Node: node, NodeFields: commands.NodeFields{Name: &name, Driver: &driver, ResourceClass: &class}, ProvisionState: ledger.NodeAvailable,
+		Node: node, NodeFields: commands.NodeFields{Name: &name, Driver: &driver, ResourceClass: &class},
+		ProvisionState: ledger.NodeAvailable,
 	})
 	l.Accept(t, &commands.SetNodePowerState{Node: node, Target: "power off"})
 	request := func() commands.Command {
-		return &commands.RequestNodeAllocation{Allocation: allocation, NodeRequest: commands.NodeRequest{Name: name, ResourceClass: class}}
+		return &commands.RequestNodeAllocation{
+			Allocation: allocation, NodeRequest: commands.NodeRequest{Name: name, ResourceClass: class},
+		}
 	}
 	choose := &commands.ChooseNode{Allocation: allocation, Seed: 1}
 	l.Accept(t, request())
@@ -91,6 +99,9 @@ func TestUnnamedConsumers(t *testing.T) {
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 8})
 	l.Accept(t, choose)
 	l.Accept(t, &commands.SetNodeProvisionState{Node: node, Target: "active"})
-	l.Submit(t, &commands.SetNodeProvisionState{Node: node, Target: "deleted"}, commandstest.Allocate(allocation, provider, "VCPU", 1))
+	l.Submit(
+		t, &commands.SetNodeProvisionState{Node: node, Target: "deleted"},
+		commandstest.Allocate(allocation, provider, "VCPU", 1),
+	)
 	checkOnce(t, t, l.Ledger)
 }

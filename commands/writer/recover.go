@@ -167,8 +167,10 @@ func (w *Writer) passOver(last uint64) {
 	if w.state.Next() > last {
 		return
 	}
-	w.opts.Logger.Error("somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
-		"after", w.state.Head().Sequence, "last", last)
+	w.opts.Logger.Error(
+		"somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+		"after", w.state.Head().Sequence, "last", last,
+	)
 	w.state.PassOver(last)
 }
 

@@ -128,7 +128,9 @@ func StateAt(ctx context.Context, log ledger.Log, snaps SnapshotSource, at ledge
 }
 
 // replay folds everything after the State's head.
-func replay(ctx context.Context, log ledger.Log, state *ledger.State, models ReadModels, last uint64, progress Progress) error {
+func replay(
+	ctx context.Context, log ledger.Log, state *ledger.State, models ReadModels, last uint64, progress Progress,
+) error {
 	first := state.Head().Sequence
 	return ledger.ReadCommits(ctx, log, state.Head(), last, func(c *ledger.Commit) error {
 		changes, err := state.Fold(c)

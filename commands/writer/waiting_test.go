@@ -99,7 +99,8 @@ func TestRefusedLog(t *testing.T) {
 	}
 	full.Store(true)
 	for range 3 {
-		if _, err := answered(t, l, allocate); !errors.Is(err, commands.ErrLogUnavailable) || !errors.Is(err, errFull) || !commands.Passing(err) {
+		if _, err := answered(t, l, allocate); !errors.Is(err, commands.ErrLogUnavailable) || !errors.Is(err, errFull) ||
+			!commands.Passing(err) {
 			t.Errorf("refused: %v", err)
 		}
 	}

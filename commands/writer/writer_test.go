@@ -42,7 +42,9 @@ func TestFaultyLog(t *testing.T) {
 
 // submitMany lets clients allocate one VCPU each, again and again, and
 // returns the ids of the commands that were accepted.
-func submitMany(t *testing.T, l *commandstest.Ledger, provider ledger.UUID, clients, each int) map[ledger.UUID]ledger.Address {
+func submitMany(
+	t *testing.T, l *commandstest.Ledger, provider ledger.UUID, clients, each int,
+) map[ledger.UUID]ledger.Address {
 	t.Helper()
 	var mu sync.Mutex
 	accepted := make(map[ledger.UUID]ledger.Address)
@@ -236,7 +238,10 @@ func TestBusyAndStopped(t *testing.T) {
 	}
 	once.Do(func() { close(gate) })
 	l.Stop(t)
-	_, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"}})
+	_, err := l.Writer.Submit(
+		context.Background(),
+		commands.Submission{ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"}},
+	)
 	if !errors.Is(err, commands.ErrStopped) {
 		t.Errorf("after Close: %v", err)
 	}

@@ -68,7 +68,9 @@ func TestRanges(t *testing.T) {
 		}
 	}
 	for _, r := range []struct{ from, to uint64 }{{0, 1}, {5, 4}, {1, 21}, {30, 40}} {
-		if _, err := archive.Write(t.Context(), new(bytes.Buffer), log, archive.Extent{From: r.from, To: r.to}); !errors.Is(err, archive.ErrRange) {
+		if _, err := archive.Write(t.Context(), new(bytes.Buffer), log, archive.Extent{From: r.from, To: r.to}); !errors.Is(
+			err, archive.ErrRange,
+		) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}

@@ -133,7 +133,8 @@ func TestReadsWhatTheServerReads(t *testing.T) {
 					return nil
 				}
 			}
-			if err := errors.Join(log.Read(ctx, from, to, collect(&got)), log.Log.Read(ctx, from, to, collect(&want))); err != nil {
+			err := errors.Join(log.Read(ctx, from, to, collect(&got)), log.Log.Read(ctx, from, to, collect(&want)))
+			if err != nil {
 				t.Fatal(err)
 			}
 			if len(got) != int(to-from+1) || len(want) != len(got) {
@@ -161,7 +162,9 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 	if err != nil || len(paths) < 2 {
 		t.Fatal(paths, err)
 	}
-	paths = append(paths, filepath.Join(files.Dir(), "meta.inf"), filepath.Join(files.Dir(), "meta.sum"), blocks.HighWaterPath(store))
+	paths = append(
+		paths, filepath.Join(files.Dir(), "meta.inf"), filepath.Join(files.Dir(), "meta.sum"), blocks.HighWaterPath(store),
+	)
 	random := rand.New(rand.NewSource(2))
 	for round := range 200 {
 		path := paths[random.Intn(len(paths))]

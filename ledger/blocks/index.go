@@ -105,7 +105,9 @@ func parseIndex(body []byte) *index {
 	ix := &index{blocks: make(map[int]indexed)}
 	for i := uint64(0); i < count && !n.bad; i++ {
 		number := int(n.uint())
-		b := indexed{bytes: n.uint(), first: n.uint(), firstTime: n.int() + baseTime, last: n.uint(), lastTime: n.int() + baseTime}
+		b := indexed{
+			bytes: n.uint(), first: n.uint(), firstTime: n.int() + baseTime, last: n.uint(), lastTime: n.int() + baseTime,
+		}
 		deleted := n.uint()
 		n.uint() // messages with a time to live
 		n.uint() // scheduled messages

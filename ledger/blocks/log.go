@@ -170,7 +170,9 @@ func readAt(path string, offset int64, size int) ([]byte, error) {
 	buf := make([]byte, size)
 	n, err := file.ReadAt(buf, offset)
 	if errors.Is(err, io.EOF) {
-		return nil, &DamageError{Path: path, Offset: int(offset), Reason: fmt.Sprintf("it ends after %d bytes instead of %d", n, size)}
+		return nil, &DamageError{
+			Path: path, Offset: int(offset), Reason: fmt.Sprintf("it ends after %d bytes instead of %d", n, size),
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("blocks: %w", err)

@@ -56,7 +56,9 @@ func ReadPaced(ctx context.Context, path string, pace Pace) (data []byte, err er
 // tell for every damage: a block that is not what was written, or does not
 // follow the one before. The durable position is asked for before the newest
 // block is read, which may have an unfinished write behind it.
-func (f Folder) Scrub(ctx context.Context, pace Pace, durable func() uint64, tell func(*DamageError), read func(bytes int64)) error {
+func (f Folder) Scrub(
+	ctx context.Context, pace Pace, durable func() uint64, tell func(*DamageError), read func(bytes int64),
+) error {
 	if err := f.checkMeta(); err != nil {
 		tell(&DamageError{Path: f.Dir(), Reason: err.Error()})
 	}

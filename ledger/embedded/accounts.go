@@ -122,7 +122,9 @@ func (a *accounts) add(name string) (*server.Account, error) {
 	}
 	own := a.ns.GlobalAccount()
 	for _, subject := range a.services {
-		err := errors.Join(account.AddServiceImport(own, subject, subject), account.SetServiceImportSharing(own, subject, true))
+		err := errors.Join(
+			account.AddServiceImport(own, subject, subject), account.SetServiceImportSharing(own, subject, true),
+		)
 		if err != nil {
 			return nil, fmt.Errorf("embedded: import %s: %w", subject, err)
 		}

@@ -56,7 +56,8 @@ type queue struct {
 
 func newGate() (*gate, error) {
 	g := &gate{
-		compare: make(chan struct{}, 1), quit: make(chan struct{}), known: make(map[string][32]byte), places: make(map[string]*queue),
+		compare: make(chan struct{}, 1),
+		quit:    make(chan struct{}), known: make(map[string][32]byte), places: make(map[string]*queue),
 		hash: bcrypt.CompareHashAndPassword,
 	}
 	if _, err := rand.Read(g.key[:]); err != nil {

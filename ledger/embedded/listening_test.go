@@ -10,14 +10,18 @@ import (
 
 // TestListening: it is noticed at once when somebody begins to listen.
 func TestListening(t *testing.T) {
-	s, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Streams: []string{"allot.notice.>"}})
+	s, err := Start(
+		t.Context(),
+		Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Streams: []string{"allot.notice.>"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Shutdown()
 	kinds := []string{"consumer", "project"}
 	for subject, want := range map[string][]string{
-		"_INBOX.x": {}, "allot.notice.heartbeat": {}, "allot.notice.consumer.x": {"consumer"}, "allot.notice.>": kinds, "allot.notice.*.x": kinds,
+		"_INBOX.x": {}, "allot.notice.heartbeat": {}, "allot.notice.consumer.x": {"consumer"}, "allot.notice.>": kinds,
+		"allot.notice.*.x":       kinds,
 		"allot.notice.project.*": {"project"},
 	} {
 		nc, err := nats.Connect(s.ClientURL())

@@ -77,7 +77,9 @@ func (s *Server) OpenLog(ctx context.Context, nc *nats.Conn, cfg jetstream.Confi
 // judgeAgain is judge while the server runs and JetStream does not.
 func (s *Server) judgeAgain() error {
 	files := Files(s.store.StoreDir)
-	verdict, err := files.Judge(context.Background(), blocks.JudgeOptions{CheckOptions: blocks.CheckOptions{Budget: againBudget}})
+	verdict, err := files.Judge(
+		context.Background(), blocks.JudgeOptions{CheckOptions: blocks.CheckOptions{Budget: againBudget}},
+	)
 	if err != nil || verdict.Report == nil {
 		return err
 	}

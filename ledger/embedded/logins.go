@@ -75,8 +75,11 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 		return false
 	}
 	given := c.GetOpts()
-	if permissions := l.own[given.Username]; permissions != nil && subtle.ConstantTimeCompare([]byte(given.Password), []byte(l.secret)) == 1 {
-		c.RegisterUser(&server.User{Username: given.Username, Permissions: permissions, Account: l.accounts.ns.GlobalAccount()})
+	if permissions := l.own[given.Username]; permissions != nil &&
+		subtle.ConstantTimeCompare([]byte(given.Password), []byte(l.secret)) == 1 {
+		c.RegisterUser(
+			&server.User{Username: given.Username, Permissions: permissions, Account: l.accounts.ns.GlobalAccount()},
+		)
 		return true
 	}
 	if len(l.cfg.Users) == 0 {

@@ -52,7 +52,8 @@ func (t *trouble) note(text, storeDir string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimSpace(text))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !strings.Contains(text, "["+jetstream.DefaultStream+"]") && !strings.Contains(text, "> "+jetstream.DefaultStream+"'") {
+	if !strings.Contains(text, "["+jetstream.DefaultStream+"]") &&
+		!strings.Contains(text, "> "+jetstream.DefaultStream+"'") {
 		t.other = err
 		return
 	}
@@ -142,7 +143,9 @@ const indexFile = "index.db"
 
 func readLogFiles(storeDir string) (*logFiles, error) {
 	f := &logFiles{
-		dir:    filepath.Join(storeDir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams", jetstream.DefaultStream, "msgs"),
+		dir: filepath.Join(
+			storeDir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams", jetstream.DefaultStream, "msgs",
+		),
 		blocks: make(map[string]int64),
 	}
 	list, err := os.ReadDir(f.dir)
@@ -212,6 +215,7 @@ func (s *Server) enableAccount() error {
 // jetStream is the configuration that the server started JetStream with.
 func (s *Server) jetStream() *server.JetStreamConfig {
 	return &server.JetStreamConfig{
-		StoreDir: s.store.StoreDir, SyncAlways: s.store.SyncAlways, SyncInterval: s.store.SyncInterval, MaxStore: noLimit, MaxMemory: noLimit, Strict: true,
+		StoreDir: s.store.StoreDir, SyncAlways: s.store.SyncAlways, SyncInterval: s.store.SyncInterval, MaxStore: noLimit,
+		MaxMemory: noLimit, Strict: true,
 	}
 }

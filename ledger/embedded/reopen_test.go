@@ -55,7 +55,8 @@ func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 			b.acknowledged++
 			continue
 		}
-		if broken := b.Broken(); !errors.Is(err, ledger.ErrUnknownFate) || !errors.Is(broken, embedded.ErrBroken) || !embedded.NoSpace(broken) {
+		if broken := b.Broken(); !errors.Is(err, ledger.ErrUnknownFate) || !errors.Is(broken, embedded.ErrBroken) ||
+			!embedded.NoSpace(broken) {
 			t.Fatalf("%v; broken: %v", err, broken)
 		}
 		break
@@ -87,7 +88,9 @@ func (b *brokenLog) goesOn(t *testing.T) {
 // second block.
 func firstOfBlock(t *testing.T) uint64 {
 	b := startOn(t, logtest.SmallDisk(t, "24m"), nil)
-	second, err := filepath.Abs(filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk"))
+	second, err := filepath.Abs(
+		filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "2.blk"),
+	)
 	for sequence := uint64(1); err == nil; sequence++ {
 		if err = b.append(sequence); err == nil {
 			if _, statErr := os.Stat(second); statErr == nil {
@@ -193,7 +196,9 @@ func commitOf(sequence uint64) []byte {
 		builder := ledger.NewCommitBuilder()
 		builder.Begin(head)
 		_, _, err := builder.Add(ledger.Record{
-			CommandID: ledgertest.ID(9, 1), Command: "CreateTrait", Time: 1, Actor: strings.Repeat("a", 100_000), Events: ledgertest.Vocabulary()[:1],
+			CommandID: ledgertest.ID(
+				9, 1,
+			), Command: "CreateTrait", Time: 1, Actor: strings.Repeat("a", 100_000), Events: ledgertest.Vocabulary()[:1],
 		}, 1<<30)
 		if err != nil {
 			panic(err)

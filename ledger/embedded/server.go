@@ -302,7 +302,9 @@ func (s *Server) Listening(prefix string, names []string) []string {
 		}
 		l.inserts, l.at, l.found = now.NumInserts, time.Now(), make(map[string]bool)
 		for _, name := range names {
-			l.found[name] = slices.ContainsFunc(all.Subs, func(sub server.SubDetail) bool { return mayMatch(sub.Subject, prefix+"."+name) })
+			l.found[name] = slices.ContainsFunc(
+				all.Subs, func(sub server.SubDetail) bool { return mayMatch(sub.Subject, prefix+"."+name) },
+			)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !l.found[name] })

@@ -19,7 +19,9 @@ import (
 // the server's memory: those that leave most are cut off, and one that reads is
 // served all the while.
 func TestUnreadIsBounded(t *testing.T) {
-	s, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}})
+	s, err := Start(
+		t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +131,8 @@ func TestGate(t *testing.T) {
 	var guessing sync.WaitGroup
 	for i := range 100 {
 		guessing.Go(func() {
-			if g.pass("elsewhere", "nova", "secret", fmt.Sprint("guess", i)) || g.pass("elsewhere", fmt.Sprint("user", i), "", "secret") {
+			if g.pass("elsewhere", "nova", "secret", fmt.Sprint("guess", i)) ||
+				g.pass("elsewhere", fmt.Sprint("user", i), "", "secret") {
 				t.Error("a wrong password is right")
 			}
 		})
@@ -145,7 +148,8 @@ func TestGate(t *testing.T) {
 	if n := compared.Load() - before; n > 150 {
 		t.Errorf("%d passwords were compared", n)
 	}
-	if g.pass("home", "nova", "secret", strings.Repeat("x", longestPassword+1)) || g.pass("home", "nova", "changed", "secret") {
+	if g.pass("home", "nova", "secret", strings.Repeat("x", longestPassword+1)) ||
+		g.pass("home", "nova", "changed", "secret") {
 		t.Error("a wrong password is right")
 	}
 }
@@ -154,7 +158,8 @@ func TestGate(t *testing.T) {
 func TestOwnRoles(t *testing.T) {
 	t.Parallel()
 	s, err := Start(t.Context(), Config{
-		StoreDir: t.TempDir(), LazySync: true, Services: []string{"svc.>"}, Streams: []string{"news.>"}, Logger: slog.New(slog.DiscardHandler),
+		StoreDir: t.TempDir(), LazySync: true, Services: []string{"svc.>"}, Streams: []string{"news.>"},
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -139,7 +139,8 @@ func checkConfig(cfg jetstream.StreamConfig) error {
 		broken bool
 		text   string
 	}{
-		{len(cfg.Subjects) != 1 || cfg.Subjects[0] != Subject, fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, Subject)},
+		{len(cfg.Subjects) != 1 || cfg.Subjects[0] != Subject,
+			fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, Subject)},
 		{cfg.Storage != jetstream.FileStorage, "it is not kept in files"},
 		{cfg.Retention != jetstream.LimitsPolicy, "its retention policy removes messages"},
 		{cfg.MaxMsgs > 0 || cfg.MaxBytes > 0 || cfg.MaxAge > 0 || cfg.MaxMsgsPerSubject > 0, "it has limits that remove messages or refuse commits"},

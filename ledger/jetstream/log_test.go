@@ -101,7 +101,9 @@ func TestClientsCannotTouchTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	denied := make(chan error, 16)
-	client, err := nats.Connect(ns.ClientURL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+	client, err := nats.Connect(
+		ns.ClientURL(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

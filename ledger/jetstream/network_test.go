@@ -246,7 +246,8 @@ func TestGapIsFound(t *testing.T) {
 	}
 	ctx := context.Background()
 	cfg := js.StreamConfig{
-		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, Storage: js.FileStorage, DenyPurge: true, AllowDirect: true,
+		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, Storage: js.FileStorage, DenyPurge: true,
+		AllowDirect: true,
 	}
 	stream, err := api.CreateStream(ctx, cfg)
 	if err != nil {

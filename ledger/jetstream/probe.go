@@ -23,7 +23,9 @@ func CheckClosed(nc *nats.Conn, stream string) error {
 	if stream == "" {
 		stream = DefaultStream
 	}
-	refusable := nats.Header{"Nats-Expected-Stream": {"NOT-" + stream}, "Nats-Expected-Last-Sequence": {"18446744073709551614"}}
+	refusable := nats.Header{
+		"Nats-Expected-Stream": {"NOT-" + stream}, "Nats-Expected-Last-Sequence": {"18446744073709551614"},
+	}
 	for _, probe := range []struct {
 		subject, what string
 		header        nats.Header
@@ -60,7 +62,8 @@ func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
 		return false, err
 	}
 	after := nc.LastError()
-	refused := errors.Is(err, nats.ErrPermissionViolation) || !errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation)
+	refused := errors.Is(err, nats.ErrPermissionViolation) ||
+		!errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation)
 	return !refused, nil
 }
 
@@ -75,5 +78,6 @@ func saysNoStream(answer *nats.Msg) bool {
 	if err := json.Unmarshal(answer.Data, &said); err != nil {
 		return false
 	}
-	return said.Error.Code == jetstream.JSErrCodeStreamNotFound || said.Error.Code == jetstream.JSErrCodeJetStreamNotEnabledForAccount
+	return said.Error.Code == jetstream.JSErrCodeStreamNotFound ||
+		said.Error.Code == jetstream.JSErrCodeJetStreamNotEnabledForAccount
 }

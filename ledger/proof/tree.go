@@ -142,8 +142,11 @@ func CheckGrowth(path []ledger.Digest, earlier, later *Checkpoint) error {
 	if earlier.Size == later.Size && *earlier != *later {
 		return fmt.Errorf("%w: the log up to sequence %d is another one", ErrProof, later.Sequence)
 	}
-	if err := tlog.CheckTree(hashes(path), later.Size, tlog.Hash(later.Root), earlier.Size, tlog.Hash(earlier.Root)); err != nil {
-		return fmt.Errorf("%w: the log of %d records does not hold what the one of %d held: %w", ErrProof, later.Size, earlier.Size, err)
+	was, is := tlog.Hash(earlier.Root), tlog.Hash(later.Root)
+	if err := tlog.CheckTree(hashes(path), later.Size, is, earlier.Size, was); err != nil {
+		return fmt.Errorf(
+			"%w: the log of %d records does not hold what the one of %d held: %w", ErrProof, later.Size, earlier.Size, err,
+		)
 	}
 	return nil
 }

@@ -223,7 +223,8 @@ func anchored(all []*ledger.Provider, p, root *ledger.Provider) bool {
 		return false
 	}
 	for _, member := range all {
-		if member.Root == root.UUID && slices.ContainsFunc(member.Aggregates, func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) }) {
+		if member.Root == root.UUID &&
+			slices.ContainsFunc(member.Aggregates, func(a ledger.UUID) bool { return slices.Contains(p.Aggregates, a) }) {
 			return true
 		}
 	}
@@ -297,7 +298,8 @@ func drawWorld(rt *rapid.T) []*ledger.Provider {
 		for class := range ledger.ClassID(3) {
 			if rapid.Bool().Draw(rt, "class") {
 				p.Inventories = append(p.Inventories, ledger.Inventory{
-					Class: class, Total: rapid.Int64Range(1, 5).Draw(rt, "total"), MinUnit: 1, MaxUnit: rapid.Int64Range(1, 5).Draw(rt, "max"),
+					Class: class, Total: rapid.Int64Range(1, 5).Draw(rt, "total"), MinUnit: 1,
+					MaxUnit:  rapid.Int64Range(1, 5).Draw(rt, "max"),
 					StepSize: 1, Ratio: 1, Used: rapid.Int64Range(0, 3).Draw(rt, "used"),
 				})
 			}
@@ -320,11 +322,15 @@ func drawRequest(rt *rapid.T, all []*ledger.Provider) *candidates.Request {
 		resourceless := suffix != "" && often("resourceless", 3)
 		for class := range ledger.ClassID(3) {
 			if !resourceless && (class == 0 || often("more", 3)) {
-				g.Resources = append(g.Resources, candidates.Resource{Class: class, Amount: rapid.Int64Range(1, 3).Draw(rt, "amount")})
+				g.Resources = append(
+					g.Resources, candidates.Resource{Class: class, Amount: rapid.Int64Range(1, 3).Draw(rt, "amount")},
+				)
 			}
 		}
 		if often("required", 3) {
-			g.Required = append(g.Required, rapid.SliceOfNDistinct(rapid.SampledFrom(traits), 1, 2, rapid.ID[string]).Draw(rt, "any"))
+			g.Required = append(
+				g.Required, rapid.SliceOfNDistinct(rapid.SampledFrom(traits), 1, 2, rapid.ID[string]).Draw(rt, "any"),
+			)
 		}
 		if often("forbidden", 4) {
 			g.Forbidden = append(g.Forbidden, trait("none"))
@@ -371,7 +377,9 @@ func TestBruteForce(t *testing.T) {
 					}
 					sort.Strings(got)
 					if !slices.Equal(got, want) {
-						rt.Fatalf("order %d, shuffled %v: got\n%s\nwant\n%s", order, shuffle, strings.Join(got, "\n"), strings.Join(want, "\n"))
+						rt.Fatalf(
+							"order %d, shuffled %v: got\n%s\nwant\n%s", order, shuffle, strings.Join(got, "\n"), strings.Join(want, "\n"),
+						)
 					}
 				}
 			}
@@ -404,7 +412,9 @@ func TestServing(t *testing.T) {
 					}
 					for _, r := range g.Resources {
 						inv, ok := p.Inventory(r.Class)
-						good = good && ok && float64(inv.Used+r.Amount) <= inv.Capacity() && r.Amount >= inv.MinUnit && r.Amount <= inv.MaxUnit && r.Amount%inv.StepSize == 0
+						good = good && ok && float64(inv.Used+r.Amount) <= inv.Capacity() && r.Amount >= inv.MinUnit &&
+							r.Amount <= inv.MaxUnit &&
+							r.Amount%inv.StepSize == 0
 					}
 					if _, serves := world.Serves(p.UUID, &g); serves != good {
 						rt.Fatalf("%+v serves %+v: %v", p, g, serves)
@@ -432,13 +442,17 @@ func TestBreadthFirst(t *testing.T) {
 			all = append(all, &ledger.Provider{UUID: ledgertest.ID(2, 16*i+j), Root: root, Parent: root, Inventories: inventory})
 		}
 	}
-	req := &candidates.Request{Nested: true, Order: candidates.BreadthFirst, Groups: []candidates.Group{{Resources: []candidates.Resource{{Amount: 1}}}}}
+	req := &candidates.Request{
+		Nested: true, Order: candidates.BreadthFirst,
+		Groups: []candidates.Group{{Resources: []candidates.Resource{{Amount: 1}}}},
+	}
 	var roots []byte
 	err := candidates.Search(context.Background(), candidates.NewWorld(all), req, func(c *candidates.Candidate) bool {
 		roots = append(roots, c.Uses[0].Provider.Root[15])
 		return true
 	})
-	if want := []byte{1, 2, 3, 4, 1, 1, 2, 2, 3, 3, 4, 4, 1, 1, 2, 2, 3, 3, 4, 4}; err != nil || !slices.Equal(roots, want) {
+	if want := []byte{1, 2, 3, 4, 1, 1, 2, 2, 3, 3, 4, 4, 1, 1, 2, 2, 3, 3, 4, 4}; err != nil ||
+		!slices.Equal(roots, want) {
 		t.Errorf("%v, %v", roots, err)
 	}
 }
@@ -495,7 +509,9 @@ func TestIndex(t *testing.T) {
 // TestExplainAgrees: an explanation names what removed the last provider or
 // tree exactly if there are no candidates, and no filter adds any.
 func TestExplainAgrees(t *testing.T) {
-	classes := ledger.NewClassTable([]ledger.Class{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 2, Name: "DISK_GB"}})
+	classes := ledger.NewClassTable(
+		[]ledger.Class{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 2, Name: "DISK_GB"}},
+	)
 	rapid.Check(t, func(rt *rapid.T) {
 		for range 20 {
 			all := drawWorld(rt)
@@ -531,14 +547,20 @@ func TestExplain(t *testing.T) {
 	var all []*ledger.Provider
 	for i := range byte(4) {
 		id := ledgertest.ID(1, i+1)
-		p := &ledger.Provider{UUID: id, Root: id, Inventories: []ledger.Inventory{{Class: 0, Total: 8, MinUnit: 1, MaxUnit: int64(i) * 2, StepSize: 1, Ratio: 1}}}
+		p := &ledger.Provider{
+			UUID: id, Root: id,
+			Inventories: []ledger.Inventory{{Class: 0, Total: 8, MinUnit: 1, MaxUnit: int64(i) * 2, StepSize: 1, Ratio: 1}},
+		}
 		if i > 0 {
-			p.Inventories = append(p.Inventories, ledger.Inventory{Class: 1, Total: 100, Used: 60, MinUnit: 1, MaxUnit: 100, StepSize: 1, Ratio: 1})
+			p.Inventories = append(
+				p.Inventories, ledger.Inventory{Class: 1, Total: 100, Used: 60, MinUnit: 1, MaxUnit: 100, StepSize: 1, Ratio: 1},
+			)
 		}
 		all = append(all, p)
 	}
 	req := &candidates.Request{Nested: true, Groups: []candidates.Group{{
-		Suffix: "1", Resources: []candidates.Resource{{Class: 0, Amount: 4}, {Class: 1, Amount: 50}}, Forbidden: []string{"A"},
+		Suffix: "1", Resources: []candidates.Resource{{Class: 0, Amount: 4}, {Class: 1, Amount: 50}},
+		Forbidden: []string{"A"},
 	}}}
 	e, err := candidates.Explain(context.Background(), candidates.NewWorld(all), req, classes)
 	if err != nil {
@@ -547,7 +569,9 @@ func TestExplain(t *testing.T) {
 	want := &candidates.Explanation{
 		Groups: []candidates.GroupExplanation{{Suffix: "1", Steps: []candidates.Step{
 			{Filter: "all providers", Left: 4}, {Filter: "has inventory of VCPU", Left: 4},
-			{Filter: "min_unit, max_unit and step_size allow 4 of VCPU at once", Left: 2}, {Filter: "has 4 of VCPU free", Left: 2},
+			{
+				Filter: "min_unit, max_unit and step_size allow 4 of VCPU at once", Left: 2,
+			}, {Filter: "has 4 of VCPU free", Left: 2},
 			{Filter: "has inventory of MEMORY_MB", Left: 2},
 			{Filter: "min_unit, max_unit and step_size allow 50 of MEMORY_MB at once", Left: 2},
 			{Filter: "has 50 of MEMORY_MB free", Left: 0}, {Filter: "has not trait A", Left: 0},
@@ -576,7 +600,9 @@ func TestBudgetAndCancel(t *testing.T) {
 	}
 	req := &candidates.Request{Nested: true, MaxSteps: 100_000}
 	for i := range 10 {
-		req.Groups = append(req.Groups, candidates.Group{Suffix: fmt.Sprint(i + 1), Resources: []candidates.Resource{{Amount: 1}}})
+		req.Groups = append(
+			req.Groups, candidates.Group{Suffix: fmt.Sprint(i + 1), Resources: []candidates.Resource{{Amount: 1}}},
+		)
 	}
 	world := candidates.NewWorld(all)
 	found := 0

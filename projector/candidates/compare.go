@@ -85,7 +85,8 @@ func comparePostings[K comparable](w, fresh *World, what string, got, want map[K
 		}
 	}
 	for key := range want {
-		if err := compareBits(w, fresh, fmt.Sprintf("providers with %s %v", what, key), bitsOf(got, key), bitsOf(want, key)); err != nil {
+		about := fmt.Sprintf("providers with %s %v", what, key)
+		if err := compareBits(w, fresh, about, bitsOf(got, key), bitsOf(want, key)); err != nil {
 			return err
 		}
 	}

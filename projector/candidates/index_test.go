@@ -16,7 +16,9 @@ import (
 // to date is the one that would be made from the providers that there are.
 func TestIndexAfterAnyCommits(t *testing.T) {
 	t.Parallel()
-	any := rapid.SliceOfN(rapid.OneOf(rapid.Custom(commandstest.RandomProviderCommand), rapid.Custom(commandstest.RandomCommand)), 1, 20)
+	any := rapid.SliceOfN(
+		rapid.OneOf(rapid.Custom(commandstest.RandomProviderCommand), rapid.Custom(commandstest.RandomCommand)), 1, 20,
+	)
 	rapid.Check(t, func(rt *rapid.T) {
 		l := commandstest.StartTogether(t)
 		defer l.Stop(t)

@@ -405,7 +405,9 @@ func (s *search) assemble() {
 		}
 	}
 	for j := len(s.taken) - 1; j >= 0; j-- {
-		if use := s.taken[j]; !slices.ContainsFunc(s.out.Uses, func(u Use) bool { return u.Provider == use.Provider && u.Class == use.Class }) {
+		if use := s.taken[j]; !slices.ContainsFunc(
+			s.out.Uses, func(u Use) bool { return u.Provider == use.Provider && u.Class == use.Class },
+		) {
 			s.out.Uses = append(s.out.Uses, use)
 		}
 	}

@@ -108,7 +108,10 @@ func (a *Auditor) run(ctx context.Context) {
 			a.last = result
 			a.mu.Unlock()
 			if result.Good() {
-				a.cfg.Logger.Info("the ledger was audited", "sequence", result.Sequence, "from", result.From, "records", result.Records, "took", result.Took)
+				a.cfg.Logger.Info(
+					"the ledger was audited", "sequence", result.Sequence, "from", result.From, "records", result.Records, "took",
+					result.Took,
+				)
 			} else {
 				a.cfg.Logger.Error("THE LEDGER DIFFERS FROM ITS LOG", "sequence", result.Sequence, "fault", result.Fault)
 			}
@@ -144,7 +147,9 @@ type audit struct {
 // fault tells what is wrong with the ledger from what kept the auditor from
 // finding out.
 func (a *audit) fault(err error) string {
-	for _, wrong := range []error{ErrDiffers, ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogGap, projector.ErrDamaged} {
+	for _, wrong := range []error{
+		ErrDiffers, ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogGap, projector.ErrDamaged,
+	} {
 		if errors.Is(err, wrong) {
 			return err.Error()
 		}
@@ -322,7 +327,9 @@ func (a *audit) countViews(view projector.View, providers, consumers int) error 
 		return err
 	}
 	if providers != 0 || consumers != 0 {
-		return fmt.Errorf("%w: the read models hold %d providers and %d consumers too many", ErrDiffers, -providers, -consumers)
+		return fmt.Errorf(
+			"%w: the read models hold %d providers and %d consumers too many", ErrDiffers, -providers, -consumers,
+		)
 	}
 	return nil
 }
@@ -352,6 +359,8 @@ func (a *audit) compareIndex() error {
 }
 
 func sameConsumer(a, b *ledger.Consumer) bool {
-	return a.Generation == b.Generation && *a.Owner == *b.Owner && a.CreatedAt == b.CreatedAt && a.UpdatedAt == b.UpdatedAt &&
-		a.ReservedUntil == b.ReservedUntil && slices.Equal(a.Allocations, b.Allocations)
+	return a.Generation == b.Generation && *a.Owner == *b.Owner &&
+		a.CreatedAt == b.CreatedAt && a.UpdatedAt == b.UpdatedAt &&
+		a.ReservedUntil == b.ReservedUntil &&
+		slices.Equal(a.Allocations, b.Allocations)
 }

@@ -68,7 +68,12 @@ func TestGoodLedger(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d audits", len(seen))
 		}
-		l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_" + strings.ReplaceAll(strings.ToUpper(commandstest.NewID().String()), "-", "_")})
+		l.Accept(
+			t,
+			&commands.CreateTrait{
+				Name: "CUSTOM_" + strings.ReplaceAll(strings.ToUpper(commandstest.NewID().String()), "-", "_"),
+			},
+		)
 		if r := a.Last(); r != nil {
 			if !r.Good() || r.From == 0 || r.Records == 0 {
 				t.Fatalf("%+v", r)

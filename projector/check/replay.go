@@ -24,7 +24,9 @@ type Replayed struct {
 // Replay folds a log's commits up to a sequence. If dir is not empty, it makes
 // read models there. at is called after every commit; it may be nil. What is
 // wrong with the log is a *ledger.BadEntryError.
-func Replay(ctx context.Context, log ledger.Log, to uint64, dir string, progress Progress, at func(*Replayed) error) (r *Replayed, err error) {
+func Replay(
+	ctx context.Context, log ledger.Log, to uint64, dir string, progress Progress, at func(*Replayed) error,
+) (r *Replayed, err error) {
 	r = &Replayed{State: ledger.NewState()}
 	if dir != "" {
 		if r.Views, err = projector.Open(dir, slog.New(slog.DiscardHandler)); err != nil {

@@ -105,7 +105,9 @@ func (s *Scrubber) loop(ctx context.Context) {
 // round reads everything once.
 func (s *Scrubber) round(ctx context.Context) {
 	s.begin()
-	for what, part := range map[string]func(context.Context) error{"log": s.log, "read models": s.readModels, "snapshots": s.snapshots} {
+	for what, part := range map[string]func(context.Context) error{
+		"log": s.log, "read models": s.readModels, "snapshots": s.snapshots,
+	} {
 		err := part(ctx)
 		if ctx.Err() != nil {
 			return

@@ -229,7 +229,10 @@ func (v *verification) prepareEach(kind string, list []proof.Kept, good *int) {
 // log could have added it.
 func (v *verification) uncovered() {
 	if v.Keys != nil && v.report.vouched < v.report.Sequence {
-		v.report.add("log", v.report.vouched+1, fmt.Errorf("%w vouches for the commits from here to %d", ErrUnsigned, v.report.Sequence))
+		v.report.add(
+			"log", v.report.vouched+1,
+			fmt.Errorf("%w vouches for the commits from here to %d", ErrUnsigned, v.report.Sequence),
+		)
 	}
 }
 

@@ -52,15 +52,22 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = check.Replay(context.Background(), logOf(t, w.encoded), worldCommits, filepath.Join(w.dir, "readmodel"), nil, func(r *check.Replayed) error {
-		switch r.State.Head().Sequence {
-		case snapshotAt:
-			return snaps.Save(r.State)
-		case signedAt, worldCommits:
-			w.checkpoints = append(w.checkpoints, sign(t, r, w.signer))
-		}
-		return nil
-	})
+	_, err = check.Replay(
+		context.Background(),
+		logOf(t, w.encoded),
+		worldCommits,
+		filepath.Join(w.dir, "readmodel"),
+		nil,
+		func(r *check.Replayed) error {
+			switch r.State.Head().Sequence {
+			case snapshotAt:
+				return snaps.Save(r.State)
+			case signedAt, worldCommits:
+				w.checkpoints = append(w.checkpoints, sign(t, r, w.signer))
+			}
+			return nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +133,8 @@ func TestGoodLog(t *testing.T) {
 	if err != nil || report.Err() != nil {
 		t.Fatal(err, report.Err())
 	}
-	if report.Sequence != worldCommits || report.Snapshots != 1 || report.Checkpoints != 2 || report.ReadModels.Sequence != worldCommits {
+	if report.Sequence != worldCommits || report.Snapshots != 1 || report.Checkpoints != 2 ||
+		report.ReadModels.Sequence != worldCommits {
 		t.Errorf("%+v", report)
 	}
 }

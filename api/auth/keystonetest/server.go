@@ -68,7 +68,9 @@ func (s *Server) AddEndpoint(service, url string) {
 	defer s.mu.Unlock()
 	s.catalog = append(s.catalog, map[string]any{
 		"id": service, "type": service, "name": service,
-		"endpoints": []map[string]any{{"id": service, "interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": url}},
+		"endpoints": []map[string]any{
+			{"id": service, "interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": url},
+		},
 	})
 }
 
@@ -178,7 +180,9 @@ func (s *Server) document(i issued) map[string]any {
 	token := map[string]any{
 		"methods": []string{"password"}, "issued_at": time.Now().UTC().Format(time.RFC3339Nano),
 		"expires_at": i.expires.UTC().Format("2006-01-02T15:04:05.000000Z"), "catalog": s.catalog,
-		"user":      map[string]any{"id": i.user.ID, "name": i.user.Name, "domain": map[string]any{"id": "default", "name": "Default"}},
+		"user": map[string]any{
+			"id": i.user.ID, "name": i.user.Name, "domain": map[string]any{"id": "default", "name": "Default"},
+		},
 		"audit_ids": []string{"mAjXQhiYRyKwkB4qygdLVg"},
 	}
 	var roles []map[string]any
@@ -191,13 +195,17 @@ func (s *Server) document(i issued) map[string]any {
 	} else if i.user.Project == "" {
 		token["system"] = map[string]any{"all": true}
 	} else {
-		token["project"] = map[string]any{"id": i.user.Project, "name": "a project", "domain": map[string]any{"id": "default", "name": "Default"}}
+		domain := map[string]any{"id": "default", "name": "Default"}
+		token["project"] = map[string]any{"id": i.user.Project, "name": "a project", "domain": domain}
 	}
 	return map[string]any{"token": token}
 }
 
 func failure(w http.ResponseWriter, status int) {
-	reply(w, status, map[string]any{"error": map[string]any{"code": status, "title": http.StatusText(status), "message": "no"}})
+	reply(
+		w, status,
+		map[string]any{"error": map[string]any{"code": status, "title": http.StatusText(status), "message": "no"}},
+	)
 }
 
 func reply(w http.ResponseWriter, status int, body any) {
