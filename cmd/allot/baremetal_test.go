@@ -286,7 +286,8 @@ func (s *server) requestAndKill(round int) map[string]bool {
 const sdkScript = `
 import sys, openstack
 from openstack import exceptions
-c = openstack.connection.Connection(auth_type='none', endpoint=sys.argv[1], baremetal_endpoint_override=sys.argv[1], region_name='r')
+c = openstack.connection.Connection(auth_type='none', endpoint=sys.argv[1],
+    baremetal_endpoint_override=sys.argv[1], region_name='r')
 b = c.baremetal
 node = b.create_node(driver='fake-hardware', name='n1', resource_class='bm')
 b.set_node_provision_state(node, 'manage', wait=True, timeout=10)
@@ -295,7 +296,8 @@ b.set_node_provision_state(node, 'provide', wait=True, timeout=10)
 a = b.create_allocation(resource_class='bm')
 assert a.state == 'allocating' and a.node_id is None and a.last_error is None, a
 loaded = b.wait_for_allocation(a, timeout=10)
-assert loaded.id == a.id and loaded.state == 'active' and loaded.node_id == node.id and loaded.last_error is None, loaded
+assert loaded.id == a.id and loaded.state == 'active', loaded
+assert loaded.node_id == node.id and loaded.last_error is None, loaded
 node = b.get_node(node.id)
 assert node.allocation_id == a.id, node
 assert [x.id for x in b.allocations(resource_class='bm')] == [a.id]
