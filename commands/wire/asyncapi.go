@@ -85,77 +85,11 @@ func schemaOf(value any, open bool) *jsonschema.Schema {
 
 // AsyncAPI is the AsyncAPI document.
 func AsyncAPI() (map[string]any, error) {
-	channels, operations := object{}, object{}
-	add := func(subject, name, summary string, request, reply *jsonschema.Schema, headers []any) {
-		channels[name] = object{
-			"address": subject,
-			"messages": object{
-				"request": object{
-					"headers": object{"type": "object", "properties": object{}, "allOf": headers}, "payload": request,
-				},
-			},
-		}
-		channels[name+"Reply"] = object{"address": nil, "messages": object{"reply": object{
-			"headers": object{"$ref": "#/components/schemas/ReplyHeaders"}, "payload": reply,
-		}}}
-		operations[name] = object{
-			"action": "receive", "summary": summary,
-			"channel":  object{"$ref": "#/channels/" + name},
-			"messages": []any{object{"$ref": "#/channels/" + name + "/messages/request"}},
-			"reply": object{
-				"channel": object{"$ref": "#/channels/" + name + "Reply"},
-				"address": object{"location": "$message.header#/Nats-Reply", "description": "NATS's own reply subject"},
-			},
-		}
+	a := asyncAPI{channels: object{}, operations: object{}}
+	if err := a.requests(); err != nil {
+		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
-		add(CommandPrefix+"."+name, name, "Submit the command "+name, RequestSchema(commands.Registry[name]()), ReplySchema(),
-			[]any{object{"$ref": "#/components/schemas/CommandHeaders"}})
-	}
-	add(
-		BatchSubject, "Batch", "Submit many commands, each on its own or all or none", RequestSchema(Batch{}),
-		BatchReplySchema(), []any{object{"$ref": "#/components/schemas/CommandHeaders"}},
-	)
-	for _, name := range slices.Sorted(maps.Keys(Queries)) {
-		q := Queries[name]()
-		answer, err := AnswerSchema(q)
-		if err != nil {
-			return nil, err
-		}
-		add(QueryPrefix+"."+name, name+"Query", "Ask the query "+name, RequestSchema(q), answer,
-			[]any{object{"$ref": "#/components/schemas/QueryHeaders"}})
-	}
-	tell := func(name, subject, summary string, parameters object, payload *jsonschema.Schema, headers object) {
-		channel := object{"address": subject, "messages": object{"notice": object{"payload": payload}}}
-		if parameters != nil {
-			channel["parameters"] = parameters
-		}
-		if headers != nil {
-			channel["messages"].(object)["notice"].(object)["headers"] = headers
-		}
-		channels[name] = channel
-		operations[name] = object{
-			"action": "send", "summary": summary, "channel": object{"$ref": "#/channels/" + name},
-			"messages": []any{object{"$ref": "#/channels/" + name + "/messages/notice"}},
-		}
-	}
-	tell(
-		"Notice",
-		NoticePrefix+".{of}.{name}",
-		"What a record changed: one message for each thing that it touched",
-		object{
-			"of":   object{"enum": []any{OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis}},
-			"name": object{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
-		},
-		schemaOf(HistoryEntry{}, true),
-		object{"$ref": "#/components/schemas/NoticeHeaders"},
-	)
-	tell(
-		"Heartbeat", HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history", nil,
-		schemaOf(Heartbeat{}, true), nil,
-	)
-	text := func(description string) object { return object{"type": "string", "description": description} }
-	contentType := object{"type": "string", "enum": []any{TypeJSON, TypeMsgpack}, "default": TypeJSON}
+	a.notices()
 	return object{
 		"asyncapi": "3.0.0",
 		"info": object{
@@ -163,33 +97,103 @@ func AsyncAPI() (map[string]any, error) {
 			"description": "Request and reply. Bodies are JSON or msgpack with the same keys; in msgpack, uuids may be 16 bytes. Times are RFC 3339 text.",
 		},
 		"defaultContentType": TypeJSON,
-		"channels":           channels,
-		"operations":         operations,
-		"components": object{"schemas": object{
-			"CommandHeaders": object{"type": "object", "properties": object{
-				HeaderContentType: contentType,
-				HeaderCommandID:   text("a uuid; required but for dry runs: the same id again gives the first result"),
-				HeaderRequestID:   text("kept in the record"),
-				HeaderDryRun:      text("true: say what would happen, record nothing"),
-			}},
-			"NoticeHeaders": object{
-				"type":        "object",
-				"description": "CloudEvents 1.0, binary content mode",
-				"properties": object{
-					HeaderContentType: object{"const": TypeJSON}, HeaderEventSpec: object{"const": "1.0"},
-					HeaderEventID: text("SEQUENCE.INDEX of the record"), HeaderEventSource: text("/allot/LEDGER"),
-					HeaderEventType: text(NoticeType + "COMMAND"), HeaderEventTime: text("RFC 3339; when the record was decided"),
-					HeaderEventSubject: text("OF/NAME"), HeaderNoticeMark: text("changes when notices were left out"),
-				},
-			},
-			"QueryHeaders": object{"type": "object", "properties": object{HeaderContentType: contentType}},
-			"ReplyHeaders": object{"type": "object", "properties": object{
-				HeaderContentType:         contentType,
-				"Nats-Service-Error":      text("code and message of a rejection or error"),
-				"Nats-Service-Error-Code": text("400, 404, 409 (rejected), 413, 500 or 503"),
-			}},
-		}},
+		"channels":           a.channels,
+		"operations":         a.operations,
+		"components":         object{"schemas": headerSchemas()},
 	}, nil
+}
+
+// asyncAPI is the part of the document that is made from what travels.
+type asyncAPI struct{ channels, operations object }
+
+// requests describes commands, batches and queries.
+func (a asyncAPI) requests() error {
+	ofCommands := []any{object{"$ref": "#/components/schemas/CommandHeaders"}}
+	ofQueries := []any{object{"$ref": "#/components/schemas/QueryHeaders"}}
+	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
+		a.add(CommandPrefix+"."+name, name, "Submit the command "+name,
+			RequestSchema(commands.Registry[name]()), ReplySchema(), ofCommands)
+	}
+	a.add(BatchSubject, "Batch", "Submit many commands, each on its own or all or none",
+		RequestSchema(Batch{}), BatchReplySchema(), ofCommands)
+	for _, name := range slices.Sorted(maps.Keys(Queries)) {
+		q := Queries[name]()
+		answer, err := AnswerSchema(q)
+		if err != nil {
+			return err
+		}
+		a.add(QueryPrefix+"."+name, name+"Query", "Ask the query "+name, RequestSchema(q), answer, ofQueries)
+	}
+	return nil
+}
+
+// add describes a request and its reply.
+func (a asyncAPI) add(subject, name, summary string, request, reply *jsonschema.Schema, headers []any) {
+	a.channels[name] = object{"address": subject, "messages": object{"request": object{
+		"headers": object{"type": "object", "properties": object{}, "allOf": headers}, "payload": request,
+	}}}
+	a.channels[name+"Reply"] = object{"address": nil, "messages": object{"reply": object{
+		"headers": object{"$ref": "#/components/schemas/ReplyHeaders"}, "payload": reply,
+	}}}
+	a.operations[name] = object{
+		"action": "receive", "summary": summary,
+		"channel":  object{"$ref": "#/channels/" + name},
+		"messages": []any{object{"$ref": "#/channels/" + name + "/messages/request"}},
+		"reply": object{
+			"channel": object{"$ref": "#/channels/" + name + "Reply"},
+			"address": object{"location": "$message.header#/Nats-Reply", "description": "NATS's own reply subject"},
+		},
+	}
+}
+
+// notices describes what is told without a request.
+func (a asyncAPI) notices() {
+	a.tell("Notice", NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", object{
+		"payload": schemaOf(HistoryEntry{}, true), "headers": object{"$ref": "#/components/schemas/NoticeHeaders"},
+	})
+	a.channels["Notice"].(object)["parameters"] = object{
+		"of":   object{"enum": []any{OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis}},
+		"name": object{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
+	}
+	a.tell("Heartbeat", HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history",
+		object{"payload": schemaOf(Heartbeat{}, true)})
+}
+
+func (a asyncAPI) tell(name, subject, summary string, message object) {
+	a.channels[name] = object{"address": subject, "messages": object{"notice": message}}
+	a.operations[name] = object{
+		"action": "send", "summary": summary, "channel": object{"$ref": "#/channels/" + name},
+		"messages": []any{object{"$ref": "#/channels/" + name + "/messages/notice"}},
+	}
+}
+
+func headerSchemas() object {
+	text := func(description string) object { return object{"type": "string", "description": description} }
+	contentType := object{"type": "string", "enum": []any{TypeJSON, TypeMsgpack}, "default": TypeJSON}
+	return object{
+		"CommandHeaders": object{"type": "object", "properties": object{
+			HeaderContentType: contentType,
+			HeaderCommandID:   text("a uuid; required but for dry runs: the same id again gives the first result"),
+			HeaderRequestID:   text("kept in the record"),
+			HeaderDryRun:      text("true: say what would happen, record nothing"),
+		}},
+		"NoticeHeaders": object{
+			"type":        "object",
+			"description": "CloudEvents 1.0, binary content mode",
+			"properties": object{
+				HeaderContentType: object{"const": TypeJSON}, HeaderEventSpec: object{"const": "1.0"},
+				HeaderEventID: text("SEQUENCE.INDEX of the record"), HeaderEventSource: text("/allot/LEDGER"),
+				HeaderEventType: text(NoticeType + "COMMAND"), HeaderEventTime: text("RFC 3339; when the record was decided"),
+				HeaderEventSubject: text("OF/NAME"), HeaderNoticeMark: text("changes when notices were left out"),
+			},
+		},
+		"QueryHeaders": object{"type": "object", "properties": object{HeaderContentType: contentType}},
+		"ReplyHeaders": object{"type": "object", "properties": object{
+			HeaderContentType:         contentType,
+			"Nats-Service-Error":      text("code and message of a rejection or error"),
+			"Nats-Service-Error-Code": text("400, 404, 409 (rejected), 413, 500 or 503"),
+		}},
+	}
 }
 
 // EncodeAsyncAPI is the document as it is kept in docs/asyncapi.json.

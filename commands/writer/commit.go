@@ -104,6 +104,14 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 		w.forget(c)
 		return true, nil
 	}
+	return w.add(c, f, changed, touched, events)
+}
+
+// add applies what was decided and adds its record to the open commit, unless
+// that is too large.
+func (w *Writer) add(
+	c *call, f *flight, changed map[ledger.UUID]bool, touched []ledger.UUID, events []ledger.Event,
+) (full bool, err error) {
 	record := ledger.Record{
 		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
 		Time: w.now(), Actor: c.Actor, RequestID: c.RequestID, Cause: c.Cause, Events: events,
