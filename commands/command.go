@@ -77,7 +77,8 @@ func byName(list ...func() Command) map[string]func() Command {
 type holder interface{ onlyHoldings() }
 
 // OnlyHoldings reports whether a command, by name, changes what consumers hold
-// and nothing else. A busy provider's history is full of them.
+// and nothing else, but for what follows from that: generations, and how much of
+// a node's provider is reserved. A busy provider's history is full of them.
 func OnlyHoldings(name string) bool {
 	for _, table := range []map[string]func() Command{Registry, Internal} {
 		if one, known := table[name]; known {

@@ -60,6 +60,19 @@ func commandTypes(t *testing.T) (names []string) {
 	return names
 }
 
+// followsFromHoldings reports whether an event is about what a consumer holds,
+// or follows from that: providers' generations, and the reservation of a node.
+func followsFromHoldings(s *ledger.State, event ledger.Event) bool {
+	switch event := event.(type) {
+	case ledger.ProviderGenerationsAdvanced:
+		return true
+	case ledger.InventoriesReplaced:
+		_, isNode := s.Node(event.Provider)
+		return isNode
+	}
+	return event.Topic().Of == ledger.OfConsumer
+}
+
 // TestOnlyHoldings decides random commands: those that say that they change
 // only what consumers hold do so, and those that do nothing else say so.
 func TestOnlyHoldings(t *testing.T) {
@@ -75,8 +88,7 @@ func TestOnlyHoldings(t *testing.T) {
 			}
 			for _, event := range list {
 				events[c.CommandName()]++
-				_, follows := event.(ledger.ProviderGenerationsAdvanced)
-				if event.Topic().Of != ledger.OfConsumer && !follows {
+				if !followsFromHoldings(l.State(), event) {
 					others[c.CommandName()] = true
 				}
 			}

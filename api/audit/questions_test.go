@@ -118,6 +118,27 @@ func TestWhy(t *testing.T) {
 }
 
 // world is a ledger with some providers, and a random command about them.
+// TestWhyOfNode: what is held of a node's provider decides how much of it is
+// reserved, so that a command about consumers may be the last to have changed
+// its inventory.
+func TestWhyOfNode(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	node, consumer, driver, class := commandstest.NewID(), commandstest.NewID(), "fake", "a"
+	l.Accept(t, &commands.SetNodeProviders{On: true, Limit: 1})
+	l.Accept(t, &commands.CreateNode{
+		Node: node, NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class}, ProvisionState: ledger.NodeAvailable,
+	})
+	l.Accept(t, &commands.SetNodePowerState{Node: node, Target: "power off"})
+	l.Accept(t, commandstest.Allocate(consumer, node, "CUSTOM_A", 1))
+	l.Accept(t, &commands.SetNodeMaintenance{Node: node, Maintenance: true})
+	released := l.Accept(t, &commands.ReleaseConsumer{Consumer: consumer}).String()
+	var why audit.Why
+	ask(t, l, nil).get(t, 200, fmt.Sprintf("/audit/why?consumer=%s&provider=%s", consumer, node), &why)
+	if len(why.Inventories) != 1 || why.Inventories[0].Address != released || why.Inventories[0].After.Reserved != 1 {
+		t.Errorf("%+v; want the inventory as %s left it", why.Inventories, released)
+	}
+}
+
 type world struct {
 	*commandstest.Ledger
 	random    *rand.Rand

@@ -201,13 +201,16 @@ func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *
 			}
 		}
 	}
+	// What is held of a node's provider decides how much of it is reserved.
+	ofNode, err := view.History(projector.NodeHistory, w.Provider, 0, 1)
+	if err != nil {
+		return false, err
+	}
+	isNode := len(ofNode) > 0
 	return q.backwards(
-		ctx,
-		view,
-		projector.ProviderHistory,
-		w.Provider,
+		ctx, view, projector.ProviderHistory, w.Provider,
 		func(at ledger.Address, r *ledger.Record) (bool, error) {
-			if commands.OnlyHoldings(r.Command) {
+			if !isNode && commands.OnlyHoldings(r.Command) {
 				return true, nil
 			}
 			after, err := q.inventories(at.Sequence, w.Provider)
