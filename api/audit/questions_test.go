@@ -126,7 +126,8 @@ func TestWhyOfNode(t *testing.T) {
 	node, consumer, driver, class := commandstest.NewID(), commandstest.NewID(), "fake", "a"
 	l.Accept(t, &commands.SetNodeProviders{On: true, Limit: 1})
 	l.Accept(t, &commands.CreateNode{
-		Node: node, NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class}, ProvisionState: ledger.NodeAvailable,
+		Node: node, NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class},
+		ProvisionState: ledger.NodeAvailable,
 	})
 	l.Accept(t, &commands.SetNodePowerState{Node: node, Target: "power off"})
 	l.Accept(t, commandstest.Allocate(consumer, node, "CUSTOM_A", 1))
