@@ -8,6 +8,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // highWaterFile keeps the position of the newest commit that was ever folded, as a
@@ -52,22 +53,23 @@ func (m *highWaterFile) set(head ledger.Head) error {
 	return nil
 }
 
-// renew writes the high-water mark into another file, which takes the place of one that
-// failed.
+// renew writes the high-water mark into another file, which takes the place of
+// one that failed.
 func (m *highWaterFile) renew() error {
-	f, err := os.OpenFile(m.path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o640)
+	err := durable.ReplaceWith(m.path, func(f *os.File) error {
+		if m.head.Sequence == 0 {
+			return nil
+		}
+		slot, at := blocks.Slot(m.head)
+		_, err := f.WriteAt(slot, at)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("projector: high-water mark: %w", err)
 	}
-	if m.head.Sequence > 0 {
-		slot, at := blocks.Slot(m.head)
-		_, err = f.WriteAt(slot, at)
-	}
-	if err = errors.Join(err, f.Sync()); err == nil {
-		err = os.Rename(f.Name(), m.path)
-	}
+	f, err := os.OpenFile(m.path, os.O_RDWR, 0o640)
 	if err != nil {
-		return errors.Join(fmt.Errorf("projector: high-water mark: %w", err), f.Close())
+		return fmt.Errorf("projector: high-water mark: %w", err)
 	}
 	_ = m.f.Close() // it has failed already
 	m.f, m.failed = f, nil

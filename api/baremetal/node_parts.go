@@ -215,21 +215,22 @@ func (r *request) stateTarget() (string, error) {
 }
 
 func (r *request) setProvisionState(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:set_provision_state")
-	if err != nil {
-		return nil, err
-	}
-	verb, err := r.stateTarget()
-	if err != nil {
-		return nil, err
-	}
-	return r.accepted(
-		"node", &commands.SetNodeProvisionState{Node: n.UUID, Target: verb}, accepted202("/v1/nodes/"+ident+"/states"),
-	)
+	return r.setState(ident, "baremetal:node:set_provision_state", func(node ledger.UUID, verb string) commands.Command {
+		return &commands.SetNodeProvisionState{Node: node, Target: verb}
+	})
 }
 
 func (r *request) setPowerState(ident string) (*response, error) {
-	n, err := r.nodeFor(ident, "baremetal:node:set_power_state")
+	return r.setState(ident, "baremetal:node:set_power_state", func(node ledger.UUID, verb string) commands.Command {
+		return &commands.SetNodePowerState{Node: node, Target: verb}
+	})
+}
+
+// setState carries out the verb of the body on a node, if the rule allows that.
+func (r *request) setState(
+	ident, rule string, command func(node ledger.UUID, verb string) commands.Command,
+) (*response, error) {
+	n, err := r.nodeFor(ident, rule)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +238,5 @@ func (r *request) setPowerState(ident string) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.accepted(
-		"node", &commands.SetNodePowerState{Node: n.UUID, Target: verb}, accepted202("/v1/nodes/"+ident+"/states"),
-	)
+	return r.accepted("node", command(n.UUID, verb), accepted202("/v1/nodes/"+ident+"/states"))
 }

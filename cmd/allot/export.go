@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -50,6 +51,9 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if err := os.Rename(part.Name(), c.File); err != nil {
+		return err
+	}
+	if err := durable.SyncFolder(filepath.Dir(c.File)); err != nil {
 		return err
 	}
 	fmt.Printf("%s holds the commits %d to %d; the last one's digest is %s\n", c.File, c.From, head.Sequence, head.Digest)
