@@ -109,6 +109,57 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	}
 }
 
+// TestSortedSnapshotIsPassedOver: what was stored before the order of
+// allocations was kept is read, and nothing goes on from it; its position still
+// counts as one that was seen.
+func TestSortedSnapshotIsPassedOver(t *testing.T) {
+	dir := t.TempDir()
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "ALLOTSN1.state-v3.order.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := strings.TrimSpace(string(text))
+	old := filepath.Join(dir, fmt.Sprintf("%020d.snapshot", 4))
+	if err := os.WriteFile(old, bytesAt(t, golden, 0, len(golden)/2), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commits := ledgertest.OrderCommits(t)
+	whole := ledgertest.Fold(t, commits)
+	if state, found, err := store.Load(1 << 60); found || err != nil {
+		t.Errorf("loaded %v, %v", state, err)
+	}
+	if heads, err := store.Heads(); err != nil || len(heads) != 1 || heads[0] != whole.Head() {
+		t.Errorf("marks %v, %v", heads, err)
+	}
+	if state, err := snapshots.Read(old); err != nil || state.Ordered() {
+		t.Errorf("read %v, %v", state, err)
+	}
+	older := ledgertest.Fold(t, commits[:2])
+	if err := store.Save(older); err != nil {
+		t.Fatal(err)
+	}
+	loaded, found, err := store.Load(1 << 60)
+	if err != nil || !found || loaded.Head() != older.Head() {
+		t.Fatalf("loaded %v, %v", found, err)
+	}
+	for _, c := range commits[2:] {
+		if _, err := loaded.Fold(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := whole.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := loaded.Digest(); err != nil || got != want {
+		t.Errorf("folded from the snapshot the State has digest %s, %v; from the log alone %s", got, err, want)
+	}
+}
+
 // TestGoldenSnapshots compares snapshots with those on file, and reads every
 // one on file.
 func TestGoldenSnapshots(t *testing.T) {

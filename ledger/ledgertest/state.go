@@ -181,7 +181,39 @@ func Histories(t testing.TB) []History {
 		{"reservations", ReservationCommits(t)},
 		{"waiting", waitingCommits(t)},
 		{"chassis", ChassisCommits(t)},
+		{"order", OrderCommits(t)},
 	}
+}
+
+// OrderCommits returns a log of consumers whose allocations are in no other
+// order than that of their events: neither by provider nor by class, one
+// provider's not side by side, and the same amounts in another order.
+func OrderCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	low, high := ID(1, 1), ID(1, 9)
+	inventories := []ledger.InventoryRecord{
+		{Class: "VCPU", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
+		{Class: "MEMORY_MB", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
+	}
+	of := func(provider ledger.UUID, class string, amount int64) ledger.AllocationRecord {
+		return ledger.AllocationRecord{Provider: provider, Class: class, Amount: amount}
+	}
+	holds := func(n byte, allocations ...ledger.AllocationRecord) ledger.AllocationsReplaced {
+		return ledger.AllocationsReplaced{Consumer: ID(2, n), Project: "p", User: "u", Allocations: allocations}
+	}
+	return chain(t, [][]ledger.Event{
+		Vocabulary(),
+		{
+			ledger.ProviderCreated{Provider: high, Name: "a"},
+			ledger.InventoriesReplaced{Provider: high, Generation: 1, Inventories: inventories},
+			holds(5, of(high, "MEMORY_MB", 2), of(high, "VCPU", 1), of(low, "VCPU", 1)),
+			holds(4, of(high, "VCPU", 1), of(low, "MEMORY_MB", 1), of(high, "MEMORY_MB", 1)),
+		},
+		{holds(5, of(low, "VCPU", 1), of(high, "VCPU", 1), of(high, "MEMORY_MB", 2))},
+		{ledger.AllocationsReserved{
+			AllocationsReplaced: holds(3, of(low, "MEMORY_MB", 2), of(low, "VCPU", 2)), Lifetime: 60_000_000_000,
+		}},
+	})
 }
 
 // ChassisVocabulary is a record that holds every kind of event about chassis,
