@@ -230,6 +230,18 @@ var failures = map[string]error{
 	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable,
 }
 
+// encodeSubmission makes what readSubmission reads.
+func encodeSubmission(s commands.Submission) ([]byte, error) {
+	data, err := wire.Encode(submitted{
+		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
+		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command},
+	}, wire.TypeMsgpack)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: a command cannot be passed on: %w", err)
+	}
+	return data, nil
+}
+
 // takeCommand has the leader's writer carry a command out.
 func (t *Term) takeCommand(msg *nats.Msg) {
 	submission, err := readSubmission(msg.Data)
@@ -238,7 +250,7 @@ func (t *Term) takeCommand(msg *nats.Msg) {
 		return
 	}
 	t.writer.Start(submission, func(outcome commands.Outcome, err error) {
-		t.respond(msg, t.answerOf(outcome, err))
+		t.respond(msg, answerOf(outcome, err, t.r.cfg.Models.Checkpoint().Sequence))
 	})
 }
 
@@ -261,10 +273,12 @@ func readSubmission(data []byte) (commands.Submission, error) {
 	}, nil
 }
 
-func (t *Term) answerOf(outcome commands.Outcome, err error) carried {
+// answerOf is the answer to a command. What it depends on was decided up to a
+// sequence.
+func answerOf(outcome commands.Outcome, err error, sequence uint64) carried {
 	out := carried{
 		Address: outcome.Address, Repeated: outcome.Repeated, Rejection: outcome.Rejection,
-		Sequence: t.r.cfg.Models.Checkpoint().Sequence,
+		Sequence: sequence,
 	}
 	if err == nil && outcome.Events != nil {
 		out.Events, err = ledger.EncodeEvents(outcome.Events)
