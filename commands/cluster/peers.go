@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,10 @@ const (
 
 // hailEvery is how often a leader says that it leads.
 const hailEvery = 200 * time.Millisecond
+
+// upgradeEvery is how often a leader looks whether all replicas know more than
+// is in use.
+const upgradeEvery = 5 * time.Second
 
 // peers is what replicas hear of each other.
 type peers struct{ subs []*nats.Subscription }
@@ -171,11 +176,14 @@ func (r *Replica) note(h hail) {
 
 // hailing says that this replica leads until it does not.
 func (t *Term) hailing() {
-	tick := time.NewTicker(hailEvery)
+	tick, upgrade := time.NewTicker(hailEvery), time.NewTicker(upgradeEvery)
 	defer tick.Stop()
+	defer upgrade.Stop()
 	for {
 		select {
 		case <-tick.C:
+		case <-upgrade.C:
+			t.upgrade()
 		case <-t.lost:
 			return
 		}
@@ -183,6 +191,19 @@ func (t *Term) hailing() {
 			return
 		}
 		t.r.hail(t, false, "")
+	}
+}
+
+// upgrade begins another term once all replicas know a newer level of features.
+func (t *Term) upgrade() {
+	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
+	defer cancel()
+	level, err := t.r.commonLevel(ctx)
+	if err != nil || level <= t.level.Load() {
+		return
+	}
+	if err := t.confirm(ctx); err != nil {
+		t.r.cfg.Logger.Warn("the ledger stays at its level of features", "error", err)
 	}
 }
 
