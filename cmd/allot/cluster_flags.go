@@ -16,7 +16,7 @@ import (
 // clusterFlags make the server one of several that serve one ledger.
 type clusterFlags struct {
 	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..."`
-	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's." placeholder:"NAME"`
+	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's. With --nats-url a name makes it one of several servers on that NATS." placeholder:"NAME"`
 	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
 	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
 	Cert    string        `name:"cluster-tls-cert" help:"Certificate of this server for the others, in PEM: they check it, in both directions. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
@@ -33,7 +33,13 @@ type clusterFlags struct {
 func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 
 // fill completes what was left out, and refuses what contradicts itself.
-func (f *clusterFlags) fill(http string) (err error) {
+func (f *clusterFlags) fill(http string, external bool) (err error) {
+	if f.Lease < time.Second {
+		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
+	}
+	if external && !f.on() {
+		return f.fillExternal(http)
+	}
 	if !f.on() {
 		if f.Name != "" || f.Listen != "" || f.Secret != "" {
 			return errors.New("--cluster-name, --cluster-listen and --cluster-secret-file need --cluster, the list of all servers")
@@ -48,8 +54,8 @@ func (f *clusterFlags) fill(http string) (err error) {
 			return fmt.Errorf("--cluster-name: %w", err)
 		}
 	}
-	if strings.ContainsAny(f.Name, " \t\n.*>/\\") {
-		return fmt.Errorf("--cluster-name %q: a name has no blanks, dots, stars, slashes or angle brackets", f.Name)
+	if err := f.checkName(); err != nil {
+		return err
 	}
 	if f.Listen == "" {
 		if f.Listen, err = f.ownAddress(); err != nil {
@@ -59,14 +65,30 @@ func (f *clusterFlags) fill(http string) (err error) {
 	if len(f.Members) < 3 {
 		return fmt.Errorf("--cluster names %d servers: a ledger that outlives one of them needs three", len(f.Members))
 	}
-	if f.Lease < time.Second {
-		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
+	if external {
+		return errors.New("--cluster makes the embedded NATS servers a cluster, and --nats-url names another one: choose one of them")
 	}
 	if err := f.checkTLS(); err != nil {
 		return err
 	}
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
+	}
+	return nil
+}
+
+// fillExternal is fill for a server on an external NATS: with a name it is one
+// of several.
+func (f *clusterFlags) fillExternal(http string) error {
+	if f.HTTP == "" {
+		f.HTTP = "http://" + http
+	}
+	return f.checkName()
+}
+
+func (f *clusterFlags) checkName() error {
+	if strings.ContainsAny(f.Name, " \t\n.*>/\\") {
+		return fmt.Errorf("--cluster-name %q: a name has no blanks, dots, stars, slashes or angle brackets", f.Name)
 	}
 	return nil
 }

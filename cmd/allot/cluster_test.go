@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
 // replicas are the servers of a cluster, each a process of the binary.
@@ -396,4 +397,30 @@ func TestClusterFlags(t *testing.T) {
 			t.Errorf("%v: %s", flags, s.logs)
 		}
 	}
+}
+
+// TestReplicasOutside: so do servers on a NATS that is not theirs, each with a
+// name.
+func TestReplicasOutside(t *testing.T) {
+	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
+	begin := func(name string) *server {
+		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
+			"--accept-open-nats", "--cluster-name", name)
+	}
+	r := &replicas{t: t}
+	r.list[0] = begin("a")
+	r.list[0].must(201, "PUT", "/traits/CUSTOM_FIRST", "")
+	r.list[1] = begin("b")
+	r.list[1].must(204, "GET", "/traits/CUSTOM_FIRST", "")
+	was := r.leader()
+	other := 1 - was
+	l := r.load(other)
+	time.Sleep(100 * time.Millisecond)
+	r.lose(was)
+	if now := r.leader(); now != other {
+		t.Errorf("server %d leads", now)
+	}
+	time.Sleep(100 * time.Millisecond)
+	l.end(t)
+	l.holds(t, r.list[other])
 }

@@ -98,7 +98,11 @@ func (s *server) connectLog(ctx context.Context) (err error) {
 }
 
 func (s *server) connectOutside(ctx context.Context) error {
-	if err := jetstream.CheckSync(ctx, s.config.NATSMonitor); err != nil {
+	synced, err := jetstream.CheckSync(ctx, s.config.NATSMonitor)
+	for monitor, reason := range synced.Away {
+		s.logger.Warn("a NATS server does not say whether it syncs every write; it is asked again", "monitor", monitor, "because", reason)
+	}
+	if err != nil {
 		if !s.config.AcceptLazySync {
 			return fmt.Errorf(
 				"%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err,
@@ -106,7 +110,6 @@ func (s *server) connectOutside(ctx context.Context) error {
 		}
 		s.logger.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
 	}
-	var err error
 	if s.log.nc, err = s.config.dial(s.config.NATSURL, s.config.NATSCreds, "log"); err == nil {
 		s.log.url = s.log.nc.ConnectedUrlRedacted()
 	}
@@ -122,13 +125,16 @@ func (s *server) closeLog() error {
 func (s *server) openLog(ctx context.Context) (err error) {
 	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil}
 	if s.log.nats == nil {
-		cfg.AckTimeout = ackTimeout
+		cfg.AckTimeout = cmp.Or(s.config.Cluster.Ack, ackTimeout)
 	}
 	if s.config.Cluster.on() {
 		return s.openSharedLog(ctx, cfg)
 	}
 	if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
 		s.log.all = s.log.stream
+	}
+	if err == nil && s.shared() {
+		s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
 	}
 	if err == nil && s.log.nats != nil {
 		s.log.all, err = s.log.nats.ReadFiles(s.log.stream)
@@ -149,12 +155,28 @@ func (s *server) shareLog() {
 	s.log.readers = jetstream.Share(s.log.all, logReaders)
 }
 
+// shared reports whether other servers may serve the same ledger.
+func (s *server) shared() bool { return s.config.Cluster.on() || s.config.Cluster.Name != "" }
+
 // replicas is how many replicas a stream gets that is made.
 func (s *server) replicas() int {
-	if s.config.Cluster.on() {
+	switch {
+	case s.config.Cluster.on():
 		return s.config.Cluster.replicas()
+	case s.config.NATSReplicas > 0:
+		return s.config.NATSReplicas
+	case s.log.nc.ConnectedClusterName() != "":
+		return clusterReplicas
 	}
-	return s.config.NATSReplicas
+	return 1
+}
+
+// clusterReplicas is how many a cluster makes, unless it is told otherwise: one
+// of three may be lost.
+const clusterReplicas = 3
+
+func (s *server) valuesConfig() jetstream.ValuesConfig {
+	return jetstream.ValuesConfig{Replicas: s.replicas(), Timeout: s.config.Cluster.Lease / 6}
 }
 
 // sharedAckTimeout and sharedPatience are how long an append to a replicated
@@ -176,9 +198,7 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 	var told time.Time
 	for {
 		if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
-			s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, jetstream.ValuesConfig{
-				Replicas: s.replicas(), Timeout: s.config.Cluster.Lease / 6,
-			})
+			s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
 		}
 		if err == nil {
 			s.log.all = s.log.stream

@@ -47,13 +47,21 @@ type member struct {
 
 // group is three of them.
 type group struct {
-	t       *testing.T
+	t       testing.TB
 	members []*member
+	sync    bool // before each acknowledgement, as in production
 }
 
-func startGroup(t *testing.T, change func(i int, cfg *cluster.Config, m *member)) *group {
+func startGroup(t testing.TB, change func(i int, cfg *cluster.Config, m *member)) *group {
 	t.Helper()
 	g := &group{t: t}
+	g.start(change)
+	return g
+}
+
+func (g *group) start(change func(i int, cfg *cluster.Config, m *member)) {
+	t := g.t
+	t.Helper()
 	var routes []string
 	for range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,7 +81,7 @@ func startGroup(t *testing.T, change func(i int, cfg *cluster.Config, m *member)
 		starting.Go(func() {
 			var err error
 			m.ns, err = embedded.Start(t.Context(), embedded.Config{
-				StoreDir: filepath.Join(dir, m.name, "log"), LazySync: true,
+				StoreDir: filepath.Join(dir, m.name, "log"), LazySync: !g.sync,
 				Cluster: &embedded.Cluster{Member: m.name, Listen: routes[i], Members: routes, Secret: "a secret of this test"},
 			})
 			if err != nil {
@@ -97,10 +105,9 @@ func startGroup(t *testing.T, change func(i int, cfg *cluster.Config, m *member)
 			m.stop(t)
 		}
 	})
-	return g
 }
 
-func (m *member) open(t *testing.T, dir string, mayCreate bool, change func(*cluster.Config)) {
+func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*cluster.Config)) {
 	t.Helper()
 	connect := func(open func() (*nats.Conn, error)) *nats.Conn {
 		nc, err := open()
@@ -137,7 +144,7 @@ func (m *member) open(t *testing.T, dir string, mayCreate bool, change func(*clu
 }
 
 // openLog opens the log as soon as the servers have found each other.
-func (m *member) openLog(t *testing.T, nc *nats.Conn, mayCreate bool) *jetstream.Values {
+func (m *member) openLog(t testing.TB, nc *nats.Conn, mayCreate bool) *jetstream.Values {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		var err error
@@ -158,7 +165,7 @@ func (m *member) openLog(t *testing.T, nc *nats.Conn, mayCreate bool) *jetstream
 }
 
 // lead does what a server does with its terms.
-func (m *member) lead(t *testing.T) {
+func (m *member) lead(t testing.TB) {
 	for {
 		select {
 		case <-m.quit:
@@ -172,7 +179,7 @@ func (m *member) lead(t *testing.T) {
 	}
 }
 
-func (m *member) serve(t *testing.T, term *cluster.Term) {
+func (m *member) serve(t testing.TB, term *cluster.Term) {
 	options := writer.Options{Now: time.Now, Landed: term.Landed, AnswerWithin: 10 * time.Second, Leadership: term}
 	if m.mute {
 		options.Leadership = unsafe{term}
@@ -238,7 +245,7 @@ func (m *member) get() *writer.Writer {
 }
 
 // stop ends a replica, as a process does that is told to.
-func (m *member) stop(t *testing.T) {
+func (m *member) stop(t testing.TB) {
 	t.Helper()
 	if m.quit == nil {
 		return
@@ -283,12 +290,12 @@ func (g *group) others() (list []*member) {
 	return list
 }
 
-func (m *member) submit(t *testing.T, c commands.Command) commands.Outcome {
+func (m *member) submit(t testing.TB, c commands.Command) commands.Outcome {
 	t.Helper()
 	return m.submitAs(t, commands.NewID(), c)
 }
 
-func (m *member) submitAs(t *testing.T, id ledger.UUID, c commands.Command) commands.Outcome {
+func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) commands.Outcome {
 	t.Helper()
 	outcome, err := m.Submit(t.Context(), commands.Submission{ID: id, Actor: "test", RequestID: "r-" + m.name, Command: c})
 	if err != nil {
