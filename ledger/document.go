@@ -154,15 +154,11 @@ func PlainNumbers(value any) any {
 	return value
 }
 
-// DecodeMsgpack reads a map or nil.
+// DecodeMsgpack reads a map. The library itself reads nil, as the empty document.
 func (doc *Document) DecodeMsgpack(d *msgpack.Decoder) error {
 	value, err := d.DecodeInterface()
 	if err != nil {
 		return err
-	}
-	if value == nil {
-		*doc = ""
-		return nil
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
