@@ -212,7 +212,9 @@ func nodesAsProviders() (rows []decision) {
 	row("the consumer is the instance", patchNode(idleNode, set("/instance_uuid", quote(fresh))),
 		happens(ledger.NodeInstanceSet{Node: idleNode, Instance: fresh}), takes)
 	row("the consumer is another", patchNode(idleNode, set("/instance_uuid", quote(instance))),
-		rejected(commands.CodeProviderInUse, commands.Facts{Node: &idleNode, Provider: &idleNode, Instance: &instance}), takes)
+		rejected(commands.CodeProviderInUse, commands.Facts{
+			Node: &idleNode, Provider: &idleNode, Instance: &instance,
+		}), takes)
 	row("deleted", &commands.DeleteNode{Node: enrolled},
 		happens(ledger.NodeDeleted{Node: enrolled}, ledger.ProviderDeleted{Provider: enrolled}))
 	row("deleted, with its allocation", &commands.DeleteNode{Node: busyNode}, happens(

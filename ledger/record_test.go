@@ -26,7 +26,8 @@ func TestRecordsInACommit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sequence, prev, err := ledger.CommitLink(encoded); err != nil || sequence != commit.Sequence || prev != commit.Prev {
+		sequence, prev, err := ledger.CommitLink(encoded)
+		if err != nil || sequence != commit.Sequence || prev != commit.Prev {
 			t.Errorf("%s: the link says %d, %s, %v", history.Name, sequence, prev, err)
 		}
 		decoded, err := ledger.DecodeCommit(encoded)
@@ -67,7 +68,8 @@ func checkCuts(t *testing.T, name string, encoded []byte) {
 		if _, err := ledger.RecordData(encoded[:i], 0); !errors.Is(err, ledger.ErrCorrupt) {
 			t.Fatalf("%s: a record of %d bytes of the commit: %v", name, i, err)
 		}
-		if _, got, err := ledger.CommitLink(encoded[:i]); err == nil && got != prev || err != nil && !errors.Is(err, ledger.ErrCorrupt) {
+		_, got, err := ledger.CommitLink(encoded[:i])
+		if err == nil && got != prev || err != nil && !errors.Is(err, ledger.ErrCorrupt) {
 			t.Fatalf("%s: the link of %d bytes of the commit: %s, %v", name, i, got, err)
 		}
 	}
