@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 type naive struct {
 	total     map[string]int64            // "provider/class"
 	held      map[string]map[string]int64 // consumer -> "provider/class" -> amount
+	order     map[string][]string         // consumer -> "provider/class", as its request had them
 	genOf     map[string]uint64           // consumer -> generation
 	providers map[string]int64            // provider -> generation
 }
@@ -81,20 +83,26 @@ func (n *naive) apply(c *commands.AllocateForConsumers, sequence uint64) {
 			for slot := range n.held[id] {
 				moved[slot[:36]] = true
 			}
-			delete(n.held, id)
-			delete(n.genOf, id)
+			n.release(id)
 			continue
 		}
-		n.held[id] = make(map[string]int64)
+		n.held[id], n.order[id] = make(map[string]int64), nil
 		n.genOf[id] = sequence
 		for _, r := range a.Resources {
 			n.held[id][key(r.Provider, r.Class)] = r.Amount
+			n.order[id] = append(n.order[id], key(r.Provider, r.Class))
 			moved[r.Provider.String()] = true
 		}
 	}
 	for p := range moved {
 		n.providers[p]++
 	}
+}
+
+func (n *naive) release(consumer string) {
+	delete(n.held, consumer)
+	delete(n.order, consumer)
+	delete(n.genOf, consumer)
 }
 
 // TestModel runs random commands against the ledger and the naive model.
@@ -107,7 +115,7 @@ func TestModel(t *testing.T) {
 		defer l.Stop(t)
 		model := &naive{
 			total: map[string]int64{}, held: map[string]map[string]int64{}, genOf: map[string]uint64{},
-			providers: map[string]int64{},
+			order: map[string][]string{}, providers: map[string]int64{},
 		}
 		var providers, consumers []ledger.UUID
 		for i := range 2 {
@@ -142,8 +150,7 @@ func TestModel(t *testing.T) {
 					want = commands.CodeConsumerNotFound
 				}
 				checkCode(rt, l.Submit(t, &commands.ReleaseConsumer{Consumer: id}).Rejection, want)
-				delete(model.held, id.String())
-				delete(model.genOf, id.String())
+				model.release(id.String())
 			},
 			"resize": func(rt *rapid.T) {
 				id := rapid.SampledFrom(providers).Draw(rt, "provider")
@@ -180,6 +187,9 @@ func drawAllocations(rt *rapid.T, model *naive, id ledger.UUID, providers []ledg
 			}
 		}
 	}
+	if len(a.Resources) > 1 {
+		a.Resources = rapid.Permutation(a.Resources).Draw(rt, "order")
+	}
 	return a
 }
 
@@ -188,6 +198,13 @@ func checkCode(rt *rapid.T, got *commands.Rejection, want commands.Code) {
 	if got == nil && want != "" || got != nil && got.Code != want {
 		rt.Fatalf("got %v, want %q", got, want)
 	}
+}
+
+func orNobody(c *ledger.Consumer) *ledger.Consumer {
+	if c == nil {
+		return &ledger.Consumer{}
+	}
+	return c
 }
 
 func compare(rt *rapid.T, l *commandstest.Ledger, model *naive, providers, consumers []ledger.UUID) {
@@ -235,6 +252,13 @@ func compare(rt *rapid.T, l *commandstest.Ledger, model *naive, providers, consu
 		want, exists := model.genOf[id.String()]
 		if found != exists || found && c.Generation != want {
 			rt.Fatalf("consumer %+v, want generation %d", c, want)
+		}
+		var order []string
+		for _, a := range orNobody(c).Allocations {
+			order = append(order, key(a.Provider, classes.Name(a.Class)))
+		}
+		if !slices.Equal(order, model.order[id.String()]) {
+			rt.Fatalf("consumer %s holds %v, in the order of the request %v", id, order, model.order[id.String()])
 		}
 	}
 	usages, err := view.Usages("project", "")

@@ -57,9 +57,11 @@ func (r *reconciliation) consumer(c *ledger.Consumer) {
 		)
 		return
 	}
-	for i, held := range c.Allocations {
-		if _, isNode := r.s.Node(held.Provider); isNode && (i == 0 || c.Allocations[i-1].Provider != held.Provider) {
-			r.others[held.Provider] = append(r.others[held.Provider], c)
+	for _, held := range c.Allocations {
+		others := r.others[held.Provider]
+		noted := len(others) > 0 && others[len(others)-1] == c // by another class of the same provider
+		if _, isNode := r.s.Node(held.Provider); isNode && !noted {
+			r.others[held.Provider] = append(others, c)
 		}
 	}
 }

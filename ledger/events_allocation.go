@@ -1,9 +1,6 @@
 package ledger
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // AllocationRecord is an amount of a class on a provider as an event states
 // it. Amounts are in the class's unit, 1..MaxAmount.
@@ -15,7 +12,8 @@ type AllocationRecord struct {
 
 func (r *AllocationRecord) form(c *coder) { c.uuid(&r.Provider).text(&r.Class).int(&r.Amount) }
 
-// AllocationsReplaced says what a consumer holds, all of it, and for whom.
+// AllocationsReplaced says what a consumer holds, all of it, in which order,
+// and for whom.
 // The consumer exists from then on if it did not before, and its generation
 // is the sequence of the commit that carries the event.
 type AllocationsReplaced struct {
@@ -61,11 +59,8 @@ func (ev AllocationsReplaced) replace(s *State, at moment, until int64) error {
 		}
 		after.Allocations = append(after.Allocations, Allocation{Provider: r.Provider, Class: id, Amount: r.Amount})
 	}
-	slices.SortFunc(after.Allocations, compareAllocations)
-	for i := 1; i < len(after.Allocations); i++ {
-		if compareAllocations(after.Allocations[i-1], after.Allocations[i]) == 0 {
-			return fmt.Errorf("%w: consumer %s holds a class twice on one provider", ErrInvariant, ev.Consumer)
-		}
+	if haveTwice(after.Allocations) {
+		return fmt.Errorf("%w: consumer %s holds a class twice on one provider", ErrInvariant, ev.Consumer)
 	}
 	before, existed := s.consumerToEdit(ev.Consumer)
 	if existed {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -234,8 +235,9 @@ func FuzzDecodeState(f *testing.F) {
 	})
 }
 
-// TestOlderStates reads every State on file, whatever its version, and stores
-// it in the present form.
+// TestOlderStates reads every State on file, whatever its version. Those of
+// versions that had lost the order of allocations say so, and are what a
+// replay is without it: stored again, they do not pass for the present form.
 func TestOlderStates(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "state.v*.hex"))
 	if err != nil {
@@ -245,9 +247,16 @@ func TestOlderStates(t *testing.T) {
 		"state.v1.hex": ledgertest.State(t, 4),
 		"state.v2.hex": ledgertest.Fold(t, ledgertest.NodeCommits(t)[:2]),
 	}
+	for name, state := range want {
+		want[name] = state.Sorted()
+	}
 	for _, history := range ledgertest.Histories(t) {
 		for version := 2; version <= ledger.StateVersion; version++ {
-			want[fmt.Sprintf("state.v%d.%s.hex", version, history.Name)] = ledgertest.Fold(t, history.Commits)
+			state := ledgertest.Fold(t, history.Commits)
+			if version < 4 {
+				state = state.Sorted()
+			}
+			want[fmt.Sprintf("state.v%d.%s.hex", version, history.Name)] = state
 		}
 	}
 	if len(paths) < ledger.StateVersion {
@@ -281,7 +290,68 @@ func compareStates(t *testing.T, path string, want, got *ledger.State) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := got.Digest(); err != nil || a != b {
+	if b, err := got.Digest(); err != nil || a != b || want.Ordered() != got.Ordered() {
 		t.Errorf("%s is read as another State: %s, %v; want %s", path, b, err, a)
+	}
+}
+
+// TestSorted: the State as older versions had it has the same allocations in
+// another order, and the State that it was made from is as before.
+func TestSorted(t *testing.T) {
+	s := ledgertest.Fold(t, ledgertest.OrderCommits(t))
+	before, err := s.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sorted := s.Sorted()
+	if after, err := s.Digest(); err != nil || after != before || !s.Ordered() || sorted.Ordered() {
+		t.Errorf("the State has digest %s, %v, and had %s", after, err, before)
+	}
+	orders := 0
+	s.Consumers(func(c *ledger.Consumer) bool {
+		other, _ := sorted.Consumer(c.UUID)
+		byText := func(a, b ledger.Allocation) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+		if !slices.Equal(c.Allocations, other.Allocations) {
+			orders++
+		}
+		if !slices.Equal(slices.SortedFunc(slices.Values(c.Allocations), byText),
+			slices.SortedFunc(slices.Values(other.Allocations), byText)) {
+			t.Errorf("consumer %s holds %v, sorted %v", c.UUID, c.Allocations, other.Allocations)
+		}
+		return true
+	})
+	if orders < 2 {
+		t.Errorf("only %d consumers hold something in another order", orders)
+	}
+}
+
+// TestClassTwice: an event with a class twice on one provider is refused, side
+// by side or not, however many there are.
+func TestClassTwice(t *testing.T) {
+	for _, n := range []int{1, 2, 16, 17, 5000} {
+		commits := ledgertest.Commits(t, 1)
+		s := ledgertest.Fold(t, commits)
+		s.Begin()
+		events := make([]ledger.Event, 0, n+1)
+		replaced := ledger.AllocationsReplaced{Consumer: ledgertest.ID(2, 9), Project: "p", User: "u"}
+		for i := range n {
+			id := ledger.UUID{0: 7, 1: byte(i >> 8), 2: byte(i), 15: 1}
+			events = append(events, ledger.ProviderCreated{Provider: id, Name: fmt.Sprint("twice ", i)},
+				ledger.InventorySet{Provider: id, Generation: 1, Inventory: ledger.InventoryRecord{
+					Class: "VCPU", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1,
+				}})
+			replaced.Allocations = append(
+				[]ledger.AllocationRecord{{Provider: id, Class: "VCPU", Amount: 1}}, replaced.Allocations...,
+			)
+		}
+		record := &ledger.Record{Time: s.LastTime(), Events: append(events, replaced)}
+		if err := s.Fork().Apply(2, record); err != nil {
+			t.Errorf("%d allocations: %v", n, err)
+		}
+		replaced.Allocations = append(replaced.Allocations, replaced.Allocations[0])
+		record.Events[len(events)] = replaced
+		if err := s.Apply(2, record); !errors.Is(err, ledger.ErrInvariant) {
+			t.Errorf("%d allocations and one of them again: %v", n, err)
+		}
 	}
 }

@@ -5,25 +5,34 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 )
 
-// stateVersion 2 added nodes and reservations, 3 chassis. Older ones are still
-// read.
-const stateVersion = 3
+// stateVersion 2 added nodes and reservations, 3 chassis, 4 keeps the order of
+// consumers' allocations, which older ones have sorted, and 5 added the term.
+// The older ones are still read.
+const stateVersion = 5
+
+// sortedVersion is the last one with sorted allocations.
+const sortedVersion = 3
 
 // stateFlushBytes is how much of a State is encoded before it is written out.
 const stateFlushBytes = 1 << 16
 
 // stateFields is how many fields each version of the form has.
-var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15}
+var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16}
 
 // Encode writes the State in its one canonical form: equal States give equal
 // bytes. It does not change the State and may run on a fork while the
-// original goes on.
+// original goes on. What is not Ordered is not written as if it were.
 func (s *State) Encode(w io.Writer) error {
 	out := &stateWriter{w: w, e: newEncoder()}
-	out.e.array(stateFields[stateVersion])
-	out.e.uint(stateVersion)
+	version := uint64(stateVersion)
+	if s.sorted {
+		version = sortedVersion
+	}
+	out.e.array(stateFields[version])
+	out.e.uint(version)
 	s.position(&out.e.form)
 	writeEach(out, len(s.classes.byID), s.classes.each, (*Class).form)
 	writeEach(out, s.traits.Len(), s.Traits, (*Trait).form)
@@ -33,6 +42,7 @@ func (s *State) Encode(w io.Writer) error {
 	writeEach(out, s.nodes.Len(), s.Nodes, (*Node).form)
 	writeEach(out, s.allocations.Len(), s.NodeAllocations, (*NodeAllocation).form)
 	writeEach(out, s.chassis.Len(), s.AllChassis, (*Chassis).form)
+	s.term.form(&out.e.form)
 	out.flushAt(0)
 	return out.err
 }
@@ -46,6 +56,7 @@ func DecodeState(data []byte) (*State, error) {
 	if want, known := stateFields[version]; d.err == nil && (!known || fields != want) {
 		d.fail("state version %d with %d fields is unknown", version, fields)
 	}
+	s.sorted = version <= sortedVersion
 	s.position(&d.form)
 	if err := s.readTables(d, version); err != nil {
 		return nil, err
@@ -61,12 +72,37 @@ func DecodeState(data []byte) (*State, error) {
 			return nil, err
 		}
 	}
+	if version > 4 {
+		s.term.form(&d.form)
+	}
 	if err := d.end(); err != nil {
 		return nil, err
 	}
 	s.changes = Changes{}
 	s.epoch++
 	return s, nil
+}
+
+// Ordered reports whether the State knows the order of consumers' allocations.
+// One that was read from version 3 or older has them sorted, as no replay of
+// the log has: it can be compared with one (see Sorted), and nothing can be
+// built upon it.
+func (s *State) Ordered() bool { return !s.sorted }
+
+// Sorted is a State as versions up to 3 stored it: the order of consumers'
+// allocations is lost. It must be called between commits.
+func (s *State) Sorted() *State {
+	sorted := s.Fork()
+	sorted.sorted = true
+	s.Consumers(func(c *Consumer) bool {
+		if !slices.IsSortedFunc(c.Allocations, compareAllocations) {
+			other := *c
+			other.Allocations = sortedAllocations(c.Allocations)
+			sorted.indexConsumer(c, &other)
+		}
+		return true
+	})
+	return sorted
 }
 
 // position goes over what stands before the tables.

@@ -126,6 +126,36 @@ func compareAllocations(a, b Allocation) int {
 	return cmp.Compare(a.Class, b.Class)
 }
 
+func sortedAllocations(list []Allocation) []Allocation {
+	sorted := slices.Clone(list)
+	slices.SortFunc(sorted, compareAllocations)
+	return sorted
+}
+
+// linearMax is up to how many allocations each is compared with each.
+const linearMax = 16
+
+// haveTwice reports whether a class of one provider is in a list twice.
+func haveTwice(list []Allocation) bool {
+	if len(list) > linearMax {
+		list = sortedAllocations(list)
+		for i := range list[1:] {
+			if compareAllocations(list[i], list[i+1]) == 0 {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range list {
+		for j := range list[:i] {
+			if list[i].Class == list[j].Class && list[i].Provider == list[j].Provider {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Owner is whom a consumer's usage is counted for. Type is empty for
 // consumers written below microversion 1.38.
 type Owner struct {
@@ -157,8 +187,22 @@ type Consumer struct {
 	// ReservedUntil is when what the consumer holds is taken away unless it
 	// is confirmed before, in Unix nanoseconds; 0: never.
 	ReservedUntil int64
-	// Allocations are sorted by provider and class.
+	// Allocations are in the order of the event that says so, which is that of
+	// the client's request: one provider's need not be side by side.
 	Allocations []Allocation
+}
+
+// HeldOf lists what the consumer holds of one provider, in the order of the
+// classes' numbers: who lists what is held of a provider does so by class.
+func (c *Consumer) HeldOf(provider UUID) []Allocation {
+	var held []Allocation
+	for _, a := range c.Allocations {
+		if a.Provider == provider {
+			held = append(held, a)
+		}
+	}
+	slices.SortFunc(held, compareAllocations)
+	return held
 }
 
 // ClassAmount is an amount of one class, summed over something.

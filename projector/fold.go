@@ -167,17 +167,49 @@ func (w *writer) consumer(record int, before, after *ledger.Consumer) {
 		w.set(w.version(w.idKey(tableConsumer, after.UUID)), w.keep(appendConsumer(w.scratch(), record, after)))
 	}
 	w.reservation(before, after)
-	eachProvider(after, func(provider ledger.UUID) {
-		if !holds(before, provider) {
-			w.set(append(w.idKey(tableHolding, provider), after.UUID[:]...), nil)
+	w.holdings(before, after)
+}
+
+// holdings keeps the lists of who holds something of a provider, and who held.
+// It walks through the providers of before and after side by side.
+func (w *writer) holdings(before, after *ledger.Consumer) {
+	w.p.left = appendProviders(w.p.left[:0], before)
+	w.p.taken = appendProviders(w.p.taken[:0], after)
+	left, taken := w.p.left, w.p.taken
+	for len(left) > 0 || len(taken) > 0 {
+		switch {
+		case len(left) > 0 && len(taken) > 0 && left[0] == taken[0]:
+			left, taken = left[1:], taken[1:]
+		case len(left) == 0 || len(taken) > 0 && taken[0].Before(left[0]):
+			w.set(append(w.idKey(tableHolding, taken[0]), after.UUID[:]...), nil)
+			taken = taken[1:]
+		default:
+			w.delete(append(w.idKey(tableHolding, left[0]), before.UUID[:]...))
+			w.set(append(w.version(w.idKey(tableHeld, left[0])), before.UUID[:]...), nil)
+			left = left[1:]
 		}
-	})
-	eachProvider(before, func(provider ledger.UUID) {
-		if !holds(after, provider) {
-			w.delete(append(w.idKey(tableHolding, provider), before.UUID[:]...))
-			w.set(append(w.version(w.idKey(tableHeld, provider)), before.UUID[:]...), nil)
+	}
+}
+
+// appendProviders lists the providers that a consumer, which may be nil, holds
+// something of: each once, in UUID order.
+func appendProviders(list []ledger.UUID, c *ledger.Consumer) []ledger.UUID {
+	if c == nil {
+		return list
+	}
+	eachProvider(c, func(id ledger.UUID) { list = append(list, id) })
+	slices.SortFunc(list, ledger.UUID.Compare)
+	return slices.Compact(list)
+}
+
+// eachProvider calls yield for each provider that a consumer holds something
+// of: again if what it holds of one is not side by side.
+func eachProvider(c *ledger.Consumer, yield func(ledger.UUID)) {
+	for i, a := range c.Allocations {
+		if i == 0 || c.Allocations[i-1].Provider != a.Provider {
+			yield(a.Provider)
 		}
-	})
+	}
 }
 
 // reservation keeps the list of reservations by their end.
@@ -215,19 +247,6 @@ func (p *Projector) Reservations(limit int) ([]Reservation, error) {
 		list = append(list, r)
 	}
 	return list, finish(it, nil)
-}
-
-// eachProvider calls yield for each provider that a consumer, which may be
-// nil, holds something of.
-func eachProvider(c *ledger.Consumer, yield func(ledger.UUID)) {
-	if c == nil {
-		return
-	}
-	for i, a := range c.Allocations {
-		if i == 0 || c.Allocations[i-1].Provider != a.Provider {
-			yield(a.Provider)
-		}
-	}
 }
 
 func holds(c *ledger.Consumer, provider ledger.UUID) bool {

@@ -24,7 +24,7 @@ import (
 
 // schemaVersion counts changes of the read models' form. Read models of
 // another version are rebuilt from the log.
-const schemaVersion = 5
+const schemaVersion = 6
 
 const (
 	cacheBytes    = 128 << 20
@@ -62,8 +62,9 @@ type models struct {
 	synced ledger.Head       // guarded by mu
 	tree   *proof.Tree       // of all records folded; replaced under mu, never changed
 
-	value []byte // scratch of fold
-	key   []byte // scratch of fold
+	value       []byte        // scratch of fold
+	key         []byte        // scratch of fold
+	left, taken []ledger.UUID // scratch of fold
 }
 
 // versionedClasses is the newest class table and since when it is so: asked

@@ -131,7 +131,9 @@ func parseHeader(header []byte) (ledger.Head, error) {
 }
 
 // Load returns the newest undamaged snapshot at or before a sequence. Damaged
-// ones are skipped with a warning.
+// ones are skipped with a warning, and so are those of an older server that
+// did not keep the order of allocations: a State that goes on from there would
+// not be the one that the log gives.
 func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 	paths, err := s.files()
 	if err != nil {
@@ -149,6 +151,10 @@ func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 		}
 		if err != nil {
 			return nil, false, err
+		}
+		if !state.Ordered() {
+			s.logger.Info("snapshot of an older version passed over; more of the log is read instead", "file", path)
+			continue
 		}
 		return state, true, nil
 	}

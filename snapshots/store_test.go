@@ -112,6 +112,57 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	}
 }
 
+// TestSortedSnapshotIsPassedOver: what was stored before the order of
+// allocations was kept is read, and nothing goes on from it; its position still
+// counts as one that was seen.
+func TestSortedSnapshotIsPassedOver(t *testing.T) {
+	dir := t.TempDir()
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("testdata", "ALLOTSN1.state-v3.order.hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := strings.TrimSpace(string(text))
+	old := filepath.Join(dir, fmt.Sprintf("%020d.snapshot", 4))
+	if err := os.WriteFile(old, bytesAt(t, golden, 0, len(golden)/2), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commits := ledgertest.OrderCommits(t)
+	whole := ledgertest.Fold(t, commits)
+	if state, found, err := store.Load(1 << 60); found || err != nil {
+		t.Errorf("loaded %v, %v", state, err)
+	}
+	if heads, err := store.Heads(); err != nil || len(heads) != 1 || heads[0] != whole.Head() {
+		t.Errorf("marks %v, %v", heads, err)
+	}
+	if state, err := snapshots.Read(old); err != nil || state.Ordered() {
+		t.Errorf("read %v, %v", state, err)
+	}
+	older := ledgertest.Fold(t, commits[:2])
+	if err := store.Save(older); err != nil {
+		t.Fatal(err)
+	}
+	loaded, found, err := store.Load(1 << 60)
+	if err != nil || !found || loaded.Head() != older.Head() {
+		t.Fatalf("loaded %v, %v", found, err)
+	}
+	for _, c := range commits[2:] {
+		if _, err := loaded.Fold(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := whole.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := loaded.Digest(); err != nil || got != want {
+		t.Errorf("folded from the snapshot the State has digest %s, %v; from the log alone %s", got, err, want)
+	}
+}
+
 // TestGoldenSnapshots compares snapshots with those on file, and reads every
 // one on file.
 func TestGoldenSnapshots(t *testing.T) {
@@ -120,7 +171,7 @@ func TestGoldenSnapshots(t *testing.T) {
 			state := ledgertest.Fold(t, history.Commits)
 			now := hex.EncodeToString(snapshotOf(t, state))
 			// A file is named by what its beginning says: the magic, and the version of the State behind it.
-			name := fmt.Sprintf("%s.state-v%d.%s.hex", bytesAt(t, now, 0, 8), bytesAt(t, now, 57, 58)[0], history.Name)
+			name := fmt.Sprintf("%s.state-v%d.%s.hex", bytesAt(t, now, 0, 8), versionOf(t, now), history.Name)
 			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
 				t.Errorf("a snapshot has another form than in %s: if it is the State's, see ledger's TestGoldenStates; if it is "+
 					"the file's, write another magic and read this one, too\nnow:     %s\non file: %s", name, now, golden)
@@ -330,4 +381,15 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("the State is at %v, its file says %v", s.Head(), head)
 		}
 	})
+}
+
+// versionOf is the version of the State in a snapshot: it follows the length of
+// the State's array, which is one byte up to 15 fields, and three from then on.
+func versionOf(t *testing.T, snapshot string) byte {
+	t.Helper()
+	const long = 0xdc // msgpack's array of up to 65535
+	if bytesAt(t, snapshot, 56, 57)[0] == long {
+		return bytesAt(t, snapshot, 59, 60)[0]
+	}
+	return bytesAt(t, snapshot, 57, 58)[0]
 }

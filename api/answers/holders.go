@@ -2,7 +2,6 @@ package answers
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
@@ -49,11 +48,9 @@ func Holders(v projector.View, q *wire.HoldersQuery) (*wire.Holders, error) {
 			answer.Next = &answer.Holders[limit-1].Consumer
 			return false
 		}
-		held := AllocationsOf(c, classes)
-		held.Allocations = slices.DeleteFunc(
-			held.Allocations, func(a wire.Allocation) bool { return a.Provider != q.Provider },
-		)
-		answer.Holders = append(answer.Holders, *held)
+		here := *c
+		here.Allocations = c.HeldOf(q.Provider)
+		answer.Holders = append(answer.Holders, *AllocationsOf(&here, classes))
 		return true
 	})
 	return answer, err

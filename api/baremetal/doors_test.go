@@ -238,6 +238,31 @@ func TestNodeProvidersTurnedOnAgain(t *testing.T) {
 	}
 }
 
+// TestOneHolderIsCountedOnce: a consumer that holds two classes of a node's
+// provider, and something else between them, is one owner and not two.
+func TestOneHolderIsCountedOnce(t *testing.T) {
+	w := newWorld(t)
+	if rejection := w.nodeProviders(t, true); rejection != nil {
+		t.Fatal(rejection)
+	}
+	w.play(t, node(doorNode(1), "n1", "bm"))
+	if rejection := w.nodeProviders(t, false); rejection != nil {
+		t.Fatal(rejection)
+	}
+	own, other := mustUUID(t, doorNode(1)), w.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 1})
+	w.Accept(t, &commands.CreateInventory{Provider: own, Inventory: commands.Inventory{Class: "VCPU", Total: 1}})
+	w.Accept(t, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
+		Consumer: mustUUID(t, doorOwner(1)), Project: "p", User: "u", Resources: []commands.ProviderAllocation{
+			{Provider: own, Class: "CUSTOM_BM", Amount: 1}, {Provider: other, Class: "VCPU", Amount: 1},
+			{Provider: own, Class: "VCPU", Amount: 1},
+		},
+	}}})
+	rejection := w.nodeProviders(t, true)
+	if rejection == nil || len(rejection.Facts.Names) != 1 || !strings.Contains(rejection.Message, "holds 1 VCPU of node") {
+		t.Errorf("%v", rejection)
+	}
+}
+
 // doorStep is one random step at one of the doors.
 func (w *world) doorStep(t *testing.T, draw *rand.Rand) string {
 	t.Helper()

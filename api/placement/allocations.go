@@ -48,36 +48,35 @@ func showAllocations(_ *Handler, r *request) (*response, error) {
 type providerAllocation struct {
 	Resources  ordered[int64] `json:"resources"`
 	Generation int64          `json:"generation"`
-
-	provider *ledger.Provider
 }
 
-// allocationsOf lists what a consumer holds, by providers as they were made.
+// allocationsOf lists what a consumer holds in the order of the request that
+// wrote it, a provider where it was named first.
 func allocationsOf(r *request, c *ledger.Consumer) (ordered[*providerAllocation], error) {
 	classes, err := r.view.Classes()
 	if err != nil {
 		return nil, err
 	}
 	byProvider := ordered[*providerAllocation]{}
-	for _, a := range c.Allocations { // sorted by provider and class
-		key := a.Provider.String()
-		if n := len(byProvider); n == 0 || byProvider[n-1].key != key {
+	known := make(map[ledger.UUID]*providerAllocation)
+	for _, a := range c.Allocations {
+		held := known[a.Provider]
+		if held == nil {
 			p, found, err := r.view.Provider(a.Provider)
 			if err != nil {
 				return nil, err
 			}
 			if !found {
-				return nil, fmt.Errorf("placement: consumer %s holds something of provider %s, which does not exist", c.UUID, key)
+				return nil, fmt.Errorf(
+					"placement: consumer %s holds something of provider %s, which does not exist", c.UUID, a.Provider,
+				)
 			}
-			byProvider = append(
-				byProvider, pair[*providerAllocation]{key, &providerAllocation{Generation: p.Generation, provider: p}},
-			)
+			held = &providerAllocation{Generation: p.Generation}
+			known[a.Provider] = held
+			byProvider = append(byProvider, pair[*providerAllocation]{a.Provider.String(), held})
 		}
-		held := byProvider[len(byProvider)-1].value
 		held.Resources = append(held.Resources, pair[int64]{classes.Name(a.Class), a.Amount})
 	}
-	asMade(byProvider, func(a pair[*providerAllocation]) int64 { return a.value.provider.CreatedAt },
-		func(a pair[*providerAllocation]) string { return a.key })
 	return byProvider, nil
 }
 
@@ -108,10 +107,8 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 	newest := int64(0)
 	for i, c := range consumers {
 		resources := ordered[int64]{}
-		for _, a := range c.Allocations {
-			if a.Provider == p.UUID {
-				resources = append(resources, pair[int64]{classes.Name(a.Class), a.Amount})
-			}
+		for _, a := range c.HeldOf(p.UUID) {
+			resources = append(resources, pair[int64]{classes.Name(a.Class), a.Amount})
 		}
 		entry := m{"resources": resources}
 		if r.version >= consumerGenerationsSince {
@@ -162,34 +159,35 @@ func consumerConflict(id ledger.UUID, expected string, got int64) *rest.Failure 
 	)
 }
 
-// resources reads either form of allocations. In the list form, a provider
-// that is named twice counts as it stands last.
+// resources reads either form of allocations, in the order of the request. A
+// provider that is named twice, as it can be in the list form, stands where it
+// is named first and has what is said last, like a key of Python's.
 func (a allocationReader) resources(value any) []commands.ProviderAllocation {
-	var all []commands.ProviderAllocation
+	var providers []ledger.UUID
+	said := make(map[ledger.UUID]*object)
 	add := func(provider ledger.UUID, resources *object) {
-		kept := all[:0]
-		for _, earlier := range all {
-			if earlier.Provider != provider {
-				kept = append(kept, earlier)
-			}
+		if said[provider] == nil {
+			providers = append(providers, provider)
 		}
-		all = kept
-		for _, class := range resources.keys {
-			all = append(
-				all, commands.ProviderAllocation{Provider: provider, Class: class, Amount: integerOf(resources.get(class))},
-			)
-		}
+		said[provider] = resources
 	}
 	if byProvider, isObject := value.(*object); isObject {
 		for _, key := range byProvider.keys {
 			id, _ := parseUUID(key)
 			add(id, objectOf(objectOf(byProvider.get(key)).get("resources")))
 		}
-		return all
 	}
 	for _, item := range listOf(value) {
 		entry := objectOf(item)
 		add(uuidOf(objectOf(entry.get("resource_provider")).get("uuid")), objectOf(entry.get("resources")))
+	}
+	var all []commands.ProviderAllocation
+	for _, id := range providers {
+		for _, class := range said[id].keys {
+			all = append(
+				all, commands.ProviderAllocation{Provider: id, Class: class, Amount: integerOf(said[id].get(class))},
+			)
+		}
 	}
 	return all
 }

@@ -10,7 +10,7 @@ import (
 
 // ordered is a JSON object in Placement's order, which is that of its rows:
 // providers and traits as they were made, consumers as they were last
-// written, classes by number.
+// written, classes by number, and what a consumer holds as it was asked for.
 // Clients print what they get, and some compare it.
 type ordered[V any] []pair[V]
 

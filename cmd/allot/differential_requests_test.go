@@ -104,7 +104,9 @@ func (d *differential) quoted(item func() string) func() string {
 
 func (d *differential) next() request {
 	r := d.plain()
-	r.version = d.version()
+	if r.version == "" {
+		r.version = d.version()
+	}
 	switch d.n(120) {
 	case 0:
 		r.headers = map[string]string{
@@ -197,6 +199,13 @@ func (d *differential) plain() request {
 		if d.n(50) == 0 {
 			id = "not-a-uuid"
 		}
+		if d.n(8) == 0 {
+			version := d.n(12)
+			return request{
+				method: "PUT", path: "/allocations/" + id, version: fmt.Sprintf("1.%d", version),
+				body: "{" + d.listedAllocations(version) + "}",
+			}
+		}
 		return request{method: "PUT", path: "/allocations/" + id, body: "{" + d.allocations(id) + "}"}
 	case 48, 49, 50, 51:
 		return request{method: "DELETE", path: "/allocations/" + d.consumer()}
@@ -272,6 +281,11 @@ func (d *differential) inventories() string {
 	if d.n(40) == 0 {
 		list = append(list, fmt.Sprintf(`%q:%s`, d.pick("NOPE", "vcpu", ""), d.inventory()))
 	}
+	return d.shuffled(list)
+}
+
+func (d *differential) shuffled(list []string) string {
+	d.draw.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return strings.Join(list, ",")
 }
 
@@ -289,7 +303,21 @@ func (d *differential) resources() string {
 	if d.n(60) == 0 {
 		list = append(list, `"NOPE":1`)
 	}
-	return strings.Join(list, ",")
+	return d.shuffled(list)
+}
+
+// listedAllocations are the fields of one consumer's body below 1.12. A
+// provider can be there twice.
+func (d *differential) listedAllocations(version int) string {
+	var list []string
+	for range 1 + d.n(3) {
+		list = append(list, fmt.Sprintf(`{"resource_provider":{"uuid":"%s"},"resources":{%s}}`, d.provider(), d.resources()))
+	}
+	fields := `"allocations":[` + strings.Join(list, ",") + "]"
+	if (version < 8) == d.rarely() {
+		fields += `,"project_id":"p1","user_id":"u1"`
+	}
+	return fields
 }
 
 // allocations are the fields of one consumer's body.

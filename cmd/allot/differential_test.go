@@ -42,6 +42,7 @@ func TestDifferential(t *testing.T) {
 	}
 	n := number("ALLOT_DIFFERENTIAL_REQUESTS", 20000)
 	d.orderOfCandidates()
+	d.orderOfAllocations()
 	d.prepareHealing()
 	for i := range n {
 		r := d.next()
@@ -173,6 +174,90 @@ func (d *differential) orderOfCandidates() {
 	}
 }
 
+// orderOfAllocations writes what two consumers hold in every way and in random
+// orders, in a world in which it fits, and compares it after each request:
+// what is done at random elsewhere leaves hardly any consumer with more than
+// one amount.
+func (d *differential) orderOfAllocations() {
+	compare := func(version, method, path, body string) {
+		d.compare(-200, request{method: method, path: path, version: version, body: body})
+	}
+	w := &orderWorld{d, []string{numberedID(8, 2), numberedID(9, 3), numberedID(7, 1)}}
+	for i, id := range w.providers {
+		compare("1.39", "POST", "/resource_providers", fmt.Sprintf(`{"name":"order %d","uuid":%q}`, 9-i, id))
+		compare("1.39", "PUT", "/resource_providers/"+id+"/inventories", w.inventories(id))
+	}
+	consumers := []string{numberedID(2, 0), numberedID(2, 1)}
+	for range 60 {
+		one, other := d.n(2), d.n(2)
+		id := consumers[one]
+		switch d.n(10) {
+		default:
+			compare("1.39", "PUT", "/allocations/"+id, w.consumer(id))
+		case 0, 1:
+			compare("1.11", "PUT", "/allocations/"+id, w.listed())
+		case 2, 3:
+			both := []string{w.keyed(id)}
+			if other != one {
+				both = append(both, w.keyed(consumers[other]))
+			}
+			compare("1.39", "POST", "/allocations", "{"+d.shuffled(both)+"}")
+		case 4, 5:
+			provider := w.providers[d.n(3)]
+			compare("1.39", "POST", "/reshaper", fmt.Sprintf(
+				`{"inventories":{%q:%s},"allocations":{%s}}`, provider, w.inventories(provider), w.keyed(id)))
+		case 6:
+			compare("1.39", "DELETE", "/allocations/"+id, "")
+		}
+		for _, id := range consumers {
+			compare(d.pick("1.39", "1.0"), "GET", "/allocations/"+id, "")
+		}
+	}
+	for _, id := range consumers {
+		compare("1.39", "DELETE", "/allocations/"+id, "")
+	}
+	for _, id := range w.providers {
+		compare("1.39", "DELETE", "/resource_providers/"+id, "")
+	}
+}
+
+// orderWorld makes bodies about a few providers that have room, in random orders.
+type orderWorld struct {
+	*differential
+	providers []string
+}
+
+func (w *orderWorld) inventories(provider string) string {
+	return fmt.Sprintf(`{"resource_provider_generation":"@P:%s@","inventories":{%s}}`, provider,
+		w.shuffled([]string{`"MEMORY_MB":{"total":99}`, `"VCPU":{"total":99}`, `"DISK_GB":{"total":99}`}))
+}
+
+func (w *orderWorld) resources() string {
+	list := []string{`"MEMORY_MB":1`, `"VCPU":2`, `"DISK_GB":3`}
+	return `"resources":{` + w.shuffled(list[w.n(3):]) + "}"
+}
+
+// consumer is the body of a PUT, keyed that in one about several.
+func (w *orderWorld) consumer(id string) string {
+	var list []string
+	for _, provider := range w.providers[w.n(3):] {
+		list = append(list, fmt.Sprintf(`%q:{%s}`, provider, w.resources()))
+	}
+	return `{"allocations":{` + w.shuffled(list) + `},"project_id":"p","user_id":"u","consumer_type":"T",` +
+		`"consumer_generation":"@C:` + id + `@"}`
+}
+
+func (w *orderWorld) keyed(id string) string { return fmt.Sprintf(`%q:%s`, id, w.consumer(id)) }
+
+// listed is the body of a PUT below 1.12, in which a provider can be there twice.
+func (w *orderWorld) listed() string {
+	var list []string
+	for _, i := range [][]int{{1, 2}, {2, 0, 2}, {1, 0, 1, 2, 0}, {0, 2, 1}, {2, 2, 0}}[w.n(5)] {
+		list = append(list, fmt.Sprintf(`{"resource_provider":{"uuid":%q},%s}`, w.providers[i], w.resources()))
+	}
+	return `{"project_id":"p","user_id":"u","allocations":[` + strings.Join(list, ",") + "]}"
+}
+
 var consumerIDs = regexp.MustCompile(`00000002-0000-4000-8000-\d{12}`)
 
 func (d *differential) heal(r request) {
@@ -261,7 +346,18 @@ var (
 	providerInList = regexp.MustCompile(`"uuid": ?"([^"]*)"`)
 	traitInList    = regexp.MustCompile(`"(CUSTOM_[^"]*)"`)
 	classInList    = regexp.MustCompile(`"([A-Z_]+)": ?\{`)
+	ofConsumer     = regexp.MustCompile(`^/allocations/`)
 )
+
+// allocationsOrder is the order of what a consumer holds: of the providers, and
+// of each one's classes.
+func allocationsOrder(text string) string {
+	body, err := inOrder(json.NewDecoder(strings.NewReader(text)))
+	if err != nil {
+		return err.Error()
+	}
+	return body.member("allocations").(members).shape("resources")
+}
 
 // candidatesOrder is the order of what a list of candidates has in one where
 // one group is asked for: the classes of each candidate, the providers in the
@@ -372,13 +468,15 @@ func nextInOrder(dec *json.Decoder) (any, error) {
 }
 
 // orderOf is the order in which an answer lists what comes in an order:
-// providers and custom traits as they were made, and inventories as they were
-// sent. Standard traits and stored inventories come out of Python's sets.
+// providers and custom traits as they were made, and inventories and what a
+// consumer holds as they were sent. Standard traits and stored inventories come out of Python's sets.
 func orderOf(r request, text string) string {
 	item := providerInList
 	switch {
 	case r.method == "GET" && strings.HasPrefix(r.path, "/allocation_candidates"):
 		return candidatesOrder(r, text)
+	case r.method == "GET" && ofConsumer.MatchString(r.path):
+		return allocationsOrder(text)
 	case r.method == "GET" && providerList.MatchString(r.path):
 	case traitList.MatchString(r.path):
 		item = traitInList

@@ -124,6 +124,14 @@ func NodeCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
+// TermCommits returns a log of two terms.
+func TermCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	first := ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}
+	second := ledger.Term{Number: 2, Leader: "b", Instance: ID(8, 2), Level: 1}
+	return chain(t, [][]ledger.Event{Vocabulary(), {ledger.TermBegan{Term: first}}, {ledger.TermBegan{Term: second}}})
+}
+
 // Commits returns a log of n commits: the vocabulary, then consumers that
 // come, and one that goes.
 func Commits(t testing.TB, n int) []*ledger.Commit {
@@ -181,7 +189,40 @@ func Histories(t testing.TB) []History {
 		{"reservations", ReservationCommits(t)},
 		{"waiting", waitingCommits(t)},
 		{"chassis", ChassisCommits(t)},
+		{"order", OrderCommits(t)},
+		{"terms", TermCommits(t)},
 	}
+}
+
+// OrderCommits returns a log of consumers whose allocations are in no other
+// order than that of their events: neither by provider nor by class, one
+// provider's not side by side, and the same amounts in another order.
+func OrderCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	low, high := ID(1, 1), ID(1, 9)
+	inventories := []ledger.InventoryRecord{
+		{Class: "VCPU", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
+		{Class: "MEMORY_MB", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
+	}
+	of := func(provider ledger.UUID, class string, amount int64) ledger.AllocationRecord {
+		return ledger.AllocationRecord{Provider: provider, Class: class, Amount: amount}
+	}
+	holds := func(n byte, allocations ...ledger.AllocationRecord) ledger.AllocationsReplaced {
+		return ledger.AllocationsReplaced{Consumer: ID(2, n), Project: "p", User: "u", Allocations: allocations}
+	}
+	return chain(t, [][]ledger.Event{
+		Vocabulary(),
+		{
+			ledger.ProviderCreated{Provider: high, Name: "a"},
+			ledger.InventoriesReplaced{Provider: high, Generation: 1, Inventories: inventories},
+			holds(5, of(high, "MEMORY_MB", 2), of(high, "VCPU", 1), of(low, "VCPU", 1)),
+			holds(4, of(high, "VCPU", 1), of(low, "MEMORY_MB", 1), of(high, "MEMORY_MB", 1)),
+		},
+		{holds(5, of(low, "VCPU", 1), of(high, "VCPU", 1), of(high, "MEMORY_MB", 2))},
+		{ledger.AllocationsReserved{
+			AllocationsReplaced: holds(3, of(low, "MEMORY_MB", 2), of(low, "VCPU", 2)), Lifetime: 60_000_000_000,
+		}},
+	})
 }
 
 // ChassisVocabulary is a record that holds every kind of event about chassis,
@@ -216,6 +257,7 @@ func ChassisCommits(t testing.TB) []*ledger.Commit {
 func EveryEvent() []ledger.Event {
 	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
 		Reservation(), ledger.ConsumerRemoved{Consumer: ID(2, 1)},
+		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
 	})
 }
 

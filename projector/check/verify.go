@@ -153,7 +153,11 @@ func (v *verification) prepareSnapshots() error {
 			if err != nil {
 				return err
 			}
-			want, err := r.State.Digest()
+			replayed := r.State
+			if !stored.Ordered() {
+				replayed = replayed.Sorted()
+			}
+			want, err := replayed.Digest()
 			if err != nil {
 				return err
 			}
