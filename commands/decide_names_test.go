@@ -8,7 +8,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nameDecisions are about traits and resource classes.
+// nameDecisions are about the ledger as a whole, traits and resource classes.
 func nameDecisions(t testing.TB) []decision {
 	more := standardNames(t)
 	next := ledger.ClassID(len(more.Classes))
@@ -22,6 +22,22 @@ func nameDecisions(t testing.TB) []decision {
 			}),
 		},
 		{"no ledger", nil, &commands.AddStandardNames{}, invalid("ledger")},
+
+		{
+			"the first", nil, &commands.BeginTerm{Leader: "a", Instance: fresh, Level: 1},
+			happens(ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: fresh, Level: 1}}),
+		},
+		{
+			"of another leader", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: 3}},
+			&commands.BeginTerm{Leader: "b", Instance: instance, Level: 3},
+			happens(ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "b", Instance: instance, Level: 3}}),
+		},
+		{
+			"at a lower level", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: 3}},
+			&commands.BeginTerm{Leader: "b", Instance: instance, Level: 2}, invalid("level"),
+		},
+		{"of nobody", nil, &commands.BeginTerm{Instance: fresh, Level: 1}, invalid("leader")},
+		{"of no process", nil, &commands.BeginTerm{Leader: "a", Level: 1}, invalid("instance")},
 
 		{"new", nil, &commands.CreateTrait{Name: "CUSTOM_A_1"}, happens(ledger.TraitCreated{Name: "CUSTOM_A_1"})},
 		{
