@@ -2,7 +2,6 @@ package commands
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/allot-project/allot/ledger"
@@ -100,8 +99,7 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		for _, id := range touched {
 			changed[id] = true
 		}
-		err := fork.Apply(s.Next(), &ledger.Record{Time: fork.LastTime(), Events: events})
-		if errors.Is(err, ledger.ErrInvariant) {
+		if err := fork.Apply(s.Next(), &ledger.Record{Time: fork.LastTime(), Events: events}); err != nil {
 			// A command did not expect what one before it does.
 			return nil, c.at(i, invalid("commands", "does not go with the commands before it: %v", err))
 		}

@@ -75,7 +75,11 @@ func allocate(id ledger.UUID, traits []string, n *ledger.Node) (ledger.NodeAlloc
 	if err != nil {
 		return ledger.NodeAllocated{}, invalid("instance_info", "%v", err)
 	}
-	info["traits"] = append([]string{}, traits...)
+	asked := make([]any, len(traits))
+	for i, name := range traits {
+		asked[i] = name
+	}
+	info["traits"] = asked
 	doc, err := ledger.NewDocument(info)
 	if err != nil {
 		return ledger.NodeAllocated{}, invalid("instance_info", "%v", err)

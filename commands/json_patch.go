@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 
@@ -42,29 +41,77 @@ func patchValueOf(wrapped ledger.Document) PatchValue {
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *PatchValue) UnmarshalJSON(text []byte) error {
 	doc, err := ledger.ParseDocument(append(append([]byte(`{"`+wrapper+`":`), text...), '}'))
-	*v = patchValueOf(doc)
+	if err == nil {
+		*v = patchValueOf(doc)
+	}
 	return err
 }
 
-// EncodeMsgpack writes the value as msgpack's own.
-func (v PatchValue) EncodeMsgpack(e *msgpack.Encoder) error {
+// encodeMsgpack writes the value as msgpack's own.
+func (v PatchValue) encodeMsgpack(e *msgpack.Encoder) error {
 	dec := json.NewDecoder(strings.NewReader(string(v)))
 	dec.UseNumber()
 	var value any
-	if err := dec.Decode(&value); err != nil && !errors.Is(err, io.EOF) {
+	if err := dec.Decode(&value); err != nil {
 		return err
 	}
 	return e.Encode(ledger.PlainNumbers(value))
 }
 
-// DecodeMsgpack reads any value that JSON can say.
-func (v *PatchValue) DecodeMsgpack(d *msgpack.Decoder) error {
+// decodeMsgpack reads any value that JSON can say.
+func (v *PatchValue) decodeMsgpack(d *msgpack.Decoder) error {
 	value, err := d.DecodeInterface()
 	if err != nil {
 		return err
 	}
 	doc, err := ledger.NewDocument(map[string]any{wrapper: value})
-	*v = patchValueOf(doc)
+	if err == nil {
+		*v = patchValueOf(doc)
+	}
+	return err
+}
+
+// EncodeMsgpack writes the operation as a map, without a value if it has none.
+// The library would write null, which is a value.
+func (op PatchOperation) EncodeMsgpack(e *msgpack.Encoder) error {
+	members := 2
+	if op.Value != "" {
+		members++
+	}
+	err := errors.Join(
+		e.EncodeMapLen(members), e.EncodeString("op"), e.EncodeString(op.Op), e.EncodeString("path"), e.EncodeString(op.Path),
+	)
+	if err != nil || op.Value == "" {
+		return err
+	}
+	return errors.Join(e.EncodeString("value"), op.Value.encodeMsgpack(e))
+}
+
+// DecodeMsgpack reads what EncodeMsgpack wrote. The library asks no type about a
+// null, and would read one as no value. Clients from before this was so send null
+// with what removes something, where it means nothing.
+func (op *PatchOperation) DecodeMsgpack(d *msgpack.Decoder) error {
+	n, err := d.DecodeMapLen()
+	*op = PatchOperation{}
+	for ; n > 0 && err == nil; n-- {
+		var name string
+		if name, err = d.DecodeString(); err != nil {
+			break
+		}
+		switch name {
+		case "op":
+			op.Op, err = d.DecodeString()
+		case "path":
+			op.Path, err = d.DecodeString()
+		case "value":
+			err = op.Value.decodeMsgpack(d)
+		default:
+			err = fmt.Errorf("msgpack: unknown field %q", name)
+		}
+	}
+	if op.Op == "remove" && op.Value == "null" {
+		op.Value = ""
+	}
 	return err
 }
 

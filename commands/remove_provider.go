@@ -65,7 +65,7 @@ func below(s *ledger.State, id ledger.UUID, list []ledger.UUID) []ledger.UUID {
 	return append(list, id)
 }
 
-// without is a consumer with what it holds elsewhere.
+// without is a consumer with what it holds elsewhere, for as long as before.
 func without(s *ledger.State, c *ledger.Consumer, gone map[ledger.UUID]bool) ledger.Event {
 	var left []ledger.AllocationRecord
 	for _, a := range c.Allocations {
@@ -78,7 +78,11 @@ func without(s *ledger.State, c *ledger.Consumer, gone map[ledger.UUID]bool) led
 	if len(left) == 0 {
 		return ledger.ConsumerRemoved{Consumer: c.UUID}
 	}
-	return ledger.AllocationsReplaced{
+	replaced := ledger.AllocationsReplaced{
 		Consumer: c.UUID, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type, Allocations: left,
 	}
+	if c.ReservedUntil > 0 {
+		return ledger.AllocationsReserved{AllocationsReplaced: replaced, Until: c.ReservedUntil}
+	}
+	return replaced
 }

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -53,6 +57,186 @@ func sequences(log ledger.Log, prev ledger.Head, to uint64) (list []uint64, err 
 		return nil
 	})
 	return list, err
+}
+
+// walk feeds a log's entries to a Chain, by Next or by NextLink, and returns what
+// it took for commits, and what it says in the end.
+func walk(entries [][]byte, link bool, vouched []uint64) (list []uint64, head ledger.Head, err error) {
+	chain := ledger.NewChain(ledger.Head{})
+	chain.Vouch(vouched)
+	for i, data := range entries {
+		entry := ledger.Entry{Sequence: uint64(i + 1), Data: data}
+		isCommit := false
+		if link {
+			isCommit, err = chain.NextLink(entry)
+		} else {
+			var commit *ledger.Commit
+			commit, err = chain.Next(entry)
+			isCommit = commit != nil
+		}
+		if isCommit {
+			list = append(list, entry.Sequence)
+		}
+		if err != nil {
+			return list, chain.Head(), err
+		}
+	}
+	return list, chain.Head(), chain.End()
+}
+
+// TestLinksAgree damages logs at random: whoever looks at the links of commits
+// only takes the same entries for commits as whoever reads them, as long as it
+// is not inside of a commit that something is wrong. Both end in the same place.
+func TestLinksAgree(t *testing.T) {
+	t.Parallel()
+	whole := chained(t, 8)
+	foreign := [][]byte{[]byte("hello"), {}, []byte("{}"), whole[2], whole[5]}
+	rapid.Check(t, func(rt *rapid.T) {
+		var entries [][]byte
+		prev := ledger.Digest{}
+		for _, c := range ledgertest.Commits(t, 8) {
+			for range rapid.IntRange(0, 2).Draw(rt, "foreign entries") {
+				entries = append(entries, rapid.SampledFrom(foreign).Draw(rt, "foreign"))
+			}
+			c.Sequence, c.Prev = uint64(len(entries)+1), prev
+			data, err := ledger.EncodeCommit(c)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			prev = ledger.DigestOf(data)
+			entries = append(entries, data)
+		}
+		if rapid.Bool().Draw(rt, "one is lost") {
+			entries[rapid.IntRange(0, len(entries)-1).Draw(rt, "which")] = []byte("lost")
+		}
+		vouched := rapid.SliceOfN(rapid.Uint64Range(1, uint64(len(entries))), 0, 3).Draw(rt, "vouched")
+		read, readTo, readErr := walk(entries, false, vouched)
+		linked, linkedTo, linkErr := walk(entries, true, vouched)
+		if !slices.Equal(read, linked) || readTo != linkedTo || fmt.Sprint(readErr) != fmt.Sprint(linkErr) {
+			rt.Errorf("read: %v, %v, %v; by their links: %v, %v, %v", read, readTo, readErr, linked, linkedTo, linkErr)
+		}
+	})
+}
+
+// TestRuns: commits of which somebody knows that they follow each other are
+// taken at once if the first one follows what was there last.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	entries := chained(t, 6)
+	_, at3, err := walk(entries[:3], true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, at5, err := walk(entries[:5], true, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain := ledger.NewChain(at3)
+	if chain.NextRun(ledger.Digest{1}, at5) || chain.Head() != at3 {
+		t.Errorf("a run that follows something else: %v", chain.Head())
+	}
+	if !chain.NextRun(at3.Digest, at5) || chain.Head() != at5 || chain.End() != nil {
+		t.Errorf("a run that follows: %v, %v", chain.Head(), chain.End())
+	}
+	if isCommit, err := chain.NextLink(ledger.Entry{Sequence: 6, Data: entries[5]}); !isCommit || err != nil {
+		t.Errorf("the commit after a run: %v, %v", isCommit, err)
+	}
+}
+
+// TestEndlessDoubt: well-formed commits of which none follows are damage before
+// all of them are read, however many there are.
+func TestEndlessDoubt(t *testing.T) {
+	t.Parallel()
+	entries := chained(t, 70)
+	entries[1] = []byte("lost")
+	list, _, err := walk(entries[:65], true, nil)
+	if len(list) != 1 || err == nil {
+		t.Errorf("64 doubtful entries, and the end: %v, %v", list, err)
+	}
+	chain := ledger.NewChain(ledger.Head{})
+	for i, data := range entries {
+		_, err := chain.NextLink(ledger.Entry{Sequence: uint64(i + 1), Data: data})
+		var bad *ledger.BadEntryError
+		switch {
+		case i < 66 && err != nil:
+			t.Fatalf("entry %d: %v", i+1, err)
+		case i == 66:
+			if !errors.As(err, &bad) || bad.Sequence != 2 || !strings.Contains(err.Error(), "log entry 2: ") {
+				t.Errorf("entry %d: %v", i+1, err)
+			}
+		}
+	}
+}
+
+// failingLog cannot be read from a sequence on.
+type failingLog struct {
+	ledger.Log
+	from uint64
+}
+
+var errRead = errors.New("the log cannot be read")
+
+func (l failingLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if to >= l.from {
+		return errRead
+	}
+	return l.Log.Read(ctx, from, to, yield)
+}
+
+func (l failingLog) Last(ctx context.Context) (uint64, error) {
+	if l.from == 0 {
+		return 0, errRead
+	}
+	return l.Log.Last(ctx)
+}
+
+// TestUnsettled: entries that only what follows can settle are an error if that
+// cannot be read, or does not settle them.
+func TestUnsettled(t *testing.T) {
+	t.Parallel()
+	entries := chained(t, 4, 3)
+	entries[2] = make([]byte, 10) // foreign, and not unlike what a disk leaves
+	if got, err := sequences(logOf(t, entries), ledger.Head{}, 3); err != nil || len(got) != 2 {
+		t.Errorf("a commit follows: %v, %v", got, err)
+	}
+	if _, err := sequences(failingLog{logOf(t, entries), 4}, ledger.Head{}, 3); !errors.Is(err, errRead) {
+		t.Errorf("what follows cannot be read: %v", err)
+	}
+	var bad *ledger.BadEntryError
+	unknown := failingLog{Log: logOf(t, entries)}
+	chain := ledger.NewChain(ledger.Head{})
+	if _, err := sequences(unknown, ledger.Head{}, 3); !errors.Is(err, errRead) {
+		t.Errorf("nothing can be read: %v", err)
+	}
+	for i, data := range entries[:3] {
+		if _, err := chain.Next(ledger.Entry{Sequence: uint64(i + 1), Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := chain.End(); !errors.As(err, &bad) || bad.Sequence != 3 || !errors.Is(err, ledger.ErrCorrupt) {
+		t.Errorf("nothing follows: %v", err)
+	}
+	entries[3], entries[4] = []byte("{}"), make([]byte, 10)
+	if _, err := sequences(logOf(t, entries), ledger.Head{}, 3); !errors.As(err, &bad) || bad.Sequence != 3 {
+		t.Errorf("no commit follows: %v", err)
+	}
+}
+
+// TestHeadBefore finds the commit before a sequence, past what is none.
+func TestHeadBefore(t *testing.T) {
+	t.Parallel()
+	entries := chained(t, 4, 3)
+	entries[2] = []byte("{}")
+	log := logOf(t, entries)
+	for before, want := range map[uint64]uint64{1: 0, 2: 1, 3: 2, 4: 2, 5: 4, 6: 5} {
+		head, err := ledger.HeadBefore(context.Background(), log, before)
+		if err != nil || head.Sequence != want || want > 0 && head.Digest != ledger.DigestOf(entries[want-1]) {
+			t.Errorf("before %d: %v, %v; want %d", before, head, err, want)
+		}
+	}
+	if _, err := ledger.HeadBefore(context.Background(), failingLog{log, 2}, 4); !errors.Is(err, errRead) {
+		t.Error(err)
+	}
 }
 
 // TestForeignEntries: what somebody else wrote into the log is passed over if

@@ -37,12 +37,13 @@ func ParseDocument(text []byte) (Document, error) {
 	return NewDocument(object)
 }
 
-// NewDocument encodes an object as encoding/json or msgpack decode it.
+// NewDocument encodes an object as encoding/json or msgpack decode it. What
+// msgpack can say and JSON cannot is refused: bytes, times, numbers without an end.
 func NewDocument(object map[string]any) (Document, error) {
 	if len(object) == 0 {
 		return "", nil
 	}
-	if err := checkDepth(object, 0); err != nil {
+	if err := checkValue(object, 0); err != nil {
 		return "", err
 	}
 	var out bytes.Buffer
@@ -58,23 +59,32 @@ func NewDocument(object map[string]any) (Document, error) {
 	return Document(text), nil
 }
 
-func checkDepth(value any, depth int) error {
+func checkValue(value any, depth int) error {
 	if depth > maxDocumentDepth {
 		return fmt.Errorf("ledger: a document is at most %d levels deep", maxDocumentDepth)
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		for _, v := range value {
-			if err := checkDepth(v, depth+1); err != nil {
+			if err := checkValue(v, depth+1); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, v := range value {
-			if err := checkDepth(v, depth+1); err != nil {
+			if err := checkValue(v, depth+1); err != nil {
 				return err
 			}
 		}
+	case float64:
+		if math.IsNaN(value) || math.IsInf(value, 0) {
+			return fmt.Errorf("ledger: a document cannot hold %v", value)
+		}
+	case float32:
+		return checkValue(float64(value), depth)
+	case nil, bool, string, json.Number, int8, int16, int32, int64, uint8, uint16, uint32, uint64:
+	default:
+		return fmt.Errorf("ledger: a document cannot hold %T", value)
 	}
 	return nil
 }
@@ -144,49 +154,16 @@ func PlainNumbers(value any) any {
 	return value
 }
 
-// DecodeMsgpack reads a map or nil.
+// DecodeMsgpack reads a map. The library itself reads nil, as the empty document.
 func (doc *Document) DecodeMsgpack(d *msgpack.Decoder) error {
 	value, err := d.DecodeInterface()
 	if err != nil {
 		return err
 	}
-	if value == nil {
-		*doc = ""
-		return nil
-	}
 	object, ok := value.(map[string]any)
 	if !ok {
 		return fmt.Errorf("ledger: a document is a map, not %T", value)
 	}
-	if err := checkNumbers(object); err != nil {
-		return err
-	}
 	*doc, err = NewDocument(object)
 	return err
-}
-
-// checkNumbers finds what msgpack can say and JSON cannot.
-func checkNumbers(value any) error {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, v := range value {
-			if err := checkNumbers(v); err != nil {
-				return err
-			}
-		}
-	case []any:
-		for _, v := range value {
-			if err := checkNumbers(v); err != nil {
-				return err
-			}
-		}
-	case float64:
-		if math.IsNaN(value) || math.IsInf(value, 0) {
-			return fmt.Errorf("ledger: a document cannot hold %v", value)
-		}
-	case nil, bool, string, float32, int8, int16, int32, int64, uint8, uint16, uint32, uint64:
-	default:
-		return fmt.Errorf("ledger: a document cannot hold %T", value)
-	}
-	return nil
 }

@@ -53,7 +53,7 @@ func Open(dir string, logger *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
-	leftovers, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
+	leftovers, err := durable.Files(dir, ".tmp")
 	if err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
@@ -71,11 +71,10 @@ func (s *Store) files() ([]string, error) { return Files(s.dir) }
 // Files lists the snapshots in a folder, newest first. What an unfinished
 // write left is not among them.
 func Files(dir string) ([]string, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	paths, err := durable.Files(dir, suffix)
 	if err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
 	}
-	slices.Sort(paths)
 	slices.Reverse(paths)
 	return paths, nil
 }

@@ -1,6 +1,9 @@
 package snapshots_test
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -222,11 +225,160 @@ func snapshotOf(t *testing.T, state *ledger.State) []byte {
 	return data
 }
 
+// fileOf is a snapshot's file with some bytes for a State, all checksums right.
+func fileOf(head ledger.Head, state []byte) []byte {
+	file := binary.BigEndian.AppendUint64([]byte("ALLOTSN1"), head.Sequence)
+	file = append(file, head.Digest[:]...)
+	check := sha256.Sum256(file)
+	file = append(append(file, check[:8]...), state...)
+	sum := sha256.Sum256(file)
+	return append(file, sum[:]...)
+}
+
+func encoded(t testing.TB, s *ledger.State) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := s.Encode(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestRightSumsOverWrongBytes: sums are right also if a file was put together
+// from two, or by somebody else.
+func TestRightSumsOverWrongBytes(t *testing.T) {
+	older, newer := ledgertest.State(t, 3), ledgertest.State(t, 4)
+	if s, err := snapshots.Decode(fileOf(newer.Head(), encoded(t, newer))); err != nil || s.Head() != newer.Head() {
+		t.Errorf("a whole file: %v", err)
+	}
+	for name, file := range map[string][]byte{
+		"the State of another moment": fileOf(newer.Head(), encoded(t, older)),
+		"half a State":                fileOf(newer.Head(), encoded(t, newer)[:100]),
+		"no State":                    fileOf(newer.Head(), nil),
+		"another magic":               append([]byte("ALLOTSN2"), fileOf(newer.Head(), encoded(t, newer))[8:]...),
+	} {
+		if _, err := snapshots.Decode(file); !errors.Is(err, snapshots.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestFewAreKept: old snapshots go, and what unfinished writes left, whatever
+// the folder is called.
+func TestFewAreKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 3; n < 8; n++ {
+		if err := store.Save(ledgertest.State(t, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unfinished := filepath.Join(dir, "00000000000000000008.snapshot.tmp")
+	if err := os.WriteFile(unfinished, []byte("ALLOTSN1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if store, err = snapshots.Open(dir, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	heads, err := store.Heads()
+	if err != nil || len(heads) != 3 || heads[0].Sequence != 7 || heads[2].Sequence != 5 {
+		t.Errorf("%v, %v", heads, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+	loaded, found, err := store.Load(6)
+	if err != nil || !found || loaded.Head() != heads[1] {
+		t.Errorf("up to 6: %v, %v", found, err)
+	}
+}
+
+// TestDamagedPositions: a file whose position cannot be trusted says nothing
+// about the log, and does not keep others from doing so.
+func TestDamagedPositions(t *testing.T) {
+	dir, path, state := saved(t)
+	for name, contents := range map[string]string{
+		"00000000000000000099.snapshot": "ALLOTSN1 and then nothing", "00000000000000000098.snapshot": "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(contents), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := snapshots.Position(filepath.Join(dir, name)); !errors.Is(err, snapshots.ErrDamaged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if heads, err := store.Heads(); err != nil || len(heads) != 1 || heads[0] != state.Head() {
+		t.Errorf("%v, %v", heads, err)
+	}
+	if loaded, found, err := store.Load(1000); err != nil || !found || loaded.Head() != state.Head() {
+		t.Errorf("%v, %v", found, err)
+	}
+	if head, err := snapshots.Position(path); err != nil || head != state.Head() {
+		t.Errorf("%v, %v", head, err)
+	}
+	if _, err := snapshots.Position(path + ".gone"); !errors.Is(err, os.ErrNotExist) || errors.Is(err, snapshots.ErrDamaged) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// TestUnusableFolder: a folder that cannot be read is an error, and is not taken
+// for one without snapshots, of which the log's start would think nothing.
+func TestUnusableFolder(t *testing.T) {
+	dir, _, state := saved(t)
+	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if paths, err := snapshots.Files(filepath.Join(dir, "missing")); err != nil || len(paths) > 0 {
+		t.Errorf("no folder: %v, %v", paths, err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, filesErr := snapshots.Files(dir)
+	_, headsErr := store.Heads()
+	_, _, loadErr := store.Load(1000)
+	_, openErr := snapshots.Open(dir, slog.New(slog.DiscardHandler))
+	for what, err := range map[string]error{
+		"Files": filesErr, "Heads": headsErr, "Load": loadErr, "Open": openErr, "Save": store.Save(state),
+	} {
+		if err == nil || !strings.HasPrefix(err.Error(), "snapshots: ") {
+			t.Errorf("%s of a file: %v", what, err)
+		}
+	}
+}
+
+// FuzzDecode puts right sums around bytes, which then are a State or damage.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("ALLOTSN1"))
+	f.Add(encoded(f, ledgertest.State(f, 3)))
+	for _, history := range ledgertest.Histories(f) {
+		f.Add(encoded(f, ledgertest.Fold(f, history.Commits)))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := snapshots.Decode(data); err == nil {
-			t.Error("random bytes are a snapshot")
+		if _, err := snapshots.Decode(data); !errors.Is(err, snapshots.ErrDamaged) {
+			t.Errorf("random bytes are a snapshot: %v", err)
+		}
+		head := ledger.Head{Sequence: 7}
+		if s, err := ledger.DecodeState(data); err == nil {
+			head = s.Head()
+		}
+		s, err := snapshots.Decode(fileOf(head, data))
+		if err != nil && !errors.Is(err, snapshots.ErrDamaged) {
+			t.Errorf("an error of another kind: %v", err)
+		}
+		if err == nil && s.Head() != head {
+			t.Errorf("the State is at %v, its file says %v", s.Head(), head)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,13 +21,24 @@ import (
 // binary is the built program that these tests run.
 var binary string
 
+// coverage is the folder in which processes of the binary leave what they ran,
+// for .ci/cover; empty: they do not.
+var coverage = os.Getenv("ALLOT_COVER")
+
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "allot-test")
 	if err != nil {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "allot")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	build := []string{"build", "-o", binary}
+	if coverage != "" {
+		build = append(build, "-cover", "-coverpkg=github.com/allot-project/allot/...")
+		if err := os.Setenv("GOCOVERDIR", coverage); err != nil {
+			panic(err)
+		}
+	}
+	if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)
 	}
@@ -108,7 +120,19 @@ func (s *server) run() {
 		s.exit = s.cmd.Wait()
 		close(s.exited)
 	}()
-	s.t.Cleanup(s.kill)
+	s.t.Cleanup(s.end)
+}
+
+// end ends a process that its test is done with. Only one that exits by itself
+// leaves what it ran.
+func (s *server) end() {
+	if coverage != "" && s.cmd.Process.Signal(syscall.SIGTERM) == nil {
+		select {
+		case <-s.exited:
+		case <-time.After(hang):
+		}
+	}
+	s.kill()
 }
 
 // wait returns how the process ended.

@@ -270,6 +270,8 @@ func drawPatch(t *rapid.T) []commands.PatchOperation {
 		{Op: "replace", Path: "/resource_class", Value: `"b"`},
 		{Op: "add", Path: "/extra/x", Value: "1"},
 		{Op: "remove", Path: "/instance_uuid"},
+		{Op: "replace", Path: "/instance_uuid", Value: "null"},
+		{Op: "add", Path: "/extra/x", Value: `{"<":[1.5,-1,true,""]}`},
 		{Op: "add", Path: "/chassis_uuid", Value: `"` + commands.PatchValue(someChassis[0].String()) + `"`},
 		{Op: "add", Path: "/chassis_uuid", Value: `"` + commands.PatchValue(someChassis[1].String()) + `"`},
 		{Op: "remove", Path: "/chassis_uuid"},

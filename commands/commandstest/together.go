@@ -28,24 +28,34 @@ func StartTogether(t testing.TB) *Together {
 // that they share the next one if they may. It waits for their answers.
 func (l *Together) Submit(t testing.TB, list ...commands.Command) []commands.Outcome {
 	t.Helper()
+	submissions := make([]commands.Submission, len(list))
+	for i, c := range list {
+		submissions[i] = commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
+	}
+	return l.SubmitAll(t, submissions...)
+}
+
+// SubmitAll is Submit for whole submissions.
+func (l *Together) SubmitAll(t testing.TB, list ...commands.Submission) []commands.Outcome {
+	t.Helper()
 	outcomes := make([]commands.Outcome, len(list))
 	var answered sync.WaitGroup
-	start := func(c commands.Command, done func(commands.Outcome)) {
+	start := func(s commands.Submission, done func(commands.Outcome)) {
 		answered.Add(1)
-		s := commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}
 		l.Writer.Start(s, func(outcome commands.Outcome, err error) {
 			defer answered.Done()
 			if err != nil {
-				t.Errorf("%s: %v", c.CommandName(), err)
+				t.Errorf("%s: %v", s.Command.CommandName(), err)
 			}
 			done(outcome)
 		})
 	}
 	l.gate.Lock()
 	l.held++
-	start(&commands.CreateTrait{Name: fmt.Sprint("CUSTOM_HELD_", l.held)}, func(commands.Outcome) {})
-	for i, c := range list {
-		start(c, func(outcome commands.Outcome) { outcomes[i] = outcome })
+	held := &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_HELD_", l.held)}
+	start(commands.Submission{ID: commands.NewID(), Actor: "test", Command: held}, func(commands.Outcome) {})
+	for i, s := range list {
+		start(s, func(outcome commands.Outcome) { outcomes[i] = outcome })
 	}
 	l.gate.Unlock()
 	answered.Wait()

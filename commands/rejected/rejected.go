@@ -87,12 +87,7 @@ func (k *Keeper) Keep(r commands.Rejected) {
 		k.dropped.Add(1)
 		return
 	}
-	select {
-	case k.queue <- r:
-	default:
-		k.waiting.Add(-weight)
-		k.dropped.Add(1)
-	}
+	k.queue <- r // which has a place for it: each that waits there weighs 1 or more
 }
 
 func weightOf(r commands.Rejected) int64 { return 1 + int64(len(r.Command.Consumers())) }
@@ -135,6 +130,9 @@ func (k *Keeper) append(r commands.Rejected) {
 			break
 		}
 		r = <-k.queue
+	}
+	if len(entries) == 0 {
+		return
 	}
 	data, err := ledger.PlainJSON(entries)
 	if err == nil {

@@ -39,14 +39,18 @@ func orFirst(earlier, c *call) *call {
 	return c
 }
 
+// repeatedOutcome answers a call whose command id has been used. The first
+// command has no address if it was rejected, or had nothing to do, while this
+// call waited for it.
 func repeatedOutcome(c *call, first ledger.CommandResult) commands.Outcome {
-	if first.Fingerprint != c.fingerprint {
-		return commands.Outcome{Rejection: &commands.Rejection{
-			Code:    commands.CodeCommandIDReused,
-			Message: fmt.Sprintf("command id %s stands for another command, at %s", c.ID, first.Address),
-		}}
+	if first.Fingerprint == c.fingerprint {
+		return commands.Outcome{Address: first.Address, Repeated: true}
 	}
-	return commands.Outcome{Address: first.Address, Repeated: true}
+	message := fmt.Sprintf("command id %s stands for another command, at %s", c.ID, first.Address)
+	if first.Address.Sequence == 0 {
+		message = fmt.Sprintf("command id %s was given to another command at the same time", c.ID)
+	}
+	return commands.Outcome{Rejection: &commands.Rejection{Code: commands.CodeCommandIDReused, Message: message}}
 }
 
 // forget gives a command id back that known took.

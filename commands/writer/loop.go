@@ -40,9 +40,6 @@ func (w *Writer) decideAll() error {
 		}
 		next, more := w.nextWaiting()
 		if !more {
-			if len(w.again) > 0 {
-				continue
-			}
 			return w.drain()
 		}
 		if next != nil {

@@ -117,3 +117,145 @@ func TestRefusedLog(t *testing.T) {
 		t.Errorf("afterwards: %+v, %v", outcome, err)
 	}
 }
+
+// TestUnreachableLog: once it is certain that the log cannot be read, all who
+// wait are told soon. Then one command at a time waits for it, and others are
+// refused at once; when the log is back, everything goes on.
+func TestUnreachableLog(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *writer.Options) { o.AnswerWithin = time.Hour })
+	var away atomic.Bool
+	away.Store(true)
+	r.log.last = func(context.Context) error {
+		if away.Load() {
+			return ledger.ErrUnavailable
+		}
+		return nil
+	}
+	r.log.Decide = func(uint64) memlog.Fault {
+		if away.Load() {
+			return memlog.LostAppend
+		}
+		return memlog.None
+	}
+	answers := make(chan error, 10)
+	start := func(n int) {
+		r.Start(commands.Submission{ID: commands.NewID(), Command: trait(n)}, func(_ commands.Outcome, err error) { answers <- err })
+	}
+	for n := range 4 {
+		start(n)
+	}
+	for range 4 {
+		if err := <-answers; !errors.Is(err, commands.ErrLogUnavailable) || !errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("one that waited: %v", err)
+		}
+	}
+	if !r.Stuck() || r.Refused() != 4 {
+		t.Errorf("stuck %v, refused %d", r.Stuck(), r.Refused())
+	}
+	tries := func(n int) (refused bool) {
+		start(n)
+		select {
+		case err := <-answers:
+			if !errors.Is(err, commands.ErrLogUnavailable) {
+				t.Errorf("while the log is away: %v", err)
+			}
+			return true
+		default:
+			return false
+		}
+	}
+	first, second := tries(4), tries(5) // the first may have been told by now, too
+	if first && !second {
+		second = tries(6)
+	}
+	if !second {
+		t.Error("a second command waits for the log, too")
+	}
+	away.Store(false)
+	for n := 10; ; n++ {
+		outcome, err := r.submit(trait(n))
+		if err == nil && outcome.Rejection == nil {
+			break
+		}
+		if !errors.Is(err, commands.ErrLogUnavailable) {
+			t.Fatalf("afterwards: %+v, %v", outcome, err)
+		}
+	}
+	if r.Stuck() {
+		t.Error("the log counts as stuck after it took a commit")
+	}
+}
+
+// TestRefusedInTheQueue: what waits when the log must not be written any more is
+// refused when its turn comes, and what was under way is not.
+func TestRefusedInTheQueue(t *testing.T) {
+	t.Parallel()
+	var full atomic.Bool
+	errFull := errors.New("the disk is full")
+	r := newRig(t, func(o *writer.Options) {
+		o.Refuse = func() error {
+			if full.Load() {
+				return errFull
+			}
+			return nil
+		}
+	})
+	held, begun := make(chan struct{}), make(chan struct{}, 10)
+	r.log.Gate = func() { begun <- struct{}{}; <-held }
+	underWay, queued, asking := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	start := func(s commands.Submission, to chan error) {
+		r.Start(s, func(_ commands.Outcome, err error) { to <- err })
+	}
+	start(commands.Submission{ID: commands.NewID(), Command: trait(1)}, underWay)
+	<-begun
+	start(commands.Submission{ID: commands.NewID(), Command: trait(2)}, queued)
+	start(commands.Submission{DryRun: true, Command: trait(3)}, asking)
+	full.Store(true)
+	close(held)
+	if err := <-underWay; err != nil {
+		t.Errorf("what was under way: %v", err)
+	}
+	if err := <-queued; !errors.Is(err, commands.ErrLogUnavailable) || !errors.Is(err, errFull) {
+		t.Errorf("what waited: %v", err)
+	}
+	if err := <-asking; err != nil {
+		t.Errorf("a dry run that waited: %v", err)
+	}
+	if r.Refused() != 1 {
+		t.Errorf("%d refused", r.Refused())
+	}
+}
+
+// TestForkBehindARecord: a copy of the State is taken between commits, after all
+// that was submitted before it was asked for.
+func TestForkBehindARecord(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(*writer.Options) {})
+	held, begun := make(chan struct{}), make(chan struct{}, 10)
+	r.log.Gate = func() { begun <- struct{}{}; <-held }
+	done := func(outcome commands.Outcome, err error) {
+		if err != nil || outcome.Rejection != nil {
+			t.Errorf("%+v, %v", outcome, err)
+		}
+	}
+	r.Start(commands.Submission{ID: commands.NewID(), Command: trait(1)}, done)
+	<-begun
+	r.Start(commands.Submission{ID: commands.NewID(), Command: trait(2)}, done)
+	forked := make(chan *ledger.State, 1)
+	go func() {
+		s, err := r.Fork(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		forked <- s
+	}()
+	for r.Waiting() == 0 { // the loop holds the second command, and the fork is in the queue
+		time.Sleep(time.Millisecond)
+	}
+	close(held)
+	s := <-forked
+	if !s.HasTrait("CUSTOM_1") || !s.HasTrait("CUSTOM_2") || s.Head().Sequence != 3 {
+		t.Errorf("the copy is of sequence %d", s.Head().Sequence)
+	}
+}

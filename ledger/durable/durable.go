@@ -1,5 +1,5 @@
-// Package durable writes and syncs files such that a power cut leaves either
-// what was there or what is there now.
+// Package durable writes, syncs and lists files such that a power cut leaves
+// either what was there or what is there now.
 package durable
 
 import (
@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // Replace puts a file with some contents in the place of what is there. The
@@ -44,6 +45,24 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Files lists the files of a folder whose names end in a suffix, in the order of
+// their names: none if there is no such folder. filepath.Glob is not for this: it
+// takes a folder's own name for a pattern, and keeps quiet about a folder that
+// cannot be read.
+func Files(dir, suffix string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err := ignoreMissing(err); err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), suffix) {
+			paths = append(paths, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return paths, nil
 }
 
 // SyncFolder makes the names of files in a folder durable, not their contents.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/allot-project/allot/ledger/durable"
@@ -54,5 +55,36 @@ func TestMissingFolder(t *testing.T) {
 		if !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s in a folder that is missing: %v", name, err)
 		}
+	}
+}
+
+// TestFiles lists what ends as asked, in order, in a folder of any name. A
+// folder that cannot be read is an error.
+func TestFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")
+	if paths, err := durable.Files(dir, ".log"); err != nil || len(paths) > 0 {
+		t.Errorf("no folder: %v, %v", paths, err)
+	}
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b.log", "a.log", ".log", "a.log.tmp", "a", "*.log"} {
+		if err := durable.Replace(filepath.Join(dir, name), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	paths, err := durable.Files(dir, ".log")
+	var names []string
+	for _, path := range paths {
+		names = append(names, filepath.Base(path))
+		if filepath.Dir(path) != dir {
+			t.Errorf("%s is not in %s", path, dir)
+		}
+	}
+	if want := []string{"*.log", ".log", "a.log", "b.log"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("%q, %v; want %q", names, err, want)
+	}
+	if paths, err := durable.Files(filepath.Join(dir, "a"), ".log"); err == nil {
+		t.Errorf("a file holds %v", paths)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/allot-project/allot/ledger/durable"
 )
@@ -41,16 +40,15 @@ type Kept struct {
 // ReadFolder reads all checkpoints of a folder, oldest first; none if
 // there is no such folder.
 func ReadFolder(dir string) ([]Kept, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+checkpointSuffix))
+	paths, err := durable.Files(dir, checkpointSuffix)
 	if err != nil {
-		return nil, fmt.Errorf("proof: %w", err)
+		return nil, fmt.Errorf("proof: signed checkpoints: %w", err)
 	}
-	slices.Sort(paths)
 	list := make([]Kept, 0, len(paths))
 	for _, path := range paths {
 		signed, err := os.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("proof: %w", err)
+			return nil, fmt.Errorf("proof: signed checkpoint: %w", err)
 		}
 		list = append(list, Kept{path, signed})
 	}

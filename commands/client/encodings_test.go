@@ -1,0 +1,53 @@
+package client_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// TestEncodingsAgree: a command is the same, by its fingerprint, in whichever
+// encoding it is sent. So a retry may use another one.
+func TestEncodingsAgree(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	rapid.Check(t, func(rt *rapid.T) {
+		for range 50 {
+			c := commandstest.RandomCommand(rt)
+			if _, known := commands.Registry[c.CommandName()]; known {
+				seen[c.CommandName()] = true
+				checkEncodings(rt, c)
+			}
+		}
+	})
+	for name := range commands.Registry {
+		if !seen[name] {
+			t.Errorf("%s was never drawn", name)
+		}
+	}
+}
+
+func checkEncodings(rt *rapid.T, c commands.Command) {
+	rt.Helper()
+	want, err := commands.FingerprintOf(c)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	for _, encoding := range []string{wire.TypeJSON, wire.TypeMsgpack} {
+		data, err := wire.Encode(c, encoding)
+		if err != nil {
+			rt.Fatalf("%s as %s: %v", c.CommandName(), encoding, err)
+		}
+		read := commands.Registry[c.CommandName()]()
+		if err := wire.Decode(data, encoding, read); err != nil {
+			rt.Fatalf("%s from %s: %v", c.CommandName(), encoding, err)
+		}
+		if got, err := commands.FingerprintOf(read); err != nil || got != want {
+			rt.Errorf("%s is another one from %s: %+v, not %+v, %v", c.CommandName(), encoding, read, c, err)
+		}
+	}
+}

@@ -1,0 +1,379 @@
+package commands_test
+
+import (
+	"strings"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+func replaced(a commands.ConsumerAllocations) ledger.AllocationsReplaced {
+	event := ledger.AllocationsReplaced{Consumer: a.Consumer, Project: a.Project, User: a.User}
+	if a.Type != nil {
+		event.Type = *a.Type
+	}
+	for _, r := range a.Resources {
+		event.Allocations = append(event.Allocations, ledger.AllocationRecord(r))
+	}
+	return event
+}
+
+func advanced(provider ledger.UUID, generation int64) ledger.ProviderGenerationsAdvanced {
+	return ledger.ProviderGenerationsAdvanced{
+		Providers: []ledger.ProviderGeneration{{Provider: provider, Generation: generation}},
+	}
+}
+
+func consumerConflict(id ledger.UUID, is, given *uint64) outcome {
+	signed := func(n *uint64) *int64 {
+		if n == nil {
+			return nil
+		}
+		return ptr(int64(*n))
+	}
+	return rejected(commands.CodeConsumerConflict, commands.Facts{Consumer: &id, Expected: signed(is), Got: signed(given)})
+}
+
+func noConsumer(id ledger.UUID) outcome {
+	return rejected(commands.CodeConsumerNotFound, commands.Facts{Consumer: &id})
+}
+
+// known is what a consumer that exists is to hold.
+func (w *world) known(a commands.ConsumerAllocations) commands.ConsumerAllocations {
+	w.t.Helper()
+	a.Generation = ptr(w.generation(a.Consumer))
+	return a
+}
+
+// allocationDecisions are about what consumers hold.
+func allocationDecisions(w *world) []decision {
+	one := allocate(fresh, host, vcpu, 2)
+	typed := w.known(allocate(holder, host, vcpu, 2))
+	typed.Type = ptr("INSTANCE")
+	untyped := allocate(holder, host, vcpu, 4)
+	untyped.AnyGeneration = true
+	nothingLeft := w.known(allocate(holder, host, vcpu, 2))
+	nothingLeft.Resources = nil
+	neverHeld := one
+	neverHeld.Resources = nil
+	othersLeave := w.known(commands.ConsumerAllocations{Consumer: others, Project: "q", User: "u"})
+	later := w.known(allocate(reserved, host, vcpu, 4))
+	shrunk := &commands.UpdateInventory{Provider: host, Inventory: commands.Inventory{Class: vcpu, Total: 2}}
+	typedEvent := replaced(untyped)
+	typedEvent.Type = "INSTANCE"
+	rows := []decision{
+		{"a new consumer", nil, allocations(one), happens(replaced(one), advanced(host, w.of(host, 1)))},
+		{
+			"more than before", nil, allocations(w.known(allocate(holder, host, vcpu, 4))),
+			happens(replaced(allocate(holder, host, vcpu, 4)), advanced(host, w.of(host, 1))),
+		},
+		{
+			"a type that was given before stays", []commands.Command{allocations(typed)}, allocations(untyped),
+			happens(typedEvent, advanced(host, w.of(host, 2))),
+		},
+		{
+			"nothing any more", nil, allocations(nothingLeft),
+			happens(ledger.ConsumerRemoved{Consumer: holder}, advanced(host, w.of(host, 1))),
+		},
+		{"nothing, and it held nothing", nil, allocations(neverHeld), nothing},
+		{
+			"what one leaves the other takes", nil, allocations(allocate(fresh, host, used, 4), othersLeave),
+			happens(
+				replaced(allocate(fresh, host, used, 4)), ledger.ConsumerRemoved{Consumer: others}, advanced(host, w.of(host, 1)),
+			),
+		},
+		{
+			"a reservation ends when it was to end", nil, allocations(later),
+			happens(ledger.AllocationsReserved{
+				AllocationsReplaced: replaced(allocate(reserved, host, vcpu, 4)), Until: 60e9,
+			}, advanced(host, w.of(host, 1))),
+		},
+		{
+			"over capacity already, and no worse", []commands.Command{shrunk},
+			allocations(w.known(allocate(holder, host, vcpu, 2))),
+			happens(replaced(allocate(holder, host, vcpu, 2)), advanced(host, w.of(host, 2))),
+		},
+		{
+			"over capacity already, and worse", []commands.Command{shrunk},
+			allocations(w.known(allocate(holder, host, vcpu, 4))),
+			rejected(commands.CodeCapacityExceeded, commands.Facts{
+				Provider: &host, Consumer: &holder, Class: vcpu, Asked: 4, Total: 2, Used: 2, Ratio: 1,
+			}),
+		},
+		{"no consumer", nil, allocations(), invalid("allocations")},
+
+		{
+			"at its generation", nil,
+			&commands.ReleaseConsumer{Consumer: holder, Generation: ptr(w.generation(holder))},
+			happens(ledger.ConsumerRemoved{Consumer: holder}),
+		},
+		{
+			"at any generation", nil, &commands.ReleaseConsumer{Consumer: reserved},
+			happens(ledger.ConsumerRemoved{Consumer: reserved}),
+		},
+		{
+			"at another generation", nil, &commands.ReleaseConsumer{Consumer: holder, Generation: ptr[uint64](1)},
+			consumerConflict(holder, ptr(w.generation(holder)), ptr[uint64](1)),
+		},
+		{"holds nothing", nil, &commands.ReleaseConsumer{Consumer: fresh}, noConsumer(fresh)},
+		{"no uuid", nil, &commands.ReleaseConsumer{}, invalid("consumer")},
+	}
+	rows = append(rows, manyProviders()...)
+	return append(rows, allocationBounds(w, func(list ...commands.ConsumerAllocations) commands.Command {
+		return allocations(list...)
+	})...)
+}
+
+// manyProviders takes from more providers than are searched one after the other.
+func manyProviders() []decision {
+	const n = 40
+	var before []commands.Command
+	all := commands.ConsumerAllocations{Consumer: fresh, Project: "p", User: "u"}
+	var moved ledger.ProviderGenerationsAdvanced
+	for i := range n {
+		id := ledgertest.ID(10, byte(i+1))
+		before = append(before,
+			&commands.CreateProvider{Provider: id, Name: "many-" + id.String()},
+			&commands.CreateInventory{Provider: id, Inventory: commands.Inventory{Class: vcpu, Total: 2}},
+		)
+		all.Resources = append(all.Resources, commands.ProviderAllocation{Provider: id, Class: vcpu, Amount: 1})
+		moved.Providers = append(moved.Providers, ledger.ProviderGeneration{Provider: id, Generation: 2})
+	}
+	second, third := all, all
+	second.Consumer, third.Consumer = ledgertest.ID(2, 100), ledgertest.ID(2, 101)
+	third.Resources = all.Resources[n-1:]
+	last := all.Resources[n-1].Provider
+	return []decision{
+		{"of many providers", before, allocations(all, second), happens(replaced(all), replaced(second), moved)},
+		{
+			"too much of the last of many providers", before, allocations(all, second, third),
+			rejected(commands.CodeCapacityExceeded, commands.Facts{
+				Provider: &last, Consumer: &third.Consumer, Class: vcpu, Asked: 1, Total: 2, Used: 2, Ratio: 1,
+			}),
+		},
+	}
+}
+
+// allocationBounds are what is true of all commands that say what consumers
+// are to hold; command makes one.
+func allocationBounds(w *world, command func(...commands.ConsumerAllocations) commands.Command) (rows []decision) {
+	row := func(about string, want outcome, list ...commands.ConsumerAllocations) {
+		rows = append(rows, decision{about, nil, command(list...), want})
+	}
+	with := func(change func(*commands.ConsumerAllocations)) commands.ConsumerAllocations {
+		a := allocate(fresh, host, vcpu, 2)
+		change(&a)
+		return a
+	}
+	of := func(class string, amount int64) commands.Facts {
+		return commands.Facts{Provider: &host, Consumer: &fresh, Class: class, Asked: amount}
+	}
+	row("no such provider", rejected(commands.CodeProviderUnknown, commands.Facts{
+		Provider: &gone, Consumer: &fresh,
+	}), allocate(fresh, gone, vcpu, 2))
+	row("no such class", rejected(commands.CodeClassUnknown, commands.Facts{
+		Consumer: &fresh, Class: none,
+	}), allocate(fresh, host, none, 2))
+	row("a class that the provider lacks", rejected(commands.CodeNoInventory, of(free, 2)), allocate(fresh, host, free, 2))
+	for about, amount := range map[string]int64{
+		"below min_unit": 1, "above max_unit": 6, "between the steps": 3,
+	} {
+		facts := of(vcpu, amount)
+		facts.MinUnit, facts.MaxUnit, facts.StepSize = 2, 4, 2
+		row(about, rejected(commands.CodeUnitConstraint, facts), allocate(fresh, host, vcpu, amount))
+	}
+	full := of(used, 4)
+	full.Total, full.Ratio, full.Used = 4, 1, 1
+	row("more than there is", rejected(commands.CodeCapacityExceeded, full), allocate(fresh, host, used, 4))
+	second := ledgertest.ID(2, 100)
+	full.Consumer, full.Asked, full.Used = &second, 2, 3
+	row("together more than there is", rejected(commands.CodeCapacityExceeded, full),
+		allocate(fresh, host, used, 2), allocate(second, host, used, 2))
+
+	is, wrong := w.generation(reserved), uint64(999)
+	stale, early := allocate(reserved, host, vcpu, 2), allocate(fresh, host, vcpu, 2)
+	row("thinks it is the first", consumerConflict(reserved, &is, nil), stale)
+	stale.Generation, early.Generation = &wrong, &wrong
+	row("at another generation", consumerConflict(reserved, &is, &wrong), stale)
+	row("thinks it is not the first", consumerConflict(fresh, nil, &wrong), early)
+
+	long := strings.Repeat("é", ledger.MaxOwnerRunes+1)
+	row("a consumer twice", invalid("allocations"), allocate(fresh, host, vcpu, 2), allocate(fresh, host, used, 1))
+	row("no uuid", invalid("consumer"), with(func(a *commands.ConsumerAllocations) { a.Consumer = ledger.NilUUID }))
+	row("no project", invalid("project"), with(func(a *commands.ConsumerAllocations) { a.Project = "" }))
+	row("project too long", invalid("project"), with(func(a *commands.ConsumerAllocations) { a.Project = long }))
+	row("no user", invalid("user"), with(func(a *commands.ConsumerAllocations) { a.User = "" }))
+	row("user no text", invalid("user"), with(func(a *commands.ConsumerAllocations) { a.User = "\xff" }))
+	row("type no symbol", invalid("type"), with(func(a *commands.ConsumerAllocations) { a.Type = ptr("instance") }))
+	row("no type", invalid("type"), with(func(a *commands.ConsumerAllocations) { a.Type = ptr("") }))
+	row("any generation, and one", invalid("any_generation"), with(func(a *commands.ConsumerAllocations) {
+		a.AnyGeneration, a.Generation = true, &wrong
+	}))
+	row("no provider", invalid("provider"), allocate(fresh, ledger.NilUUID, vcpu, 2))
+	row("amount 0", invalid("amount"), allocate(fresh, host, vcpu, 0))
+	row("amount too large", invalid("amount"), allocate(fresh, host, vcpu, ledger.MaxAmount+1))
+	row("a class twice", invalid("resources"), with(func(a *commands.ConsumerAllocations) {
+		a.Resources = append(a.Resources, a.Resources[0])
+	}))
+	return rows
+}
+
+// reservationDecisions are about allocations in two phases. The reservations
+// of the world end 60 seconds after the beginning of time.
+func reservationDecisions(w *world) []decision {
+	one, again := allocate(fresh, host, vcpu, 2), w.known(allocate(reserved, host, vcpu, 4))
+	empty := one
+	empty.Resources = nil
+	notReserved := func(id ledger.UUID) outcome {
+		return rejected(commands.CodeNotReserved, commands.Facts{Consumer: &id})
+	}
+	removed := happens(ledger.ConsumerRemoved{Consumer: reserved})
+	rows := []decision{
+		{
+			"a new consumer", nil, reserve(0.5, one),
+			happens(
+				ledger.AllocationsReserved{AllocationsReplaced: replaced(one), Lifetime: 5e8}, advanced(host, w.of(host, 1)),
+			),
+		},
+		{
+			"anew", nil, reserve(commands.MaxReservationSeconds, again),
+			happens(ledger.AllocationsReserved{
+				AllocationsReplaced: replaced(again), Lifetime: commands.MaxReservationSeconds * 1e9,
+			}, advanced(host, w.of(host, 1))),
+		},
+		{"what is held for good", nil, reserve(9, w.known(allocate(holder, host, vcpu, 2))), notReserved(holder)},
+		{"no time", nil, reserve(0, one), invalid("seconds")},
+		{"time that is over", nil, reserve(-1, one), invalid("seconds")},
+		{"too much time", nil, reserve(commands.MaxReservationSeconds+1, one), invalid("seconds")},
+		{"less than a nanosecond", nil, reserve(1e-10, one), invalid("seconds")},
+		{"nothing", nil, reserve(9, empty), invalid("resources")},
+		{"no consumer", nil, reserve(9), invalid("allocations")},
+
+		{
+			"in time", nil, &commands.ConfirmReservation{Consumer: reserved},
+			happens(replaced(allocate(reserved, host, vcpu, 2))),
+		},
+		{"held for good", nil, &commands.ConfirmReservation{Consumer: holder}, notReserved(holder)},
+		{"holds nothing", nil, &commands.ConfirmReservation{Consumer: fresh}, noConsumer(fresh)},
+		{"no uuid", nil, &commands.ConfirmReservation{}, invalid("consumer")},
+
+		{"in time", nil, &commands.CancelReservation{Consumer: reserved}, removed},
+		{"held for good", nil, &commands.CancelReservation{Consumer: holder}, notReserved(holder)},
+		{"holds nothing", nil, &commands.CancelReservation{Consumer: fresh}, noConsumer(fresh)},
+		{"no uuid", nil, &commands.CancelReservation{}, invalid("consumer")},
+
+		{"at its end", nil, &commands.ExpireReservation{Consumer: reserved, Now: 60e9}, removed},
+		{"before its end", nil, &commands.ExpireReservation{Consumer: reserved, Now: 60e9 - 1}, nothing},
+		{"held for good", nil, &commands.ExpireReservation{Consumer: holder, Now: 60e9}, nothing},
+		{"holds nothing", nil, &commands.ExpireReservation{Consumer: fresh, Now: 60e9}, nothing},
+		{"no uuid", nil, &commands.ExpireReservation{Now: 60e9}, invalid("consumer")},
+	}
+	return append(rows, allocationBounds(w, func(list ...commands.ConsumerAllocations) commands.Command {
+		return reserve(60, list...)
+	})...)
+}
+
+func reshape(list []commands.ConsumerAllocations, inventories ...commands.ProviderInventories) *commands.Reshape {
+	return &commands.Reshape{Inventories: inventories, Allocations: list}
+}
+
+// reshapeDecisions move inventories together with what is allocated of them.
+func reshapeDecisions(w *world) []decision {
+	at := func(provider ledger.UUID, generation int64, list ...commands.Inventory) commands.ProviderInventories {
+		return commands.ProviderInventories{Provider: provider, Generation: &generation, Inventories: list}
+	}
+	hostAt, spareAt := w.of(host, 0), w.of(spare, 0)
+	four := commands.Inventory{Class: used, Total: 4}
+	eight := commands.Inventory{Class: vcpu, Total: 8}
+	before := ledger.InventoryRecord{Class: vcpu, Total: 8, MinUnit: 2, MaxUnit: 4, StepSize: 2, Ratio: 1}
+	move := []commands.ConsumerAllocations{
+		w.known(allocate(holder, spare, vcpu, 2)), w.known(allocate(reserved, spare, vcpu, 2)),
+	}
+	inventories := func(provider ledger.UUID, generation int64, list ...ledger.InventoryRecord) ledger.Event {
+		return ledger.InventoriesReplaced{Provider: provider, Generation: generation, Inventories: list}
+	}
+	rows := []decision{
+		{
+			"a class moves with what is allocated of it", nil,
+			reshape(move, at(host, hostAt, four), at(spare, spareAt, eight)),
+			happens(
+				inventories(host, hostAt+1, before, record(used, 4)),
+				inventories(spare, spareAt+1, record(vcpu, 8)),
+				replaced(allocate(holder, spare, vcpu, 2)),
+				ledger.AllocationsReserved{AllocationsReplaced: replaced(allocate(reserved, spare, vcpu, 2)), Until: 60e9},
+				advanced(spare, spareAt+2),
+				inventories(host, hostAt+2, record(used, 4)),
+				inventories(spare, spareAt+3, record(vcpu, 8)),
+			),
+		},
+		{
+			"a class moves, and one consumer stays", nil,
+			reshape(move[:1], at(host, hostAt, four), at(spare, spareAt, eight)),
+			rejected(commands.CodeInventoryInUse, commands.Facts{Provider: &host, Classes: []string{vcpu}}),
+		},
+		{"to nothing", nil, reshape(nil, at(spare, spareAt)), happens(inventories(spare, spareAt+1))},
+		{
+			"a class changes under what is allocated of it", nil, reshape(nil, at(host, hostAt, four, eight)),
+			happens(
+				inventories(host, hostAt+1, record(vcpu, 8), record(used, 4)),
+				inventories(host, hostAt+2, record(used, 4), record(vcpu, 8)),
+			),
+		},
+		{"not there", nil, reshape(nil, at(gone, 0)), noProvider(gone)},
+		{"an old generation", nil, reshape(nil, at(host, 1)), providerConflict(host, hostAt, 1)},
+		{
+			"no such class of inventory", nil, reshape(nil, at(spare, spareAt, commands.Inventory{Class: none, Total: 1})),
+			rejected(commands.CodeClassUnknown, commands.Facts{Class: none}),
+		},
+		{"no inventories", nil, reshape(move), invalid("inventories")},
+		{"no generation", nil, reshape(nil, commands.ProviderInventories{Provider: spare}), invalid("generation")},
+		{"no provider's uuid", nil, reshape(nil, at(ledger.NilUUID, 0)), invalid("provider")},
+		{"a provider twice", nil, reshape(nil, at(spare, 0), at(spare, 0)), invalid("inventories")},
+		{"a class of inventory twice", nil, reshape(nil, at(spare, 0, eight, eight)), invalid("inventories")},
+	}
+	return append(rows, allocationBounds(w, func(list ...commands.ConsumerAllocations) commands.Command {
+		return reshape(list, at(spare, spareAt))
+	})...)
+}
+
+// lossDecisions take providers away with everything below them.
+func lossDecisions(w *world) []decision {
+	elsewhere := w.known(allocate(holder, host, vcpu, 2))
+	elsewhere.Type = ptr("INSTANCE")
+	elsewhere.Resources = append(elsewhere.Resources, commands.ProviderAllocation{Provider: spare, Class: vcpu, Amount: 1})
+	while := w.known(allocate(reserved, host, vcpu, 2))
+	while.Resources = append(while.Resources, commands.ProviderAllocation{Provider: spare, Class: vcpu, Amount: 1})
+	kept, reservedStill := replaced(elsewhere), replaced(while)
+	kept.Allocations, reservedStill.Allocations = kept.Allocations[1:], reservedStill.Allocations[1:]
+	stock := &commands.CreateInventory{Provider: spare, Inventory: commands.Inventory{Class: vcpu, Total: 8}}
+	return []decision{
+		{
+			"a tree", nil, &commands.RemoveProvider{Provider: rack},
+			happens(
+				ledger.ConsumerRemoved{Consumer: holder}, ledger.ConsumerRemoved{Consumer: reserved},
+				ledger.ConsumerRemoved{Consumer: others},
+				ledger.ProviderDeleted{Provider: host}, ledger.ProviderDeleted{Provider: rack},
+			),
+		},
+		{
+			"consumers keep what they hold elsewhere, and for as long",
+			[]commands.Command{stock, allocations(elsewhere, while)},
+			&commands.RemoveProvider{Provider: host},
+			happens(
+				kept, ledger.AllocationsReserved{AllocationsReplaced: reservedStill, Until: 60e9},
+				ledger.ConsumerRemoved{Consumer: others}, ledger.ProviderDeleted{Provider: host},
+			),
+		},
+		{
+			"a node, with its allocation", []commands.Command{nodeProviders(true)},
+			&commands.RemoveProvider{Provider: busyNode},
+			happens(
+				ledger.ConsumerRemoved{Consumer: deployed}, ledger.NodeAllocationReleased{Allocation: deployed},
+				ledger.NodeDeleted{Node: busyNode}, ledger.ProviderDeleted{Provider: busyNode},
+			),
+		},
+		{"not there", nil, &commands.RemoveProvider{Provider: gone}, noProvider(gone)},
+		{"no uuid", nil, &commands.RemoveProvider{}, invalid("provider")},
+	}
+}

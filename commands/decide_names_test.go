@@ -1,0 +1,121 @@
+package commands_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// nameDecisions are about the ledger as a whole, traits and resource classes.
+func nameDecisions(t testing.TB) []decision {
+	more := standardNames(t)
+	next := ledger.ClassID(len(more.Classes))
+	more.Classes, more.Traits = append(more.Classes, "NEW_CLASS"), append(more.Traits, "NEW_TRAIT")
+	long := "CUSTOM_" + strings.Repeat("X", ledger.MaxSymbolBytes)
+	rows := []decision{
+		{"nothing new", nil, &commands.AddStandardNames{Ledger: fresh, Classes: []string{vcpu}}, nothing},
+		{
+			"names that are new", nil, more, happens(ledger.StandardNamesAdded{
+				Classes: []ledger.StandardClass{{ID: next, Name: "NEW_CLASS"}}, Traits: []string{"NEW_TRAIT"},
+			}),
+		},
+		{"no ledger", nil, &commands.AddStandardNames{}, invalid("ledger")},
+
+		{
+			"the first", nil, &commands.BeginTerm{Leader: "a", Instance: fresh, Level: 1},
+			happens(ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: fresh, Level: 1}}),
+		},
+		{
+			"of another leader", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: 3}},
+			&commands.BeginTerm{Leader: "b", Instance: instance, Level: 3},
+			happens(ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "b", Instance: instance, Level: 3}}),
+		},
+		{
+			"at a lower level", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: 3}},
+			&commands.BeginTerm{Leader: "b", Instance: instance, Level: 2}, invalid("level"),
+		},
+		{"of nobody", nil, &commands.BeginTerm{Instance: fresh, Level: 1}, invalid("leader")},
+		{"of no process", nil, &commands.BeginTerm{Leader: "a", Level: 1}, invalid("instance")},
+
+		{"new", nil, &commands.CreateTrait{Name: "CUSTOM_A_1"}, happens(ledger.TraitCreated{Name: "CUSTOM_A_1"})},
+		{
+			"taken", nil, &commands.CreateTrait{Name: used},
+			rejected(commands.CodeTraitExists, commands.Facts{Name: used}),
+		},
+		{"free", nil, &commands.DeleteTrait{Name: free}, happens(ledger.TraitDeleted{Name: free})},
+		{
+			"in use", nil, &commands.DeleteTrait{Name: used},
+			rejected(commands.CodeTraitInUse, commands.Facts{Name: used}),
+		},
+		{
+			"a standard one", nil, &commands.DeleteTrait{Name: "HW_CPU_X86_AVX"},
+			rejected(commands.CodeTraitStandard, commands.Facts{Name: "HW_CPU_X86_AVX"}),
+		},
+		{
+			"not there", nil, &commands.DeleteTrait{Name: none},
+			rejected(commands.CodeTraitUnknown, commands.Facts{Names: []string{none}}),
+		},
+		{"no name", nil, &commands.DeleteTrait{}, invalid("name")},
+
+		{
+			"the next number", nil, &commands.CreateResourceClass{Name: none},
+			happens(ledger.ClassCreated{ID: ledger.FirstCustomClass + 2, Name: none}),
+		},
+		{
+			"a number is not given again", []commands.Command{&commands.DeleteResourceClass{Name: free}},
+			&commands.CreateResourceClass{Name: free},
+			happens(ledger.ClassCreated{ID: ledger.FirstCustomClass + 2, Name: free}),
+		},
+		{
+			"taken", nil, &commands.CreateResourceClass{Name: used},
+			rejected(commands.CodeClassExists, commands.Facts{Class: used}),
+		},
+		{
+			"in use", nil, &commands.RenameResourceClass{Name: used, NewName: none},
+			happens(ledger.ClassRenamed{ID: ledger.FirstCustomClass, Name: none}),
+		},
+		{"to its own name", nil, &commands.RenameResourceClass{Name: used, NewName: used}, nothing},
+		{
+			"to a name that is taken", nil, &commands.RenameResourceClass{Name: used, NewName: free},
+			rejected(commands.CodeClassExists, commands.Facts{Class: free}),
+		},
+		{
+			"a standard one", nil, &commands.RenameResourceClass{Name: vcpu, NewName: none},
+			rejected(commands.CodeClassStandard, commands.Facts{Class: vcpu}),
+		},
+		{
+			"not there", nil, &commands.RenameResourceClass{Name: none, NewName: free},
+			rejected(commands.CodeClassUnknown, commands.Facts{Class: none}),
+		},
+		{
+			"free", nil, &commands.DeleteResourceClass{Name: free},
+			happens(ledger.ClassDeleted{ID: ledger.FirstCustomClass + 1, Name: free}),
+		},
+		{
+			"in use", nil, &commands.DeleteResourceClass{Name: used},
+			rejected(commands.CodeClassInUse, commands.Facts{Class: used}),
+		},
+		{
+			"a standard one", nil, &commands.DeleteResourceClass{Name: vcpu},
+			rejected(commands.CodeClassStandard, commands.Facts{Class: vcpu}),
+		},
+		{
+			"not there", nil, &commands.DeleteResourceClass{Name: none},
+			rejected(commands.CodeClassUnknown, commands.Facts{Class: none}),
+		},
+		{"no name", nil, &commands.DeleteResourceClass{}, invalid("name")},
+	}
+	for about, name := range map[string]string{
+		"no name": "", "a prefix alone": "CUSTOM_", "no prefix": "GOLD", "small letters": "CUSTOM_gold",
+		"a blank": "CUSTOM_A B", "too long": long, "another alphabet": "CUSTOM_É",
+	} {
+		rows = append(rows,
+			decision{about, nil, &commands.CreateTrait{Name: name}, invalid("name")},
+			decision{about, nil, &commands.CreateResourceClass{Name: name}, invalid("name")},
+			decision{"to " + about, nil, &commands.RenameResourceClass{Name: used, NewName: name}, invalid("name")},
+		)
+	}
+	return rows
+}

@@ -1,0 +1,339 @@
+package commands_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+func nodeProviders(on bool) *commands.SetNodeProviders {
+	return &commands.SetNodeProviders{On: on, Limit: 100}
+}
+
+const (
+	metal  = "CUSTOM_METAL" // the class of the nodes' inventories
+	nobody = "00000000-0000-0000-0000-000000000000"
+)
+
+// whole is the inventory that a node's provider has.
+func whole(class string, reserved int64) []ledger.InventoryRecord {
+	return []ledger.InventoryRecord{
+		{Class: class, Total: 1, Reserved: reserved, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1},
+	}
+}
+
+func inventories(provider ledger.UUID, generation int64, list []ledger.InventoryRecord) ledger.Event {
+	return ledger.InventoriesReplaced{Provider: provider, Generation: generation, Inventories: list}
+}
+
+// consumes says that a node is a node allocation's.
+func consumes(allocation, node ledger.UUID, project string) ledger.Event {
+	return ledger.AllocationsReplaced{
+		Consumer: allocation, Project: project, User: nobody, Type: "BAREMETAL",
+		Allocations: []ledger.AllocationRecord{{Provider: node, Class: metal, Amount: 1}},
+	}
+}
+
+// nodeProviderDecisions are about nodes that are providers, too. Turned on, the
+// providers of the enrolled, the idle and the busy node are at generation 1, 2
+// and 2.
+func nodeProviderDecisions(w *world) []decision {
+	return slices.Concat(turnedOn(), turnedOnAgain(), nodesAsProviders(), consumersOfNodes(w), placementOfNodes())
+}
+
+func turnedOn() []decision {
+	providerOf := func(id ledger.UUID) ledger.Event {
+		return ledger.ProviderCreated{Provider: id, Name: id.String()}
+	}
+	first := []ledger.Event{
+		ledger.NodeProvidersSet{On: true},
+		providerOf(enrolled), ledger.ClassCreated{ID: ledger.FirstCustomClass + 2, Name: metal},
+		inventories(enrolled, 1, whole(metal, 1)),
+	}
+	all := append(slices.Clone(first),
+		providerOf(idleNode), inventories(idleNode, 1, whole(metal, 0)),
+		ledger.ProviderTraitsReplaced{Provider: idleNode, Generation: 2, Traits: []string{used}},
+		providerOf(busyNode), inventories(busyNode, 1, whole(metal, 0)), consumes(deployed, busyNode, nobody),
+		advanced(busyNode, 2),
+	)
+	return []decision{
+		{"on", nil, nodeProviders(true), happens(all...)},
+		{"on, one node at a time", nil, &commands.SetNodeProviders{On: true, Limit: 1}, happens(first...)},
+		{"on again", []commands.Command{nodeProviders(true)}, nodeProviders(true), nothing},
+		{
+			"off", []commands.Command{nodeProviders(true)}, nodeProviders(false),
+			happens(ledger.NodeProvidersSet{}),
+		},
+		{"off again", nil, nodeProviders(false), nothing},
+		{"no nodes at a time", nil, &commands.SetNodeProviders{On: true}, invalid("limit")},
+	}
+}
+
+// turnedOnAgain shows what is done, or refused, about what happened while node
+// providers were off.
+func turnedOnAgain() (rows []decision) {
+	row := func(about string, c *commands.SetNodeProviders, want outcome, meanwhile ...commands.Command) {
+		before := append([]commands.Command{nodeProviders(true), nodeProviders(false)}, meanwhile...)
+		rows = append(rows, decision{about, before, c, want})
+	}
+	on := ledger.NodeProvidersSet{On: true}
+	left := nodeProviders(true)
+	left.Left = []ledger.UUID{idleNode, enrolled}
+	delete := &commands.DeleteNode{Node: enrolled}
+	takes := allocations(allocate(fresh, idleNode, metal, 1))
+	row("an allocation ended", nodeProviders(true), happens(on, ledger.ConsumerRemoved{Consumer: deployed}),
+		&commands.SetNodeMaintenance{Node: busyNode, Maintenance: true},
+		&commands.ReleaseNodeAllocation{Allocation: deployed})
+	row("a node was deleted", left, happens(on, ledger.ProviderDeleted{Provider: enrolled}), delete)
+	row("a node was deleted, and is not known to be left", nodeProviders(true), happens(on), delete)
+	row("a node was deleted that somebody holds", left, happens(on), takes, &commands.DeleteNode{Node: idleNode})
+	row("a node changed", nodeProviders(true), happens(on, inventories(idleNode, 3, whole(metal, 1))),
+		&commands.SetNodeMaintenance{Node: idleNode, Maintenance: true})
+	row("a node was taken in Placement", nodeProviders(true), happens(on), takes)
+	onlyOne := &commands.SetNodeProviders{On: true, Limit: 1, Left: []ledger.UUID{enrolled, busyNode}}
+	row("more nodes were deleted than go at a time", onlyOne, happens(on, ledger.ProviderDeleted{Provider: enrolled}),
+		delete, &commands.SetNodeMaintenance{Node: busyNode, Maintenance: true},
+		&commands.ReleaseNodeAllocation{Allocation: deployed}, &commands.ReleaseConsumer{Consumer: deployed},
+		&commands.DeleteNode{Node: busyNode})
+
+	refused := func(format string, args ...any) outcome {
+		return rejected(commands.CodeProviderInUse, commands.Facts{Names: []string{fmt.Sprintf(format, args...)}})
+	}
+	two := &commands.UpdateInventory{Provider: idleNode, Inventory: commands.Inventory{Class: metal, Total: 2}}
+	second := ledgertest.ID(2, 100)
+	row("a node was given to two", nodeProviders(true),
+		refused("node %s has allocation %s, and consumer %s in Placement", idleNode, waiting, fresh),
+		takes, &commands.ChooseNode{Allocation: waiting, Seed: 1})
+	row("an instance, and another consumer", nodeProviders(true),
+		refused("node %s has instance %s, and consumer %s in Placement", idleNode, instance, fresh),
+		takes, patchNode(idleNode, set("/instance_uuid", quote(instance))))
+	row("two consumers", nodeProviders(true),
+		refused("node %s has consumer %s, and consumer %s in Placement", idleNode, fresh, second),
+		two, takes, allocations(allocate(second, idleNode, metal, 1)))
+	row("more than the node", nodeProviders(true),
+		refused("consumer %s holds 2 %s of node %s, which is one of %s", fresh, metal, idleNode, metal),
+		two, allocations(allocate(fresh, idleNode, metal, 2)))
+	row("an allocation that holds something else", nodeProviders(true),
+		refused("consumer %s, which would be the allocation of node %s, holds other resources", waiting, idleNode),
+		allocations(allocate(waiting, host, vcpu, 2)), &commands.ChooseNode{Allocation: waiting, Seed: 1})
+	row("a provider with the name of a node", nodeProviders(true),
+		refused("provider %s has the name that node %s needs", spare, fresh),
+		&commands.RenameProvider{Provider: spare, Name: fresh.String()}, node(fresh))
+	row("more conflicts than are listed", nodeProviders(true), manyConflicts())
+	rows[len(rows)-1].before = append(rows[len(rows)-1].before, manyNamesakes()...)
+	return rows
+}
+
+const namesakes = 60 // of which 50 are listed
+
+// manyNamesakes are nodes whose providers' names others have.
+func manyNamesakes() (list []commands.Command) {
+	for i := range namesakes {
+		id := ledgertest.ID(5, byte(100+i))
+		list = append(list, &commands.CreateProvider{Provider: ledgertest.ID(1, byte(100+i)), Name: id.String()}, node(id))
+	}
+	return list
+}
+
+func manyConflicts() outcome {
+	var facts commands.Facts
+	for i := range 50 {
+		facts.Names = append(facts.Names, fmt.Sprintf("provider %s has the name that node %s needs",
+			ledgertest.ID(1, byte(100+i)), ledgertest.ID(5, byte(100+i))))
+	}
+	return rejected(commands.CodeProviderInUse, facts)
+}
+
+// nodesAsProviders shows what changes of nodes mean for their providers.
+func nodesAsProviders() (rows []decision) {
+	row := func(about string, c commands.Command, want outcome, before ...commands.Command) {
+		rows = append(rows, decision{
+			"providers, too: " + about, append([]commands.Command{nodeProviders(true)}, before...), c, want,
+		})
+	}
+	create := func(class *string) *commands.CreateNode {
+		return &commands.CreateNode{Node: fresh, NodeFields: commands.NodeFields{Driver: ptr("fake"), ResourceClass: class}}
+	}
+	created := func(class string) ledger.Event {
+		return ledger.NodeCreated{
+			Node: fresh, Description: ledger.NodeDescription{Driver: "fake", ResourceClass: class}, ProvisionState: "enroll",
+		}
+	}
+	provider := ledger.ProviderCreated{Provider: fresh, Name: fresh.String()}
+	takes := allocations(allocate(fresh, idleNode, metal, 1))
+	inUse := rejected(commands.CodeProviderInUse, commands.Facts{
+		Node: &idleNode, Provider: &idleNode, Classes: []string{metal},
+	})
+	row("a new class", create(ptr("new.class ß")), happens(
+		created("new.class ß"), provider, ledger.ClassCreated{ID: ledger.FirstCustomClass + 3, Name: "CUSTOM_NEW_CLASS__"},
+		inventories(fresh, 1, whole("CUSTOM_NEW_CLASS__", 1)),
+	))
+	row("no class", create(nil), happens(created(""), provider))
+	row("a name that is taken", create(nil),
+		rejected(commands.CodeProviderExists, commands.Facts{Node: &fresh}),
+		&commands.RenameProvider{Provider: spare, Name: fresh.String()})
+	adopted := &commands.CreateNode{Node: host, NodeFields: create(ptr("metal")).NodeFields}
+	row("a provider of that uuid, of which something else is allocated", adopted,
+		rejected(commands.CodeInventoryInUse, commands.Facts{Provider: &host, Classes: []string{vcpu}}))
+	occupied := &commands.CreateNode{Node: host, NodeFields: adopted.NodeFields}
+	occupied.InstanceUUID = &instance
+	row("a provider of that uuid, which others hold", occupied,
+		rejected(commands.CodeProviderInUse, commands.Facts{Node: &host, Provider: &host, Instance: &instance}))
+	row("available", &commands.SetNodeProvisionState{Node: noNode, Target: "provide"}, happens(
+		ledger.NodeStateSet{Node: noNode, ProvisionState: ledger.NodeAvailable, PowerState: "power off"},
+		inventories(noNode, 2, whole(metal, 0)),
+	), node(noNode))
+	row("in maintenance", &commands.SetNodeMaintenance{Node: idleNode, Maintenance: true}, happens(
+		ledger.NodeStateSet{
+			Node: idleNode, ProvisionState: ledger.NodeAvailable, PowerState: "power off", Maintenance: true,
+		}, inventories(idleNode, 3, whole(metal, 1)),
+	))
+	row("a trait that is new", &commands.AddNodeTrait{Node: idleNode, Trait: none}, happens(
+		ledger.NodeTraitsReplaced{Node: idleNode, Traits: []string{none, used}}, ledger.TraitCreated{Name: none},
+		ledger.ProviderTraitsReplaced{Provider: idleNode, Generation: 3, Traits: []string{none, used}},
+	))
+	gold := described
+	gold.ResourceClass = "gold"
+	row("another class", patchNode(idleNode, set("/resource_class", `"gold"`)), happens(
+		ledger.NodeDescribed{Node: idleNode, Description: gold},
+		ledger.ClassCreated{ID: ledger.FirstCustomClass + 3, Name: "CUSTOM_GOLD"},
+		inventories(idleNode, 3, whole("CUSTOM_GOLD", 0)),
+	))
+	row("another class of what a consumer holds", patchNode(idleNode, set("/resource_class", `"gold"`)),
+		rejected(commands.CodeInventoryInUse, commands.Facts{Provider: &idleNode, Classes: []string{metal}}), takes)
+	row("another class of what an instance runs on", patchNode(idleNode, set("/resource_class", `"gold"`)),
+		nodeState(idleNode, ledger.NodeAvailable), patchNode(idleNode, set("/instance_uuid", quote(instance))))
+	row("an instance", patchNode(idleNode, set("/instance_uuid", quote(instance))), happens(
+		ledger.NodeInstanceSet{Node: idleNode, Instance: instance}, inventories(idleNode, 3, whole(metal, 1)),
+	))
+	row("the consumer is the instance", patchNode(idleNode, set("/instance_uuid", quote(fresh))),
+		happens(ledger.NodeInstanceSet{Node: idleNode, Instance: fresh}), takes)
+	row("the consumer is another", patchNode(idleNode, set("/instance_uuid", quote(instance))),
+		rejected(commands.CodeProviderInUse, commands.Facts{
+			Node: &idleNode, Provider: &idleNode, Instance: &instance,
+		}), takes)
+	row("deleted", &commands.DeleteNode{Node: enrolled},
+		happens(ledger.NodeDeleted{Node: enrolled}, ledger.ProviderDeleted{Provider: enrolled}))
+	row("deleted, with its allocation", &commands.DeleteNode{Node: busyNode}, happens(
+		ledger.NodeAllocationReleased{Allocation: deployed}, ledger.NodeDeleted{Node: busyNode},
+		ledger.ConsumerRemoved{Consumer: deployed}, ledger.ProviderDeleted{Provider: busyNode},
+	), &commands.SetNodeMaintenance{Node: busyNode, Maintenance: true})
+	row("deleted, and a consumer holds it", &commands.DeleteNode{Node: idleNode}, inUse, takes)
+	row("deleted, and a provider is below it", &commands.DeleteNode{Node: enrolled},
+		rejected(commands.CodeProviderInUse, commands.Facts{Node: &enrolled, Provider: &enrolled}),
+		&commands.ReparentProvider{Provider: spare, Parent: enrolled})
+	return rows
+}
+
+// consumersOfNodes shows what node allocations and instances mean for consumers.
+func consumersOfNodes(w *world) (rows []decision) {
+	row := func(about string, c commands.Command, want outcome, before ...commands.Command) {
+		rows = append(rows, decision{
+			"providers, too: " + about, append([]commands.Command{nodeProviders(true)}, before...), c, want,
+		})
+	}
+	choose := &commands.ChooseNode{Allocation: waiting, Seed: 7}
+	why := func(text string, exclusions ...ledger.Exclusion) outcome {
+		return happens(ledger.AllocationFailed{
+			Allocation: waiting, LastError: fmt.Sprintf("Failed to process allocation %s: %s.", waiting, text),
+			Exclusions: exclusions,
+		})
+	}
+	takes := allocations(allocate(fresh, idleNode, metal, 1))
+	runs := patchNode(idleNode, set("/instance_uuid", quote(instance)))
+	taken := allocations(allocate(instance, idleNode, metal, 1))
+	row("a node is given", choose, happens(
+		ledger.NodeAllocated{
+			Allocation: waiting, Node: idleNode, InstanceInfo: `{"traits":[]}`, Seed: 7, Free: 1,
+		}, consumes(waiting, idleNode, "p"), advanced(idleNode, 3),
+	))
+	row("a consumer holds the node", choose, why("no available nodes match the resource class metal",
+		ledger.Exclusion{Reason: "not in provision state available", Nodes: 2},
+		ledger.Exclusion{Reason: "has an instance", Nodes: 1}, ledger.Exclusion{Reason: "power state is not known", Nodes: 1},
+		ledger.Exclusion{Reason: "held by a consumer in Placement", Nodes: 1},
+	), takes)
+	row("its uuid holds something else", choose, why("a consumer of the same uuid holds other resources"),
+		allocations(allocate(waiting, host, vcpu, 2)))
+	row("of a node in maintenance", &commands.ReleaseNodeAllocation{Allocation: deployed}, happens(
+		ledger.NodeAllocationReleased{Allocation: deployed}, ledger.ConsumerRemoved{Consumer: deployed},
+		inventories(busyNode, 3, whole(metal, 1)),
+	), &commands.SetNodeMaintenance{Node: busyNode, Maintenance: true})
+	backfill := &commands.BackfillNodeAllocation{
+		Node: noNode, NewAllocation: fresh, NodeRequest: commands.NodeRequest{Owner: "p"},
+	}
+	requested := ledger.AllocationRequested{Allocation: fresh, ResourceClass: "metal", Owner: "p"}
+	adopt := []commands.Command{node(noNode), &commands.SetNodeProvisionState{Node: noNode, Target: "adopt"}}
+	row("a node in use", backfill, happens(
+		requested, ledger.NodeAllocated{Allocation: fresh, Node: noNode, InstanceInfo: `{"traits":[]}`},
+		inventories(noNode, 2, whole(metal, 0)), consumes(fresh, noNode, "p"), advanced(noNode, 3),
+	), adopt...)
+	row("a node in use by who holds something else", backfill,
+		rejected(commands.CodeNodeIsProvider, commands.Facts{Node: &noNode, Consumer: &holder}),
+		append(slices.Clone(adopt), patchNode(noNode, set("/instance_uuid", quote(holder))))...)
+
+	row("a node that is free", takes, happens(
+		replaced(allocate(fresh, idleNode, metal, 1)), advanced(idleNode, 3),
+	))
+	row("what runs on it", taken, happens(
+		replaced(allocate(instance, idleNode, metal, 1)), advanced(idleNode, 4), inventories(idleNode, 5, whole(metal, 0)),
+	), runs)
+	row("not what runs on it", takes, rejected(commands.CodeCapacityExceeded, commands.Facts{
+		Provider: &idleNode, Consumer: &fresh, Node: &idleNode, Instance: &instance, Class: metal, Asked: 1, Total: 1,
+		Reserved: 1, Ratio: 1,
+	}), runs)
+	back := happens(ledger.ConsumerRemoved{Consumer: instance}, inventories(idleNode, 6, whole(metal, 1)))
+	row("what runs on it leaves", &commands.ReleaseConsumer{Consumer: instance}, back, runs, taken)
+	row("what runs on it leaves in time", &commands.CancelReservation{Consumer: instance}, back,
+		runs, reserve(9, allocate(instance, idleNode, metal, 1)))
+
+	follows := func(consumer, node ledger.UUID) outcome {
+		return rejected(commands.CodeNodeIsProvider, commands.Facts{Consumer: &consumer, Node: &node, Allocation: &consumer})
+	}
+	other := allocate(deployed, host, vcpu, 2)
+	other.AnyGeneration = true
+	classless := []commands.Command{
+		&commands.CreateNode{Node: noNode, NodeFields: commands.NodeFields{Driver: ptr("fake")}},
+		&commands.SetNodeProvisionState{Node: noNode, Target: "manage"},
+		&commands.SetNodeProvisionState{Node: noNode, Target: "adopt"},
+		&commands.BackfillNodeAllocation{Node: noNode, NewAllocation: fresh},
+	}
+	row("the consumer of an allocation", allocations(other), follows(deployed, busyNode))
+	row("the consumer of an allocation", &commands.ReleaseConsumer{Consumer: deployed}, follows(deployed, busyNode))
+	row("an allocation without a consumer", reserve(9, allocate(fresh, host, vcpu, 2)), follows(fresh, noNode), classless...)
+	row("the consumer of an allocation",
+		reshape([]commands.ConsumerAllocations{other}, commands.ProviderInventories{
+			Provider: spare, Generation: ptr(w.of(spare, 0)),
+		}), follows(deployed, busyNode))
+	return rows
+}
+
+// placementOfNodes shows what is refused to Placement's clients about nodes.
+func placementOfNodes() (rows []decision) {
+	isNode := rejected(commands.CodeNodeIsProvider, commands.Facts{Provider: &idleNode, Node: &idleNode})
+	inventory := commands.Inventory{Class: metal, Total: 2}
+	for _, c := range []commands.Command{
+		&commands.DeleteProvider{Provider: idleNode}, &commands.DeleteInventories{Provider: idleNode},
+		&commands.ReplaceInventories{Provider: idleNode}, &commands.ReplaceProviderTraits{Provider: idleNode},
+		&commands.CreateInventory{Provider: idleNode, Inventory: inventory},
+		&commands.UpdateInventory{Provider: idleNode, Inventory: inventory},
+		&commands.DeleteInventory{Provider: idleNode, Class: metal},
+		reshape(nil, commands.ProviderInventories{Provider: idleNode, Generation: ptr[int64](2)}),
+	} {
+		rows = append(rows, decision{"of a node", []commands.Command{nodeProviders(true)}, c, isNode})
+	}
+	return append(rows,
+		decision{
+			"of nodes", []commands.Command{nodeProviders(true)},
+			&commands.RenameResourceClass{Name: metal, NewName: none},
+			rejected(commands.CodeNodeIsProvider, commands.Facts{Class: metal}),
+		},
+		decision{
+			"of nodes, when they are not providers", []commands.Command{nodeProviders(true), nodeProviders(false)},
+			&commands.RenameResourceClass{Name: metal, NewName: none},
+			happens(ledger.ClassRenamed{ID: ledger.FirstCustomClass + 2, Name: none}),
+		},
+	)
+}

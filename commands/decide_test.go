@@ -1,0 +1,574 @@
+package commands_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// decision is a row of the table of all that commands are answered: a command,
+// what there is when it is decided, and what comes of it.
+type decision struct {
+	about   string             // what the row shows; rows of one command differ in it
+	before  []commands.Command // carried out in the world first
+	command commands.Command
+	want    outcome
+}
+
+// outcome is the events of an accepted command, or why it is rejected.
+type outcome struct {
+	events []ledger.Event // none: the command has nothing to do
+	code   commands.Code
+	facts  commands.Facts
+}
+
+func happens(events ...ledger.Event) outcome { return outcome{events: events} }
+
+func rejected(code commands.Code, facts commands.Facts) outcome {
+	return outcome{code: code, facts: facts}
+}
+
+func invalid(field string) outcome {
+	return rejected(commands.CodeInvalid, commands.Facts{Field: field})
+}
+
+var nothing outcome
+
+// decisions are all rows. Each is decided in a world of its own.
+func decisions(t testing.TB) []decision {
+	w := newWorld(t)
+	return slices.Concat(
+		nameDecisions(t), providerDecisions(), inventoryDecisions(), traitDecisions(), allocationDecisions(w),
+		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
+		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
+	)
+}
+
+// TestDecisions decides every row, and holds every command to what is true of
+// all: deciding changes nothing and gives the same again; what was decided can
+// be folded and taken back; and a command means the same as JSON, and as the
+// only one of a batch.
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	for _, row := range decisions(t) {
+		t.Run(row.command.CommandName()+"/"+row.about, func(t *testing.T) {
+			w := newWorld(t, row.before...)
+			state := digest(t, w)
+			got := w.decide(row.command)
+			compareOutcomes(t, "decided", row.want, got)
+			compareOutcomes(t, "decided again", got, w.decide(row.command))
+			if after := digest(t, w); after != state {
+				t.Errorf("deciding changed the State from %s to %s", state, after)
+			}
+			checkBatchOfOne(t, w, row.command, got)
+			checkConsumers(t, row.command, got.events)
+			checkJSON(t, w, row.command, got)
+			checkFolds(t, w, got.events)
+		})
+	}
+}
+
+func compareOutcomes(t *testing.T, what string, want, got outcome) {
+	t.Helper()
+	diff := cmp.Diff(want, got, cmp.AllowUnexported(outcome{}), cmpopts.EquateEmpty())
+	if diff != "" {
+		t.Errorf("%s:\n%s", what, diff)
+	}
+}
+
+// checkConsumers wants a command that changes what consumers hold, and nothing
+// else, to name them: the writer keeps others that name the same waiting.
+func checkConsumers(t *testing.T, c commands.Command, events []ledger.Event) {
+	t.Helper()
+	if !commands.OnlyHoldings(c.CommandName()) {
+		return
+	}
+	for _, id := range ledger.ConsumersChanged(events) {
+		if !slices.Contains(c.Consumers(), id) {
+			t.Errorf("it changes consumer %s, and names %v", id, c.Consumers())
+		}
+	}
+}
+
+// checkBatchOfOne decides the command as the only one of a batch.
+func checkBatchOfOne(t *testing.T, w *world, c commands.Command, want outcome) {
+	t.Helper()
+	if _, isBatch := c.(*commands.Batch); isBatch {
+		return
+	}
+	if want.code != "" {
+		first := 0
+		want.facts.Command = &first
+	}
+	batch := &commands.Batch{Commands: []commands.Command{c}}
+	compareOutcomes(t, "as a batch", want, w.decide(batch))
+	if !slices.Equal(batch.Consumers(), c.Consumers()) {
+		t.Errorf("as a batch it names the consumers %v, not %v", batch.Consumers(), c.Consumers())
+	}
+}
+
+// checkJSON decides the command after it was written and read, as clients'
+// commands are.
+func checkJSON(t *testing.T, w *world, c commands.Command, want outcome) {
+	t.Helper()
+	_, registered := commands.Registry[c.CommandName()]
+	if _, isBatch := c.(*commands.Batch); !registered && !isBatch {
+		return
+	}
+	text, read := []byte(nil), commands.Command(nil)
+	text, err := json.Marshal(c)
+	if err == nil {
+		read, err = commands.Decode(c.CommandName(), text)
+	}
+	if want.code == commands.CodeInvalid && (err != nil || !reflect.DeepEqual(c, read)) {
+		return // JSON cannot say it: a number without an end, bytes that are no text, a batch of batches
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	compareOutcomes(t, "read from JSON", want, w.decide(read))
+	before, err := commands.FingerprintOf(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := commands.FingerprintOf(read); err != nil || before != after {
+		t.Errorf("the fingerprint changes from %x to %x when the command is written and read, %v", before, after, err)
+	}
+}
+
+// checkFolds folds what was decided and takes it back.
+func checkFolds(t *testing.T, w *world, events []ledger.Event) {
+	t.Helper()
+	before := digest(t, w)
+	s := w.State()
+	undo := s.Begin()
+	err := s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: events})
+	if err != nil {
+		t.Errorf("the events do not follow: %v", err)
+	}
+	s.Undo(undo, s.Changes())
+	if after := digest(t, w); after != before {
+		t.Errorf("undone, the State is %s, not %s", after, before)
+	}
+}
+
+// idle are the commands that may find nothing to do. All others always do
+// something, or are rejected.
+var idle = []string{
+	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
+	"RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
+	"ReplaceProviderTraits", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
+	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
+}
+
+// elsewhere are the codes that no command's Decide answers.
+var elsewhere = map[commands.Code]string{
+	commands.CodeTooLarge:        "the writer, which knows the record's size",
+	commands.CodeCommandIDReused: "the writer, which knows the ids of the past",
+	commands.CodeForbidden:       "ForProject, see TestProjects",
+	commands.CodeNodeBusy:        "older versions",
+}
+
+// TestDecisionsAreComplete wants a row for every command that is accepted,
+// rejected or has nothing to do, and for every code of a rejection.
+func TestDecisionsAreComplete(t *testing.T) {
+	t.Parallel()
+	rows := decisions(t)
+	has := rowsByOutcome(t, rows)
+	for _, name := range commandTypes(t) {
+		for what, want := range map[string]bool{
+			"accepted": true, "rejected": true, "idle": slices.Contains(idle, name),
+		} {
+			if got := has[name+" "+what]; got != want {
+				t.Errorf("the table has a row of %s that is %s: %v, want %v", name, what, got, want)
+			}
+		}
+	}
+	for _, code := range declaredCodes(t) {
+		if _, other := elsewhere[code]; has["code "+string(code)] == other {
+			t.Errorf("the table has a row that is rejected with %s: %v", code, !other)
+		}
+	}
+}
+
+// TestRandomDecisions: what random commands are rejected with is in the table.
+func TestRandomDecisions(t *testing.T) {
+	t.Parallel()
+	has := rowsByOutcome(t, decisions(t))
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		if rapid.Bool().Draw(rt, "other world") {
+			w = &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
+			w.accept(standardNames(t))
+			w.accept(commandstest.SomeThings()...)
+		}
+		for range 20 {
+			c := commandstest.RandomCommand(rt)
+			if _, isBatch := c.(*commands.Batch); isBatch {
+				continue
+			}
+			got := w.decide(c)
+			if got.code != "" && !has[c.CommandName()+" "+string(got.code)] {
+				rt.Fatalf("the table has no row of %s that is rejected with %s", c.CommandName(), got.code)
+			}
+			w.carry(c)
+		}
+	})
+}
+
+// rowsByOutcome lists what the rows show, and finds those that are there twice.
+func rowsByOutcome(t *testing.T, rows []decision) map[string]bool {
+	t.Helper()
+	has := make(map[string]bool)
+	for _, row := range rows {
+		name := row.command.CommandName()
+		if has[name+"/"+row.about] {
+			t.Errorf("there are two rows %s/%s", name, row.about)
+		}
+		what := "accepted"
+		switch {
+		case row.want.code != "":
+			what = "rejected"
+		case len(row.want.events) == 0:
+			what = "idle"
+		}
+		has[name+"/"+row.about], has[name+" "+what] = true, true
+		has[name+" "+string(row.want.code)], has["code "+string(row.want.code)] = true, true
+	}
+	return has
+}
+
+// declaredCodes reads the codes of rejections from the source.
+func declaredCodes(t *testing.T) (codes []commands.Code) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "rejection.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok {
+			return true
+		}
+		if of, named := spec.Type.(*ast.Ident); named && of.Name == "Code" {
+			text := spec.Values[0].(*ast.BasicLit).Value
+			codes = append(codes, commands.Code(strings.Trim(text, `"`)))
+		}
+		return true
+	})
+	if len(codes) < 40 {
+		t.Fatalf("only %d codes were found: %v", len(codes), codes)
+	}
+	return codes
+}
+
+// TestProjects: what a client may submit who is bound to project p.
+func TestProjects(t *testing.T) {
+	t.Parallel()
+	own := allocate(fresh, host, vcpu, 2)
+	theirs := allocate(fresh, host, vcpu, 2)
+	theirs.Project = "q"
+	taken := allocate(others, host, vcpu, 2)
+	taken.AnyGeneration = true
+	request := func(owner string) commands.NodeRequest {
+		return commands.NodeRequest{ResourceClass: "metal", Owner: owner}
+	}
+	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
+	rules := map[string]struct{ mine, notMine []commands.Command }{
+		"AllocateForConsumers": {
+			[]commands.Command{allocations(own)}, []commands.Command{allocations(theirs), allocations(own, taken)},
+		},
+		"Reserve": {
+			[]commands.Command{reserve(9, own)}, []commands.Command{reserve(9, theirs), reserve(9, taken)},
+		},
+		"ReleaseConsumer": {
+			[]commands.Command{&commands.ReleaseConsumer{Consumer: holder}, &commands.ReleaseConsumer{Consumer: fresh}},
+			[]commands.Command{&commands.ReleaseConsumer{Consumer: others}},
+		},
+		"ConfirmReservation": {
+			[]commands.Command{&commands.ConfirmReservation{Consumer: reserved}},
+			[]commands.Command{&commands.ConfirmReservation{Consumer: others}},
+		},
+		"CancelReservation": {
+			[]commands.Command{&commands.CancelReservation{Consumer: reserved}},
+			[]commands.Command{&commands.CancelReservation{Consumer: others}},
+		},
+		"RequestNodeAllocation": {
+			[]commands.Command{&commands.RequestNodeAllocation{Allocation: fresh, NodeRequest: request("p")}},
+			[]commands.Command{
+				&commands.RequestNodeAllocation{Allocation: fresh, NodeRequest: request("q")},
+				&commands.RequestNodeAllocation{Allocation: fresh, NodeRequest: request("")},
+			},
+		},
+		"UpdateNodeAllocation": {
+			[]commands.Command{&commands.UpdateNodeAllocation{Allocation: waiting, Patch: renamed}},
+			[]commands.Command{&commands.UpdateNodeAllocation{Allocation: deployed, Patch: renamed}},
+		},
+		"ReleaseNodeAllocation": {
+			[]commands.Command{&commands.ReleaseNodeAllocation{Allocation: waiting}},
+			[]commands.Command{&commands.ReleaseNodeAllocation{Allocation: deployed}},
+		},
+	}
+	w := newWorld(t)
+	check := func(c commands.Command, allowed bool) {
+		t.Helper()
+		for name, c := range map[string]commands.Command{
+			c.CommandName(): c, "a batch of " + c.CommandName(): &commands.Batch{Commands: []commands.Command{c}},
+		} {
+			_, rejection := commands.DecideChecked(commands.Submission{Command: c, Project: "p"}, w.State())
+			forbidden := rejection != nil && rejection.Code == commands.CodeForbidden
+			if forbidden == allowed || forbidden && !strings.Contains(rejection.Message, "bound to project p") {
+				t.Errorf("%s: %v", name, rejection)
+			}
+		}
+	}
+	for name, rule := range rules {
+		for _, c := range rule.mine {
+			check(c, true)
+		}
+		for _, c := range rule.notMine {
+			check(c, false)
+		}
+		if len(rule.mine) == 0 || len(rule.notMine) == 0 {
+			t.Errorf("%s is not shown to be allowed and not allowed", name)
+		}
+	}
+	for _, table := range []map[string]func() commands.Command{commands.Registry, commands.Internal} {
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			if _, known := rules[name]; !known {
+				check(table[name](), false)
+			}
+		}
+	}
+}
+
+// world is a ledger with some of everything, in which commands are decided.
+type world struct {
+	*commands.Scratch
+	t testing.TB
+}
+
+// What there is in the world; see newWorld.
+var (
+	ledgerID = ledgertest.ID(9, 1)
+
+	rack  = ledgertest.ID(1, 1) // a provider without inventories
+	host  = ledgertest.ID(1, 2) // below it, with 2..4 of 8 VCPU, and 4 CUSTOM_USED
+	spare = ledgertest.ID(1, 3) // a provider with nothing
+	gone  = ledgertest.ID(1, 99)
+
+	holder   = ledgertest.ID(2, 1) // of project p: 2 VCPU of the host for good
+	reserved = ledgertest.ID(2, 2) // of project p: 2 VCPU of the host for a while
+	others   = ledgertest.ID(2, 3) // of project q: 1 CUSTOM_USED of the host for a while
+	fresh    = ledgertest.ID(2, 99)
+
+	aggregate = ledgertest.ID(3, 1)
+
+	enrolled = ledgertest.ID(5, 1) // a node of which nothing is known, in the full chassis
+	idleNode = ledgertest.ID(5, 2) // a node that can be allocated, with trait CUSTOM_USED
+	busyNode = ledgertest.ID(5, 3) // a node that is active, with an allocation that nobody owns
+	lostNode = ledgertest.ID(5, 99)
+
+	deployed = ledgertest.ID(6, 1) // the allocation of the busy node
+	waiting  = ledgertest.ID(6, 2) // of project p: an allocation that waits for a node
+	failed   = ledgertest.ID(6, 3) // an allocation that got no node
+	noNode   = ledgertest.ID(6, 99)
+
+	instance = ledgertest.ID(7, 1) // what runs nowhere yet
+
+	fullChassis  = ledgertest.ID(8, 1)
+	emptyChassis = ledgertest.ID(8, 2)
+	noChassis    = ledgertest.ID(8, 99)
+)
+
+const (
+	vcpu = "VCPU"
+	used = "CUSTOM_USED" // a class and a trait that are in use
+	free = "CUSTOM_FREE" // a class and a trait that nothing has
+	none = "CUSTOM_NONE" // neither
+)
+
+// newWorld makes the world, and carries some commands out in it.
+func newWorld(t testing.TB, more ...commands.Command) *world {
+	t.Helper()
+	made.Lock()
+	if made.world == nil {
+		made.world = makeWorld(t)
+	}
+	w := &world{Scratch: commands.NewScratch(made.world.Fork()), t: t}
+	made.Unlock()
+	w.accept(more...)
+	return w
+}
+
+// made is the world before a test changes it, of which each takes a copy.
+var made struct {
+	sync.Mutex
+	world *ledger.State
+}
+
+func makeWorld(t testing.TB) *ledger.State {
+	w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
+	w.accept(
+		standardNames(t),
+		&commands.CreateTrait{Name: used}, &commands.CreateTrait{Name: free},
+		&commands.CreateResourceClass{Name: used}, &commands.CreateResourceClass{Name: free},
+
+		&commands.CreateProvider{Provider: rack, Name: "rack"},
+		&commands.CreateProvider{Provider: host, Name: "host", Parent: rack},
+		&commands.CreateProvider{Provider: spare, Name: "spare"},
+		&commands.ReplaceInventories{Provider: host, Inventories: []commands.Inventory{
+			{Class: vcpu, Total: 8, MinUnit: ptr[int64](2), MaxUnit: ptr[int64](4), StepSize: ptr[int64](2)},
+			{Class: used, Total: 4},
+		}},
+		&commands.ReplaceProviderTraits{Provider: host, Traits: []string{used}},
+		&commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{aggregate}},
+
+		allocations(allocate(holder, host, vcpu, 2)),
+		reserve(60, allocate(reserved, host, vcpu, 2)),
+		reserve(60, commands.ConsumerAllocations{
+			Consumer: others, Project: "q", User: "u",
+			Resources: []commands.ProviderAllocation{{Provider: host, Class: used, Amount: 1}},
+		}),
+
+		&commands.CreateChassis{Chassis: fullChassis}, &commands.CreateChassis{Chassis: emptyChassis},
+		&commands.CreateNode{Node: enrolled, NodeFields: commands.NodeFields{
+			Name: ptr("enrolled"), Driver: ptr("fake"), ResourceClass: ptr("metal"),
+			NodeDetails: commands.NodeDetails{ChassisUUID: &fullChassis},
+		}},
+		node(busyNode), &commands.SetNodeProvisionState{Node: busyNode, Target: "provide"},
+		&commands.RequestNodeAllocation{
+			Allocation: deployed, NodeRequest: commands.NodeRequest{ResourceClass: "metal", Name: "deployed"},
+		},
+		&commands.ChooseNode{Allocation: deployed, Seed: 1},
+		&commands.SetNodeProvisionState{Node: busyNode, Target: "active"},
+		node(idleNode), &commands.SetNodeProvisionState{Node: idleNode, Target: "provide"},
+		&commands.AddNodeTrait{Node: idleNode, Trait: used},
+		&commands.RequestNodeAllocation{
+			Allocation: failed, NodeRequest: commands.NodeRequest{ResourceClass: "no such", Name: "failed"},
+		},
+		&commands.ChooseNode{Allocation: failed, Seed: 1},
+		&commands.RequestNodeAllocation{
+			Allocation: waiting, NodeRequest: commands.NodeRequest{ResourceClass: "metal", Owner: "p", Name: "waiting"},
+		},
+	)
+	return w.State()
+}
+
+func standardNames(t testing.TB) *commands.AddStandardNames {
+	t.Helper()
+	c, err := commands.NewAddStandardNames(ledgerID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// node makes a node that is manageable, and off.
+func node(id ledger.UUID) commands.Command {
+	return &commands.Batch{Commands: []commands.Command{
+		&commands.CreateNode{Node: id, NodeFields: commands.NodeFields{
+			Driver: ptr("fake"), ResourceClass: ptr("metal"), Owner: ptr("p"),
+		}},
+		&commands.SetNodeProvisionState{Node: id, Target: "manage"},
+	}}
+}
+
+// accept carries commands out that must do something.
+func (w *world) accept(list ...commands.Command) {
+	w.t.Helper()
+	for _, c := range list {
+		if events, rejection := w.carry(c); rejection != nil || len(events) == 0 {
+			w.t.Fatalf("%s %+v: %v, %d events", c.CommandName(), c, rejection, len(events))
+		}
+	}
+}
+
+func (w *world) carry(c commands.Command) ([]ledger.Event, *commands.Rejection) {
+	w.t.Helper()
+	events, rejection, err := w.Carry(commands.Submission{Command: c, Actor: "test"})
+	if err != nil {
+		w.t.Fatalf("%s %+v: %v", c.CommandName(), c, err)
+	}
+	return events, rejection
+}
+
+// decide decides a command, of whose rejection it checks the text.
+func (w *world) decide(c commands.Command) outcome {
+	w.t.Helper()
+	events, rejection := commands.Decide(commands.Submission{Command: c}, w.State())
+	if rejection == nil {
+		return outcome{events: events}
+	}
+	if events != nil {
+		w.t.Errorf("%s is rejected, with events: %v", c.CommandName(), events)
+	}
+	if rejection.Message == "" || strings.Contains(rejection.Message, "%!") {
+		w.t.Errorf("%s is rejected with the text %q", c.CommandName(), rejection.Message)
+	}
+	return outcome{code: rejection.Code, facts: rejection.Facts}
+}
+
+// generation is a consumer's.
+func (w *world) generation(consumer ledger.UUID) uint64 {
+	w.t.Helper()
+	c, exists := w.State().Consumer(consumer)
+	if !exists {
+		w.t.Fatalf("there is no consumer %s", consumer)
+	}
+	return c.Generation
+}
+
+// of is a provider's generation, some steps on.
+func (w *world) of(provider ledger.UUID, steps int64) int64 {
+	w.t.Helper()
+	p, exists := w.State().Provider(provider)
+	if !exists {
+		w.t.Fatalf("there is no provider %s", provider)
+	}
+	return p.Generation + steps
+}
+
+func digest(t testing.TB, w *world) string {
+	t.Helper()
+	d, err := w.State().Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(d)
+}
+
+func ptr[T any](value T) *T { return &value }
+
+// allocate is what a consumer of project p is to hold, if it holds nothing yet.
+func allocate(consumer, provider ledger.UUID, class string, amount int64) commands.ConsumerAllocations {
+	return commands.ConsumerAllocations{
+		Consumer: consumer, Project: "p", User: "u",
+		Resources: []commands.ProviderAllocation{{Provider: provider, Class: class, Amount: amount}},
+	}
+}
+
+func allocations(list ...commands.ConsumerAllocations) *commands.AllocateForConsumers {
+	return &commands.AllocateForConsumers{Allocations: list}
+}
+
+func reserve(seconds float64, list ...commands.ConsumerAllocations) *commands.Reserve {
+	return &commands.Reserve{Seconds: seconds, Allocations: list}
+}

@@ -1,0 +1,160 @@
+package commands_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// TestPatchValues: a value of a patch is the same whether it came as JSON or
+// as msgpack, and is kept in one form.
+func TestPatchValues(t *testing.T) {
+	var value func(depth int) *rapid.Generator[any]
+	value = func(depth int) *rapid.Generator[any] {
+		kinds := []*rapid.Generator[any]{
+			rapid.Just[any](nil), rapid.Bool().AsAny(), rapid.Int64().AsAny(), rapid.String().AsAny(),
+			rapid.Float64Range(0.5, 0.9).AsAny(), rapid.Just[any]("</>&\u2028"),
+		}
+		if depth > 0 {
+			below := rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) })
+			kinds = append(kinds, rapid.SliceOfN(below, 0, 3).AsAny(), rapid.MapOfN(rapid.String(), below, 0, 3).AsAny())
+		}
+		return rapid.OneOf(kinds...)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		drawn := value(3).Draw(rt, "value")
+		text, err := json.MarshalIndent(drawn, "", "  ") // not the form in which it is kept
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var fromJSON, fromMsgpack commands.PatchOperation
+		if err := json.Unmarshal([]byte(`{"op":"add","path":"/extra/a","value":`+string(text)+`}`), &fromJSON); err != nil {
+			rt.Fatalf("%s: %v", text, err)
+		}
+		packed, err := msgpack.Marshal(fromJSON)
+		if err != nil {
+			rt.Fatalf("%s: %v", text, err)
+		}
+		if err := msgpack.Unmarshal(packed, &fromMsgpack); err != nil {
+			rt.Fatalf("%s as msgpack: %v", text, err)
+		}
+		if fromJSON != fromMsgpack {
+			rt.Errorf("JSON is read as %+v, msgpack as %+v", fromJSON, fromMsgpack)
+		}
+		var back any
+		if err := json.Unmarshal([]byte(fromJSON.Value), &back); err != nil || !sameJSON(drawn, back) {
+			rt.Errorf("%s is kept as %s, %v", text, fromJSON.Value, err)
+		}
+	})
+}
+
+// sameJSON compares what was written with what was read of it.
+func sameJSON(wrote, read any) bool {
+	text, err := json.Marshal(wrote)
+	if err != nil {
+		return false
+	}
+	var normal any
+	return json.Unmarshal(text, &normal) == nil && reflect.DeepEqual(normal, read)
+}
+
+// TestPatchValuesThatJSONCannotSay are refused, and change nothing.
+func TestPatchValuesThatJSONCannotSay(t *testing.T) {
+	for name, value := range map[string]any{
+		"bytes": []byte{1}, "keys that are no texts": map[int]int{1: 1}, "no number": []float64{math.NaN()},
+	} {
+		packed, err := msgpack.Marshal(map[string]any{"op": "add", "path": "/extra/a", "value": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read commands.PatchOperation
+		if err := msgpack.Unmarshal(packed, &read); err == nil || read.Value != "" {
+			t.Errorf("%s: read as %s, %v", name, read.Value, err)
+		}
+	}
+	var op commands.PatchOperation
+	deep := strings.Repeat("[", 70) + strings.Repeat("]", 70)
+	if err := json.Unmarshal([]byte(`{"op":"add","path":"/extra/a","value":`+deep+`}`), &op); err == nil || op.Value != "" {
+		t.Errorf("70 lists in each other: read as %s, %v", op.Value, err)
+	}
+}
+
+// TestDecodeRefuses what is no command, and says why.
+func TestDecodeRefuses(t *testing.T) {
+	many := "[" + strings.Repeat(`{"command":"CreateTrait","body":{}},`, commands.MaxBatch) + `{}]`
+	for _, c := range []struct{ name, body, why string }{
+		{"Fly", `{}`, `no command "Fly"`},
+		{"ChooseNode", `{}`, `no command "ChooseNode"`}, // the server's own
+		{"CreateTrait", `{"name":`, "unexpected EOF"},
+		{"CreateTrait", `{"name":1}`, "cannot unmarshal"},
+		{"CreateTrait", `{"colour":"red"}`, `unknown field "colour"`},
+		{"ReleaseConsumer", `{"consumer":"x"}`, `"x" is not a uuid`},
+		{"UpdateNode", `{"patch":[{"value":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}]}`, "levels deep"},
+		{"Batch", `{}`, "cannot unmarshal"},
+		{"Batch", `[{"command":"Fly","body":{}}]`, `no command "Fly"`},
+		{"Batch", `[{"command":"Batch","body":[]}]`, "holds no batches"},
+		{"Batch", many, "10001 commands, at most 10000"},
+	} {
+		got, err := commands.Decode(c.name, []byte(c.body))
+		if err == nil || got != nil || !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s %.60s: %v, %v; want an error with %q", c.name, c.body, got, err, c.why)
+		}
+	}
+}
+
+// impossible is a command that decides what cannot be so.
+type impossible struct{ commands.CreateTrait }
+
+func (impossible) Decide(*ledger.State) ([]ledger.Event, *commands.Rejection) {
+	return []ledger.Event{ledger.TraitDeleted{Name: "CUSTOM_NOT_THERE"}}, nil
+}
+
+// TestWhatDoesNotFollow: a command that contradicts one before it in a batch is
+// rejected, and alone it is an error. Neither changes anything, and neither
+// stops the writer.
+func TestWhatDoesNotFollow(t *testing.T) {
+	w := newWorld(t)
+	before := digest(t, w)
+	contradiction := &impossible{commands.CreateTrait{Name: none}}
+	_, rejection := commands.Decide(commands.Submission{
+		Command: &commands.Batch{Commands: []commands.Command{&commands.CreateTrait{Name: "CUSTOM_A"}, contradiction}},
+	}, w.State())
+	if rejection == nil || rejection.Code != commands.CodeInvalid || *rejection.Facts.Command != 1 {
+		t.Errorf("in a batch: %v", rejection)
+	}
+	events, rejection, err := w.Carry(commands.Submission{Command: contradiction})
+	if !errors.Is(err, ledger.ErrInvariant) || rejection != nil || events != nil {
+		t.Errorf("alone: %v, %v, %v", events, rejection, err)
+	}
+	if after := digest(t, w); after != before {
+		t.Error("the State has changed")
+	}
+	w.accept(&commands.CreateTrait{Name: none})
+}
+
+// TestPassing: what may succeed later is told from what will not.
+func TestPassing(t *testing.T) {
+	for _, err := range []error{
+		commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrUnreadable, commands.ErrLogUnavailable,
+		ledger.ErrUnavailable, ledger.ErrTooManyReaders,
+	} {
+		if !commands.Passing(fmt.Errorf("reading: %w", err)) {
+			t.Errorf("%v does not pass", err)
+		}
+	}
+	for _, err := range []error{nil, errors.New("disk on fire"), ledger.ErrChain, ledger.ErrLogBehind, ledger.ErrInvariant} {
+		if commands.Passing(err) {
+			t.Errorf("%v passes", err)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package processes_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/processes"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector"
+)
+
+var errTrouble = errors.New("trouble")
+
+// troubled is a ledger whose first reads and commands fail for a process.
+type troubled struct {
+	*projector.Projector
+	submit commands.Submitter
+
+	mu       sync.Mutex
+	reads    int // that fail, still
+	commands int // that fail, still: one half with an error, the other with a rejection
+}
+
+// fails counts one that fails, and returns how many more do.
+func (l *troubled) fails(left *int) (more int, fails bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*left--
+	return *left, *left >= 0
+}
+
+func (l *troubled) Reservations(limit int) ([]projector.Reservation, error) {
+	if _, fails := l.fails(&l.reads); fails {
+		return nil, errTrouble
+	}
+	return l.Projector.Reservations(limit)
+}
+
+func (l *troubled) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error) {
+	if _, fails := l.fails(&l.reads); fails {
+		return nil, errTrouble
+	}
+	return l.Projector.WaitingNodeAllocations(after, limit)
+}
+
+func (l *troubled) RequestOf(a *ledger.NodeAllocation) (ledger.Address, bool, error) {
+	if _, fails := l.fails(&l.reads); fails {
+		return ledger.Address{}, false, errTrouble
+	}
+	return l.Projector.RequestOf(a)
+}
+
+func (l *troubled) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	if more, fails := l.fails(&l.commands); fails {
+		if more%2 == 0 {
+			return commands.Outcome{}, commands.ErrBusy
+		}
+		return commands.Outcome{Rejection: &commands.Rejection{Code: commands.CodeTooLarge}}, nil
+	}
+	return l.submit.Submit(ctx, s)
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// saysAll wants a log to hold some texts.
+func saysAll(t *testing.T, logs *lockedBuffer, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(logs.String(), text) {
+			t.Errorf("the log does not say %q:\n%.2000s", text, logs)
+		}
+	}
+}
+
+// until waits until something is so in the read models.
+func until(t *testing.T, l *commandstest.Ledger, what string, is func(projector.View) bool) {
+	t.Helper()
+	for deadline := time.After(5 * time.Minute); ; {
+		changed := l.Views.Changed()
+		if is(l.Views.View()) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("%s: still not so", what)
+		}
+	}
+}
+
+// TestExpirerInTrouble: reservations end, all of them and each once, also where
+// there are more than are ended at a time, and reading and submitting fail first.
+func TestExpirerInTrouble(t *testing.T) {
+	t.Parallel()
+	const n = 600
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 2 * n})
+	all := &commands.Batch{}
+	for i := range n {
+		all.Commands = append(all.Commands, reserve(numbered(2, i), provider, 1, 60+float64(i)/1000))
+	}
+	l.Accept(t, all)
+	l.Accept(t, reserve(numbered(2, n), provider, 1, 3600))
+	logs := new(lockedBuffer)
+	in := &troubled{Projector: l.Views, submit: l.Writer, reads: 2, commands: 10}
+	later := func() time.Time { return time.Now().Add(2 * time.Minute) }
+	process := processes.StartExpirer(in, in, later, slog.New(slog.NewTextHandler(logs, nil)))
+	defer process.Stop()
+	until(t, l, "all that are over have ended", func(view projector.View) bool {
+		p, found, err := view.Provider(provider)
+		if err != nil || !found {
+			t.Fatal(found, err)
+		}
+		return p.Inventories[0].Used == 1
+	})
+	if ended := recordsOf(t, l, "ExpireReservation"); ended != n {
+		t.Errorf("%d records end %d reservations", ended, n)
+	}
+	saysAll(t, logs, "reservations cannot be read", "trouble", "a reservation was not ended", commands.ErrBusy.Error(), "too_large")
+}
+
+// recordsOf counts the records of a command.
+func recordsOf(t *testing.T, l *commandstest.Ledger, name string) (n int) {
+	t.Helper()
+	for sequence := uint64(1); sequence <= l.Views.Checkpoint().Sequence; sequence++ {
+		if err := l.Log.Read(context.Background(), sequence, sequence, func(e ledger.Entry) error {
+			c, err := ledger.DecodeCommit(e.Data)
+			if err != nil {
+				return err
+			}
+			for _, record := range c.Records {
+				if record.Command == name {
+					n++
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// TestNodePlacerInTrouble: every allocation is decided, once, and by a record
+// that names the one that requested it, also where more wait than are decided at
+// a time, and reading and submitting fail first.
+func TestNodePlacerInTrouble(t *testing.T) {
+	t.Parallel()
+	const nodes, requests = 100, 1100 // of which 512 are decided at a time
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	some, all := &commands.Batch{}, &commands.Batch{}
+	driver, class := "fake", "c"
+	for i := range nodes {
+		some.Commands = append(some.Commands,
+			&commands.CreateNode{
+				Node: numbered(5, i), NodeFields: commands.NodeFields{Driver: &driver, ResourceClass: &class},
+				ProvisionState: ledger.NodeAvailable,
+			},
+			&commands.SetNodePowerState{Node: numbered(5, i), Target: "power off"},
+		)
+	}
+	for i := range requests {
+		all.Commands = append(all.Commands, &commands.RequestNodeAllocation{
+			Allocation: numbered(6, i), NodeRequest: commands.NodeRequest{ResourceClass: class, Name: fmt.Sprint("a", i)},
+		})
+	}
+	l.Accept(t, some)
+	requested := l.Accept(t, all)
+	logs := new(lockedBuffer)
+	in := &troubled{Projector: l.Views, submit: l.Writer, reads: 4, commands: 10}
+	process := processes.StartNodePlacer(in, in, slog.New(slog.NewTextHandler(logs, nil)))
+	defer process.Stop()
+	until(t, l, "no allocation waits", func(projector.View) bool {
+		waiting, err := l.Views.WaitingNodeAllocations(0, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(waiting) == 0
+	})
+	active := 0
+	for i := range requests {
+		a, found, err := l.Views.View().NodeAllocation(numbered(6, i))
+		if err != nil || !found || a.State == ledger.NodeAllocating {
+			t.Fatalf("allocation %d: %+v, %v", i, a, err)
+		}
+		if a.State == ledger.NodeAllocationActive {
+			active++
+		}
+		history, err := l.Views.View().History(projector.NodeAllocationHistory, a.UUID, 0, 10)
+		if err != nil || len(history) != 2 {
+			t.Fatalf("the history of allocation %d: %v, %v", i, history, err)
+		}
+		record, _, err := l.Views.View().Record(history[0])
+		if err != nil || record.Actor != processes.NodePlacerActor || record.Cause == nil || *record.Cause != requested {
+			t.Fatalf("allocation %d was decided by %+v, %v; it was requested at %s", i, record, err, requested)
+		}
+	}
+	if decided := recordsOf(t, l, "ChooseNode"); decided != requests || active != nodes {
+		t.Errorf("%d records decide %d requests, %d of them get one of %d nodes", decided, requests, active, nodes)
+	}
+	saysAll(t, logs, "waiting node allocations cannot be read", "trouble", "a node allocation was not decided",
+		commands.ErrBusy.Error(), "too_large")
+}
+
+// silent never answers.
+type silent struct{ asked chan struct{} }
+
+func (s silent) Submit(ctx context.Context, _ commands.Submission) (commands.Outcome, error) {
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
+	<-ctx.Done()
+	return commands.Outcome{}, ctx.Err()
+}
+
+// TestStopInSilence: processes stop while what they submitted is not answered,
+// and complain about nothing.
+func TestStopInSilence(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})
+	l.Accept(t, reserve(numbered(2, 1), provider, 1, 0.001))
+	many := &commands.Batch{}
+	for i := range 1100 { // more than are under way at a time
+		many.Commands = append(many.Commands, &commands.RequestNodeAllocation{
+			Allocation: numbered(6, i), NodeRequest: commands.NodeRequest{ResourceClass: "c"},
+		})
+	}
+	l.Accept(t, many)
+	later := func() time.Time { return time.Now().Add(time.Hour) }
+	logs := new(lockedBuffer)
+	logger := slog.New(slog.NewTextHandler(logs, nil))
+	for name, start := range map[string]func(commands.Submitter) (stop func()){
+		"Expirer": func(s commands.Submitter) func() {
+			return processes.StartExpirer(s, l.Views, later, logger).Stop
+		},
+		"NodePlacer": func(s commands.Submitter) func() {
+			return processes.StartNodePlacer(s, l.Views, logger).Stop
+		},
+	} {
+		submitter := silent{make(chan struct{}, 1)}
+		stop := start(submitter)
+		<-submitter.asked
+		stop()
+		if logs.String() != "" {
+			t.Errorf("%s complains: %s", name, logs)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package commands_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// TestStateAfterAnyCommands: after each of random commands, all that a State
+// keeps beside its entities, to find and count them quickly, is what one finds by
+// looking at all of them. So it is in a State that was stored and read again.
+func TestStateAfterAnyCommands(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{Scratch: commands.NewScratch(ledger.NewState()), t: t}
+		w.accept(standardNames(t))
+		w.accept(commandstest.SomeThings()...)
+		draw := rapid.SampledFrom([]func(*rapid.T) commands.Command{
+			commandstest.RandomCommand, commandstest.RandomProviderCommand, commandstest.RandomNodeCommand,
+			commandstest.RandomChassisCommand,
+		}).Draw(rt, "about")
+		for range 40 {
+			if events, _ := w.carry(draw(rt)); len(events) > 0 {
+				checkIndexes(rt, w.State())
+			}
+		}
+		var stored bytes.Buffer
+		if err := w.State().Encode(&stored); err != nil {
+			rt.Fatal(err)
+		}
+		read, err := ledger.DecodeState(stored.Bytes())
+		if err != nil {
+			rt.Fatal(err)
+		}
+		checkIndexes(rt, read)
+		was, err := w.State().Digest()
+		if is, readErr := read.Digest(); err != nil || readErr != nil || is != was {
+			rt.Errorf("stored and read, the State has the digest %s, not %s, %v, %v", is, was, err, readErr)
+		}
+	})
+}
+
+func checkIndexes(rt *rapid.T, s *ledger.State) {
+	rt.Helper()
+	for what, diff := range map[string]string{
+		"providers": cmp.Diff(providersAsFound(s), providersAsLooked(s)),
+		"names":     cmp.Diff(namesAsFound(s), namesAsLooked(s)),
+		"usages":    cmp.Diff(usagesAsKept(s), usagesAsCounted(s)),
+		"classes":   cmp.Diff(nodeClassesAsKept(s), nodeClassesAsCounted(s)),
+	} {
+		if diff != "" {
+			rt.Fatalf("%s, as they are kept (-) and as they are (+):\n%s", what, diff)
+		}
+	}
+}
+
+// providersAsFound is what the State's indexes say of each provider.
+func providersAsFound(s *ledger.State) (lines []string) {
+	s.Providers(func(p *ledger.Provider) bool {
+		found, _ := s.Provider(p.UUID)
+		named, _ := s.ProviderNamed(p.Name)
+		var children []ledger.UUID
+		s.Children(p.UUID, func(id ledger.UUID) bool { children = append(children, id); return true })
+		lines = append(lines, fmt.Sprint(found.UUID, named, p.Root, children))
+		for _, inv := range p.Inventories {
+			lines = append(lines, fmt.Sprint(p.UUID, s.Classes().Name(inv.Class), inv.Used))
+		}
+		return true
+	})
+	return lines
+}
+
+// providersAsLooked is the same, from all providers and consumers.
+func providersAsLooked(s *ledger.State) (lines []string) {
+	parents, used := make(map[ledger.UUID]ledger.UUID), make(map[ledger.UUID]map[ledger.ClassID]int64)
+	s.Providers(func(p *ledger.Provider) bool {
+		parents[p.UUID], used[p.UUID] = p.Parent, make(map[ledger.ClassID]int64)
+		return true
+	})
+	s.Consumers(func(c *ledger.Consumer) bool {
+		for _, a := range c.Allocations {
+			used[a.Provider][a.Class] += a.Amount
+		}
+		return true
+	})
+	s.Providers(func(p *ledger.Provider) bool {
+		root := p.UUID
+		for !parents[root].IsNil() {
+			root = parents[root]
+		}
+		var children []ledger.UUID
+		for id, parent := range parents {
+			if parent == p.UUID {
+				children = append(children, id)
+			}
+		}
+		slices.SortFunc(children, ledger.UUID.Compare)
+		lines = append(lines, fmt.Sprint(p.UUID, p.UUID, root, children))
+		for _, inv := range p.Inventories {
+			lines = append(lines, fmt.Sprint(p.UUID, s.Classes().Name(inv.Class), used[p.UUID][inv.Class]))
+			delete(used[p.UUID], inv.Class)
+		}
+		for class, amount := range used[p.UUID] {
+			lines = append(lines, fmt.Sprint(p.UUID, "has no inventory of", class, "of which is held", amount))
+		}
+		return true
+	})
+	return lines
+}
+
+func usagesAsKept(s *ledger.State) map[ledger.Owner]string {
+	kept := make(map[ledger.Owner]string)
+	s.Usages(func(u *ledger.Usage) bool {
+		found, _ := s.Usage(u.Owner)
+		kept[*u.Owner] = fmt.Sprint(found.Consumers, found.Amounts)
+		return true
+	})
+	return kept
+}
+
+func usagesAsCounted(s *ledger.State) map[ledger.Owner]string {
+	consumers, amounts := make(map[ledger.Owner]int), make(map[ledger.Owner]map[ledger.ClassID]int64)
+	s.Consumers(func(c *ledger.Consumer) bool {
+		if amounts[*c.Owner] == nil {
+			amounts[*c.Owner] = make(map[ledger.ClassID]int64)
+		}
+		consumers[*c.Owner]++
+		for _, a := range c.Allocations {
+			amounts[*c.Owner][a.Class] += a.Amount
+		}
+		return true
+	})
+	counted := make(map[ledger.Owner]string)
+	for owner, n := range consumers {
+		var list []ledger.ClassAmount
+		for _, class := range slices.Sorted(maps.Keys(amounts[owner])) {
+			list = append(list, ledger.ClassAmount{Class: class, Amount: amounts[owner][class]})
+		}
+		counted[owner] = fmt.Sprint(n, list)
+	}
+	return counted
+}
+
+// Names and ids that random commands give to things, and take away again.
+var (
+	drawnNames = strings.Split("abcdefghijk", "")
+	drawnIDs   = func() (ids []ledger.UUID) {
+		for kind := range byte(9) {
+			for n := range byte(6) {
+				ids = append(ids, ledgertest.ID(kind, n))
+			}
+		}
+		return ids
+	}()
+)
+
+// namesAsFound is where names and instances lead, also those that lead nowhere.
+func namesAsFound(s *ledger.State) (lines []string) {
+	for _, name := range drawnNames {
+		provider, isProvider := s.ProviderNamed(name)
+		node, isNode := s.NodeNamed(name)
+		allocation, isAllocation := s.NodeAllocationNamed(name)
+		lines = append(lines, fmt.Sprint(name, provider, isProvider, node, isNode, allocation, isAllocation))
+	}
+	for _, id := range drawnIDs {
+		node, runs := s.NodeOfInstance(id)
+		lines = append(lines, fmt.Sprint(id, node, runs, s.ChassisInUse(id)))
+	}
+	return lines
+}
+
+func namesAsLooked(s *ledger.State) (lines []string) {
+	providers, nodes, allocations := map[string]ledger.UUID{}, map[string]ledger.UUID{}, map[string]ledger.UUID{}
+	instances, chassis := map[ledger.UUID]ledger.UUID{}, map[string]bool{}
+	s.Providers(func(p *ledger.Provider) bool { providers[p.Name] = p.UUID; return true })
+	s.NodeAllocations(func(a *ledger.NodeAllocation) bool { allocations[a.Name] = a.UUID; return true })
+	s.Nodes(func(n *ledger.Node) bool {
+		nodes[n.Name], instances[n.Instance], chassis[n.Chassis()] = n.UUID, n.UUID, true
+		return true
+	})
+	delete(instances, ledger.NilUUID)
+	for _, name := range drawnNames {
+		provider, isProvider := providers[name]
+		node, isNode := nodes[name]
+		allocation, isAllocation := allocations[name]
+		lines = append(lines, fmt.Sprint(name, provider, isProvider, node, isNode, allocation, isAllocation))
+	}
+	for _, id := range drawnIDs {
+		node, runs := instances[id]
+		lines = append(lines, fmt.Sprint(id, node, runs, chassis[id.String()]))
+	}
+	return lines
+}
+
+// nodeClass is what there is of a class of nodes.
+type nodeClass struct {
+	Nodes, NotAvailable, Associated, NoPowerState, Maintenance, Retired int
+	Free                                                                []ledger.UUID
+}
+
+func nodeClassesAsKept(s *ledger.State) map[string]nodeClass {
+	kept := make(map[string]nodeClass)
+	s.Nodes(func(n *ledger.Node) bool {
+		class := s.NodesOf(n.ResourceClass)
+		if class == nil || !s.HasNodeClass(func(name string) bool { return name == n.ResourceClass }) {
+			return true
+		}
+		one := nodeClass{
+			Nodes: class.Nodes, NotAvailable: class.NotAvailable, Associated: class.Associated,
+			NoPowerState: class.NoPowerState, Maintenance: class.Maintenance, Retired: class.Retired,
+		}
+		class.FreeNodes(func(n *ledger.Node) bool { one.Free = append(one.Free, n.UUID); return true })
+		for i, id := range one.Free {
+			if class.FreeNode(i).UUID != id || class.Free() != len(one.Free) {
+				one.Free[i] = ledger.NilUUID
+			}
+		}
+		kept[n.ResourceClass] = one
+		return true
+	})
+	return kept
+}
+
+func nodeClassesAsCounted(s *ledger.State) map[string]nodeClass {
+	counted := make(map[string]nodeClass)
+	one := func(is bool) int {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	s.Nodes(func(n *ledger.Node) bool {
+		class := counted[n.ResourceClass]
+		class.Nodes++
+		available := n.ProvisionState == ledger.NodeAvailable
+		class.NotAvailable += one(!available)
+		class.Associated += one(!n.Instance.IsNil())
+		class.NoPowerState += one(n.PowerState == "")
+		class.Maintenance += one(n.Maintenance)
+		class.Retired += one(n.Retired())
+		if available && n.Instance.IsNil() && n.PowerState != "" && !n.Maintenance && !n.Retired() {
+			class.Free = append(class.Free, n.UUID)
+		}
+		counted[n.ResourceClass] = class
+		return true
+	})
+	return counted
+}

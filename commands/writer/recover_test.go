@@ -1,0 +1,592 @@
+package writer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector"
+)
+
+var errInjected = errors.New("injected")
+
+// models are read models whose methods a test lets fail. What it sets is asked
+// before the method of the real ones.
+type models struct {
+	*projector.Projector
+	ready, command func() error
+	fold           func() (before, after error)
+}
+
+func (m *models) Ready() error {
+	if m.ready != nil {
+		if err := m.ready(); err != nil {
+			return err
+		}
+	}
+	return m.Projector.Ready()
+}
+
+func (m *models) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
+	if m.command != nil {
+		if err := m.command(); err != nil {
+			return ledger.CommandResult{}, false, err
+		}
+	}
+	return m.Projector.Command(id)
+}
+
+func (m *models) Fold(c *ledger.Commit, changes ledger.Changes) error {
+	var after error
+	if m.fold != nil {
+		before, then := m.fold()
+		if before != nil {
+			return before
+		}
+		after = then
+	}
+	return errors.Join(m.Projector.Fold(c, changes), after)
+}
+
+// unreadable is a log that a test lets be out of reach.
+type unreadable struct {
+	*memlog.Log
+	last func(context.Context) error
+}
+
+func (l *unreadable) Last(ctx context.Context) (uint64, error) {
+	if l.last != nil {
+		if err := l.last(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return l.Log.Last(ctx)
+}
+
+// rig is a writer whose log and read models a test lets fail.
+type rig struct {
+	*writer.Writer
+	t      *testing.T
+	log    *unreadable
+	models *models
+	logs   *lockedBuffer
+}
+
+func newRig(t *testing.T, change func(*writer.Options)) *rig {
+	t.Helper()
+	views, err := projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, log: &unreadable{Log: &memlog.Log{}}, models: &models{Projector: views}, logs: new(lockedBuffer)}
+	options := writer.Options{Now: time.Now, Logger: slog.New(slog.NewTextHandler(r.logs, nil))}
+	change(&options)
+	r.Writer = writer.New(r.log, r.models, ledger.NewState(), options)
+	t.Cleanup(func() {
+		_ = r.Close() // each test looks at what it expects of it
+		if err := views.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r.accept(&commands.AddStandardNames{Ledger: commandstest.NewID(), Classes: []string{"VCPU"}})
+	return r
+}
+
+// submit submits a command; the limit is for hangs.
+func (r *rig) submit(c commands.Command) (commands.Outcome, error) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	outcome, err := r.Submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+	if errors.Is(err, commands.ErrNoAnswer) {
+		r.t.Fatalf("%s was not answered", c.CommandName())
+	}
+	return outcome, err
+}
+
+func (r *rig) accept(c commands.Command) ledger.Address {
+	r.t.Helper()
+	outcome, err := r.submit(c)
+	if err != nil || outcome.Rejection != nil {
+		r.t.Fatalf("%s: %v, %v", c.CommandName(), outcome.Rejection, err)
+	}
+	return outcome.Address
+}
+
+// stops wants the writer to have stopped for a reason.
+func (r *rig) stops(why error) {
+	r.t.Helper()
+	select {
+	case <-r.Done():
+	case <-time.After(5 * time.Minute):
+		r.t.Fatal("the writer goes on")
+	}
+	if err := r.Close(); !errors.Is(err, why) {
+		r.t.Errorf("it stopped for %v, not %v", err, why)
+	}
+	if _, err := r.submit(trait(99)); !errors.Is(err, commands.ErrStopped) {
+		r.t.Errorf("afterwards: %v", err)
+	}
+}
+
+func trait(n int) commands.Command {
+	return &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d", n)}
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// TestAppendsThatKeepFailing: a caller is told that the log cannot be written,
+// after some tries; its command was not carried out, and later ones are.
+func TestAppendsThatKeepFailing(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []memlog.Fault{memlog.Conflict, memlog.LostAppend} {
+		r := newRig(t, func(*writer.Options) {})
+		var failing atomic.Bool
+		var tries atomic.Int32
+		failing.Store(true)
+		r.log.Decide = func(uint64) memlog.Fault {
+			if !failing.Load() {
+				return memlog.None
+			}
+			tries.Add(1)
+			return fault
+		}
+		if _, err := r.submit(trait(1)); !errors.Is(err, commands.ErrLogUnavailable) || !commands.Passing(err) {
+			t.Errorf("fault %d: %v", fault, err)
+		}
+		if n := tries.Load(); n != 10 {
+			t.Errorf("fault %d: %d tries", fault, n)
+		}
+		failing.Store(false)
+		if at := r.accept(trait(1)); at.Sequence != 2 {
+			t.Errorf("fault %d: afterwards it is at %s", fault, at)
+		}
+	}
+}
+
+// TestLostEnd: a log that has lost what was durable is never written again.
+func TestLostEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(*writer.Options) {})
+	r.accept(trait(1))
+	r.log.Edit(func(entries [][]byte) [][]byte { return entries[:1] })
+	if _, err := r.submit(trait(2)); !errors.Is(err, commands.ErrStopped) {
+		t.Errorf("after the end was lost: %v", err)
+	}
+	r.stops(ledger.ErrLogBehind)
+	if last, err := r.log.Log.Last(t.Context()); last != 1 || err != nil {
+		t.Errorf("the log was written to %d, %v", last, err)
+	}
+}
+
+// TestForeignEntryAtTheEnd: what somebody else wrote at the end of the log, and
+// is like nothing of the writer's, is passed over and told. A commit that is
+// damaged there stops the writer.
+func TestForeignEntryAtTheEnd(t *testing.T) {
+	t.Parallel()
+	foreign := func(data []byte) *rig {
+		r := newRig(t, func(*writer.Options) {})
+		r.log.Edit(func(entries [][]byte) [][]byte { return append(entries, data) })
+		return r
+	}
+	r := foreign([]byte("hello"))
+	if at := r.accept(trait(1)); at.Sequence != 3 {
+		t.Errorf("behind a foreign entry a command is at %s", at)
+	}
+	if at := r.accept(trait(2)); at.Sequence != 4 {
+		t.Errorf("and then at %s", at)
+	}
+	if logs := r.logs.String(); strings.Count(logs, "somebody else has written into the log") != 1 {
+		t.Errorf("%s", logs)
+	}
+	commit, err := ledger.EncodeCommit(ledgertest.Commits(t, 2)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = foreign(commit)
+	if _, err := r.submit(trait(1)); !errors.Is(err, commands.ErrStopped) {
+		t.Errorf("behind another ledger's commit: %v", err)
+	}
+	r.stops(ledger.ErrChain)
+}
+
+// TestUnreadableModels: while the read models cannot be read commands are
+// refused, and nothing happens.
+func TestUnreadableModels(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	r := newRig(t, func(*writer.Options) {})
+	r.models.ready = func() error {
+		if broken.Load() {
+			return errInjected
+		}
+		return nil
+	}
+	broken.Store(true)
+	_, err := r.submit(trait(1))
+	if !errors.Is(err, commands.ErrUnreadable) || !errors.Is(err, errInjected) {
+		t.Error(err)
+	}
+	if s, err := r.Fork(t.Context()); s != nil || !errors.Is(err, commands.ErrUnreadable) {
+		t.Errorf("a fork: %v, %v", s, err)
+	}
+	broken.Store(false)
+	if at := r.accept(trait(1)); at.Sequence != 2 {
+		t.Errorf("afterwards it is at %s", at)
+	}
+}
+
+// TestUnreadableIDs: a writer that cannot tell whether a command id is known
+// must not decide the command, nor any other.
+func TestUnreadableIDs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(*writer.Options) {})
+	r.models.command = func() error { return errInjected }
+	if _, err := r.submit(trait(1)); !errors.Is(err, commands.ErrStopped) {
+		t.Error(err)
+	}
+	r.stops(errInjected)
+}
+
+// TestFoldFails: a commit that is durable and cannot be folded is read from the
+// log and folded again; if that fails, too, the writer stops and answers all who
+// wait.
+func TestFoldFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before, after error
+		times         int32
+		stops         bool
+	}{
+		"once, before it is written":  {before: errInjected, times: 1},
+		"once, after it was written":  {after: errInjected, times: 1},
+		"always":                      {before: errInjected, times: 1 << 30, stops: true},
+		"always, after it is written": {after: errInjected, times: 1 << 30},
+	} {
+		r := newRig(t, func(*writer.Options) {})
+		left := atomic.Int32{}
+		left.Store(c.times)
+		r.models.fold = func() (error, error) {
+			if left.Add(-1) < 0 {
+				return nil, nil
+			}
+			return c.before, c.after
+		}
+		outcome, err := r.submit(trait(1))
+		if c.stops {
+			if !errors.Is(err, commands.ErrStopped) {
+				t.Errorf("%s: %+v, %v", name, outcome, err)
+			}
+			r.stops(errInjected)
+			continue
+		}
+		if err != nil || outcome.Address != (ledger.Address{Sequence: 2}) {
+			t.Errorf("%s: %+v, %v", name, outcome, err)
+		}
+		if last, err := r.log.Last(t.Context()); last != 2 || err != nil {
+			t.Errorf("%s: the log is at %d, %v", name, last, err)
+		}
+	}
+}
+
+// TestClosedWhileTheLogIsSilent: Close does not wait for a log that is out of
+// reach: it returns soon, and all who wait are told.
+func TestClosedWhileTheLogIsSilent(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]func(context.Context) error{
+		"refuses": func(context.Context) error { return ledger.ErrUnavailable },
+		"hangs": func(ctx context.Context) error {
+			<-ctx.Done()
+			return fmt.Errorf("%w: %w", ledger.ErrUnavailable, ctx.Err())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(*writer.Options) {})
+			asked := make(chan struct{}, 1000)
+			r.log.last = func(ctx context.Context) error {
+				asked <- struct{}{}
+				return last(ctx)
+			}
+			r.log.Decide = func(uint64) memlog.Fault { return memlog.LostAppend }
+			first, second := make(chan error, 1), make(chan error, 1)
+			start := func(c commands.Command, to chan error) {
+				r.Start(commands.Submission{ID: commands.NewID(), Command: c}, func(_ commands.Outcome, err error) { to <- err })
+			}
+			start(trait(1), first)
+			<-asked
+			start(trait(2), second) // waits in the queue
+			if err := r.Close(); !errors.Is(err, commands.ErrStopped) || !errors.Is(err, ledger.ErrUnavailable) {
+				t.Errorf("closed: %v", err)
+			}
+			for i, answer := range []chan error{first, second} {
+				if err := <-answer; !errors.Is(err, commands.ErrStopped) {
+					t.Errorf("command %d: %v", i+1, err)
+				}
+			}
+		})
+	}
+}
+
+// TestCloseDecidesWhatFailed: a commit that fails while the writer is being
+// closed is decided again, and answered, wherever the loop was meanwhile.
+func TestCloseDecidesWhatFailed(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		closeWhileItFails(t)
+	}
+}
+
+func closeWhileItFails(t *testing.T) {
+	t.Helper()
+	r := newRig(t, func(*writer.Options) {})
+	held, begun := make(chan struct{}), make(chan struct{}, 10)
+	var failed atomic.Bool
+	r.log.Gate = func() { begun <- struct{}{}; <-held }
+	r.log.Decide = func(uint64) memlog.Fault {
+		if failed.CompareAndSwap(false, true) {
+			return memlog.LostAppend
+		}
+		return memlog.None
+	}
+	type answer struct {
+		outcome commands.Outcome
+		err     error
+	}
+	answered := make(chan answer, 1)
+	r.Start(commands.Submission{ID: commands.NewID(), Command: trait(1)}, func(o commands.Outcome, err error) {
+		answered <- answer{o, err}
+	})
+	<-begun
+	closed := make(chan error, 1)
+	go func() { closed <- r.Close() }()
+	time.Sleep(2 * time.Millisecond) // most times the loop waits for the append alone by then
+	close(held)
+	if err := <-closed; err != nil {
+		t.Errorf("closed: %v", err)
+	}
+	if a := <-answered; a.err != nil || a.outcome.Address.Sequence != 2 {
+		t.Errorf("the command that failed at first: %+v", a)
+	}
+}
+
+// TestSnapshotAfterAFailure: a snapshot of a commit that was not appended is not
+// written, and does not keep the next one from being written.
+func TestSnapshotAfterAFailure(t *testing.T) {
+	t.Parallel()
+	const rounds = 50
+	var mu sync.Mutex
+	var saved []ledger.Head
+	r := newRig(t, func(o *writer.Options) {
+		o.SnapshotRecords = 1
+		o.SaveSnapshot = func(s *ledger.State) {
+			mu.Lock()
+			defer mu.Unlock()
+			saved = append(saved, s.Head())
+		}
+	})
+	tries := make(map[uint64]int)
+	r.log.Decide = func(sequence uint64) memlog.Fault { // under the log's lock
+		if tries[sequence]++; tries[sequence] == 1 {
+			return memlog.LostAppend
+		}
+		return memlog.None
+	}
+	for n := range rounds {
+		r.accept(trait(n))
+	}
+	if err := r.Close(); err != nil { // waits for the last snapshot
+		t.Fatal(err)
+	}
+	if len(saved) < rounds/2 || saved[len(saved)-1].Sequence < rounds/2 {
+		t.Errorf("of %d commits that failed once there are only %d snapshots: %v", rounds, len(saved), saved)
+	}
+	for _, head := range saved {
+		if err := r.log.Read(t.Context(), head.Sequence, head.Sequence, func(e ledger.Entry) error {
+			if head.Digest != ledger.DigestOf(e.Data) {
+				t.Errorf("the snapshot at %d is not of what the log holds", head.Sequence)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTooLarge: a record that the log cannot take is rejected with its size, and
+// one that only does not fit beside others waits for the next commit.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	log := &memlog.Log{MaxBytes: 64 << 10}
+	l := commandstest.Start(t, t.TempDir(), log)
+	node := func(bytes int) (commands.Command, ledger.UUID) {
+		driver, id := "fake", commandstest.NewID()
+		return &commands.CreateNode{Node: id, NodeFields: commands.NodeFields{
+			Driver: &driver, Extra: ledger.Document(`{"a":"` + strings.Repeat("x", bytes) + `"}`),
+		}}, id
+	}
+	tooLarge, _ := node(64 << 10)
+	outcome := l.Submit(t, tooLarge)
+	if r := outcome.Rejection; r == nil || r.Code != commands.CodeTooLarge || r.Facts.LimitBytes != 64<<10 ||
+		r.Facts.SizeBytes <= 64<<10 {
+		t.Fatalf("%+v", outcome.Rejection)
+	}
+	var sequences []uint64
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for range 8 {
+		all.Go(func() {
+			large, _ := node(40 << 10)
+			at := l.Accept(t, large)
+			mu.Lock()
+			defer mu.Unlock()
+			sequences = append(sequences, at.Sequence)
+		})
+	}
+	all.Wait()
+	slices.Sort(sequences)
+	if len(slices.Compact(sequences)) != 8 {
+		t.Errorf("two records of 40 KiB share a commit of 64: %v", sequences)
+	}
+	// What waits in a queue behind a gate shares commits as far as they take.
+	together := commandstest.StartTogether(t)
+	var list []commands.Command
+	for range 40 {
+		large, _ := node(60 << 10)
+		list = append(list, large)
+	}
+	perCommit := make(map[uint64]int)
+	for _, outcome := range together.Submit(t, list...) {
+		if outcome.Rejection != nil {
+			t.Fatal(outcome.Rejection)
+		}
+		perCommit[outcome.Address.Sequence]++
+	}
+	for sequence, n := range perCommit {
+		if n > 17 { // 17 of 60 KiB are below 1 MiB
+			t.Errorf("commit %d has %d records of 60 KiB", sequence, n)
+		}
+	}
+	if len(perCommit) < 3 || len(perCommit) > 5 {
+		t.Errorf("40 records of 60 KiB are in %d commits: %v", len(perCommit), perCommit)
+	}
+}
+
+// TestOneIDManyTimes submits the same id again and again while the first one is
+// under way: the same command gets the first result, another one is refused, and
+// what one of them comes to is decided once.
+func TestOneIDManyTimes(t *testing.T) {
+	t.Parallel()
+	l := commandstest.StartTogether(t)
+	l.Submit(t, trait(0))
+	for name, c := range map[string]struct {
+		first, other commands.Command
+		rejected     commands.Code
+		recorded     bool
+	}{
+		"accepted":      {trait(1), trait(2), "", true},
+		"rejected":      {trait(0), trait(3), commands.CodeTraitExists, false},
+		"nothing to do": {&commands.SetNodeProviders{Limit: 1}, trait(4), "", false},
+	} {
+		id := commands.NewID()
+		submission := func(c commands.Command) commands.Submission {
+			return commands.Submission{ID: id, Actor: "test", Command: c}
+		}
+		outcomes := l.SubmitAll(t,
+			submission(c.first), submission(c.first), submission(c.other), submission(c.first),
+		)
+		first := outcomes[0]
+		if first.Repeated || (first.Rejection == nil) != (c.rejected == "") || (first.Address.Sequence > 0) != c.recorded {
+			t.Errorf("%s: the first one: %+v", name, first)
+		}
+		for i, outcome := range outcomes[1:] {
+			switch {
+			case i == 1:
+				r := outcome.Rejection
+				if r == nil || r.Code != commands.CodeCommandIDReused || strings.Contains(r.Message, "0.0") {
+					t.Errorf("%s: another command: %+v", name, r)
+				}
+			case c.rejected != "":
+				if outcome.Rejection == nil || outcome.Rejection.Code != c.rejected {
+					t.Errorf("%s: again: %+v", name, outcome)
+				}
+			case outcome.Rejection != nil || outcome.Address != first.Address || !outcome.Repeated:
+				t.Errorf("%s: again: %+v", name, outcome)
+			}
+		}
+	}
+	s, err := l.Writer.Fork(t.Context())
+	if err != nil || s.HasTrait("CUSTOM_2") || s.HasTrait("CUSTOM_3") || s.HasTrait("CUSTOM_4") {
+		t.Errorf("another command under a used id was carried out, %v", err)
+	}
+}
+
+// TestFollowersOfAFailure: who waits for the same command id is told what the
+// first one is told, also if that is an error.
+func TestFollowersOfAFailure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(*writer.Options) {})
+	held, begun := make(chan struct{}), make(chan struct{}, 10)
+	r.log.Gate = func() { begun <- struct{}{}; <-held }
+	r.log.last = func(context.Context) error { return ledger.ErrLogGap }
+	r.log.Decide = func(uint64) memlog.Fault { return memlog.LostAppend }
+	s := commands.Submission{ID: commands.NewID(), Command: trait(1)}
+	answers := make(chan error, 3)
+	start := func() { r.Start(s, func(_ commands.Outcome, err error) { answers <- err }) }
+	start()
+	<-begun
+	start()
+	start()
+	close(held)
+	for range 3 {
+		if err := <-answers; !errors.Is(err, commands.ErrStopped) {
+			t.Error(err)
+		}
+	}
+	r.stops(ledger.ErrLogGap)
+}
+
+// TestNoID: a command without an id cannot be retried safely, and is refused.
+func TestNoID(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(*writer.Options) {})
+	outcome, err := r.Submit(t.Context(), commands.Submission{Command: trait(1)})
+	if err != nil || outcome.Rejection == nil || outcome.Rejection.Facts.Field != "command_id" {
+		t.Errorf("%+v, %v", outcome, err)
+	}
+	outcome, err = r.Submit(t.Context(), commands.Submission{Command: trait(1), DryRun: true})
+	if err != nil || outcome.Rejection != nil || len(outcome.Events) != 1 {
+		t.Errorf("a dry run: %+v, %v", outcome, err)
+	}
+}

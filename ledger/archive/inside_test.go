@@ -1,0 +1,310 @@
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// plain is what is compressed in an archive.
+func plain(t *testing.T, log ledger.Log, extent archive.Extent) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if _, err := archive.Write(t.Context(), &out, log, extent); err != nil {
+		t.Fatal(err)
+	}
+	unpacker, err := zstd.NewReader(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unpacker.Close()
+	data, err := io.ReadAll(unpacker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+var packer = sync.OnceValues(func() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+})
+
+// packed compresses it again, so that its checksum is right.
+func packed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	encoder, err := packer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoder.EncodeAll(data, nil)
+}
+
+// entries reads an archive without a look at what its entries are.
+func entries(data []byte) (n int, err error) {
+	_, err = archive.Read(bytes.NewReader(data), func(archive.Header) error { return nil }, func(ledger.Entry) error {
+		n++
+		return nil
+	})
+	return n, err
+}
+
+// TestDamageInside changes every byte of what is compressed, and cuts it at
+// every one: what compression does not find, the archive's own form does.
+func TestDamageInside(t *testing.T) {
+	t.Parallel()
+	log, _ := filled(t, 4)
+	for _, from := range []uint64{1, 3} {
+		whole := plain(t, log, archive.Extent{From: from, To: 4})
+		if n, err := entries(packed(t, whole)); err != nil || n != int(5-from) {
+			t.Fatalf("unchanged: %d commits, %v", n, err)
+		}
+		for i := range whole {
+			changed := bytes.Clone(whole)
+			changed[i] ^= 1 << (i % 8)
+			// The ledger's id is looked at where the log begins.
+			_, err := entries(packed(t, changed))
+			if inID := from > 1 && i >= 18 && i < 34; !inID && !errors.Is(err, archive.ErrDamaged) {
+				t.Fatalf("from %d: byte %d of %d changed from %x to %x: %v", from, i, len(whole), whole[i], changed[i], err)
+			}
+			if _, err := entries(packed(t, whole[:i])); !errors.Is(err, archive.ErrDamaged) {
+				t.Fatalf("from %d: cut at byte %d of %d: %v", from, i, len(whole), err)
+			}
+		}
+		if _, err := entries(packed(t, append(bytes.Clone(whole), 0))); !errors.Is(err, archive.ErrDamaged) {
+			t.Errorf("a byte more: %v", err)
+		}
+	}
+	if _, err := entries(nil); !errors.Is(err, archive.ErrDamaged) {
+		t.Errorf("nothing: %v", err)
+	}
+}
+
+// file is an archive made of values, the whole of which compression vouches for.
+func file(t *testing.T, arrays ...[]any) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	enc := msgpack.NewEncoder(&out)
+	for _, values := range arrays {
+		if err := enc.Encode(values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return packed(t, out.Bytes())
+}
+
+// TestLies: an archive that somebody has made says what is not so.
+func TestLies(t *testing.T) {
+	t.Parallel()
+	log, heads := filled(t, 3)
+	var commits [][]byte
+	if err := log.Read(t.Context(), 1, 3, func(e ledger.Entry) error {
+		commits = append(commits, e.Data)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := ledger.DecodeCommit(commits[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := first.Records[0].Events[0].(ledger.LedgerCreated).Ledger
+	header := func(version int, id []byte, first uint64, prev []byte) []any {
+		return []any{"allot archive", version, id, first, prev}
+	}
+	none := make([]byte, 32)
+	good := header(2, id[:], 1, none)
+	end := func(count int, head ledger.Head, checkpoints any) []any {
+		return []any{0, count, head.Digest[:], checkpoints}
+	}
+	one, two := []any{1, commits[0]}, []any{2, commits[1]}
+	if n, err := entries(file(t, good, one, two, end(2, heads[1], [][]byte{}))); err != nil || n != 2 {
+		t.Fatalf("the truth: %d commits, %v", n, err)
+	}
+	many := make([][]byte, 10_001)
+	for name, data := range map[string][]byte{
+		"another kind of file":         file(t, []any{"allot archivf", 2, id[:], 1, none}, one, end(1, heads[0], nil)),
+		"version 0":                    file(t, header(0, id[:], 1, none), one, end(1, heads[0], nil)),
+		"a newer version":              file(t, header(3, id[:], 1, none), one, end(1, heads[0], nil)),
+		"a short id":                   file(t, header(2, id[:15], 1, none), one, end(1, heads[0], nil)),
+		"a long id":                    file(t, header(2, append(id[:], 0), 1, none), one, end(1, heads[0], nil)),
+		"from sequence 0":              file(t, header(2, id[:], 0, none), one, end(1, heads[0], nil)),
+		"a short digest":               file(t, header(2, id[:], 1, none[1:]), one, end(1, heads[0], nil)),
+		"no commits":                   file(t, good, end(0, ledger.Head{}, nil)),
+		"fewer commits than it says":   file(t, good, one, end(2, heads[0], nil)),
+		"more commits than it says":    file(t, good, one, two, end(1, heads[1], nil)),
+		"a commit left out":            file(t, good, one, []any{3, commits[2]}, end(2, heads[2], nil)),
+		"a commit under another's":     file(t, good, one, []any{2, commits[2]}, end(2, heads[2], nil)),
+		"a commit twice":               file(t, good, one, one, end(2, heads[0], nil)),
+		"another end":                  file(t, good, one, two, end(2, heads[0], nil)),
+		"an end of version 1":          file(t, good, one, end(1, heads[0], nil)[:3]),
+		"an end with more":             file(t, good, one, append(end(1, heads[0], nil), 1)),
+		"too many checkpoints":         file(t, good, one, end(1, heads[0], many)),
+		"a checkpoint too large":       file(t, good, one, end(1, heads[0], [][]byte{make([]byte, 16<<10+1)})),
+		"checkpoints that are no list": file(t, good, one, end(1, heads[0], 7)),
+		"something after the end":      file(t, good, one, end(1, heads[0], nil), one),
+		"the beginning of nothing":     file(t, good, []any{1, commits[1]}, end(1, heads[1], nil)),
+		"the beginning is no commit":   file(t, good, []any{1, []byte("hello")}, end(1, ledger.Head{}, nil)),
+		"no header":                    file(t, one, end(1, heads[0], nil)),
+		"no end":                       file(t, good, one),
+		// It announces 4 GiB, of which a few bytes are there.
+		"a length that lies": packed(t, append(mustEncode(t, good), 0x92, 1, 0xc6, 0xff, 0xff, 0xff, 0xff, 1, 2, 3)),
+	} {
+		if n, err := entries(data); !errors.Is(err, archive.ErrDamaged) {
+			t.Errorf("%s: %d entries, %v", name, n, err)
+		}
+	}
+}
+
+func mustEncode(t *testing.T, value any) []byte {
+	t.Helper()
+	data, err := msgpack.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// troubled is a log that cannot be read.
+type troubled struct {
+	*memlog.Log
+	last, read error
+	from       uint64 // reads from here on fail
+}
+
+func (l troubled) Last(ctx context.Context) (uint64, error) {
+	if l.last != nil {
+		return 0, l.last
+	}
+	return l.Log.Last(ctx)
+}
+
+func (l troubled) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if l.read != nil && from >= l.from {
+		return l.read
+	}
+	return l.Log.Read(ctx, from, to, yield)
+}
+
+// full is a file on a disk that takes some bytes.
+type full struct{ left int }
+
+var errFull = errors.New("no space left on device")
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.left -= len(p); f.left < 0 {
+		return 0, errFull
+	}
+	return len(p), nil
+}
+
+// TestWriteFails: a log that cannot be read, or is damaged, and a disk that is
+// full are errors, and a log with entries of somebody else is none.
+func TestWriteFails(t *testing.T) {
+	t.Parallel()
+	errInjected := errors.New("injected")
+	good, heads := filled(t, 6)
+	swapped, _ := filled(t, 6)
+	swapped.Edit(func(entries [][]byte) [][]byte {
+		entries[3] = entries[1]
+		return entries
+	})
+	headless, _ := filled(t, 6)
+	headless.Edit(func(entries [][]byte) [][]byte { return append([][]byte{[]byte("hello")}, entries[1:]...) })
+	shifted, _ := filled(t, 6)
+	shifted.Edit(func(entries [][]byte) [][]byte { return entries[1:] })
+	var bad *ledger.BadEntryError
+	for name, c := range map[string]struct {
+		log      ledger.Log
+		from, to uint64
+		out      io.Writer
+		why      error
+		bad      uint64
+	}{
+		"the end is not known":     {troubled{Log: good, last: errInjected}, 1, 6, io.Discard, errInjected, 0},
+		"nothing can be read":      {troubled{Log: good, read: errInjected}, 1, 6, io.Discard, errInjected, 0},
+		"the head cannot be read":  {troubled{Log: good, read: errInjected, from: 2}, 4, 6, io.Discard, errInjected, 0},
+		"the disk is full":         {good, 1, 6, &full{100}, errFull, 0},
+		"the disk was full before": {good, 1, 6, &full{}, errFull, 0},
+		"a commit is damaged":      {swapped, 1, 5, io.Discard, nil, 4},
+		"the last one is damaged":  {swapped, 1, 4, io.Discard, nil, 4},
+		"the first is no commit":   {headless, 2, 4, io.Discard, nil, 1},
+		"the first is another":     {shifted, 2, 4, io.Discard, nil, 1},
+	} {
+		_, err := archive.Write(t.Context(), c.out, c.log, archive.Extent{From: c.from, To: c.to})
+		if c.why != nil && !errors.Is(err, c.why) || c.bad > 0 && (!errors.As(err, &bad) || bad.Sequence != c.bad) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := archive.Write(cancelled, io.Discard, good, archive.Extent{From: 1, To: 6}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	var steps [][2]uint64
+	head, err := archive.Write(t.Context(), io.Discard, good, archive.Extent{
+		From: 3, To: 5, Progress: func(done, total uint64) { steps = append(steps, [2]uint64{done, total}) },
+	})
+	if err != nil || head != heads[4] || !slices.Equal(steps, [][2]uint64{{1, 3}, {2, 3}, {3, 3}}) {
+		t.Errorf("%v, %v, %v", head, steps, err)
+	}
+}
+
+// TestReadersErrors: whoever reads may refuse the header or a commit, and is
+// told its own error.
+func TestReadersErrors(t *testing.T) {
+	t.Parallel()
+	errInjected := errors.New("injected")
+	log, _ := filled(t, 3)
+	var out bytes.Buffer
+	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 3}); err != nil {
+		t.Fatal(err)
+	}
+	for refused := range 4 {
+		n := 0
+		_, err := archive.Read(bytes.NewReader(out.Bytes()), func(archive.Header) error {
+			if refused == 0 {
+				return errInjected
+			}
+			return nil
+		}, func(ledger.Entry) error {
+			if n++; n == refused {
+				return errInjected
+			}
+			return nil
+		})
+		if !errors.Is(err, errInjected) || errors.Is(err, archive.ErrDamaged) || n != refused {
+			t.Errorf("refused at %d: %d were read, %v", refused, n, err)
+		}
+	}
+}
+
+// TestForeignEntries: what somebody else wrote into the log goes into the file
+// and out of it again, under its sequence.
+func TestForeignEntries(t *testing.T) {
+	t.Parallel()
+	log, _ := filled(t, 3)
+	log.Edit(func(entries [][]byte) [][]byte { return append(entries, []byte("hello")) })
+	var out bytes.Buffer
+	if _, err := archive.Write(t.Context(), &out, log, archive.Extent{From: 1, To: 4}); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	trailer, err := archive.Read(&out, func(archive.Header) error { return nil }, func(e ledger.Entry) error {
+		found = append(found, string(e.Data))
+		return nil
+	})
+	if err != nil || trailer.Sequence != 3 || len(found) != 4 || found[3] != "hello" {
+		t.Errorf("%v, %d entries, %v", trailer, len(found), err)
+	}
+}

@@ -1,0 +1,253 @@
+package ledger_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// refusal is an event that cannot follow, and what the error says of it.
+type refusal struct {
+	event ledger.Event
+	why   string
+}
+
+// What there is in the State that refused events are applied to.
+var (
+	parent, child, other     = ledgertest.ID(1, 1), ledgertest.ID(1, 12), ledgertest.ID(1, 13)
+	missing                  = ledgertest.ID(1, 99)
+	holder                   = ledgertest.ID(2, 77) // of 3 VCPU of the parent
+	givenNode, idle, third   = ledgertest.ID(5, 1), ledgertest.ID(5, 2), ledgertest.ID(5, 3)
+	given, waiting, newcomer = ledgertest.ID(6, 1), ledgertest.ID(6, 2), ledgertest.ID(6, 99)
+	rack                     = ledgertest.ID(8, 1)
+)
+
+func refusingState(t *testing.T) *ledger.State {
+	t.Helper()
+	s := ledger.NewState()
+	for i, event := range append(ledgertest.EveryEvent(),
+		ledger.ProviderCreated{Provider: child, Name: "child", Parent: parent},
+		ledger.ProviderCreated{Provider: other, Name: "other"},
+		ledger.NodeCreated{Node: idle, ProvisionState: "available", Description: ledger.NodeDescription{Name: "idle"}},
+		ledger.NodeCreated{Node: third, ProvisionState: "available", Description: ledger.NodeDescription{Name: "third"}},
+		ledger.NodeInstanceSet{Node: third, Instance: ledgertest.ID(7, 3)},
+		ledger.AllocationRequested{Allocation: waiting, Name: "waiting", ResourceClass: "c"},
+	) {
+		s.Begin()
+		if err := s.Apply(uint64(i+1), &ledger.Record{Time: int64(i + 1), Events: []ledger.Event{event}}); err != nil {
+			t.Fatalf("%s: %v", ledger.KindOf(event), err)
+		}
+		s.Advance(ledger.Head{Sequence: uint64(i + 1)})
+	}
+	return s
+}
+
+// refusals are events that no State can come to by deciding commands. A log that
+// holds one was not written by Allot, or by one with a fault.
+func refusals() []refusal {
+	holds := func(class string, amount int64) ledger.AllocationsReplaced {
+		return ledger.AllocationsReplaced{Consumer: holder, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{
+			{Provider: parent, Class: class, Amount: amount},
+		}}
+	}
+	twice, elsewhere := holds("VCPU", 1), holds("VCPU", 1)
+	twice.Allocations = append(twice.Allocations, twice.Allocations[0])
+	elsewhere.Allocations[0].Provider = missing
+	inventory := func(class string) ledger.InventoryRecord { return ledger.InventoryRecord{Class: class, Total: 1} }
+	inventories := func(provider ledger.UUID, generation int64, classes ...string) ledger.Event {
+		ev := ledger.InventoriesReplaced{Provider: provider, Generation: generation}
+		for _, class := range classes {
+			ev.Inventories = append(ev.Inventories, inventory(class))
+		}
+		return ev
+	}
+	named := func(name string) ledger.NodeDescription { return ledger.NodeDescription{Name: name} }
+	return []refusal{
+		{ledger.LedgerCreated{Ledger: missing}, "created twice"},
+		{ledger.TermBegan{Term: ledger.Term{Number: 3, Leader: "a", Level: 9}}, "cannot follow term 1"},
+		{ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Level: 9}}, "cannot follow term 1"},
+		{ledger.TermBegan{Term: ledger.Term{Number: 2, Level: 9}}, "cannot follow term 1"}, // nobody leads
+		{ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "a"}}, "at level 0 cannot follow"},
+		{ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 0, Name: "NEW"}}}, "created twice"},
+		{ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: 9, Name: "VCPU"}}}, "created twice"},
+		{
+			ledger.StandardNamesAdded{Classes: []ledger.StandardClass{{ID: ledger.FirstCustomClass, Name: "NEW"}}},
+			"numbered 10000",
+		},
+		{ledger.StandardNamesAdded{Traits: []string{"CUSTOM_GOLD"}}, "created twice"},
+		{ledger.TraitCreated{Name: "CUSTOM_GOLD"}, "created twice"},
+		{ledger.TraitDeleted{Name: "CUSTOM_GOLD"}, "cannot go"}, // a provider has it
+		{ledger.TraitDeleted{Name: "CUSTOM_NONE"}, "cannot go"},
+		{ledger.ClassCreated{ID: 10001, Name: "CUSTOM_NEW"}, "numbered 10001"}, // used before
+		{ledger.ClassCreated{ID: 10002, Name: "CUSTOM_STEEL"}, "created twice"},
+		{ledger.ClassRenamed{ID: 10001, Name: "CUSTOM_NEW"}, "no resource class 10001"},
+		{ledger.ClassRenamed{ID: 10000, Name: "VCPU"}, "used twice"},
+		{ledger.ClassDeleted{ID: 0, Name: "VCPU"}, "cannot go"}, // a provider has it
+		{ledger.ClassDeleted{ID: 10001, Name: "CUSTOM_TIN"}, "cannot go"},
+
+		{ledger.ProviderCreated{Provider: parent, Name: "new"}, "created twice"},
+		{ledger.ProviderCreated{Provider: missing, Name: "child"}, "used twice"},
+		{ledger.ProviderCreated{Provider: missing, Name: "new", Parent: newcomer}, "no parent"},
+		{ledger.ProviderRenamed{Provider: other, Name: "child"}, "used twice"},
+		{ledger.ProviderRenamed{Provider: missing, Name: "new"}, "no provider"},
+		{ledger.ProviderReparented{Provider: parent, Parent: child}, "below itself"},
+		{ledger.ProviderReparented{Provider: parent, Parent: parent}, "below itself"},
+		{ledger.ProviderReparented{Provider: parent, Parent: missing}, "no parent"},
+		{ledger.ProviderReparented{Provider: missing}, "no provider"},
+		{ledger.ProviderDeleted{Provider: missing}, "no provider"},
+		{ledger.ProviderDeleted{Provider: parent}, "in use"},
+		{
+			ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: parent, Generation: 5}}},
+			"goes back from 6 to 5",
+		},
+		{
+			ledger.ProviderGenerationsAdvanced{Providers: []ledger.ProviderGeneration{{Provider: missing, Generation: 5}}},
+			"no provider",
+		},
+		{ledger.ProviderTraitsReplaced{Provider: parent, Generation: 7, Traits: []string{"CUSTOM_NONE"}}, "CUSTOM_NONE"},
+		{
+			ledger.ProviderTraitsReplaced{Provider: parent, Generation: 7, Traits: []string{"HW_CPU_X86_AVX", "CUSTOM_GOLD"}},
+			"CUSTOM_GOLD",
+		},
+		{ledger.ProviderTraitsReplaced{Provider: missing}, "no provider"},
+		{
+			ledger.ProviderAggregatesReplaced{Provider: parent, Generation: 7, Aggregates: []ledger.UUID{other, other}},
+			"twice in aggregate",
+		},
+		{ledger.ProviderAggregatesReplaced{Provider: missing}, "no provider"},
+		{inventories(missing, 1), "no provider"},
+		{inventories(parent, 5, "VCPU"), "goes back"},
+		{inventories(parent, 7, "VCPU", "VCPU"), "twice"},
+		{inventories(parent, 7, "VCPU", "CUSTOM_NONE"), "no resource class"},
+		{inventories(parent, 7, "MEMORY_MB"), "while in use"},
+		{ledger.InventorySet{Provider: missing, Inventory: inventory("VCPU")}, "no provider"},
+		{ledger.InventorySet{Provider: parent, Generation: 7, Inventory: inventory("CUSTOM_NONE")}, "no resource class"},
+		{ledger.InventoryDeleted{Provider: missing, Class: "VCPU"}, "no provider"},
+		{ledger.InventoryDeleted{Provider: parent, Generation: 7, Class: "CUSTOM_NONE"}, "no resource class"},
+		{ledger.InventoryDeleted{Provider: parent, Generation: 7, Class: "CUSTOM_STEEL"}, "cannot go"},
+		{ledger.InventoryDeleted{Provider: parent, Generation: 7, Class: "VCPU"}, "cannot go"}, // it is used
+
+		{ledger.AllocationsReplaced{Consumer: holder}, "without allocations"},
+		{holds("CUSTOM_NONE", 1), "no resource class"},
+		{holds("CUSTOM_STEEL", 1), "no inventory"},
+		{holds("VCPU", 0), "holds 0"},
+		{holds("VCPU", ledger.MaxAmount+1), "holds 2147483648"},
+		{twice, "twice on one provider"},
+		{elsewhere, "no provider"},
+		{ledger.AllocationsReserved{AllocationsReplaced: holds("VCPU", 1)}, "without an end"},
+		{ledger.ConsumerRemoved{Consumer: missing}, "cannot go"},
+
+		{ledger.NodeProvidersSet{On: true}, "set twice"},
+		{ledger.NodeCreated{Node: idle, ProvisionState: "enroll"}, "cannot be created"},
+		{ledger.NodeCreated{ProvisionState: "enroll"}, "cannot be created"},
+		{ledger.NodeCreated{Node: missing}, "cannot be created"},
+		{ledger.NodeCreated{Node: missing, ProvisionState: "enroll", Description: named("idle")}, "used twice"},
+		{ledger.NodeDescribed{Node: missing}, "no node"},
+		{ledger.NodeDescribed{Node: idle, Description: named("third")}, "used twice"},
+		{ledger.NodeStateSet{Node: missing}, "no node"},
+		{ledger.NodeTraitsReplaced{Node: missing}, "no node"},
+		{ledger.NodeTraitsReplaced{Node: idle, Traits: []string{"B", "A"}}, "not sorted"},
+		{ledger.NodeInstanceSet{Node: missing}, "no node"},
+		{ledger.NodeInstanceSet{Node: givenNode}, "is allocated"},
+		{ledger.NodeInstanceSet{Node: idle, Instance: ledgertest.ID(7, 3)}, "on two nodes"},
+		{ledger.NodeDeleted{Node: missing}, "cannot go"},
+		{ledger.NodeDeleted{Node: givenNode}, "cannot go"}, // it is allocated
+
+		{ledger.AllocationRequested{}, "cannot be requested"},
+		{ledger.AllocationRequested{Allocation: given}, "cannot be requested"},
+		{ledger.AllocationRequested{Allocation: newcomer, Name: "waiting"}, "used twice"},
+		{ledger.NodeAllocated{Allocation: newcomer, Node: idle}, "waits for no node"},
+		{ledger.NodeAllocated{Allocation: given, Node: idle}, "waits for no node"},
+		{ledger.NodeAllocated{Allocation: waiting, Node: missing}, "is taken"},
+		{ledger.NodeAllocated{Allocation: waiting, Node: givenNode}, "is taken"},
+		{ledger.NodeAllocated{Allocation: waiting, Node: third}, "is taken"}, // something runs there
+		{ledger.AllocationFailed{Allocation: newcomer}, "cannot fail"},
+		{ledger.AllocationFailed{Allocation: given}, "cannot fail"},
+		{ledger.NodeAllocationUpdated{Allocation: newcomer}, "no node allocation"},
+		{ledger.NodeAllocationUpdated{Allocation: given, Name: "waiting"}, "used twice"},
+		{ledger.NodeAllocationReleased{Allocation: newcomer}, "no node allocation"},
+
+		{ledger.ChassisCreated{}, "cannot be created"},
+		{ledger.ChassisCreated{Chassis: rack}, "cannot be created"},
+		{ledger.ChassisDescribed{Chassis: missing}, "no chassis"},
+		{ledger.ChassisDeleted{Chassis: missing}, "no chassis"},
+	}
+}
+
+// TestEventsThatDoNotFollow folds each of them behind an event that does: the
+// State says why not, and is as before.
+func TestEventsThatDoNotFollow(t *testing.T) {
+	t.Parallel()
+	before := refusingState(t)
+	digest, err := before.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(map[string]bool)
+	for _, row := range refusals() {
+		kind := ledger.KindOf(row.event)
+		refused[kind] = true
+		s := before.Fork()
+		_, err := s.Fold(&ledger.Commit{Sequence: s.Next(), Prev: s.Head().Digest, Records: []ledger.Record{
+			{Time: s.LastTime(), Events: []ledger.Event{ledger.TraitCreated{Name: "CUSTOM_FIRST"}}},
+			{Time: s.LastTime(), Events: []ledger.Event{row.event}},
+		}})
+		if !errors.Is(err, ledger.ErrInvariant) || !strings.Contains(err.Error(), row.why) ||
+			!strings.Contains(err.Error(), kind) || !strings.Contains(err.Error(), "record 1") {
+			t.Errorf("%s %+v: %v; want an error with %q", kind, row.event, err, row.why)
+		}
+		if after, err := s.Digest(); err != nil || after != digest {
+			t.Errorf("%s %+v is refused, and changes the State: %v", kind, row.event, err)
+		}
+	}
+	for _, kind := range ledger.EventKinds() {
+		if !refused[kind] {
+			t.Errorf("the table has no %s", kind)
+		}
+	}
+}
+
+// TestProviderWithChildrenStays: a provider without allocations, above others.
+func TestProviderWithChildrenStays(t *testing.T) {
+	t.Parallel()
+	s := refusingState(t)
+	apply := func(events ...ledger.Event) error {
+		return s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: events})
+	}
+	s.Begin()
+	err := apply(ledger.ConsumerRemoved{Consumer: holder}, ledger.ProviderDeleted{Provider: parent})
+	if !errors.Is(err, ledger.ErrInvariant) || !strings.Contains(err.Error(), "above children") {
+		t.Error(err)
+	}
+	if err := apply(ledger.ProviderDeleted{Provider: child}, ledger.ProviderDeleted{Provider: parent}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOncePerCommit: a consumer's generation is the sequence of its commit, so
+// it changes once in it, in whatever way. Records' times do not go back.
+func TestOncePerCommit(t *testing.T) {
+	t.Parallel()
+	change := ledger.AllocationsReplaced{Consumer: holder, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{
+		{Provider: parent, Class: "VCPU", Amount: 1},
+	}}
+	reserve := ledger.AllocationsReserved{AllocationsReplaced: change, Lifetime: 1}
+	for _, second := range []ledger.Event{change, reserve, ledger.ConsumerRemoved{Consumer: holder}} {
+		s := refusingState(t)
+		undo := s.Begin()
+		for i, event := range []ledger.Event{change, second} {
+			err := s.Apply(s.Next(), &ledger.Record{Time: s.LastTime(), Events: []ledger.Event{event}})
+			if (i == 1) != errors.Is(err, ledger.ErrInvariant) {
+				t.Errorf("%s after a change in the same commit: %v", ledger.KindOf(second), err)
+			}
+		}
+		s.Undo(undo, s.Changes())
+		err := s.Apply(s.Next(), &ledger.Record{Time: s.LastTime() - 1, Events: []ledger.Event{second}})
+		if !errors.Is(err, ledger.ErrInvariant) || !strings.Contains(err.Error(), "older than the record before") {
+			t.Errorf("%s a nanosecond before the last record: %v", ledger.KindOf(second), err)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package ledger_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// TestRecordsInACommit: what stands in a commit can be taken out of it: its
+// link, each record, and each leaf, which says all of the record.
+func TestRecordsInACommit(t *testing.T) {
+	t.Parallel()
+	for _, history := range ledgertest.Histories(t) {
+		commit := *history.Commits[len(history.Commits)-1]
+		commit.Records = append(slices.Clone(commit.Records), commit.Records[0])
+		encoded, err := ledger.EncodeCommit(&commit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sequence, prev, err := ledger.CommitLink(encoded)
+		if err != nil || sequence != commit.Sequence || prev != commit.Prev {
+			t.Errorf("%s: the link says %d, %s, %v", history.Name, sequence, prev, err)
+		}
+		decoded, err := ledger.DecodeCommit(encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range commit.Records {
+			at := ledger.Address{Sequence: commit.Sequence, Index: i}
+			data, err := ledger.RecordData(encoded, i)
+			if err != nil || ledger.LeafOf(at, data) != decoded.Leaves[i] {
+				t.Errorf("%s: record %d is not that of its leaf, %v", history.Name, i, err)
+			}
+			gotAt, record, err := ledger.DecodeLeafData(ledger.LeafData(at, data))
+			diff := cmp.Diff(&commit.Records[i], record, cmpopts.EquateEmpty())
+			if err != nil || gotAt != at || diff != "" {
+				t.Errorf("%s: the leaf of %s is read as %s, %v\n%s", history.Name, at, gotAt, err, diff)
+			}
+		}
+		for _, index := range []int{-1, len(commit.Records)} {
+			if data, err := ledger.RecordData(encoded, index); err == nil {
+				t.Errorf("%s: record %d is %x", history.Name, index, data)
+			}
+		}
+		checkCuts(t, history.Name, encoded)
+	}
+}
+
+// checkCuts cuts a commit: nothing can be taken out of what is left but, where
+// it is whole, the link.
+func checkCuts(t *testing.T, name string, encoded []byte) {
+	t.Helper()
+	_, prev, err := ledger.CommitLink(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := ledger.LeafData(ledger.Address{Sequence: 1}, encoded[len(encoded)/2:])
+	for i := range encoded {
+		if _, err := ledger.RecordData(encoded[:i], 0); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Fatalf("%s: a record of %d bytes of the commit: %v", name, i, err)
+		}
+		_, got, err := ledger.CommitLink(encoded[:i])
+		if err == nil && got != prev || err != nil && !errors.Is(err, ledger.ErrCorrupt) {
+			t.Fatalf("%s: the link of %d bytes of the commit: %s, %v", name, i, got, err)
+		}
+	}
+	for i := range leaf {
+		if _, _, err := ledger.DecodeLeafData(leaf[:i]); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Fatalf("%s: a leaf of %d bytes: %v", name, i, err)
+		}
+	}
+}
+
+// TestCommitBuilder: a commit takes records up to a limit, of which it tells what
+// does not fit; what did not fit leaves nothing behind.
+func TestCommitBuilder(t *testing.T) {
+	t.Parallel()
+	commits := ledgertest.Commits(t, 4)
+	record := commits[3].Records[0]
+	b := ledger.NewCommitBuilder()
+	b.BeginAt(7, ledger.Digest{1})
+	if b.Sequence() != 7 || b.Len() != 0 {
+		t.Errorf("begun at %d with %d records", b.Sequence(), b.Len())
+	}
+	size, fits, err := b.Add(record, 1<<20)
+	if err != nil || !fits || size != b.Size() || b.Len() != 1 {
+		t.Fatalf("the first record: %d, %v, %v; %d of %d bytes", size, fits, err, b.Len(), b.Size())
+	}
+	one, _, err := b.Seal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	larger, fits, err := b.Add(record, size+1)
+	if err != nil || fits || larger <= size || b.Len() != 1 || b.Size() != size {
+		t.Errorf("one too many: %d, %v, %v; then %d of %d bytes", larger, fits, err, b.Len(), b.Size())
+	}
+	again, encoded, err := b.Seal()
+	if err != nil || again.Digest != one.Digest || again.Size != len(encoded) || len(encoded) > size {
+		t.Errorf("what did not fit is in it: %+v, %v", again, err)
+	}
+	if _, fits, err := b.Add(record, larger); err != nil || !fits || b.Len() != 2 {
+		t.Errorf("as large as the limit: %v, %v", fits, err)
+	}
+	decoded, err := ledger.DecodeCommit(encoded)
+	if err != nil || decoded.Sequence != 7 || decoded.Prev != (ledger.Digest{1}) || decoded.Head() != again.Head() {
+		t.Errorf("%+v, %v", decoded, err)
+	}
+}
+
+// TestDamagedStates cuts a State at every byte, and flips every bit: it is
+// refused, or is a State that can be written, never something in between.
+func TestDamagedStates(t *testing.T) {
+	t.Parallel()
+	for _, history := range ledgertest.Histories(t) {
+		var out bytes.Buffer
+		if err := ledgertest.Fold(t, history.Commits).Encode(&out); err != nil {
+			t.Fatal(err)
+		}
+		whole := out.Bytes()
+		for i := range whole {
+			if _, err := ledger.DecodeState(whole[:i]); !errors.Is(err, ledger.ErrCorrupt) {
+				t.Fatalf("%s, cut at byte %d: %v", history.Name, i, err)
+			}
+			damaged := bytes.Clone(whole)
+			damaged[i] ^= 1 << (i % 8)
+			s, err := ledger.DecodeState(damaged)
+			if err == nil {
+				err = s.Encode(io.Discard)
+			} else if errors.Is(err, ledger.ErrCorrupt) {
+				err = nil
+			}
+			if err != nil {
+				t.Fatalf("%s, with byte %d flipped: %v", history.Name, i, err)
+			}
+		}
+		if _, err := ledger.DecodeState(append(bytes.Clone(whole), 0)); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("%s, with a byte more: %v", history.Name, err)
+		}
+	}
+}
+
+// TestContradictoryStates puts one thing in another's place where a State names
+// it: parts that do not fit together are refused, whatever the bytes look like.
+func TestContradictoryStates(t *testing.T) {
+	t.Parallel()
+	s := refusingState(t)
+	var out bytes.Buffer
+	if err := s.Encode(&out); err != nil {
+		t.Fatal(err)
+	}
+	swap := func(old, new []byte, n int) []byte { return bytes.Replace(out.Bytes(), old, new, n) }
+	last := func(old, new []byte) []byte {
+		data := bytes.Clone(out.Bytes())
+		i := bytes.LastIndex(data, old)
+		copy(data[i:], new)
+		return data
+	}
+	instance := ledgertest.ID(7, 3)
+	for name, data := range map[string][]byte{
+		"a newer version":             append([]byte{out.Bytes()[0], ledger.StateVersion + 1}, out.Bytes()[2:]...),
+		"fields of another version":   append([]byte{out.Bytes()[0], 1}, out.Bytes()[2:]...),
+		"a parent that is not there":  swap(parent[:], missing[:], 1),
+		"parents in a ring":           ring(t),
+		"a holding of no provider":    last(parent[:], missing[:]),
+		"a holding of no inventory":   last(parent[:], child[:]),
+		"two nodes of one name":       swap([]byte("\xa5third"), []byte("\xa4idle"), 1),
+		"two nodes with one instance": swap(instance[:], given[:], 1),
+		"two allocations of one name": swap([]byte("\xa7waiting"), []byte("\xa2a1"), 1),
+	} {
+		if _, err := ledger.DecodeState(data); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// ring is a State with two providers, each of them the other's parent.
+func ring(t *testing.T) []byte {
+	t.Helper()
+	s := ledger.NewState()
+	s.Begin()
+	if err := s.Apply(1, &ledger.Record{Events: []ledger.Event{
+		ledger.ProviderCreated{Provider: parent, Name: "parent"},
+		ledger.ProviderCreated{Provider: child, Name: "child", Parent: parent},
+		ledger.ProviderReparented{Provider: parent}, // its parent's bytes are the nil uuid
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := s.Encode(&out); err != nil {
+		t.Fatal(err)
+	}
+	data := out.Bytes()
+	at := bytes.Index(data, append([]byte("\xa6parent\x00\xc4\x10"), ledger.NilUUID[:]...))
+	if at < 0 {
+		t.Fatalf("no provider without a parent in %x", data)
+	}
+	copy(data[at+10:], child[:])
+	return data
+}
+
+// TestStatesThatCannotBeWritten: the error is that of the writer.
+func TestStatesThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	full := errors.New("the disk is full")
+	if err := ledgertest.State(t, 3).Encode(failingWriter{full}); !errors.Is(err, full) {
+		t.Error(err)
+	}
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// TestNumbersOnDisk: a float that no inventory has is damage.
+func TestNumbersOnDisk(t *testing.T) {
+	t.Parallel()
+	for _, ratio := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		encoded, err := ledger.EncodeCommit(&ledger.Commit{Sequence: 1, Records: []ledger.Record{{Events: []ledger.Event{
+			ledger.InventorySet{Inventory: ledger.InventoryRecord{Ratio: ratio}},
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.DecodeCommit(encoded); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("a ratio of %v: %v", ratio, err)
+		}
+	}
+	for _, text := range []ledger.Document{`{"b":1,"a":2}`, `{ }`, `[]`, `{`} {
+		encoded, err := ledger.EncodeCommit(&ledger.Commit{Sequence: 1, Records: []ledger.Record{{Events: []ledger.Event{
+			ledger.NodeAllocationUpdated{Extra: text},
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.DecodeCommit(encoded); !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("a document in another form, %s: %v", text, err)
+		}
+	}
+}
