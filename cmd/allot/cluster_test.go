@@ -20,6 +20,7 @@ import (
 type replicas struct {
 	t       *testing.T
 	dir     string
+	secret  string // the file
 	members []string
 	list    [3]*server
 	nats    [3]string
@@ -32,7 +33,8 @@ func launchReplicas(t *testing.T, flags ...string) *replicas {
 	for i := range r.list {
 		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
 	}
-	if err := os.WriteFile(filepath.Join(r.dir, "secret"), []byte(uuid.NewString()), 0o600); err != nil {
+	r.secret = filepath.Join(r.dir, "secret")
+	if err := os.WriteFile(r.secret, []byte(uuid.NewString()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command(binary, "init", "--data", r.data(0)).CombinedOutput(); err != nil {
@@ -55,9 +57,15 @@ func (r *replicas) data(i int) string { return filepath.Join(r.dir, fmt.Sprint(i
 // begin starts one replica.
 func (r *replicas) begin(i int, flags ...string) {
 	r.t.Helper()
-	r.list[i] = start(r.t, r.data(i), append([]string{
+	r.beginOn(r.t, i, r.data(i), flags...)
+}
+
+// beginOn starts one replica on some data folder.
+func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
+	t.Helper()
+	r.list[i] = start(t, data, append([]string{
 		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-name", fmt.Sprint(i + 1),
-		"--cluster-listen", r.members[i], "--cluster-secret-file", filepath.Join(r.dir, "secret"),
+		"--cluster-listen", r.members[i], "--cluster-secret-file", r.secret,
 	}, flags...)...)
 }
 

@@ -44,6 +44,9 @@ func (s *server) readAccess(context.Context) (err error) {
 // judgeData looks at what is in the data folder, and takes an empty one for a
 // new ledger.
 func (s *server) judgeData(ctx context.Context) (err error) {
+	if err := s.data.ofKind(s.config.Cluster.on()); err != nil {
+		return err
+	}
 	if s.config.Cluster.on() {
 		return s.judgeReplica(ctx)
 	}

@@ -183,9 +183,12 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		if err == nil {
 			s.log.all = s.log.stream
 			s.shareLog()
-			return nil
+			return errors.Join(s.welcome(), s.enoughReplicas())
 		}
 		if errors.Is(err, ledger.ErrLogUnsafe) {
+			return fmt.Errorf("%w; nothing was changed: a stream of that name is not Allot's. Remove it, or make a new cluster", err)
+		}
+		if err := s.welcome(); err != nil {
 			return err
 		}
 		if time.Since(told) >= tellAgain {
@@ -198,6 +201,33 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 			return fmt.Errorf("told to stop while waiting for the cluster's log: %w", err)
 		}
 	}
+}
+
+// welcome fails if the other servers will never take this one for one of them.
+func (s *server) welcome() error {
+	err := s.log.nats.Unwelcome()
+	switch {
+	case errors.Is(err, embedded.ErrSecret):
+		return fmt.Errorf("%w; nothing was changed: give all servers the same file with --cluster-secret-file", err)
+	case errors.Is(err, embedded.ErrSameName):
+		return sameName(s.config.Cluster.Name)
+	}
+	return err
+}
+
+func sameName(name string) error {
+	return fmt.Errorf("another server of the cluster that is running is called %q, too: give each its own --cluster-name, and start "+
+		"one that has been here before with the name that it had", name)
+}
+
+// enoughReplicas refuses a log that would be lost with fewer servers than the
+// cluster is to outlive.
+func (s *server) enoughReplicas() error {
+	if have := s.log.stream.Replicas(); have < s.replicas() {
+		return fmt.Errorf("the log has %d replicas, and %d servers need %d, so that it outlives one of them; nothing was changed: "+
+			"move the ledger to a cluster that begins with them all", have, len(s.config.Cluster.Members), s.replicas())
+	}
+	return nil
 }
 
 // unreached says what to do about a log that cannot be reached at the start.

@@ -136,6 +136,9 @@ func (s *server) takeTurns(ctx context.Context) error {
 				return err
 			}
 		case err := <-s.replica.Failed():
+			if errors.Is(err, cluster.ErrSameName) {
+				return sameName(s.config.Cluster.Name)
+			}
 			return err
 		}
 	}

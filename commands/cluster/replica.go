@@ -132,6 +132,7 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	}
 	r.ended.Go(r.stand)
 	r.ended.Go(r.register)
+	r.ended.Go(r.findNamesake)
 	return r, nil
 }
 

@@ -24,6 +24,8 @@ const (
 	registerAgain = 500 * time.Millisecond
 	// statusWait is how long the answers of the others are waited for.
 	statusWait = 500 * time.Millisecond
+	// everybody is more answers than there are replicas.
+	everybody = 1 << 10
 )
 
 // Roles of a member.
@@ -98,6 +100,15 @@ func (r *Replica) Role() string { return r.own().Role }
 // ErrSameName: two replicas have one name.
 var ErrSameName = errors.New("another replica has this name")
 
+// findNamesake ends this replica if there is another one of its name.
+func (r *Replica) findNamesake() {
+	for _, m := range r.hear(r.ctx, everybody) {
+		if m.Name == r.cfg.Name && m.Instance != r.instance {
+			r.fail(fmt.Errorf("%w: %s", ErrSameName, m.Name))
+		}
+	}
+}
+
 // register makes this replica known to the others.
 func (r *Replica) register() {
 	value, err := json.Marshal(r.own())
@@ -162,8 +173,17 @@ func (r *Replica) answerStatus(msg *nats.Msg) {
 
 // gather asks what all replicas say of themselves.
 func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
-	inbox := r.cfg.Conn.NewRespInbox()
 	found := make(map[string]Member)
+	for _, m := range r.hear(ctx, want) {
+		found[m.Name] = m
+	}
+	return found
+}
+
+// hear is what the replicas answer, until there are so many answers or a time
+// has passed.
+func (r *Replica) hear(ctx context.Context, want int) (found []Member) {
+	inbox := r.cfg.Conn.NewRespInbox()
 	sub, err := r.cfg.Conn.SubscribeSync(inbox)
 	if err != nil {
 		return found
@@ -181,7 +201,7 @@ func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
 		}
 		var m Member
 		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" {
-			found[m.Name] = m
+			found = append(found, m)
 		}
 	}
 	return found
@@ -263,7 +283,7 @@ func (t *Term) answerGive(msg *nats.Msg) {
 		err = fmt.Errorf("replica %s leads already", wish.To)
 	}
 	if err == nil && wish.To != "" {
-		members := t.r.gather(t.r.ctx, 1<<10)
+		members := t.r.gather(t.r.ctx, everybody)
 		if _, there := members[wish.To]; !there {
 			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
 		}
@@ -289,7 +309,7 @@ func (r *Replica) Successor(ctx context.Context) string {
 	known, err := r.registered(ctx)
 	want := len(known)
 	if err != nil {
-		want = 1 << 10
+		want = everybody
 	}
 	for _, m := range r.gather(ctx, want) {
 		if m.Name == r.cfg.Name {

@@ -134,6 +134,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("embedded: NATS server: %w", err)
 	}
 	log := newNATSLogger(cfg.Logger, cfg.StoreDir)
+	if cfg.Cluster != nil {
+		log.unwelcome.member = cfg.Cluster.Member
+	}
 	ns.SetLoggerV2(log, false, false, false)
 	if err := logins.open(ns); err != nil {
 		return nil, err
@@ -218,6 +221,10 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 			return nil, err
 		}
 	}
+	if shut(cfg) {
+		// Without a listener of clients NATS opens no routes, either.
+		opts.DontListen, opts.Host, opts.Port = false, "127.0.0.1", server.RANDOM_PORT
+	}
 	if cfg.Listen != "" {
 		if opts.Host, opts.Port, err = splitHostPort(cfg.Listen); err != nil {
 			return nil, err
@@ -230,6 +237,10 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	}
 	return opts, nil
 }
+
+// shut reports whether the server has a listener of clients, and lets nobody in
+// there but this process.
+func shut(cfg Config) bool { return cfg.Listen == "" && cfg.Cluster != nil }
 
 const tlsTimeout = 5 * time.Second
 
@@ -252,7 +263,7 @@ func splitHostPort(address string) (string, int, error) {
 // ClientURL is where clients connect, or empty if the server serves this
 // process only.
 func (s *Server) ClientURL() string {
-	if s.ns.Addr() == nil {
+	if s.ns.Addr() == nil || shut(s.logins.cfg) {
 		return ""
 	}
 	return s.ns.ClientURL()
@@ -375,11 +386,12 @@ func (s *Server) shutdown() {
 
 // natsLogger passes NATS's log lines on. Routine notices become debug lines.
 type natsLogger struct {
-	log     *slog.Logger
-	last    errorLine
-	store   string // the folder
-	trouble trouble
-	fatal   chan error // the first error that the server cannot go on after
+	log       *slog.Logger
+	last      errorLine
+	store     string // the folder
+	trouble   trouble
+	unwelcome unwelcome
+	fatal     chan error // the first error that the server cannot go on after
 }
 
 func newNATSLogger(log *slog.Logger, store string) *natsLogger {
@@ -393,6 +405,7 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
 		l.trouble.note(text, l.store)
+		l.unwelcome.note(text)
 	}
 	l.log.Log(context.Background(), level, text, "from", "nats")
 }

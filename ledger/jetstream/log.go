@@ -68,6 +68,7 @@ type Log struct {
 	js       jetstream.JetStream
 	stream   string
 	maxBytes int
+	replicas int
 	patience time.Duration
 	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
 }
@@ -110,6 +111,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 		js:       js,
 		stream:   cfg.Stream,
 		patience: cfg.Patience,
+		replicas: stream.CachedInfo().Config.Replicas,
 		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
 	}, nil
 }
@@ -164,6 +166,9 @@ func checkConfig(cfg jetstream.StreamConfig) error {
 
 // MaxCommitBytes implements ledger.Log.
 func (l *Log) MaxCommitBytes() int { return l.maxBytes }
+
+// Replicas is how many servers keep the log.
+func (l *Log) Replicas() int { return l.replicas }
 
 // Append implements ledger.Log.
 func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
