@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -59,6 +60,11 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if joined != nil && s.verdict.Report == nil && s.verdict.Begin == nil {
+		if err := s.awaitLeave(ctx, joined); err != nil {
+			return err
+		}
+	}
 	s.log.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: s.data.path(logFolder), Listen: s.config.NATS, Verdict: s.verdict,
 		LazySync: s.config.LazySync, Logger: s.logger, TLS: s.rest.tls,
@@ -66,6 +72,41 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 		Heavy: s.ceiling.door(), Cluster: joined,
 	})
 	return err
+}
+
+// awaitLeave waits, with a NATS server that has no part in the log, until a
+// replica that lacks its own part may have a vote.
+func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error {
+	outside, err := embedded.Start(ctx, embedded.Config{
+		StoreDir: s.data.path(logFolder), Outside: true, Cluster: joined, Logger: s.logger,
+	})
+	if err != nil {
+		return err
+	}
+	defer outside.Shutdown()
+	nc, err := outside.ConnectReplica()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	check := func() error { return s.explainUnwelcome(outside.Unwelcome()) }
+	return cluster.AwaitLeave(ctx, nc, s.config.Cluster.Name, check, s.logger)
+}
+
+// giveLeave has the others take part in a log that is to begin here.
+func (s *server) giveLeave() (stop func(), err error) {
+	if s.verdict.Begin == nil || s.verdict.Report != nil {
+		return func() {}, nil
+	}
+	nc, err := s.log.nats.ConnectReplica()
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.GiveLeave(nc); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return nc.Close, nil
 }
 
 func (s *server) stopNATS() error {
@@ -173,6 +214,11 @@ const (
 // there. Only the one that was told to begin a ledger makes a log.
 func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err error) {
 	cfg.AckTimeout, cfg.Patience = cmp.Or(s.config.Cluster.Ack, sharedAckTimeout), sharedPatience
+	stop, err := s.giveLeave()
+	if err != nil {
+		return err
+	}
+	defer stop()
 	var told time.Time
 	for {
 		if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
@@ -205,7 +251,10 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 
 // welcome fails if the other servers will never take this one for one of them.
 func (s *server) welcome() error {
-	err := s.log.nats.Unwelcome()
+	return s.explainUnwelcome(s.log.nats.Unwelcome())
+}
+
+func (s *server) explainUnwelcome(err error) error {
 	switch {
 	case errors.Is(err, embedded.ErrSecret):
 		return fmt.Errorf("%w; nothing was changed: give all servers the same file with --cluster-secret-file", err)

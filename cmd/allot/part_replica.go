@@ -64,6 +64,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: version(), Conn: s.peersNC,
 		Log: s.log.stream, Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
 		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.log.nats.LeadsLog,
+		Whole:        s.log.nats.Whole,
 		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
 		Logger: s.logger,
 	}, s.state)

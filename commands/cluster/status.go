@@ -49,6 +49,8 @@ type Member struct {
 	LagCommits uint64 `json:"lag_commits"`
 	// LagSeconds is how long ago it had folded everything that it knew of.
 	LagSeconds float64 `json:"lag_seconds"`
+	// Whole: its NATS server holds all of the log, as far as it knows.
+	Whole bool `json:"whole"`
 	// Since is when it started; Unix seconds.
 	Since int64 `json:"since"`
 }
@@ -76,6 +78,7 @@ func (r *Replica) own() Member {
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
 	}
+	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
 	m.LagCommits = r.view.sequence.Load() - min(m.Sequence, r.view.sequence.Load())
 	if since := r.behind(m.LagCommits > 0); since > 0 {
 		m.LagSeconds = since.Seconds()

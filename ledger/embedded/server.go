@@ -78,6 +78,9 @@ type Config struct {
 	Heavy func(bool)
 	// Import opens a log that an import has not finished.
 	Import bool
+	// Outside keeps JetStream off: the server passes messages on, and has no part
+	// in what is stored, nor a vote.
+	Outside bool
 	// Cluster makes it one of several servers; nil: it is alone.
 	Cluster *Cluster
 }
@@ -109,9 +112,12 @@ func (s *Server) Verdict() *blocks.Verdict { return s.verdict }
 // changes nothing on disk, and fails with what blocks.Folder.Judge says, unless
 // the log's files are good.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	verdict, err := judge(ctx, cfg)
-	if err != nil {
-		return nil, err
+	var verdict *blocks.Verdict
+	if !cfg.Outside {
+		var err error
+		if verdict, err = judge(ctx, cfg); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -147,6 +153,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{ns: ns, verdict: verdict, logins: logins, log: cfg.Logger, lines: log, store: opts}
+	if cfg.Outside {
+		s.watchUnread(cfg.Heavy)
+		return s, nil
+	}
 	if err := s.enableAccount(); err != nil {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: %w", err)
@@ -191,7 +201,7 @@ func ready(ctx context.Context, ns *server.Server, log *natsLogger) error {
 func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: "allot",
-		JetStream:  true,
+		JetStream:  !cfg.Outside,
 		StoreDir:   cfg.StoreDir,
 		SyncAlways: !cfg.LazySync,
 
