@@ -29,17 +29,8 @@ type replicas struct {
 // launchReplicas starts three servers on an empty ledger, and waits until one leads.
 func launchReplicas(t *testing.T, flags ...string) *replicas {
 	t.Helper()
-	r := &replicas{t: t, dir: t.TempDir()}
-	for i := range r.list {
-		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
-	}
-	r.secret = filepath.Join(r.dir, "secret")
-	if err := os.WriteFile(r.secret, []byte(uuid.NewString()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(binary, "init", "--data", r.data(0)).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	r := prepareReplicas(t)
+	run(t, "init", "--data", r.data(0))
 	for i := range r.list {
 		r.begin(i, flags...)
 	}
@@ -49,6 +40,20 @@ func launchReplicas(t *testing.T, flags ...string) *replicas {
 		}
 	}
 	r.leader()
+	return r
+}
+
+// prepareReplicas are three servers that have not started.
+func prepareReplicas(t *testing.T) *replicas {
+	t.Helper()
+	r := &replicas{t: t, dir: t.TempDir()}
+	for i := range r.list {
+		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
+	}
+	r.secret = filepath.Join(r.dir, "secret")
+	if err := os.WriteFile(r.secret, []byte(uuid.NewString()), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 

@@ -57,6 +57,10 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 	if err := s.data.mayBegin(); err != nil {
 		return err
 	}
+	if begin, err := s.data.files().Beginning(); err != nil || begin != nil && begin.History != nil {
+		return errors.Join(err, fmt.Errorf("%s is to begin a cluster (allot init --from): start it with --cluster; into a server "+
+			"that is alone allot import takes the archive", s.config.Data))
+	}
 	if s.config.NATSURL != "" {
 		s.verdict = &blocks.Verdict{}
 		s.verdict.Begin, err = s.data.files().Beginning()

@@ -219,6 +219,9 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		return err
 	}
 	defer stop()
+	if begin := s.verdict.Begin; begin != nil && begin.History != nil {
+		cfg.History = *begin.History
+	}
 	var told time.Time
 	for {
 		if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
@@ -229,7 +232,10 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		if err == nil {
 			s.log.all = s.log.stream
 			s.shareLog()
-			return errors.Join(s.welcome(), s.enoughReplicas())
+			if err := errors.Join(s.welcome(), s.enoughReplicas()); err != nil {
+				return err
+			}
+			return s.fillHistory(ctx)
 		}
 		if errors.Is(err, ledger.ErrLogUnsafe) {
 			return fmt.Errorf("%w; nothing was changed: a stream of that name is not Allot's. Remove it, or make a new cluster", err)

@@ -47,6 +47,9 @@ func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
 	for told := false; ; told = true {
 		state, err := s.restore(ctx)
 		begun := err == nil && (!state.LedgerID().IsNil() || s.verdict.Begin != nil)
+		if s.config.Cluster.on() && begun && state.Head().Sequence < s.log.stream.History() {
+			begun = false // it is being filled from an archive
+		}
 		if !s.config.Cluster.on() {
 			return state, err
 		}
