@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -75,7 +76,7 @@ func DecodeState(data []byte) (*State, error) {
 	if version > 4 {
 		s.term.form(&d.form)
 	}
-	if err := d.end(); err != nil {
+	if err := errors.Join(d.end(), s.term.known()); err != nil {
 		return nil, err
 	}
 	s.changes = Changes{}

@@ -21,6 +21,7 @@ import (
 type replicas struct {
 	t       *testing.T
 	dir     string
+	secret  string // the file
 	members []string
 	list    [3]*server
 	nats    [3]string
@@ -29,16 +30,8 @@ type replicas struct {
 // launchReplicas starts three servers on an empty ledger, and waits until one leads.
 func launchReplicas(t *testing.T, flags ...string) *replicas {
 	t.Helper()
-	r := &replicas{t: t, dir: t.TempDir()}
-	for i := range r.list {
-		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
-	}
-	if err := os.WriteFile(filepath.Join(r.dir, "secret"), []byte(uuid.NewString()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(binary, "init", "--data", r.data(0)).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	r := prepareReplicas(t)
+	run(t, "init", "--data", r.data(0))
 	for i := range r.list {
 		r.begin(i, flags...)
 	}
@@ -51,14 +44,34 @@ func launchReplicas(t *testing.T, flags ...string) *replicas {
 	return r
 }
 
+// prepareReplicas are three servers that have not started.
+func prepareReplicas(t *testing.T) *replicas {
+	t.Helper()
+	r := &replicas{t: t, dir: t.TempDir()}
+	for i := range r.list {
+		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
+	}
+	r.secret = filepath.Join(r.dir, "secret")
+	if err := os.WriteFile(r.secret, []byte(uuid.NewString()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func (r *replicas) data(i int) string { return filepath.Join(r.dir, fmt.Sprint(i+1)) }
 
 // begin starts one replica.
 func (r *replicas) begin(i int, flags ...string) {
 	r.t.Helper()
-	r.list[i] = start(r.t, r.data(i), append([]string{
+	r.beginOn(r.t, i, r.data(i), flags...)
+}
+
+// beginOn starts one replica on some data folder.
+func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
+	t.Helper()
+	r.list[i] = start(t, data, append([]string{
 		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-name", fmt.Sprint(i + 1),
-		"--cluster-listen", r.members[i], "--cluster-secret-file", filepath.Join(r.dir, "secret"),
+		"--cluster-listen", r.members[i], "--cluster-secret-file", r.secret,
 	}, flags...)...)
 }
 

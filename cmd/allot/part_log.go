@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -59,6 +60,11 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if joined != nil && s.verdict.Report == nil && s.verdict.Begin == nil {
+		if err := s.awaitLeave(ctx, joined); err != nil {
+			return err
+		}
+	}
 	s.log.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: s.data.path(logFolder), Listen: s.config.NATS, Verdict: s.verdict,
 		LazySync: s.config.LazySync, Logger: s.logger, TLS: s.rest.tls,
@@ -66,6 +72,41 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 		Heavy: s.ceiling.door(), Cluster: joined,
 	})
 	return err
+}
+
+// awaitLeave waits, with a NATS server that has no part in the log, until a
+// replica that lacks its own part may have a vote.
+func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error {
+	outside, err := embedded.Start(ctx, embedded.Config{
+		StoreDir: s.data.path(logFolder), Outside: true, Cluster: joined, Logger: s.logger,
+	})
+	if err != nil {
+		return err
+	}
+	defer outside.Shutdown()
+	nc, err := outside.ConnectReplica()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	check := func() error { return s.explainUnwelcome(outside.Unwelcome()) }
+	return cluster.AwaitLeave(ctx, nc, s.config.Cluster.Name, check, s.logger)
+}
+
+// giveLeave has the others take part in a log that is to begin here.
+func (s *server) giveLeave() (stop func(), err error) {
+	if s.verdict.Begin == nil || s.verdict.Report != nil {
+		return func() {}, nil
+	}
+	nc, err := s.log.nats.ConnectReplica()
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.GiveLeave(nc); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return nc.Close, nil
 }
 
 func (s *server) stopNATS() error {
@@ -195,6 +236,14 @@ const (
 // there. Only the one that was told to begin a ledger makes a log.
 func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err error) {
 	cfg.AckTimeout, cfg.Patience = cmp.Or(s.config.Cluster.Ack, sharedAckTimeout), sharedPatience
+	stop, err := s.giveLeave()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if begin := s.verdict.Begin; begin != nil && begin.History != nil {
+		cfg.History = *begin.History
+	}
 	var told time.Time
 	for {
 		if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
@@ -203,9 +252,15 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		if err == nil {
 			s.log.all = s.log.stream
 			s.shareLog()
-			return nil
+			if err := errors.Join(s.welcome(), s.enoughReplicas()); err != nil {
+				return err
+			}
+			return s.fillHistory(ctx)
 		}
 		if errors.Is(err, ledger.ErrLogUnsafe) {
+			return fmt.Errorf("%w; nothing was changed: a stream of that name is not Allot's. Remove it, or make a new cluster", err)
+		}
+		if err := s.welcome(); err != nil {
 			return err
 		}
 		if time.Since(told) >= tellAgain {
@@ -218,6 +273,36 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 			return fmt.Errorf("told to stop while waiting for the cluster's log: %w", err)
 		}
 	}
+}
+
+// welcome fails if the other servers will never take this one for one of them.
+func (s *server) welcome() error {
+	return s.explainUnwelcome(s.log.nats.Unwelcome())
+}
+
+func (s *server) explainUnwelcome(err error) error {
+	switch {
+	case errors.Is(err, embedded.ErrSecret):
+		return fmt.Errorf("%w; nothing was changed: give all servers the same file with --cluster-secret-file", err)
+	case errors.Is(err, embedded.ErrSameName):
+		return sameName(s.config.Cluster.Name)
+	}
+	return err
+}
+
+func sameName(name string) error {
+	return fmt.Errorf("another server of the cluster that is running is called %q, too: give each its own --cluster-name, and start "+
+		"one that has been here before with the name that it had", name)
+}
+
+// enoughReplicas refuses a log that would be lost with fewer servers than the
+// cluster is to outlive.
+func (s *server) enoughReplicas() error {
+	if have := s.log.stream.Replicas(); have < s.replicas() {
+		return fmt.Errorf("the log has %d replicas, and %d servers need %d, so that it outlives one of them; nothing was changed: "+
+			"move the ledger to a cluster that begins with them all", have, len(s.config.Cluster.Members), s.replicas())
+	}
+	return nil
 }
 
 // unreached says what to do about a log that cannot be reached at the start.

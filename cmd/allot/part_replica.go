@@ -64,6 +64,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: version(), Conn: s.peersNC,
 		Log: s.log.stream, Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
 		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
+		Whole:        s.whole(),
 		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
 		Logger: s.logger,
 	}, s.state)
@@ -89,6 +90,15 @@ func (s *server) near() func() bool {
 		return nil
 	}
 	return s.log.nats.LeadsLog
+}
+
+// whole reports whether this server's JetStream holds what it should; nil: it is
+// not in this process.
+func (s *server) whole() func() bool {
+	if s.log.nats == nil {
+		return nil
+	}
+	return s.log.nats.Whole
 }
 
 func (s *server) stopReplica() error {
@@ -152,6 +162,9 @@ func (s *server) takeTurns(ctx context.Context) error {
 				return err
 			}
 		case err := <-s.replica.Failed():
+			if errors.Is(err, cluster.ErrSameName) {
+				return sameName(s.config.Cluster.Name)
+			}
 			return err
 		}
 	}

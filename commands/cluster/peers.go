@@ -210,7 +210,7 @@ func (t *Term) upgrade() {
 // serve takes what is sent to the leader.
 func (t *Term) serve() error {
 	for subject, handle := range map[string]nats.MsgHandler{
-		submitSubject: t.takeCommand, headSubject: t.answerHead, giveSubject: t.answerGive,
+		submitSubject: t.takeCommand, headSubject: t.answerHead, giveSubject: t.answerGive, leaveSubject: t.answerLeave,
 	} {
 		sub, err := t.r.cfg.Conn.Subscribe(subject, handle)
 		if err != nil {

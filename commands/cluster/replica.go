@@ -83,6 +83,9 @@ type Config struct {
 	// Near reports whether the log's stream is led by this replica's own NATS
 	// server; nil: it has none.
 	Near func() bool
+	// Whole reports whether this replica's own NATS server holds what the leaders
+	// of its streams have, and is not catching up; nil: it has none.
+	Whole func() bool
 	// SaveSnapshot, if set, is given a State now and then, on another goroutine.
 	SaveSnapshot    func(*ledger.State)
 	SnapshotRecords int
@@ -132,6 +135,7 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	}
 	r.ended.Go(r.stand)
 	r.ended.Go(r.register)
+	r.ended.Go(r.findNamesake)
 	return r, nil
 }
 

@@ -24,6 +24,8 @@ const (
 	registerAgain = 500 * time.Millisecond
 	// statusWait is how long the answers of the others are waited for.
 	statusWait = 500 * time.Millisecond
+	// everybody is more answers than there are replicas.
+	everybody = 1 << 10
 )
 
 // Roles of a member.
@@ -47,6 +49,8 @@ type Member struct {
 	LagCommits uint64 `json:"lag_commits"`
 	// LagSeconds is how long ago it had folded everything that it knew of.
 	LagSeconds float64 `json:"lag_seconds"`
+	// Whole: its NATS server holds all of the log, as far as it knows.
+	Whole bool `json:"whole"`
 	// Since is when it started; Unix seconds.
 	Since int64 `json:"since"`
 }
@@ -74,6 +78,7 @@ func (r *Replica) own() Member {
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
 	}
+	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
 	var since time.Duration
 	m.LagCommits, since = r.Lag()
 	m.LagSeconds = since.Seconds()
@@ -104,6 +109,15 @@ func (r *Replica) Role() string { return r.own().Role }
 
 // ErrSameName: two replicas have one name.
 var ErrSameName = errors.New("another replica has this name")
+
+// findNamesake ends this replica if there is another one of its name.
+func (r *Replica) findNamesake() {
+	for _, m := range r.hear(r.ctx, everybody) {
+		if m.Name == r.cfg.Name && m.Instance != r.instance {
+			r.fail(fmt.Errorf("%w: %s", ErrSameName, m.Name))
+		}
+	}
+}
 
 // register makes this replica known to the others.
 func (r *Replica) register() {
@@ -169,8 +183,17 @@ func (r *Replica) answerStatus(msg *nats.Msg) {
 
 // gather asks what all replicas say of themselves.
 func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
-	inbox := r.cfg.Conn.NewRespInbox()
 	found := make(map[string]Member)
+	for _, m := range r.hear(ctx, want) {
+		found[m.Name] = m
+	}
+	return found
+}
+
+// hear is what the replicas answer, until there are so many answers or a time
+// has passed.
+func (r *Replica) hear(ctx context.Context, want int) (found []Member) {
+	inbox := r.cfg.Conn.NewRespInbox()
 	sub, err := r.cfg.Conn.SubscribeSync(inbox)
 	if err != nil {
 		return found
@@ -188,7 +211,7 @@ func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
 		}
 		var m Member
 		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" {
-			found[m.Name] = m
+			found = append(found, m)
 		}
 	}
 	return found
@@ -270,7 +293,7 @@ func (t *Term) answerGive(msg *nats.Msg) {
 		err = fmt.Errorf("replica %s leads already", wish.To)
 	}
 	if err == nil && wish.To != "" {
-		members := t.r.gather(t.r.ctx, 1<<10)
+		members := t.r.gather(t.r.ctx, everybody)
 		if _, there := members[wish.To]; !there {
 			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
 		}
@@ -296,7 +319,7 @@ func (r *Replica) Successor(ctx context.Context) string {
 	known, err := r.registered(ctx)
 	want := len(known)
 	if err != nil {
-		want = 1 << 10
+		want = everybody
 	}
 	for _, m := range r.gather(ctx, want) {
 		if m.Name == r.cfg.Name {

@@ -60,11 +60,6 @@ func (c *Cluster) join(opts *server.Options) error {
 		return err
 	}
 	opts.ServerName = c.Member
-	if opts.DontListen {
-		// Without clients nats-server waits for ever with its routes. Nobody is let
-		// in at this port, see logins.Check.
-		opts.DontListen, opts.Host, opts.Port = false, "127.0.0.1", server.RANDOM_PORT
-	}
 	opts.Cluster = server.ClusterOpts{
 		Name: "allot", Host: host, Port: port, Username: clusterUser, Password: c.Secret,
 		AuthTimeout: authTimeout.Seconds(), NoAdvertise: true, ConnectBackoff: false,
@@ -88,6 +83,13 @@ func (c *Cluster) join(opts *server.Options) error {
 // leader, or it is elsewhere.
 func (s *Server) LeadsLog() bool {
 	return s.ns.JetStreamIsStreamLeader(ownAccount, jetstream.DefaultStream)
+}
+
+// Whole reports whether this server holds all that the leaders of the log's
+// stream and of the bucket have told it of, and is not catching up.
+func (s *Server) Whole() bool {
+	return s.ns.JetStreamIsStreamCurrent(ownAccount, jetstream.DefaultStream) &&
+		s.ns.JetStreamIsStreamCurrent(ownAccount, "KV_"+jetstream.ValuesBucket)
 }
 
 // Peers is how many other servers of the cluster this one is connected to.

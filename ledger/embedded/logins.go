@@ -82,7 +82,7 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 		)
 		return true
 	}
-	if l.cfg.Listen == "" {
+	if shut(l.cfg) {
 		return false // the process's own only
 	}
 	if len(l.cfg.Users) == 0 {

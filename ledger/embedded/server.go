@@ -78,6 +78,9 @@ type Config struct {
 	Heavy func(bool)
 	// Import opens a log that an import has not finished.
 	Import bool
+	// Outside keeps JetStream off: the server passes messages on, and has no part
+	// in what is stored, nor a vote.
+	Outside bool
 	// Cluster makes it one of several servers; nil: it is alone.
 	Cluster *Cluster
 }
@@ -109,9 +112,12 @@ func (s *Server) Verdict() *blocks.Verdict { return s.verdict }
 // changes nothing on disk, and fails with what blocks.Folder.Judge says, unless
 // the log's files are good.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	verdict, err := judge(ctx, cfg)
-	if err != nil {
-		return nil, err
+	var verdict *blocks.Verdict
+	if !cfg.Outside {
+		var err error
+		if verdict, err = judge(ctx, cfg); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -134,6 +140,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("embedded: NATS server: %w", err)
 	}
 	log := newNATSLogger(cfg.Logger, cfg.StoreDir)
+	if cfg.Cluster != nil {
+		log.unwelcome.member = cfg.Cluster.Member
+	}
 	ns.SetLoggerV2(log, false, false, false)
 	if err := logins.open(ns); err != nil {
 		return nil, err
@@ -144,6 +153,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{ns: ns, verdict: verdict, logins: logins, log: cfg.Logger, lines: log, store: opts}
+	if cfg.Outside {
+		s.watchUnread(cfg.Heavy)
+		return s, nil
+	}
 	if err := s.enableAccount(); err != nil {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: %w", err)
@@ -188,7 +201,7 @@ func ready(ctx context.Context, ns *server.Server, log *natsLogger) error {
 func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: "allot",
-		JetStream:  true,
+		JetStream:  !cfg.Outside,
 		StoreDir:   cfg.StoreDir,
 		SyncAlways: !cfg.LazySync,
 
@@ -218,6 +231,10 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 			return nil, err
 		}
 	}
+	if shut(cfg) {
+		// Without a listener of clients NATS opens no routes, either.
+		opts.DontListen, opts.Host, opts.Port = false, "127.0.0.1", server.RANDOM_PORT
+	}
 	if cfg.Listen != "" {
 		if opts.Host, opts.Port, err = splitHostPort(cfg.Listen); err != nil {
 			return nil, err
@@ -230,6 +247,10 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	}
 	return opts, nil
 }
+
+// shut reports whether the server has a listener of clients, and lets nobody in
+// there but this process.
+func shut(cfg Config) bool { return cfg.Listen == "" && cfg.Cluster != nil }
 
 const tlsTimeout = 5 * time.Second
 
@@ -252,7 +273,7 @@ func splitHostPort(address string) (string, int, error) {
 // ClientURL is where clients connect, or empty if the server serves this
 // process only.
 func (s *Server) ClientURL() string {
-	if s.ns.Addr() == nil || s.logins.cfg.Listen == "" {
+	if s.ns.Addr() == nil || shut(s.logins.cfg) {
 		return ""
 	}
 	return s.ns.ClientURL()
@@ -375,11 +396,12 @@ func (s *Server) shutdown() {
 
 // natsLogger passes NATS's log lines on. Routine notices become debug lines.
 type natsLogger struct {
-	log     *slog.Logger
-	last    errorLine
-	store   string // the folder
-	trouble trouble
-	fatal   chan error // the first error that the server cannot go on after
+	log       *slog.Logger
+	last      errorLine
+	store     string // the folder
+	trouble   trouble
+	unwelcome unwelcome
+	fatal     chan error // the first error that the server cannot go on after
 }
 
 func newNATSLogger(log *slog.Logger, store string) *natsLogger {
@@ -393,6 +415,7 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
 		l.trouble.note(text, l.store)
+		l.unwelcome.note(text)
 	}
 	l.log.Log(context.Background(), level, text, "from", "nats")
 }

@@ -168,6 +168,9 @@ type Peer struct {
 	Active  time.Duration `json:"active"` // since it was heard of, in nanoseconds
 }
 
+// Peers are the servers that keep the bucket.
+func (v *Values) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, v.nc, valuesStream) }
+
 // Peers are the servers that keep the log.
 func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.stream) }
 
