@@ -3,9 +3,9 @@ package main_test
 import (
 	"fmt"
 	"math/rand"
-	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -70,7 +70,8 @@ func newNetwork(t *testing.T) *network {
 // spaceNames begin the names of namespaces; the process that made one follows.
 const spaceNames = "allot-test-"
 
-// removeStale removes the namespaces of test processes that were killed.
+// removeStale removes the namespaces of test processes that were killed, and the
+// replicas that they left in them.
 func removeStale() {
 	entries, err := os.ReadDir("/run/netns")
 	if err != nil {
@@ -84,6 +85,12 @@ func removeStale() {
 			continue
 		}
 		if syscall.Kill(pid, 0) == syscall.ESRCH {
+			left, _ := exec.Command("ip", "netns", "pids", entry.Name()).Output() // none are left
+			for _, one := range strings.Fields(string(left)) {
+				if pid, err := strconv.Atoi(one); err == nil {
+					_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+				}
+			}
 			_ = exec.Command("ip", "netns", "del", entry.Name()).Run() // another test may have been faster
 		}
 	}
@@ -150,7 +157,7 @@ func (n *network) carry(from byte, port *os.File) {
 		if err != nil {
 			return // the test has ended
 		}
-		if size < 20 || packet[0]>>4 != 4 || net.IP(packet[16:19]).String() == "" {
+		if size < 20 || packet[0]>>4 != 4 {
 			continue // IPv6 looks for neighbours
 		}
 		to, late, lost := n.fate(from, packet[19])

@@ -82,6 +82,9 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 		)
 		return true
 	}
+	if l.cfg.Listen == "" {
+		return false // it serves this process only
+	}
 	if len(l.cfg.Users) == 0 {
 		return l.admitAnybody(c, given)
 	}

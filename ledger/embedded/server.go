@@ -222,6 +222,10 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		if opts.Host, opts.Port, err = splitHostPort(cfg.Listen); err != nil {
 			return nil, err
 		}
+	} else if cfg.Cluster != nil {
+		// nats-server begins its routes only once it listens for clients. So it
+		// does, where logins let nobody in.
+		opts.DontListen, opts.Host, opts.Port = false, "127.0.0.1", server.RANDOM_PORT
 	}
 	if cfg.Monitor != "" {
 		if opts.HTTPHost, opts.HTTPPort, err = splitHostPort(cfg.Monitor); err != nil {
@@ -252,7 +256,7 @@ func splitHostPort(address string) (string, int, error) {
 // ClientURL is where clients connect, or empty if the server serves this
 // process only.
 func (s *Server) ClientURL() string {
-	if s.ns.Addr() == nil {
+	if s.ns.Addr() == nil || s.logins.cfg.Listen == "" {
 		return ""
 	}
 	return s.ns.ClientURL()
