@@ -3,7 +3,8 @@
 // what the log takes, answer reads, pass commands on to the leader, and are
 // ready to lead. The files are: election and lease, who leads; follow, what
 // the others do; route and fresh, how commands and questions find the leader;
-// peers, what replicas tell each other; status, who they are.
+// peers, what replicas tell each other; status, who they are; wedge, a log that
+// does not say that it is ill.
 //
 // The log alone decides what happened: every append names the one sequence it
 // may have, so that no two leaders can both be taken. What leaves no record
@@ -173,6 +174,7 @@ type Term struct {
 	stop     context.CancelFunc
 	number   atomic.Uint64 // of the term
 	level    atomic.Uint64 // of features, as the term began
+	wedged   atomic.Bool   // the log says that it is well, and takes nothing
 }
 
 // State is what the writer of the term begins with.
@@ -197,6 +199,7 @@ func (t *Term) Begin(ctx context.Context, w *writer.Writer) error {
 	t.r.leading.Store(t)
 	t.r.hail(t, false, "")
 	t.r.ended.Go(t.hailing)
+	t.r.ended.Go(t.watchLog)
 	return nil
 }
 

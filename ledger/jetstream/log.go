@@ -105,13 +105,15 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	if err := checkConfig(stream.CachedInfo().Config); err != nil {
 		return nil, err
 	}
-	return &Log{
+	l := &Log{
 		nc:       nc,
 		js:       js,
 		stream:   cfg.Stream,
 		patience: cfg.Patience,
 		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
-	}, nil
+	}
+	probe(l)
+	return l, nil
 }
 
 // streamConfig keeps everything for ever and lets nobody delete a message.
@@ -171,12 +173,20 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 		done(fmt.Errorf("%w: %d bytes, at most %d", ledger.ErrTooLarge, len(encoded), l.maxBytes))
 		return
 	}
-	future, err := l.js.PublishMsgAsync(
-		&nats.Msg{Subject: Subject, Data: encoded},
+	if withheld() {
+		time.AfterFunc(DefaultAckTimeout/10, func() { done(appendError(nats.ErrTimeout)) })
+		return
+	}
+	options := [...]jetstream.PublishOpt{
 		jetstream.WithExpectStream(l.stream),
-		jetstream.WithExpectLastSequence(sequence-1),
 		jetstream.WithRetryAttempts(0), // a retry could hide that the first try was stored
-	)
+		jetstream.WithExpectLastSequence(sequence - 1),
+	}
+	given := options[:]
+	if unfenced {
+		given = options[:2]
+	}
+	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: Subject, Data: encoded}, given...)
 	if err != nil {
 		done(appendError(err))
 		return
