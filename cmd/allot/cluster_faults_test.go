@@ -91,13 +91,13 @@ func (n *node) start() {
 		members = append(members, n.c.network.address(byte(i+1))+":6222")
 	}
 	args := []string{
-		"netns", "exec", n.c.network.space(byte(n.i + 1)),
+		"--net=/run/netns/" + n.c.network.space(byte(n.i+1)), // ip netns exec would keep the disks mounted
 		"unshare", "--time", "--boottime", fmt.Sprint(int(n.boot.Seconds())), n.c.binary, "serve", "--data", n.data(),
 		"--http", n.http, "--nats", "", "--allow-noauth", "--cluster", strings.Join(members, ","),
 		"--cluster-name", fmt.Sprint(n.i + 1), "--cluster-listen", members[n.i], "--cluster-secret-file", n.c.secret,
 	}
 	s := &server{t: n.c.t, http: n.http, logs: new(lockedBuffer), exited: make(chan struct{})}
-	s.cmd = exec.Command("ip", append(args, n.c.flags...)...)
+	s.cmd = exec.Command("nsenter", append(args, n.c.flags...)...)
 	s.cmd.Env = append(os.Environ(), n.c.env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
 	s.run()
@@ -402,7 +402,7 @@ func (c *faultyCluster) play(seed int64, length time.Duration, faults ...cluster
 		r.wrong = append(r.wrong, err.Error())
 		return r
 	}
-	w.progress(10, recovery)
+	w.progress(10, false)
 	s := &scene{faultyCluster: c, random: rand.New(rand.NewSource(seed)), leads: max(c.leader(), 0), length: length}
 	var ends []func()
 	for _, f := range faults {
@@ -412,7 +412,7 @@ func (c *faultyCluster) play(seed int64, length time.Duration, faults ...cluster
 	for _, end := range slices.Backward(ends) {
 		end()
 	}
-	if !w.progress(20, recovery) {
+	if !w.progress(20, true) {
 		r.wrong = append(r.wrong, fmt.Sprintf("no write was acknowledged within %v after the fault", recovery))
 	}
 	w.disperse()
@@ -430,17 +430,21 @@ func (c *faultyCluster) play(seed int64, length time.Duration, faults ...cluster
 	return r
 }
 
-// progress waits until so many more writes were acknowledged.
-func (w *crowd) progress(writes int, limit time.Duration) bool {
+// progress waits until so many more writes were acknowledged, or, after a fault,
+// a process has ended that should run.
+func (w *crowd) progress(writes int, faulted bool) bool {
 	acked := func() int {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.acks)
 	}
 	want := acked() + writes
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if acked() >= want {
 			return true
+		}
+		if faulted && slices.ContainsFunc(w.c.nodes[:], func(n *node) bool { return !n.alive() }) {
+			return false // nobody has ended it
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"math/rand"
 	"os"
 	"strconv"
@@ -12,13 +13,13 @@ import (
 const scenariosEach = 10
 
 // TestClusterFaults plays some scenarios, the short ones, and with
-// "make cluster-faults" 200 of them; ALLOT_CLUSTER_SEED plays one again. What is
-// done in which order follows from the seed; what the processes make of it does
+// "make cluster-faults" 200 of them; ALLOT_CLUSTER_SEED plays one again, and
+// ALLOT_CLUSTER_SCENARIOS, such as 21-40, some. What is done in which order follows from the seed; what the processes make of it does
 // not.
 func TestClusterFaults(t *testing.T) {
 	var results []result
 	defer func() { tellClusterFaults(t, results) }()
-	play := func(c *faultyCluster, seed int64, length time.Duration, faults ...clusterFault) {
+	play := func(t *testing.T, c *faultyCluster, seed int64, length time.Duration, faults ...clusterFault) {
 		began := time.Now()
 		r := c.play(seed, length, faults...)
 		results = append(results, r)
@@ -37,29 +38,28 @@ func TestClusterFaults(t *testing.T) {
 			t.Fatalf("ALLOT_CLUSTER_SEED: %v", err)
 		}
 		length, faults := drawScenario(n)
-		play(launchFaulty(t, binary, nil), n, length, faults...)
+		play(t, launchFaulty(t, binary, nil), n, length, faults...)
 		return
 	}
-	scenarios := 200
+	scenarios, from := 200, 1
 	if given := os.Getenv("ALLOT_CLUSTER_SCENARIOS"); given != "" {
-		var err error
-		if scenarios, err = strconv.Atoi(given); err != nil {
-			t.Fatalf("ALLOT_CLUSTER_SCENARIOS: %v", err)
+		if _, err := fmt.Sscanf(given, "%d-%d", &from, &scenarios); err != nil {
+			t.Fatalf("ALLOT_CLUSTER_SCENARIOS is not FIRST-LAST: %v", err)
 		}
 	}
 	if os.Getenv("ALLOT_FAULTS") == "" {
 		c := launchFaulty(t, binary, nil)
 		for i, name := range quickFaults {
-			play(c, int64(-1-i), time.Second, faultNamed(name))
+			play(t, c, int64(-1-i), time.Second, faultNamed(name))
 		}
 		return
 	}
-	for first := 1; first <= scenarios; first += scenariosEach {
+	for first := from; first <= scenarios; first += scenariosEach {
 		t.Run(strconv.Itoa(first), func(t *testing.T) {
 			c := launchFaulty(t, binary, nil)
 			for seed := first; seed < first+scenariosEach && seed <= scenarios; seed++ {
 				length, faults := drawScenario(int64(seed))
-				play(c, int64(seed), length, faults...)
+				play(t, c, int64(seed), length, faults...)
 			}
 		})
 	}
