@@ -34,8 +34,7 @@ func launchControlled(t *testing.T, env []string, flags ...string) *faultyCluste
 }
 
 // TestClusterControls: without the look at the lease, and without the condition
-// of an append, the test of faults finds that something is wrong. With both it
-// finds nothing, by the same program.
+// of an append, the test of faults finds that something is wrong.
 func TestClusterControls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: with -short")

@@ -44,13 +44,14 @@ func TestClusterGaps(t *testing.T) {
 		}},
 	} {
 		t.Run(event.name, func(t *testing.T) {
-			var writes, reads, stream, added []time.Duration
+			var writes, reads, stream, bucket, added []time.Duration
 			for range rounds {
 				s.leads = c.leader()
 				g := c.watchGap(s.leads, event.happen)
 				writes, reads = append(writes, g.write), append(reads, g.read)
 				if g.stream > 0 {
-					stream, added = append(stream, g.stream), append(added, g.first-g.stream)
+					stream, bucket = append(stream, g.stream), append(bucket, g.bucket)
+					added = append(added, g.first-max(g.stream, g.bucket))
 				}
 				t.Logf("%+v", g)
 				if err := c.ready(); err != nil {
@@ -59,7 +60,8 @@ func TestClusterGaps(t *testing.T) {
 			}
 			for what, took := range map[string][]time.Duration{
 				"no write acknowledged": writes, "no stale read answered": reads,
-				"until JetStream takes a publish": stream, "Allot's first write after that": added,
+				"until the log's stream takes a publish": stream, "until the bucket's stream does": bucket,
+				"Allot's first write after both": added,
 			} {
 				if len(took) > 0 {
 					slices.Sort(took)
@@ -74,7 +76,8 @@ func TestClusterGaps(t *testing.T) {
 // gaps are what a client notices of something that happens.
 type gaps struct {
 	write, read time.Duration // the longest without an answer, through those whom it does not concern
-	stream      time.Duration // until the stream's leader answered again
+	stream      time.Duration // until the leader of the log's stream answered again
+	bucket      time.Duration // and that of the bucket
 	first       time.Duration // until a write was acknowledged that was sent later
 }
 
@@ -122,7 +125,7 @@ func (c *faultyCluster) watchGap(leads int, happen func() ([]int, func())) (g ga
 	g.write, g.first = longest(writes, hurt, at)
 	g.read, _ = longest(reads, hurt, at)
 	if slices.Contains(hurt, leads) {
-		g.stream = c.streamBack(hurt, at)
+		g.stream, g.bucket = c.streamBack("log", hurt, at), c.streamBack("bucket", hurt, at)
 	}
 	end()
 	return g
@@ -158,9 +161,9 @@ func longest(answers [][3]int64, hurt []int, at int64) (gap, first time.Duration
 	return gap, first
 }
 
-// streamBack is when the first of the replicas that live was told by the
-// stream's leader that nothing is appended out of order.
-func (c *faultyCluster) streamBack(hurt []int, at int64) (back time.Duration) {
+// streamBack is when the first of the replicas that live was told by a stream's
+// leader that nothing is appended out of order.
+func (c *faultyCluster) streamBack(what string, hurt []int, at int64) (back time.Duration) {
 	for i, n := range c.nodes {
 		if slices.Contains(hurt, i) {
 			continue
@@ -168,7 +171,7 @@ func (c *faultyCluster) streamBack(hurt []int, at int64) (back time.Duration) {
 		lines := bufio.NewScanner(strings.NewReader(n.server().logs.String()))
 		for lines.Scan() {
 			var sent, refused int64
-			if _, err := fmt.Sscanf(lines.Text(), "PROBE %d %d", &sent, &refused); err == nil && sent >= at {
+			if _, err := fmt.Sscanf(lines.Text(), "PROBE "+what+" %d %d", &sent, &refused); err == nil && sent >= at {
 				if took := time.Duration(refused - at); back == 0 || took < back {
 					back = took
 				}

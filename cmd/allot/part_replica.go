@@ -186,6 +186,7 @@ func (s *server) giveBack(successor string) error {
 // handOver has a successor's NATS server lead the log's stream before this one
 // stops, so that appends need not wait for an election.
 func (s *server) handOver(successor string) string {
+	s.term.Yield()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Cluster.Lease)
 	defer cancel()
 	if successor == "" {

@@ -4,7 +4,7 @@
 // ready to lead. The files are: election and lease, who leads; follow, what
 // the others do; route and fresh, how commands and questions find the leader;
 // peers, what replicas tell each other; status, who they are; wedge, a log that
-// does not say that it is ill.
+// does not say that it is ill; arrange, which servers lead the streams.
 //
 // The log alone decides what happened: every append names the one sequence it
 // may have, so that no two leaders can both be taken. What leaves no record
@@ -174,6 +174,7 @@ type Term struct {
 	stop     context.CancelFunc
 	number   atomic.Uint64 // of the term
 	level    atomic.Uint64 // of features, as the term began
+	yields   atomic.Bool   // it is about to end
 	wedged   atomic.Bool   // the log says that it is well, and takes nothing
 }
 
@@ -200,6 +201,9 @@ func (t *Term) Begin(ctx context.Context, w *writer.Writer) error {
 	t.r.hail(t, false, "")
 	t.r.ended.Go(t.hailing)
 	t.r.ended.Go(t.watchLog)
+	if t.r.cfg.Near != nil {
+		t.r.ended.Go(t.arranging)
+	}
 	return nil
 }
 

@@ -26,23 +26,25 @@ const (
 	lookTimeout = 100 * time.Millisecond
 )
 
-// probe appends again and again where the log cannot be: the stream's leader,
-// once there is one, refuses that. It prints when it was sent and refused.
+// probe appends to the log, and to the bucket, again and again where that cannot
+// be: the stream's leader, once there is one, refuses that. It prints when it was sent and refused.
 func probe(l *Log) {
 	if os.Getenv("ALLOT_CONTROL") != "probe" {
 		return
 	}
-	go func() {
+	probing := func(what, subject, stream string, wrong jetstream.PublishOpt) {
 		for ; ; time.Sleep(lookEvery) {
 			ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 			sent := time.Now()
-			_, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: Subject, Data: []byte("probe")},
-				jetstream.WithExpectStream(l.stream), jetstream.WithExpectLastSequence(1<<62), jetstream.WithRetryAttempts(0))
+			_, err := l.js.PublishMsg(ctx, &nats.Msg{Subject: subject, Data: []byte("probe")},
+				jetstream.WithExpectStream(stream), wrong, jetstream.WithRetryAttempts(0))
 			cancel()
 			var api *jetstream.APIError
 			if errors.As(err, &api) && conflictCodes[api.ErrorCode] {
-				fmt.Printf("PROBE %d %d\n", sent.UnixNano(), time.Now().UnixNano())
+				fmt.Printf("PROBE %s %d %d\n", what, sent.UnixNano(), time.Now().UnixNano())
 			}
 		}
-	}()
+	}
+	go probing("log", Subject, l.stream, jetstream.WithExpectLastSequence(1<<62))
+	go probing("bucket", "$KV."+ValuesBucket+".leader", valuesStream, jetstream.WithExpectLastSequencePerSubject(1<<62))
 }
