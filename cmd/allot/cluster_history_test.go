@@ -178,8 +178,18 @@ type soldier struct {
 	number  int
 	random  *rand.Rand
 	http    *http.Client
-	holds   []int
+	holds   []held
 }
+
+// held is a consumer that holds a unit, or may: nobody gives back what a client
+// was not told that it has, but itself.
+type held struct {
+	holder int
+	doubt  time.Time // until then it may come to hold one yet; zero: it does
+}
+
+// doubtful is how long a command may be under way whose answer was lost.
+const doubtful = 20 * time.Second
 
 func (s *soldier) live() {
 	defer s.http.CloseIdleConnections()
@@ -192,7 +202,7 @@ func (s *soldier) live() {
 				return // the history is long enough
 			}
 		case n < 7 && len(s.holds) > 0:
-			d.kind, d.id, d.holder = "give", uuid.NewString(), s.holds[0]
+			d.kind, d.id, d.holder = "give", uuid.NewString(), s.holds[0].holder
 		case n < 8:
 			d.kind = "candidates"
 		case n < 9 && s.ground.next.Load() > 0:
@@ -223,12 +233,7 @@ func (s *soldier) do(d *deed) {
 		d.repeated = true
 	}
 	d.end = time.Since(w.begun).Nanoseconds()
-	switch {
-	case d.kind == "take" && d.known && d.output == 1:
-		s.holds = append(s.holds, d.holder)
-	case d.kind == "give":
-		s.holds = s.holds[1:] // given, or nobody knows: it is left alone
-	}
+	s.remember(d)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deeds = append(w.deeds, *d)
@@ -239,6 +244,22 @@ func (s *soldier) do(d *deed) {
 	w.answered++
 	if d.id != "" && d.output == 1 {
 		w.acks = append(w.acks, time.Duration(d.end))
+	}
+}
+
+// remember keeps in mind what has to be given back.
+func (s *soldier) remember(d *deed) {
+	one := held{holder: d.holder}
+	if d.kind == "give" {
+		one, s.holds = s.holds[0], s.holds[1:]
+	}
+	switch {
+	case d.kind == "take" && !d.known, d.kind == "take" && d.repeated && d.output == 0:
+		one.doubt = time.Now().Add(doubtful)
+		s.holds = append(s.holds, one)
+	case d.kind == "take" && d.output == 1, d.kind == "give" && !d.known,
+		d.kind == "give" && d.output == 0 && time.Now().Before(one.doubt):
+		s.holds = append(s.holds, one)
 	}
 }
 

@@ -181,6 +181,9 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 			})
 		}
 		if err == nil {
+			err = s.log.stream.HearMoves()
+		}
+		if err == nil {
 			s.log.all = s.log.stream
 			s.shareLog()
 			return nil

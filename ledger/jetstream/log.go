@@ -69,6 +69,7 @@ type Log struct {
 	stream   string
 	maxBytes int
 	patience time.Duration
+	moves    moves
 	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
 }
 
@@ -186,24 +187,34 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	if unfenced {
 		given = options[:2]
 	}
+	moved := l.moves.next()
 	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: Subject, Data: encoded}, given...)
 	if err != nil {
 		done(appendError(err))
 		return
 	}
-	go func() {
+	go func() { done(l.fate(sequence, future, moved)) }()
+}
+
+// fate waits for what becomes of an append.
+func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan struct{}) error {
+	var late <-chan time.Time
+	for {
 		select {
 		case ack := <-future.Ok():
 			if ack.Sequence != sequence || ack.Duplicate {
-				done(fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence))
-				return
+				return fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence)
 			}
 			l.saw(sequence)
-			done(nil)
+			return nil
 		case err := <-future.Err():
-			done(appendError(err))
+			return appendError(err)
+		case <-moved:
+			moved, late = nil, time.After(afterMove)
+		case <-late:
+			return fmt.Errorf("%w: the stream has got another leader", ledger.ErrUnknownFate)
 		}
-	}()
+	}
 }
 
 // Pending is how many appends have no answer yet.
