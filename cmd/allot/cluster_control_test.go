@@ -115,3 +115,29 @@ func TestWedgedLog(t *testing.T) {
 		t.Errorf("the metrics still say so:\n%s", text)
 	}
 }
+
+// TestFullDiskOfOne: a leader whose disk is full lets another replica lead,
+// whose disk is not, and none that has a full disk is asked to lead.
+func TestFullDiskOfOne(t *testing.T) {
+	c := launchFaulty(t, binary, nil)
+	s := &scene{faultyCluster: c, leads: c.leader()}
+	empty := s.fill(s.nodes[s.leads])
+	waitFor(t, "another leader", func() bool {
+		now := c.leader()
+		return now >= 0 && now != s.leads
+	})
+	if err := c.makeProvider(uuid.NewString(), 1); err != nil { // it tries for a minute
+		t.Errorf("nothing is written while one disk is full: %v", err)
+	}
+	for range 3 {
+		s.stepDown(s.nodes[s.leads])
+		waitFor(t, "a leader", func() bool { return c.leader() >= 0 })
+		if c.leader() == s.leads {
+			t.Error("the replica with the full disk leads")
+		}
+	}
+	empty()
+	if err := c.ready(); err != nil {
+		t.Error(err)
+	}
+}

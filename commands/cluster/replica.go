@@ -84,6 +84,9 @@ type Config struct {
 	// Near reports whether the log's stream is led by this replica's own NATS
 	// server; nil: it has none.
 	Near func() bool
+	// Unfit, if set, says why another replica should lead if one can, such as a
+	// full disk; or nil.
+	Unfit func() error
 	// SaveSnapshot, if set, is given a State now and then, on another goroutine.
 	SaveSnapshot    func(*ledger.State)
 	SnapshotRecords int

@@ -47,6 +47,8 @@ type Member struct {
 	LagCommits uint64 `json:"lag_commits"`
 	// LagSeconds is how long ago it had folded everything that it knew of.
 	LagSeconds float64 `json:"lag_seconds"`
+	// Unfit is why it should not lead; empty: it may.
+	Unfit string `json:"unfit,omitempty"`
 	// Since is when it started; Unix seconds.
 	Since int64 `json:"since"`
 }
@@ -74,11 +76,22 @@ func (r *Replica) own() Member {
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
 	}
+	if err := r.unfit(); err != nil {
+		m.Unfit = err.Error()
+	}
 	m.LagCommits = r.view.sequence.Load() - min(m.Sequence, r.view.sequence.Load())
 	if since := r.behind(m.LagCommits > 0); since > 0 {
 		m.LagSeconds = since.Seconds()
 	}
 	return m
+}
+
+// unfit says why another replica should lead if one can.
+func (r *Replica) unfit() error {
+	if r.cfg.Unfit == nil {
+		return nil
+	}
+	return r.cfg.Unfit()
 }
 
 // behind is since when this replica lacks commits that it has heard of.
@@ -282,8 +295,8 @@ func (t *Term) answerGive(msg *nats.Msg) {
 	}
 }
 
-// Successor is the replica that should lead next: the one that lags least.
-// Empty: there is none.
+// Successor is the replica that should lead next: the one that lags least of
+// those that may. Empty: there is none.
 func (r *Replica) Successor(ctx context.Context) string {
 	var best Member
 	known, err := r.registered(ctx)
@@ -292,7 +305,7 @@ func (r *Replica) Successor(ctx context.Context) string {
 		want = 1 << 10
 	}
 	for _, m := range r.gather(ctx, want) {
-		if m.Name == r.cfg.Name {
+		if m.Name == r.cfg.Name || m.Unfit != "" {
 			continue
 		}
 		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {
