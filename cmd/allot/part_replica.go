@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/cluster"
@@ -109,28 +108,9 @@ func (s *server) endTerm() error {
 	return nil
 }
 
-// fitEvery is how often a server that leads looks whether it should.
-const fitEvery = 500 * time.Millisecond
-
-// giveWay lets another server lead if this one should not, and that one may.
-func (s *server) giveWay(ctx context.Context) error {
-	why := s.space.unfit()
-	if s.term == nil || why == nil {
-		return nil
-	}
-	successor := s.replica.Successor(ctx)
-	if successor == "" {
-		return nil
-	}
-	s.logger.Warn("another server is to lead", "successor", successor, "because", why)
-	return s.resign(successor, nil)
-}
-
 // takeTurns leads when this server is elected, and follows when it is not,
 // until the context ends.
 func (s *server) takeTurns(ctx context.Context) error {
-	fit := time.NewTicker(fitEvery)
-	defer fit.Stop()
 	for {
 		var asked <-chan string
 		if s.term != nil {
@@ -142,10 +122,6 @@ func (s *server) takeTurns(ctx context.Context) error {
 			return s.resign("", nil)
 		case term := <-s.replica.Elected():
 			if err := s.takeOver(ctx, term); err != nil {
-				return err
-			}
-		case <-fit.C:
-			if err := s.giveWay(ctx); err != nil {
 				return err
 			}
 		case successor := <-asked:
