@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// run runs a command of the binary that must succeed.
-func run(t *testing.T, args ...string) string {
+// ran is what a command prints that has to succeed.
+func ran(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary, args...).CombinedOutput()
 	if err != nil {
@@ -54,10 +54,10 @@ func TestMove(t *testing.T) {
 	}
 	alone.halt()
 	archive := filepath.Join(dir, "archive")
-	digest := lastDigest(run(t, "export", "--data", filepath.Join(dir, "alone"), archive))
+	digest := lastDigest(ran(t, "export", "--data", filepath.Join(dir, "alone"), archive))
 
 	r := prepareReplicas(t)
-	run(t, "init", "--data", r.data(0), "--from", archive)
+	ran(t, "init", "--data", r.data(0), "--from", archive)
 	start(t, r.data(0)).refuses("is to begin a cluster", "--cluster", "allot import")
 	for i := range r.list {
 		r.begin(i)
@@ -86,15 +86,15 @@ func TestMove(t *testing.T) {
 
 	back := filepath.Join(dir, "back")
 	var last int
-	if _, err := fmt.Sscanf(filepath.Base(run(t, "export", "--data", filepath.Join(dir, "alone"), back+"0")), "back0 holds the commits 1 to %d", &last); err != nil {
+	if _, err := fmt.Sscanf(filepath.Base(ran(t, "export", "--data", filepath.Join(dir, "alone"), back+"0")), "back0 holds the commits 1 to %d", &last); err != nil {
 		t.Fatal(err)
 	}
-	prefix := run(t, "export", "--nats-url", "nats://"+r.nats[follower], "--to", fmt.Sprint(last), back+"1")
+	prefix := ran(t, "export", "--nats-url", "nats://"+r.nats[follower], "--to", fmt.Sprint(last), back+"1")
 	if got := lastDigest(prefix); got != digest {
 		t.Errorf("the cluster's commit %d has another digest:\n%s\n%s", last, got, digest)
 	}
-	run(t, "export", "--nats-url", "nats://"+r.nats[follower], back)
-	run(t, "import", back, "--data", filepath.Join(dir, "again"))
+	ran(t, "export", "--nats-url", "nats://"+r.nats[follower], back)
+	ran(t, "import", back, "--data", filepath.Join(dir, "again"))
 	again := launch(t, filepath.Join(dir, "again"))
 	if got := again.generationOf(filepath.Base(consumer)); got != generation {
 		t.Errorf("generation %v, not %v", got, generation)

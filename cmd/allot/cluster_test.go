@@ -31,7 +31,7 @@ type replicas struct {
 func launchReplicas(t *testing.T, flags ...string) *replicas {
 	t.Helper()
 	r := prepareReplicas(t)
-	run(t, "init", "--data", r.data(0))
+	ran(t, "init", "--data", r.data(0))
 	for i := range r.list {
 		r.begin(i, flags...)
 	}

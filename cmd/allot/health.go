@@ -133,6 +133,9 @@ func (s *server) takesCommands() error {
 	if err := s.space.refuse(); err != nil {
 		return err
 	}
+	if s.replica != nil && s.replica.Wedged() != nil {
+		return s.replica.Wedged()
+	}
 	if w := s.leader.writer.Load(); w != nil {
 		if w.Stuck() {
 			return errStuck

@@ -250,6 +250,9 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 			s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
 		}
 		if err == nil {
+			err = s.log.stream.HearMoves()
+		}
+		if err == nil {
 			s.log.all = s.log.stream
 			s.shareLog()
 			if err := errors.Join(s.welcome(), s.enoughReplicas()); err != nil {

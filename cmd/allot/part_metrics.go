@@ -69,6 +69,11 @@ func (s *server) registry() *prometheus.Registry {
 	s.addState(g)
 	s.addWriter(g)
 	s.addReplica(g)
+	if s.replica != nil {
+		g.add("log_wedged", "1: the log takes no commits, and its servers say that they are well.", func() float64 {
+			return one(s.replica.Wedged() != nil)
+		})
+	}
 	if s.scrubber != nil {
 		s.addScrubber(g)
 	}

@@ -65,6 +65,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Log: s.log.stream, Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
 		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
 		Whole:        s.whole(),
+		Unfit:        s.space.unfit,
 		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
 		Logger: s.logger,
 	}, s.state)
@@ -190,8 +191,10 @@ func (s *server) resign(ctx context.Context, successor string, lost error) error
 	if lost == nil {
 		successor = s.handOver(successor)
 	}
-	if err := s.parts.stop(lead); err != nil && !errors.Is(err, commands.ErrNotLeading) {
+	if err := s.parts.stop(lead); err != nil && !commands.Passing(err) {
 		return err
+	} else if err != nil {
+		s.logger.Warn("not everything that was under way was answered", "error", err)
 	}
 	s.logger.Info("this server leads no more", "successor", successor, "because", lost)
 	return s.giveBack(ctx, successor)
@@ -218,6 +221,7 @@ func (s *server) giveBack(ctx context.Context, successor string) (err error) {
 // handOver has a successor's NATS server lead the log's stream before this one
 // stops, so that appends need not wait for an election.
 func (s *server) handOver(successor string) string {
+	s.term.Yield()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Cluster.Lease)
 	defer cancel()
 	if successor == "" {

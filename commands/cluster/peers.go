@@ -49,6 +49,8 @@ type hail struct {
 	// Released: it leads no more, and Successor is to be the next.
 	Released  bool   `json:"released,omitempty"`
 	Successor string `json:"successor,omitempty"`
+	// Wedged: the log takes no commits, and says that it is well.
+	Wedged bool `json:"wedged,omitempty"`
 }
 
 // leaderView is what is known of the leader.
@@ -57,6 +59,7 @@ type leaderView struct {
 	termSeen atomic.Int64  // when the last term was seen in the log; since boot
 	term     atomic.Uint64 // the newest that is known
 	heard    atomic.Int64  // when a leader was heard of last; since boot
+	wedged   atomic.Bool   // the leader says that of the log
 
 	mu      sync.Mutex
 	last    hail          // guarded by mu
@@ -153,6 +156,7 @@ func (r *Replica) hail(t *Term, released bool, successor string) {
 	h := hail{
 		Name: r.cfg.Name, Instance: t.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
 		Term: t.number.Load(), Released: released, Successor: successor,
+		Wedged: t.wedged.Load() && !released,
 	}
 	text, err := json.Marshal(h)
 	if err == nil {
@@ -170,6 +174,7 @@ func (r *Replica) note(h hail) {
 		r.view.heard.Store(int64(r.clock()))
 		r.view.term.Store(h.Term)
 	}
+	r.view.wedged.Store(h.Wedged)
 	r.view.saw(h.Sequence)
 	r.view.set(h)
 }

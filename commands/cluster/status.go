@@ -51,6 +51,8 @@ type Member struct {
 	LagSeconds float64 `json:"lag_seconds"`
 	// Whole: its NATS server holds all of the log, as far as it knows.
 	Whole bool `json:"whole"`
+	// Unfit is why it should not lead; empty: it may.
+	Unfit string `json:"unfit,omitempty"`
 	// Since is when it started; Unix seconds.
 	Since int64 `json:"since"`
 }
@@ -78,6 +80,9 @@ func (r *Replica) own() Member {
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
 	}
+	if err := r.unfit(); err != nil {
+		m.Unfit = err.Error()
+	}
 	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
 	var since time.Duration
 	m.LagCommits, since = r.Lag()
@@ -91,6 +96,14 @@ func (r *Replica) Lag() (commits uint64, since time.Duration) {
 	newest := r.view.sequence.Load()
 	commits = newest - min(newest, r.cfg.Models.Checkpoint().Sequence)
 	return commits, r.behind(commits > 0)
+}
+
+// unfit says why another replica should lead if one can.
+func (r *Replica) unfit() error {
+	if r.cfg.Unfit == nil {
+		return nil
+	}
+	return r.cfg.Unfit()
 }
 
 // behind is since when this replica lacks commits that it has heard of.
@@ -312,8 +325,8 @@ func (t *Term) answerGive(msg *nats.Msg) {
 	}
 }
 
-// Successor is the replica that should lead next: the one that lags least.
-// Empty: there is none.
+// Successor is the replica that should lead next: the one that lags least of
+// those that may. Empty: there is none.
 func (r *Replica) Successor(ctx context.Context) string {
 	var best Member
 	known, err := r.registered(ctx)
@@ -322,7 +335,7 @@ func (r *Replica) Successor(ctx context.Context) string {
 		want = everybody
 	}
 	for _, m := range r.gather(ctx, want) {
-		if m.Name == r.cfg.Name {
+		if m.Name == r.cfg.Name || m.Unfit != "" {
 			continue
 		}
 		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {

@@ -302,9 +302,13 @@ func (s *Server) ConnectNotices() (*nats.Conn, error) { return s.connect(notices
 // they may hear.
 func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRole) }
 
+// connectTimeout is for a server that recovers its streams meanwhile: nats.go's
+// own 2 s ended processes on busy machines.
+const connectTimeout = time.Minute
+
 func (s *Server) connect(as role) (*nats.Conn, error) {
 	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.UserInfo(as.name, s.logins.secret),
-		nats.Name("allot "+as.name), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+		nats.Name("allot "+as.name), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			s.log.Warn("the embedded NATS server refused something", "connection", as.name, "error", err)
 		}))

@@ -78,6 +78,7 @@ type Log struct {
 	replicas int
 	history  uint64
 	patience time.Duration
+	moves    moves
 	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
 }
 
@@ -120,7 +121,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 			return nil, fmt.Errorf("%w: stream %s: %s is %q", ledger.ErrLogUnsafe, cfg.Stream, historyKey, text)
 		}
 	}
-	return &Log{
+	l := &Log{
 		history:  history,
 		nc:       nc,
 		js:       js,
@@ -128,7 +129,9 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 		patience: cfg.Patience,
 		replicas: stream.CachedInfo().Config.Replicas,
 		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
-	}, nil
+	}
+	probe(l)
+	return l, nil
 }
 
 // streamConfig keeps everything for ever and lets nobody delete a message.
@@ -204,29 +207,47 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 		done(fmt.Errorf("%w: %d bytes, at most %d", ledger.ErrTooLarge, len(encoded), l.maxBytes))
 		return
 	}
-	future, err := l.js.PublishMsgAsync(
-		&nats.Msg{Subject: Subject, Data: encoded},
+	if withheld() {
+		time.AfterFunc(DefaultAckTimeout/10, func() { done(appendError(nats.ErrTimeout)) })
+		return
+	}
+	options := [...]jetstream.PublishOpt{
 		jetstream.WithExpectStream(l.stream),
-		jetstream.WithExpectLastSequence(sequence-1),
 		jetstream.WithRetryAttempts(0), // a retry could hide that the first try was stored
-	)
+		jetstream.WithExpectLastSequence(sequence - 1),
+	}
+	given := options[:]
+	if unfenced {
+		given = options[:2]
+	}
+	moved := l.moves.next()
+	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: Subject, Data: encoded}, given...)
 	if err != nil {
 		done(appendError(err))
 		return
 	}
-	go func() {
+	go func() { done(l.fate(sequence, future, moved)) }()
+}
+
+// fate waits for what becomes of an append.
+func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan struct{}) error {
+	var late <-chan time.Time
+	for {
 		select {
 		case ack := <-future.Ok():
 			if ack.Sequence != sequence || ack.Duplicate {
-				done(fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence))
-				return
+				return fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence)
 			}
 			l.saw(sequence)
-			done(nil)
+			return nil
 		case err := <-future.Err():
-			done(appendError(err))
+			return appendError(err)
+		case <-moved:
+			moved, late = nil, time.After(afterMove)
+		case <-late:
+			return fmt.Errorf("%w: the stream has got another leader", ledger.ErrUnknownFate)
 		}
-	}()
+	}
 }
 
 // Pending is how many appends have no answer yet.
