@@ -1,8 +1,15 @@
 # make check: everything that CI runs.
-.PHONY: build check test race cover fuzz faults bench bench-past bench-candidates differential side-by-side lint
+.PHONY: build cluster check test race cover fuzz faults bench bench-past bench-candidates differential side-by-side lint
 
 build:
 	go build -o bin/allot ./cmd/allot
+
+# Three servers of one ledger on this machine, in the foreground: REST at PORT,
+# PORT+1 and PORT+2; data, logs and process ids in DIR.
+DIR ?= cluster
+PORT ?= 8778
+cluster: build
+	@exec .ci/cluster $(DIR) $(PORT)
 
 check: lint race
 

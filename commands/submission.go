@@ -60,6 +60,8 @@ var (
 	ErrNoAnswer = errors.New("commands: no answer in time")
 	// ErrUnreadable: what happens could not be read now. Nothing happened.
 	ErrUnreadable = errors.New("commands: the read models are not ready")
+	// ErrNotLeading: another replica leads, or none does.
+	ErrNotLeading = errors.New("commands: this replica does not lead")
 	// ErrLogUnavailable: the log does not take commits.
 	ErrLogUnavailable = errors.New("commands: the log cannot be written")
 )
@@ -68,7 +70,8 @@ var (
 // state that passes, so that the same may succeed later.
 func Passing(err error) bool {
 	for _, passing := range []error{
-		ErrBusy, ErrStopped, ErrNoAnswer, ErrUnreadable, ErrLogUnavailable, ledger.ErrUnavailable, ledger.ErrTooManyReaders,
+		ErrBusy, ErrStopped, ErrNoAnswer, ErrUnreadable, ErrNotLeading, ErrLogUnavailable,
+		ledger.ErrUnavailable, ledger.ErrTooManyReaders,
 	} {
 		if errors.Is(err, passing) {
 			return true
@@ -80,6 +83,15 @@ func Passing(err error) bool {
 // Submitter carries commands out; writer.Writer and client.Client do.
 type Submitter interface {
 	Submit(context.Context, Submission) (Outcome, error)
+}
+
+// Freshness says when what this server can read is up to date: where replicas
+// serve a ledger, others may have answered what has not come here yet.
+type Freshness interface {
+	// Fresh returns nil once everything can be read here that anybody was told,
+	// by whichever replica, before it was called. It fails with ErrNotLeading if
+	// no replica says what that is in time.
+	Fresh(context.Context) error
 }
 
 // Starter is a Submitter that can have many commands under way; see

@@ -41,6 +41,7 @@ type UndoPoint struct {
 	lastTime      int64
 	numbers       uint64
 	nodeProviders bool
+	term          Term
 }
 
 // Begin starts a commit: it forgets the last commit's changes and returns the
@@ -50,6 +51,7 @@ func (s *State) Begin() UndoPoint {
 	s.changes = Changes{}
 	return UndoPoint{
 		ledgerID: s.ledgerID, head: s.head, lastTime: s.lastTime, numbers: s.numbers, nodeProviders: s.nodeProviders,
+		term: s.term,
 	}
 }
 
@@ -75,7 +77,7 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 		s.classes, s.nextClass = changes.Classes[i].Before, changes.Classes[i].NextBefore
 	}
 	s.undoNodes(changes, to.numbers)
-	s.nodeProviders = to.nodeProviders
+	s.nodeProviders, s.term = to.nodeProviders, to.term
 	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++
 	s.changes = Changes{}

@@ -36,6 +36,7 @@ type State struct {
 
 	nodeTables
 	nodeProviders bool // nodes are providers, too
+	term          Term
 	sorted        bool // see Ordered
 
 	// epoch counts begun commits. A provider or usage whose epoch is the

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// stateVersion 2 added nodes and reservations, 3 chassis, and 4 keeps the order
-// of consumers' allocations, which older ones have sorted. Those are still
-// read.
-const stateVersion = 4
+// stateVersion 2 added nodes and reservations, 3 chassis, 4 keeps the order of
+// consumers' allocations, which older ones have sorted, and 5 added the term.
+// The older ones are still read.
+const stateVersion = 5
 
 // sortedVersion is the last one with sorted allocations.
 const sortedVersion = 3
@@ -20,7 +20,7 @@ const sortedVersion = 3
 const stateFlushBytes = 1 << 16
 
 // stateFields is how many fields each version of the form has.
-var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15}
+var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16}
 
 // Encode writes the State in its one canonical form: equal States give equal
 // bytes. It does not change the State and may run on a fork while the
@@ -42,6 +42,7 @@ func (s *State) Encode(w io.Writer) error {
 	writeEach(out, s.nodes.Len(), s.Nodes, (*Node).form)
 	writeEach(out, s.allocations.Len(), s.NodeAllocations, (*NodeAllocation).form)
 	writeEach(out, s.chassis.Len(), s.AllChassis, (*Chassis).form)
+	s.term.form(&out.e.form)
 	out.flushAt(0)
 	return out.err
 }
@@ -70,6 +71,9 @@ func DecodeState(data []byte) (*State, error) {
 		if err := readEach(d, (*Chassis).form, s.readChassis); err != nil {
 			return nil, err
 		}
+	}
+	if version > 4 {
+		s.term.form(&d.form)
 	}
 	if err := d.end(); err != nil {
 		return nil, err

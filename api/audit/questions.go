@@ -32,6 +32,8 @@ type Questions struct {
 	// as on a server that only follows, the State of now is made like those of the past.
 	Present   StateSource
 	Snapshots writer.SnapshotSource
+	// Fresh says when Views hold what others have answered; nil: always.
+	Fresh commands.Freshness
 	// Rejected is where rejected commands are kept; nil: nowhere.
 	Rejected rejected.Store
 	Version  string // of the server
@@ -125,7 +127,11 @@ func (q *Questions) handler(one question) http.Handler {
 		if !q.Authorize(w, r) {
 			return
 		}
-		if err := one.answer.serve(q, w, r, &one); err != nil {
+		err := rest.Await(r, q.Views, q.Fresh, false)
+		if err == nil {
+			err = one.answer.serve(q, w, r, &one)
+		}
+		if err != nil {
 			q.fail(w, r, &one, err)
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +27,8 @@ const DefaultMaxLimit = 1000
 
 // Handler serves the API below one path prefix.
 type Handler struct {
+	// Fresh says when Views hold what others have answered; nil: always.
+	Fresh    commands.Freshness
 	Commands commands.Submitter
 	Views    *projector.Projector
 	Logger   *slog.Logger
@@ -174,6 +175,9 @@ func (r *request) prepare() error {
 	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
 		return rest.BadRequest("%v", err)
 	}
+	if err := rest.Await(r.Request, r.h.Views, r.h.Fresh, false); err != nil {
+		return err
+	}
 	r.view, err = rest.ViewAt(r.h.Views, at, r.h.Now)
 	if err == nil && r.Method != http.MethodGet && r.Header.Get(rest.CommandIDHeader) != "" {
 		err = r.lookBack()
@@ -247,6 +251,9 @@ func forbidden(rule string) *rest.Failure {
 }
 
 func (r *request) writeFailure(w http.ResponseWriter, err error) {
+	if r.view.Sequence() > 0 {
+		rest.TellSequence(w, r.view.Sequence())
+	}
 	writeError(w, r.Request, rest.FailureOf(err, r.Request, r.id, r.h.Logger))
 }
 
@@ -255,8 +262,8 @@ func (r *request) write(w http.ResponseWriter, answer *response) {
 	if answer.location != "" {
 		header.Set("Location", r.base+answer.location)
 	}
-	if r.Method == http.MethodGet && r.view.Sequence() > 0 {
-		header.Set(rest.SequenceHeader, strconv.FormatUint(r.view.Sequence(), 10))
+	if r.view.Sequence() > 0 {
+		rest.TellSequence(w, r.view.Sequence())
 	}
 	if answer.body == nil {
 		w.WriteHeader(answer.status)

@@ -1,6 +1,7 @@
 package natsapi
 
 import (
+	"context"
 	"time"
 
 	"github.com/nats-io/nats.go/micro"
@@ -24,6 +25,8 @@ func (s *Service) query(empty func() wire.Query) micro.Handler {
 			s.finishQuery(r, wire.Answer[any]{}, failure)
 		case q.Moment().MinSequence > s.queries.Views.View().Sequence():
 			s.park(r, q)
+		case s.fresh != nil && !q.Moment().Stale && q.Moment().MinSequence == 0:
+			s.freshen(r, q)
 		default:
 			s.finishQuery(s.ask(r, q))
 		}
@@ -61,6 +64,35 @@ func (s *Service) park(r *request, q wire.Query) {
 	if !s.parking.add(one) {
 		s.refuse(r, r.encoding, tooMany())
 	}
+}
+
+// freshen puts a query aside until what other servers have answered can be
+// read; then it waits for its turn again. Mostly that takes one question to the
+// server that leads, and none at all on that one.
+func (s *Service) freshen(r *request, q wire.Query) {
+	limit, failure := s.timeLeft(r)
+	if failure != nil {
+		s.finishQuery(r, wire.Answer[any]{}, failure)
+		return
+	}
+	r.done()
+	if !s.parking.hold(r.client) {
+		s.refuse(r, r.encoding, tooMany())
+		return
+	}
+	s.idle.Go(func() {
+		ctx, cancel := context.WithTimeout(s.stopping, limit)
+		defer cancel()
+		err := s.fresh.Fresh(ctx)
+		s.parking.letGo(r.client)
+		again := job{do: func() { s.finishQuery(s.ask(r, q)) }, size: r.weight, weight: r.weight}
+		switch {
+		case err != nil:
+			s.refuse(r, r.encoding, s.failure(err))
+		case !r.queue.push(r.client, again):
+			s.refuse(r, r.encoding, tooMany())
+		}
+	})
 }
 
 // readQuery decodes a query that its sender may ask.

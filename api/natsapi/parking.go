@@ -25,6 +25,7 @@ type parking struct {
 	mu       sync.Mutex
 	parked   map[*parked]bool // guarded by mu
 	byClient map[string]int   // guarded by mu
+	held     int              // those that wait for something else; guarded by mu
 }
 
 // parked is one query that waits.
@@ -49,7 +50,7 @@ func newParking(reached func() uint64, changed func() <-chan struct{}) *parking 
 func (p *parking) add(one *parked) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.parked) >= mostParked || p.byClient[one.client] >= mostParkedClient {
+	if len(p.parked)+p.held >= mostParked || p.byClient[one.client] >= mostParkedClient {
 		return false
 	}
 	p.parked[one] = true
@@ -59,6 +60,33 @@ func (p *parking) add(one *parked) bool {
 	default:
 	}
 	return true
+}
+
+// hold counts a query that waits for something else than a sequence, unless too
+// many wait. Whoever holds it lets it go.
+func (p *parking) hold(client string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.parked)+p.held >= mostParked || p.byClient[client] >= mostParkedClient {
+		return false
+	}
+	p.held++
+	p.byClient[client]++
+	return true
+}
+
+func (p *parking) letGo(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held--
+	p.leave(client)
+}
+
+// leave counts a client's query no more. The caller holds mu.
+func (p *parking) leave(client string) {
+	if p.byClient[client]--; p.byClient[client] == 0 {
+		delete(p.byClient, client)
+	}
 }
 
 // run lets queries go on until it is stopped; those left are late then.
@@ -93,9 +121,7 @@ func (p *parking) release(reached uint64, now time.Time) int {
 		if one.min <= reached || !now.Before(one.until) {
 			ready = append(ready, one)
 			delete(p.parked, one)
-			if p.byClient[one.client]--; p.byClient[one.client] == 0 {
-				delete(p.byClient, one.client)
-			}
+			p.leave(one.client)
 		}
 	}
 	left := len(p.parked)

@@ -10,6 +10,7 @@
 package natsapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,25 +58,32 @@ type Service struct {
 	nc      *nats.Conn
 	micro   micro.Service
 	submit  commands.Starter
+	fresh   commands.Freshness // nil: there is no other server
 	queries *Queries
 	logger  *slog.Logger
 	queue   *fairQueue
 	costly  *fairQueue // of queries that take long
 	parking *parking
 	replies *outbox
-	idle    sync.WaitGroup // of the workers
-	actor   string
-	users   *Users
-	inboxes []string // what reply subjects begin with
-	floods  floods
-	now     func() time.Time
+	idle    sync.WaitGroup // of the workers, and of who waits for other servers
+	// stopping ends when the service does.
+	stopping context.Context
+	stop     context.CancelFunc
+	actor    string
+	users    *Users
+	inboxes  []string // what reply subjects begin with
+	floods   floods
+	now      func() time.Time
 }
 
 // Config is what the service needs.
 type Config struct {
 	Commands commands.Starter
-	Queries  *Queries
-	Version  string
+	// Fresh says when the queries' views hold what other servers have answered;
+	// nil: there are no others.
+	Fresh   commands.Freshness
+	Queries *Queries
+	Version string
 	// Users may connect; nil: anybody, and whoever does is an operator.
 	Users *Users
 	// Actor is who the records name if there are no users.
@@ -104,11 +112,12 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, submit: cfg.Commands, queries: cfg.Queries, logger: cfg.Logger, actor: cfg.Actor,
+		nc: nc, micro: svc, submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger, actor: cfg.Actor,
 		queue:  newFairQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()),
 		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
 	}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.floods.cutOff = cfg.CutOff
 	s.queue.heavily, s.costly.heavily = cfg.Heavy, cfg.Heavy
 	if cfg.Direct {
@@ -140,6 +149,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 // Stop stops taking requests and waits until those under way are answered.
 func (s *Service) Stop() error {
 	err := s.micro.Stop()
+	s.stop()
 	s.parking.stop()
 	s.queue.close()
 	s.costly.close()

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +27,8 @@ const (
 
 // Handler serves the API below one path prefix.
 type Handler struct {
+	// Fresh says when Views hold what others have answered; nil: always.
+	Fresh    commands.Freshness
 	Commands commands.Submitter
 	Views    *projector.Projector
 	Logger   *slog.Logger
@@ -88,6 +89,7 @@ const cacheHeadersSince version = 15
 // microversion, body headers, route, microversion of the route, media types,
 // policy, and then the handler's own.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+	rest.TellSequence(w, h.Views.Checkpoint().Sequence)
 	r := &request{Request: hr, id: rest.NewRequestID(w), prefix: h.Prefix, query: rest.ParseQuery(hr)}
 	if accept := r.Header.Get("Accept"); accept == "*/*" {
 		r.Header.Del("Accept")
@@ -154,6 +156,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	at, err := r.query.TakeAt(r.Request)
 	if err != nil {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+	}
+	if err := rest.Await(r.Request, h.Views, h.Fresh, op.decides); err != nil {
+		return nil, err
 	}
 	if r.view, err = rest.ViewAt(h.Views, at, h.Now); err != nil {
 		return nil, err
@@ -226,6 +231,9 @@ func checkMedia(r *request, op *operation) *rest.Failure {
 
 // writeFailure answers with an error.
 func (h *Handler) writeFailure(w http.ResponseWriter, r *request, err error) {
+	if r.view.Sequence() > 0 {
+		rest.TellSequence(w, r.view.Sequence())
+	}
 	writeError(w, r, rest.FailureOf(err, r.Request, r.id, h.Logger))
 }
 
@@ -240,8 +248,8 @@ func (h *Handler) write(w http.ResponseWriter, r *request, answer *response) {
 			header.Set("Last-Modified", lastModified(answer.modified))
 		}
 	}
-	if r.Method == http.MethodGet {
-		header.Set(rest.SequenceHeader, strconv.FormatUint(r.view.Sequence(), 10))
+	if r.view.Sequence() > 0 {
+		rest.TellSequence(w, r.view.Sequence())
 	}
 	if answer.stream != nil {
 		h.writeStream(w, r, answer)

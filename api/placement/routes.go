@@ -17,9 +17,17 @@ type operation struct {
 	answer string // the component in /openapi.json that describes its answer
 	status []int  // of a success
 	reads  bool   // answers a JSON body: Accept is checked
+	// decides: nothing is read before the command, which alone says what is so.
+	decides bool
 	// mediaFirst checks Accept and Content-Type before the microversion,
 	// as Placement does for aggregates.
 	mediaFirst bool
+}
+
+// decides says of an operation that nothing is read before its command.
+func decides(op operation) operation {
+	op.decides = true
+	return op
 }
 
 // route is a path pattern with parameters in braces, and what can be done
@@ -91,15 +99,15 @@ var routes = []route{
 		gives("", ensure("GET", 6, "placement:traits:show", showTrait), 204),
 		gives("", ensure("PUT", 6, "placement:traits:update", ensureTrait), 201, 204),
 		del(6, "placement:traits:delete", deleteTrait)),
-	at("allocations", gives("", post(13, "placement:allocations:manage", "allocate many", allocateMany), 204)),
+	at("allocations", decides(gives("", post(13, "placement:allocations:manage", "allocate many", allocateMany), 204))),
 	at("allocations/{consumer_uuid}",
 		gives("Allocations", get(0, "placement:allocations:list", showAllocations)),
-		gives("", put(0, "placement:allocations:update", "allocate", allocateOne), 204),
-		del(0, "placement:allocations:delete", releaseConsumer)),
+		decides(gives("", put(0, "placement:allocations:update", "allocate", allocateOne), 204)),
+		decides(del(0, "placement:allocations:delete", releaseConsumer))),
 	at("allocation_candidates",
 		gives("AllocationCandidates", asks("candidates", get(10, "placement:allocation_candidates:list", listCandidates)))),
 	at("usages", gives("Usages", asks("usages", get(9, "placement:usages", showUsages)))),
-	at("reshaper", gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204)),
+	at("reshaper", decides(gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204))),
 }
 
 // The handlers of the two open routes look at this table themselves.

@@ -17,11 +17,25 @@ import (
 // serverFlags say which running server a command asks.
 type serverFlags struct {
 	HTTP   string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
+	URL    string `name:"url" help:"URL of the server, in the place of --http and --https." placeholder:"URL"`
 	HTTPS  bool   `name:"https" help:"The server speaks TLS."`
 	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; the server speaks TLS." type:"existingfile" placeholder:"FILE"`
 	Token  string `help:"Token that is sent as X-Auth-Token." default:"admin"`
 
 	microversion string // of Placement's API, if it is asked
+}
+
+// resolved takes the server's address from its URL, if there is one.
+func (s serverFlags) resolved() (serverFlags, error) {
+	if s.URL == "" {
+		return s, nil
+	}
+	target, err := url.Parse(s.URL)
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return s, fmt.Errorf("--url %q is not http://HOST:PORT or https://HOST:PORT", s.URL)
+	}
+	s.HTTP, s.HTTPS, s.URL = target.Host, target.Scheme == "https", ""
+	return s, nil
 }
 
 // client speaks plain HTTP or TLS.
@@ -49,6 +63,10 @@ func (s serverFlags) get(ctx context.Context, path string, query url.Values) (*h
 func (s serverFlags) send(
 	ctx context.Context, method, path string, query url.Values, body any,
 ) (*http.Response, error) {
+	s, err := s.resolved()
+	if err != nil {
+		return nil, err
+	}
 	scheme, client, err := s.client()
 	if err != nil {
 		return nil, err

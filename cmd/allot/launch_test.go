@@ -75,7 +75,9 @@ func (s *server) waitServing() bool {
 	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if resp, err := http.Get("http://" + s.http + "/"); err == nil {
 			_ = resp.Body.Close()
-			return true
+			if resp.StatusCode == http.StatusOK {
+				return true
+			}
 		}
 		select {
 		case <-s.exited:

@@ -39,6 +39,7 @@ type cli struct {
 	CheckProof   checkProofCommand   `cmd:"" name:"check-proof" help:"Check such evidence, without the server."`
 	SigningKey   signingKeyCommand   `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
 	Sign         signCommand         `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
+	Cluster      clusterCommand      `cmd:"" help:"Look after servers that serve one ledger together."`
 	Bench        benchCommand        `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
 	Policy       policyCommand       `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"time"
 
 	"github.com/allot-project/allot/api/auth"
@@ -43,6 +44,9 @@ func (s *server) readAccess(context.Context) (err error) {
 // judgeData looks at what is in the data folder, and takes an empty one for a
 // new ledger.
 func (s *server) judgeData(ctx context.Context) (err error) {
+	if s.config.Cluster.on() {
+		return s.judgeReplica(ctx)
+	}
 	if err := s.data.mayBegin(); err != nil {
 		return err
 	}
@@ -60,5 +64,16 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 	if err == nil && s.verdict.Report != nil && s.verdict.Unread > 0 {
 		s.logger.Warn("the log is large: its older part is checked while the server runs", "blocks", s.verdict.Unread)
 	}
+	return err
+}
+
+// judgeReplica looks at the log's files of one of several servers. What it
+// lacks at its end the others have.
+func (s *server) judgeReplica(context.Context) (err error) {
+	s.verdict = &blocks.Verdict{}
+	if err := os.MkdirAll(s.data.path(logFolder), 0o750); err != nil {
+		return err
+	}
+	s.verdict.Begin, err = s.data.files().Beginning()
 	return err
 }

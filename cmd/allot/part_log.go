@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ const logReaders = 32
 // serverLog is the log of a server, and what it is kept in.
 type serverLog struct {
 	highWater *blocks.HighWater // the newest commit, beside the log
+	values    *jetstream.Values // what replicas agree on; nil: there are none
 	nats      *embedded.Server  // nil: an external one
 	url       string            // of NATS
 	nc        *nats.Conn
@@ -53,11 +55,15 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	if s.config.LazySync {
 		s.logger.Warn("--lazy-sync: a power cut can lose commands that were answered")
 	}
+	joined, err := s.config.Cluster.embedded()
+	if err != nil {
+		return err
+	}
 	s.log.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: s.data.path(logFolder), Listen: s.config.NATS, Verdict: s.verdict,
 		LazySync: s.config.LazySync, Logger: s.logger, TLS: s.rest.tls,
 		Users: logins(s.users), Services: wire.Services(), Streams: wire.Streams(),
-		Heavy: s.ceiling.door(),
+		Heavy: s.ceiling.door(), Cluster: joined,
 	})
 	return err
 }
@@ -114,9 +120,12 @@ func (s *server) closeLog() error {
 
 // openLog opens the log, and makes one if a ledger may begin here.
 func (s *server) openLog(ctx context.Context) (err error) {
-	cfg := jetstream.Config{Replicas: s.config.NATSReplicas, MayCreate: s.verdict.Begin != nil}
+	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil}
 	if s.log.nats == nil {
 		cfg.AckTimeout = ackTimeout
+	}
+	if s.config.Cluster.on() {
+		return s.openSharedLog(ctx, cfg)
 	}
 	if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
 		s.log.all = s.log.stream
@@ -130,9 +139,65 @@ func (s *server) openLog(ctx context.Context) (err error) {
 	if err != nil {
 		return unreached(err)
 	}
+	s.shareLog()
+	return nil
+}
+
+// shareLog makes the log what the rest of the server reads.
+func (s *server) shareLog() {
 	s.log.all = ledger.PassOver(s.log.all, s.config.PassOver)
 	s.log.readers = jetstream.Share(s.log.all, logReaders)
-	return nil
+}
+
+// replicas is how many replicas a stream gets that is made.
+func (s *server) replicas() int {
+	if s.config.Cluster.on() {
+		return s.config.Cluster.replicas()
+	}
+	return s.config.NATSReplicas
+}
+
+// sharedAckTimeout and sharedPatience are how long an append to a replicated
+// log, and a read of it, may take before it is tried anew: another server may
+// lead its stream by then.
+const (
+	sharedAckTimeout = 2 * time.Second
+	sharedPatience   = time.Second
+	// openAgain lies between tries to find the log.
+	openAgain = 100 * time.Millisecond
+	// tellAgain is how often it is told what is waited for.
+	tellAgain = 5 * time.Second
+)
+
+// openSharedLog opens the log of a cluster, once enough of its servers are
+// there. Only the one that was told to begin a ledger makes a log.
+func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err error) {
+	cfg.AckTimeout, cfg.Patience = cmp.Or(s.config.Cluster.Ack, sharedAckTimeout), sharedPatience
+	var told time.Time
+	for {
+		if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
+			s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, jetstream.ValuesConfig{
+				Replicas: s.replicas(), Timeout: s.config.Cluster.Lease / 6,
+			})
+		}
+		if err == nil {
+			s.log.all = s.log.stream
+			s.shareLog()
+			return nil
+		}
+		if errors.Is(err, ledger.ErrLogUnsafe) {
+			return err
+		}
+		if time.Since(told) >= tellAgain {
+			s.logger.Info("waiting for the cluster's log", "servers", s.log.nats.Peers()+1, "because", err)
+			told = time.Now()
+		}
+		select {
+		case <-time.After(openAgain):
+		case <-ctx.Done():
+			return fmt.Errorf("told to stop while waiting for the cluster's log: %w", err)
+		}
+	}
 }
 
 // unreached says what to do about a log that cannot be reached at the start.

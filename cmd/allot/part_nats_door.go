@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands"
 )
 
 // natsActor is whom records name for commands over NATS where there are no
@@ -76,13 +77,21 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 		queries.Rejected = s.rejected
 	}
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
-		Commands: s.leader.writer.Load(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
+		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
 		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Heavy: s.ceiling.door(), Logger: s.logger,
 	})
 	return err
 }
 
 func (s *server) stopNATSDoor() error { return s.leader.natsDoor.Stop() }
+
+// freshness is nil where this server is the only one.
+func (s *server) freshness() commands.Freshness {
+	if s.replica == nil {
+		return nil
+	}
+	return s.replica
+}
 
 // cutOff is how the door closes connections; those of an external server it cannot.
 func (s *server) cutOff() func(uint64) {

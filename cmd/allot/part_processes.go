@@ -34,7 +34,7 @@ func (s *server) startAuditor(context.Context) error {
 		return nil
 	}
 	s.leader.auditor.Store(check.StartAuditor(check.AuditorConfig{
-		Log: s.log.all, Snapshots: s.snaps, Views: s.views, Fork: s.leader.writer.Load().Fork,
+		Log: s.log.all, Snapshots: s.snaps, Views: s.views, Fork: s.commands.Fork,
 		Every: s.config.AuditEvery, Now: time.Now, Logger: s.logger,
 	}))
 	return nil

@@ -30,8 +30,9 @@ type restDoor struct {
 	tls      *tls.Config // nil: none
 	listener net.Listener
 	server   *http.Server
-	handler  atomic.Pointer[http.Handler] // of the routes: each writer that leads gets its own
+	handler  atomic.Pointer[http.Handler] // of the routes; until they are open, one that says so
 
+	opened       chan struct{}   // closed when the routes are open
 	stopping     context.Context // ends when followers of the log should
 	endFollowing context.CancelFunc
 
@@ -42,33 +43,14 @@ type restDoor struct {
 // bindREST takes the port.
 func (s *server) bindREST(context.Context) (err error) {
 	s.rest.stopping, s.rest.endFollowing = context.WithCancel(context.Background())
+	s.rest.opened = make(chan struct{})
 	s.rest.bodies = &intake.Pool{Heavy: s.ceiling.door()}
 	s.rest.searches = turns.New(runtime.GOMAXPROCS(0) / 2) // the rest is for everything else
-	s.rest.listener, err = net.Listen("tcp", s.config.HTTP)
-	return err
-}
-
-func (s *server) unbindREST() error {
-	if err := s.rest.listener.Close(); !errors.Is(err, net.ErrClosed) {
+	if s.rest.listener, err = net.Listen("tcp", s.config.HTTP); err != nil {
 		return err
 	}
-	return nil // the door has closed it
-}
-
-func (d *restDoor) address() string { return d.listener.Addr().String() }
-
-func (d *restDoor) endFollowers() { d.endFollowing() }
-
-// openRoutes has requests answered with the writer that now leads. When it has
-// stopped, commands are answered 503 by it, and reads as before.
-func (s *server) openRoutes(context.Context) error {
-	handler := s.routes()
-	s.rest.handler.Store(&handler)
-	return nil
-}
-
-// openREST makes the server that serveREST runs.
-func (s *server) openREST(context.Context) error {
+	starting := s.config.fromBrowsers(http.HandlerFunc(s.answerStarting))
+	s.rest.handler.Store(&starting)
 	s.rest.server = &http.Server{
 		Addr: s.rest.address(), Handler: &s.rest,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
@@ -78,20 +60,29 @@ func (s *server) openREST(context.Context) error {
 	return nil
 }
 
+func (s *server) unbindREST() error { return s.rest.server.Close() }
+
+func (d *restDoor) address() string { return d.listener.Addr().String() }
+
+func (d *restDoor) endFollowers() { d.endFollowing() }
+
+// openREST has requests answered that need more than a port.
+func (s *server) openREST(context.Context) error {
+	handler := s.routes()
+	s.rest.handler.Store(&handler)
+	close(s.rest.opened)
+	return nil
+}
+
 // ServeHTTP implements http.Handler.
 func (d *restDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.tls != nil && r.TLS == nil {
 		r.TLS = new(tls.ConnectionState) // plainErrors hides it from net/http
 	}
-	handler := d.handler.Load()
-	if handler == nil {
-		http.Error(w, "this server has not led yet, and has no answers; ask again", http.StatusServiceUnavailable)
-		return
-	}
-	(*handler).ServeHTTP(w, r)
+	(*d.handler.Load()).ServeHTTP(w, r)
 }
 
-// serveREST answers requests until drainREST.
+// serveREST answers requests until drainREST, or unbindREST.
 func (s *server) serveREST() error {
 	listener := s.rest.listener
 	if s.rest.tls != nil {

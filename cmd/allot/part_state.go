@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -14,7 +15,7 @@ import (
 // follow brings State and read models to the end of the log, and finds out
 // which ledger this is.
 func (s *server) follow(ctx context.Context) (err error) {
-	if s.state, err = s.restore(ctx); err != nil {
+	if s.state, err = s.restoreOrWait(ctx); err != nil {
 		return err
 	}
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
@@ -24,6 +25,12 @@ func (s *server) follow(ctx context.Context) (err error) {
 		)
 	}
 	id := s.state.LedgerID()
+	if begin := s.verdict.Begin; s.config.Cluster.on() && begin != nil && !id.IsNil() && begin.Ledger != id {
+		return fmt.Errorf(
+			"the log is that of the ledger %s, and %s was told to begin the ledger %s: if it is to join the other, remove it",
+			id, s.config.Data, begin.Ledger,
+		)
+	}
 	if id.IsNil() {
 		if s.verdict.Begin == nil {
 			return s.data.missing()
@@ -32,6 +39,26 @@ func (s *server) follow(ctx context.Context) (err error) {
 	}
 	s.notary.Ledger = id
 	return nil
+}
+
+// restoreOrWait is restore, and on one of several servers waits until the one
+// that was told to has begun the ledger.
+func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
+	for told := false; ; told = true {
+		state, err := s.restore(ctx)
+		begun := err == nil && (!state.LedgerID().IsNil() || s.verdict.Begin != nil)
+		if !s.config.Cluster.on() || begun || err != nil && !errors.Is(err, ledger.ErrUnavailable) {
+			return state, err
+		}
+		if !told {
+			s.logger.Info("waiting for the cluster's ledger to begin", "error", err)
+		}
+		select {
+		case <-time.After(openAgain):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("told to stop while waiting for the cluster's ledger: %w", ctx.Err())
+		}
+	}
 }
 
 // restore brings State and read models to the end of the log, which must hold
@@ -54,6 +81,9 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 // takeState gives a writer a State at the end of the log. A writer changes the
 // State that it is given, so that the next one needs another.
 func (s *server) takeState(ctx context.Context) (state *ledger.State, err error) {
+	if s.term != nil {
+		return s.term.State(), nil
+	}
 	if state, s.state = s.state, nil; state != nil {
 		return state, nil
 	}
@@ -99,7 +129,7 @@ func (s *server) openRejected(ctx context.Context) error {
 	}
 	var err error
 	s.rejected, err = jetstream.OpenRejected(ctx, s.log.nc, jetstream.RejectedConfig{
-		MaxBytes: s.config.RejectedBytes, MaxAge: s.config.RejectedAge, Replicas: s.config.NATSReplicas,
+		MaxBytes: s.config.RejectedBytes, MaxAge: s.config.RejectedAge, Replicas: s.replicas(),
 	})
 	if err != nil {
 		s.rejected = nil

@@ -70,6 +70,9 @@ func (s *server) startWriter(ctx context.Context) error {
 		SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
 		AnswerWithin: s.config.AnswerWithin, Refuse: s.space.refuse,
 	}
+	if s.term != nil {
+		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait
+	}
 	if keeper := s.leader.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep
 	}
@@ -86,6 +89,9 @@ func (s *server) runWriter() error {
 
 func (s *server) stopWriter() error {
 	err := s.leader.writer.Load().Close()
+	if errors.Is(err, commands.ErrNotLeading) {
+		err = nil // who leads now goes on
+	}
 	s.saveCheckpoint()
 	return err
 }

@@ -71,6 +71,12 @@ func (s *server) routes() http.Handler {
 		{"/console", "the way to the page for auditors", toConsole},
 		{console.Prefix, "the page for auditors", console.Handler()},
 	}
+	for path, handler := range map[string]http.HandlerFunc{
+		healthPath: s.answerHealth, livePath: s.answerLive, readyPath: s.answerReady,
+	} {
+		table = append(table, route{path, "how the server is", handler})
+	}
+	table = append(table, s.clusterRoutes()...)
 	for path, handler := range s.audits() {
 		table = append(table, route{path, "Allot's own reads", handler})
 	}
@@ -80,7 +86,7 @@ func (s *server) routes() http.Handler {
 // placement is Placement's API below a path.
 func (s *server) placement(prefix string) http.Handler {
 	return &placement.Handler{
-		Commands: s.leader.writer.Load(), Views: s.views, Logger: s.logger, Prefix: prefix,
+		Commands: s.commands, Fresh: s.freshness(), Views: s.views, Logger: s.logger, Prefix: prefix,
 		IncompleteProject: placement.DefaultIncompleteID, IncompleteUser: placement.DefaultIncompleteID,
 		Auth: s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Searches: s.rest.searches,
 		Candidates: s.config.candidateOptions(),
@@ -90,7 +96,7 @@ func (s *server) placement(prefix string) http.Handler {
 // baremetal is Ironic's API below a path.
 func (s *server) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
-		Commands: s.leader.writer.Load(), Views: s.views, Logger: s.logger, Prefix: prefix,
+		Commands: s.commands, Fresh: s.freshness(), Views: s.views, Logger: s.logger, Prefix: prefix,
 		PublicURL: strings.TrimRight(s.config.BaremetalURL, "/"),
 		Auth:      s.access.auth, Policy: s.access.policy, Intake: s.rest.bodies, Noauth: s.config.Keystone.URL == "",
 	}
@@ -104,9 +110,7 @@ func (s *server) audits() map[string]http.Handler {
 		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
 		Intake: s.rest.bodies, Searches: s.rest.searches, Stop: s.rest.stopping.Done(),
 	}
-	if w := s.leader.writer.Load(); w != nil {
-		asked.Present = w
-	}
+	asked.Present, asked.Fresh = s.commands, s.freshness()
 	if auditor := s.leader.auditor.Load(); auditor != nil {
 		asked.LastAudit = auditor.Last
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -93,26 +94,40 @@ type server struct {
 	scrubber *check.Scrubber     // nil: there is none
 	metrics  metricsDoor
 
+	peersNC  *nats.Conn       // to the other replicas
+	replica  *cluster.Replica // nil: this server is the only one
+	commands ledgerDoor       // where doors submit commands
+
 	// lead
 	leader    leader
-	noticesNC *nats.Conn // for slow followers, apart from the log's, so that they hold up no commit
-	doorNC    *nats.Conn // for floods of requests, apart for the same reason
+	term      *cluster.Term // nil: this server does not lead, or is the only one
+	noticesNC *nats.Conn    // for slow followers, apart from the log's, so that they hold up no commit
+	doorNC    *nats.Conn    // for floods of requests, apart for the same reason
 }
 
 func newServer(config *serveCommand, logger *slog.Logger) *server {
 	s := &server{config: config, logger: logger}
+	s.commands = soleWriter{&s.leader}
 	s.parts = newPartList(logger, s.list()...)
 	return s
 }
 
-// start goes through all phases.
-func (s *server) start(ctx context.Context) error { return s.parts.start(ctx, open, follow, lead) }
+// start goes through all phases; one of several servers leads when it is elected.
+func (s *server) start(ctx context.Context) error {
+	if s.config.Cluster.on() {
+		return s.parts.start(ctx, open, follow)
+	}
+	return s.parts.start(ctx, open, follow, lead)
+}
 
 // stop ends them all.
 func (s *server) stop() error { return s.parts.stop(open, follow, lead) }
 
 // wait returns when the server should stop.
 func (s *server) wait(ctx context.Context) error {
+	if s.replica != nil {
+		return s.takeTurns(ctx)
+	}
 	select {
 	case <-ctx.Done():
 		s.logger.Info("stopping")
@@ -131,7 +146,9 @@ func (s *server) list() []part {
 		{phase: open, name: "memory ceiling", start: s.startCeiling, stop: s.stopCeiling},
 		{phase: open, name: "access", start: s.readAccess},
 		// The port is bound before a long replay, so that one that is taken is known at once.
-		{phase: open, name: "REST port", start: s.bindREST, stop: s.unbindREST},
+		// It says from then on that the server is starting. Followers of the log would
+		// hold up its end, and are told before.
+		{phase: open, name: "REST port", start: s.bindREST, run: s.serveREST, interrupt: s.rest.endFollowers, stop: s.unbindREST},
 		// The log's files are judged before anything opens, or changes, what lies there.
 		{phase: open, name: "judgement", start: s.judgeData},
 		{phase: open, name: "signed checkpoints", start: s.openCheckpoints},
@@ -151,36 +168,35 @@ func (s *server) list() []part {
 		{phase: follow, name: "repair of read models", start: s.healViews},
 		{phase: follow, name: "State", start: s.follow},
 		{phase: follow, name: "rejected commands", start: s.openRejected},
+		{phase: follow, name: "replica", start: s.startReplica, stop: s.stopReplica},
 
 		// Connections close after the writer: clients are told of all that it still does.
 		{phase: lead, name: "notices connection", start: s.connectNotices, stop: s.closeNotices},
 		{phase: lead, name: "notices", start: s.startNotices, stop: s.stopNotices},
-		{phase: lead, name: "door connection", start: s.connectDoor, stop: s.closeDoor},
+		{phase: follow, name: "door connection", start: s.connectDoor, stop: s.closeDoor},
 		// The keeper and the publisher of notices take what the writer hands them until it has ended.
 		{phase: lead, name: "keeper", start: s.startKeeper, stop: s.stopKeeper},
 		{phase: lead, name: "writer", start: s.startWriter, run: s.runWriter, stop: s.stopWriter},
+		// Whoever led before is deposed by the first record of the new term.
+		{phase: lead, name: "term", start: s.beginTerm, stop: s.endTerm},
 		{phase: lead, name: "standard names", start: s.begin},
 		{phase: lead, name: "node providers", start: s.setNodeProviders},
 		{phase: lead, name: "checkpoint of the start", start: s.signStart},
 		// Only now may a disk that is nearly full refuse commands: those of the start had to go through.
 		{phase: lead, name: "disk reserve", start: s.armSpace},
 		// No client is answered on a NATS server whose clients could write the log.
-		{phase: lead, name: "closed log", start: s.checkClosed},
+		{phase: follow, name: "closed log", start: s.checkClosed},
 		// Whoever submits commands ends before the writer does: everything that it took is answered.
 		{phase: lead, name: "node placer", start: s.startAllocator, stop: s.stopAllocator},
 		{phase: lead, name: "expirer", start: s.startExpirer, stop: s.stopExpirer},
-		{phase: lead, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
-		{phase: lead, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
+		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
+		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
 
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
-		{phase: lead, name: "routes", start: s.openRoutes},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
 		// REST answers reads, too, and so stays when lead stops. It opens last, because
 		// what it is asked first may be a command, and drains first, while the writer
-		// can still answer. Followers of the log would hold it up, and are told to end.
-		{
-			phase: follow, name: "REST door", start: s.openREST, run: s.serveREST, interrupt: s.rest.endFollowers,
-			stop: s.drainREST,
-		},
+		// can still answer.
+		{phase: follow, name: "REST door", start: s.openREST, stop: s.drainREST},
 	}
 }

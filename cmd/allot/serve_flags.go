@@ -30,6 +30,7 @@ type serveCommand struct {
 	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
 	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
 	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
+	Cluster             clusterFlags  `embed:"" group:"Cluster"`
 	TLS                 tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
 	CORS                corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
@@ -75,6 +76,9 @@ func (c *serveCommand) check() error {
 	if !local && c.Keystone.URL == "" && !c.AllowNoauth {
 		return fmt.Errorf("--http %s can be reached from other machines, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept it with --allow-noauth", c.HTTP)
+	}
+	if err := c.Cluster.fill(c.HTTP); err != nil {
+		return err
 	}
 	if c.NATSURL != "" && c.NATSUsers != "" {
 		return errors.New("--nats-users is for the embedded NATS server; the one at --nats-url has users of its own")

@@ -173,7 +173,7 @@ func TestServerEndsWithAPart(t *testing.T) {
 	}
 }
 
-// TestFollowAlone: a server that has not led yet says so, and stops.
+// TestFollowAlone: a server that has not led yet answers reads, takes no commands, and stops.
 func TestFollowAlone(t *testing.T) {
 	s := newServer(
 		&serveCommand{Data: t.TempDir(), HTTP: "127.0.0.1:0", CandidatesBudget: 1}, slog.New(slog.DiscardHandler),
@@ -181,7 +181,8 @@ func TestFollowAlone(t *testing.T) {
 	if err := s.parts.start(t.Context(), open, follow); err != nil {
 		t.Fatal(err)
 	}
-	s.wants(t, http.StatusServiceUnavailable, "GET", "/", "")
+	s.wants(t, http.StatusOK, "GET", "/resource_providers", "")
+	s.wants(t, http.StatusServiceUnavailable, "POST", "/resource_providers", `{"name":"p"}`)
 	if err := s.stop(); err != nil {
 		t.Error(err)
 	}

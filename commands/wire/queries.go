@@ -19,6 +19,10 @@ type When struct {
 	// MinSequence waits until this commit can be read: that of an answered
 	// command always can, on the server that answered it.
 	MinSequence uint64 `json:"min_sequence,omitempty"`
+	// Stale has what the server holds answered at once, however old that is. It
+	// works while no server leads. Otherwise, and without MinSequence, an answer
+	// holds all that anybody was told before, by whichever server.
+	Stale bool `json:"stale,omitempty"`
 }
 
 // Instant is a commit's sequence, as a text or a number, or an RFC 3339 time.

@@ -25,6 +25,7 @@ const (
 // that must wait for the commits before them.
 type flight struct {
 	commit   *ledger.Commit   // nil: nothing to append
+	encoded  []byte           // the commit
 	undo     ledger.UndoPoint // with changes, takes the commit back
 	changes  ledger.Changes
 	calls    []*call
@@ -212,7 +213,7 @@ func (w *Writer) send(f *flight) error {
 		return err
 	}
 	w.state.Advance(commit.Head())
-	f.commit, f.changes = commit, w.state.Changes()
+	f.commit, f.encoded, f.changes = commit, encoded, w.state.Changes()
 	f.fork = w.forkIfDue(len(commit.Records))
 	w.underWay++
 	f.sent = time.Now()

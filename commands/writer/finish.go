@@ -25,7 +25,9 @@ func (w *Writer) finish() {
 			w.acked <- struct{}{}
 		}
 		if err == nil && len(failed) == 0 {
-			err = w.land(f)
+			if err = w.land(f); err == nil && f.commit == nil {
+				err = w.certain()
+			}
 		}
 		if err != nil || len(failed) > 0 {
 			if len(failed) == 0 {
@@ -46,6 +48,15 @@ func (w *Writer) finish() {
 	}
 }
 
+// certain waits until it is certain that nobody else led when some calls were
+// decided that left no record. A commit that the log took is proof enough.
+func (w *Writer) certain() error {
+	if w.opts.Leadership == nil {
+		return nil
+	}
+	return w.opts.Leadership.Await(w.quit)
+}
+
 // land makes a durable commit readable.
 func (w *Writer) land(f *flight) error {
 	if f.commit == nil {
@@ -53,6 +64,9 @@ func (w *Writer) land(f *flight) error {
 	}
 	if err := w.models.Fold(f.commit, f.changes); err != nil {
 		return err
+	}
+	if w.opts.Landed != nil {
+		w.opts.Landed(f.encoded)
 	}
 	w.took()
 	if f.fork != nil {

@@ -1,6 +1,10 @@
 package writer
 
-import "github.com/allot-project/allot/commands"
+import (
+	"errors"
+
+	"github.com/allot-project/allot/commands"
+)
 
 // run is the loop. It ends when Close was called and nothing is left, or when
 // going on could break an invariant.
@@ -13,6 +17,9 @@ func (w *Writer) run() {
 	err := w.decideAll()
 	close(w.flights)
 	<-finished
+	if err == nil || errors.Is(err, commands.ErrNotLeading) {
+		w.left = w.state
+	}
 	w.stop(err)
 	w.saves.Wait() // what it reads is closed after the processor
 	close(w.done)
@@ -26,6 +33,8 @@ func (w *Writer) decideAll() error {
 				return err
 			}
 			continue
+		case <-w.lost:
+			return w.depose()
 		default:
 		}
 		next, more := w.nextWaiting()
@@ -99,6 +108,8 @@ func (w *Writer) nextWaiting() (*call, bool) {
 	case <-w.trouble:
 		w.signalTrouble()
 		return nil, true
+	case <-w.lost:
+		return nil, true
 	case <-w.quit:
 		select {
 		case c := <-w.queue:
@@ -115,21 +126,24 @@ func (w *Writer) stop(err error) {
 	w.closed = true
 	w.failure = err
 	w.mu.Unlock()
-	if err != nil {
+	reason := commands.ErrStopped
+	if errors.Is(err, commands.ErrNotLeading) {
+		reason = commands.ErrNotLeading
+	} else if err != nil {
 		w.opts.Logger.Error("the writer has stopped", "error", err)
 	}
-	w.giveUp(w.again, commands.ErrStopped)
+	w.giveUp(w.again, reason)
 	w.mu.Lock()
 	var left []*call
 	for _, c := range w.pending {
 		left = append(left, c)
 	}
 	w.mu.Unlock()
-	w.giveUp(left, commands.ErrStopped)
+	w.giveUp(left, reason)
 	for {
 		select {
 		case c := <-w.queue:
-			w.giveUp([]*call{c}, commands.ErrStopped)
+			w.giveUp([]*call{c}, reason)
 		default:
 			return
 		}

@@ -44,7 +44,11 @@ func (w *Writer) recoverFrom(failed []*flight) error {
 		calls = append(calls, f.calls...)
 	}
 	if err := w.catchUp(); err != nil {
-		w.giveUp(append(calls, w.again...), commands.ErrStopped)
+		reason := commands.ErrStopped
+		if errors.Is(err, commands.ErrNotLeading) {
+			reason = err
+		}
+		w.giveUp(append(calls, w.again...), reason)
 		w.again = nil
 		return err
 	}
@@ -67,6 +71,16 @@ func (w *Writer) recoverFrom(failed []*flight) error {
 	return nil
 }
 
+// depose ends the work of a writer that leads no more. What was sent may have
+// become durable, and is waited for; nothing else is decided.
+func (w *Writer) depose() error {
+	failed := w.sync()
+	if len(failed) == 0 {
+		return commands.ErrNotLeading
+	}
+	return w.recoverFrom(failed)
+}
+
 // catchUp folds what the log holds beyond the State. While the log cannot be
 // reached it tries again; a log that is wrong is an error.
 func (w *Writer) catchUp() error {
@@ -78,7 +92,7 @@ func (w *Writer) catchUp() error {
 		if err == nil {
 			err = w.readTail()
 		}
-		if err == nil || isLogBroken(err) {
+		if err == nil || isLogBroken(err) || errors.Is(err, commands.ErrNotLeading) {
 			return err
 		}
 		if refused != nil || w.opts.AnswerWithin > 0 && time.Since(began) >= outage {
@@ -90,6 +104,8 @@ func (w *Writer) catchUp() error {
 		}
 		select {
 		case <-time.After(wait):
+		case <-w.lost:
+			return commands.ErrNotLeading
 		case <-w.quit:
 			return fmt.Errorf("%w while the log could not be read: %w", commands.ErrStopped, err)
 		}
@@ -159,7 +175,26 @@ func (w *Writer) readTail() error {
 		return err
 	}
 	w.passOver(last)
-	return nil
+	return w.stillLeads()
+}
+
+// stillLeads looks whether what was read says that somebody else leads. Who
+// has not begun its term yet waits for nobody else's.
+func (w *Writer) stillLeads() error {
+	if w.opts.Leadership == nil {
+		return nil
+	}
+	now := w.state.Term()
+	if now != w.term && now.Instance != w.opts.Leadership.Instance() {
+		return fmt.Errorf("%w: term %d is %s's", commands.ErrNotLeading, now.Number, now.Leader)
+	}
+	w.term = now
+	select {
+	case <-w.lost:
+		return commands.ErrNotLeading
+	default:
+		return nil
+	}
 }
 
 // passOver goes on after entries at the end of the log that are not ours.

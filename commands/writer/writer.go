@@ -33,7 +33,8 @@
 //  2. Nothing is answered before it is durable in the log and readable: calls
 //     are answered by the finisher, after Fold, in the order of the log.
 //  3. An answer without a record (a rejection, nothing to do, a dry run, a
-//     fork) depends on what was decided before it, and is answered behind it.
+//     fork) depends on what was decided before it, and is answered behind it;
+//     where others could lead, only when it is certain that none did.
 //  4. Every append names the one sequence it may have: at most one writer's
 //     commit is accepted, and a flight after a failed one is failed, too.
 //  5. A command id is in the log at most once: it is pending from the moment it
@@ -77,6 +78,24 @@ type Options struct {
 	// Refuse, if set, says why nothing must be written to the log now, nor
 	// what it holds be believed; or nil. It is asked for each command.
 	Refuse func() error
+	// Leadership, if set, is why this writer may decide, where others could.
+	Leadership Leadership
+	// Landed, if set, is told of each commit, encoded, that is durable and can be
+	// read, before anybody else is. It must not block.
+	Landed func(encoded []byte)
+}
+
+// Leadership is what a writer has while it is the one that decides. It is lost
+// for good.
+type Leadership interface {
+	// Await returns nil once it is certain that at the time of the call nobody
+	// else had begun to lead. It fails with commands.ErrNotLeading if somebody
+	// has, or if it is not certain when quit is closed.
+	Await(quit <-chan struct{}) error
+	// Lost is closed when somebody else leads.
+	Lost() <-chan struct{}
+	// Instance is who leads, as the records of terms name it.
+	Instance() ledger.UUID
 }
 
 // Writer is the single writer. Two goroutines share the work: the loop
@@ -104,6 +123,8 @@ type Writer struct {
 	quit chan struct{}
 	// done is closed when loop and finisher have ended.
 	done chan struct{}
+	// lost is closed when somebody else leads; nil: nobody else can.
+	lost <-chan struct{}
 
 	// mu guards what submitters, loop and finisher share. It is held for a map's
 	// or a list's change and never during I/O or a callback, so that a slow log
@@ -125,10 +146,15 @@ type Writer struct {
 	lastCalls    [2]int      // of the last two commits
 	patience     *time.Timer // how much longer the open commit waits for calls
 	impatient    bool        // patience runs
+	term         ledger.Term // when the log was read last
 
 	appendTook atomic.Int64   // the last one, in nanoseconds: the finisher measures, the loop waits as long
 	saving     atomic.Bool    // a snapshot is being written: one at a time
 	saves      sync.WaitGroup // so that done comes after it
+
+	// left is the State at the last commit that is durable and readable, set when
+	// the writer has stopped; nil: that is not known.
+	left *ledger.State
 }
 
 // New starts the writer on a State that Restore returned.
@@ -146,7 +172,10 @@ func New(log ledger.Log, models ReadModels, state *ledger.State, opts Options) *
 		done:    make(chan struct{}),
 		pending: make(map[ledger.UUID]*call),
 		state:   state, builder: ledger.NewCommitBuilder(),
-		lastSnapshot: opts.Now(), patience: time.NewTimer(0),
+		lastSnapshot: opts.Now(), patience: time.NewTimer(0), term: state.Term(),
+	}
+	if opts.Leadership != nil {
+		w.lost = opts.Leadership.Lost()
 	}
 	go w.run()
 	if opts.AnswerWithin > 0 {
@@ -231,6 +260,13 @@ func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.failure
+}
+
+// State returns the State at the last durable commit to its next user, once
+// the writer is done; nil if it is not known, because the writer has failed.
+func (w *Writer) State() *ledger.State {
+	<-w.done
+	return w.left
 }
 
 // Done is closed when the writer has stopped, by Close or by itself.

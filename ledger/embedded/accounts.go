@@ -23,6 +23,15 @@ import (
 // credentials; a number follows.
 const anybodyAccount = "anybody:"
 
+// anybodyOf keeps the accounts of two servers of a cluster apart: servers take
+// accounts of one name for one account.
+func anybodyOf(cfg Config) string {
+	if cfg.Cluster == nil {
+		return anybodyAccount
+	}
+	return anybodyAccount + cfg.Cluster.Member + ":"
+}
+
 // ownAccount is the account of the process, which NATS gives that name.
 const ownAccount = "$G"
 
@@ -51,20 +60,25 @@ var nothing = &server.SubjectPermission{Deny: []string{">"}}
 
 var (
 	logRole = role{name: "log", permissions: server.Permissions{
-		Publish:   allow(jetstream.Subject, jetstream.RejectedSubject, "$JS.API.>"),
+		Publish:   allow(jetstream.Subject, jetstream.RejectedSubject, jetstream.ValuesSubject, "$JS.API.>"),
 		Subscribe: allow("_INBOX.>"),
 	}}
 	// What these two may do depends on the server's services and streams.
-	doorRole    = role{name: "door", permissions: server.Permissions{Publish: allow(replySubjects)}}
+	doorRole = role{name: "door", permissions: server.Permissions{Publish: allow(replySubjects)}}
+	peerRole = role{name: "replica", permissions: server.Permissions{
+		Publish: allow(ClusterSubjects, "_INBOX.>"), Subscribe: allow(ClusterSubjects, "_INBOX.>"),
+	}}
 	noticesRole = role{name: "notices", permissions: server.Permissions{Subscribe: nothing}, toAll: true}
 )
 
 // ownPermissions are those of this process's connections, by the role's name.
 func ownPermissions(cfg Config) map[string]*server.Permissions {
-	door, notices, log := doorRole.permissions, noticesRole.permissions, logRole.permissions
+	door, notices, log, peer := doorRole.permissions, noticesRole.permissions, logRole.permissions, peerRole.permissions
 	door.Subscribe = orNothing(cfg.Services)
 	notices.Publish = orNothing(cfg.Streams)
-	return map[string]*server.Permissions{logRole.name: &log, doorRole.name: &door, noticesRole.name: &notices}
+	return map[string]*server.Permissions{
+		logRole.name: &log, doorRole.name: &door, noticesRole.name: &notices, peerRole.name: &peer,
+	}
 }
 
 func orNothing(subjects []string) *server.SubjectPermission {
@@ -88,6 +102,7 @@ func anybody(cfg Config) User {
 type accounts struct {
 	ns                *server.Server
 	services, streams []string
+	anybody           string // begins the names of the accounts of connections without credentials
 
 	mu    sync.Mutex
 	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
@@ -111,7 +126,7 @@ func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 			return nil, fmt.Errorf("embedded: export %s: %w", subject, err)
 		}
 	}
-	return &accounts{ns: ns, services: cfg.Services, streams: cfg.Streams}, nil
+	return &accounts{ns: ns, services: cfg.Services, streams: cfg.Streams, anybody: anybodyOf(cfg)}, nil
 }
 
 // add makes an account that can reach the services and hear the streams.
@@ -144,7 +159,7 @@ func (a *accounts) seat(take func(*server.Account)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.spare) < maxOfUser {
-		account, err := a.add(fmt.Sprint(anybodyAccount, len(a.spare)+1))
+		account, err := a.add(fmt.Sprint(a.anybody, len(a.spare)+1))
 		if err != nil {
 			return err
 		}

@@ -78,6 +78,8 @@ type Config struct {
 	Heavy func(bool)
 	// Import opens a log that an import has not finished.
 	Import bool
+	// Cluster makes it one of several servers; nil: it is alone.
+	Cluster *Cluster
 }
 
 // User is one that may connect, with a password or an nkey, and what it may do.
@@ -211,6 +213,11 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, cfg.TLS, tlsTimeout.Seconds()
 	}
 	var err error
+	if cfg.Cluster != nil {
+		if err := errors.Join(cfg.Cluster.check(), cfg.Cluster.join(opts)); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.Listen != "" {
 		if opts.Host, opts.Port, err = splitHostPort(cfg.Listen); err != nil {
 			return nil, err
@@ -269,6 +276,10 @@ func (s *Server) ConnectDoor() (*nats.Conn, error) { return s.connect(doorRole) 
 
 // ConnectNotices opens a connection that can publish notices, and nothing else.
 func (s *Server) ConnectNotices() (*nats.Conn, error) { return s.connect(noticesRole) }
+
+// ConnectReplica opens a connection on which replicas tell each other what only
+// they may hear.
+func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRole) }
 
 func (s *Server) connect(as role) (*nats.Conn, error) {
 	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.UserInfo(as.name, s.logins.secret),

@@ -124,6 +124,14 @@ func NodeCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
+// TermCommits returns a log of two terms.
+func TermCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	first := ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}
+	second := ledger.Term{Number: 2, Leader: "b", Instance: ID(8, 2), Level: 1}
+	return chain(t, [][]ledger.Event{Vocabulary(), {ledger.TermBegan{Term: first}}, {ledger.TermBegan{Term: second}}})
+}
+
 // Commits returns a log of n commits: the vocabulary, then consumers that
 // come, and one that goes.
 func Commits(t testing.TB, n int) []*ledger.Commit {
@@ -182,6 +190,7 @@ func Histories(t testing.TB) []History {
 		{"waiting", waitingCommits(t)},
 		{"chassis", ChassisCommits(t)},
 		{"order", OrderCommits(t)},
+		{"terms", TermCommits(t)},
 	}
 }
 
@@ -248,6 +257,7 @@ func ChassisCommits(t testing.TB) []*ledger.Commit {
 func EveryEvent() []ledger.Event {
 	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
 		Reservation(), ledger.ConsumerRemoved{Consumer: ID(2, 1)},
+		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
 	})
 }
 

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/allot-project/allot/commands/cluster"
+)
+
+// clusterCommand is "allot cluster".
+type clusterCommand struct {
+	Status   clusterStatusCommand   `cmd:"" help:"Print who the servers of a cluster are, who leads, and how far the others are behind."`
+	StepDown clusterStepDownCommand `cmd:"" name:"step-down" help:"Let another server lead; requests meanwhile wait for it."`
+	Remove   clusterRemoveCommand   `cmd:"" help:"Forget a server that is gone for good."`
+}
+
+// clusterStatusCommand is "allot cluster status".
+type clusterStatusCommand struct {
+	serverFlags
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Run prints what a server says of all.
+func (c *clusterStatusCommand) Run(ctx context.Context) error {
+	resp, err := c.get(ctx, clusterPath, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		_, err = fmt.Println(string(text))
+		return err
+	}
+	var s cluster.Status
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	return printStatus(os.Stdout, s)
+}
+
+func printStatus(w io.Writer, s cluster.Status) error {
+	fmt.Fprintf(w, "leader  %s\nterm    %d\nlevel   %d\nstream  led by %s\n\n",
+		cmp.Or(s.Leader, "none: commands wait"), s.Term, s.Level, cmp.Or(s.Stream.Leader, "none"))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tROLE\tHTTP\tSEQUENCE\tLAG\tBEHIND\tVERSION\tUP")
+	for _, m := range s.Members {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.Name, m.Role, m.HTTP, m.Sequence, m.LagCommits,
+			time.Duration(m.LagSeconds*float64(time.Second)).Round(time.Millisecond), m.Version,
+			time.Since(time.Unix(m.Since, 0)).Round(time.Second))
+	}
+	for _, p := range s.Stream.Others {
+		switch {
+		case p.Offline:
+			fmt.Fprintf(table, "\nThe stream's server %s is away.", p.Name)
+		case !p.Current:
+			fmt.Fprintf(table, "\nThe stream's server %s lags by %d messages.", p.Name, p.Lag)
+		}
+	}
+	if s.Problem != "" {
+		fmt.Fprintf(table, "\nNot everything is known: %s\n", s.Problem)
+	}
+	return table.Flush()
+}
+
+// clusterStepDownCommand is "allot cluster step-down".
+type clusterStepDownCommand struct {
+	serverFlags
+	To string `help:"Name of the server that is to lead; default: the one that lags least." placeholder:"NAME"`
+}
+
+// Run asks, and waits until another server leads.
+func (c *clusterStepDownCommand) Run(ctx context.Context) error {
+	before, err := c.leader(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.wish(ctx, stepDownPath, wish{To: c.To}); err != nil {
+		return err
+	}
+	for limit := time.Now().Add(stepDownWait); time.Now().Before(limit); time.Sleep(stepDownLook) {
+		now, err := c.leader(ctx)
+		if err == nil && now.Leader != "" && now.Term != before.Term {
+			fmt.Printf("%s leads, in term %d\n", now.Leader, now.Term)
+			return nil
+		}
+	}
+	return fmt.Errorf("%s was asked to step down, and no other server leads after %v: see allot cluster status", before.Leader, stepDownWait)
+}
+
+const (
+	stepDownWait = 15 * time.Second
+	stepDownLook = 20 * time.Millisecond
+)
+
+// leader asks a server who leads.
+func (c *clusterStepDownCommand) leader(ctx context.Context) (h health, err error) {
+	resp, err := c.get(ctx, healthPath, nil)
+	if err != nil {
+		return h, err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	return h, json.NewDecoder(resp.Body).Decode(&h)
+}
+
+// clusterRemoveCommand is "allot cluster remove".
+type clusterRemoveCommand struct {
+	serverFlags
+	Name string `arg:"" help:"Name of the server."`
+}
+
+// Run has it forgotten.
+func (c *clusterRemoveCommand) Run(ctx context.Context) error {
+	if err := c.wish(ctx, removePath, wish{Name: c.Name}); err != nil {
+		return err
+	}
+	fmt.Printf("%s is forgotten\n", c.Name)
+	return nil
+}
+
+// wish sends what an operator wants.
+func (s serverFlags) wish(ctx context.Context, path string, body wish) error {
+	resp, err := s.send(ctx, http.MethodPost, path, nil, body)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands/document"
+)
+
+// Where operators ask about the cluster, and tell it what to do.
+const (
+	clusterPath  = "/cluster"
+	stepDownPath = "/cluster/step-down"
+	removePath   = "/cluster/remove"
+)
+
+// maxClusterBody is what a wish may take.
+const maxClusterBody = 4 << 10
+
+// errAlone: there is no cluster.
+var errAlone = errors.New("this server is the only one: it was started without --cluster")
+
+// wish is what the body of a POST may say.
+type wish struct {
+	To   string `json:"to,omitempty"`   // who is to lead; empty: any other
+	Name string `json:"name,omitempty"` // who is to be forgotten
+}
+
+// clusterRoutes are the routes about the cluster.
+func (s *server) clusterRoutes() []route {
+	may := auth.Guard(s.access.auth, s.access.policy, "allot:cluster")
+	guarded := func(method string, answer func(*http.Request) (any, error)) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !may(w, r) {
+				return
+			}
+			if r.Method != method {
+				w.Header().Set("Allow", method)
+				http.Error(w, "only "+method, http.StatusMethodNotAllowed)
+				return
+			}
+			s.answerCluster(w, r, answer)
+		})
+	}
+	return []route{
+		{clusterPath, "how the cluster is", guarded(http.MethodGet, s.clusterStatus)},
+		{stepDownPath, "let another server lead", guarded(http.MethodPost, s.stepDown)},
+		{removePath, "forget a server that is gone for good", guarded(http.MethodPost, s.removeMember)},
+	}
+}
+
+func (s *server) answerCluster(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
+	if s.replica == nil {
+		http.Error(w, errAlone.Error(), http.StatusNotFound)
+		return
+	}
+	body, err := answer(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	if err := rest.WriteJSON(w, r, http.StatusOK, body); err != nil {
+		s.logger.Error("a question about the cluster was not answered", "error", err)
+	}
+}
+
+func (s *server) clusterStatus(r *http.Request) (any, error) {
+	return s.replica.Status(r.Context()), nil
+}
+
+func (s *server) stepDown(r *http.Request) (any, error) {
+	want, err := s.readWish(r)
+	if err != nil {
+		return nil, err
+	}
+	return want, s.replica.StepDown(r.Context(), want.To)
+}
+
+func (s *server) removeMember(r *http.Request) (any, error) {
+	want, err := s.readWish(r)
+	if err != nil {
+		return nil, err
+	}
+	return want, s.replica.Remove(r.Context(), want.Name)
+}
+
+func (s *server) readWish(r *http.Request) (want wish, err error) {
+	lease := s.rest.bodies.New(r.RemoteAddr)
+	defer lease.End()
+	body, err := rest.ReadBody(r, lease, maxClusterBody)
+	if err != nil || len(body) == 0 {
+		return want, err
+	}
+	return want, document.Decode(body, &want)
+}

@@ -1,0 +1,335 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// replicas are the servers of a cluster, each a process of the binary.
+type replicas struct {
+	t       *testing.T
+	dir     string
+	members []string
+	list    [3]*server
+	nats    [3]string
+}
+
+// launchReplicas starts three servers on an empty ledger, and waits until one leads.
+func launchReplicas(t *testing.T, flags ...string) *replicas {
+	t.Helper()
+	r := &replicas{t: t, dir: t.TempDir()}
+	for i := range r.list {
+		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "secret"), []byte(uuid.NewString()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(binary, "init", "--data", r.data(0)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i := range r.list {
+		r.begin(i, flags...)
+	}
+	for i := range r.list {
+		if !r.list[i].waitServing() {
+			t.Fatalf("replica %d does not serve:\n%s", i+1, r.list[i].logs)
+		}
+	}
+	r.leader()
+	return r
+}
+
+func (r *replicas) data(i int) string { return filepath.Join(r.dir, fmt.Sprint(i+1)) }
+
+// begin starts one replica.
+func (r *replicas) begin(i int, flags ...string) {
+	r.t.Helper()
+	r.list[i] = start(r.t, r.data(i), append([]string{
+		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-name", fmt.Sprint(i + 1),
+		"--cluster-listen", r.members[i], "--cluster-secret-file", filepath.Join(r.dir, "secret"),
+	}, flags...)...)
+}
+
+// standing is what /healthz says of a server.
+type standing struct {
+	Role, Leader, Status, Reads, Commands string
+	Term, Sequence                        uint64
+}
+
+func (s *server) standing(path string) (status int, h standing) {
+	client := http.Client{Timeout: 5 * time.Second}
+	resp, err := client.Get("http://" + s.http + path)
+	if err != nil {
+		return 0, h
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if err := json.NewDecoder(resp.Body).Decode(&h); err != nil {
+		s.t.Errorf("%s: %v", path, err)
+	}
+	return resp.StatusCode, h
+}
+
+// leader waits until exactly one replica of those that run leads, and all of
+// them know it.
+func (r *replicas) leader() int {
+	r.t.Helper()
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		leads, known, alive := -1, 0, 0
+		for i, s := range r.list {
+			if s == nil {
+				continue
+			}
+			alive++
+			_, h := s.standing("/healthz")
+			if h.Role == "leader" {
+				leads = i
+			}
+			if h.Leader != "" {
+				known++
+			}
+		}
+		if leads >= 0 && known == alive {
+			return leads
+		}
+	}
+	for i, s := range r.list {
+		if s != nil {
+			r.t.Logf("replica %d:\n%s", i+1, s.logs)
+		}
+	}
+	r.t.Fatal("no replica leads")
+	return -1
+}
+
+// lose kills a replica.
+func (r *replicas) lose(i int) {
+	r.list[i].kill()
+	r.list[i] = nil
+}
+
+// load is clients that write through some replicas until it is stopped, each
+// one thing after the other, and notes what was not answered as it should be.
+type load struct {
+	stop    chan struct{}
+	idle    sync.WaitGroup
+	mu      sync.Mutex
+	made    []string // traits whose making was acknowledged; guarded by mu
+	wrong   []string // answers that are none of success; guarded by mu
+	longest time.Duration
+}
+
+func (r *replicas) load(through ...int) *load {
+	l := &load{stop: make(chan struct{})}
+	for _, i := range through {
+		s := r.list[i]
+		l.idle.Go(func() {
+			client := &http.Client{Timeout: time.Minute}
+			for {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				name := "CUSTOM_" + strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "_"))
+				began := time.Now()
+				status, err := putTrait(client, s.http, name)
+				l.note(name, status, err, time.Since(began))
+			}
+		})
+	}
+	return l
+}
+
+func putTrait(client *http.Client, address, name string) (int, error) {
+	req, err := http.NewRequest(http.MethodPut, "http://"+address+"/traits/"+name, nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	req.Header.Set("OpenStack-API-Version", "placement 1.39")
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+func (l *load) note(name string, status int, err error, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.longest = max(l.longest, took)
+	if err != nil || status != http.StatusCreated {
+		l.wrong = append(l.wrong, fmt.Sprintf("%s: %d, %v", name, status, err))
+		return
+	}
+	l.made = append(l.made, name)
+}
+
+// end stops the clients, and fails the test if any was refused something.
+func (l *load) end(t *testing.T) {
+	t.Helper()
+	close(l.stop)
+	l.idle.Wait()
+	if len(l.wrong) > 0 {
+		t.Errorf("%d of %d writes failed, such as %s", len(l.wrong), len(l.made)+len(l.wrong), l.wrong[0])
+	}
+	t.Logf("%d writes, the longest took %v", len(l.made), l.longest.Round(time.Millisecond))
+}
+
+// holds makes sure that a replica has all that was acknowledged.
+func (l *load) holds(t *testing.T, s *server) {
+	t.Helper()
+	body := s.must(200, "GET", "/traits", "")
+	for _, name := range l.made {
+		if !strings.Contains(body, `"`+name+`"`) {
+			t.Fatalf("%s was acknowledged, and is not there", name)
+		}
+	}
+}
+
+// TestReplicas: each of three servers is a whole one, whoever of them leads;
+// what one was told all can read; and any of them may end, in order or not,
+// without a request through the others failing, or one that was acknowledged
+// being lost.
+func TestReplicas(t *testing.T) {
+	r := launchReplicas(t)
+	for i, s := range r.list {
+		name := fmt.Sprintf("CUSTOM_OF_%d", i+1)
+		s.must(201, "PUT", "/traits/"+name, "")
+		for j, other := range r.list {
+			if body := other.must(200, "GET", "/traits", ""); !strings.Contains(body, name) {
+				t.Errorf("replica %d does not show what %d was told", j+1, i+1)
+			}
+		}
+	}
+	r.checkStatus()
+
+	was := r.leader()
+	others := []int{(was + 1) % 3, (was + 2) % 3}
+	l := r.load(others...)
+	time.Sleep(300 * time.Millisecond)
+	r.lose(was)
+	now := r.leader()
+	time.Sleep(300 * time.Millisecond)
+	l.end(t)
+	r.begin(was)
+	if !r.list[was].waitServing() {
+		t.Fatal("the replica that was killed does not come back")
+	}
+	r.leader()
+	for _, s := range r.list {
+		l.holds(t, s)
+	}
+
+	third := 3 - was - now
+	l = r.load(0, 1, 2)
+	time.Sleep(100 * time.Millisecond)
+	out, err := exec.Command(
+		binary, "cluster", "step-down", "--url", "http://"+r.list[was].http, "--to", fmt.Sprint(third+1),
+	).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if got := r.leader(); got != third {
+		t.Errorf("replica %d leads, and was to be %d", got+1, third+1)
+	}
+	time.Sleep(100 * time.Millisecond)
+	l.end(t)
+
+	l = r.load(was, now)
+	time.Sleep(100 * time.Millisecond)
+	if err := r.list[third].cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	<-r.list[third].exited
+	r.list[third] = nil
+	r.leader()
+	time.Sleep(100 * time.Millisecond)
+	l.end(t)
+	l.holds(t, r.list[was])
+	l.holds(t, r.list[now])
+}
+
+// checkStatus looks at what the servers say of each other.
+func (r *replicas) checkStatus() {
+	r.t.Helper()
+	leader := r.leader()
+	for i, s := range r.list {
+		if status, h := s.standing("/readyz"); status != 200 || h.Reads != "ok" || h.Commands != "ok" {
+			r.t.Errorf("replica %d is not ready: %d %+v", i+1, status, h)
+		}
+		out, err := exec.Command(binary, "cluster", "status", "--json", "--url", "http://"+s.http).Output()
+		var told struct {
+			Leader  string
+			Term    uint64
+			Members []struct {
+				Name, Role, HTTP string
+				Lag              *uint64 `json:"lag_commits"`
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal(out, &told)
+		}
+		if err != nil || told.Leader != fmt.Sprint(leader+1) || told.Term == 0 || len(told.Members) != 3 {
+			r.t.Fatalf("replica %d: %v: %s", i+1, err, out)
+		}
+		for j, m := range told.Members {
+			role := "follower"
+			if j == leader {
+				role = "leader"
+			}
+			if m.Name != fmt.Sprint(j+1) || m.Role != role || m.HTTP != "http://"+r.list[j].http || m.Lag == nil {
+				r.t.Errorf("replica %d says of %d: %s", i+1, j+1, out)
+			}
+		}
+	}
+}
+
+// TestNoQuorum: a replica that is alone answers what may be old, and says of
+// everything else that nobody leads.
+func TestNoQuorum(t *testing.T) {
+	r := launchReplicas(t, "--cluster-wait", "1s")
+	last := (r.leader() + 1) % 3
+	s := r.list[last]
+	s.must(201, "PUT", "/traits/CUSTOM_BEFORE", "")
+	for i := range r.list {
+		if i != last {
+			r.lose(i)
+		}
+	}
+	for deadline := time.Now().Add(hang); ; time.Sleep(50 * time.Millisecond) {
+		if status, h := s.standing("/readyz"); status == 503 && h.Reads != "ok" && h.Commands != "ok" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it says that it is ready")
+		}
+	}
+	if status, _ := s.standing("/healthz"); status != 200 {
+		t.Errorf("/healthz: %d", status)
+	}
+	s.must(503, "GET", "/traits", "")
+	s.must(503, "PUT", "/traits/CUSTOM_AFTER", "")
+	req, err := http.NewRequest("GET", "http://"+s.http+"/traits", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	req.Header.Set("OpenStack-API-Version", "placement 1.39")
+	req.Header.Set("Allot-Consistency", "stale")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil || resp.StatusCode != 200 || resp.Header.Get("Allot-Sequence") == "" {
+		t.Errorf("a stale read: %v, %v", resp, err)
+	}
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/cluster"
+)
+
+// Where a supervisor or a load balancer asks how the server is. Anybody may:
+// the answers say nothing about the ledger.
+const (
+	healthPath = "/healthz" // the process lives
+	livePath   = "/livez"   // and gets on with its work
+	readyPath  = "/readyz"  // and takes requests
+)
+
+// readyWait is how long the question whether reads are up to date may take.
+const readyWait = time.Second
+
+// health is how the server is.
+type health struct {
+	Status   string `json:"status"` // "ok", or why not
+	Role     string `json:"role"`   // leader, follower or starting
+	Term     uint64 `json:"term"`   // 0: this server is the only one
+	Leader   string `json:"leader,omitempty"`
+	Reads    string `json:"reads,omitempty"`    // "ok", or why they may be old; /readyz
+	Commands string `json:"commands,omitempty"` // "ok", or why they are not taken; /readyz
+	Sequence uint64 `json:"sequence"`           // up to which the log can be read here
+}
+
+const fine = "ok"
+
+// startWait is how long requests wait for a server that is starting: most
+// starts take less than that.
+const startWait = 10 * time.Second
+
+// answerStarting answers everything until the server has started.
+func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
+	const reason = "the server is starting"
+	h := health{Status: fine, Role: "starting"}
+	switch r.URL.Path {
+	case healthPath, livePath:
+		s.tellHealth(w, r, http.StatusOK, h)
+	case readyPath:
+		h.Status, h.Reads, h.Commands = reason, reason, reason
+		s.tellHealth(w, r, http.StatusServiceUnavailable, h)
+	default:
+		late := time.NewTimer(startWait)
+		defer late.Stop()
+		select {
+		case <-s.rest.opened:
+			s.rest.ServeHTTP(w, r)
+			return
+		case <-r.Context().Done():
+		case <-s.rest.stopping.Done():
+		case <-late.C:
+		}
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, reason+", and has no answers yet; ask again", http.StatusServiceUnavailable)
+	}
+}
+
+// health is what all three are answered.
+func (s *server) health() health {
+	h := health{Status: fine, Role: cluster.RoleLeader, Sequence: s.views.Checkpoint().Sequence}
+	if s.replica != nil {
+		h.Role, h.Term, h.Leader = s.replica.Standing()
+	}
+	return h
+}
+
+func (s *server) answerHealth(w http.ResponseWriter, r *http.Request) {
+	s.tellHealth(w, r, http.StatusOK, s.health())
+}
+
+// answerLive says that the process should be started again when it has been
+// unable to do anything about its log for long, though nothing outside of it
+// says why.
+func (s *server) answerLive(w http.ResponseWriter, r *http.Request) {
+	h, status := s.health(), http.StatusOK
+	if s.log.nats != nil && s.log.nats.Broken() != nil && s.space.refuse() == nil {
+		h.Status, status = "the log's store is broken, and not because the disk is full", http.StatusServiceUnavailable
+	}
+	s.tellHealth(w, r, status, h)
+}
+
+// answerReady says whether reads are up to date and commands are taken; with
+// for=reads or for=commands only the one counts.
+func (s *server) answerReady(w http.ResponseWriter, r *http.Request) {
+	h, status := s.health(), http.StatusOK
+	ctx, cancel := context.WithTimeout(r.Context(), readyWait)
+	defer cancel()
+	h.Reads, h.Commands = said(s.readsFresh(ctx)), said(s.takesCommands())
+	asked := rest.ParseQuery(r).Get("for")
+	for name, now := range map[string]string{"reads": h.Reads, "commands": h.Commands} {
+		if now != fine && (asked == "" || asked == name) {
+			h.Status, status = cmp.Or(name+": "+now, h.Status), http.StatusServiceUnavailable
+		}
+	}
+	s.tellHealth(w, r, status, h)
+}
+
+func said(err error) string {
+	if err == nil {
+		return fine
+	}
+	return err.Error()
+}
+
+func (s *server) readsFresh(ctx context.Context) error {
+	if err := s.views.Ready(); err != nil {
+		return err
+	}
+	return s.commands.Fresh(ctx)
+}
+
+// errStuck: the log has not answered for long.
+var errStuck = errors.New("the log does not answer")
+
+func (s *server) takesCommands() error {
+	if err := s.space.refuse(); err != nil {
+		return err
+	}
+	if w := s.leader.writer.Load(); w != nil {
+		if w.Stuck() {
+			return errStuck
+		}
+		return nil
+	}
+	if s.replica == nil {
+		return commands.ErrStopped
+	}
+	return s.replica.Led()
+}
+
+func (s *server) tellHealth(w http.ResponseWriter, r *http.Request, status int, h health) {
+	w.Header().Set("Cache-Control", "no-store")
+	if status != http.StatusOK {
+		w.Header().Set("Retry-After", "1")
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+		return
+	}
+	if err := rest.WriteJSON(w, r, status, h); err != nil {
+		s.logger.Error("a question about the server's health was not answered", "error", err)
+	}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+)
+
+// ledgerDoor is what doors and processes ask for commands, and for the State.
+type ledgerDoor interface {
+	commands.Starter
+	commands.Freshness
+	Fork(context.Context) (*ledger.State, error)
+}
+
+// soleWriter is the ledgerDoor of a server that leads alone.
+type soleWriter struct{ leader *leader }
+
+var _ ledgerDoor = soleWriter{}
+
+// Start implements commands.Starter.
+func (s soleWriter) Start(submission commands.Submission, done func(commands.Outcome, error)) {
+	if w := s.leader.writer.Load(); w != nil {
+		w.Start(submission, done)
+		return
+	}
+	done(commands.Outcome{}, commands.ErrStopped)
+}
+
+// Submit implements commands.Submitter.
+func (s soleWriter) Submit(ctx context.Context, submission commands.Submission) (commands.Outcome, error) {
+	if w := s.leader.writer.Load(); w != nil {
+		return w.Submit(ctx, submission)
+	}
+	return commands.Outcome{}, commands.ErrStopped
+}
+
+// Fork implements ledgerDoor.
+func (s soleWriter) Fork(ctx context.Context) (*ledger.State, error) {
+	if w := s.leader.writer.Load(); w != nil {
+		return w.Fork(ctx)
+	}
+	return nil, commands.ErrStopped
+}
+
+// Fresh implements commands.Freshness: nobody is answered elsewhere.
+func (soleWriter) Fresh(context.Context) error { return nil }
+
+// startReplica begins to follow, if the server is one of several, and to stand
+// for election.
+func (s *server) startReplica(ctx context.Context) (err error) {
+	if !s.config.Cluster.on() {
+		return nil
+	}
+	if s.peersNC, err = s.log.nats.ConnectReplica(); err != nil {
+		return err
+	}
+	s.replica, err = cluster.Start(cluster.Config{
+		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: version(), Conn: s.peersNC,
+		Log: s.log.stream, Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
+		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.log.nats.LeadsLog,
+		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
+		Logger: s.logger,
+	}, s.state)
+	if err != nil {
+		s.peersNC.Close()
+		return err
+	}
+	s.state, s.commands = nil, s.replica
+	return nil
+}
+
+func (s *server) stopReplica() error {
+	if s.replica == nil {
+		return nil
+	}
+	err := s.replica.Stop()
+	s.peersNC.Close()
+	return err
+}
+
+// followed are the read models of a server that follows.
+type followed struct {
+	marked
+	changed func() <-chan struct{}
+}
+
+// Changed implements cluster.Models.
+func (f *followed) Changed() <-chan struct{} { return f.changed() }
+
+// beginTerm has the others know that this server leads.
+func (s *server) beginTerm(ctx context.Context) error {
+	if s.term == nil {
+		return nil
+	}
+	return s.term.Begin(ctx, s.leader.writer.Load())
+}
+
+func (s *server) endTerm() error {
+	if s.term != nil {
+		s.term.Close()
+	}
+	return nil
+}
+
+// takeTurns leads when this server is elected, and follows when it is not,
+// until the context ends.
+func (s *server) takeTurns(ctx context.Context) error {
+	for {
+		var asked <-chan string
+		if s.term != nil {
+			asked = s.term.Asked()
+		}
+		select {
+		case <-ctx.Done():
+			s.logger.Info("stopping")
+			return s.resign("", nil)
+		case term := <-s.replica.Elected():
+			if err := s.takeOver(ctx, term); err != nil {
+				return err
+			}
+		case successor := <-asked:
+			if err := s.resign(successor, nil); err != nil {
+				return err
+			}
+		case err := <-s.parts.failed:
+			if s.term == nil || !errors.Is(err, commands.ErrNotLeading) {
+				return err
+			}
+			if err := s.resign("", err); err != nil {
+				return err
+			}
+		case err := <-s.replica.Failed():
+			return err
+		}
+	}
+}
+
+// takeOver leads.
+func (s *server) takeOver(ctx context.Context, term *cluster.Term) error {
+	s.term = term
+	err := s.parts.start(ctx, lead)
+	if err == nil {
+		s.logger.Info("this server leads", "sequence", s.views.Checkpoint().Sequence)
+		return nil
+	}
+	s.logger.Warn("this server was elected, and cannot lead", "error", err)
+	return s.giveBack("")
+}
+
+// resign ends the term, if there is one: in order, or because it is lost.
+func (s *server) resign(successor string, lost error) error {
+	if s.term == nil {
+		return nil
+	}
+	if lost == nil {
+		successor = s.handOver(successor)
+	}
+	if err := s.parts.stop(lead); err != nil && !errors.Is(err, commands.ErrNotLeading) {
+		return err
+	}
+	s.logger.Info("this server leads no more", "successor", successor, "because", lost)
+	return s.giveBack(successor)
+}
+
+// giveBack ends the term after its parts have stopped, and follows.
+func (s *server) giveBack(successor string) error {
+	term := s.term
+	s.term = nil
+	state := term.State()
+	if w := s.leader.writer.Swap(nil); w != nil {
+		state = w.State()
+	}
+	if state == nil {
+		return fmt.Errorf("the writer has failed: %w", writer.ErrRefused)
+	}
+	term.Resign(state, successor)
+	return nil
+}
+
+// handOver has a successor's NATS server lead the log's stream before this one
+// stops, so that appends need not wait for an election.
+func (s *server) handOver(successor string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Cluster.Lease)
+	defer cancel()
+	if successor == "" {
+		successor = s.replica.Successor(ctx)
+	}
+	if successor == "" || !s.log.nats.LeadsLog() {
+		return successor
+	}
+	if err := s.log.stream.MoveLeader(ctx, successor); err != nil {
+		s.logger.Warn("the log's stream was not handed over", "to", successor, "error", err)
+	}
+	return successor
+}

@@ -1,0 +1,247 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// Who leads is a lease in a bucket of JetStream's. It would be simpler to have
+// whichever server leads the log's stream lead, but that is known only where
+// the NATS server is in the process, and what it believes of itself is worth
+// nothing while it is cut off. So the lease decides, and the server that leads
+// the stream has a head start: commits then reach their leader without a hop.
+
+const (
+	// leaseKey is the lease's key in the bucket.
+	leaseKey = "leader"
+	// look is how often those who follow look at the lease.
+	look = 100 * time.Millisecond
+	// renewals is how often a lease is renewed in its time.
+	renewals = 6
+	// renewAgain lies between tries to renew it.
+	renewAgain = 50 * time.Millisecond
+	// headStart is how long whoever does not lead the stream waits for the one
+	// who does.
+	headStart = 500 * time.Millisecond
+	// spread is how long others wait for a successor that was named.
+	spread = time.Second
+)
+
+// lease is who leads, as the bucket has it.
+type lease struct {
+	Leader   string      `json:"leader"`
+	Instance ledger.UUID `json:"instance"`
+	// Released: the leader has given it back, to Successor if that is named.
+	Released  bool   `json:"released,omitempty"`
+	Successor string `json:"successor,omitempty"`
+}
+
+// candidate is what a replica that follows knows of the lease.
+type candidate struct {
+	r        *Replica
+	now      lease
+	revision uint64
+	seen     time.Duration // when it saw that revision first
+	eligible time.Duration // since when it might take it; 0: it may not
+}
+
+// stand takes the lease when nobody has it, again and again.
+func (r *Replica) stand() {
+	c := &candidate{r: r}
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-tick.C:
+		case <-r.view.next():
+		}
+		if r.follower.Load() == nil {
+			c.eligible = 0
+			continue // it leads
+		}
+		if term := c.try(r.ctx); term != nil {
+			r.hand(term)
+			c.eligible = 0
+		}
+	}
+}
+
+// hand gives a term to whoever has writers begin.
+func (r *Replica) hand(term *Term) {
+	f := r.follower.Swap(nil)
+	term.state = f.stop()
+	select {
+	case r.elected <- term:
+	case <-r.ctx.Done():
+		term.Resign(term.state, "")
+	}
+}
+
+// try takes the lease if that is allowed now.
+func (c *candidate) try(ctx context.Context) *Term {
+	if err := c.observe(ctx); err != nil || !c.may() || !c.ready(ctx) {
+		return nil
+	}
+	before := c.r.clock()
+	mine := lease{Leader: c.r.cfg.Name, Instance: c.r.instance}
+	revision, err := c.r.setLease(ctx, c.revision, mine)
+	if err != nil {
+		return nil // it shows next time what has become of it
+	}
+	c.r.cfg.Logger.Info("this replica is to lead", "revision", revision)
+	t := newTenure(c.r.instance, c.r.cfg.Lease, c.r.clock)
+	t.extend(before)
+	term := &Term{tenure: t, r: c.r, resign: make(chan string, 1)}
+	renewing, stop := context.WithCancel(context.Background())
+	term.stop = stop
+	term.renews.Go(func() { term.renew(renewing, revision) })
+	return term
+}
+
+// observe reads the lease.
+func (c *candidate) observe(ctx context.Context) error {
+	now, revision, err := c.r.getLease(ctx)
+	if err != nil {
+		return err
+	}
+	if revision > c.revision {
+		c.now, c.revision, c.seen = now, revision, c.r.clock()
+	}
+	return nil
+}
+
+// may reports whether the lease is free, by the rules that keep its holder's
+// answers true.
+func (c *candidate) may() bool {
+	now := c.r.clock()
+	seen := max(c.seen, time.Duration(c.r.view.termSeen.Load()))
+	switch {
+	case c.revision == 0:
+		return c.since(now)
+	case c.now.Instance == c.r.instance && !c.now.Released:
+		return true // a term that did not come to begin
+	case c.now.Released && c.now.Successor == c.r.cfg.Name:
+		return true
+	case c.now.Released && (c.now.Successor == "" || now-c.seen >= spread):
+		return c.since(now)
+	case now-seen >= c.r.cfg.Lease+c.r.cfg.Lease/10:
+		return c.since(now)
+	}
+	c.eligible = 0
+	return false
+}
+
+func (c *candidate) since(now time.Duration) bool {
+	if c.eligible == 0 {
+		c.eligible = now
+	}
+	return true
+}
+
+// ready reports whether this replica should lead: it has folded what there is,
+// and nobody is in a better place.
+func (c *candidate) ready(ctx context.Context) bool {
+	f := c.r.follower.Load()
+	if f == nil || !f.current.Load() {
+		return false
+	}
+	if c.eligible == 0 || c.r.cfg.Near == nil || c.r.cfg.Near() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, look)
+	defer cancel()
+	peers, err := c.r.cfg.Log.Peers(ctx)
+	if err != nil || peers.Leader == "" {
+		return false // nobody could append
+	}
+	return c.r.clock()-c.eligible >= headStart
+}
+
+func (r *Replica) getLease(ctx context.Context) (l lease, revision uint64, err error) {
+	value, revision, err := r.cfg.Values.Get(ctx, leaseKey)
+	if err == nil && revision > 0 {
+		err = json.Unmarshal(value, &l)
+	}
+	if err != nil {
+		return lease{}, 0, fmt.Errorf("cluster: the lease: %w", err)
+	}
+	return l, revision, nil
+}
+
+func (r *Replica) setLease(ctx context.Context, revision uint64, l lease) (uint64, error) {
+	value, err := json.Marshal(l)
+	if err != nil {
+		return 0, fmt.Errorf("cluster: %w", err)
+	}
+	return r.cfg.Values.Set(ctx, leaseKey, revision, value)
+}
+
+// renew keeps the lease until it is lost, or ctx ends.
+func (t *Term) renew(ctx context.Context, revision uint64) {
+	mine := lease{Leader: t.r.cfg.Name, Instance: t.instance}
+	every := t.length / renewals
+	wait := every
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			t.revision.Store(revision)
+			return
+		}
+		before := t.clock()
+		next, err := t.r.setLease(ctx, revision, mine)
+		switch {
+		case err == nil:
+			t.extend(before)
+			revision, wait = next, every
+		case errors.Is(err, jetstream.ErrRevision):
+			now, at, err := t.r.getLease(ctx)
+			if err == nil && at > revision && now.Instance != t.instance {
+				t.r.cfg.Logger.Warn("another replica has taken the lease", "leader", now.Leader)
+				t.lose()
+				return
+			}
+			if err == nil && at > revision {
+				revision = at // an earlier try whose answer was lost
+			}
+			wait = renewAgain
+		default:
+			wait = renewAgain + rand.N(renewAgain)
+			t.confirmLate(ctx)
+		}
+	}
+}
+
+// confirmLate begins another term in the log if the bucket does not answer and
+// the lease is about to end.
+func (t *Term) confirmLate(ctx context.Context) {
+	if left, _ := t.left(); left > t.length/2 || t.r.leading.Load() != t {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.length)
+	defer cancel()
+	if err := t.confirm(ctx); err != nil {
+		t.r.cfg.Logger.Debug("the lease is not renewed in the log, either", "error", err)
+	}
+}
+
+// release gives the lease back.
+func (r *Replica) release(t *Term, successor string) {
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Lease)
+	defer cancel()
+	_, err := r.setLease(ctx, t.revision.Load(), lease{
+		Leader: r.cfg.Name, Instance: t.instance, Released: true, Successor: successor,
+	})
+	if err != nil && !errors.Is(err, jetstream.ErrRevision) {
+		r.cfg.Logger.Warn("the lease was not given back, and runs out", "error", err)
+	}
+}

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+const (
+	// announced is how many commits may wait to be folded; more are read from
+	// the log again.
+	announced = 1024
+	// poll is how often the log is looked at, should the leader say nothing.
+	poll = 200 * time.Millisecond
+	// pollTimeout bounds one look.
+	pollTimeout = 10 * time.Second
+)
+
+// follower folds the log's commits into State and read models. The leader
+// announces them when they are durable, which saves looking for them; what
+// was missed is read from the log. No consumer is needed, which somebody would
+// have to make anew just when servers are lost.
+type follower struct {
+	r       *Replica
+	state   *ledger.State // the run's alone
+	commits chan []byte
+	forks   chan chan *ledger.State
+	quit    chan struct{}
+	done    chan struct{}
+	current atomic.Bool   // it has folded what the log held a moment ago
+	head    atomic.Uint64 // the sequence that it has come to
+	polled  time.Time
+
+	saving       atomic.Bool
+	saves        sync.WaitGroup
+	unsaved      int
+	lastSnapshot time.Time
+}
+
+// follow begins to follow from a State.
+func (r *Replica) follow(state *ledger.State) {
+	f := &follower{
+		r: r, state: state, commits: make(chan []byte, announced), forks: make(chan chan *ledger.State),
+		quit: make(chan struct{}), done: make(chan struct{}), lastSnapshot: time.Now(),
+	}
+	f.head.Store(state.Head().Sequence)
+	r.view.termSeen.Store(int64(r.clock()))
+	r.follower.Store(f)
+	go f.run()
+}
+
+// stop ends it, and returns the State that it has come to.
+func (f *follower) stop() *ledger.State {
+	close(f.quit)
+	<-f.done
+	f.saves.Wait()
+	return f.state
+}
+
+func (f *follower) run() {
+	defer close(f.done)
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	err := f.poll()
+	for err == nil {
+		select {
+		case commit := <-f.commits:
+			err = f.take(commit)
+		case <-tick.C:
+			if time.Since(f.polled) >= poll {
+				err = f.poll()
+			}
+		case fork := <-f.forks:
+			fork <- f.state.Fork()
+		case <-f.quit:
+			return
+		}
+	}
+	f.current.Store(false)
+	f.r.fail(fmt.Errorf("this replica cannot follow: %w", err))
+	<-f.quit
+}
+
+// take folds a commit that was announced.
+func (f *follower) take(encoded []byte) error {
+	sequence, prev, err := ledger.CommitLink(encoded)
+	if err != nil || sequence < f.state.Next() {
+		return nil // what cannot be read is looked for in the log
+	}
+	if sequence > f.state.Next() || prev != f.state.Head().Digest {
+		return f.poll()
+	}
+	commit, err := ledger.DecodeCommit(encoded)
+	if err != nil {
+		return f.poll()
+	}
+	f.polled = time.Now()
+	return f.fold(commit)
+}
+
+// poll folds what the nearest replica of the log holds.
+func (f *follower) poll() error {
+	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {})()
+	go func() {
+		select {
+		case <-f.quit:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	chain := ledger.NewChain(f.state.Head())
+	err := f.r.cfg.Log.Tail(ctx, f.state.Next(), func(e ledger.Entry) error {
+		commit, err := chain.Next(e)
+		if err != nil || commit == nil {
+			return err
+		}
+		return f.fold(commit)
+	})
+	f.polled = time.Now()
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return nil // the next look may find somebody
+	}
+	if err == nil {
+		f.current.Store(f.head.Load() >= f.r.view.sequence.Load())
+	}
+	return err
+}
+
+func (f *follower) fold(commit *ledger.Commit) error {
+	before := f.state.Term()
+	changes, err := f.state.Fold(commit)
+	if err != nil {
+		return err
+	}
+	if commit.Sequence > f.r.cfg.Models.Checkpoint().Sequence {
+		if err := f.r.cfg.Models.Fold(commit, changes); err != nil {
+			return err
+		}
+	}
+	if term := f.state.Term(); term != before {
+		f.r.view.termSeen.Store(int64(f.r.clock()))
+		if term.Level > ledger.Level {
+			return fmt.Errorf("the ledger is at level %d of features, and this release knows %d: upgrade it", term.Level, ledger.Level)
+		}
+	}
+	f.r.cfg.Log.Saw(commit.Sequence)
+	f.head.Store(commit.Sequence)
+	f.snapshot(len(commit.Records))
+	return nil
+}
+
+// snapshot saves the State when it is time for that.
+func (f *follower) snapshot(records int) {
+	cfg := &f.r.cfg
+	f.unsaved += records
+	due := cfg.SnapshotRecords > 0 && f.unsaved >= cfg.SnapshotRecords ||
+		cfg.SnapshotAge > 0 && time.Since(f.lastSnapshot) >= cfg.SnapshotAge
+	if cfg.SaveSnapshot == nil || !due || !f.saving.CompareAndSwap(false, true) {
+		return
+	}
+	f.unsaved, f.lastSnapshot = 0, time.Now()
+	fork := f.state.Fork()
+	f.saves.Go(func() {
+		defer f.saving.Store(false)
+		cfg.SaveSnapshot(fork)
+	})
+}
+
+// fork asks the run for a copy of the State.
+func (f *follower) fork(ctx context.Context) (*ledger.State, error) {
+	answer := make(chan *ledger.State, 1)
+	select {
+	case f.forks <- answer:
+		return <-answer, nil
+	case <-f.done:
+		return nil, commands.ErrNotLeading
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// arrived waits until a sequence can be read here.
+func (r *Replica) arrived(ctx context.Context, sequence uint64) error {
+	for {
+		changed := r.cfg.Models.Changed()
+		if r.cfg.Models.Checkpoint().Sequence >= sequence {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: sequence %d has not come here yet", commands.ErrNoAnswer, sequence)
+		}
+	}
+}

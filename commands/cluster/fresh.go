@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/allot-project/allot/commands"
+)
+
+var _ commands.Freshness = (*Replica)(nil)
+
+// questions are those who wait to hear from the leader what was answered so
+// far: one question at a time, for all who came before it was sent.
+type questions struct {
+	mu      sync.Mutex
+	running bool
+	next    *question // for whoever comes while one is under way; guarded by mu
+}
+
+// question is one that is put to the leader for some who wait.
+type question struct {
+	done     chan struct{}
+	sequence uint64
+	err      error
+}
+
+// Fresh implements commands.Freshness.
+func (r *Replica) Fresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Limit)
+	defer cancel()
+	for {
+		err := r.tryFresh(ctx)
+		if !again(err) {
+			return err
+		}
+		if !r.pause(ctx) {
+			return fmt.Errorf("%w; for what may be old, ask with Allot-Consistency: stale", err)
+		}
+	}
+}
+
+func (r *Replica) tryFresh(ctx context.Context) error {
+	if t := r.leading.Load(); t != nil {
+		return t.Await(ctx.Done())
+	}
+	q := r.fresh.join(r.askHead)
+	select {
+	case <-q.done:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errNoLeader, ctx.Err())
+	}
+	if q.err != nil {
+		return q.err
+	}
+	return r.arrived(ctx, q.sequence)
+}
+
+// join adds somebody to the next question, and puts it unless one is under way.
+func (qs *questions) join(ask func() (uint64, error)) *question {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if qs.next == nil {
+		qs.next = &question{done: make(chan struct{})}
+	}
+	q := qs.next
+	if !qs.running {
+		qs.running = true
+		go qs.put(ask)
+	}
+	return q
+}
+
+// put puts questions as long as somebody waits.
+func (qs *questions) put(ask func() (uint64, error)) {
+	for {
+		qs.mu.Lock()
+		q := qs.next
+		qs.next = nil
+		qs.running = q != nil
+		qs.mu.Unlock()
+		if q == nil {
+			return
+		}
+		q.sequence, q.err = ask()
+		close(q.done)
+	}
+}
+
+// askHead asks the leader up to where anybody was answered.
+func (r *Replica) askHead() (uint64, error) {
+	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Lease)
+	defer cancel()
+	msg, err := r.ask(ctx, headSubject, nil)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errNoLeader, err)
+	}
+	var answer answered
+	if err := json.Unmarshal(msg.Data, &answer); err != nil {
+		return 0, fmt.Errorf("cluster: the leader's answer cannot be read: %w", err)
+	}
+	if answer.Failure != "" {
+		return 0, fmt.Errorf("%w: %s", errNoLeader, answer.Failure)
+	}
+	return answer.Sequence, nil
+}

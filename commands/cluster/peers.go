@@ -1,0 +1,341 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Subjects is all that replicas tell each other on. Nobody else may publish
+// or listen there.
+const Subjects = "allot.cluster.>"
+
+// What they tell each other.
+const (
+	commitSubject = "allot.cluster.commit" // a durable commit, to all
+	leaderSubject = "allot.cluster.leader" // who leads, to all
+	submitSubject = "allot.cluster.submit" // a command, to the leader
+	headSubject   = "allot.cluster.head"   // what was answered so far? to the leader
+	statusSubject = "allot.cluster.status" // how are you? to all
+	giveSubject   = "allot.cluster.give"   // let another one lead, to the leader
+)
+
+// hailEvery is how often a leader says that it leads.
+const hailEvery = 200 * time.Millisecond
+
+// peers is what replicas hear of each other.
+type peers struct{ subs []*nats.Subscription }
+
+// hail is what a leader says to all: that it leads, or leads no more.
+type hail struct {
+	Name     string      `json:"name"`
+	Instance ledger.UUID `json:"instance"`
+	Sequence uint64      `json:"sequence"`
+	Term     uint64      `json:"term"`
+	// Released: it leads no more, and Successor is to be the next.
+	Released  bool   `json:"released,omitempty"`
+	Successor string `json:"successor,omitempty"`
+}
+
+// leaderView is what is known of the leader.
+type leaderView struct {
+	sequence atomic.Uint64 // of the newest commit that was heard of
+	termSeen atomic.Int64  // when the last term was seen in the log; since boot
+	term     atomic.Uint64 // the newest that is known
+	heard    atomic.Int64  // when a leader was heard of last; since boot
+
+	mu      sync.Mutex
+	last    hail          // guarded by mu
+	changed chan struct{} // closed when another one leads, or none; guarded by mu
+}
+
+// next is closed when the leader has changed.
+func (v *leaderView) next() <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.changed
+}
+
+func (v *leaderView) get() (hail, <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.last, v.changed
+}
+
+// set takes note of what a leader says.
+func (v *leaderView) set(h hail) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changed := h.Instance != v.last.Instance || h.Released != v.last.Released
+	v.last = h
+	if changed {
+		close(v.changed)
+		v.changed = make(chan struct{})
+	}
+}
+
+// listen begins to hear what others say.
+func (r *Replica) listen() error {
+	for subject, handle := range map[string]nats.MsgHandler{
+		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, statusSubject: r.answerStatus,
+	} {
+		sub, err := r.cfg.Conn.Subscribe(subject, handle)
+		if err != nil {
+			return fmt.Errorf("cluster: %w", err)
+		}
+		r.peers.subs = append(r.peers.subs, sub)
+	}
+	return r.cfg.Conn.Flush()
+}
+
+func (p *peers) close() error {
+	var errs []error
+	for _, sub := range p.subs {
+		if err := sub.Unsubscribe(); !errors.Is(err, nats.ErrConnectionClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hearCommit passes a commit on to whoever folds it here.
+func (r *Replica) hearCommit(msg *nats.Msg) {
+	f := r.follower.Load()
+	if f == nil {
+		return
+	}
+	if sequence, _, err := ledger.CommitLink(msg.Data); err == nil {
+		r.view.saw(sequence)
+	}
+	select {
+	case f.commits <- msg.Data:
+	default: // it will be read from the log
+	}
+}
+
+func (v *leaderView) saw(sequence uint64) {
+	for now := v.sequence.Load(); now < sequence && !v.sequence.CompareAndSwap(now, sequence); now = v.sequence.Load() {
+	}
+}
+
+func (r *Replica) hearLeader(msg *nats.Msg) {
+	var h hail
+	if err := json.Unmarshal(msg.Data, &h); err != nil {
+		r.cfg.Logger.Warn("another replica says what cannot be read", "subject", msg.Subject, "error", err)
+		return
+	}
+	r.note(h)
+}
+
+// announce tells the others of a durable commit.
+func (r *Replica) announce(encoded []byte) {
+	if err := r.cfg.Conn.Publish(commitSubject, encoded); err != nil {
+		r.cfg.Logger.Debug("a commit was not announced; others find it in the log", "error", err)
+	}
+}
+
+// hail tells all who leads.
+func (r *Replica) hail(t *Term, released bool, successor string) {
+	h := hail{
+		Name: r.cfg.Name, Instance: t.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
+		Term: t.number.Load(), Released: released, Successor: successor,
+	}
+	text, err := json.Marshal(h)
+	if err == nil {
+		err = r.cfg.Conn.Publish(leaderSubject, text)
+	}
+	if err != nil {
+		r.cfg.Logger.Debug("others were not told who leads", "error", err)
+	}
+	r.note(h)
+}
+
+// note takes note of what a leader says.
+func (r *Replica) note(h hail) {
+	if !h.Released {
+		r.view.heard.Store(int64(r.clock()))
+		r.view.term.Store(h.Term)
+	}
+	r.view.saw(h.Sequence)
+	r.view.set(h)
+}
+
+// hailing says that this replica leads until it does not.
+func (t *Term) hailing() {
+	tick := time.NewTicker(hailEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-t.lost:
+			return
+		}
+		if t.r.leading.Load() != t {
+			return
+		}
+		t.r.hail(t, false, "")
+	}
+}
+
+// serve takes what is sent to the leader.
+func (t *Term) serve() error {
+	for subject, handle := range map[string]nats.MsgHandler{
+		submitSubject: t.takeCommand, headSubject: t.answerHead, giveSubject: t.answerGive,
+	} {
+		sub, err := t.r.cfg.Conn.Subscribe(subject, handle)
+		if err != nil {
+			return fmt.Errorf("cluster: %w", err)
+		}
+		t.serves = append(t.serves, sub)
+	}
+	return t.r.cfg.Conn.Flush()
+}
+
+// submitted is a command on its way to the leader.
+type submitted struct {
+	ID        ledger.UUID     `json:"id"`
+	Actor     string          `json:"actor"`
+	RequestID string          `json:"request_id,omitempty"`
+	Cause     *ledger.Address `json:"cause,omitempty"`
+	DryRun    bool            `json:"dry_run,omitempty"`
+	Project   string          `json:"project,omitempty"`
+	Name      string          `json:"name"`
+	Command   wire.Body       `json:"command"`
+}
+
+// carried is the leader's answer.
+type carried struct {
+	Address   ledger.Address      `json:"address"`
+	Repeated  bool                `json:"repeated,omitempty"`
+	Rejection *commands.Rejection `json:"rejection,omitempty"`
+	Events    []byte              `json:"events,omitempty"` // of a dry run
+	Failure   string              `json:"failure,omitempty"`
+	Reason    string              `json:"reason,omitempty"` // of the failure: a key of failures
+	// Sequence is up to where everything was decided that the answer depends on.
+	Sequence uint64 `json:"sequence"`
+}
+
+// failures are the errors that keep their meaning on the way.
+var failures = map[string]error{
+	"busy": commands.ErrBusy, "stopped": commands.ErrStopped, "no_answer": commands.ErrNoAnswer,
+	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable,
+}
+
+// takeCommand has the leader's writer carry a command out.
+func (t *Term) takeCommand(msg *nats.Msg) {
+	submission, err := readSubmission(msg.Data)
+	if err != nil {
+		t.respond(msg, carried{Failure: err.Error()})
+		return
+	}
+	t.writer.Start(submission, func(outcome commands.Outcome, err error) {
+		t.respond(msg, t.answerOf(outcome, err))
+	})
+}
+
+func readSubmission(data []byte) (commands.Submission, error) {
+	var in submitted
+	if err := wire.DecodeReply(data, wire.TypeMsgpack, &in); err != nil {
+		return commands.Submission{}, fmt.Errorf("cluster: a command that cannot be read: %w", err)
+	}
+	empty, known := commands.Registry[in.Name]
+	if !known {
+		return commands.Submission{}, fmt.Errorf("cluster: the leader does not know the command %q", in.Name)
+	}
+	command := empty()
+	if err := in.Command.Decode(wire.TypeMsgpack, command); err != nil {
+		return commands.Submission{}, fmt.Errorf("cluster: a command that cannot be read: %w", err)
+	}
+	return commands.Submission{
+		ID: in.ID, Actor: in.Actor, RequestID: in.RequestID, Cause: in.Cause, DryRun: in.DryRun, Project: in.Project,
+		Command: command,
+	}, nil
+}
+
+func (t *Term) answerOf(outcome commands.Outcome, err error) carried {
+	out := carried{
+		Address: outcome.Address, Repeated: outcome.Repeated, Rejection: outcome.Rejection,
+		Sequence: t.r.cfg.Models.Checkpoint().Sequence,
+	}
+	if err == nil && outcome.Events != nil {
+		out.Events, err = ledger.EncodeEvents(outcome.Events)
+	}
+	if err == nil {
+		return out
+	}
+	out.Failure = err.Error()
+	for reason, known := range failures {
+		if errors.Is(err, known) {
+			out.Reason = reason
+		}
+	}
+	return out
+}
+
+func (t *Term) respond(msg *nats.Msg, answer carried) {
+	data, err := wire.Encode(answer, wire.TypeMsgpack)
+	if err == nil {
+		err = msg.Respond(data)
+	}
+	if err != nil {
+		t.r.cfg.Logger.Warn("a command of another replica was not answered", "error", err)
+	}
+}
+
+// outcome is what an answer says.
+func (c *carried) outcome() (commands.Outcome, error) {
+	out := commands.Outcome{Address: c.Address, Repeated: c.Repeated, Rejection: c.Rejection}
+	if c.Failure != "" {
+		if known := failures[c.Reason]; known != nil {
+			return out, fmt.Errorf("%w (the leader: %s)", known, c.Failure)
+		}
+		return out, errors.New(c.Failure)
+	}
+	if c.Events != nil {
+		events, err := ledger.DecodeEvents(c.Events)
+		if err != nil {
+			return out, fmt.Errorf("cluster: the leader's answer: %w", err)
+		}
+		out.Events = events
+	}
+	return out, nil
+}
+
+// answered is the leader's answer to the question what was answered so far.
+type answered struct {
+	Sequence uint64 `json:"sequence"`
+	Failure  string `json:"failure,omitempty"`
+}
+
+// answerHead says up to where anybody was answered. Waiting for the lease is
+// left to a goroutine, so that one question does not hold up commands.
+func (t *Term) answerHead(msg *nats.Msg) {
+	if left, _ := t.left(); left > 0 {
+		t.respondHead(msg)
+		return
+	}
+	t.r.ended.Go(func() { t.respondHead(msg) })
+}
+
+func (t *Term) respondHead(msg *nats.Msg) {
+	answer := answered{Sequence: t.r.cfg.Models.Checkpoint().Sequence}
+	if err := t.Await(t.r.ctx.Done()); err != nil {
+		answer.Failure = err.Error()
+	}
+	data, err := json.Marshal(answer)
+	if err == nil {
+		err = msg.Respond(data)
+	}
+	if err != nil {
+		t.r.cfg.Logger.Debug("a question of another replica was not answered", "error", err)
+	}
+}

@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// retry lies between tries to find a leader that takes a command.
+const retry = 20 * time.Millisecond
+
+var _ commands.Starter = (*Replica)(nil)
+
+// again reports whether a command may succeed with another leader, or later.
+// It can be submitted again without harm, since its id stays.
+func again(err error) bool {
+	return errors.Is(err, commands.ErrNotLeading) || errors.Is(err, commands.ErrStopped) ||
+		errors.Is(err, commands.ErrLogUnavailable) || errors.Is(err, errNoLeader)
+}
+
+// errNoLeader: nobody took what was sent to the leader.
+var errNoLeader = fmt.Errorf("%w: no replica leads now", commands.ErrNotLeading)
+
+// Submit implements commands.Submitter: the command is carried out by whoever
+// leads, the next leader if need be.
+func (r *Replica) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	if t := r.leading.Load(); t != nil {
+		if outcome, err := t.writer.Submit(ctx, s); !again(err) {
+			return outcome, err
+		}
+	}
+	return r.carry(ctx, s)
+}
+
+// Start implements commands.Starter.
+func (r *Replica) Start(s commands.Submission, done func(commands.Outcome, error)) {
+	carry := func() { done(r.carry(r.ctx, s)) }
+	t := r.leading.Load()
+	if t == nil {
+		go carry()
+		return
+	}
+	t.writer.Start(s, func(outcome commands.Outcome, err error) {
+		if again(err) {
+			go carry()
+			return
+		}
+		done(outcome, err)
+	})
+}
+
+// carry tries until a leader answers, or Limit has passed.
+func (r *Replica) carry(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Limit)
+	defer cancel()
+	if s.ID.IsNil() && s.DryRun {
+		s.ID = commands.NewID()
+	}
+	for {
+		outcome, err := r.attempt(ctx, s)
+		if !again(err) {
+			return outcome, err
+		}
+		if !r.pause(ctx) {
+			return commands.Outcome{}, fmt.Errorf("%w; nobody has answered within %v", err, r.cfg.Limit)
+		}
+	}
+}
+
+// pause waits for another leader, or a moment.
+func (r *Replica) pause(ctx context.Context) bool {
+	select {
+	case <-r.view.next():
+	case <-time.After(retry):
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// attempt has the present leader carry a command out.
+func (r *Replica) attempt(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	if t := r.leading.Load(); t != nil {
+		return t.writer.Submit(ctx, s)
+	}
+	data, err := wire.Encode(submitted{
+		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
+		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command},
+	}, wire.TypeMsgpack)
+	if err != nil {
+		return commands.Outcome{}, fmt.Errorf("cluster: %w", err)
+	}
+	if limit := int(r.cfg.Conn.MaxPayload()); len(data) > limit {
+		return commands.Outcome{Rejection: tooLarge(len(data), limit)}, nil
+	}
+	msg, err := r.ask(ctx, submitSubject, data)
+	if err != nil {
+		return commands.Outcome{}, err
+	}
+	var answer carried
+	if err := wire.DecodeReply(msg.Data, wire.TypeMsgpack, &answer); err != nil {
+		return commands.Outcome{}, fmt.Errorf("cluster: the leader's answer cannot be read: %w", err)
+	}
+	outcome, err := answer.outcome()
+	if err != nil {
+		return outcome, err
+	}
+	return outcome, r.arrived(ctx, answer.Sequence)
+}
+
+func tooLarge(size, limit int) *commands.Rejection {
+	return &commands.Rejection{
+		Code:    commands.CodeTooLarge,
+		Message: fmt.Sprintf("the command takes %d bytes, and replicas pass on at most %d", size, limit),
+		Facts:   commands.Facts{SizeBytes: size, LimitBytes: limit},
+	}
+}
+
+// ask sends the leader something and waits for its answer: until another one
+// leads, who has to be asked anew.
+func (r *Replica) ask(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
+	asking, cancel := context.WithTimeout(ctx, r.cfg.Lease) // a request may be lost
+	defer cancel()
+	_, changed := r.view.get()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-changed:
+			cancel()
+		case <-stop:
+		}
+	}()
+	msg, err := r.cfg.Conn.RequestWithContext(asking, subject, data)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: the leader has not answered: %w", commands.ErrNoAnswer, ctx.Err())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoLeader, err)
+	}
+	return msg, nil
+}

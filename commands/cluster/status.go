@@ -1,0 +1,344 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// memberKeys begin the keys of members in the bucket.
+const memberKeys = "member."
+
+const (
+	// registerAgain lies between tries to become known.
+	registerAgain = 500 * time.Millisecond
+	// statusWait is how long the answers of the others are waited for.
+	statusWait = 500 * time.Millisecond
+)
+
+// Roles of a member.
+const (
+	RoleLeader   = "leader"
+	RoleFollower = "follower"
+	RoleAway     = "away" // it does not answer
+)
+
+// Member is one replica, as it is told of.
+type Member struct {
+	Name     string      `json:"name"`
+	Role     string      `json:"role"`
+	HTTP     string      `json:"http"`
+	Version  string      `json:"version"`
+	Level    uint64      `json:"level"` // of features that it knows
+	Instance ledger.UUID `json:"instance"`
+	// Sequence is up to where it has folded the log, and LagCommits how far that
+	// is behind the newest.
+	Sequence   uint64 `json:"sequence"`
+	LagCommits uint64 `json:"lag_commits"`
+	// LagSeconds is how long ago it had folded everything that it knew of.
+	LagSeconds float64 `json:"lag_seconds"`
+	// Since is when it started; Unix seconds.
+	Since int64 `json:"since"`
+}
+
+// Status is how a cluster is.
+type Status struct {
+	Leader  string          `json:"leader"` // empty: nobody leads
+	Term    uint64          `json:"term"`
+	Level   uint64          `json:"level"` // of features that are in use
+	Members []Member        `json:"members"`
+	Stream  jetstream.Peers `json:"stream"` // the servers that keep the log
+	// Problem is why something of this is not known.
+	Problem string `json:"problem,omitempty"`
+}
+
+// started is when this process began to be a replica.
+var started = time.Now()
+
+// own is this replica.
+func (r *Replica) own() Member {
+	m := Member{
+		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Version: r.cfg.Version, Level: ledger.Level,
+		Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence, Since: started.Unix(),
+	}
+	if r.leading.Load() != nil {
+		m.Role = RoleLeader
+	}
+	m.LagCommits = r.view.sequence.Load() - min(m.Sequence, r.view.sequence.Load())
+	if since := r.behind(m.LagCommits > 0); since > 0 {
+		m.LagSeconds = since.Seconds()
+	}
+	return m
+}
+
+// behind is since when this replica lacks commits that it has heard of.
+func (r *Replica) behind(lacks bool) time.Duration {
+	now := int64(r.clock())
+	if !lacks {
+		r.lacks.Store(0)
+		return 0
+	}
+	r.lacks.CompareAndSwap(0, now)
+	return time.Duration(now - r.lacks.Load())
+}
+
+// Role is what this replica is now.
+func (r *Replica) Role() string { return r.own().Role }
+
+// ErrSameName: two replicas have one name.
+var ErrSameName = errors.New("another replica has this name")
+
+// register makes this replica known to the others.
+func (r *Replica) register() {
+	value, err := json.Marshal(r.own())
+	for err == nil {
+		if err = r.cfg.Values.Put(r.ctx, memberKeys+r.cfg.Name, value); err == nil {
+			return
+		}
+		r.cfg.Logger.Debug("this replica is not registered yet", "error", err)
+		select {
+		case <-time.After(registerAgain):
+			err = nil
+		case <-r.ctx.Done():
+			return
+		}
+	}
+	r.cfg.Logger.Error("this replica cannot be registered", "error", err)
+}
+
+// commonLevel is the level of features that all known replicas can read.
+func (r *Replica) commonLevel(ctx context.Context) (uint64, error) {
+	members, err := r.registered(ctx)
+	if err != nil {
+		// Without the bucket nobody can have joined, and what was in use stays.
+		if f := r.leading.Load(); f != nil {
+			return f.level.Load(), nil
+		}
+		return 0, err
+	}
+	level := uint64(ledger.Level)
+	for _, m := range members {
+		level = min(level, m.Level)
+	}
+	return level, nil
+}
+
+func (r *Replica) registered(ctx context.Context) (map[string]Member, error) {
+	values, err := r.cfg.Values.List(ctx, memberKeys)
+	if err != nil {
+		return nil, err
+	}
+	members := make(map[string]Member, len(values))
+	for name, value := range values {
+		var m Member
+		if err := json.Unmarshal(value, &m); err != nil {
+			return nil, fmt.Errorf("cluster: the entry of member %s: %w", name, err)
+		}
+		members[name] = m
+	}
+	return members, nil
+}
+
+// answerStatus tells another replica how this one is.
+func (r *Replica) answerStatus(msg *nats.Msg) {
+	data, err := json.Marshal(r.own())
+	if err == nil {
+		err = msg.Respond(data)
+	}
+	if err != nil {
+		r.cfg.Logger.Debug("another replica was not told of this one", "error", err)
+	}
+}
+
+// gather asks what all replicas say of themselves.
+func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
+	inbox := r.cfg.Conn.NewRespInbox()
+	found := make(map[string]Member)
+	sub, err := r.cfg.Conn.SubscribeSync(inbox)
+	if err != nil {
+		return found
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	if err := r.cfg.Conn.PublishRequest(statusSubject, inbox, nil); err != nil {
+		return found
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusWait)
+	defer cancel()
+	for len(found) < want {
+		msg, err := sub.NextMsgWithContext(ctx)
+		if err != nil {
+			break
+		}
+		var m Member
+		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" {
+			found[m.Name] = m
+		}
+	}
+	return found
+}
+
+// Status asks all replicas how they are.
+func (r *Replica) Status(ctx context.Context) Status {
+	var s Status
+	known, err := r.registered(ctx)
+	if err != nil {
+		s.Problem = err.Error()
+		known = map[string]Member{r.cfg.Name: r.own()}
+	}
+	answers := r.gather(ctx, len(known))
+	for name, m := range known {
+		m.Role = RoleAway
+		if now, there := answers[name]; there {
+			m = now
+		}
+		if m.Role == RoleLeader {
+			s.Leader = m.Name
+		}
+		s.Members = append(s.Members, m)
+	}
+	for name, m := range answers {
+		if _, there := known[name]; !there {
+			s.Members = append(s.Members, m)
+		}
+	}
+	s.lags()
+	slices.SortFunc(s.Members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	if state, err := r.Fork(ctx); err == nil {
+		s.Term, s.Level = state.Term().Number, state.Term().Level
+	}
+	if s.Stream, err = r.cfg.Log.Peers(ctx); err != nil {
+		s.Problem = cmp.Or(s.Problem, err.Error())
+	}
+	return s
+}
+
+// lags measures all members by the one that has come farthest.
+func (s *Status) lags() {
+	var newest uint64
+	for _, m := range s.Members {
+		newest = max(newest, m.Sequence)
+	}
+	for i := range s.Members {
+		s.Members[i].LagCommits = newest - s.Members[i].Sequence
+	}
+}
+
+// give is the wish that another replica leads.
+type give struct {
+	To string `json:"to"`
+}
+
+// StepDown asks whoever leads to let another replica lead: the one that is
+// named, or the one that lags least.
+func (r *Replica) StepDown(ctx context.Context, to string) error {
+	data, err := json.Marshal(give{To: to})
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	msg, err := r.ask(ctx, giveSubject, data)
+	if err != nil {
+		return err
+	}
+	if len(msg.Data) > 0 {
+		return errors.New(string(msg.Data))
+	}
+	return nil
+}
+
+// answerGive passes the wish on to whoever ends the term.
+func (t *Term) answerGive(msg *nats.Msg) {
+	var wish give
+	err := json.Unmarshal(msg.Data, &wish)
+	if err == nil && wish.To == t.r.cfg.Name {
+		err = fmt.Errorf("replica %s leads already", wish.To)
+	}
+	if err == nil && wish.To != "" {
+		members := t.r.gather(t.r.ctx, 1<<10)
+		if _, there := members[wish.To]; !there {
+			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
+		}
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	} else {
+		select {
+		case t.resign <- wish.To:
+		default: // somebody else has asked before
+		}
+	}
+	if err := msg.Respond([]byte(text)); err != nil {
+		t.r.cfg.Logger.Debug("who asked the leader to step down was not answered", "error", err)
+	}
+}
+
+// Successor is the replica that should lead next: the one that lags least.
+// Empty: there is none.
+func (r *Replica) Successor(ctx context.Context) string {
+	var best Member
+	known, err := r.registered(ctx)
+	want := len(known)
+	if err != nil {
+		want = 1 << 10
+	}
+	for _, m := range r.gather(ctx, want) {
+		if m.Name == r.cfg.Name {
+			continue
+		}
+		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {
+			best = m
+		}
+	}
+	return best.Name
+}
+
+// Remove forgets a replica that is gone for good: its level of features does
+// not hold back the others any more.
+func (r *Replica) Remove(ctx context.Context, name string) error {
+	known, err := r.registered(ctx)
+	if err != nil {
+		return err
+	}
+	if _, there := known[name]; !there {
+		return fmt.Errorf("there is no replica %q; there are %v", name, slices.Sorted(maps.Keys(known)))
+	}
+	if _, alive := r.gather(ctx, len(known))[name]; alive {
+		return fmt.Errorf("replica %s is running: stop it first", name)
+	}
+	return r.cfg.Values.Delete(ctx, memberKeys+name)
+}
+
+// Standing is what this replica is, in which term, and who leads.
+func (r *Replica) Standing() (role string, term uint64, leader string) {
+	role, term = RoleFollower, r.view.term.Load()
+	if r.leading.Load() != nil {
+		return RoleLeader, term, r.cfg.Name
+	}
+	if r.Led() == nil {
+		last, _ := r.view.get()
+		leader = last.Name
+	}
+	return role, term, leader
+}
+
+// Led is nil if some replica leads, as far as is known.
+func (r *Replica) Led() error {
+	if r.leading.Load() != nil {
+		return nil
+	}
+	last, _ := r.view.get()
+	if last.Released || r.clock()-time.Duration(r.view.heard.Load()) > r.cfg.Lease/2 {
+		return errNoLeader
+	}
+	return nil
+}

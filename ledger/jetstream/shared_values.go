@@ -1,0 +1,233 @@
+package jetstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Names of what replicas of one ledger share beside its log.
+const (
+	ValuesBucket = "ALLOT"
+	// ValuesSubject is what values are published on.
+	ValuesSubject = "$KV." + ValuesBucket + ".>"
+	valuesStream  = "KV_" + ValuesBucket
+)
+
+// Values are small values that replicas share, by key, in a bucket of
+// JetStream's that is replicated as the log is. A value is changed on the
+// condition that it has the revision that was seen.
+type Values struct {
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	bucket  jetstream.KeyValue
+	timeout time.Duration
+}
+
+// ValuesConfig says how values are kept.
+type ValuesConfig struct {
+	Replicas int
+	// Timeout is how long one request may take.
+	Timeout time.Duration
+}
+
+// ErrRevision: a value has another revision by now.
+var ErrRevision = errors.New("jetstream: somebody else changed the value")
+
+// OpenValues finds or makes the bucket.
+func OpenValues(ctx context.Context, nc *nats.Conn, cfg ValuesConfig) (*Values, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("jetstream: %w", err)
+	}
+	bucket, err := js.KeyValue(ctx, ValuesBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		bucket, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: ValuesBucket, Description: "What replicas of Allot agree on: who leads, and who they are.",
+			History: 1, Storage: jetstream.FileStorage, Replicas: max(cfg.Replicas, 1),
+		})
+	}
+	if err != nil {
+		return nil, outOfReach("bucket "+ValuesBucket, err)
+	}
+	return &Values{nc, js, bucket, cfg.Timeout}, nil
+}
+
+// Get reads a value; revision 0: there is none. A replica of the bucket that
+// lags may answer: what it says was so.
+func (v *Values) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, v.timeout)
+	defer cancel()
+	entry, err := v.bucket.Get(ctx, key)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound):
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, outOfReach("value "+key, err)
+	}
+	return entry.Value(), entry.Revision(), nil
+}
+
+// Set changes a value that has a revision, 0 if it does not exist, and returns
+// its new one. The error wraps ErrRevision if it has another one by now; after
+// any other error it may or may not have been changed.
+func (v *Values) Set(ctx context.Context, key string, revision uint64, value []byte) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, v.timeout)
+	defer cancel()
+	ack, err := v.js.PublishMsg(ctx, &nats.Msg{Subject: "$KV." + ValuesBucket + "." + key, Data: value},
+		jetstream.WithExpectStream(valuesStream), jetstream.WithExpectLastSequencePerSubject(revision),
+		jetstream.WithRetryAttempts(0)) // a retry could hide that the first try was stored
+	if err != nil {
+		var api *jetstream.APIError
+		if errors.As(err, &api) && conflictCodes[api.ErrorCode] {
+			return 0, fmt.Errorf("%w: %s", ErrRevision, key)
+		}
+		return 0, outOfReach("value "+key, err)
+	}
+	return ack.Sequence, nil
+}
+
+// Put sets a value whatever it was.
+func (v *Values) Put(ctx context.Context, key string, value []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, v.timeout)
+	defer cancel()
+	if _, err := v.bucket.Put(ctx, key, value); err != nil {
+		return outOfReach("value "+key, err)
+	}
+	return nil
+}
+
+// Delete takes a value away.
+func (v *Values) Delete(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, v.timeout)
+	defer cancel()
+	if err := v.bucket.Purge(ctx, key); err != nil {
+		return outOfReach("value "+key, err)
+	}
+	return nil
+}
+
+// List are the values whose keys begin with a prefix, by the rest of the key.
+// It makes no consumer, which would outlive a process that is killed.
+func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, v.timeout)
+	defer cancel()
+	stream, err := v.js.Stream(ctx, valuesStream)
+	if err != nil {
+		return nil, outOfReach("bucket "+ValuesBucket, err)
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter("$KV."+ValuesBucket+"."+prefix+">"))
+	if err != nil {
+		return nil, outOfReach("bucket "+ValuesBucket, err)
+	}
+	values := make(map[string][]byte)
+	for subject := range info.State.Subjects {
+		key := strings.TrimPrefix(subject, "$KV."+ValuesBucket+".")
+		value, revision, err := v.Get(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if revision > 0 {
+			values[strings.TrimPrefix(key, prefix)] = value
+		}
+	}
+	return values, nil
+}
+
+// Leader is the server that leads the bucket's stream; empty: none does.
+func (v *Values) Leader(ctx context.Context) (string, error) {
+	peers, err := peersOf(ctx, v.nc, valuesStream)
+	return peers.Leader, err
+}
+
+// MoveLeader has another server lead the bucket's stream.
+func (v *Values) MoveLeader(ctx context.Context, to string) error {
+	return stepDown(ctx, v.nc, valuesStream, to)
+}
+
+// Peers are the servers that keep a stream.
+type Peers struct {
+	Leader string `json:"leader"` // empty: none leads, as far as the one who answered knows
+	Others []Peer `json:"others"`
+}
+
+// Peer is a server that keeps a stream, and does not lead it.
+type Peer struct {
+	Name    string        `json:"name"`
+	Current bool          `json:"current"`
+	Offline bool          `json:"offline,omitempty"`
+	Lag     uint64        `json:"lag,omitempty"`
+	Active  time.Duration `json:"active"` // since it was heard of, in nanoseconds
+}
+
+// Peers are the servers that keep the log.
+func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.stream) }
+
+// MoveLeader has another server lead the log's stream.
+func (l *Log) MoveLeader(ctx context.Context, to string) error {
+	return stepDown(ctx, l.nc, l.stream, to)
+}
+
+func peersOf(ctx context.Context, nc *nats.Conn, stream string) (Peers, error) {
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Cluster *struct {
+			Leader   string `json:"leader"`
+			Replicas []Peer `json:"replicas"`
+		} `json:"cluster"`
+	}
+	if err := ask(ctx, nc, "$JS.API.STREAM.INFO."+stream, nil, &answer); err != nil {
+		return Peers{}, err
+	}
+	if answer.Error != nil {
+		return Peers{}, outOfReach("stream "+stream, answer.Error)
+	}
+	if answer.Cluster == nil {
+		return Peers{}, nil
+	}
+	return Peers{answer.Cluster.Leader, answer.Cluster.Replicas}, nil
+}
+
+// stepDown has the leader of a stream give way to another server.
+func stepDown(ctx context.Context, nc *nats.Conn, stream, to string) error {
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	request := map[string]any{}
+	if to != "" {
+		request["placement"] = map[string]string{"preferred": to}
+	}
+	if err := ask(ctx, nc, "$JS.API.STREAM.LEADER.STEPDOWN."+stream, request, &answer); err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("jetstream: stream %s: the leader does not step down: %w", stream, answer.Error)
+	}
+	return nil
+}
+
+func ask(ctx context.Context, nc *nats.Conn, subject string, request, answer any) error {
+	body, err := json.Marshal(request)
+	if request == nil {
+		body = nil
+	}
+	if err != nil {
+		return fmt.Errorf("jetstream: %w", err)
+	}
+	msg, err := nc.RequestWithContext(ctx, subject, body)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ledger.ErrUnavailable, subject, err)
+	}
+	if err := json.Unmarshal(msg.Data, answer); err != nil {
+		return fmt.Errorf("jetstream: %s: an answer that cannot be read: %w", subject, err)
+	}
+	return nil
+}
