@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -17,6 +19,10 @@ type clusterFlags struct {
 	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's." placeholder:"NAME"`
 	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
 	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
+	Cert    string        `name:"cluster-tls-cert" help:"Certificate of this server for the others, in PEM: they check it, in both directions. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
+	Key     string        `name:"cluster-tls-key" help:"Its private key in PEM." type:"existingfile" placeholder:"FILE"`
+	CA      string        `name:"cluster-tls-ca" help:"Certificates of who may sign those of the servers, and of nobody else." type:"existingfile" placeholder:"FILE"`
+	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: whoever can listen there can read, and write, the log."`
 	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API for clients, to be shown; default: --http." placeholder:"URL"`
 	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more; the clocks of two servers may differ in speed by a tenth." default:"3s"`
 	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s"`
@@ -56,10 +62,50 @@ func (f *clusterFlags) fill(http string) (err error) {
 	if f.Lease < time.Second {
 		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
 	}
+	if err := f.checkTLS(); err != nil {
+		return err
+	}
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
 	}
 	return nil
+}
+
+// checkTLS refuses to talk in the open over a network.
+func (f *clusterFlags) checkTLS() error {
+	some, all := f.Cert != "" || f.Key != "" || f.CA != "", f.Cert != "" && f.Key != "" && f.CA != ""
+	if some != all {
+		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together")
+	}
+	local, err := isLocal(f.Listen)
+	if err != nil {
+		return fmt.Errorf("--cluster-listen: %w", err)
+	}
+	if !local && !all && !f.Plain {
+		return fmt.Errorf("--cluster-listen %s can be reached from other machines, and what the servers tell each other is the log: "+
+			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept it with --cluster-plaintext", f.Listen)
+	}
+	return nil
+}
+
+// tls is what the servers speak among each other; nil: no TLS.
+func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
+	if f.Cert == "" {
+		return nil, nil
+	}
+	pair := &certificates{flags: tlsFlags{Cert: f.Cert, Key: f.Key}, logger: logger}
+	if err := pair.load(); err != nil {
+		return nil, fmt.Errorf("--cluster-tls-cert: %w", err)
+	}
+	signers, err := trusted(f.CA)
+	if err != nil {
+		return nil, fmt.Errorf("--cluster-tls-ca: %w", err)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: signers, RootCAs: signers,
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.current(), nil },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.current(), nil },
+	}, nil
 }
 
 // ownAddress is the one of the list that is this machine's.
@@ -84,7 +130,7 @@ func (f *clusterFlags) ownAddress() (string, error) {
 
 // embedded is the cluster that the NATS server in the process belongs to; nil:
 // none.
-func (f *clusterFlags) embedded() (*embedded.Cluster, error) {
+func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) {
 	if !f.on() {
 		return nil, nil
 	}
@@ -92,8 +138,13 @@ func (f *clusterFlags) embedded() (*embedded.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--cluster-secret-file: %w", err)
 	}
+	encrypted, err := f.tls(logger)
+	if err != nil {
+		return nil, err
+	}
 	return &embedded.Cluster{
 		Member: f.Name, Listen: f.Listen, Members: slices.Clone(f.Members), Secret: strings.TrimSpace(string(secret)),
+		TLS: encrypted,
 	}, nil
 }
 

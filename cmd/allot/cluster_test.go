@@ -333,3 +333,67 @@ func TestNoQuorum(t *testing.T) {
 		t.Errorf("a stale read: %v, %v", resp, err)
 	}
 }
+
+// TestReplicasOverTLS: servers with certificates of one authority find each
+// other, and one whose certificate somebody else has signed stays outside.
+func TestReplicasOverTLS(t *testing.T) {
+	ours, theirs := t.TempDir(), t.TempDir()
+	issue(t, ours, 1)
+	issue(t, theirs, 2)
+	certificates := func(dir string) []string {
+		return []string{
+			"--cluster-tls-cert", filepath.Join(dir, "cert.pem"), "--cluster-tls-key", filepath.Join(dir, "key.pem"),
+			"--cluster-tls-ca", filepath.Join(dir, "cert.pem"),
+		}
+	}
+	r := launchReplicas(t, certificates(ours)...)
+	last := (r.leader() + 1) % 3
+	r.list[last].must(201, "PUT", "/traits/CUSTOM_SECRET", "")
+	r.lose(last)
+	r.begin(last, certificates(theirs)...)
+	foreign := r.list[last]
+	for deadline := time.Now().Add(hang); !strings.Contains(foreign.logs.String(), "waiting for the cluster's log"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not wait:\n%s", foreign.logs)
+		}
+	}
+	if status, h := foreign.standing("/readyz"); status != 503 || h.Role != "starting" {
+		t.Errorf("a server with another's certificate: %d %+v", status, h)
+	}
+	foreign.kill()
+	r.begin(last, certificates(ours)...)
+	if !r.list[last].waitServing() {
+		t.Fatalf("it does not come back:\n%s", r.list[last].logs)
+	}
+	r.list[last].must(204, "GET", "/traits/CUSTOM_SECRET", "")
+}
+
+// TestClusterFlags: a cluster that could not work, or that strangers could
+// join, does not start.
+func TestClusterFlags(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	short := filepath.Join(t.TempDir(), "short")
+	for path, text := range map[string]string{secret: "0123456789abcdef", short: "0123456789\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	three := []string{"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "127.0.0.1:1", "--cluster-name", "a"}
+	for want, flags := range map[string][]string{
+		"need --cluster,":               {"--cluster-name", "a"},
+		"needs --cluster-secret-file":   three,
+		"shorter than 16 bytes":         append([]string{"--cluster-secret-file", short}, three...),
+		"needs three":                   {"--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1", "--cluster-secret-file", secret},
+		"Say so with --cluster-listen":  {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
+		"no blanks":                     {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
+		"renewed six times":             append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
+		"belong together":               append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
+		"can be reached":                {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
+		"--cluster-listen: \"nowhere\"": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},
+	} {
+		s := start(t, t.TempDir(), flags...)
+		if s.waitServing() || !strings.Contains(s.logs.String(), want) {
+			t.Errorf("%v: %s", flags, s.logs)
+		}
+	}
+}

@@ -55,7 +55,7 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	if s.config.LazySync {
 		s.logger.Warn("--lazy-sync: a power cut can lose commands that were answered")
 	}
-	joined, err := s.config.Cluster.embedded()
+	joined, err := s.config.Cluster.embedded(s.logger)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,10 @@ const (
 
 // hailEvery is how often a leader says that it leads.
 const hailEvery = 200 * time.Millisecond
+
+// upgradeEvery is how often a leader looks whether all replicas know more than
+// is in use.
+const upgradeEvery = 5 * time.Second
 
 // peers is what replicas hear of each other.
 type peers struct{ subs []*nats.Subscription }
@@ -171,11 +176,14 @@ func (r *Replica) note(h hail) {
 
 // hailing says that this replica leads until it does not.
 func (t *Term) hailing() {
-	tick := time.NewTicker(hailEvery)
+	tick, upgrade := time.NewTicker(hailEvery), time.NewTicker(upgradeEvery)
 	defer tick.Stop()
+	defer upgrade.Stop()
 	for {
 		select {
 		case <-tick.C:
+		case <-upgrade.C:
+			t.upgrade()
 		case <-t.lost:
 			return
 		}
@@ -183,6 +191,19 @@ func (t *Term) hailing() {
 			return
 		}
 		t.r.hail(t, false, "")
+	}
+}
+
+// upgrade begins another term once all replicas know a newer level of features.
+func (t *Term) upgrade() {
+	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
+	defer cancel()
+	level, err := t.r.commonLevel(ctx)
+	if err != nil || level <= t.level.Load() {
+		return
+	}
+	if err := t.confirm(ctx); err != nil {
+		t.r.cfg.Logger.Warn("the ledger stays at its level of features", "error", err)
 	}
 }
 
@@ -230,6 +251,18 @@ var failures = map[string]error{
 	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable,
 }
 
+// encodeSubmission makes what readSubmission reads.
+func encodeSubmission(s commands.Submission) ([]byte, error) {
+	data, err := wire.Encode(submitted{
+		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
+		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command},
+	}, wire.TypeMsgpack)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: a command cannot be passed on: %w", err)
+	}
+	return data, nil
+}
+
 // takeCommand has the leader's writer carry a command out.
 func (t *Term) takeCommand(msg *nats.Msg) {
 	submission, err := readSubmission(msg.Data)
@@ -238,7 +271,7 @@ func (t *Term) takeCommand(msg *nats.Msg) {
 		return
 	}
 	t.writer.Start(submission, func(outcome commands.Outcome, err error) {
-		t.respond(msg, t.answerOf(outcome, err))
+		t.respond(msg, answerOf(outcome, err, t.r.cfg.Models.Checkpoint().Sequence))
 	})
 }
 
@@ -261,10 +294,12 @@ func readSubmission(data []byte) (commands.Submission, error) {
 	}, nil
 }
 
-func (t *Term) answerOf(outcome commands.Outcome, err error) carried {
+// answerOf is the answer to a command. What it depends on was decided up to a
+// sequence.
+func answerOf(outcome commands.Outcome, err error, sequence uint64) carried {
 	out := carried{
 		Address: outcome.Address, Repeated: outcome.Repeated, Rejection: outcome.Rejection,
-		Sequence: t.r.cfg.Models.Checkpoint().Sequence,
+		Sequence: sequence,
 	}
 	if err == nil && outcome.Events != nil {
 		out.Events, err = ledger.EncodeEvents(outcome.Events)

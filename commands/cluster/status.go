@@ -74,11 +74,18 @@ func (r *Replica) own() Member {
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
 	}
-	m.LagCommits = r.view.sequence.Load() - min(m.Sequence, r.view.sequence.Load())
-	if since := r.behind(m.LagCommits > 0); since > 0 {
-		m.LagSeconds = since.Seconds()
-	}
+	var since time.Duration
+	m.LagCommits, since = r.Lag()
+	m.LagSeconds = since.Seconds()
 	return m
+}
+
+// Lag is how many commits this replica has heard of and not folded, and since
+// when it lacks some.
+func (r *Replica) Lag() (commits uint64, since time.Duration) {
+	newest := r.view.sequence.Load()
+	commits = newest - min(newest, r.cfg.Models.Checkpoint().Sequence)
+	return commits, r.behind(commits > 0)
 }
 
 // behind is since when this replica lacks commits that it has heard of.

@@ -60,6 +60,11 @@ func (c *Cluster) join(opts *server.Options) error {
 		return err
 	}
 	opts.ServerName = c.Member
+	if opts.DontListen {
+		// Without clients nats-server waits for ever with its routes. Nobody is let
+		// in at this port, see logins.Check.
+		opts.DontListen, opts.Host, opts.Port = false, "127.0.0.1", server.RANDOM_PORT
+	}
 	opts.Cluster = server.ClusterOpts{
 		Name: "allot", Host: host, Port: port, Username: clusterUser, Password: c.Secret,
 		AuthTimeout: authTimeout.Seconds(), NoAdvertise: true, ConnectBackoff: false,

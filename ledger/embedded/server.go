@@ -252,7 +252,7 @@ func splitHostPort(address string) (string, int, error) {
 // ClientURL is where clients connect, or empty if the server serves this
 // process only.
 func (s *Server) ClientURL() string {
-	if s.ns.Addr() == nil {
+	if s.ns.Addr() == nil || s.logins.cfg.Listen == "" {
 		return ""
 	}
 	return s.ns.ClientURL()
