@@ -43,7 +43,9 @@ func (s *State) Encode(w io.Writer) error {
 	writeEach(out, s.nodes.Len(), s.Nodes, (*Node).form)
 	writeEach(out, s.allocations.Len(), s.NodeAllocations, (*NodeAllocation).form)
 	writeEach(out, s.chassis.Len(), s.AllChassis, (*Chassis).form)
-	s.term.form(&out.e.form)
+	if version > 4 {
+		s.term.form(&out.e.form)
+	}
 	out.flushAt(0)
 	return out.err
 }
