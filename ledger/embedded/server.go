@@ -109,10 +109,6 @@ func (s *Server) Verdict() *blocks.Verdict { return s.verdict }
 // changes nothing on disk, and fails with what blocks.Folder.Judge says, unless
 // the log's files are good.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	verdict, err := judge(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -126,6 +122,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	opts, err := options(cfg, logins)
+	if err != nil {
+		return nil, err
+	}
+	verdict, err := judge(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +152,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// checkFree finds out whether an address can be listened on, before anything
-// that takes time.
+// checkFree finds out whether an address can be listened on, before anything that
+// takes time or touches the log's files.
 func checkFree(address string) error {
 	if address == "" {
 		return nil
