@@ -112,13 +112,6 @@ func (s *Server) Verdict() *blocks.Verdict { return s.verdict }
 // changes nothing on disk, and fails with what blocks.Folder.Judge says, unless
 // the log's files are good.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	var verdict *blocks.Verdict
-	if !cfg.Outside {
-		var err error
-		if verdict, err = judge(ctx, cfg); err != nil {
-			return nil, err
-		}
-	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -134,6 +127,12 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	opts, err := options(cfg, logins)
 	if err != nil {
 		return nil, err
+	}
+	var verdict *blocks.Verdict
+	if !cfg.Outside {
+		if verdict, err = judge(ctx, cfg); err != nil {
+			return nil, err
+		}
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
@@ -165,8 +164,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// checkFree finds out whether an address can be listened on, before anything
-// that takes time.
+// checkFree finds out whether an address can be listened on, before anything that
+// takes time or touches the log's files.
 func checkFree(address string) error {
 	if address == "" {
 		return nil

@@ -16,7 +16,7 @@ var harmful = map[string]any{
 	"Mirror": &jetstream.StreamSource{Name: "other"}, "Sources": []*jetstream.StreamSource{{Name: "other"}},
 	"DenyDelete": false, "DenyPurge": false, "AllowRollup": true, "PersistMode": jetstream.AsyncPersistMode,
 	"SubjectTransform": &jetstream.SubjectTransformConfig{Source: ">", Destination: "other.>"}, "AllowMsgCounter": true,
-	"AllowMsgTTL": true, "SubjectDeleteMarkerTTL": time.Second, "AllowMsgSchedules": true,
+	"AllowDirect": false, "AllowMsgTTL": true, "SubjectDeleteMarkerTTL": time.Second, "AllowMsgSchedules": true,
 }
 
 // harmless are settings that a log may have, and why.
@@ -30,7 +30,6 @@ var harmless = map[string]string{
 	"Placement":            "where it is kept is the operator's choice",
 	"Compression":          "what is read is the same",
 	"RePublish":            "commits are told to others, and stay",
-	"AllowDirect":          "another way to read",
 	"MirrorDirect":         "it is no mirror",
 	"ConsumerLimits":       "readers that are refused say so",
 	"Metadata":             "nobody reads it",

@@ -182,6 +182,7 @@ func checkConfig(cfg jetstream.StreamConfig) error {
 		{cfg.AllowRollup, "it allows roll-ups"},
 		{cfg.MaxMsgSize > 0 || cfg.MaxConsumers > 0, "it has limits of the size of messages or the number of readers"},
 		{cfg.NoAck, "it does not acknowledge what it stores"},
+		{!cfg.AllowDirect, "it does not allow direct gets, by which it is read"},
 		{cfg.Mirror != nil || len(cfg.Sources) > 0, "it takes messages from other streams"},
 		{cfg.Sealed, "it is sealed: it takes no commits"},
 		{cfg.FirstSeq > 1, fmt.Sprintf("it begins with sequence %d", cfg.FirstSeq)},

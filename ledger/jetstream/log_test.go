@@ -54,6 +54,7 @@ func TestUnsafeStreamsAreRefused(t *testing.T) {
 		"delete":   func(c *js.StreamConfig) { c.DenyDelete = false },
 		"purge":    func(c *js.StreamConfig) { c.DenyPurge = false },
 		"subjects": func(c *js.StreamConfig) { c.Subjects = []string{"other"} },
+		"direct":   func(c *js.StreamConfig) { c.AllowDirect = false },
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, nc := start(t, embedded.Config{})
@@ -63,7 +64,7 @@ func TestUnsafeStreamsAreRefused(t *testing.T) {
 			}
 			cfg := js.StreamConfig{
 				Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject},
-				Storage: js.FileStorage, DenyDelete: true, DenyPurge: true,
+				Storage: js.FileStorage, DenyDelete: true, DenyPurge: true, AllowDirect: true,
 			}
 			spoil(&cfg)
 			if _, err := api.CreateStream(context.Background(), cfg); err != nil {

@@ -109,8 +109,11 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 	for r.want <= r.to {
 		before := r.want
 		err := r.batch(ctx)
-		if errors.Is(err, errNotHere) {
+		switch {
+		case errors.Is(err, errNotHere):
 			err = r.askLeader(ctx)
+		case err == nil && r.want == before:
+			err = fmt.Errorf("%w: an answer without entries", errSilent)
 		}
 		if r.want > before {
 			r.wait, r.heard = firstWait, time.Now()
@@ -150,7 +153,8 @@ func (r *reader) again(ctx context.Context, err error) error {
 		return outOfReach(what, ctx.Err())
 	}
 	if silent := time.Since(r.heard); silent >= r.log.patience {
-		return outOfReach(what, fmt.Errorf("%w for %v", err, silent.Round(time.Millisecond)))
+		// Also what JetStream has said is silence here: it was not about the entry.
+		return fmt.Errorf("%w: %s: %w for %v", ledger.ErrUnavailable, what, err, silent.Round(time.Millisecond))
 	}
 	if err := pause(ctx, retryPause); err != nil {
 		return outOfReach(what, err)

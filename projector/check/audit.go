@@ -148,7 +148,8 @@ type audit struct {
 // finding out.
 func (a *audit) fault(err error) string {
 	for _, wrong := range []error{
-		ErrDiffers, ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogGap, projector.ErrDamaged,
+		ErrDiffers, ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogGap, ledger.ErrLogBehind,
+		projector.ErrDamaged,
 	} {
 		if errors.Is(err, wrong) {
 			return err.Error()

@@ -1,0 +1,347 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"golang.org/x/crypto/bcrypt"
+)
+
+// TestRefusedConfigs: a server that cannot run as it is told does not start,
+// says why, and leaves the folder as it was.
+func TestRefusedConfigs(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() }) // nothing was written
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("not a folder"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replica := func(change func(*Cluster)) *Cluster {
+		c := &Cluster{
+			Member: "a", Listen: "127.0.0.1:0", Members: []string{"127.0.0.1:1", "127.0.0.1:2"},
+			Secret: strings.Repeat("s", minSecret),
+		}
+		change(c)
+		return c
+	}
+	for name, c := range map[string]struct {
+		cfg  Config
+		says string
+	}{
+		"no port":                  {Config{Listen: "127.0.0.1"}, "is not HOST:PORT"},
+		"a port that is no number": {Config{Listen: "127.0.0.1:nats"}, "no valid port"},
+		"a port too large":         {Config{Listen: "127.0.0.1:65536"}, "no valid port"},
+		"a negative port":          {Config{Monitor: "127.0.0.1:-1"}, "no valid port"},
+		"a port that is taken":     {Config{Listen: taken.Addr().String()}, "cannot listen for clients"},
+		"monitoring's port too":    {Config{Monitor: taken.Addr().String()}, "cannot listen for monitoring"},
+		"another machine's":        {Config{Listen: "192.0.2.1:4222"}, "cannot listen for clients"},
+		"a file for a folder":      {Config{StoreDir: file}, "file"},
+		"an account twice":         {Config{Users: []User{{Name: "a", Account: "x"}, {Name: "b", Account: "x"}}}, "account x"},
+		"a replica without a name": {
+			Config{Cluster: replica(func(c *Cluster) { c.Member = "" })}, "needs a name",
+		},
+		"a replica with a short secret": {
+			Config{Cluster: replica(func(c *Cluster) { c.Secret = "secret" })}, "shorter than",
+		},
+		"a replica alone": {
+			Config{Cluster: replica(func(c *Cluster) { c.Members = c.Members[:1] })}, "at least two",
+		},
+		"a replica that listens nowhere": {
+			Config{Cluster: replica(func(c *Cluster) { c.Listen = "here" })}, "is not HOST:PORT",
+		},
+		"a member that is nowhere": {
+			Config{Cluster: replica(func(c *Cluster) { c.Members[1] = "there" })}, "is not HOST:PORT",
+		},
+	} {
+		dir := t.TempDir()
+		if c.cfg.StoreDir == "" {
+			c.cfg.StoreDir = dir
+		}
+		s, err := Start(t.Context(), c.cfg)
+		if err == nil {
+			s.Shutdown()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v; want an error with %q", name, err, c.says)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: it leaves %v, %v", name, left, err)
+		}
+	}
+}
+
+// TestInterruptedStart: a server that is told to stop while it starts is not
+// there afterwards.
+func TestInterruptedStart(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if s, err := Start(ended, Config{StoreDir: dir, Listen: address}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", s, err)
+	}
+	s, err := Start(t.Context(), Config{StoreDir: dir, Listen: address})
+	if err != nil {
+		t.Fatalf("afterwards: %v", err)
+	}
+	s.Shutdown()
+	s.Shutdown() // a second time is nothing
+}
+
+// TestWhoMayConnect: only who proves to be one of the users, and with what that
+// user proves it.
+func TestWhoMayConnect(t *testing.T) {
+	t.Parallel()
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newKey := func() (public string, sign nats.SignatureHandler) {
+		pair, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if public, err = pair.PublicKey(); err != nil {
+			t.Fatal(err)
+		}
+		return public, pair.Sign
+	}
+	known, knownSigns := newKey()
+	unknown, unknownSigns := newKey()
+	users := []User{
+		{Name: "nova", PasswordHash: string(hash), Account: "nova"}, {Name: "eve", NKey: known, Account: "eve"},
+		{Name: "mallory", PasswordHash: "no hash", Account: "mallory"},
+	}
+	with, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Users: users})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(with.Shutdown)
+	without, err := Start(t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(without.Shutdown)
+	forged := func([]byte) ([]byte, error) { return []byte("signed"), nil }
+	for name, c := range map[string]struct {
+		server *Server
+		as     nats.Option
+		may    bool
+	}{
+		"password":                  {with, nats.UserInfo("nova", "secret"), true},
+		"password again":            {with, nats.UserInfo("nova", "secret"), true},
+		"wrong password":            {with, nats.UserInfo("nova", "Secret"), false},
+		"no password":               {with, nats.UserInfo("nova", ""), false},
+		"too long a password":       {with, nats.UserInfo("nova", strings.Repeat("s", longestPassword+1)), false},
+		"a hash that is none":       {with, nats.UserInfo("mallory", "no hash"), false},
+		"another's name":            {with, nats.UserInfo("eve", "secret"), false},
+		"nobody's name":             {with, nats.UserInfo("bob", "secret"), false},
+		"the process's own name":    {with, nats.UserInfo(logRole.name, "secret"), false},
+		"its own name, no password": {with, nats.UserInfo(logRole.name, ""), false},
+		"no name":                   {with, nats.Name("nova"), false},
+		"a token":                   {with, nats.Token("secret"), false},
+		"key":                       {with, nats.Nkey(known, knownSigns), true},
+		"another key":               {with, nats.Nkey(unknown, unknownSigns), false},
+		"key, another signature":    {with, nats.Nkey(known, unknownSigns), false},
+		"key, no signature":         {with, nats.Nkey(known, forged), false},
+		"anybody":                   {without, nats.Name("anybody"), true},
+		"anybody with a name":       {without, nats.UserInfo("nova", "secret"), false},
+		"anybody with a key":        {without, nats.Nkey(known, knownSigns), false},
+		"anybody with a token":      {without, nats.Token("secret"), false},
+		"anybody as the process":    {without, nats.UserInfo(doorRole.name, ""), false},
+	} {
+		nc, err := nats.Connect(c.server.ClientURL(), c.as, nats.Timeout(time.Minute))
+		if err == nil {
+			nc.Close()
+		}
+		if (err == nil) != c.may || !c.may && !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// lines are what a server logs.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestTooManyConnections: one user, and all who have no name together, have so
+// many connections and no more. One that goes makes room.
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := new(lines)
+	for name, users := range map[string][]User{
+		"a user":  {{Name: "nova", PasswordHash: string(hash), Account: "nova"}},
+		"anybody": nil,
+	} {
+		s, err := Start(t.Context(), Config{
+			StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Users: users,
+			Logger: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		connect := func() (*nats.Conn, error) {
+			options := []nats.Option{nats.Timeout(time.Minute), nats.NoReconnect()}
+			if users != nil {
+				options = append(options, nats.UserInfo("nova", "secret"))
+			}
+			return nats.Connect(s.ClientURL(), options...)
+		}
+		var last *nats.Conn
+		for n := range maxOfUser {
+			if last, err = connect(); err != nil {
+				t.Fatalf("%s: connection %d: %v", name, n+1, err)
+			}
+		}
+		if _, err := connect(); !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("%s: one too many: %v", name, err)
+		}
+		last.Close()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			if _, err = connect(); err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Errorf("%s: after one has gone: %v", name, err)
+				break
+			}
+		}
+		s.Shutdown()
+	}
+	for _, text := range []string{"a NATS user has too many connections", "a NATS client cannot connect"} {
+		if !strings.Contains(logs.String(), text) {
+			t.Errorf("the log does not say %q", text)
+		}
+	}
+}
+
+// TestGateIsBounded: guesses from a thousand places take no more memory than
+// that; a place that need not wait any more makes room.
+func TestGateIsBounded(t *testing.T) {
+	t.Parallel()
+	g, err := newGate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.stop()
+	compared := 0
+	g.hash = func([]byte, []byte) error { compared++; return errors.New("wrong") }
+	for n := range gatePlaces {
+		g.places[fmt.Sprint("place ", n)] = &queue{turn: make(chan struct{}, 1), wrong: 1, blocked: time.Now().Add(time.Hour)}
+	}
+	if g.pass("one more", "nova", "", "guess") || compared > 0 || len(g.places) != gatePlaces {
+		t.Errorf("%d passwords were compared, %d places are known", compared, len(g.places))
+	}
+	for _, place := range []string{"place 7", "place 8"} {
+		g.places[place].blocked = time.Now().Add(-time.Second)
+	}
+	g.places["place 8"].users = 1 // somebody waits there
+	if g.pass("one more", "nova", "", "guess") || compared != 1 || len(g.places) != gatePlaces {
+		t.Errorf("%d passwords were compared, %d places are known", compared, len(g.places))
+	}
+	if g.places["place 7"] != nil || g.places["place 8"] == nil || g.places["one more"] == nil {
+		t.Error("another place was forgotten")
+	}
+}
+
+// TestPlaces: clients are in one place if they are on one machine, or in one
+// network that one customer has.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	of := func(text string) string {
+		address, err := net.ResolveTCPAddr("tcp", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return place(address)
+	}
+	for name, c := range map[string]struct {
+		a, b string
+		same bool
+	}{
+		"ports":         {"192.0.2.1:1", "192.0.2.1:2", true},
+		"machines":      {"192.0.2.1:1", "192.0.2.2:1", false},
+		"this machine":  {"127.0.0.1:1", "127.9.9.9:2", true},
+		"and its other": {"127.0.0.1:1", "[::1]:2", true},
+		"one /64":       {"[2001:db8::1]:1", "[2001:db8::ffff:1]:1", true},
+		"two of them":   {"[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1", false},
+		"IPv4 in IPv6":  {"[::ffff:192.0.2.1]:1", "192.0.2.1:2", true},
+		"IPv4s in IPv6": {"[::ffff:192.0.2.1]:1", "[::ffff:192.0.2.2]:1", false},
+	} {
+		if got := of(c.a) == of(c.b); got != c.same {
+			t.Errorf("%s: %s and %s are one place: %v", name, c.a, c.b, got)
+		}
+	}
+	if got := place(&net.UnixAddr{Name: "x"}); got != "" {
+		t.Errorf("no network: %q", got)
+	}
+}
+
+// TestNATSErrors: what the server says of its failures is kept for who asks, and
+// one that it cannot go on after is told once.
+func TestNATSErrors(t *testing.T) {
+	t.Parallel()
+	var logs strings.Builder
+	l := newNATSLogger(slog.New(slog.NewTextHandler(&logs, nil)), t.TempDir())
+	l.Noticef("ready %d", 1)
+	l.Debugf("detail %d", 2)
+	l.Tracef("trace %d", 3)
+	l.Warnf("slow %d", 4)
+	if err := l.lastError(); err != nil {
+		t.Errorf("nothing has failed: %v", err)
+	}
+	l.Errorf("port %d is taken \n", 5)
+	if err := l.lastError(); err == nil || err.Error() != "port 5 is taken" {
+		t.Errorf("%v", err)
+	}
+	for range 3 {
+		l.Fatalf("cannot go on")
+	}
+	if err := <-l.fatal; err == nil || err.Error() != "cannot go on" {
+		t.Errorf("%v", err)
+	}
+	if n := strings.Count(logs.String(), "level="); n != 5 || strings.Contains(logs.String(), "ready") {
+		t.Errorf("%d lines: %s", n, &logs)
+	}
+}

@@ -1,0 +1,641 @@
+package jetstream_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	js "github.com/nats-io/nats.go/jetstream"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// replicated answers for a stream with replicas, of which one leads and others
+// may lag: each of its answers is a test's to choose. JetStream itself gives
+// such answers for moments only.
+type replicated struct {
+	t  *testing.T
+	nc *nats.Conn // the client's
+
+	mu       sync.Mutex
+	replica  uint64                        // up to where the one has entries that answers direct gets
+	leader   uint64                        // up to where the leader has entries
+	lacks    map[uint64]int                // how often the leader denies a sequence
+	info     func() (last uint64, err any) // what the leader says of the stream; nil: leader
+	direct   func(msg *nats.Msg) bool      // answers a direct get; false: as usual
+	get      func(msg *nats.Msg) bool      // answers a get from the leader; false: as usual
+	gets     int                           // of the leader
+	requests int                           // direct ones
+}
+
+func startReplicated(t *testing.T, entries uint64) *replicated {
+	t.Helper()
+	ns, err := natsserver.NewServer(&natsserver.Options{
+		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, NoSigs: true, NoLog: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go ns.Start()
+	if !ns.ReadyForConnections(hangLimit) {
+		t.Fatal("the NATS server does not start")
+	}
+	t.Cleanup(ns.Shutdown)
+	connect := func() *nats.Conn {
+		nc, err := nats.Connect(ns.ClientURL(), quietly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		return nc
+	}
+	r := &replicated{t: t, nc: connect(), replica: entries, leader: entries, lacks: make(map[uint64]int)}
+	server := connect()
+	for subject, answer := range map[string]func(*nats.Msg){
+		"$JS.API.STREAM.INFO.ALLOT":    r.answerInfo,
+		"$JS.API.DIRECT.GET.ALLOT":     r.answerDirect,
+		"$JS.API.STREAM.MSG.GET.ALLOT": r.answerGet,
+	} {
+		if _, err := server.Subscribe(subject, answer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// set changes what it answers.
+func (r *replicated) set(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+}
+
+func (r *replicated) respond(msg *nats.Msg, answer any) {
+	body, err := json.Marshal(answer)
+	if err == nil {
+		err = msg.Respond(body)
+	}
+	if err != nil {
+		r.t.Error(err)
+	}
+}
+
+func apiError(code int, errCode js.ErrorCode, text string) any {
+	return map[string]any{"error": map[string]any{"code": code, "err_code": errCode, "description": text}}
+}
+
+func (r *replicated) answerInfo(msg *nats.Msg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.leader
+	if r.info != nil {
+		var failure any
+		if last, failure = r.info(); failure != nil {
+			r.respond(msg, failure)
+			return
+		}
+	}
+	state := js.StreamState{Msgs: last, FirstSeq: min(1, last), LastSeq: last}
+	r.respond(msg, map[string]any{"state": state, "config": map[string]any{
+		"name": "ALLOT", "subjects": []string{jetstream.Subject}, "storage": "file", "retention": "limits",
+		"deny_delete": true, "deny_purge": true, "allow_direct": true, "max_msgs": -1, "max_bytes": -1, "max_consumers": -1,
+		"max_msg_size": -1, "max_msgs_per_subject": -1, "num_replicas": 3,
+	}})
+}
+
+func data(sequence uint64) []byte { return fmt.Appendf(nil, "entry %d", sequence) }
+
+func (r *replicated) answerDirect(msg *nats.Msg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.requests++
+	if r.direct != nil && r.direct(msg) {
+		return
+	}
+	var ask struct {
+		Sequence uint64 `json:"seq"`
+		Batch    uint64 `json:"batch"`
+	}
+	if err := json.Unmarshal(msg.Data, &ask); err != nil {
+		r.t.Error(err)
+	}
+	if ask.Sequence > r.replica {
+		r.status(msg, "404", "Message Not Found")
+		return
+	}
+	for sequence := ask.Sequence; sequence <= min(r.replica, ask.Sequence+ask.Batch-1); sequence++ {
+		r.entry(msg, fmt.Sprint(sequence), data(sequence))
+	}
+	r.status(msg, "204", "EOB")
+}
+
+func (r *replicated) entry(msg *nats.Msg, sequence string, data []byte) {
+	answer := nats.NewMsg(msg.Reply)
+	answer.Header.Set(js.SequenceHeader, sequence)
+	answer.Data = data
+	if err := msg.RespondMsg(answer); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *replicated) status(msg *nats.Msg, code, text string) {
+	answer := nats.NewMsg(msg.Reply)
+	answer.Header.Set("Status", code)
+	answer.Header.Set("Description", text)
+	if err := msg.RespondMsg(answer); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *replicated) answerGet(msg *nats.Msg) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gets++
+	if r.get != nil && r.get(msg) {
+		return
+	}
+	var ask struct {
+		Sequence uint64 `json:"seq"`
+	}
+	if err := json.Unmarshal(msg.Data, &ask); err != nil {
+		r.t.Error(err)
+	}
+	if ask.Sequence > r.leader || r.lacks[ask.Sequence] > 0 {
+		r.lacks[ask.Sequence]--
+		r.respond(msg, apiError(404, js.JSErrCodeMessageNotFound, "no message found"))
+		return
+	}
+	r.respond(msg, map[string]any{"message": map[string]any{"seq": ask.Sequence, "data": data(ask.Sequence)}})
+}
+
+// open opens the log, with little patience.
+func (r *replicated) open(patience time.Duration) *jetstream.Log {
+	r.t.Helper()
+	log, err := jetstream.Open(context.Background(), r.nc, jetstream.Config{Patience: patience, AckTimeout: patience})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return log
+}
+
+// reads wants the entries from..to, each once and in order.
+func reads(log ledger.Log, from, to uint64) error {
+	next := from
+	err := log.Read(context.Background(), from, to, func(e ledger.Entry) error {
+		if e.Sequence != next || string(e.Data) != string(data(next)) {
+			return fmt.Errorf("entry %d came as %d: %q", next, e.Sequence, e.Data)
+		}
+		next++
+		return nil
+	})
+	if err == nil && next != to+1 {
+		return fmt.Errorf("only %d of %d came", next-from, to-from+1)
+	}
+	return err
+}
+
+// TestLaggingReplicas: a replica that does not have an entry yet, or leaves one
+// out, says nothing: the leader is asked, and the log is read in order.
+func TestLaggingReplicas(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*replicated){
+		"it has some":      func(r *replicated) { r.replica = 3 },
+		"it has nothing":   func(r *replicated) { r.replica = 0 },
+		"it has caught up": func(*replicated) {},
+		"it leaves one out": func(r *replicated) {
+			r.direct = func(msg *nats.Msg) bool {
+				if !strings.Contains(string(msg.Data), `"seq":1,`) {
+					return false
+				}
+				for _, sequence := range []uint64{1, 2, 4} {
+					r.entry(msg, fmt.Sprint(sequence), data(sequence))
+				}
+				return true
+			}
+		},
+		"the leader has just been elected": func(r *replicated) { r.replica, r.lacks[5] = 4, 3 },
+		"nobody serves at first": func(r *replicated) {
+			refused := 0
+			r.direct = func(msg *nats.Msg) bool {
+				if refused++; refused < 3 {
+					r.status(msg, "503", "")
+				}
+				return refused < 3
+			}
+		},
+		"its stream was not there at first": func(r *replicated) {
+			r.replica = 0
+			r.lacks[1] = 1
+			asked := 0
+			r.info = func() (uint64, any) {
+				if asked++; asked == 2 { // 1 is Open
+					return 0, apiError(404, js.JSErrCodeStreamNotFound, "stream not found")
+				}
+				return 10, nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startReplicated(t, 10)
+			r.set(func() { change(r) })
+			if err := within(t, "reading", func() error { return reads(r.open(hangLimit), 1, 10) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestLeadersWord: what the leader says is so, after it had time to come to
+// what was seen of its stream.
+func TestLeadersWord(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*replicated)
+		to     uint64
+		why    error
+		says   string
+	}{
+		"it goes on, and has a gap": {
+			func(r *replicated) { r.replica, r.lacks[4] = 3, 1<<30 }, 10, ledger.ErrLogGap, "no sequence 4",
+		},
+		"it ends before": {func(*replicated) {}, 11, ledger.ErrLogBehind, "ends at 10, but sequence 11"},
+		"it has counted a gap": {func(r *replicated) {
+			r.replica, r.lacks[4] = 3, 1<<30
+			r.info = func() (uint64, any) {
+				return 0, map[string]any{
+					"config": map[string]any{"name": "ALLOT"}, "state": map[string]any{"messages": 9, "first_seq": 1, "last_seq": 10},
+				}
+			}
+		}, 10, ledger.ErrLogGap, "holds 9 messages from 1 to 10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startReplicated(t, 10)
+			log := r.open(hangLimit)
+			r.set(func() { c.change(r) })
+			err := within(t, "reading", func() error { return reads(log, 1, c.to) })
+			if !errors.Is(err, c.why) || !strings.Contains(err.Error(), c.says) || errors.Is(err, ledger.ErrUnavailable) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAnswersThatSayNothing: what says nothing about the log is asked again,
+// and at last the log is out of reach; what nobody should answer is an error
+// that tells the answer.
+func TestAnswersThatSayNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change      func(*replicated)
+		unavailable bool
+		says        string
+	}{
+		"nobody serves": {func(r *replicated) {
+			r.direct = func(msg *nats.Msg) bool { r.status(msg, "503", ""); return true }
+		}, true, "nobody serves the stream"},
+		"the leader is not ready": {func(r *replicated) {
+			r.replica = 0
+			r.get = func(msg *nats.Msg) bool {
+				r.respond(msg, apiError(503, 10008, "JetStream system temporarily unavailable"))
+				return true
+			}
+		}, true, "temporarily unavailable"},
+		"the leader is silent": {func(r *replicated) {
+			r.replica = 0
+			r.get = func(*nats.Msg) bool { return true }
+		}, true, "no answer"},
+		"the replica is silent": {func(r *replicated) {
+			r.direct = func(*nats.Msg) bool { return true }
+		}, true, "no answer"},
+		"the stream is gone": {func(r *replicated) {
+			r.replica, r.leader = 0, 0
+			r.info = func() (uint64, any) { return 0, apiError(404, js.JSErrCodeStreamNotFound, "stream not found") }
+		}, true, "does not exist"},
+		"a batch without an end": {func(r *replicated) {
+			r.direct = func(msg *nats.Msg) bool { r.status(msg, "204", "EOB"); return true }
+		}, true, "no answer"},
+		"another status": {func(r *replicated) {
+			r.direct = func(msg *nats.Msg) bool { r.status(msg, "408", "Bad Request"); return true }
+		}, false, "408 Bad Request"},
+		"a sequence that is no number": {func(r *replicated) {
+			r.direct = func(msg *nats.Msg) bool { r.entry(msg, "one", nil); return true }
+		}, false, `sequence "one"`},
+		"the leader answers something else": {func(r *replicated) {
+			r.replica = 0
+			r.get = func(msg *nats.Msg) bool {
+				if err := msg.Respond([]byte("hello")); err != nil {
+					r.t.Error(err)
+				}
+				return true
+			}
+		}, false, "cannot be read"},
+		"the leader may not say": {func(r *replicated) {
+			r.replica, r.lacks[1] = 0, 1<<30
+			r.info = func() (uint64, any) { return 0, apiError(403, 10050, "not for you") }
+		}, false, "not for you"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startReplicated(t, 10)
+			log := r.open(500 * time.Millisecond)
+			r.set(func() { c.change(r) })
+			err := within(t, "reading", func() error { return reads(log, 1, 10) })
+			if err == nil || errors.Is(err, ledger.ErrUnavailable) != c.unavailable || !strings.Contains(err.Error(), c.says) ||
+				errors.Is(err, ledger.ErrLogGap) || errors.Is(err, ledger.ErrLogBehind) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestReadersErrorFromTheLeader: who reads is told its own error, wherever the
+// entry came from.
+func TestReadersErrorFromTheLeader(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t, 10)
+	r.set(func() { r.replica = 3 })
+	stop := errors.New("enough")
+	last := uint64(0)
+	err := r.open(hangLimit).Read(context.Background(), 1, 10, func(e ledger.Entry) error {
+		if last = e.Sequence; last == 6 {
+			return stop
+		}
+		return nil
+	})
+	if !errors.Is(err, stop) || last != 6 {
+		t.Errorf("at %d: %v", last, err)
+	}
+}
+
+// TestLastWaits: a leader that is behind what was seen of its stream was just
+// elected, and gets some time; a stream that stays behind is told as it is.
+func TestLastWaits(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t, 10)
+	log := r.open(hangLimit)
+	if last, err := log.Last(context.Background()); last != 10 || err != nil {
+		t.Fatalf("%d, %v", last, err)
+	}
+	asked := 0
+	r.set(func() {
+		r.info = func() (uint64, any) {
+			if asked++; asked < 4 {
+				return 7, nil
+			}
+			return 10, nil
+		}
+	})
+	if last, err := log.Last(context.Background()); last != 10 || err != nil {
+		t.Errorf("it catches up: %d, %v", last, err)
+	}
+	r.set(func() { r.info = func() (uint64, any) { return 7, nil } })
+	ended, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if last, err := log.Last(ended); !errors.Is(err, ledger.ErrUnavailable) {
+		t.Errorf("before it could catch up: %d, %v", last, err)
+	}
+	if last, err := log.Last(context.Background()); last != 7 || err != nil {
+		t.Errorf("it stays behind: %d, %v", last, err)
+	}
+	r.set(func() { r.info = func() (uint64, any) { return 0, nil } })
+	other := r.open(hangLimit)
+	if last, err := other.Last(context.Background()); last != 0 || err != nil {
+		t.Errorf("an empty stream: %d, %v", last, err)
+	}
+}
+
+// TestAppendsAnswers: only the one answer that it is stored under its sequence
+// makes a commit durable. Everything else has a fate that is known, or not.
+func TestAppendsAnswers(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t, 0)
+	log := r.open(300 * time.Millisecond)
+	var mu sync.Mutex
+	var answer any
+	sub, err := r.nc.Subscribe(jetstream.Subject, func(msg *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		if got := msg.Header.Get(js.ExpectedLastSeqHeader); got != "6" || msg.Header.Get(js.ExpectedStreamHeader) != "ALLOT" {
+			t.Errorf("sent with %v", msg.Header)
+		}
+		if answer != nil {
+			r.respond(msg, answer)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ack := func(sequence uint64, duplicate bool) any {
+		return js.PubAck{Stream: "ALLOT", Sequence: sequence, Duplicate: duplicate}
+	}
+	for name, c := range map[string]struct {
+		answer any
+		want   error
+	}{
+		"stored":                        {ack(7, false), nil},
+		"stored under another sequence": {ack(8, false), ledger.ErrUnknownFate},
+		"stored before":                 {ack(7, true), ledger.ErrUnknownFate},
+		"another was first":             {apiError(400, 10071, "wrong last sequence: 7"), ledger.ErrConflict},
+		"another was first, replicated": {apiError(400, 10164, "wrong last sequence"), ledger.ErrConflict},
+		"too large":                     {apiError(400, 10054, "message size exceeds maximum allowed"), ledger.ErrTooLarge},
+		"the disk is full":              {apiError(503, 10077, "insufficient resources"), ledger.ErrUnknownFate},
+		"silence":                       {nil, ledger.ErrUnknownFate},
+	} {
+		mu.Lock()
+		answer = c.answer
+		mu.Unlock()
+		if err := within(t, name, func() error { return appended(log, 7) }); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if err := sub.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := within(t, "append", func() error { return appended(log, 7) }); !errors.Is(err, ledger.ErrUnknownFate) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	large := make(chan error, 1)
+	log.Append(7, make([]byte, log.MaxCommitBytes()+1), func(err error) { large <- err })
+	if err := <-large; !errors.Is(err, ledger.ErrTooLarge) {
+		t.Errorf("larger than messages can be: %v", err)
+	}
+	if n := log.Pending(); n > 0 {
+		t.Errorf("%d appends are without an answer", n)
+	}
+	r.nc.Close()
+	if err := within(t, "append", func() error { return appended(log, 7) }); !errors.Is(err, ledger.ErrUnknownFate) {
+		t.Errorf("the connection is closed: %v", err)
+	}
+	if err := within(t, "read", func() error { return reads(log, 1, 1) }); !errors.Is(err, ledger.ErrUnavailable) {
+		t.Errorf("read over a closed connection: %v", err)
+	}
+}
+
+// TestSharedReadersWait: a place that gets free is given to one that waits, and
+// one that gives up leaves the queue.
+func TestSharedReadersWait(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t, 3)
+	shared := jetstream.Share(r.open(hangLimit), 1)
+	read := func(reading, release chan struct{}) (ended chan error) {
+		ended = make(chan error, 1)
+		go func() {
+			ended <- shared.Read(context.Background(), 1, 1, func(ledger.Entry) error {
+				close(reading)
+				<-release
+				return nil
+			})
+		}()
+		return ended
+	}
+	firstReads, firstMayEnd, secondReads, secondMayEnd :=
+		make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	first := read(firstReads, firstMayEnd)
+	<-firstReads
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := shared.Read(gone, 1, 1, ignore); !errors.Is(err, context.Canceled) {
+		t.Errorf("one that gives up: %v", err)
+	}
+	second := read(secondReads, secondMayEnd)
+	close(firstMayEnd)
+	close(secondMayEnd)
+	if err := <-first; err != nil {
+		t.Errorf("the first one: %v", err)
+	}
+	// It waits for a second only, which may be over on a slow machine.
+	if err := <-second; err != nil && !errors.Is(err, ledger.ErrTooManyReaders) {
+		t.Errorf("the second one: %v", err)
+	}
+}
+
+// TestMonitorsThatDoNotSay: a server whose settings cannot be read may sync
+// lazily, and is not trusted.
+func TestMonitorsThatDoNotSay(t *testing.T) {
+	t.Parallel()
+	monitor := func(status int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/jsz" {
+				t.Errorf("asked for %s", r.URL)
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body)) // the test sees what is missing
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	good := monitor(200, `{"config":{"sync_always":true}}`)
+	if err := jetstream.CheckSync(context.Background(), []string{good, good + "/"}); err != nil {
+		t.Errorf("they sync always: %v", err)
+	}
+	for name, c := range map[string]struct{ url, says string }{
+		"lazy":           {monitor(200, `{"config":{"sync_always":false}}`), "sync_interval: always"},
+		"not said":       {monitor(200, `{}`), "sync_interval: always"},
+		"no JetStream":   {monitor(404, `{"config":{"sync_always":true}}`), "404 Not Found"},
+		"no JSON":        {monitor(200, `<html>`), "invalid character"},
+		"no server":      {gone.URL, "refused"},
+		"no URL":         {"http://[", "missing ']'"},
+		"another scheme": {"nats://127.0.0.1:4222", "unsupported protocol"},
+	} {
+		err := jetstream.CheckSync(context.Background(), []string{good, c.url, good})
+		if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.url) {
+			t.Errorf("%s: %v; want an error with %q", name, err, c.says)
+		}
+	}
+}
+
+// TestRejectedStream: rejected commands are read newest first, past those that
+// went meanwhile, and a stream that cannot be reached is an error.
+func TestRejectedStream(t *testing.T) {
+	t.Parallel()
+	nc, err := nats.Connect(plainServer(t).ClientURL(), quietly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	ctx := context.Background()
+	kept, err := jetstream.OpenRejected(ctx, nc, jetstream.RejectedConfig{MaxBytes: 1 << 20, MaxAge: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"one", "two", "three", "four"} {
+		if err := kept.Append(ctx, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api, err := js.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := api.Stream(ctx, jetstream.RejectedStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.DeleteMsg(ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	list := func(most int, fails error) (texts []string, err error) {
+		err = kept.Newest(ctx, func(data []byte) (bool, error) {
+			texts = append(texts, string(data))
+			return len(texts) < most, fails
+		})
+		return texts, err
+	}
+	if got, err := list(9, nil); err != nil || !slices.Equal(got, []string{"four", "two", "one"}) {
+		t.Errorf("all: %q, %v", got, err)
+	}
+	if got, err := list(2, nil); err != nil || !slices.Equal(got, []string{"four", "two"}) {
+		t.Errorf("two: %q, %v", got, err)
+	}
+	stop := errors.New("enough")
+	if got, err := list(9, stop); !errors.Is(err, stop) || len(got) != 1 {
+		t.Errorf("until an error: %q, %v", got, err)
+	}
+	if err := api.DeleteStream(ctx, jetstream.RejectedStream); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := list(9, nil); !errors.Is(err, js.ErrStreamNotFound) {
+		t.Errorf("the stream is gone: %q, %v", got, err)
+	}
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := kept.Append(short, nil); err == nil || !strings.Contains(err.Error(), jetstream.RejectedStream) {
+		t.Errorf("kept in a stream that is gone: %v", err)
+	}
+	nc.Close()
+	if _, err := jetstream.OpenRejected(ctx, nc, jetstream.RejectedConfig{}); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("opened over a closed connection: %v", err)
+	}
+}
+
+// TestProbesOfAClosedConnection: a probe that cannot be sent says nothing.
+func TestProbesOfAClosedConnection(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t, 1)
+	if err := jetstream.CheckClosed(r.nc, ""); !errors.Is(err, jetstream.ErrOpen) {
+		t.Errorf("a stream that answers: %v", err)
+	}
+	r.nc.Close()
+	err := jetstream.CheckClosed(r.nc, "")
+	if errors.Is(err, jetstream.ErrOpen) || !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}

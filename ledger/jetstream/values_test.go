@@ -1,0 +1,133 @@
+package jetstream_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// TestValues: a value is changed by whoever has seen its revision, once, and
+// listed by its prefix as long as it is there.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	nc, err := nats.Connect(plainServer(t).ClientURL(), quietly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	ctx := context.Background()
+	open := func() *jetstream.Values {
+		v, err := jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: 5 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	mine, theirs := open(), open() // the second finds the bucket
+	if value, revision, err := mine.Get(ctx, "lease"); value != nil || revision != 0 || err != nil {
+		t.Errorf("nothing yet: %q, %d, %v", value, revision, err)
+	}
+	first, err := mine.Set(ctx, "lease", 0, []byte("mine"))
+	if err != nil || first == 0 {
+		t.Fatalf("the first: %d, %v", first, err)
+	}
+	if _, err := theirs.Set(ctx, "lease", 0, []byte("theirs")); !errors.Is(err, jetstream.ErrRevision) {
+		t.Errorf("the first again: %v", err)
+	}
+	second, err := theirs.Set(ctx, "lease", first, []byte("theirs"))
+	if err != nil || second <= first {
+		t.Errorf("the second: %d, %v", second, err)
+	}
+	if _, err := mine.Set(ctx, "lease", first, []byte("mine")); !errors.Is(err, jetstream.ErrRevision) {
+		t.Errorf("with an old revision: %v", err)
+	}
+	if value, revision, err := mine.Get(ctx, "lease"); string(value) != "theirs" || revision != second || err != nil {
+		t.Errorf("%q, %d, %v", value, revision, err)
+	}
+	for key, value := range map[string]string{"member.a": "1", "member.b": "2", "members": "no", "other.a": "3"} {
+		if err := mine.Put(ctx, key, []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := theirs.Delete(ctx, "member.b"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := mine.List(ctx, "member.")
+	if diff := cmp.Diff(map[string][]byte{"a": []byte("1")}, got); err != nil || diff != "" {
+		t.Errorf("the list: %v\n%s", err, diff)
+	}
+	if leader, err := mine.Leader(ctx); leader == "" || err != nil {
+		t.Errorf("one server alone leads: %q, %v", leader, err)
+	}
+	if err := mine.MoveLeader(ctx, "elsewhere"); err == nil || !strings.Contains(err.Error(), "does not step down") {
+		t.Errorf("one server alone steps down: %v", err)
+	}
+
+	nc.Close()
+	_, _, getErr := mine.Get(ctx, "lease")
+	_, setErr := mine.Set(ctx, "lease", second, nil)
+	_, listErr := mine.List(ctx, "member.")
+	_, leaderErr := mine.Leader(ctx)
+	_, openErr := jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: time.Second})
+	for what, err := range map[string]error{
+		"Get": getErr, "Set": setErr, "Put": mine.Put(ctx, "lease", nil), "Delete": mine.Delete(ctx, "lease"),
+		"List": listErr, "Leader": leaderErr, "MoveLeader": mine.MoveLeader(ctx, ""), "OpenValues": openErr,
+	} {
+		if !errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, jetstream.ErrRevision) {
+			t.Errorf("%s over a closed connection: %v", what, err)
+		}
+	}
+}
+
+// TestTail: what a replica holds is read without its leader, up to where it
+// knows no more.
+func TestTail(t *testing.T) {
+	t.Parallel()
+	r := startReplicated(t, 2000)
+	log := r.open(time.Second)
+	r.set(func() {
+		r.replica = 1500
+		r.get = func(*nats.Msg) bool { t.Error("the leader is asked"); return true }
+	})
+	tail := func(from uint64) (next uint64, err error) {
+		next = from
+		err = log.Tail(context.Background(), from, func(e ledger.Entry) error {
+			if e.Sequence != next || string(e.Data) != string(data(next)) {
+				return fmt.Errorf("entry %d came as %d: %q", next, e.Sequence, e.Data)
+			}
+			next++
+			return nil
+		})
+		return next, err
+	}
+	for from, want := range map[uint64]uint64{1: 1501, 700: 1501, 1500: 1501, 1501: 1501, 1900: 1900} {
+		if next, err := tail(from); next != want || err != nil {
+			t.Errorf("from %d it ends before %d, not %d, %v", from, next, want, err)
+		}
+	}
+	stop := errors.New("enough")
+	if err := log.Tail(context.Background(), 1, func(ledger.Entry) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("until an error: %v", err)
+	}
+	r.set(func() { r.direct = func(msg *nats.Msg) bool { r.status(msg, "204", "EOB"); return true } })
+	if next, err := tail(5); next != 5 || err != nil {
+		t.Errorf("an answer without entries: %d, %v", next, err)
+	}
+	r.set(func() { r.direct = func(msg *nats.Msg) bool { r.status(msg, "408", "Bad Request"); return true } })
+	if _, err := tail(5); err == nil || errors.Is(err, ledger.ErrUnavailable) {
+		t.Errorf("another status: %v", err)
+	}
+	r.set(func() { r.direct = func(*nats.Msg) bool { return true } })
+	if _, err := tail(5); !errors.Is(err, ledger.ErrUnavailable) {
+		t.Errorf("no replica answers: %v", err)
+	}
+}

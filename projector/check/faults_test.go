@@ -1,0 +1,488 @@
+package check_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/check"
+	"github.com/allot-project/allot/snapshots"
+)
+
+var errInjected = errors.New("injected")
+
+// scene is a log with what was made of it, in which a test makes read models
+// that are not what the log gives.
+type scene struct {
+	log   *memlog.Log
+	state *ledger.State
+	views *projector.Projector
+	snaps *snapshots.Store
+	dir   string
+}
+
+// newScene folds a log. What alter does to a commit, or to its changes, before
+// the read models fold it, is what is wrong with them.
+func newScene(t *testing.T, alter func(*ledger.Commit, *ledger.Changes)) *scene {
+	t.Helper()
+	commits := ledgertest.Commits(t, 12)
+	var encoded [][]byte
+	dir := t.TempDir()
+	views, err := projector.Open(filepath.Join(dir, "readmodel"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := views.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	snaps, err := snapshots.Open(filepath.Join(dir, "snapshots"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := ledger.NewState()
+	for _, c := range commits {
+		data, err := ledger.EncodeCommit(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded = append(encoded, data)
+		changes, err := state.Fold(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folded := *c
+		changes.Providers, changes.Consumers = slices.Clone(changes.Providers), slices.Clone(changes.Consumers)
+		folded.Leaves = slices.Clone(c.Leaves)
+		alter(&folded, &changes)
+		if err := views.Fold(&folded, changes); err != nil {
+			t.Fatal(err)
+		}
+		if c.Sequence == 5 {
+			if err := snaps.Save(state); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return &scene{logOf(t, encoded), state, views, snaps, dir}
+}
+
+func (s *scene) config() check.AuditorConfig {
+	return check.AuditorConfig{
+		Log: s.log, Snapshots: s.snaps, Views: s.views, Every: time.Millisecond, Now: time.Now,
+		Fork:   func(context.Context) (*ledger.State, error) { return s.state.Fork(), nil },
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// at is what alters one commit.
+func at(sequence uint64, alter func(*ledger.Commit, *ledger.Changes)) func(*ledger.Commit, *ledger.Changes) {
+	return func(c *ledger.Commit, changes *ledger.Changes) {
+		if c.Sequence == sequence {
+			alter(c, changes)
+		}
+	}
+}
+
+// TestReadModelsThatDiffer: whatever read models hold that the log does not
+// give, the audit names it. The commits that they have folded are the right ones.
+func TestReadModelsThatDiffer(t *testing.T) {
+	t.Parallel()
+	ghost := ledgertest.ID(1, 200)
+	for name, c := range map[string]struct {
+		alter func(*ledger.Commit, *ledger.Changes)
+		says  string
+	}{
+		"a provider's generation": {at(12, func(_ *ledger.Commit, changes *ledger.Changes) {
+			last := &changes.Providers[len(changes.Providers)-1]
+			other := *last.After
+			other.Generation += 7
+			last.After = &other
+		}), "provider " + ledgertest.ID(1, 1).String()},
+		"a provider too many": {at(12, func(_ *ledger.Commit, changes *ledger.Changes) {
+			changes.Providers = append(changes.Providers, ledger.ProviderChange{After: &ledger.Provider{
+				UUID: ghost, Root: ghost, Name: "ghost",
+			}})
+		}), "hold 1 providers and 0 consumers too many"},
+		"a consumer that is not there": {at(12, func(_ *ledger.Commit, changes *ledger.Changes) {
+			changes.Consumers[0] = ledger.ConsumerChange{Before: changes.Consumers[0].After}
+		}), "consumer " + ledgertest.ID(2, 11).String()},
+		"a consumer's amount": {at(12, func(_ *ledger.Commit, changes *ledger.Changes) {
+			other := *changes.Consumers[0].After
+			other.Allocations = slices.Clone(other.Allocations)
+			other.Allocations[0].Amount++
+			changes.Consumers[0].After = &other
+		}), "consumer " + ledgertest.ID(2, 11).String()},
+		"a consumer too many": {at(2, func(_ *ledger.Commit, changes *ledger.Changes) {
+			changes.Consumers[0].After = changes.Consumers[0].Before // the one that goes in this commit stays
+		}), "hold 0 providers and 1 consumers too many"},
+		"the tree of records": {at(11, func(c *ledger.Commit, _ *ledger.Changes) {
+			c.Leaves[0][0] ^= 1
+		}), "the tree of all records"},
+		"another commit": {at(12, func(c *ledger.Commit, _ *ledger.Changes) {
+			c.Digest[0] ^= 1
+		}), "have folded another commit 12"},
+	} {
+		s := newScene(t, c.alter)
+		r, err := check.Audit(t.Context(), s.config())
+		if err != nil || r.Good() || !strings.Contains(r.Fault, c.says) || r.From != 5 {
+			t.Errorf("%s: %+v, %v; want a fault with %q", name, r, err, c.says)
+		}
+	}
+	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
+	if r, err := check.Audit(t.Context(), s.config()); err != nil || !r.Good() || r.From != 5 || r.Records != 7 || r.Sequence != 12 {
+		t.Errorf("nothing is wrong: %+v, %v", r, err)
+	}
+}
+
+// failing is a set of snapshots that cannot be listed, or loaded.
+type failing struct {
+	check.Snapshots
+	heads, load error
+}
+
+func (f failing) Heads() ([]ledger.Head, error) {
+	if f.heads != nil {
+		return nil, f.heads
+	}
+	return f.Snapshots.Heads()
+}
+
+func (f failing) Load(atOrBefore uint64) (*ledger.State, bool, error) {
+	if f.load != nil {
+		return nil, false, f.load
+	}
+	return f.Snapshots.Load(atOrBefore)
+}
+
+// unreadable is a log that cannot be read.
+type unreadable struct {
+	ledger.Log
+	err error
+}
+
+func (u unreadable) Read(context.Context, uint64, uint64, func(ledger.Entry) error) error {
+	return u.err
+}
+
+// TestAuditsThatFail: what keeps an audit from being made is an error, and what
+// it finds is none, also if that is all that is left of the ledger.
+func TestAuditsThatFail(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*scene, *check.AuditorConfig)
+		why    error  // the audit's
+		fault  string // of the ledger
+	}{
+		"no copy of the State": {func(_ *scene, c *check.AuditorConfig) {
+			c.Fork = func(context.Context) (*ledger.State, error) { return nil, errInjected }
+		}, errInjected, ""},
+		"snapshots cannot be listed": {func(s *scene, c *check.AuditorConfig) {
+			c.Snapshots = failing{s.snaps, errInjected, nil}
+		}, errInjected, ""},
+		"snapshots cannot be read": {func(s *scene, c *check.AuditorConfig) {
+			c.Snapshots = failing{s.snaps, nil, errInjected}
+		}, errInjected, ""},
+		"the log is out of reach": {func(s *scene, c *check.AuditorConfig) {
+			c.Log = unreadable{s.log, ledger.ErrUnavailable}
+		}, ledger.ErrUnavailable, ""},
+		"the log has a gap": {func(s *scene, c *check.AuditorConfig) {
+			c.Log = unreadable{s.log, ledger.ErrLogGap}
+		}, nil, "gap"},
+		"the log has lost its end": {func(s *scene, _ *check.AuditorConfig) {
+			s.log.Edit(func(entries [][]byte) [][]byte { return entries[:9] })
+		}, nil, "behind"},
+		"a commit of the log is another": {func(s *scene, _ *check.AuditorConfig) {
+			s.log.Edit(func(entries [][]byte) [][]byte {
+				entries[7] = entries[3]
+				return entries
+			})
+		}, nil, "chain"},
+		"the snapshot is damaged, and all is replayed": {func(s *scene, _ *check.AuditorConfig) {
+			paths, err := snapshots.Files(filepath.Join(s.dir, "snapshots"))
+			if err != nil || len(paths) != 1 || os.Truncate(paths[0], 60) != nil {
+				panic("the snapshot cannot be damaged")
+			}
+		}, nil, ""},
+	} {
+		s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
+		cfg := s.config()
+		c.change(s, &cfg)
+		r, err := check.Audit(t.Context(), cfg)
+		if !errors.Is(err, c.why) || (r.Fault == "") != (c.fault == "") || !strings.Contains(r.Fault, c.fault) {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Minute); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: still not so", what)
+		}
+	}
+}
+
+// TestAuditorTells: an audit that cannot be made is told and tried again; a
+// fault is told and stays to be seen.
+func TestAuditorTells(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, at(12, func(c *ledger.Commit, _ *ledger.Changes) { c.Digest[0] ^= 1 }))
+	cfg := s.config()
+	logs := new(lockedBuffer)
+	cfg.Logger = slog.New(slog.NewTextHandler(logs, nil))
+	var mu sync.Mutex
+	forks := 0
+	cfg.Fork = func(context.Context) (*ledger.State, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if forks++; forks == 1 {
+			return nil, errInjected
+		}
+		return s.state.Fork(), nil
+	}
+	a := check.StartAuditor(cfg)
+	eventually(t, "a fault was found", func() bool { r := a.Last(); return r != nil && !r.Good() })
+	a.Stop()
+	for _, text := range []string{"could not be audited", "injected", "THE LEDGER DIFFERS FROM ITS LOG", "another commit 12"} {
+		if !strings.Contains(logs.String(), text) {
+			t.Errorf("the log does not say %q: %s", text, logs)
+		}
+	}
+	// One that is stopped at work ends without a result.
+	cfg.Fork = func(ctx context.Context) (*ledger.State, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	idle := check.StartAuditor(cfg)
+	idle.Stop()
+	if r := idle.Last(); r != nil {
+		t.Errorf("stopped before it could begin: %+v", r)
+	}
+}
+
+// TestScrubber reads files again and again: what is damaged is told once in a
+// round, and a snapshot that is damaged goes, so that the next round is good.
+func TestScrubber(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
+	for n := 6; n < 8; n++ {
+		if err := s.snaps.Save(ledgertest.State(t, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(s.dir, "snapshots")
+	paths, err := snapshots.Files(dir)
+	if err != nil || len(paths) != 3 {
+		t.Fatal(paths, err)
+	}
+	data, err := os.ReadFile(paths[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 4
+	if err := os.WriteFile(paths[1], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logs := new(lockedBuffer)
+	start := func(folder string, pause time.Duration) *check.Scrubber {
+		scrubber := check.StartScrubber(check.ScrubberConfig{
+			Views: s.views, Snapshots: folder, BytesPerSecond: 1 << 30, Pause: pause, Now: time.Now,
+			Logger: slog.New(slog.NewTextHandler(logs, nil)),
+		})
+		t.Cleanup(scrubber.Stop)
+		return scrubber
+	}
+	once := start(dir, time.Hour)
+	eventually(t, "a round was finished", func() bool { return once.Status().Rounds == 1 })
+	status := once.Status()
+	if status.Good() || status.Found != 1 || len(status.Damage) != 1 || !strings.Contains(status.Damage[0], filepath.Base(paths[1])) ||
+		status.Bytes == 0 || status.Total < status.Bytes || status.Ended.Before(status.Begun) {
+		t.Errorf("the first round: %+v", status)
+	}
+	if !strings.Contains(logs.String(), "damage on the disk") {
+		t.Errorf("%s", logs)
+	}
+	if left, err := snapshots.Files(dir); err != nil || !slices.Equal(left, []string{paths[0], paths[2]}) {
+		t.Errorf("%v are left, %v", left, err)
+	}
+	again := start(dir, time.Millisecond)
+	eventually(t, "some rounds were finished", func() bool { return again.Status().Rounds > 2 })
+	if status := again.Status(); !status.Good() || len(status.Damage) > 0 {
+		t.Errorf("the next rounds: %+v", status)
+	}
+	lost := start(paths[0], time.Hour) // a file, where the folder should be
+	eventually(t, "a round was finished", func() bool { return lost.Status().Rounds == 1 })
+	if status := lost.Status(); status.Good() || !strings.HasPrefix(status.Damage[0], "snapshots: ") {
+		t.Errorf("what cannot be read: %+v", status)
+	}
+}
+
+// TestScrubberStopsAtWork: it is slow, and does not finish what it reads.
+func TestScrubberStopsAtWork(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
+	large := filepath.Join(s.dir, "snapshots", "00000000000000000099.snapshot")
+	if err := os.WriteFile(large, make([]byte, 64<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	scrubber := check.StartScrubber(check.ScrubberConfig{
+		Views: s.views, Snapshots: filepath.Join(s.dir, "snapshots"), BytesPerSecond: 1, Pause: time.Hour, Now: time.Now,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	eventually(t, "it has begun", func() bool { return !scrubber.Status().Begun.IsZero() })
+	scrubber.Stop()
+	if status := scrubber.Status(); status.Rounds != 0 || !status.Ended.IsZero() || !status.Good() {
+		t.Errorf("%+v", status)
+	}
+}
+
+// TestVerifyInTrouble: what keeps a log from being verified is an error, and
+// what is wrong with it a finding, whatever it is compared with.
+func TestVerifyInTrouble(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
+	file := filepath.Join(s.dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gap := unreadable{s.log, ledger.ErrLogGap}
+	stop := errors.New("stopped")
+	for name, c := range map[string]struct {
+		log      ledger.Log
+		evidence check.Evidence
+		why      error // nil, and no finding: it is good
+		finding  string
+		cause    error
+	}{
+		"nothing to compare with": {s.log, check.Evidence{}, nil, "", nil},
+		"folders that are not there": {s.log, check.Evidence{
+			Snapshots: filepath.Join(s.dir, "none"), ReadModels: filepath.Join(s.dir, "none"),
+		}, nil, "", nil},
+		"checkpoints without a key":  {s.log, check.Evidence{Checkpoints: []proof.Kept{{Path: "x"}}}, nil, "", nil},
+		"the log has a gap":          {gap, check.Evidence{}, nil, "log: not good at sequence 1", ledger.ErrLogGap},
+		"the log cannot be read":     {unreadable{s.log, stop}, check.Evidence{}, stop, "", nil},
+		"snapshots cannot be listed": {s.log, check.Evidence{Snapshots: file}, os.ErrInvalid, "", nil},
+		"no read models":             {s.log, check.Evidence{ReadModels: file}, nil, "read models: not good: ", nil},
+		"a damaged snapshot":         {s.log, check.Evidence{Snapshots: damagedSnapshot(t)}, nil, "snapshot ", snapshots.ErrDamaged},
+	} {
+		c.evidence.Temporary = t.TempDir()
+		report, err := check.VerifyLog(t.Context(), c.log, 12, c.evidence)
+		if c.why != nil {
+			if err == nil || c.why != os.ErrInvalid && !errors.Is(err, c.why) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		found := report.Err()
+		if (found == nil) != (c.finding == "") || found != nil && !strings.Contains(found.Error(), c.finding) ||
+			c.cause != nil && !errors.Is(found, c.cause) {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
+
+// damagedSnapshot is a folder with a snapshot whose position cannot be trusted.
+func damagedSnapshot(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "00000000000000000005.snapshot"), []byte("ALLOTSN1"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestVerifyReadModelsThatDiffer: read models at rest are compared with the log,
+// byte by byte.
+func TestVerifyReadModelsThatDiffer(t *testing.T) {
+	t.Parallel()
+	for name, alter := range map[string]func(*ledger.Commit, *ledger.Changes){
+		"good": func(*ledger.Commit, *ledger.Changes) {},
+		"bad": at(7, func(_ *ledger.Commit, changes *ledger.Changes) {
+			other := *changes.Consumers[0].After
+			other.UpdatedAt++
+			changes.Consumers[0].After = &other
+		}),
+	} {
+		s := newScene(t, alter)
+		if err := s.views.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		var last [2]uint64
+		report, err := check.VerifyLog(t.Context(), s.log, 12, check.Evidence{
+			ReadModels: copyOf(t, filepath.Join(s.dir, "readmodel")), Temporary: t.TempDir(),
+			Progress: func(done, total uint64) { last = [2]uint64{done, total} },
+		})
+		if err != nil || (report.Err() == nil) != (name == "good") || last != [2]uint64{12, 12} {
+			t.Errorf("%s: %v, %v, told %v", name, report, err, last)
+		}
+		if name == "bad" && !strings.Contains(report.Err().Error(), "read models: not good at sequence 12: their digest is") {
+			t.Errorf("%s: %v", name, report.Err())
+		}
+	}
+}
+
+// copyOf is a folder that nobody has open.
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// TestReplayIntoNothing: read models that cannot be made are an error.
+func TestReplayIntoNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
+	file := filepath.Join(s.dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := check.Replay(t.Context(), s.log, 12, file, nil, nil); err == nil || r != nil {
+		t.Errorf("read models in a file: %v, %v", r, err)
+	}
+	r, err := check.Replay(t.Context(), s.log, 12, "", nil, nil)
+	if err != nil || r.State.Head() != s.state.Head() || r.Records != 12 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
