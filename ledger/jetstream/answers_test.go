@@ -531,7 +531,7 @@ func TestMonitorsThatDoNotSay(t *testing.T) {
 	t.Parallel()
 	monitor := func(status int, body string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/jsz" {
+			if r.URL.Path != "/varz" {
 				t.Errorf("asked for %s", r.URL)
 			}
 			w.WriteHeader(status)
@@ -542,20 +542,20 @@ func TestMonitorsThatDoNotSay(t *testing.T) {
 	}
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	good := monitor(200, `{"config":{"sync_always":true}}`)
-	if err := jetstream.CheckSync(context.Background(), []string{good, good + "/"}); err != nil {
+	good := monitor(200, `{"server_name":"n","jetstream":{"config":{"sync_always":true}}}`)
+	if _, err := jetstream.CheckSync(context.Background(), []string{good, good + "/"}); err != nil {
 		t.Errorf("they sync always: %v", err)
 	}
 	for name, c := range map[string]struct{ url, says string }{
-		"lazy":           {monitor(200, `{"config":{"sync_always":false}}`), "sync_interval: always"},
+		"lazy":           {monitor(200, `{"server_name":"n","jetstream":{"config":{"sync_always":false}}}`), "sync_interval: always"},
 		"not said":       {monitor(200, `{}`), "sync_interval: always"},
-		"no JetStream":   {monitor(404, `{"config":{"sync_always":true}}`), "404 Not Found"},
+		"no JetStream":   {monitor(404, `{"server_name":"n","jetstream":{"config":{"sync_always":true}}}`), "404 Not Found"},
 		"no JSON":        {monitor(200, `<html>`), "invalid character"},
 		"no server":      {gone.URL, "refused"},
 		"no URL":         {"http://[", "missing ']'"},
 		"another scheme": {"nats://127.0.0.1:4222", "unsupported protocol"},
 	} {
-		err := jetstream.CheckSync(context.Background(), []string{good, c.url, good})
+		_, err := jetstream.CheckSync(context.Background(), []string{good, c.url})
 		if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.url) {
 			t.Errorf("%s: %v; want an error with %q", name, err, c.says)
 		}
