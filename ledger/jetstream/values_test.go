@@ -65,8 +65,8 @@ func TestValues(t *testing.T) {
 	if diff := cmp.Diff(map[string][]byte{"a": []byte("1")}, got); err != nil || diff != "" {
 		t.Errorf("the list: %v\n%s", err, diff)
 	}
-	if leader, err := mine.Leader(ctx); leader == "" || err != nil {
-		t.Errorf("one server alone leads: %q, %v", leader, err)
+	if peers, err := mine.Peers(ctx); peers.Leader == "" || err != nil {
+		t.Errorf("one server alone leads: %+v, %v", peers, err)
 	}
 	if err := mine.MoveLeader(ctx, "elsewhere"); err == nil || !strings.Contains(err.Error(), "does not step down") {
 		t.Errorf("one server alone steps down: %v", err)
@@ -76,11 +76,11 @@ func TestValues(t *testing.T) {
 	_, _, getErr := mine.Get(ctx, "lease")
 	_, setErr := mine.Set(ctx, "lease", second, nil)
 	_, listErr := mine.List(ctx, "member.")
-	_, leaderErr := mine.Leader(ctx)
+	_, leaderErr := mine.Peers(ctx)
 	_, openErr := jetstream.OpenValues(ctx, nc, jetstream.ValuesConfig{Timeout: time.Second})
 	for what, err := range map[string]error{
 		"Get": getErr, "Set": setErr, "Put": mine.Put(ctx, "lease", nil), "Delete": mine.Delete(ctx, "lease"),
-		"List": listErr, "Leader": leaderErr, "MoveLeader": mine.MoveLeader(ctx, ""), "OpenValues": openErr,
+		"List": listErr, "Peers": leaderErr, "MoveLeader": mine.MoveLeader(ctx, ""), "OpenValues": openErr,
 	} {
 		if !errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, jetstream.ErrRevision) {
 			t.Errorf("%s over a closed connection: %v", what, err)
