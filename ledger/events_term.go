@@ -11,7 +11,7 @@ import (
 // read. See Term.Level.
 const Level = 1
 
-// ErrLevel: the log has what only a newer release can read.
+// ErrLevel says that the log has what only a newer release can read.
 var ErrLevel = errors.New("ledger: a newer release wrote this log")
 
 // Term is the time in which one replica leads: it alone decides commands. A

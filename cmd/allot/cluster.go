@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -50,27 +52,36 @@ func (c *clusterStatusCommand) Run(ctx context.Context) error {
 }
 
 func printStatus(w io.Writer, s cluster.Status) error {
-	fmt.Fprintf(w, "leader  %s\nterm    %d\nlevel   %d\nstream  led by %s\n\n",
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "leader  %s\nterm    %d\nlevel   %d\nstream  led by %s\n\n",
 		cmp.Or(s.Leader, "none: commands wait"), s.Term, s.Level, cmp.Or(s.Stream.Leader, "none"))
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NAME\tROLE\tHTTP\tSEQUENCE\tLAG\tBEHIND\tVERSION\tUP")
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	row := func(cells ...any) error {
+		_, err := fmt.Fprintf(table, "%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\n", cells...)
+		return err
+	}
+	err := row("NAME", "ROLE", "HTTP", "SEQUENCE", "LAG", "BEHIND", "VERSION", "UP")
 	for _, m := range s.Members {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s\n", m.Name, m.Role, m.HTTP, m.Sequence, m.LagCommits,
-			time.Duration(m.LagSeconds*float64(time.Second)).Round(time.Millisecond), m.Version,
-			time.Since(time.Unix(m.Since, 0)).Round(time.Second))
+		behind := time.Duration(m.LagSeconds * float64(time.Second)).Round(time.Millisecond)
+		up := time.Since(time.Unix(m.Since, 0)).Round(time.Second)
+		err = errors.Join(err, row(m.Name, m.Role, m.HTTP, m.Sequence, m.LagCommits, behind, m.Version, up))
+	}
+	if err := errors.Join(err, table.Flush()); err != nil {
+		return err
 	}
 	for _, p := range s.Stream.Others {
 		switch {
 		case p.Offline:
-			fmt.Fprintf(table, "\nThe stream's server %s is away.", p.Name)
+			fmt.Fprintf(&text, "\nThe stream's server %s is away.\n", p.Name)
 		case !p.Current:
-			fmt.Fprintf(table, "\nThe stream's server %s lags by %d messages.", p.Name, p.Lag)
+			fmt.Fprintf(&text, "\nThe stream's server %s lags by %d messages.\n", p.Name, p.Lag)
 		}
 	}
 	if s.Problem != "" {
-		fmt.Fprintf(table, "\nNot everything is known: %s\n", s.Problem)
+		fmt.Fprintf(&text, "\nNot everything is known: %s\n", s.Problem)
 	}
-	return table.Flush()
+	_, err = w.Write(text.Bytes())
+	return err
 }
 
 // clusterStepDownCommand is "allot cluster step-down".

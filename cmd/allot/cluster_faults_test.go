@@ -150,7 +150,7 @@ func (c *faultyCluster) ready() error {
 				said = append(said, fmt.Sprintf("replica %d: %d %+v", n.i+1, status, h))
 			}
 			if !n.alive() {
-				return fmt.Errorf("replica %d has ended by itself: %v:\n%s", n.i+1, n.server().wait(), tail(n.server().logs.String(), 2000))
+				return fmt.Errorf("replica %d has ended by itself: %w:\n%s", n.i+1, n.server().wait(), tail(n.server().logs.String(), 2000))
 			}
 		}
 		if said == nil {

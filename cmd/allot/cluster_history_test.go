@@ -421,7 +421,10 @@ func (w *crowd) judge(logged map[string]int) []string {
 		} else if !d.known {
 			continue
 		}
-		history = append(history, porcupine.Operation{ClientId: d.client, Input: d, Output: output, Call: d.call, Return: end})
+		history = append(
+			history,
+			porcupine.Operation{ClientId: d.client, Input: d, Output: output, Call: d.call, Return: end},
+		)
 	}
 	switch porcupine.CheckOperationsTimeout(holdersModel(w.capacity), history, time.Minute) {
 	case porcupine.Illegal:

@@ -14,7 +14,8 @@ const scenariosEach = 10
 
 // TestClusterFaults plays some scenarios, the short ones, and with
 // "make cluster-faults" 200 of them; ALLOT_CLUSTER_SEED plays one again, and
-// ALLOT_CLUSTER_SCENARIOS, such as 21-40, some. What is done in which order follows from the seed; what the processes make of it does
+// ALLOT_CLUSTER_SCENARIOS, such as 21-40, some. What is done in which order follows
+// from the seed; what the processes make of it does
 // not.
 func TestClusterFaults(t *testing.T) {
 	var results []result

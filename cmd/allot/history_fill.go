@@ -19,9 +19,12 @@ func (s *server) fillHistory(ctx context.Context) error {
 		return nil
 	}
 	if s.log.stream.History() != begin.History.Sequence {
-		return fmt.Errorf("%s is to begin a cluster with the %d commits of an archive (allot init --from), and the cluster has a log "+
-			"already; nothing was changed: if it is to join that one, start it with an empty folder", s.config.Data,
-			begin.History.Sequence)
+		return fmt.Errorf(
+			"%s is to begin a cluster with the %d commits of an archive (allot init --from), and the cluster has a log "+
+				"already; nothing was changed: if it is to join that one, start it with an empty folder",
+			s.config.Data,
+			begin.History.Sequence,
+		)
 	}
 	source, err := openArchive(s.data.files().HistoryPath())
 	if err != nil {
@@ -32,7 +35,8 @@ func (s *server) fillHistory(ctx context.Context) error {
 	}
 	for {
 		err := s.fillMissing(ctx, source)
-		passes := errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrUnknownFate) || errors.Is(err, ledger.ErrConflict)
+		passes := errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrUnknownFate) ||
+			errors.Is(err, ledger.ErrConflict)
 		if !passes {
 			return err
 		}

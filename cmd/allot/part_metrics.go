@@ -118,12 +118,20 @@ func (s *server) addReplica(g gauges) {
 	if s.replica == nil {
 		return
 	}
-	g.add("replica_role", "1: this server leads; 0: it follows.", func() float64 { return one(s.replica.Role() == cluster.RoleLeader) })
+	g.add(
+		"replica_role",
+		"1: this server leads; 0: it follows.",
+		func() float64 { return one(s.replica.Role() == cluster.RoleLeader) },
+	)
 	g.add("replica_term", "The newest term that is known.", func() float64 {
 		_, term, _ := s.replica.Standing()
 		return float64(term)
 	})
-	g.add("replica_led", "1: some server leads, as far as this one knows.", func() float64 { return one(s.replica.Led() == nil) })
+	g.add(
+		"replica_led",
+		"1: some server leads, as far as this one knows.",
+		func() float64 { return one(s.replica.Led() == nil) },
+	)
 	g.add("replica_lag_commits", "Commits that were heard of and are not folded here.", func() float64 {
 		commits, _ := s.replica.Lag()
 		return float64(commits)

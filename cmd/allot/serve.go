@@ -148,7 +148,14 @@ func (s *server) list() []part {
 		// The port is bound before a long replay, so that one that is taken is known at once.
 		// It says from then on that the server is starting. Followers of the log would
 		// hold up its end, and are told before.
-		{phase: open, name: "REST port", start: s.bindREST, run: s.serveREST, interrupt: s.rest.endFollowers, stop: s.unbindREST},
+		{
+			phase:     open,
+			name:      "REST port",
+			start:     s.bindREST,
+			run:       s.serveREST,
+			interrupt: s.rest.endFollowers,
+			stop:      s.unbindREST,
+		},
 		// The log's files are judged before anything opens, or changes, what lies there.
 		{phase: open, name: "judgement", start: s.judgeData},
 		{phase: open, name: "signed checkpoints", start: s.openCheckpoints},

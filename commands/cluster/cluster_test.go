@@ -153,7 +153,11 @@ func (m *member) openLog(t testing.TB, nc *nats.Conn, mayCreate bool) *jetstream
 		})
 		if err == nil {
 			var values *jetstream.Values
-			values, err = jetstream.OpenValues(t.Context(), nc, jetstream.ValuesConfig{Replicas: 3, Timeout: 250 * time.Millisecond})
+			values, err = jetstream.OpenValues(
+				t.Context(),
+				nc,
+				jetstream.ValuesConfig{Replicas: 3, Timeout: 250 * time.Millisecond},
+			)
 			if err == nil {
 				return values
 			}
@@ -371,7 +375,8 @@ func TestLeaderIsReplaced(t *testing.T) {
 	if err := next.StepDown(t.Context(), "nobody"); err == nil {
 		t.Error("a replica that does not exist was to lead")
 	}
-	if status := first.Status(t.Context()); status.Leader != next.name || len(status.Members) != 3 || status.Problem != "" {
+	if status := first.Status(t.Context()); status.Leader != next.name || len(status.Members) != 3 ||
+		status.Problem != "" {
 		t.Errorf("%+v", status)
 	}
 }

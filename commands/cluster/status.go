@@ -120,7 +120,7 @@ func (r *Replica) behind(lacks bool) time.Duration {
 // Role is what this replica is now.
 func (r *Replica) Role() string { return r.own().Role }
 
-// ErrSameName: two replicas have one name.
+// ErrSameName says that two replicas have one name.
 var ErrSameName = errors.New("another replica has this name")
 
 // findNamesake ends this replica if there is another one of its name.

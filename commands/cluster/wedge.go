@@ -13,7 +13,7 @@ import (
 // issue 8519). Nothing in the cluster ends that by itself: the lease is in
 // another stream, which goes on. So it is an alarm.
 
-// ErrWedged: the log's servers say that they are well, and take no commits.
+// ErrWedged means that the log's servers say that they are well, and take no commits.
 var ErrWedged = errors.New("the log takes no commits, though its servers say that they are well: " +
 	"restart the server that leads its stream (docs/reliability.md, Replicas)")
 

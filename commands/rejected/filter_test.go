@@ -196,7 +196,10 @@ func TestListFails(t *testing.T) {
 		t.Errorf("a body that is a text: %v, %v", list, err)
 	}
 	store.kept = [][]byte{[]byte("[" + strings.Replace(entry, `"body":"\ud800",`, "", 1) + "]")}
-	if _, err := rejected.List(t.Context(), store, rejected.Filter{Consumer: ours}, 100); !errors.Is(err, rejected.ErrDamaged) {
+	if _, err := rejected.List(t.Context(), store, rejected.Filter{Consumer: ours}, 100); !errors.Is(
+		err,
+		rejected.ErrDamaged,
+	) {
 		t.Errorf("no body: %v", err)
 	}
 	if _, err := rejected.List(t.Context(), gone{errInjected}, rejected.Filter{}, 100); !errors.Is(err, errInjected) {

@@ -140,7 +140,10 @@ func TestUnreachableLog(t *testing.T) {
 	}
 	answers := make(chan error, 10)
 	start := func(n int) {
-		r.Start(commands.Submission{ID: commands.NewID(), Command: trait(n)}, func(_ commands.Outcome, err error) { answers <- err })
+		r.Start(
+			commands.Submission{ID: commands.NewID(), Command: trait(n)},
+			func(_ commands.Outcome, err error) { answers <- err },
+		)
 	}
 	for n := range 4 {
 		start(n)

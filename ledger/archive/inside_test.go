@@ -248,7 +248,10 @@ func TestWriteFails(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := archive.Write(cancelled, io.Discard, good, archive.Extent{From: 1, To: 6}); !errors.Is(err, context.Canceled) {
+	if _, err := archive.Write(cancelled, io.Discard, good, archive.Extent{From: 1, To: 6}); !errors.Is(
+		err,
+		context.Canceled,
+	) {
 		t.Errorf("cancelled: %v", err)
 	}
 	var steps [][2]uint64

@@ -306,11 +306,20 @@ func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRol
 const connectTimeout = time.Minute
 
 func (s *Server) connect(as role) (*nats.Conn, error) {
-	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.UserInfo(as.name, s.logins.secret),
-		nats.Name("allot "+as.name), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+	nc, err := nats.Connect(
+		"",
+		nats.InProcessServer(s.ns),
+		nats.UserInfo(as.name, s.logins.secret),
+		nats.Name(
+			"allot "+as.name,
+		),
+		nats.Timeout(connectTimeout),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			s.log.Warn("the embedded NATS server refused something", "connection", as.name, "error", err)
-		}))
+		}),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: connect in process: %w", err)
 	}

@@ -556,7 +556,8 @@ func TestMonitorsThatDoNotSay(t *testing.T) {
 		"another scheme": {"nats://127.0.0.1:4222", "unsupported protocol"},
 	} {
 		_, err := jetstream.CheckSync(context.Background(), []string{good, c.url})
-		if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.url) {
+		if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), c.url) {
 			t.Errorf("%s: %v; want an error with %q", name, err, c.says)
 		}
 	}

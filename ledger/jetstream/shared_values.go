@@ -39,7 +39,7 @@ type ValuesConfig struct {
 	Timeout time.Duration
 }
 
-// ErrRevision: a value has another revision by now.
+// ErrRevision says that a value has another revision by now.
 var ErrRevision = errors.New("jetstream: somebody else changed the value")
 
 // OpenValues finds or makes the bucket.

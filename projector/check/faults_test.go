@@ -144,7 +144,8 @@ func TestReadModelsThatDiffer(t *testing.T) {
 		}
 	}
 	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
-	if r, err := check.Audit(t.Context(), s.config()); err != nil || !r.Good() || r.From != 5 || r.Records != 7 || r.Sequence != 12 {
+	if r, err := check.Audit(t.Context(), s.config()); err != nil || !r.Good() || r.From != 5 || r.Records != 7 ||
+		r.Sequence != 12 {
 		t.Errorf("nothing is wrong: %+v, %v", r, err)
 	}
 }
@@ -331,7 +332,8 @@ func TestScrubber(t *testing.T) {
 	eventually(t, "a round was finished", func() bool { return once.Status().Rounds == 1 })
 	status := once.Status()
 	if status.Good() || status.Found != 1 || len(status.Damage) != 1 || !strings.Contains(status.Damage[0], filepath.Base(paths[1])) ||
-		status.Bytes == 0 || status.Total < status.Bytes || status.Ended.Before(status.Begun) {
+		status.Bytes == 0 || status.Total < status.Bytes ||
+		status.Ended.Before(status.Begun) {
 		t.Errorf("the first round: %+v", status)
 	}
 	if !strings.Contains(logs.String(), "damage on the disk") {
@@ -403,7 +405,7 @@ func TestVerifyInTrouble(t *testing.T) {
 		c.evidence.Temporary = t.TempDir()
 		report, err := check.VerifyLog(t.Context(), c.log, 12, c.evidence)
 		if c.why != nil {
-			if err == nil || c.why != os.ErrInvalid && !errors.Is(err, c.why) {
+			if err == nil || !errors.Is(c.why, os.ErrInvalid) && !errors.Is(err, c.why) {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
