@@ -112,7 +112,8 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger, actor: cfg.Actor,
+		nc: nc, micro: svc, submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
+		actor:  cfg.Actor,
 		queue:  newFairQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()),
 		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,

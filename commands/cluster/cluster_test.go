@@ -402,7 +402,8 @@ func TestDeposedLeaderSaysNothing(t *testing.T) {
 				nc.Close()
 			}
 			deposer := g.others()[0]
-			for deadline := time.Now().Add(patience); deposer.get() == nil && g.others()[1].get() == nil; time.Sleep(10 * time.Millisecond) {
+			deadline := time.Now().Add(patience)
+			for ; deposer.get() == nil && g.others()[1].get() == nil; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("nobody takes over")
 				}

@@ -331,7 +331,8 @@ func TestScrubber(t *testing.T) {
 	once := start(dir, time.Hour)
 	eventually(t, "a round was finished", func() bool { return once.Status().Rounds == 1 })
 	status := once.Status()
-	if status.Good() || status.Found != 1 || len(status.Damage) != 1 || !strings.Contains(status.Damage[0], filepath.Base(paths[1])) ||
+	if status.Good() || status.Found != 1 || len(status.Damage) != 1 ||
+		!strings.Contains(status.Damage[0], filepath.Base(paths[1])) ||
 		status.Bytes == 0 || status.Total < status.Bytes ||
 		status.Ended.Before(status.Begun) {
 		t.Errorf("the first round: %+v", status)
