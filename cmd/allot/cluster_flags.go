@@ -59,7 +59,11 @@ func (f *clusterFlags) fill(http string) (err error) {
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
 	}
-	return nil
+	of, err := f.embedded()
+	if err != nil {
+		return err
+	}
+	return of.Check() // the server does, too, but after files were written
 }
 
 // ownAddress is the one of the list that is this machine's.
