@@ -13,6 +13,7 @@ type Code string
 const (
 	CodeInvalid           Code = "invalid"             // a field is missing or out of range
 	CodeTooLarge          Code = "too_large"           // the record would exceed the log's limit
+	CodeNotYet            Code = "not_yet"             // a replica of an older release could not read the record
 	CodeCommandIDReused   Code = "command_id_reused"   // the id stands for another command
 	CodeProviderNotFound  Code = "provider_not_found"  // the provider that the command is about
 	CodeProviderUnknown   Code = "provider_unknown"    // a provider that the command refers to

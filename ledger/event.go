@@ -38,6 +38,7 @@ type eventCode uint64
 type eventKind struct {
 	name   string // the type's
 	number uint64
+	level  uint64 // of features that knows it, as it is written
 	encode func(*encoder, Event)
 }
 
@@ -54,7 +55,17 @@ var (
 // over all fields of an event and returns it: the event that it was called on
 // is a copy, which so needs no memory of its own.
 func register[T Event](number uint64, forms ...func(T, *coder) T) *eventKind {
-	kind := &eventKind{name: reflect.TypeFor[T]().Name(), number: number}
+	return registerAt(1, number, forms...)
+}
+
+// registerAt is register for what older releases do not know: a new kind, or a
+// new form of one. Replicas that are upgraded one after the other write it when
+// all of them know the level, which Level must have reached.
+func registerAt[T Event](level, number uint64, forms ...func(T, *coder) T) *eventKind {
+	kind := &eventKind{name: reflect.TypeFor[T]().Name(), number: number, level: level}
+	if level > Level {
+		panic(fmt.Sprintf("ledger: the event %s is of level %d, and Level is %d", kind.name, level, Level))
+	}
 	if other, taken := eventKinds[number]; taken {
 		panic(fmt.Sprintf("ledger: the events %s and %s both have number %d", other.name, kind.name, number))
 	}
@@ -92,6 +103,14 @@ func decodeEvent(d *decoder) Event {
 		return nil
 	}
 	return decode(d)
+}
+
+// LevelOf is the lowest level of features that knows all of some events.
+func LevelOf(events []Event) (level uint64) {
+	for _, event := range events {
+		level = max(level, event.kind().level)
+	}
+	return level
 }
 
 // KindOf names an event, as it is printed: by its type.

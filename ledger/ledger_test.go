@@ -158,11 +158,14 @@ func undoEach(t *testing.T, commits []*ledger.Commit) {
 	}
 }
 
-// TestStateEncoding: decoding gives the same State, usages included.
+// TestStateEncoding: decoding gives the same State, usages included; also one
+// that is stored in the form of an older version.
 func TestStateEncoding(t *testing.T) {
 	storeAndRead(t, ledgertest.State(t, 30))
 	for _, history := range ledgertest.Histories(t) {
-		storeAndRead(t, ledgertest.Fold(t, history.Commits))
+		state := ledgertest.Fold(t, history.Commits)
+		storeAndRead(t, state)
+		storeAndRead(t, state.Sorted())
 	}
 }
 
@@ -277,6 +280,13 @@ func TestOlderStates(t *testing.T) {
 			continue
 		}
 		compareStates(t, path, want[filepath.Base(path)], s)
+		var again bytes.Buffer
+		if err := s.Encode(&again); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(filepath.Base(path), "state.v3.") && !bytes.Equal(again.Bytes(), data) {
+			t.Errorf("%s is stored again as %x", path, again.Bytes())
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -42,7 +43,9 @@ func (s *State) Encode(w io.Writer) error {
 	writeEach(out, s.nodes.Len(), s.Nodes, (*Node).form)
 	writeEach(out, s.allocations.Len(), s.NodeAllocations, (*NodeAllocation).form)
 	writeEach(out, s.chassis.Len(), s.AllChassis, (*Chassis).form)
-	s.term.form(&out.e.form)
+	if version > 4 {
+		s.term.form(&out.e.form)
+	}
 	out.flushAt(0)
 	return out.err
 }
@@ -75,7 +78,7 @@ func DecodeState(data []byte) (*State, error) {
 	if version > 4 {
 		s.term.form(&d.form)
 	}
-	if err := d.end(); err != nil {
+	if err := errors.Join(d.end(), s.term.known()); err != nil {
 		return nil, err
 	}
 	s.changes = Changes{}

@@ -60,6 +60,7 @@ func writeError(w http.ResponseWriter, r *http.Request, e *rest.Failure) {
 var statuses = map[commands.Code]int{
 	commands.CodeTooLarge:               http.StatusRequestEntityTooLarge,
 	commands.CodeCommandIDReused:        http.StatusConflict,
+	commands.CodeNotYet:                 http.StatusConflict,
 	commands.CodeNodeNotFound:           http.StatusNotFound,
 	commands.CodeNodeExists:             http.StatusConflict,
 	commands.CodeNodeAssociated:         http.StatusConflict,

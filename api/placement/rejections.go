@@ -13,7 +13,7 @@ func general(r *commands.Rejection) *rest.Failure {
 	switch r.Code {
 	case commands.CodeTooLarge:
 		return rest.Errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)
-	case commands.CodeCommandIDReused, commands.CodeNodeIsProvider:
+	case commands.CodeCommandIDReused, commands.CodeNodeIsProvider, commands.CodeNotYet:
 		return conflict("", "%s", r.Message)
 	case commands.CodeProviderNotFound:
 		return rest.NotFound("No resource provider with uuid %s found", r.Facts.Provider)

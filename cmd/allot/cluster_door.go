@@ -41,6 +41,12 @@ func (s *server) clusterRoutes() []route {
 				http.Error(w, "only "+method, http.StatusMethodNotAllowed)
 				return
 			}
+			if method == http.MethodPost {
+				if err := rest.CheckContentType(r); err != nil {
+					http.Error(w, err.Error(), http.StatusUnsupportedMediaType)
+					return
+				}
+			}
 			s.answerCluster(w, r, answer)
 		})
 	}
@@ -53,7 +59,7 @@ func (s *server) clusterRoutes() []route {
 
 func (s *server) answerCluster(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
 	if s.replica == nil {
-		http.Error(w, errAlone.Error(), http.StatusNotFound)
+		http.Error(w, errAlone.Error(), http.StatusConflict)
 		return
 	}
 	body, err := answer(r)

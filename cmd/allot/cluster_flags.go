@@ -1,8 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -14,9 +16,13 @@ import (
 // clusterFlags make the server one of several that serve one ledger.
 type clusterFlags struct {
 	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..."`
-	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's." placeholder:"NAME"`
+	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's. With --nats-url a name makes it one of several servers on that NATS." placeholder:"NAME"`
 	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
 	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
+	Cert    string        `name:"cluster-tls-cert" help:"Certificate of this server for the others, in PEM: they check it, in both directions. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
+	Key     string        `name:"cluster-tls-key" help:"Its private key in PEM." type:"existingfile" placeholder:"FILE"`
+	CA      string        `name:"cluster-tls-ca" help:"Certificates of who may sign those of the servers, and of nobody else." type:"existingfile" placeholder:"FILE"`
+	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: whoever can listen there can read, and write, the log."`
 	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API for clients, to be shown; default: --http." placeholder:"URL"`
 	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more; the clocks of two servers may differ in speed by a tenth." default:"3s"`
 	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s"`
@@ -27,7 +33,13 @@ type clusterFlags struct {
 func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 
 // fill completes what was left out, and refuses what contradicts itself.
-func (f *clusterFlags) fill(http string) (err error) {
+func (f *clusterFlags) fill(http string, external bool) (err error) {
+	if f.Lease < time.Second {
+		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
+	}
+	if external && !f.on() {
+		return f.fillExternal(http)
+	}
 	if !f.on() {
 		if f.Name != "" || f.Listen != "" || f.Secret != "" {
 			return errors.New("--cluster-name, --cluster-listen and --cluster-secret-file need --cluster, the list of all servers")
@@ -42,8 +54,8 @@ func (f *clusterFlags) fill(http string) (err error) {
 			return fmt.Errorf("--cluster-name: %w", err)
 		}
 	}
-	if strings.ContainsAny(f.Name, " \t\n.*>/\\") {
-		return fmt.Errorf("--cluster-name %q: a name has no blanks, dots, stars, slashes or angle brackets", f.Name)
+	if err := f.checkName(); err != nil {
+		return err
 	}
 	if f.Listen == "" {
 		if f.Listen, err = f.ownAddress(); err != nil {
@@ -53,8 +65,11 @@ func (f *clusterFlags) fill(http string) (err error) {
 	if len(f.Members) < 3 {
 		return fmt.Errorf("--cluster names %d servers: a ledger that outlives one of them needs three", len(f.Members))
 	}
-	if f.Lease < time.Second {
-		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
+	if external {
+		return errors.New("--cluster makes the embedded NATS servers a cluster, and --nats-url names another one: choose one of them")
+	}
+	if err := f.checkTLS(); err != nil {
+		return err
 	}
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
@@ -64,6 +79,59 @@ func (f *clusterFlags) fill(http string) (err error) {
 		return err
 	}
 	return of.Check() // the server does, too, but after files were written
+}
+
+// fillExternal is fill for a server on an external NATS: with a name it is one
+// of several.
+func (f *clusterFlags) fillExternal(http string) error {
+	if f.HTTP == "" {
+		f.HTTP = "http://" + http
+	}
+	return f.checkName()
+}
+
+func (f *clusterFlags) checkName() error {
+	if strings.ContainsAny(f.Name, " \t\n.*>/\\") {
+		return fmt.Errorf("--cluster-name %q: a name has no blanks, dots, stars, slashes or angle brackets", f.Name)
+	}
+	return nil
+}
+
+// checkTLS refuses to talk in the open over a network.
+func (f *clusterFlags) checkTLS() error {
+	some, all := f.Cert != "" || f.Key != "" || f.CA != "", f.Cert != "" && f.Key != "" && f.CA != ""
+	if some != all {
+		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together")
+	}
+	local, err := isLocal(f.Listen)
+	if err != nil {
+		return fmt.Errorf("--cluster-listen: %w", err)
+	}
+	if !local && !all && !f.Plain {
+		return fmt.Errorf("--cluster-listen %s can be reached from other machines, and what the servers tell each other is the log: "+
+			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept it with --cluster-plaintext", f.Listen)
+	}
+	return nil
+}
+
+// tls is what the servers speak among each other; nil: no TLS.
+func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
+	if f.Cert == "" {
+		return nil, nil
+	}
+	pair := &certificates{flags: tlsFlags{Cert: f.Cert, Key: f.Key}, logger: logger}
+	if err := pair.load(); err != nil {
+		return nil, fmt.Errorf("--cluster-tls-cert: %w", err)
+	}
+	signers, err := trusted(f.CA)
+	if err != nil {
+		return nil, fmt.Errorf("--cluster-tls-ca: %w", err)
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: signers, RootCAs: signers,
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.current(), nil },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.current(), nil },
+	}, nil
 }
 
 // ownAddress is the one of the list that is this machine's.
@@ -88,7 +156,7 @@ func (f *clusterFlags) ownAddress() (string, error) {
 
 // embedded is the cluster that the NATS server in the process belongs to; nil:
 // none.
-func (f *clusterFlags) embedded() (*embedded.Cluster, error) {
+func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) {
 	if !f.on() {
 		return nil, nil
 	}
@@ -96,8 +164,13 @@ func (f *clusterFlags) embedded() (*embedded.Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--cluster-secret-file: %w", err)
 	}
+	encrypted, err := f.tls(logger)
+	if err != nil {
+		return nil, err
+	}
 	return &embedded.Cluster{
 		Member: f.Name, Listen: f.Listen, Members: slices.Clone(f.Members), Secret: strings.TrimSpace(string(secret)),
+		TLS: encrypted,
 	}, nil
 }
 

@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
 // replicas are the servers of a cluster, each a process of the binary.
 type replicas struct {
 	t       *testing.T
 	dir     string
+	secret  string // the file
 	members []string
 	list    [3]*server
 	nats    [3]string
@@ -28,16 +30,8 @@ type replicas struct {
 // launchReplicas starts three servers on an empty ledger, and waits until one leads.
 func launchReplicas(t *testing.T, flags ...string) *replicas {
 	t.Helper()
-	r := &replicas{t: t, dir: t.TempDir()}
-	for i := range r.list {
-		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
-	}
-	if err := os.WriteFile(filepath.Join(r.dir, "secret"), []byte(uuid.NewString()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(binary, "init", "--data", r.data(0)).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	r := prepareReplicas(t)
+	ran(t, "init", "--data", r.data(0))
 	for i := range r.list {
 		r.begin(i, flags...)
 	}
@@ -50,14 +44,34 @@ func launchReplicas(t *testing.T, flags ...string) *replicas {
 	return r
 }
 
+// prepareReplicas are three servers that have not started.
+func prepareReplicas(t *testing.T) *replicas {
+	t.Helper()
+	r := &replicas{t: t, dir: t.TempDir()}
+	for i := range r.list {
+		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
+	}
+	r.secret = filepath.Join(r.dir, "secret")
+	if err := os.WriteFile(r.secret, []byte(uuid.NewString()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func (r *replicas) data(i int) string { return filepath.Join(r.dir, fmt.Sprint(i+1)) }
 
 // begin starts one replica.
 func (r *replicas) begin(i int, flags ...string) {
 	r.t.Helper()
-	r.list[i] = start(r.t, r.data(i), append([]string{
+	r.beginOn(r.t, i, r.data(i), flags...)
+}
+
+// beginOn starts one replica on some data folder.
+func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
+	t.Helper()
+	r.list[i] = start(t, data, append([]string{
 		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-name", fmt.Sprint(i + 1),
-		"--cluster-listen", r.members[i], "--cluster-secret-file", filepath.Join(r.dir, "secret"),
+		"--cluster-listen", r.members[i], "--cluster-secret-file", r.secret,
 	}, flags...)...)
 }
 
@@ -332,4 +346,94 @@ func TestNoQuorum(t *testing.T) {
 	if err != nil || resp.StatusCode != 200 || resp.Header.Get("Allot-Sequence") == "" {
 		t.Errorf("a stale read: %v, %v", resp, err)
 	}
+}
+
+// TestReplicasOverTLS: servers with certificates of one authority find each
+// other, and one whose certificate somebody else has signed stays outside.
+func TestReplicasOverTLS(t *testing.T) {
+	ours, theirs := t.TempDir(), t.TempDir()
+	issue(t, ours, 1)
+	issue(t, theirs, 2)
+	certificates := func(dir string) []string {
+		return []string{
+			"--cluster-tls-cert", filepath.Join(dir, "cert.pem"), "--cluster-tls-key", filepath.Join(dir, "key.pem"),
+			"--cluster-tls-ca", filepath.Join(dir, "cert.pem"),
+		}
+	}
+	r := launchReplicas(t, certificates(ours)...)
+	last := (r.leader() + 1) % 3
+	r.list[last].must(201, "PUT", "/traits/CUSTOM_SECRET", "")
+	r.lose(last)
+	r.begin(last, certificates(theirs)...)
+	foreign := r.list[last]
+	for deadline := time.Now().Add(hang); !strings.Contains(foreign.logs.String(), "waiting for the cluster's log"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not wait:\n%s", foreign.logs)
+		}
+	}
+	if status, h := foreign.standing("/readyz"); status != 503 || h.Role != "starting" {
+		t.Errorf("a server with another's certificate: %d %+v", status, h)
+	}
+	foreign.kill()
+	r.begin(last, certificates(ours)...)
+	if !r.list[last].waitServing() {
+		t.Fatalf("it does not come back:\n%s", r.list[last].logs)
+	}
+	r.list[last].must(204, "GET", "/traits/CUSTOM_SECRET", "")
+}
+
+// TestClusterFlags: a cluster that could not work, or that strangers could
+// join, does not start.
+func TestClusterFlags(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	short := filepath.Join(t.TempDir(), "short")
+	for path, text := range map[string]string{secret: "0123456789abcdef", short: "0123456789\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	three := []string{"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "127.0.0.1:1", "--cluster-name", "a"}
+	for want, flags := range map[string][]string{
+		"need --cluster,":               {"--cluster-name", "a"},
+		"needs --cluster-secret-file":   three,
+		"shorter than 16 bytes":         append([]string{"--cluster-secret-file", short}, three...),
+		"needs three":                   {"--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1", "--cluster-secret-file", secret},
+		"Say so with --cluster-listen":  {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
+		"no blanks":                     {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
+		"renewed six times":             append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
+		"belong together":               append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
+		"can be reached":                {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
+		"--cluster-listen: \"nowhere\"": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},
+	} {
+		s := start(t, t.TempDir(), flags...)
+		if s.waitServing() || !strings.Contains(s.logs.String(), want) {
+			t.Errorf("%v: %s", flags, s.logs)
+		}
+	}
+}
+
+// TestReplicasOutside: so do servers on a NATS that is not theirs, each with a
+// name.
+func TestReplicasOutside(t *testing.T) {
+	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
+	begin := func(name string) *server {
+		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
+			"--accept-open-nats", "--cluster-name", name)
+	}
+	r := &replicas{t: t}
+	r.list[0] = begin("a")
+	r.list[0].must(201, "PUT", "/traits/CUSTOM_FIRST", "")
+	r.list[1] = begin("b")
+	r.list[1].must(204, "GET", "/traits/CUSTOM_FIRST", "")
+	was := r.leader()
+	other := 1 - was
+	l := r.load(other)
+	time.Sleep(100 * time.Millisecond)
+	r.lose(was)
+	if now := r.leader(); now != other {
+		t.Errorf("server %d leads", now)
+	}
+	time.Sleep(100 * time.Millisecond)
+	l.end(t)
+	l.holds(t, r.list[other])
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -214,6 +215,58 @@ func (d *dataFolder) explain(err error) error {
 		}
 	}
 	return err
+}
+
+// ofKind refuses the data of a server that is alone for one of several, and
+// the other way round. JetStream takes neither over: in a cluster it would
+// forget a stream that the others do not know, and alone it would not know the
+// one that several had agreed on.
+func (d *dataFolder) ofKind(cluster bool) error {
+	if d.external {
+		return nil
+	}
+	of, err := d.ofSeveral()
+	if err != nil || of == nil || *of == cluster {
+		return err
+	}
+	if cluster {
+		return fmt.Errorf("%s is the data of a server that is alone, and --cluster makes it one of several; nothing was changed. "+
+			"Start it without --cluster, or move the ledger: allot export --data %s FILE, and begin a cluster with that in an empty "+
+			"folder: allot init --data DIR --from FILE", d.dir, d.dir)
+	}
+	return fmt.Errorf("%s is the data of one of several servers, and without --cluster it would be alone; nothing was changed. "+
+		"Start it with --cluster as before, or move the ledger: allot export --data %s FILE, and allot import FILE --data DIR into "+
+		"an empty folder", d.dir, d.dir)
+}
+
+// ofSeveral reports whether the log here is one of several servers'; nil:
+// there is none. Those that agree on streams keep what they agreed on in a
+// folder of the system's account.
+func (d *dataFolder) ofSeveral() (*bool, error) {
+	store := filepath.Join(d.path(logFolder), "jetstream")
+	var found [2]bool
+	for i, path := range []string{filepath.Join(store, "$SYS"), d.files().Dir()} {
+		_, err := os.Stat(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+		found[i] = err == nil
+	}
+	if !found[0] && !found[1] {
+		return nil, nil
+	}
+	return &found[0], nil
+}
+
+// explainReplica says what it means that a replica's folder and the log of its
+// cluster do not belong together, and what to do.
+func (d *dataFolder) explainReplica(err error) error {
+	if !errors.Is(err, writer.ErrRefused) {
+		return err
+	}
+	return fmt.Errorf("what %s holds is of another ledger than the cluster's, or of commits that the cluster has lost: if it is "+
+		"the wrong folder, name the right one with --data; if the cluster is right, move the folder away and start with an empty one, "+
+		"which the others fill: %w", d.dir, err)
 }
 
 func (d *dataFolder) close() error { return d.lock.Close() }

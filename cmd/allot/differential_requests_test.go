@@ -486,6 +486,7 @@ var (
 	unknownName      = regexp.MustCompile(`No .*such.* trait|No .*class .*such`)
 	missingInventory = regexp.MustCompile(`Inventory .*Unable .*allocate for invalid inventory on provider`)
 	noClass          = regexp.MustCompile(`"(|NOPE|vcpu)":\{`)
+	keyError         = regexp.MustCompile(`"detail":"\d+"`) // the number of a provider's row, and no more
 )
 
 // explain names a difference that docs/compatibility.md explains; empty: none.
@@ -519,6 +520,9 @@ func explain(r request, placement, allot answer) string {
 		return "sharing providers of the group without a suffix are combined under all their anchors"
 	case strings.HasPrefix(r.path, "/allocation_candidates") && placement.status == 200 && same && onlySumsDiffer(placement.body, allot.body):
 		return "Placement adds what one candidate takes to another one, too"
+	case strings.HasPrefix(r.path, "/allocation_candidates") && placement.status == 500 && allot.status == 200 &&
+		keyError.MatchString(placement.String()):
+		return "Placement fails where a sharing provider has a parent"
 	case placement.status == 500 && allot.status == 400:
 		return "Placement fails with 500"
 	case same && r.method == "PUT" && placement.headers["Last-Modified"] == "" && text(placement.body) == text(allot.body):

@@ -36,6 +36,9 @@ type health struct {
 
 const fine = "ok"
 
+// leaving is why a server takes no more requests that is about to end.
+const leaving = "the server is stopping"
+
 // startWait is how long requests wait for a server that is starting: most
 // starts take less than that.
 const startWait = 10 * time.Second
@@ -97,6 +100,9 @@ func (s *server) answerReady(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyWait)
 	defer cancel()
 	h.Reads, h.Commands = said(s.readsFresh(ctx)), said(s.takesCommands())
+	if s.rest.leaving.Load() {
+		h.Reads, h.Commands = leaving, leaving
+	}
 	asked := rest.ParseQuery(r).Get("for")
 	for name, now := range map[string]string{"reads": h.Reads, "commands": h.Commands} {
 		if now != fine && (asked == "" || asked == name) {
@@ -126,6 +132,9 @@ var errStuck = errors.New("the log does not answer")
 func (s *server) takesCommands() error {
 	if err := s.space.refuse(); err != nil {
 		return err
+	}
+	if s.replica != nil && s.replica.Wedged() != nil {
+		return s.replica.Wedged()
 	}
 	if w := s.leader.writer.Load(); w != nil {
 		if w.Stuck() {

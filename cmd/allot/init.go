@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // initCommand is "allot init": leave to begin a ledger in a folder that is not
 // empty.
 type initCommand struct {
 	Data     string `help:"Data folder." default:"data" type:"path"`
+	From     string `help:"File that allot export wrote: the ledger begins with its commits, under their sequences. For the first server of a cluster." type:"existingfile" placeholder:"FILE"`
 	External bool   `help:"The log will not be in the folder, but in the NATS server that --nats-url of allot serve names."`
 }
 
@@ -38,9 +42,43 @@ func (c *initCommand) Run(context.Context) (err error) {
 	}
 	d.external = c.External
 	begin := blocks.Beginning{Ledger: ledger.UUID(uuid.New())}
+	if c.From != "" {
+		if begin, err = c.history(d.files()); err != nil {
+			return err
+		}
+	}
 	if err := d.files().MayBegin(begin); err != nil {
 		return err
 	}
 	fmt.Printf("the ledger %s begins in %s with: allot serve --data %s\n", begin.Ledger, c.Data, c.Data)
 	return nil
+}
+
+// history checks an archive and keeps a copy of it, from which the log is
+// filled when its cluster is there.
+func (c *initCommand) history(files blocks.Folder) (blocks.Beginning, error) {
+	if c.External {
+		return blocks.Beginning{}, errors.New("--from is for the servers of a cluster, and --external for a log outside of them")
+	}
+	source, err := openArchive(c.From)
+	if err != nil {
+		return blocks.Beginning{}, err
+	}
+	header, err := archiveHeader(c.From)
+	if err == nil {
+		err = os.MkdirAll(files.Store, 0o750)
+	}
+	if err != nil {
+		return blocks.Beginning{}, err
+	}
+	in, err := os.Open(c.From)
+	if err != nil {
+		return blocks.Beginning{}, err
+	}
+	err = durable.ReplaceWith(files.HistoryPath(), func(out *os.File) error {
+		_, err := io.Copy(out, in)
+		return err
+	})
+	last := source.trailer.Head
+	return blocks.Beginning{Ledger: header.Ledger, History: &last}, errors.Join(err, in.Close())
 }

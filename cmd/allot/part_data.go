@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/durable"
 )
 
 // cleanBudget is how long the older part of a log is checked at a start after
@@ -44,11 +48,18 @@ func (s *server) readAccess(context.Context) (err error) {
 // judgeData looks at what is in the data folder, and takes an empty one for a
 // new ledger.
 func (s *server) judgeData(ctx context.Context) (err error) {
+	if err := s.data.ofKind(s.config.Cluster.on()); err != nil {
+		return err
+	}
 	if s.config.Cluster.on() {
 		return s.judgeReplica(ctx)
 	}
 	if err := s.data.mayBegin(); err != nil {
 		return err
+	}
+	if begin, err := s.data.files().Beginning(); err != nil || begin != nil && begin.History != nil {
+		return errors.Join(err, fmt.Errorf("%s is to begin a cluster (allot init --from): start it with --cluster; into a server "+
+			"that is alone allot import takes the archive", s.config.Data))
 	}
 	if s.config.NATSURL != "" {
 		s.verdict = &blocks.Verdict{}
@@ -56,24 +67,92 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 		return err
 	}
 	show, end := checkProgress(s.logger)
-	s.verdict, err = s.data.judge(ctx, blocks.CheckOptions{
-		PassOver: s.config.PassOver, Budget: s.config.CheckBudget, CleanBudget: min(cleanBudget, s.config.CheckBudget),
-		Progress: show,
-	})
+	s.verdict, err = s.data.judge(ctx, s.checkOptions(show))
 	end()
-	if err == nil && s.verdict.Report != nil && s.verdict.Unread > 0 {
-		s.logger.Warn("the log is large: its older part is checked while the server runs", "blocks", s.verdict.Unread)
+	if err == nil {
+		s.tellUnread()
 	}
 	return err
 }
 
+// checkOptions bound the check of the log's files.
+func (s *server) checkOptions(show func(done, total uint64)) blocks.CheckOptions {
+	return blocks.CheckOptions{
+		PassOver: s.config.PassOver, Budget: s.config.CheckBudget, CleanBudget: min(cleanBudget, s.config.CheckBudget),
+		Progress: show,
+	}
+}
+
+func (s *server) tellUnread() {
+	if s.verdict.Report != nil && s.verdict.Unread > 0 {
+		s.logger.Warn("the log is large: its older part is checked while the server runs", "blocks", s.verdict.Unread)
+	}
+}
+
 // judgeReplica looks at the log's files of one of several servers. What it
-// lacks at its end the others have.
-func (s *server) judgeReplica(context.Context) (err error) {
+// lacks at its end the others have; what is damaged is set aside, and filled
+// again by the others. What read models and others have seen of the log is
+// looked for later, in the log that the cluster has.
+func (s *server) judgeReplica(ctx context.Context) (err error) {
 	s.verdict = &blocks.Verdict{}
 	if err := os.MkdirAll(s.data.path(logFolder), 0o750); err != nil {
 		return err
 	}
-	s.verdict.Begin, err = s.data.files().Beginning()
-	return err
+	if s.verdict.Begin, err = s.data.files().Beginning(); err != nil {
+		return err
+	}
+	show, end := checkProgress(s.logger)
+	report, err := s.data.files().Check(ctx, s.checkOptions(show))
+	end()
+	if err == nil {
+		err = s.data.whole(report)
+	}
+	switch {
+	case err == nil:
+		s.verdict.Report = report
+		s.tellUnread()
+		return nil
+	case errors.Is(err, blocks.ErrNoLog):
+		return nil
+	case errors.Is(err, blocks.ErrNoPosition):
+		return s.data.explain(err) // the log may be good
+	case !errors.Is(err, blocks.ErrDamaged):
+		return err
+	}
+	aside, failed := s.data.setLogAside()
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	s.logger.Error("the log of this replica is damaged; it is set aside, and the other replicas fill it again",
+		"damage", err, "moved_to", aside)
+	return nil
+}
+
+// whole refuses a log that ends with bytes that are no commit where there was
+// one. It may be a write that a power cut left unfinished, while the others had
+// told of the commit already, or damage to one that this replica had promised
+// to keep: which of them nobody can tell.
+func (d *dataFolder) whole(report *blocks.Report) error {
+	mark, err := blocks.ReadHighWater(blocks.HighWaterPath(d.files().Store))
+	if err != nil || report.TornBytes == 0 || report.Last.Sequence >= mark.Sequence {
+		return err
+	}
+	return &blocks.DamageError{
+		After: report.Last, Path: report.TornPath, Offset: int(report.TornAt),
+		Reason: fmt.Sprintf("what is there is no commit, and commits up to %d were seen", mark.Sequence),
+	}
+}
+
+// setLogAside moves what JetStream has stored, with what it has agreed on with
+// other servers: after damage none of it is to be believed.
+func (d *dataFolder) setLogAside() (aside string, err error) {
+	aside = d.path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
+	if err := os.MkdirAll(aside, 0o750); err != nil {
+		return "", err
+	}
+	const store = "jetstream"
+	if err := os.Rename(filepath.Join(d.path(logFolder), store), filepath.Join(aside, store)); err != nil {
+		return "", err
+	}
+	return aside, errors.Join(durable.SyncFolder(aside), durable.SyncFolder(d.path(logFolder)), durable.SyncFolder(d.dir))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -55,9 +56,14 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	if s.config.LazySync {
 		s.logger.Warn("--lazy-sync: a power cut can lose commands that were answered")
 	}
-	joined, err := s.config.Cluster.embedded()
+	joined, err := s.config.Cluster.embedded(s.logger)
 	if err != nil {
 		return err
+	}
+	if joined != nil && s.verdict.Report == nil && s.verdict.Begin == nil {
+		if err := s.awaitLeave(ctx, joined); err != nil {
+			return err
+		}
 	}
 	s.log.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: s.data.path(logFolder), Listen: s.config.NATS, Verdict: s.verdict,
@@ -66,6 +72,41 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 		Heavy: s.ceiling.door(), Cluster: joined,
 	})
 	return err
+}
+
+// awaitLeave waits, with a NATS server that has no part in the log, until a
+// replica that lacks its own part may have a vote.
+func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error {
+	outside, err := embedded.Start(ctx, embedded.Config{
+		StoreDir: s.data.path(logFolder), Outside: true, Cluster: joined, Logger: s.logger,
+	})
+	if err != nil {
+		return err
+	}
+	defer outside.Shutdown()
+	nc, err := outside.ConnectReplica()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	check := func() error { return s.explainUnwelcome(outside.Unwelcome()) }
+	return cluster.AwaitLeave(ctx, nc, s.config.Cluster.Name, check, s.logger)
+}
+
+// giveLeave has the others take part in a log that is to begin here.
+func (s *server) giveLeave() (stop func(), err error) {
+	if s.verdict.Begin == nil || s.verdict.Report != nil {
+		return func() {}, nil
+	}
+	nc, err := s.log.nats.ConnectReplica()
+	if err != nil {
+		return nil, err
+	}
+	if err := cluster.GiveLeave(nc); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return nc.Close, nil
 }
 
 func (s *server) stopNATS() error {
@@ -98,7 +139,11 @@ func (s *server) connectLog(ctx context.Context) (err error) {
 }
 
 func (s *server) connectOutside(ctx context.Context) error {
-	if err := jetstream.CheckSync(ctx, s.config.NATSMonitor); err != nil {
+	synced, err := jetstream.CheckSync(ctx, s.config.NATSMonitor)
+	for monitor, reason := range synced.Away {
+		s.logger.Warn("a NATS server does not say whether it syncs every write; it is asked again", "monitor", monitor, "because", reason)
+	}
+	if err != nil {
 		if !s.config.AcceptLazySync {
 			return fmt.Errorf(
 				"%w; name the servers' monitoring URLs with --nats-monitor, or accept the risk with --accept-lazy-sync", err,
@@ -106,7 +151,6 @@ func (s *server) connectOutside(ctx context.Context) error {
 		}
 		s.logger.Warn("--accept-lazy-sync: a power cut can lose commands that were answered", "because", err)
 	}
-	var err error
 	if s.log.nc, err = s.config.dial(s.config.NATSURL, s.config.NATSCreds, "log"); err == nil {
 		s.log.url = s.log.nc.ConnectedUrlRedacted()
 	}
@@ -122,13 +166,16 @@ func (s *server) closeLog() error {
 func (s *server) openLog(ctx context.Context) (err error) {
 	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil}
 	if s.log.nats == nil {
-		cfg.AckTimeout = ackTimeout
+		cfg.AckTimeout = cmp.Or(s.config.Cluster.Ack, ackTimeout)
 	}
 	if s.config.Cluster.on() {
 		return s.openSharedLog(ctx, cfg)
 	}
 	if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
 		s.log.all = s.log.stream
+	}
+	if err == nil && s.shared() {
+		s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
 	}
 	if err == nil && s.log.nats != nil {
 		s.log.all, err = s.log.nats.ReadFiles(s.log.stream)
@@ -149,12 +196,28 @@ func (s *server) shareLog() {
 	s.log.readers = jetstream.Share(s.log.all, logReaders)
 }
 
+// shared reports whether other servers may serve the same ledger.
+func (s *server) shared() bool { return s.config.Cluster.on() || s.config.Cluster.Name != "" }
+
 // replicas is how many replicas a stream gets that is made.
 func (s *server) replicas() int {
-	if s.config.Cluster.on() {
+	switch {
+	case s.config.Cluster.on():
 		return s.config.Cluster.replicas()
+	case s.config.NATSReplicas > 0:
+		return s.config.NATSReplicas
+	case s.log.nc.ConnectedClusterName() != "":
+		return clusterReplicas
 	}
-	return s.config.NATSReplicas
+	return 1
+}
+
+// clusterReplicas is how many a cluster makes, unless it is told otherwise: one
+// of three may be lost.
+const clusterReplicas = 3
+
+func (s *server) valuesConfig() jetstream.ValuesConfig {
+	return jetstream.ValuesConfig{Replicas: s.replicas(), Timeout: s.config.Cluster.Lease / 6}
 }
 
 // sharedAckTimeout and sharedPatience are how long an append to a replicated
@@ -173,19 +236,34 @@ const (
 // there. Only the one that was told to begin a ledger makes a log.
 func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err error) {
 	cfg.AckTimeout, cfg.Patience = cmp.Or(s.config.Cluster.Ack, sharedAckTimeout), sharedPatience
+	stop, err := s.giveLeave()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	if begin := s.verdict.Begin; begin != nil && begin.History != nil {
+		cfg.History = *begin.History
+	}
 	var told time.Time
 	for {
 		if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
-			s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, jetstream.ValuesConfig{
-				Replicas: s.replicas(), Timeout: s.config.Cluster.Lease / 6,
-			})
+			s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
+		}
+		if err == nil {
+			err = s.log.stream.HearMoves()
 		}
 		if err == nil {
 			s.log.all = s.log.stream
 			s.shareLog()
-			return nil
+			if err := errors.Join(s.welcome(), s.enoughReplicas()); err != nil {
+				return err
+			}
+			return s.fillHistory(ctx)
 		}
 		if errors.Is(err, ledger.ErrLogUnsafe) {
+			return fmt.Errorf("%w; nothing was changed: a stream of that name is not Allot's. Remove it, or make a new cluster", err)
+		}
+		if err := s.welcome(); err != nil {
 			return err
 		}
 		if time.Since(told) >= tellAgain {
@@ -198,6 +276,36 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 			return fmt.Errorf("told to stop while waiting for the cluster's log: %w", err)
 		}
 	}
+}
+
+// welcome fails if the other servers will never take this one for one of them.
+func (s *server) welcome() error {
+	return s.explainUnwelcome(s.log.nats.Unwelcome())
+}
+
+func (s *server) explainUnwelcome(err error) error {
+	switch {
+	case errors.Is(err, embedded.ErrSecret):
+		return fmt.Errorf("%w; nothing was changed: give all servers the same file with --cluster-secret-file", err)
+	case errors.Is(err, embedded.ErrSameName):
+		return sameName(s.config.Cluster.Name)
+	}
+	return err
+}
+
+func sameName(name string) error {
+	return fmt.Errorf("another server of the cluster that is running is called %q, too: give each its own --cluster-name, and start "+
+		"one that has been here before with the name that it had", name)
+}
+
+// enoughReplicas refuses a log that would be lost with fewer servers than the
+// cluster is to outlive.
+func (s *server) enoughReplicas() error {
+	if have := s.log.stream.Replicas(); have < s.replicas() {
+		return fmt.Errorf("the log has %d replicas, and %d servers need %d, so that it outlives one of them; nothing was changed: "+
+			"move the ledger to a cluster that begins with them all", have, len(s.config.Cluster.Members), s.replicas())
+	}
+	return nil
 }
 
 // unreached says what to do about a log that cannot be reached at the start.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/projector/check"
 )
@@ -68,6 +69,12 @@ func (s *server) registry() *prometheus.Registry {
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.addState(g)
 	s.addWriter(g)
+	s.addReplica(g)
+	if s.replica != nil {
+		g.add("log_wedged", "1: the log takes no commits, and its servers say that they are well.", func() float64 {
+			return one(s.replica.Wedged() != nil)
+		})
+	}
 	if s.scrubber != nil {
 		s.addScrubber(g)
 	}
@@ -105,6 +112,27 @@ func (s *server) addState(g gauges) {
 		"disk_reserve_bytes", "Commands are refused while less than this is free.",
 		func() float64 { return float64(s.space.reserve.Load()) },
 	)
+}
+
+// addReplica adds the numbers of one of several servers.
+func (s *server) addReplica(g gauges) {
+	if s.replica == nil {
+		return
+	}
+	g.add("replica_role", "1: this server leads; 0: it follows.", func() float64 { return one(s.replica.Role() == cluster.RoleLeader) })
+	g.add("replica_term", "The newest term that is known.", func() float64 {
+		_, term, _ := s.replica.Standing()
+		return float64(term)
+	})
+	g.add("replica_led", "1: some server leads, as far as this one knows.", func() float64 { return one(s.replica.Led() == nil) })
+	g.add("replica_lag_commits", "Commits that were heard of and are not folded here.", func() float64 {
+		commits, _ := s.replica.Lag()
+		return float64(commits)
+	})
+	g.add("replica_lag_seconds", "Since when there are such commits.", func() float64 {
+		_, since := s.replica.Lag()
+		return since.Seconds()
+	})
 }
 
 // addWriter adds the numbers of the writer that leads, or has led last.

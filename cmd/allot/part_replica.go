@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/cluster"
-	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -54,16 +54,18 @@ func (soleWriter) Fresh(context.Context) error { return nil }
 // startReplica begins to follow, if the server is one of several, and to stand
 // for election.
 func (s *server) startReplica(ctx context.Context) (err error) {
-	if !s.config.Cluster.on() {
+	if !s.shared() {
 		return nil
 	}
-	if s.peersNC, err = s.log.nats.ConnectReplica(); err != nil {
+	if s.peersNC, err = s.connectReplica(); err != nil {
 		return err
 	}
 	s.replica, err = cluster.Start(cluster.Config{
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: version(), Conn: s.peersNC,
 		Log: s.log.stream, Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
-		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.log.nats.LeadsLog,
+		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
+		Whole:        s.whole(),
+		Unfit:        s.space.unfit,
 		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
 		Logger: s.logger,
 	}, s.state)
@@ -73,6 +75,31 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 	}
 	s.state, s.commands = nil, s.replica
 	return nil
+}
+
+// connectReplica opens the connection to the other replicas.
+func (s *server) connectReplica() (*nats.Conn, error) {
+	if s.log.nats != nil {
+		return s.log.nats.ConnectReplica()
+	}
+	return s.config.dial(s.config.NATSURL, s.config.NATSCreds, "replica")
+}
+
+// near reports whether the log's stream is led in this process; nil: it never is.
+func (s *server) near() func() bool {
+	if s.log.nats == nil {
+		return nil
+	}
+	return s.log.nats.LeadsLog
+}
+
+// whole reports whether this server's JetStream holds what it should; nil: it is
+// not in this process.
+func (s *server) whole() func() bool {
+	if s.log.nats == nil {
+		return nil
+	}
+	return s.log.nats.Whole
 }
 
 func (s *server) stopReplica() error {
@@ -119,23 +146,26 @@ func (s *server) takeTurns(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			s.logger.Info("stopping")
-			return s.resign("", nil)
+			return s.resign(context.Background(), "", nil)
 		case term := <-s.replica.Elected():
 			if err := s.takeOver(ctx, term); err != nil {
 				return err
 			}
 		case successor := <-asked:
-			if err := s.resign(successor, nil); err != nil {
+			if err := s.resign(ctx, successor, nil); err != nil {
 				return err
 			}
 		case err := <-s.parts.failed:
 			if s.term == nil || !errors.Is(err, commands.ErrNotLeading) {
 				return err
 			}
-			if err := s.resign("", err); err != nil {
+			if err := s.resign(ctx, "", err); err != nil {
 				return err
 			}
 		case err := <-s.replica.Failed():
+			if errors.Is(err, cluster.ErrSameName) {
+				return sameName(s.config.Cluster.Name)
+			}
 			return err
 		}
 	}
@@ -150,26 +180,29 @@ func (s *server) takeOver(ctx context.Context, term *cluster.Term) error {
 		return nil
 	}
 	s.logger.Warn("this server was elected, and cannot lead", "error", err)
-	return s.giveBack("")
+	return s.giveBack(ctx, "")
 }
 
 // resign ends the term, if there is one: in order, or because it is lost.
-func (s *server) resign(successor string, lost error) error {
+func (s *server) resign(ctx context.Context, successor string, lost error) error {
 	if s.term == nil {
 		return nil
 	}
 	if lost == nil {
 		successor = s.handOver(successor)
 	}
-	if err := s.parts.stop(lead); err != nil && !errors.Is(err, commands.ErrNotLeading) {
+	if err := s.parts.stop(lead); err != nil && !commands.Passing(err) {
 		return err
+	} else if err != nil {
+		s.logger.Warn("not everything that was under way was answered", "error", err)
 	}
 	s.logger.Info("this server leads no more", "successor", successor, "because", lost)
-	return s.giveBack(successor)
+	return s.giveBack(ctx, successor)
 }
 
-// giveBack ends the term after its parts have stopped, and follows.
-func (s *server) giveBack(successor string) error {
+// giveBack ends the term after its parts have stopped, and follows: from the
+// writer's State, or, if it has failed, from one that is made again.
+func (s *server) giveBack(ctx context.Context, successor string) (err error) {
 	term := s.term
 	s.term = nil
 	state := term.State()
@@ -177,7 +210,9 @@ func (s *server) giveBack(successor string) error {
 		state = w.State()
 	}
 	if state == nil {
-		return fmt.Errorf("the writer has failed: %w", writer.ErrRefused)
+		if state, err = s.restoreOrWait(ctx); err != nil {
+			return err
+		}
 	}
 	term.Resign(state, successor)
 	return nil
@@ -186,12 +221,13 @@ func (s *server) giveBack(successor string) error {
 // handOver has a successor's NATS server lead the log's stream before this one
 // stops, so that appends need not wait for an election.
 func (s *server) handOver(successor string) string {
+	s.term.Yield()
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Cluster.Lease)
 	defer cancel()
 	if successor == "" {
 		successor = s.replica.Successor(ctx)
 	}
-	if successor == "" || !s.log.nats.LeadsLog() {
+	if successor == "" || s.log.nats == nil || !s.log.nats.LeadsLog() {
 		return successor
 	}
 	if err := s.log.stream.MoveLeader(ctx, successor); err != nil {

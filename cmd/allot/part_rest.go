@@ -24,6 +24,9 @@ const (
 	maxHeaderBytes    = 64 << 10
 	// drainTimeout is how long requests under way may take after SIGTERM.
 	drainTimeout = 5 * time.Second
+	// leaveTime is how long one of several servers says that it ends, before it
+	// does: a few times as long as a busy client takes for a request.
+	leaveTime = 300 * time.Millisecond
 )
 
 // restDoor answers requests over REST.
@@ -33,6 +36,7 @@ type restDoor struct {
 	server   *http.Server
 	handler  atomic.Pointer[http.Handler] // of the routes; until they are open, one that says so
 
+	leaving      atomic.Bool     // requests had better go elsewhere
 	opened       chan struct{}   // closed when the routes are open
 	stopping     context.Context // ends when followers of the log should
 	endFollowing context.CancelFunc
@@ -98,6 +102,13 @@ func (s *server) serveREST() error {
 
 // drainREST takes no more requests, and waits for those under way.
 func (s *server) drainREST() error {
+	if s.replica != nil {
+		// Whoever keeps a connection is told with its next answer that it ends, and
+		// goes to another server; a request on one that just ends would be lost.
+		s.rest.leaving.Store(true)
+		s.rest.server.SetKeepAlivesEnabled(false)
+		time.Sleep(leaveTime)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := s.rest.server.Shutdown(ctx); err != nil {

@@ -93,6 +93,19 @@ func (s *space) refuse() error {
 	return nil
 }
 
+// unfit says why another server should lead if one can.
+func (s *space) unfit() error {
+	if nats := s.server.log.nats; nats != nil {
+		if err := nats.Broken(); err != nil {
+			return told(err)
+		}
+	}
+	if problem := s.problem.Load(); problem != nil {
+		return *problem
+	}
+	return nil
+}
+
 // errReadModelsWait: Pebble asks for more at once than the reserve holds.
 var errReadModelsWait = fmt.Errorf(
 	"%w: the read models wait for room; make some, and writes go on by themselves", errNoSpace,

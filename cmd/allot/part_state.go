@@ -47,8 +47,17 @@ func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
 	for told := false; ; told = true {
 		state, err := s.restore(ctx)
 		begun := err == nil && (!state.LedgerID().IsNil() || s.verdict.Begin != nil)
-		if !s.config.Cluster.on() || begun || err != nil && !errors.Is(err, ledger.ErrUnavailable) {
+		if s.config.Cluster.on() && begun && state.Head().Sequence < s.log.stream.History() {
+			begun = false // it is being filled from an archive
+		}
+		if !s.config.Cluster.on() {
 			return state, err
+		}
+		if unwelcome := s.welcome(); unwelcome != nil {
+			return nil, unwelcome
+		}
+		if begun || err != nil && !errors.Is(err, ledger.ErrUnavailable) {
+			return state, s.data.explainReplica(err)
 		}
 		if !told {
 			s.logger.Info("waiting for the cluster's ledger to begin", "error", err)

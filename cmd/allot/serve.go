@@ -114,7 +114,7 @@ func newServer(config *serveCommand, logger *slog.Logger) *server {
 
 // start goes through all phases; one of several servers leads when it is elected.
 func (s *server) start(ctx context.Context) error {
-	if s.config.Cluster.on() {
+	if s.shared() {
 		return s.parts.start(ctx, open, follow)
 	}
 	return s.parts.start(ctx, open, follow, lead)

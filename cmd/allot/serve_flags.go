@@ -25,7 +25,7 @@ type serveCommand struct {
 	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
 	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
 	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
-	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url." default:"1"`
+	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
 	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
 	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
 	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
@@ -77,7 +77,7 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("--http %s can be reached from other machines, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept it with --allow-noauth", c.HTTP)
 	}
-	if err := c.Cluster.fill(c.HTTP); err != nil {
+	if err := c.Cluster.fill(c.HTTP, c.NATSURL != ""); err != nil {
 		return err
 	}
 	if c.NATSURL != "" && c.NATSUsers != "" {

@@ -94,6 +94,7 @@ func (s *server) served(admin map[string]string) []string {
 		}
 	}
 	routes = append(routes, audit.Paths...)
+	routes = append(routes, "GET /cluster", "POST /cluster/step-down", "POST /cluster/remove")
 	return append(routes, "GET /baremetal", "GET /baremetal/v1", "GET /console/")
 }
 
@@ -166,7 +167,7 @@ func asked(route string) (method, target, body string) {
 		target += "?project_id=a"
 	case path == "/allocation_candidates":
 		target += "?resources=VCPU:1"
-	case method != http.MethodGet && !strings.HasPrefix(path, "/audit"):
+	case method != http.MethodGet && !strings.HasPrefix(path, "/audit") && !strings.HasPrefix(path, "/cluster"):
 		target += "?dry_run=true"
 	}
 	return method, target, body
@@ -187,7 +188,7 @@ func outcome(route string, status int) string {
 
 // prefixes are what a route of Placement's is mounted at.
 func prefixes(target string) []string {
-	for _, other := range []string{"/baremetal", "/audit", "/console"} {
+	for _, other := range []string{"/baremetal", "/audit", "/console", "/cluster"} {
 		if strings.HasPrefix(target, other) {
 			return []string{""}
 		}

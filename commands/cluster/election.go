@@ -32,6 +32,8 @@ const (
 	headStart = 500 * time.Millisecond
 	// spread is how long others wait for a successor that was named.
 	spread = time.Second
+	// unfitWait is how long a replica that should not lead waits for one that may.
+	unfitWait = 10 * time.Second
 )
 
 // lease is who leads, as the bucket has it.
@@ -152,6 +154,9 @@ func (c *candidate) since(now time.Duration) bool {
 func (c *candidate) ready(ctx context.Context) bool {
 	f := c.r.follower.Load()
 	if f == nil || !f.current.Load() {
+		return false
+	}
+	if c.eligible > 0 && c.r.clock()-c.eligible < unfitWait && c.r.unfit() != nil {
 		return false
 	}
 	if c.eligible == 0 || c.r.cfg.Near == nil || c.r.cfg.Near() {

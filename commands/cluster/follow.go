@@ -147,9 +147,6 @@ func (f *follower) fold(commit *ledger.Commit) error {
 	}
 	if term := f.state.Term(); term != before {
 		f.r.view.termSeen.Store(int64(f.r.clock()))
-		if term.Level > ledger.Level {
-			return fmt.Errorf("the ledger is at level %d of features, and this release knows %d: upgrade it", term.Level, ledger.Level)
-		}
 	}
 	f.r.cfg.Log.Saw(commit.Sequence)
 	f.head.Store(commit.Sequence)

@@ -78,7 +78,7 @@ func (t *tenure) Await(quit <-chan struct{}) error {
 			return commands.ErrNotLeading
 		default:
 		}
-		if left > 0 {
+		if left > 0 || leaseIgnored {
 			return nil
 		}
 		select {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,10 @@ const (
 // hailEvery is how often a leader says that it leads.
 const hailEvery = 200 * time.Millisecond
 
+// upgradeEvery is how often a leader looks whether all replicas know more than
+// is in use.
+const upgradeEvery = 5 * time.Second
+
 // peers is what replicas hear of each other.
 type peers struct{ subs []*nats.Subscription }
 
@@ -44,6 +49,8 @@ type hail struct {
 	// Released: it leads no more, and Successor is to be the next.
 	Released  bool   `json:"released,omitempty"`
 	Successor string `json:"successor,omitempty"`
+	// Wedged: the log takes no commits, and says that it is well.
+	Wedged bool `json:"wedged,omitempty"`
 }
 
 // leaderView is what is known of the leader.
@@ -52,6 +59,7 @@ type leaderView struct {
 	termSeen atomic.Int64  // when the last term was seen in the log; since boot
 	term     atomic.Uint64 // the newest that is known
 	heard    atomic.Int64  // when a leader was heard of last; since boot
+	wedged   atomic.Bool   // the leader says that of the log
 
 	mu      sync.Mutex
 	last    hail          // guarded by mu
@@ -148,6 +156,7 @@ func (r *Replica) hail(t *Term, released bool, successor string) {
 	h := hail{
 		Name: r.cfg.Name, Instance: t.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
 		Term: t.number.Load(), Released: released, Successor: successor,
+		Wedged: t.wedged.Load() && !released,
 	}
 	text, err := json.Marshal(h)
 	if err == nil {
@@ -165,17 +174,21 @@ func (r *Replica) note(h hail) {
 		r.view.heard.Store(int64(r.clock()))
 		r.view.term.Store(h.Term)
 	}
+	r.view.wedged.Store(h.Wedged)
 	r.view.saw(h.Sequence)
 	r.view.set(h)
 }
 
 // hailing says that this replica leads until it does not.
 func (t *Term) hailing() {
-	tick := time.NewTicker(hailEvery)
+	tick, upgrade := time.NewTicker(hailEvery), time.NewTicker(upgradeEvery)
 	defer tick.Stop()
+	defer upgrade.Stop()
 	for {
 		select {
 		case <-tick.C:
+		case <-upgrade.C:
+			t.upgrade()
 		case <-t.lost:
 			return
 		}
@@ -186,10 +199,23 @@ func (t *Term) hailing() {
 	}
 }
 
+// upgrade begins another term once all replicas know a newer level of features.
+func (t *Term) upgrade() {
+	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
+	defer cancel()
+	level, err := t.r.commonLevel(ctx)
+	if err != nil || level <= t.level.Load() {
+		return
+	}
+	if err := t.confirm(ctx); err != nil {
+		t.r.cfg.Logger.Warn("the ledger stays at its level of features", "error", err)
+	}
+}
+
 // serve takes what is sent to the leader.
 func (t *Term) serve() error {
 	for subject, handle := range map[string]nats.MsgHandler{
-		submitSubject: t.takeCommand, headSubject: t.answerHead, giveSubject: t.answerGive,
+		submitSubject: t.takeCommand, headSubject: t.answerHead, giveSubject: t.answerGive, leaveSubject: t.answerLeave,
 	} {
 		sub, err := t.r.cfg.Conn.Subscribe(subject, handle)
 		if err != nil {
@@ -230,6 +256,18 @@ var failures = map[string]error{
 	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable,
 }
 
+// encodeSubmission makes what readSubmission reads.
+func encodeSubmission(s commands.Submission) ([]byte, error) {
+	data, err := wire.Encode(submitted{
+		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
+		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command},
+	}, wire.TypeMsgpack)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: a command cannot be passed on: %w", err)
+	}
+	return data, nil
+}
+
 // takeCommand has the leader's writer carry a command out.
 func (t *Term) takeCommand(msg *nats.Msg) {
 	submission, err := readSubmission(msg.Data)
@@ -238,7 +276,7 @@ func (t *Term) takeCommand(msg *nats.Msg) {
 		return
 	}
 	t.writer.Start(submission, func(outcome commands.Outcome, err error) {
-		t.respond(msg, t.answerOf(outcome, err))
+		t.respond(msg, answerOf(outcome, err, t.r.cfg.Models.Checkpoint().Sequence))
 	})
 }
 
@@ -261,10 +299,12 @@ func readSubmission(data []byte) (commands.Submission, error) {
 	}, nil
 }
 
-func (t *Term) answerOf(outcome commands.Outcome, err error) carried {
+// answerOf is the answer to a command. What it depends on was decided up to a
+// sequence.
+func answerOf(outcome commands.Outcome, err error, sequence uint64) carried {
 	out := carried{
 		Address: outcome.Address, Repeated: outcome.Repeated, Rejection: outcome.Rejection,
-		Sequence: t.r.cfg.Models.Checkpoint().Sequence,
+		Sequence: sequence,
 	}
 	if err == nil && outcome.Events != nil {
 		out.Events, err = ledger.EncodeEvents(outcome.Events)

@@ -3,7 +3,8 @@
 // what the log takes, answer reads, pass commands on to the leader, and are
 // ready to lead. The files are: election and lease, who leads; follow, what
 // the others do; route and fresh, how commands and questions find the leader;
-// peers, what replicas tell each other; status, who they are.
+// peers, what replicas tell each other; status, who they are; wedge, a log that
+// does not say that it is ill; arrange, which servers lead the streams.
 //
 // The log alone decides what happened: every append names the one sequence it
 // may have, so that no two leaders can both be taken. What leaves no record
@@ -83,6 +84,12 @@ type Config struct {
 	// Near reports whether the log's stream is led by this replica's own NATS
 	// server; nil: it has none.
 	Near func() bool
+	// Whole reports whether this replica's own NATS server holds what the leaders
+	// of its streams have, and is not catching up; nil: it has none.
+	Whole func() bool
+	// Unfit, if set, says why another replica should lead if one can, such as a
+	// full disk; or nil.
+	Unfit func() error
 	// SaveSnapshot, if set, is given a State now and then, on another goroutine.
 	SaveSnapshot    func(*ledger.State)
 	SnapshotRecords int
@@ -132,6 +139,7 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	}
 	r.ended.Go(r.stand)
 	r.ended.Go(r.register)
+	r.ended.Go(r.findNamesake)
 	return r, nil
 }
 
@@ -173,6 +181,8 @@ type Term struct {
 	stop     context.CancelFunc
 	number   atomic.Uint64 // of the term
 	level    atomic.Uint64 // of features, as the term began
+	yields   atomic.Bool   // it is about to end
+	wedged   atomic.Bool   // the log says that it is well, and takes nothing
 }
 
 // State is what the writer of the term begins with.
@@ -197,6 +207,10 @@ func (t *Term) Begin(ctx context.Context, w *writer.Writer) error {
 	t.r.leading.Store(t)
 	t.r.hail(t, false, "")
 	t.r.ended.Go(t.hailing)
+	t.r.ended.Go(t.watchLog)
+	if t.r.cfg.Near != nil {
+		t.r.ended.Go(t.arranging)
+	}
 	return nil
 }
 

@@ -88,12 +88,9 @@ func (r *Replica) attempt(ctx context.Context, s commands.Submission) (commands.
 	if t := r.leading.Load(); t != nil {
 		return t.writer.Submit(ctx, s)
 	}
-	data, err := wire.Encode(submitted{
-		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
-		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command},
-	}, wire.TypeMsgpack)
+	data, err := encodeSubmission(s)
 	if err != nil {
-		return commands.Outcome{}, fmt.Errorf("cluster: %w", err)
+		return commands.Outcome{}, err
 	}
 	if limit := int(r.cfg.Conn.MaxPayload()); len(data) > limit {
 		return commands.Outcome{Rejection: tooLarge(len(data), limit)}, nil

@@ -24,6 +24,8 @@ const (
 	registerAgain = 500 * time.Millisecond
 	// statusWait is how long the answers of the others are waited for.
 	statusWait = 500 * time.Millisecond
+	// everybody is more answers than there are replicas.
+	everybody = 1 << 10
 )
 
 // Roles of a member.
@@ -47,6 +49,10 @@ type Member struct {
 	LagCommits uint64 `json:"lag_commits"`
 	// LagSeconds is how long ago it had folded everything that it knew of.
 	LagSeconds float64 `json:"lag_seconds"`
+	// Whole: its NATS server holds all of the log, as far as it knows.
+	Whole bool `json:"whole"`
+	// Unfit is why it should not lead; empty: it may.
+	Unfit string `json:"unfit,omitempty"`
 	// Since is when it started; Unix seconds.
 	Since int64 `json:"since"`
 }
@@ -74,11 +80,30 @@ func (r *Replica) own() Member {
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
 	}
-	m.LagCommits = r.view.sequence.Load() - min(m.Sequence, r.view.sequence.Load())
-	if since := r.behind(m.LagCommits > 0); since > 0 {
-		m.LagSeconds = since.Seconds()
+	if err := r.unfit(); err != nil {
+		m.Unfit = err.Error()
 	}
+	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
+	var since time.Duration
+	m.LagCommits, since = r.Lag()
+	m.LagSeconds = since.Seconds()
 	return m
+}
+
+// Lag is how many commits this replica has heard of and not folded, and since
+// when it lacks some.
+func (r *Replica) Lag() (commits uint64, since time.Duration) {
+	newest := r.view.sequence.Load()
+	commits = newest - min(newest, r.cfg.Models.Checkpoint().Sequence)
+	return commits, r.behind(commits > 0)
+}
+
+// unfit says why another replica should lead if one can.
+func (r *Replica) unfit() error {
+	if r.cfg.Unfit == nil {
+		return nil
+	}
+	return r.cfg.Unfit()
 }
 
 // behind is since when this replica lacks commits that it has heard of.
@@ -97,6 +122,15 @@ func (r *Replica) Role() string { return r.own().Role }
 
 // ErrSameName: two replicas have one name.
 var ErrSameName = errors.New("another replica has this name")
+
+// findNamesake ends this replica if there is another one of its name.
+func (r *Replica) findNamesake() {
+	for _, m := range r.hear(r.ctx, everybody) {
+		if m.Name == r.cfg.Name && m.Instance != r.instance {
+			r.fail(fmt.Errorf("%w: %s", ErrSameName, m.Name))
+		}
+	}
+}
 
 // register makes this replica known to the others.
 func (r *Replica) register() {
@@ -162,8 +196,17 @@ func (r *Replica) answerStatus(msg *nats.Msg) {
 
 // gather asks what all replicas say of themselves.
 func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
-	inbox := r.cfg.Conn.NewRespInbox()
 	found := make(map[string]Member)
+	for _, m := range r.hear(ctx, want) {
+		found[m.Name] = m
+	}
+	return found
+}
+
+// hear is what the replicas answer, until there are so many answers or a time
+// has passed.
+func (r *Replica) hear(ctx context.Context, want int) (found []Member) {
+	inbox := r.cfg.Conn.NewRespInbox()
 	sub, err := r.cfg.Conn.SubscribeSync(inbox)
 	if err != nil {
 		return found
@@ -181,7 +224,7 @@ func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
 		}
 		var m Member
 		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" {
-			found[m.Name] = m
+			found = append(found, m)
 		}
 	}
 	return found
@@ -263,7 +306,7 @@ func (t *Term) answerGive(msg *nats.Msg) {
 		err = fmt.Errorf("replica %s leads already", wish.To)
 	}
 	if err == nil && wish.To != "" {
-		members := t.r.gather(t.r.ctx, 1<<10)
+		members := t.r.gather(t.r.ctx, everybody)
 		if _, there := members[wish.To]; !there {
 			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
 		}
@@ -282,17 +325,17 @@ func (t *Term) answerGive(msg *nats.Msg) {
 	}
 }
 
-// Successor is the replica that should lead next: the one that lags least.
-// Empty: there is none.
+// Successor is the replica that should lead next: the one that lags least of
+// those that may. Empty: there is none.
 func (r *Replica) Successor(ctx context.Context) string {
 	var best Member
 	known, err := r.registered(ctx)
 	want := len(known)
 	if err != nil {
-		want = 1 << 10
+		want = everybody
 	}
 	for _, m := range r.gather(ctx, want) {
-		if m.Name == r.cfg.Name {
+		if m.Name == r.cfg.Name || m.Unfit != "" {
 			continue
 		}
 		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {

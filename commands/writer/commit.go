@@ -97,6 +97,10 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 		w.reject(c, f, rejection)
 		return false, nil
 	}
+	if rejection := w.notYet(events); rejection != nil {
+		w.reject(c, f, rejection)
+		return false, nil
+	}
 	touched := ledger.ConsumersChanged(events)
 	if anyOf(changed, touched) {
 		// It turns out to change a consumer that it does not name. It comes
@@ -106,6 +110,29 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 		return true, nil
 	}
 	return w.add(c, f, changed, touched, events)
+}
+
+// notYet rejects what a replica of an older release could not read.
+func (w *Writer) notYet(events []ledger.Event) *commands.Rejection {
+	term := w.state.Term()
+	if term.Number == 0 {
+		return nil
+	}
+	level := ledger.LevelOf(events)
+	if level <= term.Level || isTerm(events) {
+		return nil
+	}
+	return &commands.Rejection{
+		Code: commands.CodeNotYet,
+		Message: fmt.Sprintf("this needs level %d of features, and some replica knows level %d only: upgrade all of them",
+			level, term.Level),
+	}
+}
+
+// isTerm reports whether events begin a term, which may raise the level.
+func isTerm(events []ledger.Event) bool {
+	_, begins := events[0].(ledger.TermBegan)
+	return begins
 }
 
 // add applies what was decided and adds its record to the open commit, unless

@@ -17,7 +17,8 @@ func (w *Writer) run() {
 	err := w.decideAll()
 	close(w.flights)
 	<-finished
-	if err == nil || errors.Is(err, commands.ErrNotLeading) {
+	if err == nil || errors.Is(err, commands.ErrNotLeading) || errors.Is(err, commands.ErrStopped) {
+		// All that is not known to be durable has been taken back.
 		w.left = w.state
 	}
 	w.stop(err)

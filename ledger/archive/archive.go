@@ -108,19 +108,25 @@ func Write(ctx context.Context, out io.Writer, log ledger.Log, extent Extent) (l
 // headerOf reads what the header needs of the log.
 func headerOf(ctx context.Context, log ledger.Log, from uint64) (Header, error) {
 	header := Header{First: from}
-	err := log.Read(ctx, 1, 1, func(e ledger.Entry) error {
-		first, err := ledger.DecodeCommit(e.Data)
+	last, err := log.Last(ctx)
+	if err != nil {
+		return header, err
+	}
+	err = log.Read(ctx, 1, last, func(e ledger.Entry) error {
+		id, err := beginning(e.Data)
 		if err != nil {
-			return &ledger.BadEntryError{Sequence: 1, Err: err}
+			return &ledger.BadEntryError{Sequence: e.Sequence, Err: err}
 		}
-		created, ok := first.Records[0].Events[0].(ledger.LedgerCreated)
-		if !ok {
-			return &ledger.BadEntryError{Sequence: 1, Err: ledger.ErrInvariant}
+		if header.Ledger = id; !id.IsNil() {
+			return errFound
 		}
-		header.Ledger = created.Ledger
 		return nil
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, errFound):
+	case err == nil:
+		return header, fmt.Errorf("%w: no ledger begins in it", ledger.ErrInvariant)
+	default:
 		return header, err
 	}
 	before, err := ledger.HeadBefore(ctx, log, from)
@@ -191,6 +197,7 @@ type reader struct {
 	version     uint64
 	ledger      ledger.UUID
 	checkpoints [][]byte
+	begins      bool // the ledger has not begun yet
 }
 
 // bytes reads a binary value of a bounded length.
@@ -259,6 +266,9 @@ func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, 
 	case err != nil:
 		return ledger.Entry{}, damaged("sequence %d: %v", where, err)
 	case sequence == 0 && fields == int(r.version)+2:
+		if r.begins {
+			return ledger.Entry{}, damaged("the ledger %s does not begin in it", r.ledger)
+		}
 		if err := chain.End(); err != nil {
 			return ledger.Entry{}, err
 		}
@@ -271,6 +281,9 @@ func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, 
 		return ledger.Entry{}, damaged("sequence %d: %v", where, err)
 	}
 	if where == 1 {
+		r.begins = true
+	}
+	if r.begins {
 		if err := r.belongs(data); err != nil {
 			return ledger.Entry{}, fmt.Errorf("%w: %w", ErrDamaged, &ledger.BadEntryError{Sequence: where, Err: err})
 		}
@@ -278,18 +291,44 @@ func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, 
 	return ledger.Entry{Sequence: where, Data: data}, nil
 }
 
-// belongs wants the first commit to begin the ledger that the header names.
+// belongs wants the first commits to begin the ledger that the header names.
 func (r *reader) belongs(data []byte) error {
-	first, err := ledger.DecodeCommit(data)
-	if err != nil {
+	id, err := beginning(data)
+	switch {
+	case err != nil:
 		return err
+	case id.IsNil():
+		return nil // the next one may
+	case id != r.ledger:
+		return fmt.Errorf("%w: it does not begin the ledger %s, which the header names", ledger.ErrInvariant, r.ledger)
 	}
-	if len(first.Records) > 0 && len(first.Records[0].Events) > 0 {
-		if created, ok := first.Records[0].Events[0].(ledger.LedgerCreated); ok && created.Ledger == r.ledger {
-			return nil
+	r.begins = false
+	return nil
+}
+
+// errFound ends a search.
+var errFound = errors.New("archive: found")
+
+// beginning is the ledger that begins in one of a log's first commits; nil if
+// it begins in a later one: one of several servers has to lead first, so that
+// terms may stand before it, and nothing else.
+func beginning(data []byte) (ledger.UUID, error) {
+	commit, err := ledger.DecodeCommit(data)
+	if err != nil {
+		return ledger.UUID{}, err
+	}
+	for _, record := range commit.Records {
+		for _, event := range record.Events {
+			switch event := event.(type) {
+			case ledger.LedgerCreated:
+				return event.Ledger, nil
+			case ledger.TermBegan:
+			default:
+				return ledger.UUID{}, fmt.Errorf("%w: %s comes before the ledger has begun", ledger.ErrInvariant, ledger.KindOf(event))
+			}
 		}
 	}
-	return fmt.Errorf("%w: it does not begin the ledger %s, which the header names", ledger.ErrInvariant, r.ledger)
+	return ledger.UUID{}, nil
 }
 
 func (r *reader) trailer(count uint64, head ledger.Head) error {

@@ -16,8 +16,9 @@ import (
 // travel with the log: the high-water mark, and, for a time, one of these.
 const (
 	highWaterFile = "high-water"
-	newFile       = "new"       // a log may begin here
-	importFile    = "importing" // a log is being copied to here
+	newFile       = "new"         // a log may begin here
+	historyFile   = "new.archive" // what it begins with
+	importFile    = "importing"   // a log is being copied to here
 )
 
 // HighWaterPath is the file with the newest position of the log in a store.
@@ -131,7 +132,13 @@ func (f Folder) holds(ctx context.Context, v *Verdict, seen []Seen) error {
 // Beginning is the leave to begin a log.
 type Beginning struct {
 	Ledger ledger.UUID `json:"ledger"` // the id that it gets
+	// History is where the commits end that it begins with, which are in the
+	// archive at HistoryPath; nil: there are none.
+	History *ledger.Head `json:"history,omitempty"`
 }
+
+// HistoryPath is the archive that a log begins with.
+func (f Folder) HistoryPath() string { return filepath.Join(f.Store, historyFile) }
 
 // Beginning reads the leave to begin a log; nil if there is none.
 func (f Folder) Beginning() (*Beginning, error) {
@@ -144,7 +151,9 @@ func (f Folder) MayBegin(b Beginning) error {
 }
 
 // Begun takes the leave back: the log has begun.
-func (f Folder) Begun() error { return removeNote(filepath.Join(f.Store, newFile)) }
+func (f Folder) Begun() error {
+	return errors.Join(removeNote(filepath.Join(f.Store, newFile)), removeNote(f.HistoryPath()))
+}
 
 // Import is a copy of commits into a store that has not ended.
 type Import struct {

@@ -61,7 +61,7 @@ var nothing = &server.SubjectPermission{Deny: []string{">"}}
 var (
 	logRole = role{name: "log", permissions: server.Permissions{
 		Publish:   allow(jetstream.Subject, jetstream.RejectedSubject, jetstream.ValuesSubject, "$JS.API.>"),
-		Subscribe: allow("_INBOX.>"),
+		Subscribe: allow("_INBOX.>", jetstream.ElectedSubject+"*"),
 	}}
 	// What these two may do depends on the server's services and streams.
 	doorRole = role{name: "door", permissions: server.Permissions{Publish: allow(replySubjects)}}

@@ -85,5 +85,12 @@ func (s *Server) LeadsLog() bool {
 	return s.ns.JetStreamIsStreamLeader(ownAccount, jetstream.DefaultStream)
 }
 
+// Whole reports whether this server holds all that the leaders of the log's
+// stream and of the bucket have told it of, and is not catching up.
+func (s *Server) Whole() bool {
+	return s.ns.JetStreamIsStreamCurrent(ownAccount, jetstream.DefaultStream) &&
+		s.ns.JetStreamIsStreamCurrent(ownAccount, "KV_"+jetstream.ValuesBucket)
+}
+
 // Peers is how many other servers of the cluster this one is connected to.
 func (s *Server) Peers() int { return s.ns.NumRemotes() }

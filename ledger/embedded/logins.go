@@ -82,6 +82,9 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 		)
 		return true
 	}
+	if shut(l.cfg) {
+		return false // the process's own only
+	}
 	if len(l.cfg.Users) == 0 {
 		return l.admitAnybody(c, given)
 	}

@@ -78,6 +78,9 @@ type Config struct {
 	Heavy func(bool)
 	// Import opens a log that an import has not finished.
 	Import bool
+	// Outside keeps JetStream off: the server passes messages on, and has no part
+	// in what is stored, nor a vote.
+	Outside bool
 	// Cluster makes it one of several servers; nil: it is alone.
 	Cluster *Cluster
 }
@@ -125,15 +128,20 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	verdict, err := judge(ctx, cfg)
-	if err != nil {
-		return nil, err
+	var verdict *blocks.Verdict
+	if !cfg.Outside {
+		if verdict, err = judge(ctx, cfg); err != nil {
+			return nil, err
+		}
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: NATS server: %w", err)
 	}
 	log := newNATSLogger(cfg.Logger, cfg.StoreDir)
+	if cfg.Cluster != nil {
+		log.unwelcome.member = cfg.Cluster.Member
+	}
 	ns.SetLoggerV2(log, false, false, false)
 	if err := logins.open(ns); err != nil {
 		return nil, err
@@ -144,6 +152,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{ns: ns, verdict: verdict, logins: logins, log: cfg.Logger, lines: log, store: opts}
+	if cfg.Outside {
+		s.watchUnread(cfg.Heavy)
+		return s, nil
+	}
 	if err := s.enableAccount(); err != nil {
 		ns.Shutdown()
 		return nil, fmt.Errorf("embedded: %w", err)
@@ -188,7 +200,7 @@ func ready(ctx context.Context, ns *server.Server, log *natsLogger) error {
 func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: "allot",
-		JetStream:  true,
+		JetStream:  !cfg.Outside,
 		StoreDir:   cfg.StoreDir,
 		SyncAlways: !cfg.LazySync,
 
@@ -218,6 +230,10 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 			return nil, err
 		}
 	}
+	if shut(cfg) {
+		// Without a listener of clients NATS opens no routes, either.
+		opts.DontListen, opts.Host, opts.Port = false, "127.0.0.1", server.RANDOM_PORT
+	}
 	if cfg.Listen != "" {
 		if opts.Host, opts.Port, err = splitHostPort(cfg.Listen); err != nil {
 			return nil, err
@@ -230,6 +246,10 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	}
 	return opts, nil
 }
+
+// shut reports whether the server has a listener of clients, and lets nobody in
+// there but this process.
+func shut(cfg Config) bool { return cfg.Listen == "" && cfg.Cluster != nil }
 
 const tlsTimeout = 5 * time.Second
 
@@ -252,7 +272,7 @@ func splitHostPort(address string) (string, int, error) {
 // ClientURL is where clients connect, or empty if the server serves this
 // process only.
 func (s *Server) ClientURL() string {
-	if s.ns.Addr() == nil {
+	if s.ns.Addr() == nil || shut(s.logins.cfg) {
 		return ""
 	}
 	return s.ns.ClientURL()
@@ -281,9 +301,13 @@ func (s *Server) ConnectNotices() (*nats.Conn, error) { return s.connect(notices
 // they may hear.
 func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRole) }
 
+// connectTimeout is for a server that recovers its streams meanwhile: nats.go's
+// own 2 s ended processes on busy machines.
+const connectTimeout = time.Minute
+
 func (s *Server) connect(as role) (*nats.Conn, error) {
 	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.UserInfo(as.name, s.logins.secret),
-		nats.Name("allot "+as.name), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+		nats.Name("allot "+as.name), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			s.log.Warn("the embedded NATS server refused something", "connection", as.name, "error", err)
 		}))
@@ -375,11 +399,12 @@ func (s *Server) shutdown() {
 
 // natsLogger passes NATS's log lines on. Routine notices become debug lines.
 type natsLogger struct {
-	log     *slog.Logger
-	last    errorLine
-	store   string // the folder
-	trouble trouble
-	fatal   chan error // the first error that the server cannot go on after
+	log       *slog.Logger
+	last      errorLine
+	store     string // the folder
+	trouble   trouble
+	unwelcome unwelcome
+	fatal     chan error // the first error that the server cannot go on after
 }
 
 func newNATSLogger(log *slog.Logger, store string) *natsLogger {
@@ -393,6 +418,7 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 	if level >= slog.LevelError {
 		l.last.set(errors.New(strings.TrimSpace(text)))
 		l.trouble.note(text, l.store)
+		l.unwelcome.note(text)
 	}
 	l.log.Log(context.Background(), level, text, "from", "nats")
 }

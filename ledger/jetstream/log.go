@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +49,13 @@ type Config struct {
 	// MayCreate allows Open to create a missing stream. It must be false
 	// when anything on this machine has seen commits of the log before.
 	MayCreate bool
+	// History, if it is not zero, is up to where a log that is created has to be
+	// filled before anybody leads. It stays known of the stream.
+	History ledger.Head
 }
+
+// historyKey is where the stream's metadata say that.
+const historyKey = "allot.history"
 
 // ErrNoStream says that the stream does not exist and may not be created.
 var ErrNoStream = errors.New("jetstream: the log's stream does not exist")
@@ -68,7 +75,10 @@ type Log struct {
 	js       jetstream.JetStream
 	stream   string
 	maxBytes int
+	replicas int
+	history  uint64
 	patience time.Duration
+	moves    moves
 	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
 }
 
@@ -105,13 +115,23 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	if err := checkConfig(stream.CachedInfo().Config); err != nil {
 		return nil, err
 	}
-	return &Log{
+	var history uint64
+	if text := stream.CachedInfo().Config.Metadata[historyKey]; text != "" {
+		if history, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("%w: stream %s: %s is %q", ledger.ErrLogUnsafe, cfg.Stream, historyKey, text)
+		}
+	}
+	l := &Log{
+		history:  history,
 		nc:       nc,
 		js:       js,
 		stream:   cfg.Stream,
 		patience: cfg.Patience,
+		replicas: stream.CachedInfo().Config.Replicas,
 		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
-	}, nil
+	}
+	probe(l)
+	return l, nil
 }
 
 // streamConfig keeps everything for ever and lets nobody delete a message.
@@ -127,11 +147,24 @@ func streamConfig(cfg Config) jetstream.StreamConfig {
 		MaxMsgs:     -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, MaxMsgsPerSubject: -1,
 		Replicas:    max(cfg.Replicas, 1),
 		Duplicates:  time.Second,
+		Metadata:    historyMetadata(cfg.History),
 		DenyDelete:  true,
 		DenyPurge:   true,
 		AllowDirect: true,
 	}
 }
+
+func historyMetadata(head ledger.Head) map[string]string {
+	if head.Sequence == 0 {
+		return nil
+	}
+	return map[string]string{historyKey: strconv.FormatUint(head.Sequence, 10)}
+}
+
+// History is up to which sequence the log has to be filled before anybody
+// leads, since it was created to begin with commits of another one; 0: it was
+// not.
+func (l *Log) History() uint64 { return l.history }
 
 // checkConfig refuses a stream that would not keep the log as it is.
 func checkConfig(cfg jetstream.StreamConfig) error {
@@ -166,35 +199,56 @@ func checkConfig(cfg jetstream.StreamConfig) error {
 // MaxCommitBytes implements ledger.Log.
 func (l *Log) MaxCommitBytes() int { return l.maxBytes }
 
+// Replicas is how many servers keep the log.
+func (l *Log) Replicas() int { return l.replicas }
+
 // Append implements ledger.Log.
 func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	if len(encoded) > l.maxBytes {
 		done(fmt.Errorf("%w: %d bytes, at most %d", ledger.ErrTooLarge, len(encoded), l.maxBytes))
 		return
 	}
-	future, err := l.js.PublishMsgAsync(
-		&nats.Msg{Subject: Subject, Data: encoded},
+	if withheld() {
+		time.AfterFunc(DefaultAckTimeout/10, func() { done(appendError(nats.ErrTimeout)) })
+		return
+	}
+	options := [...]jetstream.PublishOpt{
 		jetstream.WithExpectStream(l.stream),
-		jetstream.WithExpectLastSequence(sequence-1),
 		jetstream.WithRetryAttempts(0), // a retry could hide that the first try was stored
-	)
+		jetstream.WithExpectLastSequence(sequence - 1),
+	}
+	given := options[:]
+	if unfenced {
+		given = options[:2]
+	}
+	moved := l.moves.next()
+	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: Subject, Data: encoded}, given...)
 	if err != nil {
 		done(appendError(err))
 		return
 	}
-	go func() {
+	go func() { done(l.fate(sequence, future, moved)) }()
+}
+
+// fate waits for what becomes of an append.
+func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan struct{}) error {
+	var late <-chan time.Time
+	for {
 		select {
 		case ack := <-future.Ok():
 			if ack.Sequence != sequence || ack.Duplicate {
-				done(fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence))
-				return
+				return fmt.Errorf("%w: stored as %d instead of %d", ledger.ErrUnknownFate, ack.Sequence, sequence)
 			}
 			l.saw(sequence)
-			done(nil)
+			return nil
 		case err := <-future.Err():
-			done(appendError(err))
+			return appendError(err)
+		case <-moved:
+			moved, late = nil, time.After(afterMove)
+		case <-late:
+			return fmt.Errorf("%w: the stream has got another leader", ledger.ErrUnknownFate)
 		}
-	}()
+	}
 }
 
 // Pending is how many appends have no answer yet.

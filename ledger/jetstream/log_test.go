@@ -81,13 +81,36 @@ func TestUnsafeStreamsAreRefused(t *testing.T) {
 func TestCheckSync(t *testing.T) {
 	for _, lazy := range []bool{false, true} {
 		ns, _ := start(t, embedded.Config{Monitor: "127.0.0.1:0", LazySync: lazy})
-		err := jetstream.CheckSync(context.Background(), []string{ns.MonitorURL()})
+		_, err := jetstream.CheckSync(context.Background(), []string{ns.MonitorURL()})
 		if lazy != errors.Is(err, ledger.ErrLogUnsafe) || !lazy && err != nil {
 			t.Errorf("lazy %v: %v", lazy, err)
 		}
 	}
-	if err := jetstream.CheckSync(context.Background(), nil); !errors.Is(err, ledger.ErrLogUnsafe) {
+	if _, err := jetstream.CheckSync(context.Background(), nil); !errors.Is(err, ledger.ErrLogUnsafe) {
 		t.Errorf("nobody asked: %v", err)
+	}
+}
+
+// TestCheckSyncOfMany: a server that is down is not one that syncs lazily, as
+// long as those that can vouch for a commit answer.
+func TestCheckSyncOfMany(t *testing.T) {
+	url := func(lazy bool) string {
+		ns, _ := start(t, embedded.Config{Monitor: "127.0.0.1:0", LazySync: lazy})
+		return ns.MonitorURL()
+	}
+	one, two, lazy, away := url(false), url(false), url(true), "http://127.0.0.1:1"
+	for name, c := range map[string]struct {
+		monitors []string
+		unsafe   bool
+		away     int
+	}{
+		"all": {[]string{one, two}, false, 0}, "one of three away": {[]string{one, away, two}, false, 1},
+		"two of three away": {[]string{one, away, away + "2"}, true, 2}, "one of three lazy": {[]string{one, two, lazy}, true, 0},
+	} {
+		found, err := jetstream.CheckSync(context.Background(), c.monitors)
+		if c.unsafe != errors.Is(err, ledger.ErrLogUnsafe) || !c.unsafe && err != nil || len(found.Away) != c.away {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
 	}
 }
 

@@ -142,11 +142,8 @@ func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, er
 	return values, nil
 }
 
-// Leader is the server that leads the bucket's stream; empty: none does.
-func (v *Values) Leader(ctx context.Context) (string, error) {
-	peers, err := peersOf(ctx, v.nc, valuesStream)
-	return peers.Leader, err
-}
+// Peers are the servers that keep the bucket.
+func (v *Values) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, v.nc, valuesStream) }
 
 // MoveLeader has another server lead the bucket's stream.
 func (v *Values) MoveLeader(ctx context.Context, to string) error {

@@ -161,6 +161,10 @@ func TestSortedSnapshots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		path := filepath.Join(dir, fmt.Sprintf("%020d.snapshot", s.Head().Sequence))
+		if again, err := snapshots.Read(path); err != nil || again.Ordered() {
+			t.Fatalf("what was stored reads as %v, %v", again, err)
+		}
 		return dir, store
 	}
 	other := ledgertest.Fold(t, commits)

@@ -1,0 +1,140 @@
+package main_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// controlled is the program with what makes Allot safe open to be switched off,
+// which no other build has.
+var controlled = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(binary), "allot-control")
+	out, err := exec.Command("go", "build", "-tags", "allot_control", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return string(out), err
+	}
+	return path, nil
+})
+
+func launchControlled(t *testing.T, env []string, flags ...string) *faultyCluster {
+	t.Helper()
+	program, err := controlled()
+	if err != nil {
+		t.Fatalf("%v: %s", err, program)
+	}
+	return launchFaulty(t, program, env, flags...)
+}
+
+// TestClusterControls: without the look at the lease, and without the condition
+// of an append, the test of faults finds that something is wrong.
+func TestClusterControls(t *testing.T) {
+	if os.Getenv("ALLOT_FAULTS") == "" {
+		t.Skip("skipped: it takes minutes; ALLOT_FAULTS=all runs it")
+	}
+	for _, control := range []string{"lease", "fencing"} {
+		t.Run(control, func(t *testing.T) {
+			c := launchControlled(t, []string{"ALLOT_CONTROL=" + control})
+			for seed := int64(1); seed <= 5; seed++ {
+				var r result
+				if control == "lease" {
+					r = c.play(seed, 14*time.Second, faultNamed("the leader is cut off from the others"))
+				} else {
+					r = c.play(seed, 12*time.Second, faultNamed("the leader's process stands still"))
+				}
+				t.Logf("seed %d: %d answers, %d open: %.300q", seed, r.answered, r.unknown, r.wrong)
+				if len(r.wrong) > 0 {
+					tell(t, "negative control of replicas: without "+control, int(seed), "found")
+					return
+				}
+			}
+			t.Error("nothing is found to be wrong: the test of faults proves nothing")
+		})
+	}
+}
+
+// TestWedgedLog: a log that is silent while its servers say that they are well
+// is an alarm in the server's log, in /readyz of all replicas and in the
+// metrics, and none when it goes on.
+func TestWedgedLog(t *testing.T) {
+	withhold := filepath.Join(t.TempDir(), "withhold")
+	c := launchControlled(t, []string{"ALLOT_CONTROL_WITHHOLD=" + withhold}, "--cluster-wait", "1s", "--metrics", "127.0.0.1:9778")
+	id := uuid.NewString()
+	if err := c.makeProvider(id, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(withhold, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stop := repeat(func() time.Duration {
+		_, _, _, _ = c.nodes[0].request( // what becomes of it is seen below
+			c.client, 5*time.Second, http.MethodPut, "/traits/CUSTOM_"+strings.ReplaceAll(strings.ToUpper(uuid.NewString()), "-", "_"), "", nil,
+		)
+		return 100 * time.Millisecond
+	})
+	defer stop()
+	wedged := func() (told int) {
+		for _, n := range c.nodes {
+			if status, h := n.health("/readyz"); status == http.StatusServiceUnavailable &&
+				strings.Contains(h.Commands, "though its servers say that they are well") {
+				told++
+			}
+		}
+		return told
+	}
+	waitFor(t, "the alarm", func() bool { return wedged() == 3 })
+	leader := c.leader()
+	metrics := func() string {
+		out, err := exec.Command("ip", "netns", "exec", c.network.space(byte(leader+1)),
+			"curl", "-s", "http://127.0.0.1:9778/metrics").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	if text := metrics(); !strings.Contains(text, "allot_log_wedged 1") {
+		t.Errorf("the metrics do not say so:\n%s", text)
+	}
+	if logs := c.nodes[leader].server().logs.String(); !strings.Contains(logs, "the log is wedged") {
+		t.Errorf("the leader's log does not say so:\n%s", tail(logs, 2000))
+	}
+	if err := os.Remove(withhold); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ready(); err != nil {
+		t.Error(err)
+	}
+	if text := metrics(); !strings.Contains(text, "allot_log_wedged 0") {
+		t.Errorf("the metrics still say so:\n%s", text)
+	}
+}
+
+// TestFullDiskOfOne: a replica whose disk is full is not asked to lead while
+// another one can.
+func TestFullDiskOfOne(t *testing.T) {
+	c := launchFaulty(t, binary, nil)
+	s := &scene{faultyCluster: c, leads: c.leader()}
+	full := others(s.leads)[0]
+	empty := s.fill(s.nodes[full])
+	for range 4 {
+		s.stepDown(s.nodes[full])
+		waitFor(t, "a leader", func() bool { return c.leader() >= 0 })
+		if c.leader() == full {
+			t.Error("the replica with the full disk leads")
+		}
+	}
+	if err := c.makeProvider(uuid.NewString(), 1); err != nil {
+		t.Errorf("nothing is written while one disk is full: %v", err)
+	}
+	empty()
+	if err := c.ready(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,533 @@
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/ledger/logtest"
+)
+
+// faultyCluster is three replicas, each a process on a machine of its own as
+// far as network, disk and the time since boot are concerned.
+type faultyCluster struct {
+	t       *testing.T
+	binary  string
+	env     []string
+	network *network
+	secret  string
+	flags   []string
+	nodes   [3]*node
+	client  *http.Client
+}
+
+// node is one of the machines.
+type node struct {
+	c       *faultyCluster
+	i       int
+	http    string
+	disk    *disk
+	boot    time.Duration // how much longer ago it was booted than the machine of the test
+	process atomic.Pointer[server]
+}
+
+// launchFaulty starts three replicas of a program on an empty ledger.
+func launchFaulty(t *testing.T, program string, env []string, flags ...string) *faultyCluster {
+	t.Helper()
+	c := &faultyCluster{
+		t: t, binary: program, env: env, network: newNetwork(t), secret: filepath.Join(t.TempDir(), "secret"), flags: flags,
+		client: &http.Client{Transport: &http.Transport{}},
+	}
+	if err := os.WriteFile(c.secret, []byte(uuid.NewString()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.nodes {
+		c.nodes[i] = &node{c: c, i: i, http: c.network.address(byte(i+1)) + ":8778", disk: newDisk(t)}
+	}
+	if err := run(c.binary, "init", "--data", c.nodes[0].data()); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, n := range c.nodes {
+				t.Logf("replica %d:\n%s", n.i+1, tail(n.server().logs.String(), 6000))
+			}
+		}
+		c.client.CloseIdleConnections()
+	})
+	if err := c.ready(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tail(text string, size int) string { return text[max(0, len(text)-size):] }
+
+func (n *node) data() string { return filepath.Join(n.disk.mount, "data") }
+
+func (n *node) server() *server { return n.process.Load() }
+
+// start starts the replica's process in its namespaces.
+func (n *node) start() {
+	n.c.t.Helper()
+	var members []string
+	for i := range n.c.nodes {
+		members = append(members, n.c.network.address(byte(i+1))+":6222")
+	}
+	args := []string{
+		"--net=/run/netns/" + n.c.network.space(byte(n.i+1)), // ip netns exec would keep the disks mounted
+		"unshare", "--time", "--boottime", fmt.Sprint(int(n.boot.Seconds())), n.c.binary, "serve", "--data", n.data(),
+		"--http", n.http, "--nats", "", "--allow-noauth", "--cluster", strings.Join(members, ","),
+		"--cluster-name", fmt.Sprint(n.i + 1), "--cluster-listen", members[n.i], "--cluster-secret-file", n.c.secret, "--cluster-plaintext",
+	}
+	s := &server{t: n.c.t, http: n.http, logs: new(lockedBuffer), exited: make(chan struct{})}
+	s.cmd = exec.Command("nsenter", append(args, n.c.flags...)...)
+	s.cmd.Env = append(os.Environ(), n.c.env...)
+	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
+	s.run()
+	n.process.Store(s)
+}
+
+// signal sends the process a signal.
+func (n *node) signal(what syscall.Signal) { _ = n.server().cmd.Process.Signal(what) } // it may have ended
+
+// alive reports whether the process runs.
+func (n *node) alive() bool {
+	select {
+	case <-n.server().exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// restart starts a replica that has ended, as on a machine that was booted at
+// another time.
+func (n *node) restart(random *rand.Rand) {
+	n.c.t.Helper()
+	n.boot = time.Duration(random.Intn(1_000_000)) * time.Second
+	n.start()
+}
+
+// health is what a replica says of itself at a path.
+func (n *node) health(path string) (status int, h standing) {
+	status, _, text, err := n.request(n.c.client, 2*time.Second, http.MethodGet, path, "", nil)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &h)
+	}
+	if err != nil {
+		return 0, standing{}
+	}
+	return status, h
+}
+
+// recovery is how long a cluster may need until all is well after a fault.
+const recovery = 2 * time.Minute
+
+// ready waits until every replica says that it takes reads and commands.
+func (c *faultyCluster) ready() error {
+	var said []string
+	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		said = nil
+		for _, n := range c.nodes {
+			if status, h := n.health("/readyz"); status != http.StatusOK || h.Leader == "" {
+				said = append(said, fmt.Sprintf("replica %d: %d %+v", n.i+1, status, h))
+			}
+			if !n.alive() {
+				return fmt.Errorf("replica %d has ended by itself: %v:\n%s", n.i+1, n.server().wait(), tail(n.server().logs.String(), 2000))
+			}
+		}
+		if said == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("not ready after %v: %s", recovery, strings.Join(said, "; "))
+}
+
+// leader is the replica that says that it leads, of those that can answer; -1:
+// none does.
+func (c *faultyCluster) leader() int {
+	leads, term := -1, uint64(0)
+	for i, n := range c.nodes {
+		if _, h := n.health("/healthz"); h.Role == "leader" && h.Term >= term {
+			leads, term = i, h.Term
+		}
+	}
+	return leads
+}
+
+// makeProvider makes a provider of some VCPUs.
+func (c *faultyCluster) makeProvider(id string, vcpus int) error {
+	path := "/resource_providers/" + id
+	for _, step := range []struct{ method, path, body string }{
+		{http.MethodPost, "/resource_providers", fmt.Sprintf(`{"name":%q,"uuid":%q}`, id, id)},
+		{http.MethodPut, path + "/inventories",
+			fmt.Sprintf(`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":%d}}}`, vcpus)},
+	} {
+		status, _, text, err := c.nodes[0].request(c.client, time.Minute, step.method, step.path, step.body, nil)
+		if err != nil || status != http.StatusOK {
+			return fmt.Errorf("%s %s: %d %s, %w", step.method, step.path, status, text, err)
+		}
+	}
+	return nil
+}
+
+// scene is one scenario under way.
+type scene struct {
+	*faultyCluster
+	random *rand.Rand
+	leads  int           // who led when it began
+	length time.Duration // of a fault that lasts
+}
+
+// one is any replica.
+func (s *scene) one() *node { return s.nodes[s.random.Intn(3)] }
+
+// follower is one that did not lead.
+func (s *scene) follower() *node { return s.nodes[others(s.leads)[s.random.Intn(2)]] }
+
+// clusterFault begins something that goes wrong, and returns what ends it. It
+// is undone then; that all recover is not waited for.
+type clusterFault struct {
+	name  string
+	begin func(s *scene) (end func())
+}
+
+// kill kills replicas, and starts them again at the end.
+func (s *scene) kill(nodes ...*node) (end func()) {
+	for _, n := range nodes {
+		n.signal(syscall.SIGKILL)
+	}
+	for _, n := range nodes {
+		<-n.server().exited
+	}
+	return func() {
+		for _, n := range nodes {
+			n.restart(s.random)
+		}
+	}
+}
+
+// pause stops a replica's process for a while.
+func (s *scene) pause(n *node) (end func()) {
+	n.signal(syscall.SIGSTOP)
+	return func() { n.signal(syscall.SIGCONT) }
+}
+
+// repeat does something again and again until the end.
+func repeat(step func() time.Duration) (end func()) {
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-time.After(step()):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-done
+	}
+}
+
+// fill takes the rest of a replica's disk until the end.
+func (s *scene) fill(n *node) (end func()) {
+	filler := filepath.Join(n.disk.mount, "filler")
+	logtest.FillUp(s.t, filler, 0)
+	return func() {
+		if err := os.Remove(filler); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// cutPower cuts the power of some machines, and starts them again at the end.
+func (s *scene) cutPower(nodes ...*node) (end func()) {
+	for _, n := range nodes {
+		n.disk.cut()
+	}
+	start := s.kill(nodes...)
+	return func() {
+		for _, n := range nodes {
+			n.disk.remount()
+		}
+		start()
+	}
+}
+
+// stepDown asks for another leader.
+func (s *scene) stepDown(through *node) {
+	_ = exec.Command(s.binary, "cluster", "step-down", "--url", "http://"+through.http).Run() // nobody may lead
+}
+
+// rolling stops and starts the replicas in order, one after the other.
+func (s *scene) rolling() {
+	for _, n := range s.nodes {
+		n.signal(syscall.SIGTERM)
+		<-n.server().exited
+		n.restart(s.random)
+		if err := s.ready(); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// clusterFaults are all faults.
+func clusterFaults() []clusterFault {
+	all := []int{0, 1, 2}
+	return []clusterFault{
+		{"the leader is cut off from the others", func(s *scene) func() {
+			s.network.isolate(s.leads)
+			return s.network.heal
+		}},
+		{"a follower is cut off from the others", func(s *scene) func() {
+			s.network.isolate(s.follower().i)
+			return s.network.heal
+		}},
+		{"the leader hears the others, and they do not hear it", func(s *scene) func() {
+			s.network.between([]int{s.leads}, others(s.leads), link{cut: true})
+			return s.network.heal
+		}},
+		{"the others hear the leader, and it does not hear them", func(s *scene) func() {
+			s.network.between(others(s.leads), []int{s.leads}, link{cut: true})
+			return s.network.heal
+		}},
+		{"two replicas do not hear each other, the third hears both", func(s *scene) func() {
+			a := s.follower().i
+			s.network.between([]int{a}, []int{s.leads}, link{cut: true})
+			s.network.between([]int{s.leads}, []int{a}, link{cut: true})
+			return s.network.heal
+		}},
+		{"one replica is cut off and back each 0.5 to 2 s", func(s *scene) func() {
+			cut, random := false, rand.New(rand.NewSource(s.random.Int63()))
+			end := repeat(func() time.Duration {
+				if cut = !cut; cut {
+					s.network.isolate(random.Intn(3))
+				} else {
+					s.network.heal()
+				}
+				return 500*time.Millisecond + time.Duration(random.Intn(1500))*time.Millisecond
+			})
+			return func() { end(); s.network.heal() }
+		}},
+		{"5 % of packets are lost", func(s *scene) func() {
+			s.network.between(all, all, link{loss: 0.05})
+			return s.network.heal
+		}},
+		{"packets take 0 to 100 ms, in any order", func(s *scene) func() {
+			s.network.between(all, all, link{delay: 50 * time.Millisecond, jitter: 50 * time.Millisecond})
+			return s.network.heal
+		}},
+		{"kill -9 of the leader", func(s *scene) func() { return s.kill(s.nodes[s.leads]) }},
+		{"kill -9 of a follower", func(s *scene) func() { return s.kill(s.follower()) }},
+		{"kill -9 of both followers", func(s *scene) func() {
+			o := others(s.leads)
+			return s.kill(s.nodes[o[0]], s.nodes[o[1]])
+		}},
+		{"kill -9 of the leader and a follower", func(s *scene) func() { return s.kill(s.nodes[s.leads], s.follower()) }},
+		{"kill -9 of all", func(s *scene) func() { return s.kill(s.nodes[:]...) }},
+		{"power cut of one", func(s *scene) func() { return s.cutPower(s.one()) }},
+		{"power cut of all", func(s *scene) func() { return s.cutPower(s.nodes[:]...) }},
+		{"the leader's process stands still", func(s *scene) func() { return s.pause(s.nodes[s.leads]) }},
+		{"a follower's process stands still", func(s *scene) func() { return s.pause(s.follower()) }},
+		{"the leader's process runs a third of the time", func(s *scene) func() {
+			n, stopped := s.nodes[s.leads], false
+			end := repeat(func() time.Duration {
+				if stopped = !stopped; stopped {
+					n.signal(syscall.SIGSTOP)
+					return 200 * time.Millisecond
+				}
+				n.signal(syscall.SIGCONT)
+				return 100 * time.Millisecond
+			})
+			return func() { end(); n.signal(syscall.SIGCONT) }
+		}},
+		{"the leader's disk is full", func(s *scene) func() { return s.fill(s.nodes[s.leads]) }},
+		{"a follower's disk is full", func(s *scene) func() { return s.fill(s.follower()) }},
+		{"another leader is asked for each 1 to 2 s", func(s *scene) func() {
+			random := rand.New(rand.NewSource(s.random.Int63()))
+			return repeat(func() time.Duration {
+				s.stepDown(s.nodes[random.Intn(3)])
+				return time.Second + time.Duration(random.Intn(1000))*time.Millisecond
+			})
+		}},
+		{"each replica is stopped and started in turn", func(s *scene) func() { s.rolling(); return func() {} }},
+	}
+}
+
+// faultNamed finds a fault by its name.
+func faultNamed(name string) clusterFault {
+	all := clusterFaults()
+	return all[slices.IndexFunc(all, func(f clusterFault) bool { return f.name == name })]
+}
+
+// result is what became of one scenario.
+type result struct {
+	fault    string
+	wrong    []string
+	gap      time.Duration
+	answered int
+	unknown  int
+}
+
+// play injects faults while clients are at work on all replicas, undoes them,
+// waits until all is well, and judges what the clients saw.
+func (c *faultyCluster) play(seed int64, length time.Duration, faults ...clusterFault) (r result) {
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	r.fault = strings.Join(names, "; ")
+	w, err := c.gather(seed, 3, 2*time.Second)
+	if err != nil {
+		r.wrong = append(r.wrong, err.Error())
+		return r
+	}
+	w.progress(10, false)
+	s := &scene{faultyCluster: c, random: rand.New(rand.NewSource(seed)), leads: max(c.leader(), 0), length: length}
+	var ends []func()
+	for _, f := range faults {
+		ends = append(ends, f.begin(s))
+	}
+	time.Sleep(length) // a fault has no other end than time
+	for _, end := range slices.Backward(ends) {
+		end()
+	}
+	if !w.progress(20, true) {
+		r.wrong = append(r.wrong, fmt.Sprintf("no write was acknowledged within %v after the fault", recovery))
+	}
+	w.disperse()
+	if err := c.ready(); err != nil {
+		r.wrong = append(r.wrong, err.Error())
+		return r
+	}
+	logged, err := c.agree(w)
+	if err != nil {
+		r.wrong = append(r.wrong, err.Error())
+		return r
+	}
+	r.wrong = append(r.wrong, w.judge(logged)...)
+	r.gap, r.answered, r.unknown = w.gap(), w.answered, w.unknown
+	return r
+}
+
+// progress waits until so many more writes were acknowledged, or, after a fault,
+// a process has ended that should run.
+func (w *crowd) progress(writes int, faulted bool) bool {
+	acked := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.acks)
+	}
+	want := acked() + writes
+	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if acked() >= want {
+			return true
+		}
+		if faulted && slices.ContainsFunc(w.c.nodes[:], func(n *node) bool { return !n.alive() }) {
+			return false // nobody has ended it
+		}
+	}
+	return false
+}
+
+// agree wants the same records and the same digest of all replicas, no provider
+// over its capacity, and returns how often each command is in the log.
+func (c *faultyCluster) agree(w *crowd) (map[string]int, error) {
+	var texts, digests [3]string
+	same := func() bool {
+		return texts[0] == texts[1] && texts[1] == texts[2] && digests[0] == digests[1] && digests[1] == digests[2]
+	}
+	for deadline := time.Now().Add(recovery); ; time.Sleep(100 * time.Millisecond) {
+		var err error
+		for i, n := range c.nodes {
+			status, _, text, failed := n.request(c.client, time.Minute, http.MethodGet, "/audit/records", "", nil)
+			texts[i] = text
+			if err = errors.Join(err, failed); status != http.StatusOK {
+				err = errors.Join(err, fmt.Errorf("/audit/records: %d %s", status, text))
+			}
+			status, _, digests[i], failed = n.request(c.client, time.Minute, http.MethodGet, "/audit/digest", "", nil)
+			if err = errors.Join(err, failed); status != http.StatusOK {
+				err = errors.Join(err, fmt.Errorf("/audit/digest: %d %s", status, digests[i]))
+			}
+		}
+		if err == nil && same() {
+			break
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("the replicas do not agree: %w, digests %q", err, digests)
+		}
+	}
+	logged := make(map[string]int)
+	for line := range strings.Lines(texts[0]) {
+		var record struct {
+			CommandID string `json:"command_id"`
+			Error     string `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Error != "" {
+			return nil, fmt.Errorf("a record that cannot be read: %s, %w", line, err)
+		}
+		logged[record.CommandID]++
+	}
+	for _, g := range w.providers {
+		d := deed{kind: "used", provider: g.uuid}
+		status, _, text, err := c.nodes[0].request(
+			c.client, time.Minute, http.MethodGet, "/resource_providers/"+g.uuid+"/usages", "", nil,
+		)
+		if err == nil {
+			err = d.understand(status, text, w.capacity)
+		}
+		if err != nil || d.output > w.capacity {
+			return nil, fmt.Errorf("a provider of %d units: %d are used, %w", w.capacity, d.output, err)
+		}
+	}
+	return logged, nil
+}
+
+// tellClusterFaults says what became of scenarios, by fault, for docs/reliability.md.
+func tellClusterFaults(t *testing.T, results []result) {
+	t.Helper()
+	byFault := make(map[string][]result)
+	for _, r := range results {
+		byFault[r.fault] = append(byFault[r.fault], r)
+	}
+	var names []string
+	for name := range byFault {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		var gaps []time.Duration
+		answered, unknown, wrong := 0, 0, 0
+		for _, r := range byFault[name] {
+			gaps = append(gaps, r.gap)
+			answered, unknown, wrong = answered+r.answered, unknown+r.unknown, wrong+min(len(r.wrong), 1)
+		}
+		slices.Sort(gaps)
+		outcome := "linearizable, nothing lost, nothing twice"
+		if wrong > 0 {
+			outcome = fmt.Sprintf("WRONG %d times", wrong)
+		}
+		t.Logf("CLUSTER | %s | %d | %s | %.1f s, %.1f s | %d of %d |", name, len(gaps), outcome,
+			gaps[len(gaps)/2].Seconds(), gaps[len(gaps)-1].Seconds(), unknown, answered+unknown)
+	}
+}

@@ -1,0 +1,188 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clusterStatus is what a server says of its cluster.
+type clusterStatus struct {
+	Leader  string
+	Members []struct {
+		Name, Role string
+		Lag        uint64 `json:"lag_commits"`
+		Whole      bool
+	}
+	Stream struct {
+		Leader string
+		Others []struct {
+			Name             string
+			Current, Offline bool
+			Lag              uint64
+		}
+	}
+}
+
+// current reports whether all servers hold everything, as one says.
+func (s *server) current() (clusterStatus, error) {
+	var told clusterStatus
+	out, err := exec.Command(binary, "cluster", "status", "--json", "--url", "http://"+s.http).Output()
+	if err == nil {
+		err = json.Unmarshal(out, &told)
+	}
+	if err != nil || told.Leader == "" || told.Stream.Leader == "" || len(told.Members) != 3 || len(told.Stream.Others) != 2 {
+		return told, fmt.Errorf("%w: %s", err, out)
+	}
+	for _, m := range told.Members {
+		if m.Role == "away" || m.Lag > 0 || !m.Whole {
+			return told, fmt.Errorf("not all members hold everything: %s", out)
+		}
+	}
+	for _, p := range told.Stream.Others {
+		if !p.Current || p.Offline || p.Lag > 0 {
+			return told, fmt.Errorf("not all servers hold the stream: %s", out)
+		}
+	}
+	return told, nil
+}
+
+// waitCurrent waits until all servers hold everything.
+func (r *replicas) waitCurrent() {
+	r.t.Helper()
+	r.leader()
+	var err error
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if _, err = r.list[0].current(); err == nil {
+			return
+		}
+	}
+	r.t.Fatal(err)
+}
+
+// waitLog waits until a server's log has a line with some words.
+func (s *server) waitLog(words string) {
+	s.t.Helper()
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if strings.Contains(s.logs.String(), words) {
+			return
+		}
+	}
+	s.t.Fatalf("it does not say %q:\n%s", words, s.logs)
+}
+
+// flipInLog flips a bit of a log's first block.
+func flipInLog(at func(size int) int) func(*testing.T, string) {
+	return func(t *testing.T, data string) {
+		t.Helper()
+		blocks, err := filepath.Glob(filepath.Join(data, "log", "jetstream", "$G", "streams", "ALLOT", "msgs", "*.blk"))
+		if err != nil || len(blocks) == 0 {
+			t.Fatalf("%v: no blocks in %s", err, data)
+		}
+		content, err := os.ReadFile(blocks[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[at(len(content))] ^= 1
+		if err := os.WriteFile(blocks[0], content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReplicaLosesDisk: a follower whose log is damaged, or gone, is filled
+// again by the others, which take writes meanwhile; it holds everything then.
+func TestReplicaLosesDisk(t *testing.T) {
+	r := launchReplicas(t)
+	for _, c := range []struct {
+		name  string
+		lose  func(t *testing.T, data string)
+		aside bool
+	}{
+		{name: "a flipped bit", lose: flipInLog(func(size int) int { return size / 2 }), aside: true},
+		{name: "a flipped bit in the last commit", lose: flipInLog(func(size int) int { return size - 20 }), aside: true},
+		{name: "the folder log", lose: func(t *testing.T, data string) { removeAll(t, filepath.Join(data, "log")) }},
+		{name: "the whole folder", lose: removeAll},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r.waitCurrent()
+			victim := (r.leader() + 1) % 3
+			for i := range 20 {
+				r.list[victim].must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d_%d", time.Now().UnixNano(), i), "")
+			}
+			r.waitCurrent()
+			r.list[victim].halt()
+			c.lose(t, r.data(victim))
+			l := r.load((victim+1)%3, (victim+2)%3)
+			r.begin(victim)
+			if !r.list[victim].waitServing() {
+				t.Fatalf("it does not come back:\n%s", r.list[victim].logs)
+			}
+			r.waitCurrent()
+			l.end(t)
+			for _, s := range r.list {
+				l.holds(t, s)
+			}
+			aside, err := filepath.Glob(filepath.Join(r.data(victim), "damaged-*", "jetstream"))
+			if err != nil || len(aside) > 0 != c.aside {
+				t.Errorf("%v: set aside: %v", err, aside)
+			}
+			if said := strings.Contains(r.list[victim].logs.String(), "the log of this replica is damaged"); said != c.aside {
+				t.Errorf("it says that the log is damaged: %v\n%s", said, r.list[victim].logs)
+			}
+			for _, path := range aside {
+				removeAll(t, filepath.Dir(path))
+			}
+		})
+	}
+}
+
+func removeAll(t *testing.T, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNoLeave: while another replica is not current, one that lost its disk
+// gets no vote: the two would be a quorum without what only the third holds.
+func TestNoLeave(t *testing.T) {
+	r := launchReplicas(t)
+	first := (r.leader() + 1) % 3
+	second := (first + 1) % 3
+	if second == r.leader() {
+		second = (first + 2) % 3
+	}
+	r.lose(first)
+	l := r.load(second) // what the first does not have
+	time.Sleep(300 * time.Millisecond)
+	l.end(t)
+	r.list[second].halt()
+	removeAll(t, r.data(second))
+	r.begin(second)
+	r.list[second].waitLog("waits for leave")
+	for range 5 {
+		if status, h := r.list[second].standing("/healthz"); status == 200 && h.Role != "starting" {
+			t.Fatalf("it takes part: %+v", h)
+		}
+		time.Sleep(time.Second)
+	}
+	if _, err := os.Stat(filepath.Join(r.data(second), "log", "jetstream")); err == nil {
+		t.Error("JetStream has begun there")
+	}
+	r.begin(first)
+	for _, i := range []int{first, second} {
+		if !r.list[i].waitServing() {
+			t.Fatalf("replica %d does not come back:\n%s", i+1, r.list[i].logs)
+		}
+	}
+	r.waitCurrent()
+	for _, s := range r.list {
+		l.holds(t, s)
+	}
+}

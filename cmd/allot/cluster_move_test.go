@@ -1,0 +1,105 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ran is what a command prints that has to succeed.
+func ran(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(binary, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// lastDigest is what an export says of the last commit.
+func lastDigest(export string) string {
+	_, digest, _ := strings.Cut(strings.TrimSpace(export), "the last one's digest is ")
+	return digest
+}
+
+// generationOf is the consumer's generation.
+func (s *server) generationOf(consumer string) float64 {
+	s.t.Helper()
+	var held struct {
+		Generation float64 `json:"consumer_generation"`
+	}
+	if err := json.Unmarshal([]byte(s.must(200, "GET", "/allocations/"+consumer, "")), &held); err != nil {
+		s.t.Fatal(err)
+	}
+	return held.Generation
+}
+
+// TestMove takes a ledger from a server that is alone to a cluster, whose first
+// server is killed while it fills the log, and back: sequences, digests and
+// generations stay.
+func TestMove(t *testing.T) {
+	dir := t.TempDir()
+	alone := launch(t, filepath.Join(dir, "alone"))
+	alone.makeProvider(1000)
+	const consumer = "/allocations/aaaaaaaa-0000-4000-8000-00000000000a"
+	alone.must(http.StatusNoContent, "PUT", consumer, allocation())
+	generation := alone.generationOf(filepath.Base(consumer))
+	for i := range 1500 {
+		alone.must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d", i), "")
+	}
+	alone.halt()
+	archive := filepath.Join(dir, "archive")
+	digest := lastDigest(ran(t, "export", "--data", filepath.Join(dir, "alone"), archive))
+
+	r := prepareReplicas(t)
+	ran(t, "init", "--data", r.data(0), "--from", archive)
+	start(t, r.data(0)).refuses("is to begin a cluster", "--cluster", "allot import")
+	for i := range r.list {
+		r.begin(i)
+	}
+	r.list[0].waitLog("filling the log")
+	r.lose(0)
+	time.Sleep(time.Second) // in which another one would lead
+	for _, s := range r.list[1:] {
+		if _, h := s.standing("/healthz"); h.Role == "leader" {
+			t.Errorf("it leads before the log is filled: %+v", h)
+		}
+	}
+	r.begin(0)
+	for i, s := range r.list {
+		if !s.waitServing() {
+			t.Fatalf("replica %d does not serve:\n%s", i+1, s.logs)
+		}
+	}
+	follower := (r.leader() + 1) % 3
+	for _, s := range r.list {
+		if got := s.generationOf(filepath.Base(consumer)); got != generation {
+			t.Errorf("generation %v, not %v", got, generation)
+		}
+	}
+	r.list[follower].must(201, "PUT", "/traits/CUSTOM_OF_CLUSTER", "")
+
+	back := filepath.Join(dir, "back")
+	var last int
+	if _, err := fmt.Sscanf(filepath.Base(ran(t, "export", "--data", filepath.Join(dir, "alone"), back+"0")), "back0 holds the commits 1 to %d", &last); err != nil {
+		t.Fatal(err)
+	}
+	prefix := ran(t, "export", "--nats-url", "nats://"+r.nats[follower], "--to", fmt.Sprint(last), back+"1")
+	if got := lastDigest(prefix); got != digest {
+		t.Errorf("the cluster's commit %d has another digest:\n%s\n%s", last, got, digest)
+	}
+	ran(t, "export", "--nats-url", "nats://"+r.nats[follower], back)
+	ran(t, "import", back, "--data", filepath.Join(dir, "again"))
+	again := launch(t, filepath.Join(dir, "again"))
+	if got := again.generationOf(filepath.Base(consumer)); got != generation {
+		t.Errorf("generation %v, not %v", got, generation)
+	}
+	if body := again.must(200, "GET", "/traits", ""); !strings.Contains(body, "CUSTOM_OF_CLUSTER") {
+		t.Error("what the cluster was told is not there")
+	}
+}

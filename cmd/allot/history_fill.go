@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// fillHistory appends the commits that the ledger is to begin with, or those
+// that are missing after a kill. Every append names the sequence that the
+// commit had. Nobody leads before all are there: the stream says from its
+// creation on up to where it is to be filled, and the others wait for that.
+func (s *server) fillHistory(ctx context.Context) error {
+	begin := s.verdict.Begin
+	if begin == nil || begin.History == nil {
+		return nil
+	}
+	if s.log.stream.History() != begin.History.Sequence {
+		return fmt.Errorf("%s is to begin a cluster with the %d commits of an archive (allot init --from), and the cluster has a log "+
+			"already; nothing was changed: if it is to join that one, start it with an empty folder", s.config.Data,
+			begin.History.Sequence)
+	}
+	source, err := openArchive(s.data.files().HistoryPath())
+	if err != nil {
+		return err
+	}
+	if source.trailer.Head != *begin.History {
+		return fmt.Errorf("%s is not the archive that allot init took: run it again in an empty folder", source.path)
+	}
+	for {
+		err := s.fillMissing(ctx, source)
+		passes := errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrUnknownFate) || errors.Is(err, ledger.ErrConflict)
+		if !passes {
+			return err
+		}
+		s.logger.Info("the log is not filled yet", "because", err)
+		select {
+		case <-time.After(openAgain):
+		case <-ctx.Done():
+			return fmt.Errorf("told to stop while filling the log; the next start goes on: %w", err)
+		}
+	}
+}
+
+func (s *server) fillMissing(ctx context.Context, source *archiveLog) error {
+	last, err := s.log.all.Last(ctx)
+	if err != nil || last >= source.last {
+		return err
+	}
+	if err := sameCommit(ctx, s.log.all, source.Read, last); err != nil {
+		return err
+	}
+	s.logger.Info("filling the log from the archive", "from", last+1, "to", source.last)
+	if err := copyLog(ctx, source.Read, last+1, source.last, s.log.all, "filling"); err != nil {
+		return err
+	}
+	s.logger.Info("the log is filled", "sequence", source.last, "digest", source.trailer.Digest)
+	return nil
+}

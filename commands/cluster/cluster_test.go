@@ -1,0 +1,419 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 2 * time.Minute
+
+// member is one replica with all that it is made of, in the test's process.
+type member struct {
+	*cluster.Replica
+	name   string
+	ns     *embedded.Server
+	log    *jetstream.Log
+	views  *projector.Projector
+	writer *writer.Writer // guarded by mu
+	mu     sync.Mutex
+	quit   chan struct{}
+	idle   sync.WaitGroup
+	conns  []*nats.Conn
+	// mute has the writer lead without a lease: what must not be.
+	mute bool
+	term *cluster.Term // guarded by mu
+	cut  atomic.Bool   // its connections are closed
+}
+
+// group is three of them.
+type group struct {
+	t       testing.TB
+	members []*member
+	sync    bool // before each acknowledgement, as in production
+}
+
+func startGroup(t testing.TB, change func(i int, cfg *cluster.Config, m *member)) *group {
+	t.Helper()
+	g := &group{t: t}
+	g.start(change)
+	return g
+}
+
+func (g *group) start(change func(i int, cfg *cluster.Config, m *member)) {
+	t := g.t
+	t.Helper()
+	var routes []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes = append(routes, l.Addr().String())
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	var starting sync.WaitGroup
+	for i := range 3 {
+		m := &member{name: fmt.Sprint(i + 1), quit: make(chan struct{})}
+		g.members = append(g.members, m)
+		starting.Go(func() {
+			var err error
+			m.ns, err = embedded.Start(t.Context(), embedded.Config{
+				StoreDir: filepath.Join(dir, m.name, "log"), LazySync: !g.sync,
+				Cluster: &embedded.Cluster{Member: m.name, Listen: routes[i], Members: routes, Secret: "a secret of this test"},
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	starting.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for i, m := range g.members {
+		m.open(t, filepath.Join(dir, m.name), i == 0, func(cfg *cluster.Config) {
+			if change != nil {
+				change(i, cfg, m)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, m := range g.members {
+			m.stop(t)
+		}
+	})
+}
+
+func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*cluster.Config)) {
+	t.Helper()
+	connect := func(open func() (*nats.Conn, error)) *nats.Conn {
+		nc, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.conns = append(m.conns, nc)
+		return nc
+	}
+	nc := connect(m.ns.Connect)
+	values := m.openLog(t, nc, mayCreate)
+	logger := slog.New(slog.DiscardHandler)
+	var err error
+	if m.views, err = projector.Open(filepath.Join(dir, "readmodel"), logger); err != nil {
+		t.Fatal(err)
+	}
+	snaps, err := snapshots.Open(filepath.Join(dir, "snapshots"), logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := writer.Restore(t.Context(), m.log, snaps, m.views, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := cluster.Config{
+		Name: m.name, Conn: connect(m.ns.ConnectReplica), Log: m.log, Values: values, Models: m.views,
+		Near: m.ns.LeadsLog, Logger: logger, Lease: 1500 * time.Millisecond,
+	}
+	change(&cfg)
+	if m.Replica, err = cluster.Start(cfg, state); err != nil {
+		t.Fatal(err)
+	}
+	m.idle.Go(func() { m.lead(t) })
+}
+
+// openLog opens the log as soon as the servers have found each other.
+func (m *member) openLog(t testing.TB, nc *nats.Conn, mayCreate bool) *jetstream.Values {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		var err error
+		m.log, err = jetstream.Open(t.Context(), nc, jetstream.Config{
+			Replicas: 3, MayCreate: mayCreate, AckTimeout: 2 * time.Second, Patience: time.Second,
+		})
+		if err == nil {
+			var values *jetstream.Values
+			values, err = jetstream.OpenValues(t.Context(), nc, jetstream.ValuesConfig{Replicas: 3, Timeout: 250 * time.Millisecond})
+			if err == nil {
+				return values
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// lead does what a server does with its terms.
+func (m *member) lead(t testing.TB) {
+	for {
+		select {
+		case <-m.quit:
+			return
+		case err := <-m.Failed():
+			t.Errorf("replica %s: %v", m.name, err)
+			return
+		case term := <-m.Elected():
+			m.serve(t, term)
+		}
+	}
+}
+
+func (m *member) serve(t testing.TB, term *cluster.Term) {
+	options := writer.Options{Now: time.Now, Landed: term.Landed, AnswerWithin: 10 * time.Second, Leadership: term}
+	if m.mute {
+		options.Leadership = unsafe{term}
+	}
+	w := writer.New(m.log, m.views, term.State(), options)
+	err := term.Begin(context.Background(), w)
+	successor := ""
+	if err == nil {
+		err = m.beginLedger(w)
+	}
+	if err == nil {
+		m.set(w)
+		m.mu.Lock()
+		m.term = term
+		m.mu.Unlock()
+		select {
+		case <-m.quit:
+		case <-w.Done():
+		case successor = <-term.Asked():
+		}
+	}
+	if err != nil && !commands.Passing(err) {
+		t.Errorf("replica %s: %v", m.name, err)
+	}
+	m.set(nil)
+	term.Close()
+	if err := w.Close(); err != nil && !errors.Is(err, commands.ErrNotLeading) && !m.cut.Load() {
+		t.Errorf("replica %s: %v", m.name, err)
+	}
+	if state := w.State(); state != nil {
+		term.Resign(state, successor)
+	}
+}
+
+// unsafe is a leadership that is believed to be for ever.
+type unsafe struct{ *cluster.Term }
+
+// Await implements writer.Leadership.
+func (unsafe) Await(<-chan struct{}) error { return nil }
+
+// Lost implements writer.Leadership.
+func (unsafe) Lost() <-chan struct{} { return nil }
+
+func (m *member) beginLedger(w *writer.Writer) error {
+	names, err := commands.NewAddStandardNames(commands.NewID())
+	if err != nil {
+		return err
+	}
+	_, err = w.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: names})
+	return err
+}
+
+func (m *member) set(w *writer.Writer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writer = w
+}
+
+func (m *member) get() *writer.Writer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.writer
+}
+
+// stop ends a replica, as a process does that is told to.
+func (m *member) stop(t testing.TB) {
+	t.Helper()
+	if m.quit == nil {
+		return
+	}
+	close(m.quit)
+	m.idle.Wait()
+	m.quit = nil
+	if err := m.Stop(); err != nil {
+		t.Error(err)
+	}
+	for _, nc := range m.conns {
+		nc.Close()
+	}
+	m.ns.Shutdown()
+	if err := m.views.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// leader waits until one of the replicas that run leads.
+func (g *group) leader() *member {
+	g.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		for _, m := range g.members {
+			if m.quit != nil && m.get() != nil {
+				return m
+			}
+		}
+	}
+	g.t.Fatal("nobody leads")
+	return nil
+}
+
+// others are those that run and do not lead.
+func (g *group) others() (list []*member) {
+	leader := g.leader()
+	for _, m := range g.members {
+		if m != leader && m.quit != nil {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func (m *member) submit(t testing.TB, c commands.Command) commands.Outcome {
+	t.Helper()
+	return m.submitAs(t, commands.NewID(), c)
+}
+
+func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) commands.Outcome {
+	t.Helper()
+	outcome, err := m.Submit(t.Context(), commands.Submission{ID: id, Actor: "test", RequestID: "r-" + m.name, Command: c})
+	if err != nil {
+		t.Fatalf("replica %s: %s: %v", m.name, c.CommandName(), err)
+	}
+	return outcome
+}
+
+// TestEveryReplicaTakesCommands: whoever is asked, the command is decided once,
+// with everything that was said of it, and can be read where it was answered.
+func TestEveryReplicaTakesCommands(t *testing.T) {
+	g := startGroup(t, nil)
+	g.leader()
+	for _, m := range g.members {
+		id := commands.NewID()
+		create := &commands.CreateTrait{Name: "CUSTOM_OF_" + m.name}
+		first := m.submitAs(t, id, create)
+		if first.Rejection != nil || first.Address.Sequence == 0 {
+			t.Fatalf("replica %s: %+v", m.name, first)
+		}
+		if _, found, err := m.views.View().Trait(create.Name); err != nil || !found {
+			t.Errorf("replica %s does not have what it answered: %v", m.name, err)
+		}
+		record, found, err := m.views.View().Record(first.Address)
+		if err != nil || !found || record.Actor != "test" || record.RequestID != "r-"+m.name || record.CommandID != id {
+			t.Errorf("replica %s: %+v, %v", m.name, record, err)
+		}
+		for _, other := range g.members {
+			if err := other.Fresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, found, err := other.views.View().Trait(create.Name); err != nil || !found {
+				t.Errorf("replica %s is fresh, and has not what %s answered: %v", other.name, m.name, err)
+			}
+			again := other.submitAs(t, id, create)
+			if !again.Repeated || again.Address != first.Address {
+				t.Errorf("replica %s decided the command of %s again: %+v", other.name, m.name, again)
+			}
+		}
+		if got := m.submit(t, create); got.Rejection != nil && got.Rejection.Code != commands.CodeTraitExists {
+			t.Errorf("replica %s: %+v", m.name, got)
+		}
+		dry, err := m.Submit(t.Context(), commands.Submission{
+			Actor: "test", DryRun: true, Command: &commands.CreateTrait{Name: "CUSTOM_DRY"},
+		})
+		if err != nil || len(dry.Events) != 1 || ledger.KindOf(dry.Events[0]) != "TraitCreated" {
+			t.Errorf("replica %s: a dry run: %+v, %v", m.name, dry, err)
+		}
+	}
+}
+
+// TestLeaderIsReplaced: in order and without, and the log says who led when.
+func TestLeaderIsReplaced(t *testing.T) {
+	g := startGroup(t, nil)
+	first := g.leader()
+	next := g.others()[0]
+	if err := g.others()[1].StepDown(t.Context(), next.name); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); next.get() == nil; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the replica that was named does not lead")
+		}
+	}
+	outcome := first.submit(t, &commands.CreateTrait{Name: "CUSTOM_AFTER"})
+	if outcome.Rejection != nil {
+		t.Fatal(outcome.Rejection)
+	}
+	state, err := first.Fork(t.Context())
+	if err != nil || state.Term().Leader != next.name || state.Term().Number < 2 || state.Term().Level != ledger.Level {
+		t.Errorf("term %+v, %v", state.Term(), err)
+	}
+	if err := next.StepDown(t.Context(), "nobody"); err == nil {
+		t.Error("a replica that does not exist was to lead")
+	}
+	if status := first.Status(t.Context()); status.Leader != next.name || len(status.Members) != 3 || status.Problem != "" {
+		t.Errorf("%+v", status)
+	}
+}
+
+// TestDeposedLeaderSaysNothing: a writer that another replica has deposed must
+// not reject what is right by now. With a lease that is not looked at it does,
+// which shows that the test can fail.
+func TestDeposedLeaderSaysNothing(t *testing.T) {
+	for name, mute := range map[string]bool{"by the rules": false, "without a lease": true} {
+		t.Run(name, func(t *testing.T) {
+			var frozen *member
+			g := startGroup(t, func(_ int, _ *cluster.Config, m *member) { m.mute = mute })
+			frozen = g.leader()
+			old := frozen.get()
+			frozen.submit(t, &commands.CreateTrait{Name: "CUSTOM_X"})
+			// From here on it hears and says nothing, as if it were stopped, but for
+			// whoever has its writer.
+			frozen.cut.Store(true)
+			frozen.mu.Lock()
+			frozen.term.Close()
+			frozen.mu.Unlock()
+			for _, nc := range frozen.conns {
+				nc.Close()
+			}
+			deposer := g.others()[0]
+			for deadline := time.Now().Add(patience); deposer.get() == nil && g.others()[1].get() == nil; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("nobody takes over")
+				}
+			}
+			if got := deposer.submit(t, &commands.DeleteTrait{Name: "CUSTOM_X"}); got.Rejection != nil {
+				t.Fatal(got.Rejection)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			got, err := old.Submit(ctx, commands.Submission{
+				ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_X"},
+			})
+			stale := err == nil && got.Address.Sequence == 0
+			if stale != mute {
+				t.Errorf("the deposed leader answered %+v, %v", got, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+)
+
+// TestTenure: a lease is valid for its length from before it was renewed; who
+// waits for it learns of a renewal, of its loss, and that it has to quit.
+func TestTenure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now time.Duration
+		begun := newTenure(commands.NewID(), 3*time.Second, func() time.Duration { return now })
+		never := make(chan struct{})
+		quit := make(chan struct{})
+		close(quit)
+		valid := func() bool { return begun.Await(quit) == nil }
+		if valid() {
+			t.Error("valid before it was renewed")
+		}
+		now = 10 * time.Second
+		begun.extend(8 * time.Second)
+		for at, want := range map[time.Duration]bool{10: true, 10_999: true, 11_000: false, 20_000: false} {
+			if now = at * time.Millisecond; at == 10 {
+				now = 10 * time.Second
+			}
+			if got := valid(); got != want {
+				t.Errorf("at %v: valid %v", now, got)
+			}
+		}
+		begun.extend(7 * time.Second) // an answer that came late takes nothing away
+		now = 10_900 * time.Millisecond
+		if !valid() {
+			t.Error("a renewal that was begun before the last one made it shorter")
+		}
+		now = 12 * time.Second
+		answered := make(chan error, 1)
+		go func() { answered <- begun.Await(never) }()
+		synctest.Wait()
+		begun.extend(12 * time.Second)
+		synctest.Wait()
+		if err := <-answered; err != nil {
+			t.Error(err)
+		}
+		now = 20 * time.Second
+		go func() { answered <- begun.Await(never) }()
+		synctest.Wait()
+		begun.lose()
+		begun.lose()
+		if err := <-answered; !errors.Is(err, commands.ErrNotLeading) {
+			t.Errorf("after it was lost: %v", err)
+		}
+		begun.extend(20 * time.Second)
+		if valid() {
+			t.Error("valid after it was lost")
+		}
+	})
+}
+
+// TestQuestions: whoever comes while a question is under way waits for the
+// next: the answer to the first may not hold what they were told before.
+func TestQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var qs questions
+		answers := make(chan uint64)
+		asked := 0
+		ask := func() (uint64, error) {
+			asked++
+			return <-answers, nil
+		}
+		first := qs.join(ask)
+		synctest.Wait()
+		second, third := qs.join(ask), qs.join(ask)
+		if second == first || second != third {
+			t.Error("who came later shares a question that was put before, or does not share the next")
+		}
+		answers <- 1
+		synctest.Wait()
+		answers <- 2
+		<-first.done
+		<-third.done
+		if first.sequence != 1 || third.sequence != 2 || asked != 2 {
+			t.Errorf("%d and %d in %d questions", first.sequence, third.sequence, asked)
+		}
+		synctest.Wait()
+		fourth := qs.join(ask)
+		answers <- 3
+		if <-fourth.done; fourth.sequence != 3 {
+			t.Errorf("after a rest: %d", fourth.sequence)
+		}
+	})
+}
+
+// TestMay: who may take the lease, and when.
+func TestMay(t *testing.T) {
+	const length = 3 * time.Second
+	other, own := commands.NewID(), commands.NewID()
+	now := 100 * time.Second
+	r := &Replica{cfg: Config{Name: "own", Lease: length}, instance: own, clock: func() time.Duration { return now }}
+	for name, c := range map[string]struct {
+		now      lease
+		revision uint64
+		seen     time.Duration // ago
+		term     time.Duration // ago
+		want     bool
+	}{
+		"nobody ever had it":               {want: true},
+		"renewed just now":                 {now: lease{Instance: other}, revision: 1, term: time.Hour},
+		"silent for its length":            {now: lease{Instance: other}, revision: 1, seen: length, term: time.Hour},
+		"silent for a tenth more":          {now: lease{Instance: other}, revision: 1, seen: length + length/10, term: time.Hour, want: true},
+		"silent, but begun in the log":     {now: lease{Instance: other}, revision: 1, seen: time.Hour, term: length},
+		"given back to anybody":            {now: lease{Instance: other, Released: true}, revision: 1, want: true},
+		"given back to this one":           {now: lease{Instance: other, Released: true, Successor: "own"}, revision: 1, want: true},
+		"given back to another":            {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1},
+		"given back to one that is away":   {now: lease{Instance: other, Released: true, Successor: "x"}, revision: 1, seen: spread, want: true},
+		"its own, of a term that is over":  {now: lease{Instance: own}, revision: 1, want: true},
+		"of this one's process before":     {now: lease{Leader: "own", Instance: other}, revision: 1, term: time.Hour},
+		"its own, given back to another":   {now: lease{Instance: own, Released: true, Successor: "x"}, revision: 1},
+		"its own, given back to whomever":  {now: lease{Instance: own, Released: true}, revision: 1, want: true},
+		"of a process before, and silent":  {now: lease{Leader: "own", Instance: other}, revision: 1, seen: time.Hour, term: time.Hour, want: true},
+		"begun long ago, and renewed just": {now: lease{Instance: other}, revision: 9, seen: time.Millisecond, term: time.Hour},
+	} {
+		r.view.termSeen.Store(int64(now - c.term))
+		candidate := candidate{r: r, now: c.now, revision: c.revision, seen: now - c.seen}
+		if got := candidate.may(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// TestCommandsArriveWhole: a command that is passed on to the leader is the
+// same command there, down to its fingerprint: otherwise a client that tries
+// again elsewhere would be told that its id stands for another one.
+func TestCommandsArriveWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		command := commandstest.RandomCommand(t)
+		if commands.Registry[command.CommandName()] == nil {
+			t.Skip("only the leader's own processes submit it")
+		}
+		sent := commands.Submission{
+			ID: commands.NewID(), Actor: "a", RequestID: "r", Cause: &ledger.Address{Sequence: 7, Index: 2},
+			DryRun: rapid.Bool().Draw(t, "dry run"), Project: "p", Command: command,
+		}
+		data, err := encodeSubmission(sent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := readSubmission(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := commands.FingerprintOf(sent.Command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := commands.FingerprintOf(got.Command)
+		if err != nil || before != after {
+			t.Fatalf("another fingerprint (%v): %+v became %+v", err, sent.Command, got.Command)
+		}
+		got.Command, sent.Command = nil, nil
+		if diff := cmp.Diff(sent, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// TestAnswersArriveWhole: so is what the leader answers.
+func TestAnswersArriveWhole(t *testing.T) {
+	id, generation, command := ledgertest.ID(1, 1), int64(-3), 5
+	rejection := &commands.Rejection{Code: commands.CodeCapacityExceeded, Message: "full <&> ☃", Facts: commands.Facts{
+		Field: "f", Provider: &id, Consumer: &id, Node: &id, Instance: &id, Allocation: &id, Chassis: &id, State: "s",
+		Class: "VCPU", Classes: []string{"a"}, Name: "n", Names: []string{"b"}, Total: 1, Reserved: 2, Ratio: 1.5, Used: 3,
+		Asked: 4, MinUnit: 5, MaxUnit: 6, StepSize: 7, Expected: &generation, Got: &generation, SizeBytes: 8, LimitBytes: 9,
+		Command: &command,
+	}}
+	for name, outcome := range map[string]commands.Outcome{
+		"accepted": {Address: ledger.Address{Sequence: 1 << 40, Index: 3}}, "repeated": {Address: ledger.Address{Sequence: 9}, Repeated: true},
+		"nothing to do": {}, "rejected": {Rejection: rejection}, "dry run": {Events: ledgertest.EveryEvent()},
+	} {
+		got, err := carry(t, outcome, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(fmt.Sprintf("%+v", ledger.EventLines(outcome.Events)), fmt.Sprintf("%+v", ledger.EventLines(got.Events))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		outcome.Events, got.Events = nil, nil
+		if diff := cmp.Diff(outcome, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	for reason, want := range failures {
+		_, err := carry(t, commands.Outcome{}, fmt.Errorf("because: %w", want))
+		if !errors.Is(err, want) {
+			t.Errorf("%s became %v", reason, err)
+		}
+	}
+	if _, err := carry(t, commands.Outcome{}, errors.New("something else")); err == nil || again(err) {
+		t.Errorf("an error of the leader's became %v", err)
+	}
+}
+
+// carry sends an answer from the leader to another replica.
+func carry(t *testing.T, outcome commands.Outcome, err error) (commands.Outcome, error) {
+	t.Helper()
+	sent := answerOf(outcome, err, 42)
+	data, err := wire.Encode(sent, wire.TypeMsgpack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got carried
+	if err := wire.DecodeReply(data, wire.TypeMsgpack, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Sequence != 42 {
+		t.Errorf("sequence %d", got.Sequence)
+	}
+	return got.outcome()
+}
+
+// TestFailuresAreKnown: every error that passes, and so may be met again, keeps
+// its meaning on the way.
+func TestFailuresAreKnown(t *testing.T) {
+	for _, err := range []error{
+		commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrUnreadable, commands.ErrNotLeading,
+		commands.ErrLogUnavailable,
+	} {
+		known := false
+		for _, one := range failures {
+			known = known || one == err
+		}
+		if !known || !commands.Passing(err) {
+			t.Errorf("%v is not among the failures that are passed on", err)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package embedded_test
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger/embedded"
+)
+
+// TestClusterWithoutClients: servers that listen for no clients find each
+// other, too.
+func TestClusterWithoutClients(t *testing.T) {
+	var members []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, l.Addr().String())
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var servers []*embedded.Server
+	for i, listen := range members {
+		s, err := embedded.Start(t.Context(), embedded.Config{
+			StoreDir: t.TempDir(),
+			Cluster: &embedded.Cluster{
+				Member: string(rune('a' + i)), Listen: listen, Members: members, Secret: "a secret of sixteen bytes and more",
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Shutdown)
+		servers = append(servers, s)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		apart := 0
+		for _, s := range servers {
+			apart += 2 - s.Peers()
+		}
+		if apart == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the servers do not find each other")
+		}
+	}
+	for i, s := range servers {
+		if url := s.ClientURL(); url != "" {
+			t.Errorf("server %d tells clients to connect to %s", i, url)
+		}
+	}
+}
+
+// TestNobodyComesIn: a server that serves its process only lets nobody else in,
+// though nats-server has it listen.
+func TestNobodyComesIn(t *testing.T) {
+	s, err := embedded.Start(t.Context(), embedded.Config{
+		StoreDir: t.TempDir(),
+		Cluster: &embedded.Cluster{
+			Member: "a", Listen: "127.0.0.1:0", Members: []string{"127.0.0.1:1", "127.0.0.1:2"}, Secret: "sixteen bytes or more",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	nc, err := nats.Connect("nats://" + embedded.AddressOf(s))
+	if err == nil {
+		nc.Close()
+		t.Fatal("somebody came in")
+	}
+	if own, err := s.Connect(); err != nil {
+		t.Errorf("the process itself: %v", err)
+	} else {
+		own.Close()
+	}
+}

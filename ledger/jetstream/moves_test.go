@@ -1,0 +1,40 @@
+package jetstream
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// silent is an append that nobody answers until the test does.
+type silent struct {
+	ok  chan *jetstream.PubAck
+	err chan error
+}
+
+func (s *silent) Ok() <-chan *jetstream.PubAck { return s.ok }
+func (s *silent) Err() <-chan error            { return s.err }
+func (s *silent) Msg() *nats.Msg               { return nil }
+
+// TestAppendAfterMove: the fate of an append that the stream's former leader has
+// lost is unknown soon, and that of one that it had taken is told.
+func TestAppendAfterMove(t *testing.T) {
+	l := &Log{}
+	moved := l.moves.next()
+	l.moves.tell()
+	if err := l.fate(1, &silent{}, moved); !errors.Is(err, ledger.ErrUnknownFate) {
+		t.Errorf("without an answer: %v", err)
+	}
+	taken := &silent{ok: make(chan *jetstream.PubAck, 1)}
+	taken.ok <- &jetstream.PubAck{Sequence: 2}
+	if err := l.fate(2, taken, moved); err != nil {
+		t.Errorf("with an answer: %v", err)
+	}
+	if next := l.moves.next(); next == moved {
+		t.Error("an append that comes after a move is taken for one before it")
+	}
+}
