@@ -115,6 +115,15 @@ func (s serverFlags) read(ctx context.Context, path string, query url.Values) ([
 	return io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
 }
 
+// readJSON is read for answers that are printed as they come.
+func (s serverFlags) readJSON(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	text, err := s.read(ctx, path, query)
+	if err == nil && !json.Valid(text) {
+		err = fmt.Errorf("the server sent something else than an answer: %.40q", text)
+	}
+	return text, err
+}
+
 // momentFlag says as of when a question is answered; default: now.
 type momentFlag struct {
 	At string `help:"As of this sequence or RFC 3339 time."`
@@ -138,7 +147,7 @@ func ask[T any](
 			query.Del(key)
 		}
 	}
-	text, err := s.read(ctx, path, query)
+	text, err := s.readJSON(ctx, path, query)
 	if err != nil {
 		return err
 	}

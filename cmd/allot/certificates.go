@@ -80,7 +80,7 @@ func (c *certificates) load() error {
 	}
 	pair, err := tls.LoadX509KeyPair(c.flags.Cert, c.flags.Key)
 	if err != nil {
-		return fmt.Errorf("%s, %s: %w", c.flags.Cert, c.flags.Key, err)
+		return fmt.Errorf("--tls-cert %s, --tls-key %s: %w", c.flags.Cert, c.flags.Key, err)
 	}
 	if c.loaded != nil {
 		c.logger.Info("the certificate was read again", "file", c.flags.Cert)

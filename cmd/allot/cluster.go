@@ -139,11 +139,19 @@ func (c *clusterRemoveCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// wish sends what an operator wants.
+// wish sends what an operator wants, which the server answers when it has done it.
 func (s serverFlags) wish(ctx context.Context, path string, body wish) error {
 	resp, err := s.send(ctx, http.MethodPost, path, nil, body)
 	if err != nil {
 		return err
 	}
-	return resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it was read
+	var done wish
+	if err := json.NewDecoder(resp.Body).Decode(&done); err != nil {
+		return fmt.Errorf("the server sent something else than an answer: %w", err)
+	}
+	if done != body {
+		return fmt.Errorf("the server did something else than it was asked to: %+v", done)
+	}
+	return nil
 }

@@ -74,7 +74,11 @@ func (f *clusterFlags) fill(http string, external bool) (err error) {
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
 	}
-	return nil
+	of, err := f.embedded()
+	if err != nil {
+		return err
+	}
+	return of.Check() // the server does, too, but after files were written
 }
 
 // fillExternal is fill for a server on an external NATS: with a name it is one

@@ -16,6 +16,7 @@ import (
 type configFile struct {
 	values map[string]any
 	loaded bool
+	failed error // why it could not be loaded
 }
 
 // Validate implements kong.Resolver.
@@ -44,8 +45,8 @@ func (c *configFile) Validate(app *kong.Application) error {
 
 // Resolve implements kong.Resolver.
 func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-	if err := c.load(); err != nil {
-		return nil, err
+	if c.load() != nil {
+		return nil, nil // Validate tells: here, the message would be about this flag
 	}
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {
@@ -63,10 +64,14 @@ func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 
 // load finds the file before kong has parsed the flags that it resolves.
 func (c *configFile) load() error {
-	if c.loaded {
-		return nil
+	if !c.loaded {
+		c.loaded = true
+		c.failed = c.read()
 	}
-	c.loaded = true
+	return c.failed
+}
+
+func (c *configFile) read() error {
 	path := os.Getenv("ALLOT_CONFIG")
 	for i, arg := range os.Args {
 		if arg == "--config" && i+1 < len(os.Args) {

@@ -39,7 +39,7 @@ type dataFolder struct {
 // openDataFolder takes a folder, and makes it if there is none.
 func openDataFolder(dir string) (*dataFolder, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -169,6 +169,9 @@ func (d *dataFolder) mayBegin() error {
 }
 
 func (d *dataFolder) missing() error {
+	if d.empty {
+		return fmt.Errorf("%s is empty: there is no log in it; name the data folder of a server", d.dir)
+	}
 	return fmt.Errorf(
 		"%s holds files, but there is no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
 			"or a replica, or take the commits from an export or another server with allot repair. If a new ledger is to begin here, "+

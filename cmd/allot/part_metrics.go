@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 
@@ -28,7 +29,7 @@ func (s *server) serveMetrics(context.Context) error {
 	}
 	listener, err := net.Listen("tcp", s.config.Metrics)
 	if err != nil {
-		return err
+		return fmt.Errorf("--metrics %s: %w", s.config.Metrics, err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))

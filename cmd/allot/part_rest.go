@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -51,7 +52,7 @@ func (s *server) bindREST(context.Context) (err error) {
 	s.rest.bodies = &intake.Pool{Heavy: s.ceiling.door()}
 	s.rest.searches = turns.New(runtime.GOMAXPROCS(0) / 2) // the rest is for everything else
 	if s.rest.listener, err = net.Listen("tcp", s.config.HTTP); err != nil {
-		return err
+		return fmt.Errorf("--http %s: %w", s.config.HTTP, err)
 	}
 	starting := s.config.fromBrowsers(http.HandlerFunc(s.answerStarting))
 	s.rest.handler.Store(&starting)

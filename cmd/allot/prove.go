@@ -30,7 +30,7 @@ func (c *proveCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.read(ctx, path, c.in(query))
+	answer, err := c.readJSON(ctx, path, c.in(query))
 	if err == nil {
 		_, err = os.Stdout.Write(answer)
 	}

@@ -45,7 +45,7 @@ func loadSigner(file string) (note.Signer, error) {
 	}
 	signer, err := note.NewSigner(string(bytes.TrimSpace(text)))
 	if err != nil {
-		return nil, fmt.Errorf("--signing-key %s: %w", file, err)
+		return nil, fmt.Errorf("--signing-key %s: it holds no private key that allot signing-key made: %w", file, err)
 	}
 	return signer, nil
 }
@@ -59,8 +59,11 @@ type signingKeyCommand struct {
 // Run writes the private key and prints the public one.
 func (c *signingKeyCommand) Run() error {
 	private, public, err := note.GenerateKey(rand.Reader, c.Name)
+	if err == nil {
+		_, err = note.NewSigner(private) // only this looks at the name
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%q cannot name a key: a name has one character or more, and no blanks or plus signs", c.Name)
 	}
 	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

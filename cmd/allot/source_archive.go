@@ -84,7 +84,7 @@ func (l *archiveLog) Last(context.Context) (uint64, error) { return l.last, nil 
 // Read implements ledger.Log.
 func (l *archiveLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
 	if to > l.last {
-		return fmt.Errorf("%w: %s ends at sequence %d", ledger.ErrLogGap, l.path, l.last)
+		return fmt.Errorf("%w: %s ends at sequence %d", ledger.ErrLogBehind, l.path, l.last)
 	}
 	_, err := l.scan(func(e ledger.Entry) error {
 		switch {

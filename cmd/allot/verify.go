@@ -61,7 +61,7 @@ func (f keyFlag) verifiers() (note.Verifiers, error) {
 	}
 	verifier, err := note.NewVerifier(key)
 	if err != nil {
-		return nil, fmt.Errorf("--public-key: %w", err)
+		return nil, fmt.Errorf("--public-key: that is no public key as allot signing-key prints it: %w", err)
 	}
 	return note.VerifierList(verifier), nil
 }

@@ -200,14 +200,6 @@ type reader struct {
 	begins      bool // the ledger has not begun yet
 }
 
-func (r *reader) array(want int, what string) error {
-	n, err := r.dec.DecodeArrayLen()
-	if err != nil || n != want {
-		return damaged("%s: %d fields, %v", what, n, err)
-	}
-	return nil
-}
-
 // bytes reads a binary value of a bounded length.
 func (r *reader) bytes(limit int) ([]byte, error) {
 	n, err := r.dec.DecodeBytesLen()
@@ -239,12 +231,12 @@ func (r *reader) fixed(into []byte) error {
 
 func (r *reader) header() (Header, error) {
 	var h Header
-	if err := r.array(5, "header"); err != nil {
-		return h, err
+	if n, err := r.dec.DecodeArrayLen(); err != nil || n != 5 {
+		return h, damaged("it is no archive that allot export wrote: %d fields, %v", n, err)
 	}
 	name, err := r.bytes(len(magic))
 	if err != nil || string(name) != magic {
-		return h, damaged("it is no archive: %v", err)
+		return h, damaged("it is no archive that allot export wrote: %v", err)
 	}
 	r.version, err = r.dec.DecodeUint64()
 	if err != nil || r.version < 1 || r.version > version {

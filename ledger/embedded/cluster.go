@@ -40,8 +40,8 @@ type Cluster struct {
 	TLS *tls.Config
 }
 
-// check refuses what could not work.
-func (c *Cluster) check() error {
+// Check refuses what could not work.
+func (c *Cluster) Check() error {
 	switch {
 	case c.Member == "":
 		return errors.New("embedded: a server of a cluster needs a name")

@@ -226,7 +226,7 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	}
 	var err error
 	if cfg.Cluster != nil {
-		if err := errors.Join(cfg.Cluster.check(), cfg.Cluster.join(opts)); err != nil {
+		if err := errors.Join(cfg.Cluster.Check(), cfg.Cluster.join(opts)); err != nil {
 			return nil, err
 		}
 	}

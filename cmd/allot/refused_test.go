@@ -1,0 +1,306 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// call runs the binary with nothing on standard input.
+func call(t *testing.T, args ...string) (out string, ok bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %v", args, err)
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("%v hangs:\n%s", args, text)
+	}
+	return string(text), err == nil
+}
+
+// files are what refused commands are given.
+type files struct {
+	text, nothing, badYAML, unknownKey, secret, key, archive, data, empty, missing string
+}
+
+// someFiles makes them; the data folder is that of a ledger of two commits.
+func someFiles(t *testing.T) (f files, public string) {
+	t.Helper()
+	dir := t.TempDir()
+	make := func(name, contents string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(contents), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	f = files{
+		text: make("text", "hello"), nothing: make("nothing", ""), badYAML: make("bad.yaml", "data: [\n"),
+		unknownKey: make("unknown.yaml", "snapshot-recrods: 5\n"), secret: make("secret", "not as long"),
+		key: filepath.Join(dir, "key"), archive: filepath.Join(dir, "archive"), data: filepath.Join(dir, "data"),
+		empty: filepath.Join(dir, "empty"), missing: filepath.Join(dir, "missing"),
+	}
+	if err := os.Mkdir(f.empty, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	public = strings.TrimSpace(allot(t, true, "signing-key", "op.example", f.key))
+	s := launch(t, f.data)
+	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"node"}`)
+	s.end()
+	s.kill()
+	allot(t, true, "export", f.archive, "--data", f.data)
+	return f, public
+}
+
+// newFolder stands for a data folder that is not there.
+const newFolder = "NEW FOLDER"
+
+// refusal is a command line that cannot be carried out, and what is said of it.
+type refusal struct {
+	says string
+	args []string
+}
+
+// refusals are lines by command, each for another reason.
+func refusals(f files, public, taken string) []refusal {
+	const id = "11111111-1111-4111-8111-111111111111"
+	serve := func(args ...string) []string {
+		return append([]string{"serve", "--data", newFolder, "--http", "127.0.0.1:0", "--nats", ""}, args...)
+	}
+	cluster := func(args ...string) []string {
+		return append(serve("--cluster", "a:1,b:2,c:3", "--cluster-name", "zz"), args...)
+	}
+	return slices.Concat([]refusal{
+		{`--http: "localhost" is not HOST:PORT`, serve("--http", "localhost")},
+		{"--http 0.0.0.0:0 can be reached from other machines", serve("--http", "0.0.0.0:0")},
+		{"--http " + taken, serve("--http", taken)},
+		{`--nats: "here" is not HOST:PORT`, serve("--nats", "here")},
+		{"--nats 0.0.0.0:0 can be reached from other machines", serve("--nats", "0.0.0.0:0")},
+		{"has users of its own", serve("--nats-url", "nats://127.0.0.1:1", "--nats-users", f.text)},
+		{"--nats-monitor", serve("--nats-url", "nats://127.0.0.1:1")},
+		{"--nats-users " + f.text, serve("--nats", "127.0.0.1:0", "--nats-users", f.text)},
+		{"--metrics nowhere", serve("--metrics", "nowhere")},
+		{"--metrics " + taken, serve("--metrics", taken)},
+		{"is not a number of bytes, such as 256MiB, or auto", serve("--disk-reserve", "much")},
+		{"is not a number of bytes", serve("--disk-reserve=-1")},
+		{"is not a number of bytes", serve("--disk-reserve", "9999999999TiB")},
+		{"--tls-cert and --tls-key belong together", serve("--tls-cert", f.text)},
+		{"--tls-cert " + f.text, serve("--tls-cert", f.text, "--tls-key", f.text)},
+		{"holds no private key that allot signing-key made", serve("--signing-key", f.text)},
+		{"--policy-file " + f.text, serve("--policy-file", f.text)},
+		{"error: config file: open " + f.missing, serve("--config", f.missing)},
+		{"error: config file " + f.badYAML + ": yaml", serve("--config=" + f.badYAML)},
+		{`error: config file: unknown key "snapshot-recrods"`, serve("--config", f.unknownKey)},
+		{"--candidates-order must be one of", serve("--candidates-order", "sideways")},
+		{"--log-level", serve("--log-level", "loud")},
+		{"the data folder cannot be made", serve("--data", f.text)},
+		{"need --cluster, the list of all servers", serve("--cluster-name", "a")},
+		{"--cluster needs --cluster-secret-file", cluster()},
+		{"has no blanks", cluster("--cluster-secret-file", f.secret, "--cluster-name", "a b")},
+		{"Say so with --cluster-listen", cluster("--cluster-secret-file", f.secret)},
+		{"needs three", serve("--cluster", "a:1,b:2", "--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0")},
+		{"1s or more", cluster("--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0", "--cluster-lease", "10ms")},
+		{"shorter than 16 bytes", cluster("--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0")},
+
+		{`"ftp://x" is not http://HOST:PORT`, []string{"log", "--url", "ftp://x"}},
+		{"no certificates in it", []string{"log", "--ca-file", f.text}},
+		{"<of> must be one of", []string{"history", "planet", "x"}},
+		{"<of> must be one of", []string{"why", "planet", id, "provider", id}},
+		{`expected "<provider>"`, []string{"why", "consumer", id, "provider"}},
+		{"missing flags: --candidates", []string{"why-not"}},
+		{`--candidates: invalid URL escape`, []string{"why-not", "--candidates", "%zz"}},
+		{"unexpected argument now", []string{"rejected", "now"}},
+		{`expected "<command-id>"`, []string{"redecide"}},
+		{`--resources: "VCPU" is not CLASS=AMOUNT`, []string{"what-if", "--resources", "VCPU"}},
+		{"open " + f.missing, []string{"what-if", f.missing}},
+		{f.text + ": invalid character", []string{"what-if", f.text}},
+		{"missing flags: --consumers", []string{"orphans"}},
+		{"heals what is so now", []string{"orphans", "--consumers", f.text, "--yes", "--at", "3"}},
+		{"lists nobody", []string{"orphans", "--consumers", f.nothing}},
+		{`line 1: "hello" is not a uuid`, []string{"orphans", "--consumers", f.text}},
+		{"open " + f.missing, []string{"orphans", "--consumers", f.missing}},
+		{`expected "<provider>"`, []string{"holders"}},
+		{`expected "<name>"`, []string{"cluster", "remove"}},
+		{"unexpected argument now", []string{"cluster", "status", "now"}},
+		{"unexpected argument now", []string{"cluster", "step-down", "now"}},
+	}, logRefusals(f, public), []refusal{
+		{"not a directory", []string{"bench", "--dir", f.text}},
+		{"unexpected argument now", []string{"policy", "now"}},
+		{"give the password on standard input", []string{"nats-password"}},
+		{"unexpected argument now", []string{"version", "now"}},
+		{"unexpected argument fly", []string{"fly"}},
+		{"expected one of", nil},
+	})
+}
+
+// logRefusals are those of commands that read or write a log's files.
+func logRefusals(f files, public string) []refusal {
+	return []refusal{
+		{"one of --data, --nats-url and --archive says which log", []string{"export", f.missing}},
+		{"one of --data, --nats-url and --archive", []string{"export", f.missing, "--data", f.data, "--archive", f.archive}},
+		{f.text + " exists", []string{"export", f.text, "--archive", f.archive}},
+		{"it is no archive that allot export wrote", []string{"export", f.missing, "--archive", f.text}},
+		{"no such range: 5 to 2", []string{"export", f.missing, "--archive", f.archive, "--from", "5"}},
+		{f.empty + " is empty", []string{"export", f.missing, "--data", f.empty}},
+		{"connect to the server", []string{"export", f.missing, "--nats-url", "nats://127.0.0.1:1"}},
+		{"it is no archive that allot export wrote", []string{"import", f.text, "--data", f.missing}},
+		{"has been a server's", []string{"import", f.archive, "--data", f.data}},
+		{"missing flags: --data", []string{"import", f.archive}},
+		{"<file>: stat " + f.missing, []string{"import", f.missing, "--data", f.empty}},
+		{"is a ledger's: a new one cannot begin beside it", []string{"init", "--data", f.data}},
+		{"the data folder cannot be made", []string{"init", "--data", f.text}},
+		{"exclude each other", []string{"repair", "--data", f.data, "--archive", f.archive, "--cut-after", "1"}},
+		{f.empty + " is empty", []string{"repair", "--data", f.empty}},
+		{"one of --data, --nats-url and --archive says which log", []string{"replay"}},
+		{f.empty + " exists", []string{"replay", "--archive", f.archive, "--into", f.empty}},
+		{"ends at sequence 2", []string{"replay", "--archive", f.archive, "--to", "9"}},
+		{"it is no archive that allot export wrote", []string{"replay", "--archive", f.text}},
+		{"one of --data, --nats-url and --archive says which log", []string{"verify"}},
+		{"--since proves nothing without --public-key", []string{"verify", "--archive", f.archive, "--since", f.text}},
+		{"no public key as allot signing-key prints it", []string{"verify", "--archive", f.archive, "--public-key", f.text}},
+		{"--public-key: open " + f.missing, []string{"verify", "--archive", f.archive, "--public-key", f.missing}},
+		{"no signed checkpoint", []string{"verify", "--archive", f.archive, "--public-key", public}},
+		{f.empty + " is empty", []string{"verify", "--data", f.empty}},
+		{"--since proves nothing without --public-key", []string{"checkpoint", "--since", f.text}},
+		{"not a good checkpoint", []string{"checkpoint", "--since", f.text, "--public-key", public}},
+		{"either a RECORD or --since", []string{"prove"}},
+		{"either a RECORD or --since", []string{"prove", "1.0", "--since", f.text}},
+		{"--since is read with --public-key", []string{"prove", "--since", f.text}},
+		{"--public-key is needed", []string{"check-proof", f.text}},
+		{"that is no evidence", []string{"check-proof", f.text, "--public-key", public}},
+		{"open " + f.missing, []string{"check-proof", f.missing, "--public-key", public}},
+		{"file exists", []string{"signing-key", "op.example", f.key}},
+		{`"a b" cannot name a key`, []string{"signing-key", "a b", f.missing}},
+		{`"" cannot name a key`, []string{"signing-key", "", f.missing}},
+		{"holds no private key that allot signing-key made", []string{"sign", "--data", f.data, "--signing-key", f.text}},
+		{f.empty + " is empty", []string{"sign", "--data", f.empty, "--signing-key", f.key}},
+	}
+}
+
+// TestRefusedCommands: a command line that cannot be carried out ends with an
+// error that says why, and changes nothing. Each command has one. A server that
+// was refused once starts when its flags are right.
+func TestRefusedCommands(t *testing.T) {
+	t.Parallel()
+	f, public := someFiles(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() }) // nothing was written
+	refused := make(map[string]bool)
+	for _, c := range refusals(f, public, taken.Addr().String()) {
+		for n := range min(2, len(c.args)) {
+			refused[strings.Join(c.args[:n+1], " ")] = true
+		}
+		data := filepath.Join(t.TempDir(), "data")
+		if i := slices.Index(c.args, newFolder); i >= 0 {
+			c.args[i] = data
+		}
+		out, ok := call(t, c.args...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		last := lines[len(lines)-1]
+		if ok || !strings.Contains(out, c.says) || !strings.Contains(out, "allot: ") {
+			t.Errorf("%q: %v, %s; want an error with %q", c.args, ok, last, c.says)
+		}
+		for _, bug := range []string{"panic", "goroutine ", "%!", "--help:"} {
+			if strings.Contains(out, bug) {
+				t.Errorf("%q: %s", c.args, out)
+			}
+		}
+		if _, err := os.Stat(data); err == nil && !slices.Contains(c.args, "--nats-url") {
+			launch(t, data).end()
+		}
+		for _, path := range []string{f.missing, filepath.Join(f.empty, "log")} {
+			if _, err := os.Stat(path); err == nil {
+				t.Fatalf("%q makes %s", c.args, path)
+			}
+		}
+		if text, err := os.ReadFile(f.text); err != nil || string(text) != "hello" {
+			t.Fatalf("%q changes a file to %q, %v", c.args, text, err)
+		}
+	}
+	for _, name := range commandNames(t) {
+		if !refused[name] {
+			t.Errorf("the table has no %q", name)
+		}
+	}
+	if out := allot(t, true, "verify", "--data", f.data); !strings.Contains(out, "2") {
+		t.Errorf("the ledger is not what it was: %s", out)
+	}
+}
+
+// commandNames are all commands, as the help lists them.
+func commandNames(t *testing.T) (names []string) {
+	t.Helper()
+	for _, match := range regexp.MustCompile(`(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)?) `).FindAllStringSubmatch(
+		allot(t, true, "--help"), -1,
+	) {
+		names = append(names, match[1])
+	}
+	if len(names) < 20 {
+		t.Fatalf("only %q are commands", names)
+	}
+	return names
+}
+
+// TestServersThatCannotAnswer: each command that asks a server says so if none
+// is there, if it refuses, and if it sends something else than an answer.
+func TestServersThatCannotAnswer(t *testing.T) {
+	t.Parallel()
+	f, public := someFiles(t)
+	signed := filepath.Join(filepath.Dir(f.text), "uuids")
+	write(t, signed, "11111111-1111-4111-8111-111111111111\n")
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	answering := func(status int, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body)) // the test sees what is missing
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	const id = "11111111-1111-4111-8111-111111111111"
+	servers := []struct{ url, says string }{
+		{gone.URL, "no server answers at "},
+		{answering(403, "not for you\n"), "the server answered 403 Forbidden: not for you"},
+		{answering(500, ""), "the server answered 500 Internal Server Error"},
+	}
+	odd := answering(200, "<html>")
+	for _, args := range [][]string{
+		{"log"}, {"history", "provider", id}, {"history", "user", "u"}, {"why", "consumer", id, "provider", id},
+		{"why-not", "--candidates", "resources=VCPU:1"}, {"rejected"}, {"redecide", id}, {"what-if", "--without", id},
+		{"orphans", "--consumers", signed}, {"holders", id}, {"checkpoint", "--public-key", public}, {"checkpoint"}, {"prove", "1.0"},
+		{"replay", "--archive", f.archive, "--compare"}, {"cluster", "status"}, {"cluster", "step-down"},
+		{"cluster", "remove", "x"},
+	} {
+		flag := "--url"
+		if args[0] == "replay" {
+			flag = "--server-url"
+		}
+		for _, server := range servers {
+			out, ok := call(t, append(args, flag, server.url)...)
+			if ok || !strings.Contains(out, server.says) || strings.Contains(out, "panic") {
+				t.Errorf("%q of a server that %s: %v, %s", args, server.says, ok, out)
+			}
+		}
+		out, ok := call(t, append(args, flag, odd)...)
+		if ok || strings.Contains(out, "panic") || !strings.Contains(out, "allot: ") {
+			t.Errorf("%q of a web page: %v, %s", args, ok, out)
+		}
+	}
+}
