@@ -28,13 +28,13 @@ func nameDecisions(t testing.TB) []decision {
 			happens(ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: fresh, Level: 1}}),
 		},
 		{
-			"of another leader", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: 3}},
-			&commands.BeginTerm{Leader: "b", Instance: instance, Level: 3},
-			happens(ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "b", Instance: instance, Level: 3}}),
+			"of another leader", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: ledger.Level}},
+			&commands.BeginTerm{Leader: "b", Instance: instance, Level: ledger.Level},
+			happens(ledger.TermBegan{Term: ledger.Term{Number: 2, Leader: "b", Instance: instance, Level: ledger.Level}}),
 		},
 		{
-			"at a lower level", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: 3}},
-			&commands.BeginTerm{Leader: "b", Instance: instance, Level: 2}, invalid("level"),
+			"at a lower level", []commands.Command{&commands.BeginTerm{Leader: "a", Instance: fresh, Level: ledger.Level}},
+			&commands.BeginTerm{Leader: "b", Instance: instance, Level: ledger.Level - 1}, invalid("level"),
 		},
 		{"of nobody", nil, &commands.BeginTerm{Instance: fresh, Level: 1}, invalid("leader")},
 		{"of no process", nil, &commands.BeginTerm{Leader: "a", Level: 1}, invalid("instance")},

@@ -183,6 +183,7 @@ var elsewhere = map[commands.Code]string{
 	commands.CodeTooLarge:        "the writer, which knows the record's size",
 	commands.CodeCommandIDReused: "the writer, which knows the ids of the past",
 	commands.CodeForbidden:       "ForProject, see TestProjects",
+	commands.CodeNotYet:          "the writer, which knows the level of each kind of event",
 	commands.CodeNodeBusy:        "older versions",
 }
 

@@ -135,8 +135,8 @@ func TestDamagedStates(t *testing.T) {
 			s, err := ledger.DecodeState(damaged)
 			if err == nil {
 				err = s.Encode(io.Discard)
-			} else if errors.Is(err, ledger.ErrCorrupt) {
-				err = nil
+			} else if errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrLevel) {
+				err = nil // a higher level may be true: the snapshot's checksum says that it is not
 			}
 			if err != nil {
 				t.Fatalf("%s, with byte %d flipped: %v", history.Name, i, err)

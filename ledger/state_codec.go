@@ -77,6 +77,9 @@ func DecodeState(data []byte) (*State, error) {
 	}
 	if version > 4 {
 		s.term.form(&d.form)
+		if s.term.Number == 0 && s.term != (Term{}) {
+			d.fail("there is no term, and %q leads it at level %d", s.term.Leader, s.term.Level)
+		}
 	}
 	if err := errors.Join(d.end(), s.term.known()); err != nil {
 		return nil, err
