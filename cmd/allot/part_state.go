@@ -20,7 +20,8 @@ func (s *server) follow(ctx context.Context) (err error) {
 	}
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
 		s.logger.Error(
-			"somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+			"somebody else has written into the log. The entries that are no commits of this ledger are skipped. "+
+				"Find out who can publish on the log's subject",
 			"after", s.state.Head().Sequence, "last", last,
 		)
 	}
