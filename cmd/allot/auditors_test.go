@@ -215,7 +215,7 @@ func (s *server) historyInWords(t *testing.T) {
 		t.Errorf("that is JSON:\n%s", out)
 	}
 	out = allot(t, true, "history", "consumer", consumerID(1), "--http", s.http)
-	for _, want := range []string{"it begins", "project: first", "it ends; it was"} {
+	for _, want := range []string{"it begins", "project: first", "it no longer exists; it was"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}

@@ -13,29 +13,29 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
-// clusterFlags make the server one of several that serve one ledger.
+// clusterFlags make the server one of several servers of one ledger.
 type clusterFlags struct {
-	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..."`
-	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's. With --nats-url a name makes it one of several servers on that NATS." placeholder:"NAME"`
-	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
-	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
-	Cert    string        `name:"cluster-tls-cert" help:"Certificate of this server for the others, in PEM: they check it, in both directions. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
-	Key     string        `name:"cluster-tls-key" help:"Its private key in PEM." type:"existingfile" placeholder:"FILE"`
-	CA      string        `name:"cluster-tls-ca" help:"Certificates of who may sign those of the servers, and of nobody else." type:"existingfile" placeholder:"FILE"`
-	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: whoever can listen there can read, and write, the log."`
-	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API for clients, to be shown; default: --http." placeholder:"URL"`
-	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more; the clocks of two servers may differ in speed by a tenth." default:"3s"`
-	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s"`
-	Ack     time.Duration `name:"ack-timeout" help:"How long an append to a replicated log may take before it is looked for; default: 2s, and 5s with --nats-url." placeholder:"DURATION"`
+	Members []string      `name:"cluster" help:"HOST:PORT on which each server of the cluster listens for the others, this one included. Give all servers the same list." placeholder:"HOST:PORT,..."`
+	Name    string        `name:"cluster-name" help:"Name of this server in the cluster; default: the host name. With --nats-url a name makes the server one of several on that NATS." placeholder:"NAME"`
+	Listen  string        `name:"cluster-listen" help:"HOST:PORT on which this server listens for the others; default: the address in --cluster that belongs to this machine." placeholder:"HOST:PORT"`
+	Secret  string        `name:"cluster-secret-file" help:"File with the secret that lets a server join the cluster: the same for all servers, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
+	Cert    string        `name:"cluster-tls-cert" help:"Certificate that this server shows the others, in PEM; both sides check it. The file is read again when it changes." type:"existingfile" placeholder:"FILE"`
+	Key     string        `name:"cluster-tls-key" help:"Private key of --cluster-tls-cert, in PEM." type:"existingfile" placeholder:"FILE"`
+	CA      string        `name:"cluster-tls-ca" help:"Certificates of the authorities that sign the servers' certificates. Use authorities that sign for nobody else." type:"existingfile" placeholder:"FILE"`
+	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network. Anybody who can listen there can read and write the log."`
+	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API to show to clients and operators; default: --http." placeholder:"URL"`
+	Lease   time.Duration `name:"cluster-lease" help:"A leader that is silent for this long loses its place; 1s or more. The speeds of two servers' clocks may differ by a tenth." default:"3s"`
+	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a leader." default:"10s"`
+	Ack     time.Duration `name:"ack-timeout" help:"How long an append to a replicated log may take before the leader looks for it in the log; default: 2s, or 5s with --nats-url." placeholder:"DURATION"`
 }
 
 // on reports whether there is a cluster.
 func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 
-// fill completes what was left out, and refuses what contradicts itself.
+// fill completes missing settings, and refuses contradictory ones.
 func (f *clusterFlags) fill(http string, external bool) (err error) {
 	if f.Lease < time.Second {
-		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
+		return fmt.Errorf("--cluster-lease %v is too short: the lease is renewed six times in its time, over the network and to a disk. Give 1s or more", f.Lease)
 	}
 	if external && !f.on() {
 		return f.fillExternal(http)
@@ -47,7 +47,7 @@ func (f *clusterFlags) fill(http string, external bool) (err error) {
 		return nil
 	}
 	if f.Secret == "" {
-		return errors.New("--cluster needs --cluster-secret-file: without it anybody could join, and write the log")
+		return errors.New("--cluster needs --cluster-secret-file: without a secret anybody could join, and write the log")
 	}
 	if f.Name == "" {
 		if f.Name, err = os.Hostname(); err != nil {
@@ -63,10 +63,10 @@ func (f *clusterFlags) fill(http string, external bool) (err error) {
 		}
 	}
 	if len(f.Members) < 3 {
-		return fmt.Errorf("--cluster names %d servers: a ledger that outlives one of them needs three", len(f.Members))
+		return fmt.Errorf("--cluster names %d servers, but a ledger that outlives a server needs three", len(f.Members))
 	}
 	if external {
-		return errors.New("--cluster makes the embedded NATS servers a cluster, and --nats-url names another one: choose one of them")
+		return errors.New("--cluster makes a cluster of embedded NATS servers, but --nats-url names external ones: give only one of the two")
 	}
 	if err := f.checkTLS(); err != nil {
 		return err
@@ -78,11 +78,11 @@ func (f *clusterFlags) fill(http string, external bool) (err error) {
 	if err != nil {
 		return err
 	}
-	return of.Check() // the server does, too, but after files were written
+	return of.Check() // The server checks this, too, but after it has written files.
 }
 
-// fillExternal is fill for a server on an external NATS: with a name it is one
-// of several.
+// fillExternal is fill for an external NATS, where a name makes the server one of
+// several.
 func (f *clusterFlags) fillExternal(http string) error {
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
@@ -92,29 +92,29 @@ func (f *clusterFlags) fillExternal(http string) error {
 
 func (f *clusterFlags) checkName() error {
 	if strings.ContainsAny(f.Name, " \t\n.*>/\\") {
-		return fmt.Errorf("--cluster-name %q: a name has no blanks, dots, stars, slashes or angle brackets", f.Name)
+		return fmt.Errorf("--cluster-name %q: a name must not contain blanks, dots, stars, slashes or angle brackets", f.Name)
 	}
 	return nil
 }
 
-// checkTLS refuses to talk in the open over a network.
+// checkTLS refuses to talk without TLS over a network.
 func (f *clusterFlags) checkTLS() error {
 	some, all := f.Cert != "" || f.Key != "" || f.CA != "", f.Cert != "" && f.Key != "" && f.CA != ""
 	if some != all {
-		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together")
+		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together: give all or none")
 	}
 	local, err := isLocal(f.Listen)
 	if err != nil {
 		return fmt.Errorf("--cluster-listen: %w", err)
 	}
 	if !local && !all && !f.Plain {
-		return fmt.Errorf("--cluster-listen %s can be reached from other machines, and what the servers tell each other is the log: "+
-			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept it with --cluster-plaintext", f.Listen)
+		return fmt.Errorf("other machines can reach --cluster-listen %s, and the servers send each other the log: "+
+			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept the risk with --cluster-plaintext", f.Listen)
 	}
 	return nil
 }
 
-// tls is what the servers speak among each other; nil: no TLS.
+// tls returns the TLS configuration of the servers among each other; nil: no TLS.
 func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
 	if f.Cert == "" {
 		return nil, nil
@@ -134,7 +134,7 @@ func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
-// ownAddress is the one of the list that is this machine's.
+// ownAddress returns the address in the list that belongs to this machine.
 func (f *clusterFlags) ownAddress() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -149,13 +149,12 @@ func (f *clusterFlags) ownAddress() (string, error) {
 		}
 	}
 	if len(own) != 1 {
-		return "", fmt.Errorf("which of --cluster %s is this server's? Say so with --cluster-listen", strings.Join(f.Members, ","))
+		return "", fmt.Errorf("none of the addresses in --cluster %s, or more than one, belongs to this machine: name this server's with --cluster-listen", strings.Join(f.Members, ","))
 	}
 	return own[0], nil
 }
 
-// embedded is the cluster that the NATS server in the process belongs to; nil:
-// none.
+// embedded returns the cluster of the NATS server in the process; nil: none.
 func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) {
 	if !f.on() {
 		return nil, nil
@@ -174,6 +173,6 @@ func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) 
 	}, nil
 }
 
-// replicas is how many replicas streams of a cluster have: three, of which one
-// may be lost.
+// replicas returns how many replicas the streams of a cluster have: three, of
+// which one may be lost.
 func (f *clusterFlags) replicas() int { return min(len(f.Members), 3) }

@@ -75,7 +75,7 @@ func TestReplicaRefusals(t *testing.T) {
 		{name: "data of a server that was alone", prepare: func(t *testing.T, data string) []string {
 			copyTree(t, other, data)
 			return nil
-		}, words: []string{"is the data of a server that is alone", "--from FILE", "nothing was changed"}},
+		}, words: []string{"is the data of a single server", "--from FILE", "nothing was changed"}},
 		{name: "read models of another ledger", prepare: func(t *testing.T, data string) []string {
 			copyTree(t, r.data(victim), data)
 			for _, name := range []string{"readmodel", "snapshots"} {

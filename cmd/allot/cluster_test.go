@@ -394,16 +394,16 @@ func TestClusterFlags(t *testing.T) {
 	}
 	three := []string{"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "127.0.0.1:1", "--cluster-name", "a"}
 	for want, flags := range map[string][]string{
-		"need --cluster,":               {"--cluster-name", "a"},
-		"needs --cluster-secret-file":   three,
-		"shorter than 16 bytes":         append([]string{"--cluster-secret-file", short}, three...),
-		"needs three":                   {"--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1", "--cluster-secret-file", secret},
-		"Say so with --cluster-listen":  {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
-		"no blanks":                     {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
-		"renewed six times":             append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
-		"belong together":               append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
-		"can be reached":                {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
-		"--cluster-listen: \"nowhere\"": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},
+		"need --cluster,":                          {"--cluster-name", "a"},
+		"needs --cluster-secret-file":              three,
+		"shorter than 16 bytes":                    append([]string{"--cluster-secret-file", short}, three...),
+		"needs three":                              {"--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1", "--cluster-secret-file", secret},
+		"name this server's with --cluster-listen": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
+		"must not contain blanks":                  {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
+		"renewed six times":                        append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
+		"belong together":                          append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
+		"other machines can reach":                 {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
+		"--cluster-listen: \"nowhere\"":            {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},
 	} {
 		s := start(t, t.TempDir(), flags...)
 		if s.waitServing() || !strings.Contains(s.logs.String(), want) {

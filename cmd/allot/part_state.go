@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// follow brings State and read models to the end of the log, and finds out
-// which ledger this is.
+// follow brings State and read models to the end of the log, and learns the
+// ledger's id.
 func (s *server) follow(ctx context.Context) (err error) {
 	if s.state, err = s.restoreOrWait(ctx); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (s *server) follow(ctx context.Context) (err error) {
 	id := s.state.LedgerID()
 	if begin := s.verdict.Begin; s.config.Cluster.on() && begin != nil && !id.IsNil() && begin.Ledger != id {
 		return fmt.Errorf(
-			"the log is that of the ledger %s, and %s was told to begin the ledger %s: if it is to join the other, remove it",
+			"the log is that of the ledger %s, but %s says that this server is to begin the ledger %s: to join the other ledger, remove that file",
 			id, s.config.Data, begin.Ledger,
 		)
 	}
@@ -42,14 +42,14 @@ func (s *server) follow(ctx context.Context) (err error) {
 	return nil
 }
 
-// restoreOrWait is restore, and on one of several servers waits until the one
-// that was told to has begun the ledger.
+// restoreOrWait is restore. A replica waits in it until the server that was told
+// to begin the ledger has done so.
 func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
 	for told := false; ; told = true {
 		state, err := s.restore(ctx)
 		begun := err == nil && (!state.LedgerID().IsNil() || s.verdict.Begin != nil)
 		if s.config.Cluster.on() && begun && state.Head().Sequence < s.log.stream.History() {
-			begun = false // it is being filled from an archive
+			begun = false // the log is being filled from an archive
 		}
 		if !s.config.Cluster.on() {
 			return state, err
@@ -66,13 +66,13 @@ func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
 		select {
 		case <-time.After(openAgain):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("told to stop while waiting for the cluster's ledger: %w", ctx.Err())
+			return nil, fmt.Errorf("stopped while waiting for the cluster's ledger: %w", ctx.Err())
 		}
 	}
 }
 
-// restore brings State and read models to the end of the log, which must hold
-// all that is known of it.
+// restore brings State and read models to the end of the log. The log must agree
+// with every head that was seen of it.
 func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	signed, err := s.data.signed()
 	if err != nil {
@@ -88,8 +88,8 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	return state, adviseToPassOver(unreached(err))
 }
 
-// takeState gives a writer a State at the end of the log. A writer changes the
-// State that it is given, so that the next one needs another.
+// takeState gives a writer a State at the end of the log. The writer changes the
+// State that it gets, so the next writer needs another one.
 func (s *server) takeState(ctx context.Context) (state *ledger.State, err error) {
 	if s.term != nil {
 		return s.term.State(), nil
@@ -100,7 +100,7 @@ func (s *server) takeState(ctx context.Context) (state *ledger.State, err error)
 	return s.restore(ctx)
 }
 
-// marked moves the high-water mark beside the log before anybody is told of a
+// marked moves the high-water mark beside the log before anybody learns of a
 // commit.
 type marked struct {
 	writer.ReadModels
@@ -115,15 +115,15 @@ func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	return m.ReadModels.Fold(c, changes)
 }
 
-// adviseToPassOver names the way out if the log ends with an entry that may
-// be somebody else's.
+// adviseToPassOver names the way out if the log ends with an entry that may be
+// foreign.
 func adviseToPassOver(err error) error {
 	var bad *ledger.BadEntryError
 	if !errors.As(err, &bad) {
 		return err
 	}
 	return fmt.Errorf(
-		"%w. If somebody else wrote entry %d, and it is the log's last but for more of theirs, start with --pass-over %d "+
+		"%w. If somebody else wrote entry %d and everything after it, start with --pass-over %d "+
 			"and find out who can publish there",
 		err,
 		bad.Sequence,
@@ -132,7 +132,7 @@ func adviseToPassOver(err error) error {
 }
 
 // openRejected opens the stream of rejected commands, if they are kept. The
-// server can do without it.
+// server works without it.
 func (s *server) openRejected(ctx context.Context) error {
 	if s.config.RejectedBytes == 0 {
 		return nil

@@ -120,7 +120,7 @@ func TestQuestions(t *testing.T) {
 	}
 	check(
 		ask(true, "why", "consumer", consumerID(1), "provider", providerID), "VCPU:1, before: nothing",
-		"its inventories are so because of", "total 3",
+		"the provider's inventories come from", "total 3",
 	)
 	ask(false, "why", "consumer", consumerID(7), "provider", providerID)
 	ask(false, "why", "consumer", "x", "provider", providerID)

@@ -109,7 +109,7 @@ func TestFullDisk(t *testing.T) {
 		sign  string // in the server's log
 	}{
 		"reserve": {2 << 20, nil, "--disk-reserve keeps"},
-		"at once": {0, []string{"--disk-reserve", "0"}, "opened anew"},
+		"at once": {0, []string{"--disk-reserve", "0"}, "store was reopened"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

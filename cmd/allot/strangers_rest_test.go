@@ -390,7 +390,7 @@ func TestNATSInsideWithKeystone(t *testing.T) {
 	s := launch(t, t.TempDir(), "--nats", "127.0.0.1:4222", // the default
 		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret")
 	s.kill()
-	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside of the process") ||
+	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside the process") ||
 		strings.Contains(logs, "4222") {
 		t.Errorf("%s", logs)
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// whyCommand is "allot why": the records behind what a consumer holds.
+// whyCommand is "allot why": it prints the records that explain what a consumer
+// holds.
 type whyCommand struct {
 	serverFlags `embed:""`
 	momentFlag  `embed:""`
@@ -19,7 +20,7 @@ type whyCommand struct {
 	Consumer    string `arg:"" help:"Its uuid."`
 	On          string `arg:"" enum:"provider" help:"The word provider."`
 	Provider    string `arg:"" help:"Its uuid."`
-	JSON        bool   `name:"json" help:"The answer as JSON."`
+	JSON        bool   `name:"json" help:"Print the answer as JSON."`
 }
 
 // Run prints the records, newest first.
@@ -34,14 +35,14 @@ func (c *whyCommand) Run(ctx context.Context) error {
 			fmt.Printf("         %s, before: %s\n", amounts(change.After), amounts(change.Before))
 		}
 		if len(w.Inventories) > 0 {
-			fmt.Print("\nits inventories are so because of\n\n")
+			fmt.Print("\nthe provider's inventories come from\n\n")
 		}
 		for _, change := range w.Inventories {
 			printEntry(&change.HistoryEntry)
 			fmt.Printf("         %s: %s, before: %s\n", change.Class, inventory(change.After), inventory(change.Before))
 		}
 		if w.Incomplete {
-			fmt.Println("\nthere is more than one answer looks at; allot history has it all")
+			fmt.Println("\nthis answer is cut off; allot history shows everything")
 		}
 		return nil
 	})

@@ -224,7 +224,7 @@ func TestWhatCannotBeKept(t *testing.T) {
 	odd.Command = &commands.Reserve{Seconds: math.NaN()}
 	k.Keep(odd)
 	k.Stop()
-	if k.Dropped() != 1 || len(store.kept) > 0 || !strings.Contains(logs.String(), "a rejected command was not kept") {
+	if k.Dropped() != 1 || len(store.kept) > 0 || !strings.Contains(logs.String(), "a rejected command could not be kept") {
 		t.Errorf("%d dropped, %q kept: %s", k.Dropped(), store.kept, &logs)
 	}
 	k = rejected.Start(store, slog.New(slog.DiscardHandler))

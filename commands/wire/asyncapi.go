@@ -16,16 +16,16 @@ import (
 
 type object = map[string]any
 
-// RequestSchema is the JSON schema of a command or query.
+// RequestSchema returns the JSON schema of a command or query.
 func RequestSchema(request any) *jsonschema.Schema { return schemaOf(request, false) }
 
-// ReplySchema is the JSON schema of a reply to commands.
+// ReplySchema returns the JSON schema of a reply to commands.
 func ReplySchema() *jsonschema.Schema { return schemaOf(Reply{}, true) }
 
-// BatchReplySchema is the JSON schema of a reply to a batch.
+// BatchReplySchema returns the JSON schema of a reply to a batch.
 func BatchReplySchema() *jsonschema.Schema { return schemaOf(BatchReply{}, true) }
 
-// AnswerSchema is the JSON schema of the answer to a query.
+// AnswerSchema returns the JSON schema of the answer to a query.
 func AnswerSchema(q Query) (*jsonschema.Schema, error) {
 	switch q.(type) {
 	case *AllocationsQuery:
@@ -56,7 +56,8 @@ func AnswerSchema(q Query) (*jsonschema.Schema, error) {
 	return nil, fmt.Errorf("wire: query %s has no answer", q.QueryName())
 }
 
-// schemaOf reflects a type. Requests are closed; replies may get more fields.
+// schemaOf reflects a type. Requests permit no other fields; replies may get
+// more.
 func schemaOf(value any, open bool) *jsonschema.Schema {
 	r := &jsonschema.Reflector{
 		Anonymous: true, DoNotReference: true, ExpandedStruct: true, AllowAdditionalProperties: open,
@@ -83,7 +84,7 @@ func schemaOf(value any, open bool) *jsonschema.Schema {
 	return s
 }
 
-// AsyncAPI is the AsyncAPI document.
+// AsyncAPI returns the AsyncAPI document.
 func AsyncAPI() (map[string]any, error) {
 	a := asyncAPI{channels: object{}, operations: object{}}
 	if err := a.requests(); err != nil {
@@ -103,7 +104,7 @@ func AsyncAPI() (map[string]any, error) {
 	}, nil
 }
 
-// asyncAPI is the part of the document that is made from what travels.
+// asyncAPI is the part of the document that is made from the types of messages.
 type asyncAPI struct{ channels, operations object }
 
 // requests describes commands, batches and queries.
@@ -146,7 +147,7 @@ func (a asyncAPI) add(subject, name, summary string, request, reply *jsonschema.
 	}
 }
 
-// notices describes what is told without a request.
+// notices describes messages without a request.
 func (a asyncAPI) notices() {
 	a.tell("Notice", NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", object{
 		"payload": schemaOf(HistoryEntry{}, true), "headers": object{"$ref": "#/components/schemas/NoticeHeaders"},
@@ -196,7 +197,7 @@ func headerSchemas() object {
 	}
 }
 
-// EncodeAsyncAPI is the document as it is kept in docs/asyncapi.json.
+// EncodeAsyncAPI returns the document as it is in docs/asyncapi.json.
 func EncodeAsyncAPI() ([]byte, error) {
 	document, err := AsyncAPI()
 	if err != nil {
