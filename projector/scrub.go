@@ -10,23 +10,23 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// Dir is the folder of the read models' files.
+// Dir returns the folder of the read models' files.
 func (p *Projector) Dir() string { return p.dir }
 
-// tableSuffix is that of the files that do not change once they are written.
+// tableSuffix is the suffix of the files that never change once they are written.
 const tableSuffix = ".sst"
 
-// pace is what holds CheckFiles up; a rate.Limiter is one.
+// pace slows CheckFiles down; a rate.Limiter implements it.
 type pace interface {
 	WaitN(ctx context.Context, n int) error
 }
 
-// paceBytes is the piece in which waiting is counted.
+// paceBytes is how many bytes are read between two waits.
 const paceBytes = 256 << 10
 
-// CheckFiles compares every block of the read models' tables on the disk with
-// its checksum, at a pace. At the first one that is damaged it calls tell and
-// condemns the read models. Tables that are compacted away meanwhile are left out.
+// CheckFiles compares every block of the read models' tables on the disk with its
+// checksum, at a pace. At the first damaged one it calls tell and condemns the
+// read models. It skips tables that are compacted away meanwhile.
 func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error), read func(bytes int64)) error {
 	m := p.models.Load()
 	names, err := p.files.List(p.dir)
@@ -53,7 +53,7 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 		if err := p.checkTable(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 			tell(err)
-			m.condemn(err) // they are made again from the log
+			m.condemn(err) // they are rebuilt from the log
 			return nil
 		}
 		read(info.Size())
@@ -61,7 +61,7 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 	return nil
 }
 
-// checkTable reads all of one table.
+// checkTable reads one table completely.
 func (p *Projector) checkTable(ctx context.Context, path string) error {
 	file, err := p.files.Open(path)
 	if err != nil {

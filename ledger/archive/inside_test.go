@@ -152,7 +152,7 @@ func TestLies(t *testing.T) {
 		"too many checkpoints":         file(t, good, one, end(1, heads[0], many)),
 		"a checkpoint too large":       file(t, good, one, end(1, heads[0], [][]byte{make([]byte, 16<<10+1)})),
 		"checkpoints that are no list": file(t, good, one, end(1, heads[0], 7)),
-		"something after the end":      file(t, good, one, end(1, heads[0], nil), one),
+		"bytes after the end":          file(t, good, one, end(1, heads[0], nil), one),
 		"the beginning of nothing":     file(t, good, []any{1, commits[1]}, end(1, heads[1], nil)),
 		"the beginning is no commit":   file(t, good, []any{1, []byte("hello")}, end(1, ledger.Head{}, nil)),
 		"no header":                    file(t, one, end(1, heads[0], nil)),

@@ -15,25 +15,24 @@ import (
 
 const monitorTimeout = 5 * time.Second
 
-// maxMonitorBytes bounds what is read of a monitoring answer.
+// maxMonitorBytes is how much of a monitoring answer is read, in bytes.
 const maxMonitorBytes = 1 << 20
 
-// Synced is what the servers that can hold the log say about syncing.
+// Synced says which of the servers that can hold the log sync each write.
 type Synced struct {
-	// Always are the names of those that sync each write before they
+	// Always are the names of the servers that sync each write before they
 	// acknowledge it.
 	Always []string
-	// Away are the monitors that did not answer: a server that is down is not
-	// one that syncs lazily, and says nothing.
+	// Away are the monitors that did not answer. A server that is down says
+	// nothing; it does not count as one that syncs lazily.
 	Away map[string]error
 }
 
-// CheckSync asks the monitoring endpoint of every NATS server that can hold
-// the log whether it syncs each write to disk before it acknowledges it
-// (jetstream.sync_always). A server that does not gives an error that wraps
-// ledger.ErrLogUnsafe: an interval loses acknowledged commits when the power
-// fails. So does less than a majority that answers, which could not vouch for a
-// commit.
+// CheckSync asks the monitoring endpoint of every NATS server that can hold the
+// log whether it syncs each write to disk before it acknowledges it
+// (jetstream.sync_always). The error wraps ledger.ErrLogUnsafe if a server does
+// not, because an interval loses acknowledged commits in a power cut, or if less
+// than a majority answers, because these could not vouch for a commit.
 func CheckSync(ctx context.Context, monitors []string) (Synced, error) {
 	found := Synced{Away: make(map[string]error)}
 	if len(monitors) == 0 {
