@@ -17,8 +17,8 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// TestChangedEvidence: evidence of which anything is changed proves nothing: not
-// with a hash more, less, or another one, and not about another number or size.
+// TestChangedEvidence: changed evidence proves nothing: with a hash more, less,
+// or changed, or about another number or size.
 func TestChangedEvidence(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -134,7 +134,7 @@ func someLeaves(n int) (leaves []ledger.Digest) {
 	return leaves
 }
 
-// TestHashesThatCannotBeRead: nothing is proved from less than it takes.
+// TestHashesThatCannotBeRead: nothing is proved if a needed hash is missing.
 func TestHashesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the disk is gone")
@@ -157,7 +157,8 @@ func TestHashesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestTreesApart: a copy grows without the tree, which begins with nothing.
+// TestTreesApart: a copy grows independently of the tree, and an empty tree
+// works.
 func TestTreesApart(t *testing.T) {
 	t.Parallel()
 	tree := &proof.Tree{}
@@ -172,8 +173,8 @@ func TestTreesApart(t *testing.T) {
 	}
 }
 
-// TestNoCheckpoints: a text is a checkpoint in one form only, so that no two
-// texts are the same one.
+// TestNoCheckpoints: a checkpoint has one form only, so no two texts are the same
+// checkpoint.
 func TestNoCheckpoints(t *testing.T) {
 	t.Parallel()
 	text := checkpoint().Text()
@@ -212,7 +213,7 @@ func TestNoCheckpoints(t *testing.T) {
 	}
 }
 
-// TestSignatures: a signature has one form, too, and a file has an end.
+// TestSignatures: a signature has one form, too, and nothing may follow it.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	signer, keys := ledgertest.Key(t)
@@ -271,9 +272,9 @@ type failingSigner struct {
 
 func (s failingSigner) Sign([]byte) ([]byte, error) { return nil, s.err }
 
-// TestFolder: checkpoints are read in the order of the log, from a folder of
-// any name. A folder, or a checkpoint in it, that cannot be read is an error: who
-// does not see them believes a log that they speak against.
+// TestFolder: checkpoints are read in the order of the log, from a folder of any
+// name. A folder, or a checkpoint in it, that cannot be read is an error, because
+// a reader that does not see them would believe a log that they contradict.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")
