@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestProvidersOfNodesDeletedMeanwhile: what is left of a node that was deleted
-// while node providers were off goes when they are on again, unless somebody
-// uses it, who is listed, or has made it their own.
+// TestProvidersOfNodesDeletedMeanwhile: the provider of a node that was deleted
+// while node providers were off is deleted when they are on again. It stays if
+// somebody uses it, which is logged, or has taken it over.
 func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 	data := t.TempDir()
 	s := launch(t, data, "--node-providers")

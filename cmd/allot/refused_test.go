@@ -31,12 +31,12 @@ func call(t *testing.T, args ...string) (out string, ok bool) {
 	return string(text), err == nil
 }
 
-// files are what refused commands are given.
+// files are the arguments of refused commands.
 type files struct {
 	text, nothing, badYAML, unknownKey, secret, key, archive, data, empty, missing string
 }
 
-// someFiles makes them; the data folder is that of a ledger of two commits.
+// someFiles makes the files. The data folder is that of a ledger of two commits.
 func someFiles(t *testing.T) (f files, public string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,16 +65,16 @@ func someFiles(t *testing.T) (f files, public string) {
 	return f, public
 }
 
-// newFolder stands for a data folder that is not there.
+// newFolder stands for a data folder that does not exist.
 const newFolder = "NEW FOLDER"
 
-// refusal is a command line that cannot be carried out, and what is said of it.
+// refusal is a command line that cannot be carried out, and a part of its error.
 type refusal struct {
 	says string
 	args []string
 }
 
-// refusals are lines by command, each for another reason.
+// refusals are command lines, each with another fault.
 func refusals(f files, public, taken string) []refusal {
 	const id = "11111111-1111-4111-8111-111111111111"
 	serve := func(args ...string) []string {
@@ -191,7 +191,7 @@ func logRefusals(f files, public string) []refusal {
 }
 
 // TestRefusedCommands: a command line that cannot be carried out ends with an
-// error that says why, and changes nothing. Each command has one. A server that
+// error that says why, and changes nothing. Every command has one. A server that
 // was refused once starts when its flags are right.
 func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
@@ -243,7 +243,7 @@ func TestRefusedCommands(t *testing.T) {
 	}
 }
 
-// commandNames are all commands, as the help lists them.
+// commandNames returns all commands, as the help lists them.
 func commandNames(t *testing.T) (names []string) {
 	t.Helper()
 	for _, match := range regexp.MustCompile(`(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)?) `).FindAllStringSubmatch(
@@ -257,8 +257,8 @@ func commandNames(t *testing.T) (names []string) {
 	return names
 }
 
-// TestServersThatCannotAnswer: each command that asks a server says so if none
-// is there, if it refuses, and if it sends something else than an answer.
+// TestServersThatCannotAnswer: each command that asks a server reports if there
+// is none, if it refuses, and if its answer cannot be read.
 func TestServersThatCannotAnswer(t *testing.T) {
 	t.Parallel()
 	f, public := someFiles(t)
@@ -269,7 +269,7 @@ func TestServersThatCannotAnswer(t *testing.T) {
 	answering := func(status int, body string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body)) // the test sees what is missing
+			_, _ = w.Write([]byte(body)) // the test sees the missing part
 		}))
 		t.Cleanup(s.Close)
 		return s.URL
