@@ -77,6 +77,7 @@ func (s *server) routes() http.Handler {
 		table = append(table, route{path, "how the server is", handler})
 	}
 	table = append(table, s.clusterRoutes()...)
+	table = append(table, s.descriptions()...)
 	for path, handler := range s.audits() {
 		table = append(table, route{path, "Allot's own reads", handler})
 	}
