@@ -65,23 +65,32 @@ func newDescribed(d *openapi.Document) described {
 		"chassis_uuid": maybe, "parent_node": maybe, "shard": maybe,
 	}, "uuid"))
 	allocation := d.Schema("BaremetalAllocation", open(openapi.Object{
-		"uuid": id, "name": maybe, "state": openapi.Object{"enum": []any{"allocating", "active", "error"}}, "node_uuid": maybe,
-		"resource_class": maybe, "traits": texts, "candidate_nodes": texts, "owner": maybe, "last_error": maybe, "extra": object,
+		"uuid": id, "name": maybe, "state": openapi.Object{"enum": []any{"allocating", "active", "error"}},
+		"node_uuid":      maybe,
+		"resource_class": maybe, "traits": texts, "candidate_nodes": texts, "owner": maybe, "last_error": maybe,
+		"extra": object,
 	}, "uuid", "state"))
-	chassis := d.Schema("BaremetalChassis", open(openapi.Object{"uuid": id, "description": maybe, "extra": object}, "uuid"))
+	chassis := d.Schema(
+		"BaremetalChassis",
+		open(openapi.Object{"uuid": id, "description": maybe, "extra": object}, "uuid"),
+	)
 	return described{
 		node: node, nodes: list("nodes", node), allocation: allocation, allocations: list("allocations", allocation),
 		chassis: chassis, chassisList: list("chassis", chassis),
 		patch: openapi.Object{"type": "array", "items": open(openapi.Object{
-			"op": openapi.Object{"enum": []any{"add", "replace", "remove", "move", "copy", "test"}}, "path": text, "from": text,
+			"op": openapi.Object{
+				"enum": []any{"add", "replace", "remove", "move", "copy", "test"},
+			}, "path": text, "from": text,
 			"value": openapi.Object{},
 		}, "op", "path")},
 		allocationBody: open(openapi.Object{
-			"name": text, "uuid": id, "resource_class": text, "traits": texts, "candidate_nodes": texts, "owner": text, "node": text,
+			"name": text, "uuid": id, "resource_class": text, "traits": texts, "candidate_nodes": texts, "owner": text,
+			"node":  text,
 			"extra": object,
 		}),
 		nodeBody: open(openapi.Object{
-			"driver": text, "name": text, "uuid": id, "resource_class": text, "properties": object, "extra": object, "owner": text,
+			"driver": text, "name": text, "uuid": id, "resource_class": text, "properties": object, "extra": object,
+			"owner":        text,
 			"chassis_uuid": id, "parent_node": text, "shard": text, "conductor_group": text, "description": text,
 		}, "driver"),
 	}
@@ -108,14 +117,17 @@ func filters(names ...string) (list []openapi.Parameter) {
 func operations(s described) []openapi.Operation {
 	target := func(example string) (openapi.Object, openapi.Object) {
 		return openapi.Object{
-			"type": "object", "properties": openapi.Object{"target": openapi.Object{"type": "string"}}, "required": []any{"target"},
+			"type": "object", "properties": openapi.Object{"target": openapi.Object{"type": "string"}},
+			"required": []any{"target"},
 		}, openapi.Object{"target": example}
 	}
 	provision, provisionExample := target("provide")
 	power, powerExample := target("power on")
 	traits := openapi.Object{
 		"type": "object", "required": []any{"traits"},
-		"properties": openapi.Object{"traits": openapi.Object{"type": "array", "items": openapi.Object{"type": "string"}}},
+		"properties": openapi.Object{
+			"traits": openapi.Object{"type": "array", "items": openapi.Object{"type": "string"}},
+		},
 	}
 	states := openapi.Object{"type": "object", "properties": openapi.Object{
 		"provision_state": openapi.Object{"type": []any{"string", "null"}},
@@ -127,44 +139,110 @@ func operations(s described) []openapi.Operation {
 	patched := func(path string, value any) []any {
 		return []any{openapi.Object{"op": "replace", "path": path, "value": value}}
 	}
-	const get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
+	const get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+		http.MethodDelete
 	return slices.Concat([]openapi.Operation{
 		{Method: get, Path: "/allocations", ID: "listNodeAllocations", Summary: "List node allocations",
 			Parameters: filters(allocationListParameters...), Answer: s.allocations},
 		{Method: post, Path: "/allocations", ID: "createNodeAllocation", Summary: "Ask for a whole node", Status: 201,
-			Body: s.allocationBody, Example: openapi.Object{"name": "mine", "resource_class": "baremetal"}, Answer: s.allocation},
+			Body: s.allocationBody, Example: openapi.Object{"name": "mine", "resource_class": "baremetal"},
+			Answer: s.allocation},
 		{Method: get, Path: "/allocations/{allocation}", ID: "showNodeAllocation", Summary: "Show a node allocation",
 			Answer: s.allocation},
 		{Method: patch, Path: "/allocations/{allocation}", ID: "updateNodeAllocation",
 			Summary: "Change a node allocation's name and extra", Body: s.patch, Example: patched("/name", "yours"),
 			Answer: s.allocation},
-		{Method: del, Path: "/allocations/{allocation}", ID: "deleteNodeAllocation", Summary: "Give a node back", Status: 204},
-		{Method: get, Path: "/nodes", ID: "listNodes", Summary: "List nodes", Parameters: filters(nodeListParameters...),
-			Answer: s.nodes},
+		{
+			Method:  del,
+			Path:    "/allocations/{allocation}",
+			ID:      "deleteNodeAllocation",
+			Summary: "Give a node back",
+			Status:  204,
+		},
+		{
+			Method:     get,
+			Path:       "/nodes",
+			ID:         "listNodes",
+			Summary:    "List nodes",
+			Parameters: filters(nodeListParameters...),
+			Answer:     s.nodes,
+		},
 		{Method: post, Path: "/nodes", ID: "createNode", Summary: "Enroll a node", Status: 201, Body: s.nodeBody,
-			Example: openapi.Object{"driver": "ipmi", "name": "metal-1", "resource_class": "baremetal"}, Answer: s.node},
+			Example: openapi.Object{
+				"driver":         "ipmi",
+				"name":           "metal-1",
+				"resource_class": "baremetal",
+			}, Answer: s.node},
 		{Method: get, Path: "/nodes/detail", ID: "listNodesInDetail", Summary: "List nodes with all their fields",
 			Parameters: filters(nodeListParameters...), Answer: s.nodes},
 		{Method: get, Path: "/nodes/{node}", ID: "showNode", Summary: "Show a node", Answer: s.node},
 		{Method: patch, Path: "/nodes/{node}", ID: "updateNode", Summary: "Change a node", Body: s.patch,
 			Example: patched("/owner", "p"), Answer: s.node},
 		{Method: del, Path: "/nodes/{node}", ID: "deleteNode", Summary: "Delete a node", Status: 204},
-		{Method: get, Path: "/nodes/{node}/allocation", ID: "showAllocationOfNode", Summary: "Show the allocation of a node",
-			Answer: s.allocation},
+		{
+			Method:  get,
+			Path:    "/nodes/{node}/allocation",
+			ID:      "showAllocationOfNode",
+			Summary: "Show the allocation of a node",
+			Answer:  s.allocation,
+		},
 		{Method: del, Path: "/nodes/{node}/allocation", ID: "deleteAllocationOfNode",
 			Summary: "Give a node back, by the node", Status: 204},
-		{Method: get, Path: "/nodes/{node}/traits", ID: "listNodeTraits", Summary: "List a node's traits", Answer: traits},
-		{Method: put, Path: "/nodes/{node}/traits", ID: "replaceNodeTraits", Summary: "Replace a node's traits", Status: 204,
-			Body: traits, Example: openapi.Object{"traits": []any{"CUSTOM_GPU"}}},
-		{Method: del, Path: "/nodes/{node}/traits", ID: "clearNodeTraits", Summary: "Remove all traits of a node", Status: 204},
-		{Method: put, Path: "/nodes/{node}/traits/{trait}", ID: "addNodeTrait", Summary: "Add a trait to a node", Status: 204},
+		{
+			Method:  get,
+			Path:    "/nodes/{node}/traits",
+			ID:      "listNodeTraits",
+			Summary: "List a node's traits",
+			Answer:  traits,
+		},
+		{
+			Method:  put,
+			Path:    "/nodes/{node}/traits",
+			ID:      "replaceNodeTraits",
+			Summary: "Replace a node's traits",
+			Status:  204,
+			Body:    traits,
+			Example: openapi.Object{"traits": []any{"CUSTOM_GPU"}},
+		},
+		{
+			Method:  del,
+			Path:    "/nodes/{node}/traits",
+			ID:      "clearNodeTraits",
+			Summary: "Remove all traits of a node",
+			Status:  204,
+		},
+		{
+			Method:  put,
+			Path:    "/nodes/{node}/traits/{trait}",
+			ID:      "addNodeTrait",
+			Summary: "Add a trait to a node",
+			Status:  204,
+		},
 		{Method: del, Path: "/nodes/{node}/traits/{trait}", ID: "removeNodeTrait", Summary: "Remove a trait of a node",
 			Status: 204},
-		{Method: put, Path: "/nodes/{node}/maintenance", ID: "setNodeMaintenance", Summary: "Put a node into maintenance",
-			Status: 202, Body: reason, Example: openapi.Object{"reason": "a disk is replaced"}},
-		{Method: del, Path: "/nodes/{node}/maintenance", ID: "unsetNodeMaintenance", Summary: "Take a node out of maintenance",
-			Status: 202},
-		{Method: get, Path: "/nodes/{node}/states", ID: "showNodeStates", Summary: "Show a node's states", Answer: states},
+		{
+			Method:  put,
+			Path:    "/nodes/{node}/maintenance",
+			ID:      "setNodeMaintenance",
+			Summary: "Put a node into maintenance",
+			Status:  202,
+			Body:    reason,
+			Example: openapi.Object{"reason": "a disk is replaced"},
+		},
+		{
+			Method:  del,
+			Path:    "/nodes/{node}/maintenance",
+			ID:      "unsetNodeMaintenance",
+			Summary: "Take a node out of maintenance",
+			Status:  202,
+		},
+		{
+			Method:  get,
+			Path:    "/nodes/{node}/states",
+			ID:      "showNodeStates",
+			Summary: "Show a node's states",
+			Answer:  states,
+		},
 		{Method: put, Path: "/nodes/{node}/states/provision", ID: "setNodeProvisionState",
 			Summary: "Apply a verb to a node's provision state", Status: 202, Body: provision, Example: provisionExample},
 		{Method: put, Path: "/nodes/{node}/states/power", ID: "setNodePowerState", Summary: "Set a node's power state",
@@ -178,20 +256,55 @@ func chassisOperations(s described, patched func(string, any) []any) []openapi.O
 		"extra": openapi.Object{"type": "object"},
 	}}
 	return []openapi.Operation{
-		{Method: http.MethodGet, Path: "/chassis", ID: "listChassis", Summary: "List chassis", Parameters: filters(chassisListParameters...),
-			Answer: s.chassisList},
-		{Method: http.MethodPost, Path: "/chassis", ID: "createChassis", Summary: "Create a chassis", Status: 201, Body: body,
-			Example: openapi.Object{"description": "rack 7"}, Answer: s.chassis},
+		{
+			Method:     http.MethodGet,
+			Path:       "/chassis",
+			ID:         "listChassis",
+			Summary:    "List chassis",
+			Parameters: filters(chassisListParameters...),
+			Answer:     s.chassisList,
+		},
+		{
+			Method:  http.MethodPost,
+			Path:    "/chassis",
+			ID:      "createChassis",
+			Summary: "Create a chassis",
+			Status:  201,
+			Body:    body,
+			Example: openapi.Object{"description": "rack 7"},
+			Answer:  s.chassis,
+		},
 		{Method: http.MethodGet, Path: "/chassis/detail", ID: "listChassisInDetail",
-			Summary: "List chassis with all their fields", Parameters: filters(chassisListParameters...), Answer: s.chassisList},
-		{Method: http.MethodGet, Path: "/chassis/{chassis}", ID: "showChassis", Summary: "Show a chassis", Answer: s.chassis},
-		{Method: http.MethodPatch, Path: "/chassis/{chassis}", ID: "updateChassis", Summary: "Change a chassis", Body: s.patch,
-			Example: patched("/description", "rack 8"), Answer: s.chassis},
+			Summary: "List chassis with all their fields", Parameters: filters(chassisListParameters...),
+			Answer: s.chassisList},
+		{
+			Method:  http.MethodGet,
+			Path:    "/chassis/{chassis}",
+			ID:      "showChassis",
+			Summary: "Show a chassis",
+			Answer:  s.chassis,
+		},
+		{
+			Method:  http.MethodPatch,
+			Path:    "/chassis/{chassis}",
+			ID:      "updateChassis",
+			Summary: "Change a chassis",
+			Body:    s.patch,
+			Example: patched("/description", "rack 8"),
+			Answer:  s.chassis,
+		},
 		{Method: http.MethodDelete, Path: "/chassis/{chassis}", ID: "deleteChassis", Summary: "Delete an empty chassis",
 			Status: 204},
-		{Method: http.MethodGet, Path: "/chassis/{chassis}/nodes", ID: "listNodesOfChassis", Summary: "List a chassis' nodes",
-			Parameters: filters(nodeListParameters...), Answer: s.nodes},
+		{
+			Method:     http.MethodGet,
+			Path:       "/chassis/{chassis}/nodes",
+			ID:         "listNodesOfChassis",
+			Summary:    "List a chassis' nodes",
+			Parameters: filters(nodeListParameters...),
+			Answer:     s.nodes,
+		},
 		{Method: http.MethodGet, Path: "/chassis/{chassis}/nodes/detail", ID: "listNodesOfChassisInDetail",
-			Summary: "List a chassis' nodes with all their fields", Parameters: filters(nodeListParameters...), Answer: s.nodes},
+			Summary: "List a chassis' nodes with all their fields", Parameters: filters(nodeListParameters...),
+			Answer: s.nodes},
 	}
 }

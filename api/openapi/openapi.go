@@ -130,7 +130,10 @@ func (d *Document) Tag(name, description string) {
 // Failure describes failures, for operations to name.
 func (d *Document) Failure(name, description, media string, body any) error {
 	schema, err := d.schema(body, d.schemas.Reply)
-	d.components["responses"][name] = Object{"description": description, "content": Object{media: Object{"schema": schema}}}
+	d.components["responses"][name] = Object{
+		"description": description,
+		"content":     Object{media: Object{"schema": schema}},
+	}
 	return err
 }
 
@@ -175,7 +178,10 @@ func inPath(path string) (list []any) {
 	for segment := range strings.SplitSeq(path, "/") {
 		if name, is := strings.CutPrefix(segment, "{"); is {
 			list = append(list, Object{
-				"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": Object{"type": "string"},
+				"name": strings.TrimSuffix(
+					name,
+					"}",
+				), "in": "path", "required": true, "schema": Object{"type": "string"},
 			})
 		}
 	}

@@ -38,7 +38,10 @@ func OpenAPI() map[string]any {
 		for _, segment := range routes[i].path {
 			if name, isParameter := strings.CutPrefix(segment, "{"); isParameter {
 				parameters = append(parameters, m{
-					"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": m{"type": "string"},
+					"name": strings.TrimSuffix(
+						name,
+						"}",
+					), "in": "path", "required": true, "schema": m{"type": "string"},
 				})
 			}
 		}
@@ -227,9 +230,12 @@ func answerSchemas() m {
 		names      = m{"type": "array", "items": m{"type": "string"}}
 		ids        = m{"type": "array", "items": id}
 		amounts    = m{"type": "object", "additionalProperties": count}
-		links      = m{"type": "array", "items": closed(m{"rel": m{"type": "string"}, "href": m{"type": "string"}}, "rel")}
-		many       = func(value m) m { return m{"type": "object", "additionalProperties": value} }
-		class      = closed(m{"name": m{"type": "string"}, "links": links}, "name", "links")
+		links      = m{
+			"type":  "array",
+			"items": closed(m{"rel": m{"type": "string"}, "href": m{"type": "string"}}, "rel"),
+		}
+		many  = func(value m) m { return m{"type": "object", "additionalProperties": value} }
+		class = closed(m{"name": m{"type": "string"}, "links": links}, "name", "links")
 	)
 	provider := closed(m{
 		"uuid": id, "name": m{"type": "string"}, "generation": generation, "links": links,
@@ -251,7 +257,12 @@ func answerSchemas() m {
 			m{
 				"type": "array",
 				"items": closed(
-					m{"resource_provider": closed(m{"uuid": id}, "uuid"), "resources": amounts}, "resource_provider", "resources",
+					m{
+						"resource_provider": closed(m{"uuid": id}, "uuid"),
+						"resources":         amounts,
+					},
+					"resource_provider",
+					"resources",
 				),
 			},
 		}},
@@ -264,7 +275,8 @@ func answerSchemas() m {
 	steps := m{"type": "array", "items": closed(m{"filter": m{"type": "string"}, "left": count}, "filter", "left")}
 	return m{
 		"Versions": m{
-			"type": "object", "required": []any{"versions"}, "properties": m{"versions": m{"type": "array", "items": m{"type": "object"}}},
+			"type": "object", "required": []any{"versions"}, "properties": m{"versions": m{"type": "array",
+				"items": m{"type": "object"}}},
 		},
 		"OpenAPI":   m{"type": "object"},
 		"Provider":  provider,
@@ -305,7 +317,13 @@ func answerSchemas() m {
 				"groups": m{
 					"type": "array",
 					"items": closed(
-						m{"suffix": m{"type": "string"}, "resource_class": m{"type": "string"}, "steps": steps}, "suffix", "steps",
+						m{
+							"suffix":         m{"type": "string"},
+							"resource_class": m{"type": "string"},
+							"steps":          steps,
+						},
+						"suffix",
+						"steps",
 					),
 				},
 				"trees": steps, "removed_last": m{"type": "string"},
@@ -316,7 +334,9 @@ func answerSchemas() m {
 			"type": "object", "required": []any{"status", "title", "detail", "request_id"},
 			"properties": m{
 				"status": count, "title": m{"type": "string"}, "detail": m{"type": "string"}, "code": m{"type": "string"},
-				"request_id": m{"type": "string"}, "min_version": m{"type": "string"}, "max_version": m{"type": "string"},
+				"request_id": m{
+					"type": "string",
+				}, "min_version": m{"type": "string"}, "max_version": m{"type": "string"},
 			},
 		}}}, "errors"),
 	}
