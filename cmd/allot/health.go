@@ -87,10 +87,20 @@ func (s *server) answerHealth(w http.ResponseWriter, r *http.Request) {
 // been broken and nothing outside of the process explains it.
 func (s *server) answerLive(w http.ResponseWriter, r *http.Request) {
 	h, status := s.health(), http.StatusOK
-	if s.log.nats != nil && s.log.nats.Broken() != nil && s.space.refuse() == nil {
-		h.Status, status = "the log's store is broken, but not because the disk is full: restart the server", http.StatusServiceUnavailable
+	if err := s.alive(); err != nil {
+		h.Status, status = err.Error(), http.StatusServiceUnavailable
 	}
 	s.tellHealth(w, r, status, h)
+}
+
+// errLogBroken means that the log's store failed, and that only a restart helps.
+var errLogBroken = errors.New("the log's store is broken, but not because the disk is full: restart the server")
+
+func (s *server) alive() error {
+	if s.log.nats != nil && s.log.nats.Broken() != nil && s.space.refuse() == nil {
+		return errLogBroken
+	}
+	return nil
 }
 
 // answerReady says whether reads are up to date and whether commands are taken.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
+	kongcompletion "github.com/jotaen/kong-completion"
 )
 
 // cli is the command line. Every flag can also be set as ALLOT_NAME in the
@@ -18,48 +19,34 @@ import (
 type cli struct {
 	Config string `help:"YAML file with flags as keys. The environment and the command line override it." env:"ALLOT_CONFIG" type:"path"`
 
-	Serve        serveCommand        `cmd:"" help:"Run the ledger."`
-	Log          logCommand          `cmd:"" help:"Print the records of a ledger."`
-	History      historyCommand      `cmd:"" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
-	Why          whyCommand          `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
-	WhyNot       whyNotCommand       `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
-	Rejected     rejectedCommand     `cmd:"" help:"Print rejected commands, with the reasons."`
-	Redecide     redecideCommand     `cmd:"" help:"Decide a rejected command again, against the past or another moment."`
-	WhatIf       whatIfCommand       `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
-	Orphans      orphansCommand      `cmd:"" help:"List allocations without an owner, and owners without allocations."`
-	Export       exportCommand       `cmd:"" help:"Write a log, or a range of it, to a file."`
-	Import       importCommand       `cmd:"" help:"Begin a data folder with an exported log."`
-	Init         initCommand         `cmd:"" help:"Permit a new ledger to begin in a data folder."`
-	Repair       repairCommand       `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
-	Replay       replayCommand       `cmd:"" help:"Rebuild everything from the log alone, and compare."`
-	Verify       verifyCommand       `cmd:"" help:"Check a log, and compare snapshots and read models with it."`
-	Checkpoint   checkpointCommand   `cmd:"" help:"Print a signed checkpoint of a server's log, and check that it extends an earlier one."`
-	Holders      holdersCommand      `cmd:"" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
-	Prove        proveCommand        `cmd:"" help:"Print evidence that a record is in a server's log."`
-	CheckProof   checkProofCommand   `cmd:"" name:"check-proof" help:"Check the evidence that allot prove printed, without the server."`
-	SigningKey   signingKeyCommand   `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
-	Sign         signCommand         `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
-	Cluster      clusterCommand      `cmd:"" help:"Operate several servers of one ledger."`
-	Bench        benchCommand        `cmd:"" help:"Measure this machine: durable commands in the process and over NATS, in one run."`
-	Policy       policyCommand       `cmd:"" help:"Print the policy rules, as a file to start from."`
-	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
-	Version      versionCommand      `cmd:"" help:"Print the version."`
-}
-
-type versionCommand struct{}
-
-// Run prints the version.
-func (versionCommand) Run() error {
-	fmt.Println("allot", version())
-	return nil
-}
-
-// version is the module's version as the go command recorded it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "0.1.0-dev"
+	Serve        serveCommand              `cmd:"" help:"Run the ledger."`
+	Log          logCommand                `cmd:"" help:"Print the records of a ledger."`
+	History      historyCommand            `cmd:"" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
+	Why          whyCommand                `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
+	WhyNot       whyNotCommand             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
+	Rejected     rejectedCommand           `cmd:"" help:"Print rejected commands, with the reasons."`
+	Redecide     redecideCommand           `cmd:"" help:"Decide a rejected command again, against the past or another moment."`
+	WhatIf       whatIfCommand             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
+	Orphans      orphansCommand            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
+	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, to a file."`
+	Import       importCommand             `cmd:"" help:"Begin a data folder with an exported log."`
+	Init         initCommand               `cmd:"" help:"Permit a new ledger to begin in a data folder."`
+	Repair       repairCommand             `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
+	Replay       replayCommand             `cmd:"" help:"Rebuild everything from the log alone, and compare."`
+	Verify       verifyCommand             `cmd:"" help:"Check a log, and compare snapshots and read models with it."`
+	Checkpoint   checkpointCommand         `cmd:"" help:"Print a signed checkpoint of a server's log, and check that it extends an earlier one."`
+	Holders      holdersCommand            `cmd:"" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
+	Prove        proveCommand              `cmd:"" help:"Print evidence that a record is in a server's log."`
+	CheckProof   checkProofCommand         `cmd:"" name:"check-proof" help:"Check the evidence that allot prove printed, without the server."`
+	SigningKey   signingKeyCommand         `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
+	Sign         signCommand               `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
+	Cluster      clusterCommand            `cmd:"" help:"Operate several servers of one ledger."`
+	Bench        benchCommand              `cmd:"" help:"Measure this machine: durable commands in the process and over NATS, in one run."`
+	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
+	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
+	Completion   kongcompletion.Completion `cmd:"" help:"Print what makes a shell complete this program's commands and flags."`
+	Manual       manualCommand             `cmd:"" help:"Print the man page."`
+	Version      versionCommand            `cmd:"" help:"Print the version, and which commit it was built from."`
 }
 
 // gcPercent lets garbage grow to twice the memory in use before a collection,
@@ -83,6 +70,7 @@ func main() {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Resolvers(&configFile{}),
 	)
+	kongcompletion.Register(parser) // ends the program if a shell asks for completions
 	selected, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
 	if err := selected.Run(); err != nil {

@@ -312,6 +312,11 @@ const (
 	OfCommand        = "command"
 )
 
+// subjects are all of them.
+var subjects = []string{
+	OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis, OfCommand,
+}
+
 // HistoryQuery asks for the history of one entity, newest first.
 type HistoryQuery struct {
 	When

@@ -99,6 +99,11 @@ const (
 	ErrorTooLate     = "too_late"  // the deadline had passed
 )
 
+// ErrorCodes are all codes of Error.
+var ErrorCodes = []string{
+	ErrorBadRequest, ErrorUnavailable, ErrorInternal, ErrorNotFound, ErrorTooLarge, ErrorForbidden, ErrorTooLate,
+}
+
 // Decode reads a request strictly. These are errors: unknown fields, repeated
 // names, text that is not UTF-8, trailing bytes, wrong types, and a request above
 // MaxWeight.

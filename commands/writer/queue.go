@@ -29,7 +29,8 @@ type call struct {
 	forked      *ledger.State // the answer, if forking
 	err         error
 	done        func(commands.Outcome, error)
-	followers   []*call // later calls with the same submission
+	submitted   time.Time // zero: nobody wants to know
+	followers   []*call   // later calls with the same submission
 
 	told          atomic.Bool // done was called before the outcome was known
 	listed        bool        // the call is in the list of waiting calls, between:
@@ -42,6 +43,7 @@ type call struct {
 // call into the queue and into the list of waiting calls. So Close and the watch
 // see either all of this or nothing.
 func (w *Writer) enqueue(c *call) error {
+	w.begun(c)
 	if err := w.models.Ready(); err != nil {
 		return fmt.Errorf("%w: %w", commands.ErrUnreadable, err)
 	}

@@ -84,6 +84,8 @@ type Options struct {
 	// Landed, if set, is called with each encoded commit that is durable and
 	// readable, before any caller is answered. It must not block.
 	Landed func(encoded []byte)
+	// Observer, if set, is told how long commands and commits take.
+	Observer Observer
 }
 
 // Leadership is the right to decide. Once lost, it never comes back.
@@ -197,13 +199,13 @@ func (w *Writer) Submit(ctx context.Context, s commands.Submission) (commands.Ou
 // together are reported together.
 func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)) {
 	if s.ID.IsNil() && !s.DryRun {
-		done(commands.Outcome{Rejection: &commands.Rejection{
+		w.turnAway(s, done, commands.Outcome{Rejection: &commands.Rejection{
 			Code: commands.CodeInvalid, Message: "command_id: is required", Facts: commands.Facts{Field: "command_id"},
 		}}, nil)
 		return
 	}
 	if rejection := s.Command.Check(); rejection != nil {
-		done(commands.Outcome{Rejection: rejection}, nil)
+		w.turnAway(s, done, commands.Outcome{Rejection: rejection}, nil)
 		return
 	}
 	fingerprint, err := commands.FingerprintOf(s.Command)
@@ -211,8 +213,18 @@ func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)
 		err = w.enqueue(&call{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done})
 	}
 	if err != nil {
-		done(commands.Outcome{}, err)
+		w.turnAway(s, done, commands.Outcome{}, err)
 	}
+}
+
+// turnAway answers a command that never waited.
+func (w *Writer) turnAway(
+	s commands.Submission, done func(commands.Outcome, error), outcome commands.Outcome, err error,
+) {
+	if w.opts.Observer != nil {
+		w.opts.Observer.Answered(s.Command.CommandName(), outcome, err, 0)
+	}
+	done(outcome, err)
 }
 
 // Fork returns a copy of the State after a commit that is durable and readable.
