@@ -44,9 +44,9 @@ type cli struct {
 	Bench        benchCommand              `cmd:"" help:"Measure this machine: durable commands in the process and over NATS, in one run."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
-	Completion   kongcompletion.Completion `cmd:"" help:"Print what makes a shell complete this program's commands and flags."`
+	Completion   kongcompletion.Completion `cmd:"" help:"Print a script for shell completion."`
 	Manual       manualCommand             `cmd:"" help:"Print the man page."`
-	Version      versionCommand            `cmd:"" help:"Print the version, and which commit it was built from."`
+	Version      versionCommand            `cmd:"" help:"Print the version, and the commit that it was built from."`
 }
 
 // gcPercent lets garbage grow to twice the memory in use before a collection,
