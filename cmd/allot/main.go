@@ -47,6 +47,7 @@ type cli struct {
 	Get          getCommand                `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
 	List         listCommand               `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
 	Series       seriesCommand             `cmd:"" help:"Print the usage of a provider or project over time."`
+	Doctor       doctorCommand             `cmd:"" help:"Say what would keep a server with these flags from serving well, and what to do."`
 	Completion   kongcompletion.Completion `cmd:"" help:"Print what makes a shell complete this program's commands and flags."`
 	Manual       manualCommand             `cmd:"" help:"Print the man page."`
 	Version      versionCommand            `cmd:"" help:"Print the version, and which commit it was built from."`
