@@ -44,6 +44,10 @@ type cli struct {
 	Bench        benchCommand              `cmd:"" help:"Measure this machine: durable commands in the process and over NATS, in one run."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
+	Get          getCommand                `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
+	List         listCommand               `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
+	Series       seriesCommand             `cmd:"" help:"Print the usage of a provider or project over time."`
+	Doctor       doctorCommand             `cmd:"" help:"Say what would keep a server with these flags from serving well, and what to do."`
 	Completion   kongcompletion.Completion `cmd:"" help:"Print a script for shell completion."`
 	Manual       manualCommand             `cmd:"" help:"Print the man page."`
 	Version      versionCommand            `cmd:"" help:"Print the version, and the commit that it was built from."`
