@@ -49,7 +49,7 @@ func TestDoctor(t *testing.T) {
 		{[]string{"--data", data, "--http", s.http}, "server", "ok", "it runs at " + s.http + " as leader"},
 		{[]string{"--http", other.Listener.Addr().String()}, "--http", "fault", "not by Allot"},
 		{[]string{"--http", "192.0.2.1:80", "--allow-noauth"}, "--http", "fault", "192.0.2.1"},
-		{[]string{"--http", "0.0.0.0:0"}, "flags", "fault", "can be reached from other machines"},
+		{[]string{"--http", "0.0.0.0:0"}, "flags", "fault", "other machines can reach"},
 		{[]string{"--tls-cert", text, "--tls-key", text}, "--tls-cert", "fault", "PEM"},
 		{[]string{"--nats-url", "nats://" + nobody}, "--nats-url", "fault", "no servers available"},
 		{[]string{"--keystone-url", "http://" + nobody}, "--keystone-url", "fault", "connection refused"},

@@ -142,7 +142,7 @@ func refusals(f files, public, taken string) []refusal {
 		{"give the password on standard input", []string{"nats-password"}},
 		{"unexpected argument now", []string{"version", "now"}},
 		{"unexpected argument now", []string{"manual", "now"}},
-		{"can be reached from other machines", []string{"doctor", "--data", f.missing, "--http", "0.0.0.0:0", "--nats", ""}},
+		{"other machines can reach", []string{"doctor", "--data", f.missing, "--http", "0.0.0.0:0", "--nats", ""}},
 		{"<shell>] must be one of", []string{"completion", "sh"}},
 		{"<of> must be one of", []string{"get", "planet", "x"}},
 		{`expected "<name>"`, []string{"get", "provider"}},
