@@ -54,6 +54,9 @@ var HeaderLimits = map[string]int{
 // MaxHeaderBytes bounds all headers of a request, whatever their names.
 const MaxHeaderBytes = 16 << 10
 
+// LeastPayload is what a message may take at every server, headers and body.
+const LeastPayload = 128 << 10
+
 // Encodings.
 const (
 	TypeJSON    = "application/json"

@@ -97,8 +97,8 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 	if one == nil {
 		return false
 	}
-	if one.account.NumLocalConnections() >= maxOfUser {
-		l.log.Warn("a NATS user has too many connections", "user", one.user.Name, "most", maxOfUser)
+	if most := l.cfg.userConnections(); one.account.NumLocalConnections() >= most {
+		l.log.Warn("a NATS user has too many connections", "user", one.user.Name, "most", most)
 		return false
 	}
 	c.RegisterUser(&server.User{Username: one.user.Name, Permissions: permissionsOf(one.user), Account: one.account})

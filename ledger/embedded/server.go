@@ -3,6 +3,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,18 +22,29 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 )
 
-// MaxPayload is the largest message: a reshape of 10,000 consumers is one
-// message, and takes about 3 MiB.
+// MaxPayload is the largest message, and so the largest record: a reshape of
+// 10,000 consumers is one message of the log, and takes about 3 MiB.
 const MaxPayload = 8 << 20
+
+// What clients may take, unless the Config says otherwise. The server makes room
+// for the whole of a message as soon as it has begun to come, and cannot tell how
+// much of it has come: what one user can make the server hold is the product of
+// the two. Larger commands go over REST.
+const (
+	// DefaultPayload is the largest message of a client.
+	DefaultPayload = 1 << 20
+	// DefaultUserConnections are those of one user.
+	DefaultUserConnections = 48
+)
 
 // startTimeout bounds the recovery of the stream at start.
 const startTimeout = 10 * time.Minute
 
 // Bounds of what connections may take.
 const (
-	// maxConnections are those of all clients, and maxOfUser those of one user.
-	maxConnections = 4096
-	maxOfUser      = 1024
+	// MaxConnections are those of all clients, and maxAnybody those without a name.
+	MaxConnections = 4096
+	maxAnybody     = 1024
 	// maxSubscriptions are those of one connection.
 	maxSubscriptions = 4096
 	// maxPending is what the server keeps for one connection until it reads. At
@@ -46,6 +58,11 @@ const (
 	writeDeadline = 2 * time.Second
 	// authTimeout is how long a client may take to say who it is.
 	authTimeout = 5 * time.Second
+	// pingEvery is how often a client that sends nothing is asked whether it is
+	// there; the third time that it has not answered it is cut off. Who is in the
+	// middle of a message cannot answer: a message must have come by then.
+	pingEvery   = 10 * time.Second
+	maxPingsOut = 2
 )
 
 // Config says how the server runs.
@@ -67,6 +84,10 @@ type Config struct {
 	Services []string
 	// Streams are the subjects that clients may be given to listen on.
 	Streams []string
+	// Payload is the largest message that clients may send; 0: DefaultPayload.
+	Payload int
+	// UserConnections is how many one user may have; 0: DefaultUserConnections.
+	UserConnections int
 	// TLS, if set, is what clients outside of the process must speak.
 	TLS    *tls.Config
 	Logger *slog.Logger
@@ -84,6 +105,10 @@ type Config struct {
 	// Cluster makes it one of several servers; nil: it is alone.
 	Cluster *Cluster
 }
+
+func (c Config) payload() int { return cmp.Or(c.Payload, DefaultPayload) }
+
+func (c Config) userConnections() int { return cmp.Or(c.UserConnections, DefaultUserConnections) }
 
 // User is one that may connect, with a password or an nkey, and what it may do.
 type User struct {
@@ -209,11 +234,13 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 
 		MaxPayload:     MaxPayload,
 		MaxPending:     maxPending,
-		MaxConn:        maxConnections,
+		MaxConn:        MaxConnections,
 		MaxSubs:        maxSubscriptions,
 		MaxControlLine: 4096,
 		WriteDeadline:  writeDeadline,
 		WriteTimeout:   server.WriteTimeoutPolicyRetry,
+		PingInterval:   pingEvery,
+		MaxPingsOut:    maxPingsOut,
 		NoSigs:         true,
 		DontListen:     cfg.Listen == "",
 

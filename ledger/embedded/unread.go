@@ -27,7 +27,7 @@ const (
 	// however many they are.
 	muchArrived = 2 << 20
 	// mostListed is more connections than there are.
-	mostListed = maxConnections + 16
+	mostListed = MaxConnections + 16
 )
 
 // unread watches what clients leave unread. Only this process sends clients
