@@ -155,20 +155,25 @@ func (l *logins) knowsPassword(c server.ClientAuthentication, given *server.Clie
 	return one
 }
 
-// place is where a client is, for the gate: those on one machine, or in one
-// network that is usually given to one customer, are one.
+// place is where a client is.
 func place(address net.Addr) string {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
 		return ""
 	}
 	ip, _ := netip.AddrFromSlice(tcp.IP)
+	return placeOf(ip)
+}
+
+// placeOf is where an address is: those on one machine, or in one network that
+// is usually given to one customer, are one.
+func placeOf(ip netip.Addr) string {
 	ip = ip.Unmap()
 	switch {
 	case ip.IsLoopback():
 		return "this machine"
 	case ip.Is6():
-		prefix, err := ip.Prefix(64)
+		prefix, err := ip.WithZone("").Prefix(64)
 		if err == nil {
 			return prefix.String()
 		}

@@ -47,8 +47,9 @@ type sent struct {
 	toAll          bool
 }
 
-// watchUnread cuts off who leaves too much unread, and tells whether clients
-// make the server hold much: what they do not read, or large messages.
+// watchUnread cuts off who leaves too much unread, or does not say who it is. It
+// tells whether clients make the server hold much: what they do not read, or
+// large messages.
 func (s *Server) watchUnread(heavily func(bool)) {
 	s.unread.quit, s.unread.done = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -62,6 +63,7 @@ func (s *Server) watchUnread(heavily func(bool)) {
 				return
 			case <-ticker.C:
 			}
+			s.closeUnknown()
 			more, arrived := s.unread.moved(s.ns.NumClients())
 			grown += more
 			if again := unread > muchUnread && ticks%lookAgain == 0; grown >= lookAfter || again {
