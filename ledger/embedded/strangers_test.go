@@ -83,7 +83,7 @@ func TestGreediest(t *testing.T) {
 		want   []uint64
 	}{
 		"room":               {conns: []*server.ConnInfo{conn(1, "a", all/2), conn(2, "b", all/2)}},
-		"own":                {conns: []*server.ConnInfo{conn(1, ownAccount, 2*all), conn(2, "b", all)}},
+		"own":                {conns: []*server.ConnInfo{conn(1, "", 2*all), conn(3, ownAccount, 2*all), conn(2, "b", all)}},
 		"one":                {conns: []*server.ConnInfo{conn(1, "a", all), conn(2, "b", all/2)}, want: []uint64{1}},
 		"many of one":        {conns: []*server.ConnInfo{conn(1, "a", all/2), conn(2, "b", all/2), conn(3, "a", all/4), conn(4, "a", 1)}, want: []uint64{1, 3}},
 		"two":                {conns: []*server.ConnInfo{conn(1, "a", 2*all), conn(2, "b", 3*all), conn(3, "c", all/2)}, want: []uint64{2, 1}},
@@ -99,6 +99,40 @@ func TestGreediest(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v are cut off, not %v", name, got, c.want)
 		}
+	}
+}
+
+// TestOwnIsNotUnread: this process's own connections are not cut off for what
+// waits for them, whatever the server calls their account.
+func TestOwnIsNotUnread(t *testing.T) {
+	t.Parallel()
+	s, err := Start(t.Context(), Config{
+		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Streams: []string{"news"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	for _, connect := range []func() (*nats.Conn, error){
+		s.Connect, s.ConnectDoor, s.ConnectNotices, s.ConnectReplica,
+		func() (*nats.Conn, error) { return nats.Connect(s.ClientURL()) },
+	} {
+		nc, err := connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+	}
+	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
+	if err != nil || len(list.Conns) != 5 {
+		t.Fatalf("%d connections, %v", len(list.Conns), err)
+	}
+	for _, c := range list.Conns {
+		c.Pending = maxUnread + 1
+	}
+	worst, total := greediest(list.Conns, nil)
+	if len(worst) != 1 || worst[0].IP == "" || total != maxUnread+1 {
+		t.Errorf("%d are cut off, for %d bytes: %+v", len(worst), total, worst)
 	}
 }
 

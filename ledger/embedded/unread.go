@@ -155,6 +155,10 @@ func (s *Server) cutOff() int {
 // client do.
 const littleUnread = 64 << 10
 
+// isOwn reports whether a connection is in this process's own account, whose
+// name the server leaves out of its list.
+func isOwn(c *server.ConnInfo) bool { return c.Account == "" || c.Account == ownAccount }
+
 // greediest finds connections to be closed, so that what is left has room:
 // all those of the client that has left most, with what it had left before it
 // was last cut off, and then of the next one. What others had left is no reason
@@ -163,7 +167,7 @@ const littleUnread = 64 << 10
 func greediest(conns []*server.ConnInfo, before []gone) (worst []*server.ConnInfo, total int) {
 	by, live := make(map[string]int), 0
 	for _, c := range conns {
-		if c.Account != ownAccount {
+		if !isOwn(c) {
 			by[c.Account] += c.Pending
 			live += c.Pending
 		}
