@@ -103,7 +103,17 @@ const (
 // Decode reads a request strictly: unknown fields, repeated names, text that is
 // not UTF-8, trailing bytes and wrong types are errors, and so is more than a
 // request may weigh.
-func Decode(data []byte, encoding string, c any) error { return decode(data, encoding, c, true) }
+func Decode(data []byte, encoding string, c any) error {
+	if encoding != TypeMsgpack { // of which that is seen on the way
+		if _, err := prices.Weigh(data); err != nil {
+			return err
+		}
+	}
+	return DecodeWeighed(data, encoding, c)
+}
+
+// DecodeWeighed is Decode of a request that Weigh has found light enough.
+func DecodeWeighed(data []byte, encoding string, c any) error { return decode(data, encoding, c, true) }
 
 // DecodeReply reads a reply. Fields that a newer server added are skipped.
 func DecodeReply(data []byte, encoding string, reply any) error {
@@ -119,9 +129,6 @@ func decode(data []byte, encoding string, value any, strict bool) error {
 	}
 	if !strict {
 		return document.DecodeLoosely(data, value)
-	}
-	if _, err := prices.Weigh(data); err != nil {
-		return err
 	}
 	return document.Decode(data, value)
 }

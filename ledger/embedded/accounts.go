@@ -52,6 +52,9 @@ type role struct {
 	toAll bool
 }
 
+// nameOf is what such a connection is called.
+func nameOf(r role) string { return "allot " + r.name }
+
 func allow(subjects ...string) *server.SubjectPermission {
 	return &server.SubjectPermission{Allow: subjects}
 }

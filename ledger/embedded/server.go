@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -47,11 +48,12 @@ const (
 	maxAnybody     = 1024
 	// maxSubscriptions are those of one connection.
 	maxSubscriptions = 4096
-	// maxPending is what the server keeps for one connection until it reads. At
-	// three quarters of it the server holds up whoever sends there: that keeps
-	// floods from the door. It must not happen to the door, which sends to all;
-	// so clients may leave less unread (see maxUnread).
-	maxPending = 64 << 20
+	// maxPending is what the server keeps for one connection until it reads. Beyond
+	// it the server closes the connection, and what was for it is lost. That must
+	// not happen to the door, which all send to: so it is more than a client can send
+	// until it is found out (see relieve), from many connections at once. Clients
+	// are bounded by what all of them may leave unread together (see maxUnread).
+	maxPending = 256 << 20
 	// writeDeadline is how long a client with a full socket may take nothing at
 	// all; then it is cut off. Who reads slowly is not. It is also how long the
 	// server keeps what a client that was cut off has not read.
@@ -127,6 +129,9 @@ type Server struct {
 	store     *server.Options
 	listening listening
 	unread    unread
+	crowd     crowd
+	poured    int                        // see line; of the same goroutine
+	unseen    atomic.Pointer[func() int] // see WatchDoor
 	ending    sync.Once
 }
 
@@ -337,9 +342,7 @@ func (s *Server) connect(as role) (*nats.Conn, error) {
 		"",
 		nats.InProcessServer(s.ns),
 		nats.UserInfo(as.name, s.logins.secret),
-		nats.Name(
-			"allot "+as.name,
-		),
+		nats.Name(nameOf(as)),
 		nats.Timeout(connectTimeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond),

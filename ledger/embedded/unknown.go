@@ -13,25 +13,17 @@ import (
 // closed: who comes to sign in does so at once.
 const maxUnknown = 256
 
-// ownConnections is more than this process has to its own server.
-const ownConnections = 8
-
-// closeUnknown closes connections that take the places of clients. It costs
-// nothing while there are few.
-func (s *Server) closeUnknown() {
-	if s.ns.GlobalAccount().NumLocalConnections() <= maxUnknown+ownConnections {
+// closeUnknown closes connections that take the places of clients, of those in
+// this process's own account.
+func (s *Server) closeUnknown(list []*server.ConnInfo) {
+	if len(list) <= maxUnknown {
 		return
 	}
-	list, err := s.ns.Connz(&server.ConnzOptions{Account: ownAccount, Limit: mostListed})
-	if err != nil {
-		s.log.Warn("nobody knows who connects and does not say who it is", "error", err)
-		return
-	}
-	for place, conns := range tooManyUnknown(list.Conns) {
+	for place, conns := range tooManyUnknown(list) {
 		s.log.Warn("many NATS connections of one place do not say who they are; the oldest are closed",
 			"place", place, "closed", len(conns), "most", maxUnknown)
 		for _, c := range conns {
-			s.CutOff(c.Cid)
+			s.close(c.Cid)
 		}
 	}
 }

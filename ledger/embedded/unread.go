@@ -47,8 +47,8 @@ type sent struct {
 	toAll          bool
 }
 
-// watchUnread cuts off who leaves too much unread, or does not say who it is. It
-// tells whether clients make the server hold much: what they do not read, or
+// watchUnread cuts off who leaves too much unread, makes the line to the door
+// long, or does not say who it is. It tells whether clients make the server hold much: what they do not read, or
 // large messages.
 func (s *Server) watchUnread(heavily func(bool)) {
 	s.unread.quit, s.unread.done = make(chan struct{}), make(chan struct{})
@@ -63,18 +63,31 @@ func (s *Server) watchUnread(heavily func(bool)) {
 				return
 			case <-ticker.C:
 			}
-			s.closeUnknown()
 			more, arrived := s.unread.moved(s.ns.NumClients())
+			s.lookAtOwn(arrived)
 			grown += more
 			if again := unread > muchUnread && ticks%lookAgain == 0; grown >= lookAfter || again {
 				grown, unread = 0, s.cutOff()
 			}
-			if isMuch := unread > muchUnread || arrived > muchArrived; isMuch != wasMuch && heavily != nil {
+			begun := s.logins.entered.Swap(0) > 0
+			if isMuch := unread > muchUnread || arrived > muchArrived || begun || s.crowd != nil; isMuch != wasMuch && heavily != nil {
 				wasMuch = isMuch
 				heavily(isMuch)
 			}
 		}
 	}()
+}
+
+// lookAtOwn looks at the connections in this process's own account: its own, and
+// those that nobody has signed in on.
+func (s *Server) lookAtOwn(arrived int) {
+	list, err := s.ns.Connz(&server.ConnzOptions{Account: ownAccount, Limit: mostListed})
+	if err != nil {
+		s.log.Warn("nobody knows who connects, and what waits for the door", "error", err)
+		return
+	}
+	s.closeUnknown(list.Conns)
+	s.relieve(list.Conns, arrived)
 }
 
 func (u *unread) watch(nc *nats.Conn, as role) {
@@ -116,13 +129,6 @@ func (u *unread) moved(clients int) (grown, arrived int) {
 	return grown, arrived
 }
 
-// CutOff closes a client's connection.
-func (s *Server) CutOff(connection uint64) {
-	if err := s.ns.DisconnectClientByID(connection); err != nil {
-		s.log.Debug("a NATS client has gone by itself", "connection", connection, "error", err)
-	}
-}
-
 // gone is what a client that was cut off had left unread. The server keeps it
 // until a write that had begun ends, so that it counts until then.
 type gone struct {
@@ -145,7 +151,8 @@ func (s *Server) cutOff() int {
 	for _, c := range worst {
 		s.log.Warn("a NATS client does not read what it is sent, and is cut off",
 			"client", c.Account, "connection", c.Cid, "address", c.IP, "unread", c.Pending)
-		s.CutOff(c.Cid)
+		s.logins.kept.out(c.Account)
+		s.close(c.Cid)
 		s.unread.gone = append(s.unread.gone, gone{c.Account, c.Pending, now.Add(2 * writeDeadline)})
 	}
 	return total
