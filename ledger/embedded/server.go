@@ -35,7 +35,7 @@ const (
 	// DefaultPayload is the largest message of a client.
 	DefaultPayload = 1 << 20
 	// DefaultUserConnections are those of one user.
-	DefaultUserConnections = 48
+	DefaultUserConnections = 24
 )
 
 // startTimeout bounds the recovery of the stream at start.
@@ -121,18 +121,19 @@ type User struct {
 
 // Server is a running NATS server.
 type Server struct {
-	ns        *server.Server
-	verdict   *blocks.Verdict
-	logins    *logins
-	log       *slog.Logger
-	lines     *natsLogger
-	store     *server.Options
-	listening listening
-	unread    unread
-	crowd     crowd
-	poured    int                        // see line; of the same goroutine
-	unseen    atomic.Pointer[func() int] // see WatchDoor
-	ending    sync.Once
+	ns          *server.Server
+	verdict     *blocks.Verdict
+	logins      *logins
+	log         *slog.Logger
+	lines       *natsLogger
+	store       *server.Options
+	listening   listening
+	unread      unread
+	crowd       crowd
+	toldUnknown time.Time                  // of the same goroutine
+	poured      int                        // see line; of the same goroutine
+	unseen      atomic.Pointer[func() int] // see WatchDoor
+	ending      sync.Once
 }
 
 // Verdict is what was found in the log's files before the server opened them.
@@ -237,17 +238,19 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		JetStreamMaxStore:  noLimit,
 		JetStreamMaxMemory: noLimit,
 
-		MaxPayload:     MaxPayload,
-		MaxPending:     maxPending,
-		MaxConn:        MaxConnections,
-		MaxSubs:        maxSubscriptions,
-		MaxControlLine: 4096,
-		WriteDeadline:  writeDeadline,
-		WriteTimeout:   server.WriteTimeoutPolicyRetry,
-		PingInterval:   pingEvery,
-		MaxPingsOut:    maxPingsOut,
-		NoSigs:         true,
-		DontListen:     cfg.Listen == "",
+		MaxPayload: MaxPayload,
+		MaxPending: maxPending,
+		MaxConn:    MaxConnections,
+		MaxSubs:    maxSubscriptions,
+		// What the monitoring endpoint tells of those that have gone.
+		MaxClosedClients: 100,
+		MaxControlLine:   4096,
+		WriteDeadline:    writeDeadline,
+		WriteTimeout:     server.WriteTimeoutPolicyRetry,
+		PingInterval:     pingEvery,
+		MaxPingsOut:      maxPingsOut,
+		NoSigs:           true,
+		DontListen:       cfg.Listen == "",
 
 		CustomClientAuthentication: auth,
 		AlwaysEnableNonce:          true, // for those who sign in with an nkey

@@ -3,6 +3,7 @@ package embedded
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -20,8 +21,11 @@ func (s *Server) closeUnknown(list []*server.ConnInfo) {
 		return
 	}
 	for place, conns := range tooManyUnknown(list) {
-		s.log.Warn("many NATS connections of one place do not say who they are; the oldest are closed",
-			"place", place, "closed", len(conns), "most", maxUnknown)
+		if time.Since(s.toldUnknown) >= time.Second { // they may come by the thousand
+			s.toldUnknown = time.Now()
+			s.log.Warn("many NATS connections of one place do not say who they are; the oldest are closed",
+				"place", place, "closed", len(conns), "most", maxUnknown)
+		}
 		for _, c := range conns {
 			s.close(c.Cid)
 		}
