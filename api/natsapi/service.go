@@ -121,7 +121,8 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, before: nc.Stats().InMsgs, submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
+		nc: nc, micro: svc, before: nc.Stats().InMsgs,
+		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
 		actor:  cfg.Actor,
 		queue:  newFairQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()), scales: newFairQueue(1),

@@ -45,7 +45,8 @@ func newLogins(cfg Config) (*logins, error) {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
 	return &logins{
-		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, gate: gate, kept: newKept(), log: cfg.Logger,
+		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, gate: gate,
+		kept: newKept(), log: cfg.Logger,
 		passwords: make(map[string]*login), keys: make(map[string]*login),
 	}, nil
 }

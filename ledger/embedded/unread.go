@@ -70,7 +70,8 @@ func (s *Server) watchUnread(heavily func(bool)) {
 				grown, unread = 0, s.cutOff()
 			}
 			begun := s.logins.entered.Swap(0) > 0
-			if isMuch := unread > muchUnread || arrived > muchArrived || begun || s.crowd != nil; isMuch != wasMuch && heavily != nil {
+			isMuch := unread > muchUnread || arrived > muchArrived || begun || s.crowd != nil
+			if isMuch != wasMuch && heavily != nil {
 				wasMuch = isMuch
 				heavily(isMuch)
 			}
