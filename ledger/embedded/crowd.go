@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"golang.org/x/time/rate"
 )
 
 // What clients send waits for the door in one line: in the server, and then in
@@ -164,19 +163,12 @@ func (s *Server) close(connection uint64) {
 type kept struct {
 	quit  chan struct{}
 	mu    sync.Mutex
-	until map[string]time.Time     // by account; guarded by mu
-	paces map[string]*rate.Limiter // of logins, by account; guarded by mu
+	until map[string]time.Time // by account; guarded by mu
+	since time.Time            // guarded by mu
+	count map[string]int       // logins since then, by account; guarded by mu
 }
 
-// A user may sign in on all its connections at once, and then so often in a
-// second: each connection may begin a message, and leave it to the collector.
-const signInsPerSecond = 20
-
-func newKept() *kept {
-	return &kept{
-		quit: make(chan struct{}), until: make(map[string]time.Time), paces: make(map[string]*rate.Limiter),
-	}
-}
+func newKept() *kept { return &kept{quit: make(chan struct{}), until: make(map[string]time.Time)} }
 
 func (k *kept) out(account string) {
 	k.mu.Lock()
@@ -184,18 +176,20 @@ func (k *kept) out(account string) {
 	k.until[account] = time.Now().Add(keptOut)
 }
 
-// wait holds up a login of a user that was cut off, or that signs in too often. It
-// is not refused: NATS's libraries never come back after that.
+// wait holds up a login of a user that was cut off, or that signed in within a
+// second as often as it may have connections: each may begin a message, and leave
+// it to the collector. It is not refused: NATS's libraries never come back after that.
 func (k *kept) wait(account string, connections int) {
 	k.mu.Lock()
-	pace := k.paces[account]
-	if pace == nil {
-		pace = rate.NewLimiter(signInsPerSecond, connections)
-		k.paces[account] = pace
+	if time.Since(k.since) >= time.Second {
+		k.since, k.count = time.Now(), make(map[string]int)
 	}
-	until := k.until[account]
+	k.count[account]++
+	wait := time.Until(k.until[account])
+	if k.count[account] > connections {
+		wait = keptOut
+	}
 	k.mu.Unlock()
-	wait := max(time.Until(until), min(pace.Reserve().Delay(), keptOut))
 	if wait <= 0 {
 		return
 	}
