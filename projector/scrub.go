@@ -5,16 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Dir is the folder of the read models' files.
 func (p *Projector) Dir() string { return p.dir }
 
+// FilesIn is Dir of the read models that are opened in a folder.
+func FilesIn(dir string) string { return filepath.Join(dir, "pebble") }
+
 // tableSuffix is that of the files that do not change once they are written.
 const tableSuffix = ".sst"
+
+func isTable(name string) bool { return strings.HasSuffix(name, tableSuffix) }
 
 // pace is what holds CheckFiles up; a rate.Limiter is one.
 type pace interface {
@@ -34,7 +41,7 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 		return fmt.Errorf("projector: %w", err)
 	}
 	for _, name := range names {
-		if !strings.HasSuffix(name, tableSuffix) {
+		if !isTable(name) {
 			continue
 		}
 		path := p.files.PathJoin(p.dir, name)
@@ -50,7 +57,7 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 				return fmt.Errorf("projector: %w", err)
 			}
 		}
-		if err := p.checkTable(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := checkTable(ctx, p.files, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 			tell(err)
 			m.condemn(err) // they are made again from the log
@@ -62,8 +69,8 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 }
 
 // checkTable reads all of one table.
-func (p *Projector) checkTable(ctx context.Context, path string) error {
-	file, err := p.files.Open(path)
+func checkTable(ctx context.Context, files vfs.FS, path string) error {
+	file, err := files.Open(path)
 	if err != nil {
 		return err
 	}

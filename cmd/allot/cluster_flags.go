@@ -26,8 +26,12 @@ type clusterFlags struct {
 	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API for clients, to be shown; default: --http." placeholder:"URL"`
 	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more; the clocks of two servers may differ in speed by a tenth." default:"3s"`
 	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s"`
+	Copy    int64         `name:"cluster-copy-rate" help:"Send a copy of State and read models to a server that joins at this many bytes a second at most; 0: send none, and fetch none." default:"134217728" placeholder:"BYTES"`
 	Ack     time.Duration `name:"ack-timeout" help:"How long an append to a replicated log may take before it is looked for; default: 2s, and 5s with --nats-url." placeholder:"DURATION"`
 }
+
+// minCopyRate is what some parts a second take.
+const minCopyRate = 1 << 20
 
 // on reports whether there is a cluster.
 func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
@@ -36,6 +40,9 @@ func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 func (f *clusterFlags) fill(http string, external bool) (err error) {
 	if f.Lease < time.Second {
 		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
+	}
+	if f.Copy != 0 && f.Copy < minCopyRate {
+		return fmt.Errorf("--cluster-copy-rate %d: a server that joins would take this one for gone: %d or more, or 0", f.Copy, minCopyRate)
 	}
 	if external && !f.on() {
 		return f.fillExternal(http)

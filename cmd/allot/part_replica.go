@@ -210,7 +210,7 @@ func (s *server) giveBack(ctx context.Context, successor string) (err error) {
 		state = w.State()
 	}
 	if state == nil {
-		if state, err = s.restoreOrWait(ctx); err != nil {
+		if state, err = s.restoreOrWait(ctx, nil); err != nil {
 			return err
 		}
 	}

@@ -15,9 +15,10 @@ import (
 // follow brings State and read models to the end of the log, and finds out
 // which ledger this is.
 func (s *server) follow(ctx context.Context) (err error) {
-	if s.state, err = s.restoreOrWait(ctx); err != nil {
+	if s.state, err = s.restoreOrWait(ctx, s.joinOnce()); err != nil {
 		return err
 	}
+	s.waits.Store(nil)
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
 		s.logger.Error(
 			"somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
@@ -42,9 +43,15 @@ func (s *server) follow(ctx context.Context) (err error) {
 }
 
 // restoreOrWait is restore, and on one of several servers waits until the one
-// that was told to has begun the ledger.
-func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
+// that was told to has begun the ledger. Before it replays, join may shorten
+// that; nil: it may not.
+func (s *server) restoreOrWait(ctx context.Context, join func(context.Context) error) (*ledger.State, error) {
 	for told := false; ; told = true {
+		if join != nil {
+			if err := join(ctx); err != nil {
+				return nil, err
+			}
+		}
 		state, err := s.restore(ctx)
 		begun := err == nil && (!state.LedgerID().IsNil() || s.verdict.Begin != nil)
 		if s.config.Cluster.on() && begun && state.Head().Sequence < s.log.stream.History() {
@@ -73,6 +80,18 @@ func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
 // restore brings State and read models to the end of the log, which must hold
 // all that is known of it.
 func (s *server) restore(ctx context.Context) (*ledger.State, error) {
+	seen, err := s.seen()
+	if err != nil {
+		return nil, err
+	}
+	progress, end := replayProgress(s.logger)
+	defer end()
+	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress)
+	return state, adviseToPassOver(unreached(err))
+}
+
+// seen is what is known of the log besides what read models and snapshots know.
+func (s *server) seen() ([]ledger.Head, error) {
 	signed, err := s.data.signed()
 	if err != nil {
 		return nil, err
@@ -81,10 +100,7 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	for _, one := range signed {
 		seen = append(seen, one.Head)
 	}
-	progress, end := replayProgress(s.logger)
-	defer end()
-	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress)
-	return state, adviseToPassOver(unreached(err))
+	return seen, nil
 }
 
 // takeState gives a writer a State at the end of the log. A writer changes the

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -94,9 +96,11 @@ type server struct {
 	scrubber *check.Scrubber     // nil: there is none
 	metrics  metricsDoor
 
-	peersNC  *nats.Conn       // to the other replicas
-	replica  *cluster.Replica // nil: this server is the only one
-	commands ledgerDoor       // where doors submit commands
+	peersNC  *nats.Conn             // to the other replicas
+	replica  *cluster.Replica       // nil: this server is the only one
+	copies   *copies.Server         // for other replicas; nil: there are none
+	commands ledgerDoor             // where doors submit commands
+	waits    atomic.Pointer[string] // what a start waits for; nil: nothing that takes long
 
 	// lead
 	leader    leader
@@ -159,6 +163,8 @@ func (s *server) list() []part {
 		// The log's files are judged before anything opens, or changes, what lies there.
 		{phase: open, name: "judgement", start: s.judgeData},
 		{phase: open, name: "signed checkpoints", start: s.openCheckpoints},
+		// What another replica has sent comes to its place before anything there is opened.
+		{phase: open, name: "copy of another replica", start: s.finishCopy},
 		// Whoever waits for read models that are being made again gives up when the
 		// server stops: the writer, and with it the doors, would wait for a long time.
 		{phase: open, name: "read models", start: s.openViews, interrupt: s.interruptViews, stop: s.closeViews},
@@ -176,6 +182,7 @@ func (s *server) list() []part {
 		{phase: follow, name: "State", start: s.follow},
 		{phase: follow, name: "rejected commands", start: s.openRejected},
 		{phase: follow, name: "replica", start: s.startReplica, stop: s.stopReplica},
+		{phase: follow, name: "copies for other replicas", start: s.startCopies, stop: s.stopCopies},
 
 		// Connections close after the writer: clients are told of all that it still does.
 		{phase: lead, name: "notices connection", start: s.connectNotices, stop: s.closeNotices},

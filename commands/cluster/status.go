@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
@@ -32,7 +33,8 @@ const (
 const (
 	RoleLeader   = "leader"
 	RoleFollower = "follower"
-	RoleAway     = "away" // it does not answer
+	RoleJoining  = "joining" // it gets State and read models, and does not answer clients yet
+	RoleAway     = "away"    // it does not answer
 )
 
 // Member is one replica, as it is told of.
@@ -53,6 +55,8 @@ type Member struct {
 	Whole bool `json:"whole"`
 	// Unfit is why it should not lead; empty: it may.
 	Unfit string `json:"unfit,omitempty"`
+	// Joining is how far a copy of State and read models has come that it fetches.
+	Joining *copies.Progress `json:"joining,omitempty"`
 	// Since is when it started; Unix seconds.
 	Since int64 `json:"since"`
 }
@@ -203,31 +207,72 @@ func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
 	return found
 }
 
+// gatherAll is gather until all that are known have answered. Others who did
+// before count, too.
+func (r *Replica) gatherAll(ctx context.Context, known map[string]Member) map[string]Member {
+	found, left := make(map[string]Member), len(known)
+	r.hearUntil(ctx, func(m Member) bool {
+		if _, before := found[m.Name]; !before {
+			if _, expected := known[m.Name]; expected {
+				left--
+			}
+		}
+		found[m.Name] = m
+		return left == 0
+	})
+	return found
+}
+
 // hear is what the replicas answer, until there are so many answers or a time
 // has passed.
 func (r *Replica) hear(ctx context.Context, want int) (found []Member) {
+	r.hearUntil(ctx, func(m Member) bool {
+		found = append(found, m)
+		return len(found) >= want
+	})
+	return found
+}
+
+// hearUntil passes on what the replicas answer until that is enough, or a time
+// has passed.
+func (r *Replica) hearUntil(ctx context.Context, enough func(Member) bool) {
 	inbox := r.cfg.Conn.NewRespInbox()
 	sub, err := r.cfg.Conn.SubscribeSync(inbox)
 	if err != nil {
-		return found
+		return
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
 	if err := r.cfg.Conn.PublishRequest(statusSubject, inbox, nil); err != nil {
-		return found
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusWait)
 	defer cancel()
-	for len(found) < want {
+	for {
 		msg, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			break
+			return
 		}
 		var m Member
-		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" {
-			found = append(found, m)
+		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" && enough(m) {
+			return
 		}
 	}
-	return found
+}
+
+// TellJoining tells the others of a replica that has not started yet, because it
+// is getting State and read models, until stop is called.
+func TellJoining(conn *nats.Conn, now func() Member) (stop func(), err error) {
+	sub, err := conn.Subscribe(statusSubject, func(msg *nats.Msg) {
+		m := now()
+		m.Role, m.Level, m.Since = RoleJoining, ledger.Level, started.Unix()
+		if data, err := json.Marshal(m); err == nil {
+			_ = msg.Respond(data) // whoever asks does so again
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return func() { _ = sub.Unsubscribe() }, conn.Flush() // the connection may be gone
 }
 
 // Status asks all replicas how they are.
@@ -238,7 +283,7 @@ func (r *Replica) Status(ctx context.Context) Status {
 		s.Problem = err.Error()
 		known = map[string]Member{r.cfg.Name: r.own()}
 	}
-	answers := r.gather(ctx, len(known))
+	answers := r.gatherAll(ctx, known)
 	for name, m := range known {
 		m.Role = RoleAway
 		if now, there := answers[name]; there {
@@ -307,7 +352,9 @@ func (t *Term) answerGive(msg *nats.Msg) {
 	}
 	if err == nil && wish.To != "" {
 		members := t.r.gather(t.r.ctx, everybody)
-		if _, there := members[wish.To]; !there {
+		if m, there := members[wish.To]; there && m.Role == RoleJoining {
+			err = fmt.Errorf("replica %s is joining, and cannot lead yet", wish.To)
+		} else if !there {
 			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
 		}
 	}
@@ -335,7 +382,7 @@ func (r *Replica) Successor(ctx context.Context) string {
 		want = everybody
 	}
 	for _, m := range r.gather(ctx, want) {
-		if m.Name == r.cfg.Name || m.Unfit != "" {
+		if m.Name == r.cfg.Name || m.Unfit != "" || m.Role == RoleJoining {
 			continue
 		}
 		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {

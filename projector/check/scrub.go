@@ -65,12 +65,17 @@ type Scrubber struct {
 	listed []string
 }
 
+// NewPace holds up whoever reads more than so many bytes a second.
+func NewPace(bytesPerSecond int64) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(bytesPerSecond), int(max(bytesPerSecond, blocks.PaceBytes)))
+}
+
 // StartScrubber begins with a round.
 func StartScrubber(cfg ScrubberConfig) *Scrubber {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Scrubber{
 		cfg: cfg, stop: cancel,
-		pace: rate.NewLimiter(rate.Limit(cfg.BytesPerSecond), int(max(cfg.BytesPerSecond, blocks.PaceBytes))),
+		pace: NewPace(cfg.BytesPerSecond),
 	}
 	s.idle.Go(func() { s.loop(ctx) })
 	return s
