@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -235,4 +236,102 @@ func (r *replicas) sameDigest() {
 			r.t.Fatalf("they differ: %v", digests)
 		}
 	}
+}
+
+// TestJoinInterrupted: whoever is killed while a copy is on its way, the one who
+// gets it, again and again, or the one who gives it, the replica joins in the
+// end with what the others have; and so does one whose read models are damaged.
+func TestJoinInterrupted(t *testing.T) {
+	slow := []string{"--cluster-copy-rate", "16777216"} // bytes a second
+	r := launchLong(t, 300_000, slow...)
+	leader := r.leader()
+	victim, giver := (leader+1)%3, (leader+2)%3
+	joins := func(flags ...string) {
+		t.Helper()
+		r.begin(victim, append(slow, flags...)...)
+		r.list[victim].waitReady()
+		if logs := r.list[victim].logs.String(); !strings.Contains(logs, "have come from another replica") {
+			t.Fatalf("it has replayed the log:\n%s", logs)
+		}
+		r.waitCurrent()
+		r.sameDigest()
+		if _, err := os.Stat(filepath.Join(r.data(victim), "readmodel", "joining")); err == nil {
+			t.Error("what the copy came together in is left")
+		}
+	}
+	coming := func() { r.list[victim].waitAnswer("/readyz", "State and read models come from") }
+
+	r.list[victim].kill()
+	removeAll(t, r.data(victim))
+	for i := range 4 {
+		r.begin(victim, slow...)
+		coming()
+		time.Sleep(time.Duration(i) * 700 * time.Millisecond)
+		r.list[victim].kill()
+	}
+	joins()
+
+	r.list[victim].kill()
+	removeAll(t, r.data(victim))
+	r.begin(victim, slow...)
+	coming()
+	if out := r.list[leader].joiningStatus(); !strings.Contains(out, "joining (") {
+		t.Errorf("allot cluster status does not show it:\n%s", out)
+	}
+	r.list[giver].kill()
+	r.list[victim].waitReady()
+	if logs := r.list[victim].logs.String(); !strings.Contains(logs, "did not come") || !strings.Contains(logs, "have come from another replica") {
+		t.Errorf("it was not filled by the one that was left:\n%s", logs)
+	}
+	r.begin(giver, slow...)
+	r.list[giver].waitReady()
+	r.waitCurrent()
+	r.sameDigest()
+
+	r.list[victim].halt()
+	flipInReadModels(t, r.data(victim))
+	joins()
+	if !strings.Contains(r.list[victim].logs.String(), "read models set aside") {
+		t.Errorf("it does not say that they were damaged:\n%s", r.list[victim].logs)
+	}
+}
+
+// flipInReadModels damages what says which files there are.
+func flipInReadModels(t *testing.T, data string) {
+	t.Helper()
+	dir := filepath.Join(data, "readmodel", "pebble")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), "MANIFEST") {
+			if err := os.WriteFile(filepath.Join(dir, entry.Name()), []byte("no manifest"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("there is no manifest in %s", dir)
+}
+
+// waitAnswer waits until what a path answers has some words.
+func (s *server) waitAnswer(path, words string) {
+	s.t.Helper()
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if _, body, err := sendTo("GET", "http://"+s.http+path, "", nil); err == nil && strings.Contains(body, words) {
+			return
+		}
+	}
+	s.t.Fatalf("%s does not say %q:\n%s", path, words, s.logs)
+}
+
+// joiningStatus is what allot cluster status prints.
+func (s *server) joiningStatus() string {
+	s.t.Helper()
+	out, err := exec.Command(binary, "cluster", "status", "--url", "http://"+s.http).CombinedOutput()
+	if err != nil {
+		s.t.Errorf("%v: %s", err, out)
+	}
+	return string(out)
 }

@@ -81,6 +81,9 @@ type JoinConfig struct {
 	// Tell, if set, is told now and then how far it has come.
 	Tell   func(Progress)
 	Logger *slog.Logger
+
+	always bool          // whatever it is worth
+	wait   time.Duration // for offers; offerWait if 0
 }
 
 // Copy is what was fetched, and is ready to be put in its place by
@@ -140,7 +143,7 @@ func (j *joiner) offers(ctx context.Context) ([]offer, error) {
 		switch {
 		case o.Form != ownForm():
 			refused = fmt.Errorf("%w: %s stores %+v, and this release %+v", ErrOtherForm, o.Name, o.Form, ownForm())
-		case !worth(j.From, o):
+		case !j.always && !worth(j.From, o):
 			refused = fmt.Errorf("%w: of %d commits %d are here", ErrNotWorth, o.Sequence, j.From)
 		case j.Room != nil && j.Room() < o.Bytes:
 			refused = fmt.Errorf("copies: there is room for %d bytes, and a copy takes %d", j.Room(), o.Bytes)
@@ -182,7 +185,7 @@ func (j *joiner) hear(ctx context.Context) (found []offer, err error) {
 	if err := j.Conn.PublishRequest(offerSubject, inbox, nil); err != nil {
 		return nil, fmt.Errorf("copies: %w", err)
 	}
-	wait, cancel := context.WithTimeout(ctx, offerWait)
+	wait, cancel := context.WithTimeout(ctx, cmp.Or(j.wait, offerWait))
 	defer cancel()
 	for {
 		msg, err := sub.NextMsgWithContext(wait)

@@ -57,6 +57,9 @@ type ServerConfig struct {
 	// Pace must let partBytes through at once.
 	Pace   Pace
 	Logger *slog.Logger
+
+	form  form            // what it says of its own; ownForm() if zero
+	spoil func(*manifest) // does something to what it says
 }
 
 // Server gives copies to other replicas, one at a time.
@@ -95,6 +98,9 @@ func (s *Server) folder(names ...string) string {
 
 // Serve begins to give copies, and removes what a former process left of its own.
 func Serve(cfg ServerConfig) (*Server, error) {
+	if cfg.form == (form{}) {
+		cfg.form = ownForm()
+	}
 	s := &Server{cfg: cfg}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	if err := os.RemoveAll(s.folder()); err != nil {
@@ -186,7 +192,7 @@ func (s *Server) answerOffer(msg *nats.Msg) {
 	busy := s.current != nil
 	s.mu.Unlock()
 	s.respond(msg, offer{
-		Name: s.cfg.Name, Instance: s.cfg.Instance, Form: ownForm(), Sequence: at.Head.Sequence, Records: at.Records,
+		Name: s.cfg.Name, Instance: s.cfg.Instance, Form: s.cfg.form, Sequence: at.Head.Sequence, Records: at.Records,
 		Bytes: folderBytes(s.cfg.Views.Dir()), Leads: s.cfg.Leads(), Busy: busy,
 	})
 }
@@ -315,7 +321,7 @@ func (s *Server) write(ctx context.Context, dir string) (m manifest, paths []str
 	if err := os.MkdirAll(dir, copyMode); err != nil {
 		return m, nil, err
 	}
-	m.Form = ownForm()
+	m.Form = s.cfg.form
 	if m.State, err = s.writeState(ctx, filepath.Join(dir, stateName)); err != nil {
 		return m, nil, err
 	}
@@ -338,6 +344,9 @@ func (s *Server) write(ctx context.Context, dir string) (m manifest, paths []str
 		}
 		one.Name = name
 		m.Files, paths = append(m.Files, one), append(paths, path)
+	}
+	if s.cfg.spoil != nil {
+		s.cfg.spoil(&m)
 	}
 	return m, paths, nil
 }
