@@ -73,6 +73,11 @@ func printStatus(w io.Writer, s cluster.Status) error {
 	if err := errors.Join(err, table.Flush()); err != nil {
 		return err
 	}
+	for _, m := range s.Members {
+		for _, reason := range m.Unsafe {
+			fmt.Fprintf(&text, "\nNot safe, says %s: %s\n", m.Name, reason)
+		}
+	}
 	for _, p := range s.Stream.Others {
 		switch {
 		case p.Offline:

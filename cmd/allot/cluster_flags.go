@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,7 +18,7 @@ import (
 // clusterFlags make the server one of several that serve one ledger.
 type clusterFlags struct {
 	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..."`
-	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's. With --nats-url a name makes it one of several servers on that NATS." placeholder:"NAME"`
+	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's; with --nats-url, the host's and a mark of its data folder." placeholder:"NAME"`
 	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
 	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
 	Cert    string        `name:"cluster-tls-cert" help:"Certificate of this server for the others, in PEM: they check it, in both directions. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
@@ -37,7 +39,7 @@ const minCopyRate = 1 << 20
 func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 
 // fill completes what was left out, and refuses what contradicts itself.
-func (f *clusterFlags) fill(http string, external bool) (err error) {
+func (f *clusterFlags) fill(http, data string, external bool) (err error) {
 	if f.Lease < time.Second {
 		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
 	}
@@ -45,7 +47,7 @@ func (f *clusterFlags) fill(http string, external bool) (err error) {
 		return fmt.Errorf("--cluster-copy-rate %d: a server that joins would take this one for gone: %d or more, or 0", f.Copy, minCopyRate)
 	}
 	if external && !f.on() {
-		return f.fillExternal(http)
+		return f.fillExternal(http, data)
 	}
 	if !f.on() {
 		if f.Name != "" || f.Listen != "" || f.Secret != "" {
@@ -88,17 +90,41 @@ func (f *clusterFlags) fill(http string, external bool) (err error) {
 	return of.Check() // the server does, too, but after files were written
 }
 
-// fillExternal is fill for a server on an external NATS: with a name it is one
-// of several.
-func (f *clusterFlags) fillExternal(http string) error {
+// fillExternal is fill for a server on an external NATS. Others may serve the
+// same log, whether it was meant or not, and two that both believe to be the
+// only one would answer what is not so any more. So each takes part in the
+// election, under a name that is its own: one is made of the host's name and of
+// where its data is, which no two servers share.
+func (f *clusterFlags) fillExternal(http, data string) error {
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
+	}
+	if f.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("--cluster-name: %w", err)
+		}
+		place := sha256.Sum256([]byte(data))
+		f.Name = plainName(host) + "-" + hex.EncodeToString(place[:4])
 	}
 	return f.checkName()
 }
 
+// plainName is a host's name as one of a server.
+func plainName(host string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(notInNames, r) {
+			return '-'
+		}
+		return r
+	}, host)
+}
+
+// notInNames is what subjects and keys cannot have in a word.
+const notInNames = " \t\n.*>/\\"
+
 func (f *clusterFlags) checkName() error {
-	if strings.ContainsAny(f.Name, " \t\n.*>/\\") {
+	if strings.ContainsAny(f.Name, notInNames) {
 		return fmt.Errorf("--cluster-name %q: a name has no blanks, dots, stars, slashes or angle brackets", f.Name)
 	}
 	return nil

@@ -191,6 +191,18 @@ func (s *server) must(want int, method, path, body string) string {
 	return answer
 }
 
+// mustStale reads what may be old.
+func (s *server) mustStale(path string) string {
+	s.t.Helper()
+	status, answer, err := sendTo("GET", "http://"+s.http+path, "", map[string]string{
+		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest", "Allot-Consistency": "stale",
+	})
+	if err != nil || status != http.StatusOK {
+		s.t.Fatalf("GET %s, which may be old: %d %s, %v", path, status, answer, err)
+	}
+	return answer
+}
+
 // dial connects to NATS until the test ends. What the server refuses later is
 // not printed.
 func dial(t *testing.T, url string, options ...nats.Option) *nats.Conn {

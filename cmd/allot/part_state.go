@@ -38,7 +38,13 @@ func (s *server) follow(ctx context.Context) (err error) {
 		}
 		id = s.verdict.Begin.Ledger
 	}
+	if s.config.NATSURL != "" && s.verdict.Begin != nil && !s.state.LedgerID().IsNil() {
+		if err := s.data.files().Begun(); err != nil { // by this server or another one
+			return err
+		}
+	}
 	s.notary.Ledger = id
+	s.ledgerID.Store(&id)
 	return nil
 }
 
@@ -46,7 +52,8 @@ func (s *server) follow(ctx context.Context) (err error) {
 // that was told to has begun the ledger. Before it replays, join may shorten
 // that; nil: it may not.
 func (s *server) restoreOrWait(ctx context.Context, join func(context.Context) error) (*ledger.State, error) {
-	for told := false; ; told = true {
+	waits, pause := s.waiter("waiting for the cluster's ledger"), openAgain
+	for {
 		if join != nil {
 			if err := join(ctx); err != nil {
 				return nil, err
@@ -66,11 +73,15 @@ func (s *server) restoreOrWait(ctx context.Context, join func(context.Context) e
 		if begun || err != nil && !errors.Is(err, ledger.ErrUnavailable) {
 			return state, s.data.explainReplica(err)
 		}
-		if !told {
-			s.logger.Info("waiting for the cluster's ledger to begin", "error", err)
+		if err != nil {
+			waits(err.Error())
+			pause = min(2*pause, openLatest)
+		} else {
+			waits("it has not begun, or is being filled")
+			pause = openAgain
 		}
 		select {
-		case <-time.After(openAgain):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("told to stop while waiting for the cluster's ledger: %w", ctx.Err())
 		}

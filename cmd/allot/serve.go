@@ -96,11 +96,13 @@ type server struct {
 	scrubber *check.Scrubber     // nil: there is none
 	metrics  metricsDoor
 
-	peersNC  *nats.Conn             // to the other replicas
-	replica  *cluster.Replica       // nil: this server is the only one
-	copies   *copies.Server         // for other replicas; nil: there are none
-	commands ledgerDoor             // where doors submit commands
-	waits    atomic.Pointer[string] // what a start waits for; nil: nothing that takes long
+	peersNC  *nats.Conn                  // to the other replicas
+	replica  *cluster.Replica            // nil: this server is the only one
+	copies   *copies.Server              // for other replicas; nil: there are none
+	commands ledgerDoor                  // where doors submit commands
+	ledgerID atomic.Pointer[ledger.UUID] // nil: it is not known yet
+	unsafe   findings                    // why what is acknowledged may be lost
+	waits    atomic.Pointer[string]      // what a start waits for; nil: nothing that takes long
 
 	// lead
 	leader    leader
@@ -173,6 +175,8 @@ func (s *server) list() []part {
 		{phase: open, name: "high-water mark", start: s.openHighWater, stop: s.closeHighWater},
 		{phase: open, name: "NATS server", start: s.startNATS, stop: s.stopNATS},
 		{phase: open, name: "log connection", start: s.connectLog, stop: s.closeLog},
+		// A server that is told to begin a ledger asks while this one waits for its log.
+		{phase: open, name: "what is known of the ledger", start: s.tellKnown, stop: s.stopKnown},
 		{phase: open, name: "log", start: s.openLog},
 		// A writer that waits for a log whose disk is full is helped by the watch, which so outlives it.
 		{phase: open, name: "disk space", start: s.watchSpace, stop: s.stopSpace},
@@ -206,6 +210,7 @@ func (s *server) list() []part {
 		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
 		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
 
+		{phase: follow, name: "watch of the log's safety", start: s.startWatch, stop: s.stopWatch},
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
 		// REST answers reads, too, and so stays when lead stops. It opens last, because

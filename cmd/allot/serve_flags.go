@@ -54,6 +54,8 @@ type serveCommand struct {
 	ScrubRate  int64         `help:"Read the log's files, the read models and the snapshots again in the background, at most this many bytes a second; 0: never." default:"16777216"`
 	ScrubPause time.Duration `help:"How long to rest between two rounds of that." default:"6h"`
 
+	WatchEvery time.Duration `help:"How often to look whether the log is kept as it was at the start: every write synced, on as many servers." default:"1m"`
+
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands this long; 0: as long as there is room." default:"168h"`
 
@@ -77,7 +79,7 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("--http %s can be reached from other machines, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept it with --allow-noauth", c.HTTP)
 	}
-	if err := c.Cluster.fill(c.HTTP, c.NATSURL != ""); err != nil {
+	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
 		return err
 	}
 	if c.NATSURL != "" && c.NATSUsers != "" {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -47,8 +46,6 @@ const leaveSubject = "allot.cluster.leave"
 const (
 	// askAgain lies between questions.
 	askAgain = 200 * time.Millisecond
-	// tellEvery is how often it is told what is waited for.
-	tellEvery = 5 * time.Second
 )
 
 // leave is the question, and the answer to it.
@@ -64,23 +61,19 @@ type leave struct {
 var errNoLeave = errors.New("no leave yet")
 
 // AwaitLeave returns when a replica that has no log may turn JetStream on, or
-// when the context ends, or check fails. The connection is over a NATS server
+// when the context ends, or it is in vain. The connection is over a NATS server
 // without JetStream.
-func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, check func() error, log *slog.Logger) error {
-	began, told := sinceBoot(), time.Time{}
+func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, w Waiting) error {
+	began := sinceBoot()
 	for {
 		why, err := askLeave(ctx, nc, leave{Name: name, Waited: sinceBoot() - began})
 		if err == nil {
 			return nil
 		}
-		if err := check(); err != nil {
+		if err := w.Check(); err != nil {
 			return err
 		}
-		if time.Since(told) >= tellEvery {
-			log.Info("this replica has no log, and waits for leave to take part, so that it votes for nothing that would be lost",
-				"because", why)
-			told = time.Now()
-		}
+		w.Tell(why)
 		select {
 		case <-time.After(askAgain):
 		case <-ctx.Done():

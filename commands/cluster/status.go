@@ -55,6 +55,10 @@ type Member struct {
 	Whole bool `json:"whole"`
 	// Unfit is why it should not lead; empty: it may.
 	Unfit string `json:"unfit,omitempty"`
+	// Lazy: it acknowledges what is not on its disk yet.
+	Lazy bool `json:"lazy,omitempty"`
+	// Unsafe is why what it acknowledges may be lost, as far as it has found.
+	Unsafe []string `json:"unsafe,omitempty"`
 	// Joining is how far a copy of State and read models has come that it fetches.
 	Joining *copies.Progress `json:"joining,omitempty"`
 	// Since is when it started; Unix seconds.
@@ -79,7 +83,7 @@ var started = time.Now()
 func (r *Replica) own() Member {
 	m := Member{
 		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Version: r.cfg.Version, Level: ledger.Level,
-		Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence, Since: started.Unix(),
+		Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence, Since: started.Unix(), Lazy: r.cfg.Lazy,
 	}
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
@@ -88,6 +92,9 @@ func (r *Replica) own() Member {
 		m.Unfit = err.Error()
 	}
 	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
+	if r.cfg.Unsafe != nil {
+		m.Unsafe = r.cfg.Unsafe()
+	}
 	var since time.Duration
 	m.LagCommits, since = r.Lag()
 	m.LagSeconds = since.Seconds()
@@ -135,6 +142,48 @@ func (r *Replica) findNamesake() {
 		}
 	}
 }
+
+// rightsSubject begins the subjects on which a replica finds out whether it hears itself.
+const rightsSubject = "allot.cluster.self."
+
+// CheckName fails with ErrSameName if a replica of a name is running. This one
+// has not started yet.
+func CheckName(ctx context.Context, nc *nats.Conn, name string) (err error) {
+	hearUntil(ctx, nc, func(m Member) bool {
+		if m.Name == name {
+			err = fmt.Errorf("%w: %s", ErrSameName, name)
+		}
+		return err != nil
+	})
+	return err
+}
+
+// CheckRights fails unless a connection can do what replicas do: tell each other
+// something, and change values in the bucket.
+func CheckRights(ctx context.Context, nc *nats.Conn, values *jetstream.Values, name string) error {
+	subject := rightsSubject + name
+	sub, err := nc.Subscribe(subject, func(msg *nats.Msg) { _ = msg.Respond(nil) }) // whoever asks notices
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	if _, err := nc.RequestWithContext(ctx, subject, nil); err != nil {
+		return fmt.Errorf("cluster: replicas cannot tell each other anything on %s: %w", Subjects, err)
+	}
+	for {
+		if err = values.Put(ctx, startKey+name, []byte("{}")); err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(registerAgain):
+		case <-ctx.Done():
+			return fmt.Errorf("cluster: nothing can be put into the bucket on %s: %w", jetstream.ValuesSubject, err)
+		}
+	}
+}
+
+// startKey begins the keys that are only written to find out whether they can be.
+const startKey = "start."
 
 // register makes this replica known to the others.
 func (r *Replica) register() {
@@ -207,6 +256,11 @@ func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
 	return found
 }
 
+// Others are what the other replicas say of themselves, as far as they answer.
+func (r *Replica) Others(ctx context.Context) []Member {
+	return slices.DeleteFunc(r.hear(ctx, everybody), func(m Member) bool { return m.Name == r.cfg.Name })
+}
+
 // gatherAll is gather until all that are known have answered. Others who did
 // before count, too.
 func (r *Replica) gatherAll(ctx context.Context, known map[string]Member) map[string]Member {
@@ -236,13 +290,17 @@ func (r *Replica) hear(ctx context.Context, want int) (found []Member) {
 // hearUntil passes on what the replicas answer until that is enough, or a time
 // has passed.
 func (r *Replica) hearUntil(ctx context.Context, enough func(Member) bool) {
-	inbox := r.cfg.Conn.NewRespInbox()
-	sub, err := r.cfg.Conn.SubscribeSync(inbox)
+	hearUntil(ctx, r.cfg.Conn, enough)
+}
+
+func hearUntil(ctx context.Context, nc *nats.Conn, enough func(Member) bool) {
+	inbox := nc.NewRespInbox()
+	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
 		return
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	if err := r.cfg.Conn.PublishRequest(statusSubject, inbox, nil); err != nil {
+	if err := nc.PublishRequest(statusSubject, inbox, nil); err != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusWait)

@@ -28,6 +28,10 @@ type Synced struct {
 	Away map[string]error
 }
 
+// ErrLazy says that a server that can hold the log acknowledges what is not on
+// its disk yet.
+var ErrLazy = errors.New("it does not sync every write")
+
 // CheckSync asks the monitoring endpoint of every NATS server that can hold
 // the log whether it syncs each write to disk before it acknowledges it
 // (jetstream.sync_always). A server that does not gives an error that wraps
@@ -45,7 +49,8 @@ func CheckSync(ctx context.Context, monitors []string) (Synced, error) {
 		case err != nil:
 			found.Away[monitor] = err
 		case !always:
-			return found, fmt.Errorf("%w: %s (%s) does not have jetstream { sync_interval: always }", ledger.ErrLogUnsafe, name, monitor)
+			return found, fmt.Errorf("%w: %w: %s (%s) does not have jetstream { sync_interval: always }",
+				ledger.ErrLogUnsafe, ErrLazy, name, monitor)
 		default:
 			found.Always = append(found.Always, name)
 		}
