@@ -96,6 +96,9 @@ type server struct {
 	scrubber *check.Scrubber     // nil: there is none
 	metrics  metricsDoor
 
+	supervisor  supervisor
+	instruments *instruments // nil: nobody asks for metrics
+
 	peersNC  *nats.Conn                  // to the other replicas
 	replica  *cluster.Replica            // nil: this server is the only one
 	copies   *copies.Server              // for other replicas; nil: there are none
@@ -113,6 +116,9 @@ type server struct {
 
 func newServer(config *serveCommand, logger *slog.Logger) *server {
 	s := &server{config: config, logger: logger}
+	if config.Metrics != "" {
+		s.instruments = newInstruments()
+	}
 	s.commands = soleWriter{&s.leader}
 	s.parts = newPartList(logger, s.list()...)
 	return s
@@ -217,5 +223,6 @@ func (s *server) list() []part {
 		// what it is asked first may be a command, and drains first, while the writer
 		// can still answer.
 		{phase: follow, name: "REST door", start: s.openREST, stop: s.drainREST},
+		{phase: follow, name: "supervisor", start: s.tellReady, stop: s.tellStopping},
 	}
 }
