@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/ledger"
 )
@@ -134,5 +135,55 @@ func TestRefill(t *testing.T) {
 				t.Error("another digest")
 			}
 		})
+	}
+}
+
+// TestTableThatIsWritten: a table that no version names yet is none, and what is
+// wrong with one that counts is found.
+func TestTableThatIsWritten(t *testing.T) {
+	tr := newTrial(t)
+	p := tr.open(t, vfs.Default)
+	defer tr.close(t, p)
+	tr.foldTo(t, p, damagedCommits)
+	if err := p.models.Load().flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.Dir(), "009999.sst"), []byte("half a table"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	look := func() (damage []error) {
+		t.Helper()
+		pace := rate.NewLimiter(rate.Inf, paceBytes)
+		err := p.CheckFiles(t.Context(), pace, func(err error) { damage = append(damage, err) }, func(int64) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return damage
+	}
+	if damage := look(); len(damage) > 0 || p.models.Load().fault() != nil {
+		t.Errorf("%v", damage)
+	}
+	levels, err := p.models.Load().db.SSTables()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tables := range levels {
+		for _, table := range tables {
+			path := filepath.Join(p.Dir(), table.BackingSSTNum.String()+tableSuffix)
+			content, err := os.ReadFile(path)
+			if err == nil {
+				content[len(content)/2] ^= 1
+				err = os.WriteFile(path, content, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if damage := look(); len(damage) != 1 {
+		t.Errorf("damage is not found: %v", damage)
+	}
+	if tr.digest(t, p) != tr.want {
+		t.Error("it has not healed")
 	}
 }

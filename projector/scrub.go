@@ -57,7 +57,16 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 				return fmt.Errorf("projector: %w", err)
 			}
 		}
-		if err := checkTable(ctx, p.files, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := checkTable(ctx, p.files, path); err != nil {
+			// A table that is being written is none yet, and one that has just been
+			// finished is looked at again.
+			if live, unknown := m.live(name); unknown != nil || !live {
+				continue
+			}
+			err = checkTable(ctx, p.files, path)
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
 			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 			tell(err)
 			m.condemn(err) // they are made again from the log
@@ -66,6 +75,25 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 		read(info.Size())
 	}
 	return nil
+}
+
+// live reports whether a file is a table that the read models consist of now.
+func (m *models) live(name string) (found bool, err error) {
+	if err := m.enter(); err != nil {
+		return false, err
+	}
+	defer m.users.leave()
+	defer m.recovered(&err)
+	levels, err := m.db.SSTables()
+	if err != nil {
+		return false, fmt.Errorf("projector: %w", err)
+	}
+	for _, tables := range levels {
+		for _, table := range tables {
+			found = found || name == table.BackingSSTNum.String()+tableSuffix
+		}
+	}
+	return found, nil
 }
 
 // checkTable reads all of one table.
