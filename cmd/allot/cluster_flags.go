@@ -40,11 +40,8 @@ func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 
 // fill completes what was left out, and refuses what contradicts itself.
 func (f *clusterFlags) fill(http, data string, external bool) (err error) {
-	if f.Lease < time.Second {
-		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
-	}
-	if f.Copy != 0 && f.Copy < minCopyRate {
-		return fmt.Errorf("--cluster-copy-rate %d: a server that joins would take this one for gone: %d or more, or 0", f.Copy, minCopyRate)
+	if err := f.checkRates(); err != nil {
+		return err
 	}
 	if external && !f.on() {
 		return f.fillExternal(http, data)
@@ -88,6 +85,18 @@ func (f *clusterFlags) fill(http, data string, external bool) (err error) {
 		return err
 	}
 	return of.Check() // the server does, too, but after files were written
+}
+
+// checkRates refuses what leaves others no time.
+func (f *clusterFlags) checkRates() error {
+	if f.Lease < time.Second {
+		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
+	}
+	if f.Copy != 0 && f.Copy < minCopyRate {
+		return fmt.Errorf("--cluster-copy-rate %d: a server that joins would take this one for gone: %d or more, or 0",
+			f.Copy, minCopyRate)
+	}
+	return nil
 }
 
 // fillExternal is fill for a server on an external NATS. Others may serve the

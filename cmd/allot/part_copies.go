@@ -128,7 +128,8 @@ func (s *server) fetchCopy(ctx context.Context, from uint64) (*copies.Copy, erro
 		defer stop()
 	}
 	return copies.Join(ctx, copies.JoinConfig{
-		Conn: nc, Log: s.log.all, Folder: s.copyFolder(), From: from, Room: s.space.room, Tell: progress.tell, Logger: s.logger,
+		Conn: nc, Log: s.log.all, Folder: s.copyFolder(), From: from, Room: s.space.room,
+		Tell: progress.tell, Logger: s.logger,
 	})
 }
 

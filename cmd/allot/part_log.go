@@ -144,7 +144,7 @@ func (s *server) known() cluster.Known {
 	if s.verdict.Begin != nil && s.ledgerID.Load() == nil {
 		k.Begins = s.verdict.Begin.Ledger
 	}
-	k.Commits = s.verdict.Report != nil && s.verdict.Report.Commits > 0 || s.views.HighWater().Sequence > 0 ||
+	k.Commits = s.verdict.Report != nil && s.verdict.Commits > 0 || s.views.HighWater().Sequence > 0 ||
 		s.log.highWater.Head().Sequence > 0
 	return k
 }
@@ -327,6 +327,9 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 	waits := s.waiter("waiting for the cluster's log")
 	for {
 		if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
+			if err := s.enoughReplicas(); err != nil {
+				return err
+			}
 			s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
 		}
 		if err == nil {
@@ -335,7 +338,7 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		if err == nil {
 			s.log.all = s.log.stream
 			s.shareLog()
-			if err := errors.Join(s.welcome(), s.enoughReplicas()); err != nil {
+			if err := s.welcome(); err != nil {
 				return err
 			}
 			return s.fillHistory(ctx)

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -39,7 +41,9 @@ func TestFewReplicas(t *testing.T) {
 	if _, err := jetstream.Open(t.Context(), s.log.nc, jetstream.Config{MayCreate: true, Replicas: 1}); err != nil {
 		t.Fatal(err)
 	}
-	err := s.openSharedLog(t.Context(), jetstream.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := s.openSharedLog(ctx, jetstream.Config{})
 	if err == nil || !strings.Contains(err.Error(), "the log has 1 replicas, and 3 servers need 3") ||
 		!strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("%v", err)
@@ -54,11 +58,15 @@ func TestStrangeStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = js.AddStream(&nats.StreamConfig{Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, MaxMsgs: 1000})
+	_, err = js.AddStream(&nats.StreamConfig{
+		Name: jetstream.DefaultStream, Subjects: []string{jetstream.Subject}, MaxMsgs: 1000,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.openSharedLog(t.Context(), jetstream.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = s.openSharedLog(ctx, jetstream.Config{})
 	if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), "a stream of that name is not Allot's") {
 		t.Errorf("%v", err)
 	}

@@ -220,7 +220,8 @@ func TestJoin(t *testing.T) {
 					t.Errorf("from %d: read models have digest %.8s, and not %.8s", at, got, want)
 				}
 				state, found, err := into.snaps.Load(uint64(testCommits))
-				if err != nil || !found || state.Head() != got.State.Head() || snapshotAt > 0 && state.Head().Sequence != uint64(snapshotAt) {
+				if err != nil || !found || state.Head() != got.State.Head() ||
+					snapshotAt > 0 && state.Head().Sequence != uint64(snapshotAt) {
 					t.Errorf("a snapshot: %v, %v", found, err)
 				}
 				into.close()
@@ -380,8 +381,10 @@ func TestBadCopies(t *testing.T) {
 				log = c.log(log)
 			}
 			j := &joiner{
-				JoinConfig: JoinConfig{Conn: w.connect(), Log: log, Folder: into.folder(), Logger: quiet, always: true, wait: testWait},
-				id:         commands.NewID(), bad: make(map[ledger.UUID]bool),
+				JoinConfig: JoinConfig{
+					Conn: w.connect(), Log: log, Folder: into.folder(), Logger: quiet, always: true, wait: testWait,
+				},
+				id: commands.NewID(), bad: make(map[ledger.UUID]bool),
 			}
 			offers, err := j.offers(t.Context())
 			if err == nil {
@@ -490,7 +493,8 @@ func TestOneAtATime(t *testing.T) {
 	ask := func(q question) answer {
 		t.Helper()
 		s := &source{
-			joiner: &joiner{JoinConfig: JoinConfig{Conn: nc}, id: q.Joiner}, offer: offer{Instance: serving.cfg.Instance}, copy: q.Copy,
+			joiner: &joiner{JoinConfig: JoinConfig{Conn: nc}, id: q.Joiner},
+			offer:  offer{Instance: serving.cfg.Instance}, copy: q.Copy,
 		}
 		a, err := s.ask(t.Context(), q)
 		if err != nil {

@@ -158,7 +158,8 @@ func (j *joiner) offers(ctx context.Context) ([]offer, error) {
 		return nil, cmp.Or(refused, ErrNobody)
 	}
 	slices.SortFunc(heard, func(a, b offer) int {
-		return cmp.Or(order(a.Busy, b.Busy), order(a.Leads, b.Leads), cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(order(a.Busy, b.Busy), order(a.Leads, b.Leads),
+			cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(a.Name, b.Name))
 	})
 	return heard, nil
 }
@@ -399,7 +400,8 @@ func (s *source) fetch(ctx context.Context, number int, one file, out io.Writer)
 	sum := sha256.New()
 	for offset := int64(0); offset < one.Bytes; {
 		part, err := s.part(ctx, question{
-			Do: doPart, File: number, Offset: offset, Bytes: int(min(one.Bytes-offset, partBytes, s.Conn.MaxPayload()-headroomBytes)),
+			Do: doPart, File: number, Offset: offset,
+			Bytes: int(min(one.Bytes-offset, partBytes, s.Conn.MaxPayload()-headroomBytes)),
 		})
 		if err != nil {
 			return err

@@ -158,7 +158,8 @@ func (s *Server) drop(why string) {
 	g := s.current
 	s.current = nil
 	g.stop()
-	s.cfg.Logger.Info("the copy for another replica has ended", "because", why, "bytes", g.sent, "took", time.Since(g.began))
+	s.cfg.Logger.Info("the copy for another replica has ended", "because", why,
+		"bytes", g.sent, "took", time.Since(g.began))
 	s.idle.Go(func() {
 		if err := os.RemoveAll(g.dir); err != nil {
 			s.cfg.Logger.Warn("a copy for another replica was not removed; the next start does", "folder", g.dir, "error", err)
@@ -311,8 +312,8 @@ func (s *Server) prepare(ctx context.Context, g *given) {
 	}
 	sum := sha256.Sum256(text)
 	g.manifest, g.sum, g.paths, g.ready = text, hex.EncodeToString(sum[:]), paths, true
-	s.cfg.Logger.Info("a copy for another replica is ready", "state", m.State.Sequence, "read_models", m.Models.Head.Sequence,
-		"bytes", m.bytes(), "files", len(m.Files), "took", time.Since(g.began))
+	s.cfg.Logger.Info("a copy for another replica is ready", "state", m.State.Sequence,
+		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "files", len(m.Files), "took", time.Since(g.began))
 }
 
 // write writes a copy into a folder: the State first, so that the read models
