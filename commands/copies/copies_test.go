@@ -464,11 +464,15 @@ func TestSourceGoesAway(t *testing.T) {
 	gone := make(chan error, 1)
 	leaving = first.serve("1", func(cfg *ServerConfig) {
 		var parts atomic.Int32
-		cfg.Pace = paceFunc(func(context.Context, int) error {
-			if parts.Add(1) > 2 && once.CompareAndSwap(false, true) {
+		cfg.Pace = paceFunc(func(ctx context.Context, _ int) error {
+			if parts.Add(1) <= 2 {
+				return nil
+			}
+			if once.CompareAndSwap(false, true) {
 				go func() { gone <- leaving.Stop() }()
 			}
-			return nil
+			<-ctx.Done() // no part after the second one is sent
+			return ctx.Err()
 		})
 	})
 	second.serve("2", func(cfg *ServerConfig) { cfg.Leads = func() bool { return true } })
