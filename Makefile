@@ -61,7 +61,7 @@ cluster-faults:
 		> cluster-faults.log || (grep -v '^=== ' cluster-faults.log | tail -100; exit 1)
 	@echo '| fault | times | outcome | no write acknowledged, median and longest | requests without an answer |'
 	@echo '|---|---|---|---|---|'; sed -n 's/^.*CLUSTER //p' cluster-faults.log
-	@echo '| what happens: what is missed | times | median | longest |'; echo '|---|---|---|---|'; sed -n 's/^.*GAP //p' cluster-faults.log
+	@echo '| fault: what clients miss | times | median | longest |'; echo '|---|---|---|---|'; sed -n 's/^.*GAP //p' cluster-faults.log
 
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:

@@ -14,15 +14,15 @@ var standardTraitsJSON []byte // os-traits 3.9.0
 //go:embed standard_classes.json
 var standardClassesJSON []byte // os-resource-classes 1.1.0, in the order of their numbers
 
-// AddStandardNames begins a ledger, and gives it the standard traits and
-// resource classes that it does not have yet. Every server submits it once at
-// its start; it has nothing to do unless the ledger is new or the server
-// knows more names than the ones before it.
+// AddStandardNames begins a ledger, and adds the standard traits and resource
+// classes that the ledger lacks. Every server submits it once at its start. It
+// changes nothing unless the ledger is new, or this server knows more names than
+// earlier servers.
 type AddStandardNames struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
-	Ledger  ledger.UUID `json:"ledger"` // the id of the ledger, should it be new
+	Ledger  ledger.UUID `json:"ledger"` // the id for the ledger, if it is new
 	Classes []string    `json:"classes"`
 	Traits  []string    `json:"traits"`
 }

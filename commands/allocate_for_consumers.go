@@ -6,25 +6,26 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// AllocateForConsumers states everything that one or more consumers hold: all
-// of them change, or none. What a consumer held before is replaced; a
-// consumer with no allocations is removed.
+// AllocateForConsumers sets everything that one or more consumers hold: all of
+// them change, or none. It replaces what a consumer held before, and removes a
+// consumer that gets no allocations.
 //
-// The generation of every provider that the new allocations name moves by 1,
-// as does that of the providers of a consumer that is removed.
+// The generation moves by 1 for every provider that the new allocations name, and
+// for every provider of a consumer that is removed.
 type AllocateForConsumers struct {
 	Allocations []ConsumerAllocations `json:"allocations"`
 }
 
-// ConsumerAllocations is what one consumer is to hold.
+// ConsumerAllocations are all allocations that one consumer is to hold.
 type ConsumerAllocations struct {
 	Consumer ledger.UUID `json:"consumer"`
 	Project  string      `json:"project"`        // 1..255 characters
 	User     string      `json:"user"`           // 1..255 characters
-	Type     *string     `json:"type,omitempty"` // absent: as it is (below 1.38)
-	// Generation is the consumer's; null or absent says "I am the first".
+	Type     *string     `json:"type,omitempty"` // absent: unchanged (below 1.38)
+	// Generation is the consumer's generation as its client knows it. Null or
+	// absent means that the client expects no consumer yet.
 	Generation *uint64 `json:"generation" jsonschema:"nullable"`
-	// AnyGeneration does not check the generation (below 1.28).
+	// AnyGeneration leaves the generation unchecked (below 1.28).
 	AnyGeneration bool                 `json:"any_generation,omitempty"`
 	Resources     []ProviderAllocation `json:"resources"` // empty: remove the consumer
 }
@@ -107,9 +108,9 @@ func (c *AllocateForConsumers) ForProject(s *ledger.State, project string) *Reje
 	return checkOwners(s, c.Allocations, project)
 }
 
-// Decide implements Command. The checks are made in Placement's order:
-// consumer generations, providers, classes, then per allocation inventory,
-// units and capacity.
+// Decide implements Command. It checks in Placement's order: consumer
+// generations, providers, classes, then for each allocation inventory, units and
+// capacity.
 func (c *AllocateForConsumers) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	a := newAllocator(s, c.Allocations)
 	if r := first(a.checkGenerations(), a.checkProvidersExist()); r != nil {
@@ -118,21 +119,22 @@ func (c *AllocateForConsumers) Decide(s *ledger.State) ([]ledger.Event, *Rejecti
 	return a.decide()
 }
 
-// allocator decides a set of allocations against a State, of which a reshape
-// may have changed some inventories first.
+// allocator decides a set of allocations against a State. A reshape may have
+// changed some inventories first.
 type allocator struct {
 	state       *ledger.State
 	allocations []ConsumerAllocations
-	before      []*ledger.Consumer // of each; nil: there was none
-	// reshaped holds providers as a reshape leaves them for the allocations.
+	before      []*ledger.Consumer // per consumer; nil: it held nothing
+	// reshaped holds providers in the form that a reshape gives them while its
+	// allocations are decided.
 	reshaped map[ledger.UUID]*ledger.Provider
-	lifetime int64 // of what is reserved, in nanoseconds; 0: it is allocated for good
+	lifetime int64 // duration of a reservation in nanoseconds; 0: permanent allocations
 
-	last   *ledger.Provider // looked up last: allocations name the same one in a row
+	last   *ledger.Provider // the last provider looked up, because allocations name the same one in a row
 	counts []inventoryCount
-	index  map[inventoryKey]int // of counts, once there are many
+	index  map[inventoryKey]int // index into counts, once there are many
 	moved  []ledger.ProviderGeneration
-	seen   map[ledger.UUID]bool // providers in moved, once there are many
+	seen   map[ledger.UUID]bool // index of the providers in moved, once there are many
 }
 
 type inventoryKey struct {
@@ -140,15 +142,15 @@ type inventoryKey struct {
 	class    ledger.ClassID
 }
 
-// inventoryCount is the count for one inventory while a command is decided.
+// inventoryCount counts the usage of one inventory while a command is decided.
 type inventoryCount struct {
 	inventoryKey
 	before int64 // used before the command
-	freed  int64 // held by the command's consumers before it
-	asked  int64 // by the command, so far
+	freed  int64 // held before by consumers of the command
+	asked  int64 // allocated by the command so far
 }
 
-// linearMax is up to how many entries a scan beats a map.
+// linearMax is the number of entries up to which a scan is faster than a map.
 const linearMax = 16
 
 func newAllocator(s *ledger.State, allocations []ConsumerAllocations) *allocator {
@@ -159,7 +161,8 @@ func newAllocator(s *ledger.State, allocations []ConsumerAllocations) *allocator
 	return a
 }
 
-// checkGenerations wants each consumer to be as its client believes.
+// checkGenerations rejects the command if a consumer is not at the generation
+// that the client gave.
 func (a *allocator) checkGenerations() *Rejection {
 	for i := range a.allocations {
 		want, consumer := &a.allocations[i], a.before[i]
@@ -174,7 +177,7 @@ func (a *allocator) checkGenerations() *Rejection {
 	return nil
 }
 
-// checkProvidersExist finds the first provider that is not there.
+// checkProvidersExist rejects the command if a provider does not exist.
 func (a *allocator) checkProvidersExist() *Rejection {
 	for i := range a.allocations {
 		for _, res := range a.allocations[i].Resources {
@@ -190,7 +193,7 @@ func (a *allocator) checkProvidersExist() *Rejection {
 	return nil
 }
 
-// decide decides allocations from providers that exist.
+// decide decides allocations whose providers all exist.
 func (a *allocator) decide() ([]ledger.Event, *Rejection) {
 	allocations := a.allocations
 	for i := range allocations {
@@ -224,8 +227,8 @@ func (a *allocator) decide() ([]ledger.Event, *Rejection) {
 	return a.reserveNodes(events), nil
 }
 
-// reserveNodes keeps those providers that are bare metal nodes in line with
-// what the command's consumers took or left.
+// reserveNodes updates the inventories of those providers that are bare metal
+// nodes, after the command's consumers took or left them.
 func (a *allocator) reserveNodes(events []ledger.Event) []ledger.Event {
 	if !a.state.NodeProviders() {
 		return events
@@ -286,7 +289,7 @@ func (a *allocator) count(key inventoryKey, used int64) *inventoryCount {
 	return &a.counts[len(a.counts)-1]
 }
 
-// free counts what a consumer holds as free for the command.
+// free counts a consumer's present allocations as free for the command.
 func (a *allocator) free(consumer *ledger.Consumer) {
 	if consumer == nil {
 		return
@@ -298,7 +301,8 @@ func (a *allocator) free(consumer *ledger.Consumer) {
 	}
 }
 
-// replace decides one consumer's new allocations; before is nil for a new one.
+// replace decides one consumer's new allocations. before is nil for a new
+// consumer.
 func (a *allocator) replace(want *ConsumerAllocations, before *ledger.Consumer) (ledger.Event, *Rejection) {
 	if len(want.Resources) == 0 {
 		if before == nil {
@@ -332,7 +336,7 @@ func (a *allocator) replace(want *ConsumerAllocations, before *ledger.Consumer) 
 	case a.lifetime > 0:
 		return ledger.AllocationsReserved{AllocationsReplaced: event, Lifetime: a.lifetime}, nil
 	case before != nil && before.ReservedUntil > 0:
-		// Whatever else changes, a reservation ends when it was to end.
+		// A reservation keeps its end, whatever else changes.
 		return ledger.AllocationsReserved{AllocationsReplaced: event, Until: before.ReservedUntil}, nil
 	}
 	return event, nil
@@ -340,9 +344,9 @@ func (a *allocator) replace(want *ConsumerAllocations, before *ledger.Consumer) 
 
 // take checks one allocation against its inventory and counts it.
 //
-// More than the capacity is allowed where the inventory was over capacity
-// already and the command leaves it no worse: that is how consumers move off
-// an inventory that has shrunk below its usage.
+// The usage may exceed the capacity if the inventory was over capacity before and
+// the command leaves it no worse. Without this, consumers could not move off an
+// inventory that has shrunk below its usage.
 func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *Rejection {
 	p, _ := a.provider(res.Provider)
 	class, _ := a.state.Classes().ID(res.Class)
@@ -392,7 +396,7 @@ func capacityExceeded(consumer ledger.UUID, res *ProviderAllocation, inv ledger.
 	}
 }
 
-// move notes that a provider's generation moves, once.
+// move notes that a provider's generation moves. It does so once per provider.
 func (a *allocator) move(id ledger.UUID) {
 	if a.seen != nil {
 		if a.seen[id] {

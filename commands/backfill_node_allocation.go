@@ -8,17 +8,17 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// BackfillNodeAllocation makes an allocation for a node that is in use
-// already (Ironic 1.58). The node must be active, and what the request says
-// must be so. If it is not, the allocation is recorded as failed, as Ironic
-// does, and says why.
+// BackfillNodeAllocation makes an allocation for a node that is already in use
+// (Ironic 1.58). The node must be active and match the request. If it does not,
+// the allocation is recorded as failed with the reason, as in Ironic.
 type BackfillNodeAllocation struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Node ledger.UUID `json:"node"`
-	// Allocation is the uuid that the client wants; absent: that of the
-	// node's instance, or if nothing runs there NewAllocation.
+	// Allocation is the uuid that the client wants. If it is absent, the
+	// allocation gets the uuid of the node's instance or, if the node has no
+	// instance, NewAllocation.
 	Allocation    ledger.UUID `json:"allocation,omitzero"`
 	NewAllocation ledger.UUID `json:"new_allocation"`
 	NodeRequest
@@ -62,7 +62,7 @@ func (c *BackfillNodeAllocation) Decide(s *ledger.State) ([]ledger.Event, *Rejec
 	return withNodeProvider(s, n.UUID, []ledger.Event{requested, allocated})
 }
 
-// mismatch is Ironic's text for what is not so; empty if all is.
+// mismatch returns Ironic's text about what does not match, or "".
 func (c *BackfillNodeAllocation) mismatch(s *ledger.State, n *ledger.Node, id ledger.UUID) string {
 	var parts []string
 	if n.ProvisionState != stateActive {

@@ -7,12 +7,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// MaxBatch is how many commands a batch has at most.
+// MaxBatch is the largest number of commands in a batch.
 const MaxBatch = 10_000
 
 // Batch carries several commands out in order, in one record: all of them or
-// none. Each is decided against what those before it leave behind. No two of
-// them may be about the same consumer, whose generation is one for a commit.
+// none. Each command is decided against the outcome of those before it. No two
+// commands may change the same consumer, because a consumer has one generation
+// per commit.
 type Batch struct {
 	Commands []Command
 }
@@ -29,7 +30,7 @@ func (c *Batch) Consumers() []ledger.UUID {
 	return all
 }
 
-// MarshalJSON names each command beside its content, for the fingerprint.
+// MarshalJSON writes each command's name beside its content, for the fingerprint.
 func (c *Batch) MarshalJSON() ([]byte, error) {
 	type named struct {
 		Command string  `json:"command"`
@@ -58,7 +59,7 @@ func (c *Batch) Check() *Rejection {
 	return nil
 }
 
-// at says which of the commands a rejection is about.
+// at adds to a rejection which of the commands it is about.
 func (c *Batch) at(i int, r *Rejection) *Rejection {
 	told := *r
 	told.Message = fmt.Sprintf("command %d (%s): %s", i, c.Commands[i].CommandName(), r.Message)
@@ -76,8 +77,8 @@ func (c *Batch) ForProject(s *ledger.State, project string) *Rejection {
 	return nil
 }
 
-// Decide implements Command. The commands are decided against a fork, to
-// which the events are applied on the way.
+// Decide implements Command. It decides the commands against a fork of the State,
+// and applies each command's events to the fork before it decides the next.
 func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	fork := s.Fork()
 	var all []ledger.Event
@@ -100,8 +101,8 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			changed[id] = true
 		}
 		if err := fork.Apply(s.Next(), &ledger.Record{Time: fork.LastTime(), Events: events}); err != nil {
-			// A command did not expect what one before it does.
-			return nil, c.at(i, invalid("commands", "does not go with the commands before it: %v", err))
+			// The command conflicts with an earlier one of the batch.
+			return nil, c.at(i, invalid("commands", "conflicts with the commands before it: %v", err))
 		}
 		all = append(all, events...)
 	}

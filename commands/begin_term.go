@@ -6,9 +6,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// BeginTerm begins a time in which one replica leads. It is the first command
-// that a replica decides when it has been elected, and decided on the end of
-// the log: whoever led before finds its record there instead of its own.
+// BeginTerm begins a term, in which one replica leads. A replica decides it as
+// its first command after its election, at the end of the log. A former leader
+// that reads the log then finds this record where it wanted to append its own.
 type BeginTerm struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -30,14 +30,15 @@ func (c *BeginTerm) Check() *Rejection {
 	return checkUUID("instance", c.Instance)
 }
 
-// Decide implements Command. Levels never go down: what was written stays.
+// Decide implements Command. The level never goes down, because what was written
+// stays.
 func (c *BeginTerm) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	before := s.Term()
 	if c.Level < before.Level {
 		return nil, &Rejection{
 			Code: CodeInvalid, Facts: Facts{Field: "level"},
-			Message: fmt.Sprintf("a replica can read level %d of features, and the ledger is at %d: "+
-				"replace it with a newer release of Allot", c.Level, before.Level),
+			Message: fmt.Sprintf("a replica reads features up to level %d only, but the ledger is at level %d: "+
+				"upgrade that replica", c.Level, before.Level),
 		}
 	}
 	return []ledger.Event{ledger.TermBegan{Term: ledger.Term{

@@ -10,8 +10,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestNodesAreInChassisThatAreThere: whatever is done to chassis and nodes, a
-// node is in a chassis that is there, or in none.
+// TestNodesAreInChassisThatAreThere: whatever happens to chassis and nodes, a
+// node is in an existing chassis, or in none.
 func TestNodesAreInChassisThatAreThere(t *testing.T) {
 	tried := make(map[string]int)
 	missing := func() (list []string) {
@@ -26,7 +26,8 @@ func TestNodesAreInChassisThatAreThere(t *testing.T) {
 		}
 		return list
 	}
-	// Some are rare: a hundred runs may miss one, twenty times a hundred do not.
+	// Some outcomes are rare: a hundred runs may miss one, but not twenty times a
+	// hundred.
 	for rounds := 0; rounds == 0 || len(missing()) > 0 && rounds < 20; rounds++ {
 		rapid.Check(t, func(rt *rapid.T) { changeChassis(rt, tried) })
 	}
@@ -71,9 +72,9 @@ func changeChassis(rt *rapid.T, tried map[string]int) {
 	}
 }
 
-// TestDanglingChassis: logs from before chassis were kept have nodes that name
-// some that are not there. Such a node can change and leave its chassis, and a
-// chassis of that uuid can be made, which the node is then in.
+// TestDanglingChassis: in logs from before Allot had chassis, nodes may name
+// missing ones. Such a node can change and leave its chassis. If a chassis of
+// that uuid is made, the node is in it.
 func TestDanglingChassis(t *testing.T) {
 	node, rack, driver := commandstest.NewID(), commandstest.NewID(), "fake"
 	s := ledger.NewState()

@@ -8,11 +8,11 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// CustomPrefix begins the names of custom traits and resource classes.
+// CustomPrefix is the prefix of the names of custom traits and resource classes.
 const CustomPrefix = "CUSTOM_"
 
-// isSymbol reports whether s consists of A-Z, 0-9 and _ (Placement's
-// character class for traits, resource classes and consumer types).
+// isSymbol reports whether s consists of A-Z, 0-9 and _, which is Placement's
+// character class for traits, resource classes and consumer types.
 func isSymbol(s string) bool {
 	for _, r := range s {
 		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' {
@@ -62,7 +62,7 @@ func checkRatio(ratio float64) *Rejection {
 	return nil
 }
 
-// first returns the first rejection there is.
+// first returns the first rejection that is not nil, or nil.
 func first(rejections ...*Rejection) *Rejection {
 	for _, r := range rejections {
 		if r != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ChooseNode gives a node to an allocation that waits for one, or records
-// that there is none. The allocator submits it, not clients. An allocation
-// that does not wait any more is left alone, so submitting it twice is safe.
+// ChooseNode gives a node to an allocation that waits for one, or records that no
+// node fits. The allocator submits it, clients cannot. If the allocation no
+// longer waits it changes nothing, so submitting it twice is safe.
 type ChooseNode struct {
 	operatorsOnly `json:"-"`
 
 	Allocation ledger.UUID `json:"allocation"`
-	// Seed decides between nodes that are equally good. It is recorded.
+	// Seed decides between nodes that are equally good. The record keeps it.
 	Seed uint64 `json:"seed"` // not 0
 }
 
@@ -57,7 +57,7 @@ func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		events, rejection = withNodeProvider(s, node.UUID, []ledger.Event{allocated})
 	}
 	if rejection != nil {
-		// Trying again would end in the same way.
+		// Another try would end in the same way.
 		return []ledger.Event{ledger.AllocationFailed{
 			Allocation: a.UUID, LastError: fmt.Sprintf("Unexpected exception during allocation: %s", rejection.Message),
 		}}, nil
@@ -69,7 +69,7 @@ func failedToProcess(id ledger.UUID, why string) string {
 	return fmt.Sprintf("Failed to process allocation %s: %s.", id, why)
 }
 
-// allocate answers the event that gives a node to an allocation.
+// allocate returns the event that gives a node to an allocation.
 func allocate(id ledger.UUID, traits []string, n *ledger.Node) (ledger.NodeAllocated, *Rejection) {
 	info, err := n.InstanceInfo.Object()
 	if err != nil {
@@ -87,22 +87,22 @@ func allocate(id ledger.UUID, traits []string, n *ledger.Node) (ledger.NodeAlloc
 	return ledger.NodeAllocated{Allocation: id, Node: n.UUID, InstanceInfo: doc}, nil
 }
 
-// nodeChoice chooses a node for an allocation among those that satisfy it:
-// the one with the allocation's name if there is one, else any, each with the
-// same probability.
+// nodeChoice chooses a node for an allocation among the nodes that satisfy it. It
+// takes the node with the allocation's name if there is one, else any node, each
+// with the same probability.
 type nodeChoice struct {
 	s      *ledger.State
 	a      *ledger.NodeAllocation
 	class  *ledger.NodeClass
 	random *rand.Rand
 
-	// What was found on the way to nothing.
-	suitable                    int // but for traits
+	// How many nodes were left out, for the explanation if none is found.
+	suitable                    int // nodes that satisfy everything but the traits
 	wrongOwner, traitless, held uint64
 	notNamed                    uint64 // candidates that are not free or not of the class
 }
 
-// probes is how many free nodes are tried at random before all are looked at.
+// probes is how many free nodes are tried at random before all are examined.
 const probes = 32
 
 func (c *nodeChoice) node() *ledger.Node {
@@ -160,7 +160,8 @@ func (c *nodeChoice) anyOf(nodes []*ledger.Node) *ledger.Node {
 	return nodes[c.random.IntN(len(nodes))]
 }
 
-// eligible: the node may be named, free and of the class.
+// eligible reports whether the node is a permitted candidate, free, and of the
+// class.
 func (c *nodeChoice) eligible(n *ledger.Node) bool {
 	return n.Free() && n.ResourceClass == c.a.ResourceClass &&
 		(len(c.a.CandidateNodes) == 0 || slices.Contains(c.a.CandidateNodes, n.UUID))
@@ -184,7 +185,7 @@ func (c *nodeChoice) fits(n *ledger.Node) bool {
 	return true
 }
 
-// failure is Ironic's text for what is missing.
+// failure returns Ironic's text about the missing node.
 func (c *nodeChoice) failure() string {
 	switch {
 	case c.suitable > 0:
@@ -195,7 +196,7 @@ func (c *nodeChoice) failure() string {
 	return "no available nodes match the resource class " + c.a.ResourceClass
 }
 
-// exclusions says which condition left how many nodes of the class out.
+// exclusions counts, for each condition, the nodes of the class that it left out.
 func (c *nodeChoice) exclusions() []ledger.Exclusion {
 	if c.class == nil {
 		return []ledger.Exclusion{{Reason: "no node has the resource class"}}

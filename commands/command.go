@@ -4,40 +4,38 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Command asks for a change. It is data: its JSON and msgpack forms are what
-// clients submit.
+// Command asks for a change. It is data: clients submit it as JSON or msgpack.
 type Command interface {
-	// CommandName is the command's name in records, on NATS and in the docs.
+	// CommandName returns the command's name in records, on NATS and in the docs.
 	CommandName() string
 
-	// Check finds what is wrong with the command whatever the State: a
-	// missing field, an amount out of range. It changes nothing.
+	// Check returns a rejection for faults that do not depend on the State, such
+	// as a missing field or an amount out of range, or nil. It changes nothing.
 	Check() *Rejection
 
-	// Decide answers what happens if the command is carried out now: events,
-	// or why not. A command that has nothing to do answers no events.
+	// Decide returns the events that follow if the command is carried out now, or
+	// a rejection. Without events the command has nothing to change.
 	Decide(*ledger.State) ([]ledger.Event, *Rejection)
 
 	// Consumers lists the consumers that the command names. A command waits
-	// behind others that name the same, which spares the writer to decide it
-	// in vain. It is no more than that: which consumers a command changes
+	// behind others that name the same consumer, which saves the writer decisions
+	// in vain. It serves no other purpose: which consumers a command changes
 	// follows from its events.
 	Consumers() []ledger.UUID
 
-	// ForProject says why a client that is bound to a project may not submit
-	// the command: it is about what is not the project's. Of the things of
-	// others it tells no more than that they may not be touched.
+	// ForProject returns a rejection if the command touches something outside the
+	// project that its client is bound to, or nil. The rejection tells no more
+	// about things of others than that they may not be touched.
 	ForProject(s *ledger.State, project string) *Rejection
 }
 
-// noConsumers is embedded by commands that name no consumer.
+// noConsumers is embedded by commands that name no consumers.
 type noConsumers struct{}
 
 // Consumers implements Command.
 func (noConsumers) Consumers() []ledger.UUID { return nil }
 
-// Registry makes an empty command of each kind that clients may submit, by
-// name.
+// Registry makes an empty command of each kind that clients may submit, by name.
 var Registry = byName(
 	empty[CreateProvider], empty[RenameProvider], empty[ReparentProvider], empty[UpdateProvider], empty[DeleteProvider],
 	empty[ReplaceInventories], empty[CreateInventory], empty[UpdateInventory], empty[DeleteInventory],
@@ -72,13 +70,12 @@ func byName(list ...func() Command) map[string]func() Command {
 	return table
 }
 
-// holder is implemented by commands that change what consumers hold, and
-// nothing else.
+// holder is implemented by commands that change nothing but what consumers hold.
 type holder interface{ onlyHoldings() }
 
-// OnlyHoldings reports whether a command, by name, changes what consumers hold
-// and nothing else, but for what follows from that: generations, and how much of
-// a node's provider is reserved. A busy provider's history is full of them.
+// OnlyHoldings reports whether the named command changes only what consumers
+// hold, and what follows from that: generations, and the reserved amounts of
+// nodes' providers. The history of a busy provider is full of such commands.
 func OnlyHoldings(name string) bool {
 	for _, table := range []map[string]func() Command{Registry, Internal} {
 		if one, known := table[name]; known {

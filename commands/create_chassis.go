@@ -7,8 +7,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ChassisFields is what clients say about a chassis, by Ironic's names. Absent
-// and null are the same.
+// ChassisFields are the fields of a chassis that clients set, by Ironic's names.
+// Absent and null mean the same.
 type ChassisFields struct {
 	Description *string         `json:"description,omitempty"` // at most 255 characters
 	Extra       ledger.Document `json:"extra,omitzero"`
@@ -26,7 +26,7 @@ func (f *ChassisFields) description() ledger.ChassisDescription {
 	return ledger.ChassisDescription{Description: deref(f.Description), Extra: f.Extra}
 }
 
-// CreateChassis makes a chassis, which nodes can then be said to be in.
+// CreateChassis makes a chassis. Nodes can then name it as theirs.
 type CreateChassis struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

@@ -6,8 +6,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// CreateInventory adds a class to a provider. The provider's generation moves
-// by 1 and is not checked: Placement ignores the one in the request.
+// CreateInventory adds a class to a provider. The provider's generation moves by
+// 1. It is not checked, because Placement ignores the generation in this request.
 type CreateInventory struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

@@ -2,15 +2,15 @@ package commands
 
 import "github.com/allot-project/allot/ledger"
 
-// CreateNode makes a node, which nothing can be allocated on before it is
-// made available (see SetNodeProvisionState).
+// CreateNode makes a node. It cannot be allocated before it is made available
+// (see SetNodeProvisionState).
 type CreateNode struct {
 	operatorsOnly `json:"-"`
 
 	Node ledger.UUID `json:"node"`
 	NodeFields
-	// ProvisionState is enroll, which is the default, or available, where
-	// nodes begin below Ironic's 1.11.
+	// ProvisionState is enroll, which is the default, or available, which is the
+	// first state below Ironic's 1.11.
 	ProvisionState string `json:"provision_state,omitempty"`
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Decode reads a command's JSON form, as it is kept or submitted.
+// Decode reads a command's JSON form, as it is stored or submitted.
 func Decode(name string, body []byte) (Command, error) {
 	var c Command
 	if empty, known := Registry[name]; known {
@@ -26,7 +26,7 @@ func Decode(name string, body []byte) (Command, error) {
 	return c, nil
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON.
+// UnmarshalJSON reads what MarshalJSON wrote.
 func (c *Batch) UnmarshalJSON(data []byte) error {
 	var list []struct {
 		Command string          `json:"command"`
@@ -60,8 +60,8 @@ func Decide(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
 	return DecideChecked(s, state)
 }
 
-// DecideChecked is Decide for a submission whose command's Check found nothing
-// wrong: the writer checks once and may decide several times.
+// DecideChecked is Decide for a submission whose command has passed Check. The
+// writer checks a command once and may decide it several times.
 func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejection) {
 	if s.Project != "" {
 		if rejection := forProject(s.Command, state, s.Project); rejection != nil {

@@ -39,7 +39,7 @@ func noConsumer(id ledger.UUID) outcome {
 	return rejected(commands.CodeConsumerNotFound, commands.Facts{Consumer: &id})
 }
 
-// known is what a consumer that exists is to hold.
+// known returns the new allocations of a consumer that exists.
 func (w *world) known(a commands.ConsumerAllocations) commands.ConsumerAllocations {
 	w.t.Helper()
 	a.Generation = ptr(w.generation(a.Consumer))
@@ -125,7 +125,7 @@ func allocationDecisions(w *world) []decision {
 	})...)
 }
 
-// manyProviders takes from more providers than are searched one after the other.
+// manyProviders allocates from more providers than a scan handles.
 func manyProviders() []decision {
 	const n = 40
 	var before []commands.Command
@@ -155,8 +155,8 @@ func manyProviders() []decision {
 	}
 }
 
-// allocationBounds are what is true of all commands that say what consumers
-// are to hold; command makes one.
+// allocationBounds holds for all commands that set what consumers hold; command
+// makes one.
 func allocationBounds(w *world, command func(...commands.ConsumerAllocations) commands.Command) (rows []decision) {
 	row := func(about string, want outcome, list ...commands.ConsumerAllocations) {
 		rows = append(rows, decision{about, nil, command(list...), want})
@@ -219,8 +219,8 @@ func allocationBounds(w *world, command func(...commands.ConsumerAllocations) co
 	return rows
 }
 
-// reservationDecisions are about allocations in two phases. The reservations
-// of the world end 60 seconds after the beginning of time.
+// reservationDecisions are about allocations in two phases. The reservations of
+// the world end 60 seconds after the zero time.
 func reservationDecisions(w *world) []decision {
 	one, again := allocate(fresh, host, vcpu, 2), w.known(allocate(reserved, host, vcpu, 4))
 	empty := one
@@ -278,7 +278,7 @@ func reshape(list []commands.ConsumerAllocations, inventories ...commands.Provid
 	return &commands.Reshape{Inventories: inventories, Allocations: list}
 }
 
-// reshapeDecisions move inventories together with what is allocated of them.
+// reshapeDecisions move inventories together with their allocations.
 func reshapeDecisions(w *world) []decision {
 	at := func(provider ledger.UUID, generation int64, list ...commands.Inventory) commands.ProviderInventories {
 		return commands.ProviderInventories{Provider: provider, Generation: &generation, Inventories: list}
@@ -337,7 +337,7 @@ func reshapeDecisions(w *world) []decision {
 	})...)
 }
 
-// lossDecisions take providers away with everything below them.
+// lossDecisions remove providers with their descendants.
 func lossDecisions(w *world) []decision {
 	elsewhere := w.known(allocate(holder, host, vcpu, 2))
 	elsewhere.Type = ptr("INSTANCE")

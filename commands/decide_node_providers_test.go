@@ -29,7 +29,7 @@ func inventories(provider ledger.UUID, generation int64, list []ledger.Inventory
 	return ledger.InventoriesReplaced{Provider: provider, Generation: generation, Inventories: list}
 }
 
-// consumes says that a node is a node allocation's.
+// consumes makes a node's consumer the given allocation.
 func consumes(allocation, node ledger.UUID, project string) ledger.Event {
 	return ledger.AllocationsReplaced{
 		Consumer: allocation, Project: project, User: nobody, Type: "BAREMETAL",
@@ -37,9 +37,9 @@ func consumes(allocation, node ledger.UUID, project string) ledger.Event {
 	}
 }
 
-// nodeProviderDecisions are about nodes that are providers, too. Turned on, the
-// providers of the enrolled, the idle and the busy node are at generation 1, 2
-// and 2.
+// nodeProviderDecisions are about nodes that are providers, too. When they are
+// turned on, the providers of the enrolled, the idle and the busy node are at
+// generation 1, 2 and 2.
 func nodeProviderDecisions(w *world) []decision {
 	return slices.Concat(turnedOn(), turnedOnAgain(), nodesAsProviders(), consumersOfNodes(w), placementOfNodes())
 }
@@ -72,8 +72,8 @@ func turnedOn() []decision {
 	}
 }
 
-// turnedOnAgain shows what is done, or refused, about what happened while node
-// providers were off.
+// turnedOnAgain shows how changes from the time without node providers are
+// handled or refused.
 func turnedOnAgain() (rows []decision) {
 	row := func(about string, c *commands.SetNodeProviders, want outcome, meanwhile ...commands.Command) {
 		before := append([]commands.Command{nodeProviders(true), nodeProviders(false)}, meanwhile...)
@@ -129,7 +129,7 @@ func turnedOnAgain() (rows []decision) {
 
 const namesakes = 60 // of which 50 are listed
 
-// manyNamesakes are nodes whose providers' names others have.
+// manyNamesakes are nodes whose names other providers have.
 func manyNamesakes() (list []commands.Command) {
 	for i := range namesakes {
 		id := ledgertest.ID(5, byte(100+i))
@@ -147,7 +147,8 @@ func manyConflicts() outcome {
 	return rejected(commands.CodeProviderInUse, facts)
 }
 
-// nodesAsProviders shows what changes of nodes mean for their providers.
+// nodesAsProviders shows the consequences of changes of nodes for their
+// providers.
 func nodesAsProviders() (rows []decision) {
 	row := func(about string, c commands.Command, want outcome, before ...commands.Command) {
 		rows = append(rows, decision{
@@ -228,7 +229,8 @@ func nodesAsProviders() (rows []decision) {
 	return rows
 }
 
-// consumersOfNodes shows what node allocations and instances mean for consumers.
+// consumersOfNodes shows the consequences of node allocations and instances for
+// consumers.
 func consumersOfNodes(w *world) (rows []decision) {
 	row := func(about string, c commands.Command, want outcome, before ...commands.Command) {
 		rows = append(rows, decision{
@@ -310,7 +312,7 @@ func consumersOfNodes(w *world) (rows []decision) {
 	return rows
 }
 
-// placementOfNodes shows what is refused to Placement's clients about nodes.
+// placementOfNodes shows which changes of nodes Placement's clients cannot make.
 func placementOfNodes() (rows []decision) {
 	isNode := rejected(commands.CodeNodeIsProvider, commands.Facts{Provider: &idleNode, Node: &idleNode})
 	inventory := commands.Inventory{Class: metal, Total: 2}

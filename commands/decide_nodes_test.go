@@ -41,16 +41,16 @@ func unset(path string) commands.PatchOperation {
 
 func quote(id ledger.UUID) string { return `"` + id.String() + `"` }
 
-// described is what is said about the nodes of the world that node makes.
+// described returns the description of the world's nodes that node makes.
 var described = ledger.NodeDescription{Driver: "fake", ResourceClass: "metal", Owner: "p"}
 
-// nodeDecisions are about what is said of nodes.
+// nodeDecisions are about the fields of nodes.
 func nodeDecisions() []decision {
 	return slices.Concat(newNodes(), changedNodes(), patchBounds(), deletedNodes())
 }
 
-// large is a JSON object of some bytes, with as many members that look like
-// secrets as there is room for.
+// large returns a JSON object of this size, in bytes, with as many members that
+// look like secrets as fit.
 func large(bytes int) ledger.Document {
 	var b strings.Builder
 	b.WriteString(`{"a":""`)
@@ -126,7 +126,7 @@ func newNodes() (rows []decision) {
 	} {
 		row(field+" too long", invalid(field), change)
 	}
-	// Each document fits by itself; what is made of it does not.
+	// Each document fits alone, but not the result.
 	row("details too large together", invalid("details"), func(c *commands.CreateNode) {
 		c.NetworkData, c.Description = large(ledger.MaxDocumentBytes), ptr(strings.Repeat("é", 4096))
 	})
@@ -263,7 +263,7 @@ func changedNodes() []decision {
 	}
 }
 
-// patchBounds holds patches to what they may be, by all commands that take one.
+// patchBounds holds for all commands that take a patch.
 func patchBounds() (rows []decision) {
 	failing := func(field string) outcome {
 		return rejected(commands.CodePatchFailed, commands.Facts{Field: field})
@@ -511,7 +511,7 @@ func nodeTraits() (rows []decision) {
 	return rows
 }
 
-// nodeAllocationDecisions are about whole nodes for somebody.
+// nodeAllocationDecisions are about allocations of whole nodes.
 func nodeAllocationDecisions() []decision {
 	return slices.Concat(requests(), choices(), backfills(), changedAllocations())
 }
@@ -584,7 +584,7 @@ func requests() (rows []decision) {
 	return rows
 }
 
-// choices are nodes for an allocation that was requested, or why there is none.
+// choices are nodes for a requested allocation, or the reasons why there is none.
 func choices() (rows []decision) {
 	choose := &commands.ChooseNode{Allocation: fresh, Seed: 7}
 	row := func(about string, want ledger.Event, change func(*commands.NodeRequest), before ...commands.Command) {
@@ -643,7 +643,7 @@ func choices() (rows []decision) {
 	)
 }
 
-// backfills are allocations of nodes that are in use already.
+// backfills are allocations of nodes that are already in use.
 func backfills() (rows []decision) {
 	active := []commands.Command{
 		node(noNode), &commands.ReplaceNodeTraits{Node: noNode, Traits: []string{used}},
@@ -766,7 +766,7 @@ func changedAllocations() []decision {
 	}
 }
 
-// chassisDecisions are about what nodes are in.
+// chassisDecisions are about chassis.
 func chassisDecisions() []decision {
 	notThere := rejected(commands.CodeChassisNotFound, commands.Facts{Chassis: &noChassis})
 	long := ptr(strings.Repeat("é", ledger.MaxChassisDescriptionRunes+1))

@@ -17,7 +17,7 @@ func providerConflict(id ledger.UUID, is, given int64) outcome {
 	return rejected(commands.CodeProviderConflict, commands.Facts{Provider: &id, Expected: &is, Got: &given})
 }
 
-// providerDecisions are about providers and the trees that they make.
+// providerDecisions are about providers and their trees.
 func providerDecisions() []decision {
 	tooLong := strings.Repeat("☃", ledger.MaxNameRunes+1)
 	below := func(provider, parent ledger.UUID) *commands.ReparentProvider {
@@ -177,8 +177,8 @@ func record(class string, total int64) ledger.InventoryRecord {
 	}
 }
 
-// inventoryDecisions are about what providers have. The host is at generation
-// 5 in the world, and its two classes are in use.
+// inventoryDecisions are about inventories. The host is at generation 5 in the
+// world, and its two classes are in use.
 func inventoryDecisions() []decision {
 	const hostAt = 6
 	all := func(provider ledger.UUID, list ...commands.Inventory) *commands.ReplaceInventories {
@@ -305,8 +305,7 @@ func inventoryDecisions() []decision {
 	return append(rows, inventoryBounds()...)
 }
 
-// inventoryBounds holds what may be said about an inventory to its limits, by
-// all commands that say it.
+// inventoryBounds holds for all commands that set an inventory.
 func inventoryBounds() (rows []decision) {
 	with := func(change func(*commands.Inventory)) commands.Inventory {
 		inv := commands.Inventory{Class: vcpu, Total: 8}

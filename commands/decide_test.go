@@ -23,18 +23,18 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// decision is a row of the table of all that commands are answered: a command,
-// what there is when it is decided, and what comes of it.
+// decision is a row of the table of all decisions: a command, the situation in
+// which it is decided, and the outcome.
 type decision struct {
-	about   string             // what the row shows; rows of one command differ in it
+	about   string             // what the row shows; different in all rows of one command
 	before  []commands.Command // carried out in the world first
 	command commands.Command
 	want    outcome
 }
 
-// outcome is the events of an accepted command, or why it is rejected.
+// outcome is the events of an accepted command, or its rejection.
 type outcome struct {
-	events []ledger.Event // none: the command has nothing to do
+	events []ledger.Event // none: the command changes nothing
 	code   commands.Code
 	facts  commands.Facts
 }
@@ -61,10 +61,10 @@ func decisions(t testing.TB) []decision {
 	)
 }
 
-// TestDecisions decides every row, and holds every command to what is true of
-// all: deciding changes nothing and gives the same again; what was decided can
-// be folded and taken back; and a command means the same as JSON, and as the
-// only one of a batch.
+// TestDecisions decides every row, and checks what holds for every command:
+// deciding changes nothing and gives the same again; the events can be folded and
+// undone; and the command has the same outcome after a trip through JSON, and as
+// the only one of a batch.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	for _, row := range decisions(t) {
@@ -93,8 +93,8 @@ func compareOutcomes(t *testing.T, what string, want, got outcome) {
 	}
 }
 
-// checkConsumers wants a command that changes what consumers hold, and nothing
-// else, to name them: the writer keeps others that name the same waiting.
+// checkConsumers requires a command that only changes what consumers hold to name
+// these consumers, because the writer makes other commands that name them wait.
 func checkConsumers(t *testing.T, c commands.Command, events []ledger.Event) {
 	t.Helper()
 	if !commands.OnlyHoldings(c.CommandName()) {
@@ -124,8 +124,8 @@ func checkBatchOfOne(t *testing.T, w *world, c commands.Command, want outcome) {
 	}
 }
 
-// checkJSON decides the command after it was written and read, as clients'
-// commands are.
+// checkJSON decides the command after it was encoded and decoded, like clients'
+// commands.
 func checkJSON(t *testing.T, w *world, c commands.Command, want outcome) {
 	t.Helper()
 	_, registered := commands.Registry[c.CommandName()]
@@ -138,7 +138,7 @@ func checkJSON(t *testing.T, w *world, c commands.Command, want outcome) {
 		read, err = commands.Decode(c.CommandName(), text)
 	}
 	if want.code == commands.CodeInvalid && (err != nil || !reflect.DeepEqual(c, read)) {
-		return // JSON cannot say it: a number without an end, bytes that are no text, a batch of batches
+		return // JSON cannot express it: an infinite number, bytes that are not text, a batch of batches
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -153,7 +153,7 @@ func checkJSON(t *testing.T, w *world, c commands.Command, want outcome) {
 	}
 }
 
-// checkFolds folds what was decided and takes it back.
+// checkFolds folds the events and undoes them.
 func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 	t.Helper()
 	before := digest(t, w)
@@ -169,7 +169,7 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 	}
 }
 
-// idle are the commands that may find nothing to do. All others always do
+// idle are the commands that may change nothing. All others always change
 // something, or are rejected.
 var idle = []string{
 	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
@@ -178,7 +178,7 @@ var idle = []string{
 	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
 }
 
-// elsewhere are the codes that no command's Decide answers.
+// elsewhere are the codes that no command's Decide returns.
 var elsewhere = map[commands.Code]string{
 	commands.CodeTooLarge:        "the writer, which knows the record's size",
 	commands.CodeCommandIDReused: "the writer, which knows the ids of the past",
@@ -187,8 +187,8 @@ var elsewhere = map[commands.Code]string{
 	commands.CodeNodeBusy:        "older versions",
 }
 
-// TestDecisionsAreComplete wants a row for every command that is accepted,
-// rejected or has nothing to do, and for every code of a rejection.
+// TestDecisionsAreComplete requires a row for each outcome of every command
+// (accepted, rejected, nothing to change), and for every code of a rejection.
 func TestDecisionsAreComplete(t *testing.T) {
 	t.Parallel()
 	rows := decisions(t)
@@ -209,7 +209,7 @@ func TestDecisionsAreComplete(t *testing.T) {
 	}
 }
 
-// TestRandomDecisions: what random commands are rejected with is in the table.
+// TestRandomDecisions: every rejection of a random command is in the table.
 func TestRandomDecisions(t *testing.T) {
 	t.Parallel()
 	has := rowsByOutcome(t, decisions(t))
@@ -234,7 +234,7 @@ func TestRandomDecisions(t *testing.T) {
 	})
 }
 
-// rowsByOutcome lists what the rows show, and finds those that are there twice.
+// rowsByOutcome lists what the rows show, and finds repetitions.
 func rowsByOutcome(t *testing.T, rows []decision) map[string]bool {
 	t.Helper()
 	has := make(map[string]bool)
@@ -280,7 +280,8 @@ func declaredCodes(t *testing.T) (codes []commands.Code) {
 	return codes
 }
 
-// TestProjects: what a client may submit who is bound to project p.
+// TestProjects: the commands that a client which is bound to project p may
+// submit.
 func TestProjects(t *testing.T) {
 	t.Parallel()
 	own := allocate(fresh, host, vcpu, 2)
@@ -366,7 +367,7 @@ type world struct {
 	t testing.TB
 }
 
-// What there is in the world; see newWorld.
+// The entities of the world; see newWorld.
 var (
 	ledgerID = ledgertest.ID(9, 1)
 
@@ -382,9 +383,9 @@ var (
 
 	aggregate = ledgertest.ID(3, 1)
 
-	enrolled = ledgertest.ID(5, 1) // a node of which nothing is known, in the full chassis
+	enrolled = ledgertest.ID(5, 1) // a node in unknown condition, in the full chassis
 	idleNode = ledgertest.ID(5, 2) // a node that can be allocated, with trait CUSTOM_USED
-	busyNode = ledgertest.ID(5, 3) // a node that is active, with an allocation that nobody owns
+	busyNode = ledgertest.ID(5, 3) // a node that is active, with an allocation without an owner
 	lostNode = ledgertest.ID(5, 99)
 
 	deployed = ledgertest.ID(6, 1) // the allocation of the busy node
@@ -392,7 +393,7 @@ var (
 	failed   = ledgertest.ID(6, 3) // an allocation that got no node
 	noNode   = ledgertest.ID(6, 99)
 
-	instance = ledgertest.ID(7, 1) // what runs nowhere yet
+	instance = ledgertest.ID(7, 1) // an instance that runs nowhere yet
 
 	fullChassis  = ledgertest.ID(8, 1)
 	emptyChassis = ledgertest.ID(8, 2)
@@ -419,7 +420,7 @@ func newWorld(t testing.TB, more ...commands.Command) *world {
 	return w
 }
 
-// made is the world before a test changes it, of which each takes a copy.
+// made is the world before a test changes it. Each test takes a copy.
 var made struct {
 	sync.Mutex
 	world *ledger.State
@@ -492,7 +493,7 @@ func node(id ledger.UUID) commands.Command {
 	}}
 }
 
-// accept carries commands out that must do something.
+// accept carries out commands that must change something.
 func (w *world) accept(list ...commands.Command) {
 	w.t.Helper()
 	for _, c := range list {
@@ -511,7 +512,7 @@ func (w *world) carry(c commands.Command) ([]ledger.Event, *commands.Rejection) 
 	return events, rejection
 }
 
-// decide decides a command, of whose rejection it checks the text.
+// decide decides a command, and checks the text of a rejection.
 func (w *world) decide(c commands.Command) outcome {
 	w.t.Helper()
 	events, rejection := commands.Decide(commands.Submission{Command: c}, w.State())
@@ -527,7 +528,7 @@ func (w *world) decide(c commands.Command) outcome {
 	return outcome{code: rejection.Code, facts: rejection.Facts}
 }
 
-// generation is a consumer's.
+// generation returns a consumer's generation.
 func (w *world) generation(consumer ledger.UUID) uint64 {
 	w.t.Helper()
 	c, exists := w.State().Consumer(consumer)
@@ -537,7 +538,7 @@ func (w *world) generation(consumer ledger.UUID) uint64 {
 	return c.Generation
 }
 
-// of is a provider's generation, some steps on.
+// of returns a provider's generation, some steps on.
 func (w *world) of(provider ledger.UUID, steps int64) int64 {
 	w.t.Helper()
 	p, exists := w.State().Provider(provider)
@@ -558,7 +559,8 @@ func digest(t testing.TB, w *world) string {
 
 func ptr[T any](value T) *T { return &value }
 
-// allocate is what a consumer of project p is to hold, if it holds nothing yet.
+// allocate returns the new allocations of a consumer of project p that holds
+// nothing yet.
 func allocate(consumer, provider ledger.UUID, class string, amount int64) commands.ConsumerAllocations {
 	return commands.ConsumerAllocations{
 		Consumer: consumer, Project: "p", User: "u",

@@ -6,7 +6,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// DeleteChassis removes a chassis, which no node may be in.
+// DeleteChassis removes a chassis. No node may be in it.
 type DeleteChassis struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

@@ -2,9 +2,9 @@ package commands
 
 import "github.com/allot-project/allot/ledger"
 
-// DeleteInventories takes all classes away from a provider (microversion
-// 1.5). Nothing may be allocated on it. The provider's generation moves by 1
-// even if it had none.
+// DeleteInventories removes all classes from a provider (microversion 1.5).
+// Nothing of them may be allocated. The provider's generation moves by 1, even if
+// it had none.
 type DeleteInventories struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

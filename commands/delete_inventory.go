@@ -2,7 +2,7 @@ package commands
 
 import "github.com/allot-project/allot/ledger"
 
-// DeleteInventory takes a class away from a provider. Nothing of it may be
+// DeleteInventory removes a class from a provider. Nothing of the class may be
 // allocated. The provider's generation moves by 1.
 type DeleteInventory struct {
 	noConsumers   `json:"-"`

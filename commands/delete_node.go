@@ -7,8 +7,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// DeleteNode removes a node, which nothing may run on unless it is in
-// maintenance; an allocation of it then goes with it.
+// DeleteNode removes a node. No instance may run on it unless it is in
+// maintenance; an allocation of the node is then removed, too.
 type DeleteNode struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -22,7 +22,7 @@ func (*DeleteNode) CommandName() string { return "DeleteNode" }
 // Check implements Command.
 func (c *DeleteNode) Check() *Rejection { return checkUUID("node", c.Node) }
 
-// deletableStates are those from which a node can be deleted.
+// deletableStates are the provision states in which a node can be deleted.
 var deletableStates = []string{stateEnroll, stateManageable, "adopt failed", ledger.NodeAvailable}
 
 // Decide implements Command.

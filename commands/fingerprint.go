@@ -10,8 +10,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// FingerprintOf identifies a command's content: the beginning of the SHA-256
-// of its name, a zero byte and its JSON form. Records hold it for ever.
+// FingerprintOf identifies a command's content: it is the first bytes of the
+// SHA-256 of the command's name, a zero byte and its JSON form. Records store it
+// for ever, so it must never change.
 func FingerprintOf(c Command) (ledger.Fingerprint, error) {
 	scratch := scratches.Get().(*[]byte)
 	defer scratches.Put(scratch)
@@ -26,14 +27,14 @@ func FingerprintOf(c Command) (ledger.Fingerprint, error) {
 	return ledger.Fingerprint(sum[:len(ledger.Fingerprint{})]), nil
 }
 
-// keptScratch is the largest buffer that is kept for the next command.
+// keptScratch is the largest buffer, in bytes, that is kept for the next command.
 const keptScratch = 64 << 10
 
 var scratches = sync.Pool{New: func() any { return new([]byte) }}
 
-// appendContent writes a command's JSON form. The one of the most frequent command is
-// written by hand, byte for byte as encoding/json would: that took an eighth
-// of the time of a command.
+// appendContent writes a command's JSON form. The form of the most frequent
+// command is written by hand, byte for byte as encoding/json would, because
+// encoding/json took an eighth of the time of a command.
 func appendContent(b []byte, c Command) ([]byte, error) {
 	if allocate, ok := c.(*AllocateForConsumers); ok {
 		return allocate.appendJSON(b)
@@ -106,7 +107,7 @@ func appendUUID(b []byte, id ledger.UUID) []byte {
 	return append(b, '"')
 }
 
-// appendString leaves everything that is not plain ASCII to encoding/json.
+// appendString leaves text that is not plain ASCII to encoding/json.
 func appendString(b []byte, s string) ([]byte, error) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {

@@ -11,8 +11,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestContent: what is written by hand is what encoding/json writes, to the
-// byte: fingerprints in records are compared with it for ever.
+// TestContent: the form that is written by hand equals that of encoding/json, to
+// the byte, because fingerprints in records are compared with it for ever.
 func TestContent(t *testing.T) {
 	for value, fields := range map[reflect.Type]int{
 		reflect.TypeFor[AllocateForConsumers](): 1, reflect.TypeFor[ConsumerAllocations](): 7,

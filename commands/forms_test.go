@@ -16,8 +16,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestPatchValues: a value of a patch is the same whether it came as JSON or
-// as msgpack, and is kept in one form.
+// TestPatchValues: a value in a patch is the same whether it came as JSON or as
+// msgpack, and is stored in one form.
 func TestPatchValues(t *testing.T) {
 	var value func(depth int) *rapid.Generator[any]
 	value = func(depth int) *rapid.Generator[any] {
@@ -33,7 +33,7 @@ func TestPatchValues(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		drawn := value(3).Draw(rt, "value")
-		text, err := json.MarshalIndent(drawn, "", "  ") // not the form in which it is kept
+		text, err := json.MarshalIndent(drawn, "", "  ") // not the form in which it is stored
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -89,12 +89,12 @@ func TestPatchValuesThatJSONCannotSay(t *testing.T) {
 	}
 }
 
-// TestDecodeRefuses what is no command, and says why.
+// TestDecodeRefuses texts that are no command, with the reason.
 func TestDecodeRefuses(t *testing.T) {
 	many := "[" + strings.Repeat(`{"command":"CreateTrait","body":{}},`, commands.MaxBatch) + `{}]`
 	for _, c := range []struct{ name, body, why string }{
 		{"Fly", `{}`, `no command "Fly"`},
-		{"ChooseNode", `{}`, `no command "ChooseNode"`}, // the server's own
+		{"ChooseNode", `{}`, `no command "ChooseNode"`}, // submitted by the server itself
 		{"CreateTrait", `{"name":`, "unexpected EOF"},
 		{"CreateTrait", `{"name":1}`, "cannot unmarshal"},
 		{"CreateTrait", `{"colour":"red"}`, `unknown field "colour"`},
@@ -112,16 +112,16 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// impossible is a command that decides what cannot be so.
+// impossible is a command whose events contradict the State.
 type impossible struct{ commands.CreateTrait }
 
 func (impossible) Decide(*ledger.State) ([]ledger.Event, *commands.Rejection) {
 	return []ledger.Event{ledger.TraitDeleted{Name: "CUSTOM_NOT_THERE"}}, nil
 }
 
-// TestWhatDoesNotFollow: a command that contradicts one before it in a batch is
-// rejected, and alone it is an error. Neither changes anything, and neither
-// stops the writer.
+// TestWhatDoesNotFollow: a command that contradicts an earlier one of its batch
+// is rejected; alone it is an error. Neither changes anything, and neither stops
+// the writer.
 func TestWhatDoesNotFollow(t *testing.T) {
 	w := newWorld(t)
 	before := digest(t, w)
@@ -142,7 +142,7 @@ func TestWhatDoesNotFollow(t *testing.T) {
 	w.accept(&commands.CreateTrait{Name: none})
 }
 
-// TestPassing: what may succeed later is told from what will not.
+// TestPassing: passing errors are told from permanent ones.
 func TestPassing(t *testing.T) {
 	for _, err := range []error{
 		commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrUnreadable, commands.ErrLogUnavailable,

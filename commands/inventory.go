@@ -7,8 +7,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Inventory is what a client says about one class of a provider. Fields left
-// out take Placement's defaults.
+// Inventory is a client's description of one class of a provider. Absent fields
+// take Placement's defaults.
 type Inventory struct {
 	Class    string   `json:"class"`
 	Total    int64    `json:"total"`                      // 1..MaxAmount
@@ -46,9 +46,9 @@ func (inv Inventory) check() *Rejection {
 	)
 }
 
-// checkCapacity wants the reserved amount to leave a capacity of at least 0,
-// or with refuseFull of more than 0, as Placement does below 1.26. The
-// capacity is truncated first: a tiny ratio makes it 0.
+// checkCapacity rejects an inventory whose reserved amount exceeds the capacity
+// or, with refuseFull, leaves no capacity, as Placement does below 1.26. The
+// capacity is truncated first, so a tiny ratio makes it 0.
 func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *Rejection {
 	r := inv.record()
 	capacity := r.Units()
@@ -65,9 +65,9 @@ func (inv Inventory) checkCapacity(provider ledger.UUID, refuseFull bool) *Rejec
 	}
 }
 
-// set states the inventory on a provider, whose generation moves by 1, unless
-// check has something against it, who is told whether the provider has inventory
-// of the class already.
+// set returns the event that sets one inventory of a provider and moves its
+// generation by 1. check is called with whether the provider already has
+// inventory of the class, and may reject the change.
 func (inv Inventory) set(
 	s *ledger.State, p *ledger.Provider, refuseFull bool, check func(exists bool) *Rejection,
 ) ([]ledger.Event, *Rejection) {

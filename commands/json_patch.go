@@ -21,7 +21,8 @@ type PatchOperation struct {
 	Value PatchValue `json:"value,omitzero"`
 }
 
-// PatchValue is any JSON value, in canonical form; empty: none was given.
+// PatchValue is any JSON value, in canonical form. It is empty if the operation
+// has no value.
 type PatchValue string
 
 // MarshalJSON implements json.Marshaler.
@@ -47,7 +48,7 @@ func (v *PatchValue) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// encodeMsgpack writes the value as msgpack's own.
+// encodeMsgpack writes the value as native msgpack.
 func (v PatchValue) encodeMsgpack(e *msgpack.Encoder) error {
 	dec := json.NewDecoder(strings.NewReader(string(v)))
 	dec.UseNumber()
@@ -58,7 +59,7 @@ func (v PatchValue) encodeMsgpack(e *msgpack.Encoder) error {
 	return e.Encode(ledger.PlainNumbers(value))
 }
 
-// decodeMsgpack reads any value that JSON can say.
+// decodeMsgpack reads any value that JSON can express.
 func (v *PatchValue) decodeMsgpack(d *msgpack.Decoder) error {
 	value, err := d.DecodeInterface()
 	if err != nil {
@@ -71,8 +72,8 @@ func (v *PatchValue) decodeMsgpack(d *msgpack.Decoder) error {
 	return err
 }
 
-// EncodeMsgpack writes the operation as a map, without a value if it has none.
-// The library would write null, which is a value.
+// EncodeMsgpack writes the operation as a map, and leaves the value out if there
+// is none. The library would write null, which is a value.
 func (op PatchOperation) EncodeMsgpack(e *msgpack.Encoder) error {
 	members := 2
 	if op.Value != "" {
@@ -87,9 +88,10 @@ func (op PatchOperation) EncodeMsgpack(e *msgpack.Encoder) error {
 	return errors.Join(e.EncodeString("value"), op.Value.encodeMsgpack(e))
 }
 
-// DecodeMsgpack reads what EncodeMsgpack wrote. The library asks no type about a
-// null, and would read one as no value. Clients from before this was so send null
-// with what removes something, where it means nothing.
+// DecodeMsgpack reads what EncodeMsgpack wrote. It handles nulls itself, because
+// the library skips a type's decoder for null and would read a null value as no
+// value. Older clients send null with operations that remove something, where it
+// means nothing.
 func (op *PatchOperation) DecodeMsgpack(d *msgpack.Decoder) error {
 	n, err := d.DecodeMapLen()
 	*op = PatchOperation{}
@@ -115,7 +117,7 @@ func (op *PatchOperation) DecodeMsgpack(d *msgpack.Decoder) error {
 	return err
 }
 
-// maxPatchOperations bounds a patch.
+// maxPatchOperations is the largest number of operations in a patch.
 const maxPatchOperations = 1000
 
 func checkPatch(ops []PatchOperation) *Rejection {
@@ -136,7 +138,7 @@ func checkPatch(ops []PatchOperation) *Rejection {
 	return nil
 }
 
-// Field is the name of the field that the operation changes or reaches into.
+// Field returns the name of the top-level field that the operation changes.
 func (op PatchOperation) Field() string {
 	field, _, _ := strings.Cut(strings.TrimPrefix(op.Path, "/"), "/")
 	return field
@@ -144,8 +146,8 @@ func (op PatchOperation) Field() string {
 
 var patchOptions = &jsonpatch.ApplyOptions{SupportNegativeIndices: false}
 
-// withNulls is the JSON form of a struct in which absent members are null, so
-// that a patch can replace and remove them.
+// withNulls returns the JSON form of a struct in which absent members are null,
+// so that a patch can replace and remove them.
 func withNulls(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -169,7 +171,7 @@ func withNulls(value any) ([]byte, error) {
 }
 
 // applyPatch applies the operations in order to the JSON form of from, and
-// reads the outcome into to. All of it works, or nothing happens.
+// decodes the result into to. If one operation fails nothing is changed.
 func applyPatch(ops []PatchOperation, from, to any) *Rejection {
 	doc, err := withNulls(from)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// naive is the ledger as a beginner would write it: maps, and loops over
-// everything. It shares no code with State.
+// naive is the ledger in its simplest form: maps, and loops over everything. It
+// shares no code with State.
 type naive struct {
 	total     map[string]int64            // "provider/class"
 	held      map[string]map[string]int64 // consumer -> "provider/class" -> amount
@@ -33,7 +33,7 @@ func (n *naive) used(slot string) (sum int64) {
 	return sum
 }
 
-// allocate says which code a request must be rejected with, "" for none.
+// allocate returns the code with which a request must be rejected, "" for none.
 func (n *naive) allocate(c *commands.AllocateForConsumers) commands.Code {
 	for _, a := range c.Allocations {
 		gen, exists := n.genOf[a.Consumer.String()]
@@ -105,9 +105,9 @@ func (n *naive) release(consumer string) {
 	delete(n.genOf, consumer)
 }
 
-// TestModel runs random commands against the ledger and the naive model.
-// They must agree on every answer and on everything that is so afterwards,
-// and replaying the log must give the same bytes.
+// TestModel runs random commands against the ledger and the naive model. They
+// must agree on every answer and on all contents afterwards, and a replay of the
+// log must give the same bytes.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir := t.TempDir()

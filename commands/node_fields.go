@@ -11,8 +11,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// NodeFields is what clients say about a node, by Ironic's names. Absent and
-// null are the same.
+// NodeFields are the fields of a node that clients set, by Ironic's names. Absent
+// and null mean the same.
 type NodeFields struct {
 	Name          *string         `json:"name,omitempty"` // unique, 1..255 of A-Z a-z 0-9 - . _ ~, not like a uuid
 	Driver        *string         `json:"driver,omitempty"`
@@ -24,20 +24,20 @@ type NodeFields struct {
 	Protected     *bool           `json:"protected,omitempty"`
 	Properties    ledger.Document `json:"properties,omitzero"`
 	Extra         ledger.Document `json:"extra,omitzero"`
-	// DriverInfo and InstanceInfo are kept without secrets: Allot contacts no
-	// hardware.
+	// DriverInfo and InstanceInfo are stored without secrets, which Allot does
+	// not need because it contacts no hardware.
 	DriverInfo   ledger.Document `json:"driver_info,omitzero"`
 	InstanceInfo ledger.Document `json:"instance_info,omitzero"`
 
 	NodeDetails
 }
 
-// NodeDetails are the fields that are kept for clients and nothing else.
+// NodeDetails are fields that Allot only stores for clients.
 type NodeDetails struct {
 	AutomatedClean      *bool           `json:"automated_clean,omitempty"`
 	BIOSInterface       *string         `json:"bios_interface,omitempty"`
 	BootInterface       *string         `json:"boot_interface,omitempty"`
-	ChassisUUID         *ledger.UUID    `json:"chassis_uuid,omitempty"` // a chassis that is there
+	ChassisUUID         *ledger.UUID    `json:"chassis_uuid,omitempty"` // an existing chassis
 	ConductorGroup      *string         `json:"conductor_group,omitempty"`
 	ConsoleInterface    *string         `json:"console_interface,omitempty"`
 	DeployInterface     *string         `json:"deploy_interface,omitempty"`
@@ -47,7 +47,7 @@ type NodeDetails struct {
 	ManagementInterface *string         `json:"management_interface,omitempty"`
 	NetworkData         ledger.Document `json:"network_data,omitzero"`
 	NetworkInterface    *string         `json:"network_interface,omitempty"`
-	ParentNode          *ledger.UUID    `json:"parent_node,omitempty"` // a node that is there
+	ParentNode          *ledger.UUID    `json:"parent_node,omitempty"` // an existing node
 	PowerInterface      *string         `json:"power_interface,omitempty"`
 	ProtectedReason     *string         `json:"protected_reason,omitempty"`
 	RAIDInterface       *string         `json:"raid_interface,omitempty"`
@@ -59,7 +59,7 @@ type NodeDetails struct {
 	VendorInterface     *string         `json:"vendor_interface,omitempty"`
 }
 
-// fieldsOf is what was said about a node.
+// fieldsOf returns the fields that clients have set on a node.
 func fieldsOf(n *ledger.Node) (NodeFields, error) {
 	f := NodeFields{
 		Name: orNil(n.Name), Driver: orNil(n.Driver), ResourceClass: orNil(n.ResourceClass),
@@ -88,7 +88,8 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// description is the part of the fields that is the node's description.
+// description returns the part of the fields that makes up the node's
+// description.
 func (f *NodeFields) description() (ledger.NodeDescription, *Rejection) {
 	details, err := f.details()
 	if err != nil {
@@ -110,7 +111,7 @@ func (f *NodeFields) description() (ledger.NodeDescription, *Rejection) {
 	}, nil
 }
 
-// details is a document with those of the details that are given.
+// details returns a document of those details that are set.
 func (f *NodeFields) details() (ledger.Document, error) {
 	text, err := json.Marshal(f.NodeDetails)
 	if err != nil {
@@ -128,12 +129,13 @@ func (f *NodeFields) details() (ledger.Document, error) {
 	return ledger.NewDocument(all)
 }
 
-// Mask is what stands in the log for a secret.
+// Mask replaces a secret in the log.
 const Mask = "******"
 
 var secretKey = regexp.MustCompile(`(?i)passw|secret|token|credential|private_?key|passphrase`)
 
-// withoutSecrets masks what looks like a secret: the log never forgets.
+// withoutSecrets masks values that look like secrets, because the log never
+// forgets.
 func withoutSecrets(doc ledger.Document) (ledger.Document, error) {
 	if !secretKey.MatchString(string(doc)) {
 		return doc, nil
@@ -163,7 +165,8 @@ var (
 	uuidPattern  = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 )
 
-// reservedNodeNames are the words that stand beside node names in paths.
+// reservedNodeNames are words that Ironic's paths use in the place of a node's
+// name.
 var reservedNodeNames = []string{
 	"maintenance", "management", "states", "vendor_passthru", "detail", "ports", "portgroups", "volume", "traits",
 	"vifs", "bios", "allocation", "history", "inventory", "firmware", "validate", "virtual_media",
@@ -188,7 +191,8 @@ func checkNodeName(name *string) *Rejection {
 	return nil
 }
 
-// Check finds what is wrong with the fields by themselves.
+// Check returns a rejection for faults in the fields alone, whatever the State;
+// or nil.
 func (f *NodeFields) check() *Rejection {
 	short := func(field string, value *string, most int) *Rejection {
 		if value != nil && (utf8.RuneCountInString(*value) > most || !utf8.ValidString(*value)) {
@@ -208,7 +212,7 @@ func (f *NodeFields) check() *Rejection {
 	)
 }
 
-// checkNew finds what cannot be said about a node that is only made.
+// checkNew rejects fields that cannot be set when a node is made.
 func (f *NodeFields) checkNew(state string) *Rejection {
 	if deref(f.Protected) || deref(f.ProtectedReason) != "" {
 		return invalid(
@@ -219,9 +223,9 @@ func (f *NodeFields) checkNew(state string) *Rejection {
 	return f.settleFlags(&ledger.Node{ProvisionState: state})
 }
 
-// settleFlags holds what a node is to be to Ironic's rules of its two flags:
-// only a deployed node is protected, an available one is not retired, and the
-// reason for a flag is there with it and goes with it.
+// settleFlags applies Ironic's rules for the two flags of a node: only a deployed
+// node can be protected, an available node cannot be retired, and the reason for
+// a flag needs the flag and is removed with it.
 func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
 	if deref(f.Protected) && !before.Protected && before.ProvisionState != stateActive {
 		return nodeState(
@@ -241,7 +245,7 @@ func (f *NodeFields) settleFlags(before *ledger.Node) *Rejection {
 	)
 }
 
-// checkParent wants a node's parent to be another node that is there, and no
+// checkParent requires a node's parent to be another existing node that is no
 // child itself.
 func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
 	if f.ParentNode == nil {
@@ -259,7 +263,7 @@ func (f *NodeFields) checkParent(s *ledger.State, id ledger.UUID) *Rejection {
 	return nil
 }
 
-// checkChassis wants the chassis that a node is in to be there.
+// checkChassis requires a node's chassis to exist.
 func (f *NodeFields) checkChassis(s *ledger.State) *Rejection {
 	id := deref(f.ChassisUUID)
 	if _, exists := s.Chassis(id); !exists && f.ChassisUUID != nil {
@@ -278,7 +282,7 @@ func settleReason(flag string, before, after bool, reason **string) *Rejection {
 	return nil
 }
 
-// checkTraits finds traits that neither begin with CUSTOM_ nor are standard.
+// checkTraits rejects traits that neither begin with CUSTOM_ nor are standard.
 func checkTraits(s *ledger.State, field string, traits []string) *Rejection {
 	for _, name := range traits {
 		if !isCustom(name) && (strings.HasPrefix(name, CustomPrefix) || !s.HasTrait(name)) {

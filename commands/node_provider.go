@@ -8,12 +8,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Nodes can be resource providers, too, so that one ledger answers both of
-// Placement's and Ironic's questions and the answers never disagree. The
-// provider has the node's uuid, its traits, and an inventory of one of
-// CUSTOM_<CLASS>. The consumer is the node's allocation. Everything about such
-// a provider that follows from the node changes in the same record as the
-// node, and is refused to Placement's clients.
+// Nodes can be resource providers, too, so that one ledger answers for Placement
+// and for Ironic and the two answers never disagree. The provider has the node's
+// uuid and traits, and an inventory of one CUSTOM_<CLASS>. The consumer is the
+// node's allocation. Everything about such a provider that follows from the node
+// changes in the same record as the node, and Placement's clients cannot change
+// it.
 
 // Owners of consumers that are node allocations.
 const (
@@ -21,8 +21,9 @@ const (
 	nobody           = "00000000-0000-0000-0000-000000000000"
 )
 
-// NodeClassName is the resource class of a node's inventory: upper case, and
-// an underscore for what Placement's names cannot hold (as nova does it).
+// NodeClassName returns the resource class of a node's inventory: upper case,
+// with an underscore for each character that Placement's names cannot have (as in
+// nova).
 func NodeClassName(class string) string {
 	upper := strings.Map(func(r rune) rune {
 		if (r < 'A' || r > 'Z') && (r < '0' || r > '9') {
@@ -33,19 +34,19 @@ func NodeClassName(class string) string {
 	return CustomPrefix + upper
 }
 
-// SetNodeProviders turns node providers on or off. The server submits it at
-// its start, again and again until there is nothing left to do: at most limit
-// nodes get their provider at a time. Turned off, the providers stay as they
-// are, and are then anybody's.
+// SetNodeProviders turns node providers on or off. The server submits it at its
+// start until it has nothing left to change; each time at most limit nodes get
+// their provider. If node providers are turned off, existing providers stay and
+// anybody may change them.
 type SetNodeProviders struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	On    bool `json:"on"`
 	Limit int  `json:"limit"`
-	// Left are providers of nodes that were deleted while node providers were
-	// off, as the read models tell: the State does not remember them. Those
-	// that nobody holds, and nothing is below, go.
+	// Left are the providers of nodes that were deleted while node providers were
+	// off. They come from the read models, because the State does not remember
+	// them. Those without holders and children are deleted.
 	Left []ledger.UUID `json:"left,omitempty"`
 }
 
@@ -60,11 +61,11 @@ func (c *SetNodeProviders) Check() *Rejection {
 	return nil
 }
 
-// Decide implements Command. While it is off, both doors give nodes away
-// without asking each other. So turned on again, it first takes away what is
-// left of allocations that ended meanwhile, in a record of its own because a
-// consumer changes once per commit; and where a node has two owners, it is
-// refused with the list of those nodes.
+// Decide implements Command. While node providers are off, each API gives nodes
+// away without regard to the other. So when they are turned on again, the command
+// first removes the consumers of allocations that have ended meanwhile. It does
+// so in a record of its own, because a commit changes a consumer once at most. If
+// nodes have two owners, the rejection lists them.
 func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	var events []ledger.Event
 	if c.On != s.NodeProviders() {
@@ -99,22 +100,24 @@ func (c *SetNodeProviders) Decide(s *ledger.State) ([]ledger.Event, *Rejection) 
 	return append(events, sync.events...), nil
 }
 
-// removeLeft takes away providers that are left of nodes, as if their nodes
-// had been deleted now.
+// removeLeft deletes the providers of nodes that are gone, as if their nodes had
+// been deleted now.
 func (p *providerSync) removeLeft(left []ledger.UUID, most int) {
 	for _, id := range left {
 		before := len(p.events)
 		if _, isNode := p.s.Node(id); isNode || most < 1 {
 			continue
 		}
-		// What is in use stays, and is listed by who finds it still there.
+		// A provider in use stays; the server that finds it at its start lists
+		// it.
 		if rejection := p.remove(&ledger.Node{UUID: id}); rejection == nil && len(p.events) > before {
 			most--
 		}
 	}
 }
 
-// withNodeProvider adds what events about a node mean for its provider.
+// withNodeProvider adds the consequences that events about a node have for its
+// provider.
 func withNodeProvider(s *ledger.State, id ledger.UUID, events []ledger.Event) ([]ledger.Event, *Rejection) {
 	if !s.NodeProviders() || len(events) == 0 {
 		return events, nil
@@ -132,14 +135,14 @@ func withNodeProvider(s *ledger.State, id ledger.UUID, events []ledger.Event) ([
 	return append(events, sync.events...), nil
 }
 
-// providerSync collects the events that bring providers into line with nodes.
+// providerSync collects the events that make providers match their nodes again.
 type providerSync struct {
 	s       *ledger.State
 	events  []ledger.Event
 	next    ledger.ClassID
 	classes map[string]bool
 	traits  map[string]bool
-	owners  map[ledger.UUID]string // of node allocations that the command requests
+	owners  map[ledger.UUID]string // node allocations that the command requests
 }
 
 func newProviderSync(s *ledger.State) *providerSync {
@@ -151,7 +154,7 @@ func newProviderSync(s *ledger.State) *providerSync {
 
 func (p *providerSync) emit(event ledger.Event) { p.events = append(p.events, event) }
 
-// node brings one node's provider from before to after; nil: no node.
+// node changes one node's provider from before to after; nil stands for no node.
 func (p *providerSync) node(before, after *ledger.Node) *Rejection {
 	if after == nil {
 		return p.remove(before)
@@ -180,8 +183,8 @@ func (p *providerSync) node(before, after *ledger.Node) *Rejection {
 	return p.consume(after, &generation)
 }
 
-// oneOwner refuses that one consumer holds a node's provider while the node
-// is another one's.
+// oneOwner rejects a consumer that holds a node's provider while the node belongs
+// to another consumer.
 func (p *providerSync) oneOwner(n *ledger.Node, held bool) *Rejection {
 	if !held || n.Instance.IsNil() || holds(p.s, n.Instance, n.UUID) {
 		return nil
@@ -199,7 +202,7 @@ func holds(s *ledger.State, consumer, provider ledger.UUID) bool {
 	return exists && slices.ContainsFunc(c.Allocations, func(a ledger.Allocation) bool { return a.Provider == provider })
 }
 
-// remove takes a deleted node's provider away.
+// remove deletes the provider of a deleted node.
 func (p *providerSync) remove(before *ledger.Node) *Rejection {
 	provider, exists := p.s.Provider(before.UUID)
 	if !exists {
@@ -231,7 +234,7 @@ func (p *providerSync) release(before, after *ledger.Node) (freed bool) {
 	return true
 }
 
-// inventory gives the provider one of the node's class.
+// inventory gives the provider an inventory of one of the node's class.
 func (p *providerSync) inventory(provider *ledger.Provider, n *ledger.Node, held bool, generation *int64) *Rejection {
 	var want []ledger.InventoryRecord
 	if n.ResourceClass != "" {
@@ -252,8 +255,8 @@ func (p *providerSync) inventory(provider *ledger.Provider, n *ledger.Node, held
 	return nil
 }
 
-// nodeInventory is the one of the node's class that its provider has: reserved
-// while nobody may take it and no consumer has it.
+// nodeInventory returns the inventory that a node's provider has of the node's
+// class. It is reserved while nobody may take the node and no consumer has it.
 func nodeInventory(n *ledger.Node, held bool) ledger.InventoryRecord {
 	record := ledger.InventoryRecord{
 		Class: NodeClassName(n.ResourceClass), Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1,
@@ -323,8 +326,8 @@ func (p *providerSync) consume(after *ledger.Node, generation *int64) *Rejection
 	return nil
 }
 
-// takenNode refuses a consumer that a node's instance is not: what runs on a
-// node is its owner, and comes back to it from either door.
+// takenNode rejects a consumer that is not the node's instance. The instance owns
+// the node, and may come back to it through either API.
 func takenNode(s *ledger.State, consumer ledger.UUID, res *ProviderAllocation) *Rejection {
 	if !s.NodeProviders() {
 		return nil
@@ -344,8 +347,8 @@ func takenNode(s *ledger.State, consumer ledger.UUID, res *ProviderAllocation) *
 	}
 }
 
-// runsOn reports whether a consumer is what runs on the node that a provider
-// is, for which alone the node's inventory is reserved.
+// runsOn reports whether a consumer is the instance of the node that a provider
+// stands for. The node's inventory is reserved for that consumer alone.
 func runsOn(s *ledger.State, consumer, provider ledger.UUID) bool {
 	if !s.NodeProviders() {
 		return false
@@ -354,8 +357,8 @@ func runsOn(s *ledger.State, consumer, provider ledger.UUID) bool {
 	return isNode && n.Instance == consumer
 }
 
-// nodeReservation answers the event that reserves a node's inventory, or ends
-// that, after consumers took or left its provider; nil if it is right.
+// nodeReservation returns the event that reserves a node's inventory or frees it,
+// after consumers took or left its provider; nil if nothing changes.
 func nodeReservation(s *ledger.State, provider *ledger.Provider, held bool, generation int64) ledger.Event {
 	if !s.NodeProviders() {
 		return nil
@@ -373,7 +376,7 @@ func nodeReservation(s *ledger.State, provider *ledger.Provider, held bool, gene
 	}
 }
 
-// removeConsumer answers the events that take everything from a consumer.
+// removeConsumer returns the events that remove everything that a consumer holds.
 func removeConsumer(s *ledger.State, c *ledger.Consumer) []ledger.Event {
 	events := []ledger.Event{ledger.ConsumerRemoved{Consumer: c.UUID}}
 	for _, held := range c.Allocations {
@@ -394,8 +397,8 @@ func heldByConsumer(s *ledger.State, n *ledger.Node) bool {
 	return exists && provider.InUse() != nil
 }
 
-// changeableProvider finds a provider of which existence, inventories and
-// traits are its clients' to change: not those of one that is a node.
+// changeableProvider finds a provider whose existence, inventories and traits
+// clients may change. It rejects providers that are nodes.
 func changeableProvider(s *ledger.State, id ledger.UUID) (*ledger.Provider, *Rejection) {
 	p, ok := s.Provider(id)
 	if !ok {
@@ -411,8 +414,8 @@ func changeableProvider(s *ledger.State, id ledger.UUID) (*ledger.Provider, *Rej
 	}
 }
 
-// followsNodeAllocation refuses to change a consumer apart from the node
-// allocation that it is.
+// followsNodeAllocation rejects a change of a consumer that is a node allocation,
+// because the two change together.
 func followsNodeAllocation(s *ledger.State, consumer ledger.UUID) *Rejection {
 	if !s.NodeProviders() {
 		return nil

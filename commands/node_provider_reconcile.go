@@ -7,12 +7,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// maxListedConflicts bounds a rejection's text.
+// maxListedConflicts bounds how many conflicts the text of a rejection lists.
 const maxListedConflicts = 50
 
-// reconcileNodes compares nodes and consumers that changed without each other
-// while node providers were off: consumers that are left of node allocations,
-// or a rejection that lists the nodes with two owners.
+// reconcileNodes compares nodes and consumers, which changed without each other
+// while node providers were off. It returns the consumers of node allocations
+// that are gone, or a rejection that lists the nodes with two owners.
 func reconcileNodes(s *ledger.State) (stale []ledger.UUID, rejection *Rejection) {
 	r := reconciliation{s: s, others: make(map[ledger.UUID][]*ledger.Consumer)}
 	s.Consumers(func(c *ledger.Consumer) bool { r.consumer(c); return true })
@@ -35,11 +35,12 @@ func reconcileNodes(s *ledger.State) (stale []ledger.UUID, rejection *Rejection)
 type reconciliation struct {
 	s         *ledger.State
 	stale     []ledger.UUID
-	others    map[ledger.UUID][]*ledger.Consumer // by node: who holds its provider and is not its allocation
+	others    map[ledger.UUID][]*ledger.Consumer // by node: the consumer that holds its provider and is not its allocation
 	conflicts []string
 }
 
-// consumer finds out what a consumer is to nodes.
+// consumer examines one consumer. It is the allocation of a node, or stale
+// because its allocation is gone, or it conflicts with the owner of a node.
 func (r *reconciliation) consumer(c *ledger.Consumer) {
 	a, isAllocation := r.s.NodeAllocation(c.UUID)
 	isAllocation = isAllocation && !a.Node.IsNil()
@@ -59,21 +60,21 @@ func (r *reconciliation) consumer(c *ledger.Consumer) {
 	}
 	for _, held := range c.Allocations {
 		others := r.others[held.Provider]
-		noted := len(others) > 0 && others[len(others)-1] == c // by another class of the same provider
+		noted := len(others) > 0 && others[len(others)-1] == c // through another class of the same provider
 		if _, isNode := r.s.Node(held.Provider); isNode && !noted {
 			r.others[held.Provider] = append(others, c)
 		}
 	}
 }
 
-// isNodes reports whether an allocation is the whole of a node.
+// isNodes reports whether an allocation is of a whole node.
 func (r *reconciliation) isNodes(held ledger.Allocation, node ledger.UUID) bool {
 	n, exists := r.s.Node(node)
 	return exists && held.Provider == node && held.Amount == 1 &&
 		r.s.Classes().Name(held.Class) == NodeClassName(n.ResourceClass)
 }
 
-// node finds out whether a node can be a provider.
+// node checks whether a node can be a provider.
 func (r *reconciliation) node(n *ledger.Node) {
 	if _, exists := r.s.Provider(n.UUID); !exists {
 		if other, taken := r.s.ProviderNamed(n.UUID.String()); taken {
@@ -100,7 +101,7 @@ func (r *reconciliation) conflict(n *ledger.Node, c *ledger.Consumer, what strin
 	)
 }
 
-// wholeNode wants a consumer to hold a node as one of its class.
+// wholeNode requires a consumer to hold a node as one of its class.
 func (r *reconciliation) wholeNode(n *ledger.Node, c *ledger.Consumer) {
 	for _, held := range c.Allocations {
 		if held.Provider == n.UUID && !r.isNodes(held, n.UUID) {

@@ -7,7 +7,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ReplaceNodeTraits says which traits a node has.
+// ReplaceNodeTraits sets all traits of a node.
 type ReplaceNodeTraits struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -52,7 +52,7 @@ func replaceNodeTraits(s *ledger.State, n *ledger.Node, traits []string) ([]ledg
 	return withNodeProvider(s, n.UUID, []ledger.Event{ledger.NodeTraitsReplaced{Node: n.UUID, Traits: traits}})
 }
 
-// AddNodeTrait gives a node one more trait.
+// AddNodeTrait adds a trait to a node.
 type AddNodeTrait struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -76,7 +76,7 @@ func (c *AddNodeTrait) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	return replaceNodeTraits(s, n, append(slices.Clone(n.Traits), c.Trait))
 }
 
-// RemoveNodeTrait takes a trait from a node.
+// RemoveNodeTrait removes a trait from a node.
 type RemoveNodeTrait struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

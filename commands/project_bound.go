@@ -6,8 +6,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// forProject says why a client that is bound to a project may not submit a
-// command.
+// forProject returns the reason for which a client that is bound to a project may
+// not submit a command, or nil.
 func forProject(c Command, s *ledger.State, project string) *Rejection {
 	r := c.ForProject(s, project)
 	if r == notForProjects {
@@ -16,8 +16,8 @@ func forProject(c Command, s *ledger.State, project string) *Rejection {
 	return r
 }
 
-// operatorsOnly is embedded by commands that no client may submit who is bound
-// to a project.
+// operatorsOnly is embedded by commands that clients which are bound to a project
+// may not submit.
 type operatorsOnly struct{}
 
 var notForProjects = &Rejection{Code: CodeForbidden, Message: "not for clients that are bound to a project"}
@@ -32,7 +32,8 @@ func foreign(project, format string, args ...any) *Rejection {
 	}
 }
 
-// checkOwners wants every consumer to be the project's, before and after.
+// checkOwners requires every consumer to belong to the project, before and after
+// the command.
 func checkOwners(s *ledger.State, allocations []ConsumerAllocations, project string) *Rejection {
 	for i := range allocations {
 		if allocations[i].Project != project {
@@ -45,8 +46,8 @@ func checkOwners(s *ledger.State, allocations []ConsumerAllocations, project str
 	return nil
 }
 
-// checkHolder wants a consumer, if it exists, to be the project's. Of others
-// it does not say more than that it may not be touched.
+// checkHolder requires a consumer, if it exists, to belong to the project. About
+// a consumer of others it tells only that it may not be touched.
 func checkHolder(s *ledger.State, consumer ledger.UUID, project string) *Rejection {
 	if c, exists := s.Consumer(consumer); exists && c.Owner.Project != project {
 		return foreign(project, "consumer %s", consumer)

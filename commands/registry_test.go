@@ -17,13 +17,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// unregistered are the types that are commands and in no registry: a batch is
-// made of others, and RemoveProvider is for questions only.
+// unregistered are commands that no registry has: a batch consists of others, and
+// RemoveProvider is for what-if questions only.
 var unregistered = []string{"Batch", "RemoveProvider"}
 
-// TestRegistry reads the package's source: every type with a CommandName is
-// one that clients may submit, or one that the server submits, under the name
-// of its type.
+// TestRegistry reads the package's source: every type with a CommandName is one
+// that clients may submit, or one that the server submits, under the name of its
+// type.
 func TestRegistry(t *testing.T) {
 	known := slices.Collect(maps.Keys(commands.Registry))
 	known = append(slices.AppendSeq(known, maps.Keys(commands.Internal)), unregistered...)
@@ -60,8 +60,8 @@ func commandTypes(t *testing.T) (names []string) {
 	return names
 }
 
-// followsFromHoldings reports whether an event is about what a consumer holds,
-// or follows from that: providers' generations, and the reservation of a node.
+// followsFromHoldings reports whether an event is about what a consumer holds, or
+// follows from that: providers' generations, and the reservation of a node.
 func followsFromHoldings(s *ledger.State, event ledger.Event) bool {
 	switch event := event.(type) {
 	case ledger.ProviderGenerationsAdvanced:
@@ -73,8 +73,8 @@ func followsFromHoldings(s *ledger.State, event ledger.Event) bool {
 	return event.Topic().Of == ledger.OfConsumer
 }
 
-// TestOnlyHoldings decides random commands: those that say that they change
-// only what consumers hold do so, and those that do nothing else say so.
+// TestOnlyHoldings decides random commands: those that declare that they change
+// only holdings do so, and all that change only holdings declare it.
 func TestOnlyHoldings(t *testing.T) {
 	t.Parallel()
 	others := map[string]bool{} // commands that changed something else

@@ -6,7 +6,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Code says what kind of rejection it is. Codes are part of the API.
+// Code is the kind of a rejection. Codes are part of the API.
 type Code string
 
 // The reasons for which a command is not accepted.
@@ -14,20 +14,20 @@ const (
 	CodeInvalid           Code = "invalid"             // a field is missing or out of range
 	CodeTooLarge          Code = "too_large"           // the record would exceed the log's limit
 	CodeNotYet            Code = "not_yet"             // a replica of an older release could not read the record
-	CodeCommandIDReused   Code = "command_id_reused"   // the id stands for another command
+	CodeCommandIDReused   Code = "command_id_reused"   // the id belongs to another command
 	CodeProviderNotFound  Code = "provider_not_found"  // the provider that the command is about
 	CodeProviderUnknown   Code = "provider_unknown"    // a provider that the command refers to
 	CodeProviderExists    Code = "provider_exists"     // name or uuid taken
 	CodeProviderInUse     Code = "provider_in_use"     // it has allocations
 	CodeProviderHasChild  Code = "provider_has_child"  // it has children
 	CodeParentUnknown     Code = "parent_unknown"      //
-	CodeParentFixed       Code = "parent_fixed"        // re-parenting was not asked for (below 1.37)
+	CodeParentFixed       Code = "parent_fixed"        // the client did not allow a new parent (below 1.37)
 	CodeParentLoop        Code = "parent_loop"         // the parent is the provider or below it
-	CodeProviderConflict  Code = "provider_conflict"   // provider generation is not the one given
-	CodeConsumerConflict  Code = "consumer_conflict"   // consumer generation is not the one given
+	CodeProviderConflict  Code = "provider_conflict"   // the provider is not at the generation given
+	CodeConsumerConflict  Code = "consumer_conflict"   // the consumer is not at the generation given
 	CodeConsumerNotFound  Code = "consumer_not_found"  //
-	CodeNotReserved       Code = "not_reserved"        // what the consumer holds is allocated for good
-	CodeForbidden         Code = "forbidden"           // not for the project that the client is bound to
+	CodeNotReserved       Code = "not_reserved"        // the consumer's allocations are permanent
+	CodeForbidden         Code = "forbidden"           // the client is bound to another project
 	CodeClassUnknown      Code = "class_unknown"       //
 	CodeClassExists       Code = "class_exists"        //
 	CodeClassStandard     Code = "class_standard"      // standard classes cannot change
@@ -54,7 +54,7 @@ const (
 	CodeNodeMaintenance        Code = "node_maintenance"          // not possible in maintenance
 	CodeNodeProtected          Code = "node_protected"            //
 	CodeNodeRetired            Code = "node_retired"              // it cannot become available
-	CodeNodeBusy               Code = "node_busy"                 // it changed a moment ago; older versions rejected so
+	CodeNodeBusy               Code = "node_busy"                 // it changed a moment ago; older versions rejected that
 	CodeNodeIsProvider         Code = "node_is_provider"          // Placement's view of a node follows from the node
 	CodeNodeTraitNotFound      Code = "node_trait_not_found"      //
 	CodeNodeAllocationNotFound Code = "node_allocation_not_found" //
@@ -63,10 +63,11 @@ const (
 	CodeChassisUnknown         Code = "chassis_unknown"           // a chassis that the command refers to
 	CodeChassisExists          Code = "chassis_exists"            // uuid taken
 	CodeChassisNotEmpty        Code = "chassis_not_empty"         // nodes are in it
-	CodePatchFailed            Code = "patch_failed"              // an operation has nothing to work on
+	CodePatchFailed            Code = "patch_failed"              // an operation refers to a missing member
 )
 
-// Facts are the values that decided a rejection. Only those that apply are set.
+// Facts are the values that a rejection rests on. Fields that do not apply are
+// absent.
 type Facts struct {
 	Field      string       `json:"field,omitempty"`
 	Provider   *ledger.UUID `json:"provider,omitempty"`
@@ -88,15 +89,15 @@ type Facts struct {
 	MinUnit    int64        `json:"min_unit,omitempty"`
 	MaxUnit    int64        `json:"max_unit,omitempty"`
 	StepSize   int64        `json:"step_size,omitempty"`
-	Expected   *int64       `json:"expected,omitempty"` // the generation that is so; absent: none yet
-	Got        *int64       `json:"got,omitempty"`      // the generation that was given; absent: null
+	Expected   *int64       `json:"expected,omitempty"` // the present generation; absent: there is none
+	Got        *int64       `json:"got,omitempty"`      // the generation given; absent: null
 	SizeBytes  int          `json:"size_bytes,omitempty"`
 	LimitBytes int          `json:"limit_bytes,omitempty"`
-	Command    *int         `json:"command,omitempty"` // of a batch, from 0
+	Command    *int         `json:"command,omitempty"` // index in a batch, from 0
 }
 
-// Rejection says why a command was not accepted. It is a value, not an error:
-// the command was understood, and changed nothing.
+// Rejection is the reason for which a command was not accepted. It is a value,
+// not an error: the command was understood, and changed nothing.
 type Rejection struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
@@ -122,8 +123,9 @@ func classUnknown(name string) *Rejection {
 	}
 }
 
-// checkProviderGeneration compares a provider's generation with the one a
-// client gave; nil is not checked (microversions and routes that send none).
+// checkProviderGeneration compares a provider's generation with the one that a
+// client gave. It skips the check if that is nil, because some microversions and
+// routes send none.
 func checkProviderGeneration(p *ledger.Provider, given *int64) *Rejection {
 	if given == nil || *given == p.Generation {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ReleaseConsumer takes everything from a consumer, which then no longer
-// exists. Providers' generations stay.
+// ReleaseConsumer removes everything that a consumer holds, and the consumer with
+// it. Providers' generations stay.
 type ReleaseConsumer struct {
 	Consumer   ledger.UUID `json:"consumer"`
 	Generation *uint64     `json:"generation,omitempty"` // absent: not checked, as in REST
@@ -50,8 +50,9 @@ func consumerNotFound(id ledger.UUID) *Rejection {
 	}
 }
 
-// consumerConflict says which generation a consumer has and which was given;
-// nil stands for "does not exist" and "I am the first".
+// consumerConflict makes a rejection with the generation that a consumer has and
+// the one that was given. As a given generation nil means "I expect no consumer",
+// as the present one "there is none".
 func consumerConflict(id ledger.UUID, has, given *uint64) *Rejection {
 	facts := Facts{Consumer: &id, Expected: signed(has), Got: signed(given)}
 	return &Rejection{

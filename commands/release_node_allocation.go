@@ -2,8 +2,8 @@ package commands
 
 import "github.com/allot-project/allot/ledger"
 
-// ReleaseNodeAllocation removes an allocation and frees its node, which must
-// not be active unless it is in maintenance.
+// ReleaseNodeAllocation removes an allocation and frees its node. The node must
+// not be active, unless it is in maintenance.
 type ReleaseNodeAllocation struct {
 	Allocation ledger.UUID `json:"allocation"`
 }

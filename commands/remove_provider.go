@@ -6,9 +6,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// RemoveProvider takes a provider away with everything below it, as if its
-// machine were lost: its consumers keep only what they hold elsewhere. It is
-// for what-if questions; Registry does not have it, so that no client can
+// RemoveProvider removes a provider with its descendants and all allocations of
+// them, as if its machine were lost: its consumers keep what they hold elsewhere.
+// It is for what-if questions only. Registry does not have it, so no client can
 // submit it.
 type RemoveProvider struct {
 	operatorsOnly `json:"-"`
@@ -56,7 +56,7 @@ func (c *RemoveProvider) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	return events, nil
 }
 
-// below lists a provider after everything below it.
+// below lists a provider and its descendants, each after its own descendants.
 func below(s *ledger.State, id ledger.UUID, list []ledger.UUID) []ledger.UUID {
 	s.Children(id, func(child ledger.UUID) bool {
 		list = below(s, child, list)
@@ -65,7 +65,8 @@ func below(s *ledger.State, id ledger.UUID, list []ledger.UUID) []ledger.UUID {
 	return append(list, id)
 }
 
-// without is a consumer with what it holds elsewhere, for as long as before.
+// without returns a consumer with what it holds elsewhere. A reservation keeps
+// its end.
 func without(s *ledger.State, c *ledger.Consumer, gone map[ledger.UUID]bool) ledger.Event {
 	var left []ledger.AllocationRecord
 	for _, a := range c.Allocations {

@@ -18,8 +18,8 @@ type RenameProvider struct {
 // CommandName implements Command.
 func (*RenameProvider) CommandName() string { return "RenameProvider" }
 
-// Check implements Command. Unlike CreateProvider it lets an empty name
-// through, as Placement's PUT does.
+// Check implements Command. Unlike CreateProvider it accepts an empty name, as
+// Placement's PUT does.
 func (c *RenameProvider) Check() *Rejection {
 	return first(checkUUID("provider", c.Provider), checkProviderName(c.Name))
 }

@@ -6,15 +6,16 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ReparentProvider hangs a provider and its subtree below another provider,
-// or with no parent makes it the root of a tree. Generations stay.
+// ReparentProvider moves a provider and its subtree below another provider or,
+// without a parent, makes it the root of a tree. Generations stay.
 type ReparentProvider struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
 
 	Provider ledger.UUID `json:"provider"`
 	Parent   ledger.UUID `json:"parent,omitzero"` // absent: becomes a root
-	// RefuseMove lets only a root get a parent, as Placement does below 1.37.
+	// RefuseMove permits only a root to get a parent, as Placement does below
+	// 1.37.
 	RefuseMove bool `json:"refuse_move,omitempty"`
 }
 

@@ -2,9 +2,9 @@ package commands
 
 import "github.com/allot-project/allot/ledger"
 
-// ReplaceInventories states all inventories of a provider. Classes in use
-// cannot be left out, but may shrink below what is used. The provider's
-// generation moves by 1 even if nothing changes.
+// ReplaceInventories sets all inventories of a provider. Classes in use must
+// stay, but may shrink below their usage. The provider's generation moves by 1
+// even if nothing changes.
 type ReplaceInventories struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

@@ -6,8 +6,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ReplaceProviderAggregates states all aggregates that a provider is a member
-// of. The provider's generation moves by 1 even if nothing changes.
+// ReplaceProviderAggregates sets all aggregates of a provider. The provider's
+// generation moves by 1 even if nothing changes.
 type ReplaceProviderAggregates struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -15,11 +15,12 @@ type ReplaceProviderAggregates struct {
 	Provider   ledger.UUID   `json:"provider"`
 	Generation *int64        `json:"generation,omitempty"` // the provider's; absent: not checked
 	Aggregates []ledger.UUID `json:"aggregates"`
-	// KeepGeneration leaves the generation alone, as Placement does below 1.19.
+	// KeepGeneration keeps the provider's generation unchanged, as Placement does
+	// below 1.19.
 	KeepGeneration bool `json:"keep_generation,omitempty"`
 }
 
-// maxAggregates bounds the memberships of one provider.
+// maxAggregates is the largest number of aggregates of one provider.
 const maxAggregates = 4096
 
 // CommandName implements Command.

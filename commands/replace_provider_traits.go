@@ -6,8 +6,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ReplaceProviderTraits states all traits of a provider. The provider's
-// generation moves by 1 if that changes anything.
+// ReplaceProviderTraits sets all traits of a provider. If that changes anything,
+// the provider's generation moves by 1.
 type ReplaceProviderTraits struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

@@ -8,12 +8,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// NodeRequest is what a client asks of a node, by Ironic's rules.
+// NodeRequest describes the node that a client asks for, by Ironic's rules.
 type NodeRequest struct {
 	Name           string          `json:"name,omitempty"` // unique, 1..255 of A-Z a-z 0-9 - . _ ~
 	ResourceClass  string          `json:"resource_class,omitempty"`
-	Traits         []string        `json:"traits,omitempty"`          // all of them
-	CandidateNodes []ledger.UUID   `json:"candidate_nodes,omitempty"` // one of them; empty: any node
+	Traits         []string        `json:"traits,omitempty"`          // the node must have all of them
+	CandidateNodes []ledger.UUID   `json:"candidate_nodes,omitempty"` // the node must be one of them; empty: any node
 	Owner          string          `json:"owner,omitempty"`           // only nodes that this project owns or leases
 	Extra          ledger.Document `json:"extra,omitzero"`
 }
@@ -46,7 +46,7 @@ func checkAllocationName(name string) *Rejection {
 	return nil
 }
 
-// request answers the event with which an allocation begins.
+// request returns the event with which an allocation begins.
 func (r *NodeRequest) request(s *ledger.State, id ledger.UUID) (ledger.AllocationRequested, *Rejection) {
 	ev := ledger.AllocationRequested{
 		Allocation: id, Name: r.Name, ResourceClass: r.ResourceClass, Owner: r.Owner,
@@ -80,9 +80,9 @@ func nodeAllocationExists(what, name string) *Rejection {
 	}
 }
 
-// RequestNodeAllocation asks for one whole node. It is accepted whether there
-// is one or not; the node is chosen right after (see ChooseNode), and the
-// allocation's state then says what became of it.
+// RequestNodeAllocation asks for one whole node. It is accepted even if no node
+// is free. A node is chosen right after (see ChooseNode), and the state of the
+// allocation then shows the outcome.
 type RequestNodeAllocation struct {
 	noConsumers `json:"-"`
 

@@ -8,18 +8,18 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// MaxReservationSeconds is the longest that a reservation can last: a year.
+// MaxReservationSeconds is the longest duration of a reservation: a year.
 const MaxReservationSeconds = 366 * 24 * 3600
 
-// Reserve is the first phase of an allocation in two: what the consumers get
-// counts against capacity like any allocation, and is shown as one, until
-// ConfirmReservation makes it last, CancelReservation gives it back, or the
-// time is over. Everything else is as with AllocateForConsumers. A consumer
-// that holds something for good cannot be made a reservation.
+// Reserve is the first phase of a two-phase allocation. Its allocations count
+// against the capacity like any others and are shown like them, until
+// ConfirmReservation makes them permanent, CancelReservation releases them, or
+// the time is over. Otherwise it follows the rules of AllocateForConsumers. A
+// consumer with permanent allocations cannot become a reservation.
 type Reserve struct {
 	Allocations []ConsumerAllocations `json:"allocations"`
-	// Seconds is how long the reservation lasts, from the time of its record;
-	// above 0, up to a year, with a precision of nanoseconds.
+	// Seconds is the duration of the reservation from the time of its record:
+	// above 0, at most a year, with a precision of nanoseconds.
 	Seconds float64 `json:"seconds"`
 }
 
@@ -34,11 +34,11 @@ func (c *Reserve) Consumers() []ledger.UUID {
 // Check implements Command.
 func (c *Reserve) Check() *Rejection {
 	if math.IsNaN(c.Seconds) || c.Seconds <= 0 || c.Seconds > MaxReservationSeconds || c.lifetime() <= 0 {
-		return invalid("seconds", "%v is not above 0 and up to %d", c.Seconds, MaxReservationSeconds)
+		return invalid("seconds", "%v is not above 0 and at most %d", c.Seconds, MaxReservationSeconds)
 	}
 	for i := range c.Allocations {
 		if len(c.Allocations[i].Resources) == 0 {
-			return invalid("resources", "a reservation holds something: consumer %s asks for nothing", c.Allocations[i].Consumer)
+			return invalid("resources", "a reservation must hold something, but consumer %s asks for nothing", c.Allocations[i].Consumer)
 		}
 	}
 	return (&AllocateForConsumers{Allocations: c.Allocations}).Check()
@@ -78,7 +78,7 @@ func notReserved(id ledger.UUID) *Rejection {
 	}
 }
 
-// reservation finds a reservation that a command is about.
+// reservation finds the reservation that a command names.
 func reservation(s *ledger.State, id ledger.UUID) (*ledger.Consumer, *Rejection) {
 	consumer, ok := s.Consumer(id)
 	if !ok {
@@ -90,8 +90,8 @@ func reservation(s *ledger.State, id ledger.UUID) (*ledger.Consumer, *Rejection)
 	return consumer, nil
 }
 
-// ConfirmReservation makes what a consumer has reserved its own for good. It
-// is possible until the end of the reservation is recorded.
+// ConfirmReservation makes a consumer's reservation permanent. It is possible
+// until the end of the reservation is recorded.
 type ConfirmReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
@@ -129,7 +129,7 @@ func (c *ConfirmReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection
 	return []ledger.Event{event}, nil
 }
 
-// CancelReservation gives back what a consumer has reserved.
+// CancelReservation releases what a consumer has reserved.
 type CancelReservation struct {
 	Consumer ledger.UUID `json:"consumer"`
 }
@@ -159,9 +159,9 @@ func (c *CancelReservation) Decide(s *ledger.State) ([]ledger.Event, *Rejection)
 	return removeConsumer(s, consumer), nil
 }
 
-// ExpireReservation takes away what a consumer reserved and nobody confirmed
-// in time. The server submits it, with its clock; a reservation that was
-// confirmed, cancelled or made anew is left alone.
+// ExpireReservation releases what a consumer reserved and nobody confirmed in
+// time. The server submits it, with the server's clock. It changes nothing if the
+// reservation was confirmed, cancelled or made anew.
 type ExpireReservation struct {
 	operatorsOnly `json:"-"`
 

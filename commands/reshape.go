@@ -7,13 +7,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Reshape changes inventories and allocations together, so that allocations
-// can move between providers whose inventories move too (microversion 1.30).
-// While the allocations are decided, each provider has its old and its new
-// inventories; afterwards only the new ones.
+// Reshape changes inventories and allocations together, so that allocations can
+// move between providers together with the inventories (microversion 1.30). While
+// the allocations are decided, each provider has its old and its new inventories;
+// afterwards it has only the new ones.
 //
-// A provider's generation moves by 1 for the interim inventories (unless the
-// new set is empty), by 1 if an allocation names it, and by 1 for the final
+// A provider's generation moves by 1 for the interim inventories (unless the new
+// set is empty), by 1 if an allocation names it, and by 1 for the final
 // inventories.
 type Reshape struct {
 	operatorsOnly `json:"-"`
@@ -22,7 +22,7 @@ type Reshape struct {
 	Allocations []ConsumerAllocations `json:"allocations"`
 }
 
-// ProviderInventories is all inventories that a provider is to have.
+// ProviderInventories are all inventories that a provider is to have.
 type ProviderInventories struct {
 	Provider    ledger.UUID `json:"provider"`
 	Generation  *int64      `json:"generation"` // the provider's; required
@@ -56,8 +56,8 @@ func (c *Reshape) Check() *Rejection {
 	return checkAllocations(c.Allocations)
 }
 
-// Decide implements Command. Placement does not check here that the reserved
-// amount leaves capacity, and neither does Allot.
+// Decide implements Command. Like Placement it does not check here that the
+// reserved amounts leave capacity.
 func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	for _, want := range c.Inventories {
 		p, r := changeableProvider(s, want.Provider)
@@ -89,8 +89,8 @@ func (c *Reshape) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	return slices.Concat(events, allocated, final), nil
 }
 
-// interim gives each provider the union of its old and new inventories, the
-// new ones winning.
+// interim gives each provider the union of its old and new inventories. Where
+// both have a class, the new inventory counts.
 func (c *Reshape) interim(s *ledger.State, a *allocator) []ledger.Event {
 	var events []ledger.Event
 	a.reshaped, a.last = make(map[ledger.UUID]*ledger.Provider, len(c.Inventories)), nil
@@ -114,7 +114,8 @@ func (c *Reshape) interim(s *ledger.State, a *allocator) []ledger.Event {
 	return events
 }
 
-// withInventory sets one class in a list sorted by class and keeps its usage.
+// withInventory sets one class in a list that is sorted by class. It keeps the
+// usage of the class.
 func withInventory(classes *ledger.ClassTable, list []ledger.Inventory, r ledger.InventoryRecord) []ledger.Inventory {
 	id, _ := classes.ID(r.Class)
 	inv := ledger.Inventory{
@@ -143,8 +144,8 @@ func inventoryRecords(classes *ledger.ClassTable, list []ledger.Inventory) []led
 	return records
 }
 
-// final leaves each provider with its new inventories. A class that goes must
-// be free after the command's allocations.
+// final leaves each provider with its new inventories. The command's allocations
+// must leave classes that are removed unused.
 func (c *Reshape) final(s *ledger.State, a *allocator) ([]ledger.Event, *Rejection) {
 	events := make([]ledger.Event, 0, len(c.Inventories))
 	for _, want := range c.Inventories {

@@ -19,7 +19,7 @@ func classExists(name string) *Rejection {
 	}
 }
 
-// customClass finds a class that may be changed.
+// customClass finds a class that clients may change.
 func customClass(s *ledger.State, name string) (ledger.ClassID, *Rejection) {
 	id, ok := s.Classes().ID(name)
 	if !ok {

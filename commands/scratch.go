@@ -4,19 +4,19 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Scratch is a ledger in memory, to find out what would happen: it begins as a
-// copy of the real one at some moment, takes commands, and is thrown away.
-// Nothing of it is recorded. It is not safe for concurrent use.
+// Scratch is a ledger in memory, for what-if questions: it begins as a copy of
+// the real ledger at some moment, takes commands, and is thrown away. It records
+// nothing. It is not safe for concurrent use.
 type Scratch struct{ state *ledger.State }
 
-// NewScratch begins with a State, which is the scratch ledger's from now on.
+// NewScratch begins with a State, which belongs to the Scratch from now on.
 func NewScratch(state *ledger.State) *Scratch { return &Scratch{state} }
 
-// State is what is so now; it must not be changed.
+// State returns the scratch ledger's State, which must not be changed.
 func (l *Scratch) State() *ledger.State { return l.state }
 
-// Carry carries a command out in a commit of its own: the events, or why not.
-// The time is that of the last record.
+// Carry carries a command out in a commit of its own, and returns its events or a
+// rejection. The time is that of the last record.
 func (l *Scratch) Carry(s Submission) ([]ledger.Event, *Rejection, error) {
 	events, rejection := Decide(s, l.state)
 	if rejection != nil || len(events) == 0 {

@@ -18,12 +18,12 @@ const (
 	powerOff = "power off"
 )
 
-// provisionVerb is what an operator declares to have done to a node.
+// provisionVerb is a step that an operator declares for a node.
 type provisionVerb struct {
 	from      []string
 	to        string
-	protected bool // not with protected nodes
-	deploys   bool // not with nodes in maintenance
+	protected bool // refused for protected nodes
+	deploys   bool // refused for nodes in maintenance
 	undeploys bool
 }
 
@@ -44,10 +44,10 @@ var provisionVerbs = map[string]provisionVerb{
 }
 
 // SetNodeProvisionState declares a step of a node's life, by Ironic's verbs:
-// manage, provide, active (or deploy), rebuild, deleted (or undeploy), adopt.
-// It takes effect at once: no hardware is contacted. The first manage declares
-// the power off if nobody has said how it is; undeploying releases the node's
-// allocation, and leaves a retired node manageable.
+// manage, provide, active (or deploy), rebuild, deleted (or undeploy), adopt. It
+// takes effect at once, because no hardware is contacted. The first manage sets
+// the power state to off if it was unknown. Undeploying releases the node's
+// allocation, and makes a retired node manageable.
 type SetNodeProvisionState struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -92,7 +92,7 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 	state := stateOf(n)
 	state.ProvisionState = verb.to
 	if verb.undeploys && n.Retired() {
-		state.ProvisionState = stateManageable // a retired node is never available
+		state.ProvisionState = stateManageable // A retired node is never available.
 	}
 	if state.PowerState == "" {
 		state.PowerState = powerOff
@@ -104,7 +104,7 @@ func (c *SetNodeProvisionState) Decide(s *ledger.State) ([]ledger.Event, *Reject
 	return withNodeProvider(s, n.UUID, events)
 }
 
-// undeployed empties a node.
+// undeployed returns the events that remove a node's instance and its allocation.
 func undeployed(n *ledger.Node) []ledger.Event {
 	var events []ledger.Event
 	switch {
@@ -178,8 +178,9 @@ func (c *SetNodePowerState) Decide(s *ledger.State) ([]ledger.Event, *Rejection)
 	return withNodeProvider(s, n.UUID, []ledger.Event{state})
 }
 
-// SetNodeMaintenance takes a node out of service or back. A node in
-// maintenance is not allocated, and loses the protection of its allocation.
+// SetNodeMaintenance takes a node out of service or puts it back. A node in
+// maintenance is not allocated, and its allocation can be removed even while the
+// node is active.
 type SetNodeMaintenance struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

@@ -17,9 +17,9 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestStateAfterAnyCommands: after each of random commands, all that a State
-// keeps beside its entities, to find and count them quickly, is what one finds by
-// looking at all of them. So it is in a State that was stored and read again.
+// TestStateAfterAnyCommands: after each of some random commands, every index and
+// count of the State agrees with a scan of all entities. That also holds for a
+// State that was stored and read again.
 func TestStateAfterAnyCommands(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -65,7 +65,7 @@ func checkIndexes(rt *rapid.T, s *ledger.State) {
 	}
 }
 
-// providersAsFound is what the State's indexes say of each provider.
+// providersAsFound returns what the State's indexes say about each provider.
 func providersAsFound(s *ledger.State) (lines []string) {
 	s.Providers(func(p *ledger.Provider) bool {
 		found, _ := s.Provider(p.UUID)
@@ -81,7 +81,7 @@ func providersAsFound(s *ledger.State) (lines []string) {
 	return lines
 }
 
-// providersAsLooked is the same, from all providers and consumers.
+// providersAsLooked returns the same, from a scan of all providers and consumers.
 func providersAsLooked(s *ledger.State) (lines []string) {
 	parents, used := make(map[ledger.UUID]ledger.UUID), make(map[ledger.UUID]map[ledger.ClassID]int64)
 	s.Providers(func(p *ledger.Provider) bool {
@@ -152,7 +152,7 @@ func usagesAsCounted(s *ledger.State) map[ledger.Owner]string {
 	return counted
 }
 
-// Names and ids that random commands give to things, and take away again.
+// Names and ids that random commands give to entities and remove again.
 var (
 	drawnNames = strings.Split("abcdefghijk", "")
 	drawnIDs   = func() (ids []ledger.UUID) {
@@ -165,7 +165,8 @@ var (
 	}()
 )
 
-// namesAsFound is where names and instances lead, also those that lead nowhere.
+// namesAsFound returns where names and instances lead, including those that lead
+// nowhere.
 func namesAsFound(s *ledger.State) (lines []string) {
 	for _, name := range drawnNames {
 		provider, isProvider := s.ProviderNamed(name)
@@ -203,7 +204,7 @@ func namesAsLooked(s *ledger.State) (lines []string) {
 	return lines
 }
 
-// nodeClass is what there is of a class of nodes.
+// nodeClass counts the nodes of a class.
 type nodeClass struct {
 	Nodes, NotAvailable, Associated, NoPowerState, Maintenance, Retired int
 	Free                                                                []ledger.UUID

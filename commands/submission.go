@@ -7,67 +7,72 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Submission is a command with everything about it that is not the command:
-// who sends it, and the id that makes a retry safe.
+// Submission is a command with its circumstances: the sender, and the id that
+// makes a retry safe.
 type Submission struct {
-	// ID names this submission. The same id submitted again, at any later
-	// time, answers with the first result and appends nothing.
+	// ID identifies this submission. The same id submitted again, at any later
+	// time, returns the first result and appends nothing.
 	ID        ledger.UUID
 	Actor     string // the authenticated user
-	RequestID string // the door's name for the request, for tracing
+	RequestID string // the API's name for the request, for tracing
 	Cause     *ledger.Address
-	// DryRun decides the command against the present and says what would
-	// happen; nothing is appended. No ID is needed, and none is remembered.
+	// DryRun decides the command and returns what would happen, but appends
+	// nothing. It needs no ID, and none is remembered.
 	DryRun bool
-	// Project binds the client to a project: commands about what is not the
-	// project's are rejected. Empty: it is not bound.
+	// Project binds the client to a project: commands that touch anything outside
+	// of it are rejected. If it is empty the client is not bound.
 	Project string
 	Command Command
 }
 
 // Outcome is the answer to a submission.
 type Outcome struct {
-	// Address is that of the command's record. Its sequence is the new
-	// generation of every consumer the command changed. It is zero for a
-	// command that was accepted but had nothing to do.
+	// Address is that of the command's record. Its sequence is the new generation
+	// of every consumer that the command changed. It is zero for a command that
+	// was accepted but had nothing to change.
 	Address ledger.Address
-	// Rejection says why the command was not accepted; nil if it was.
+	// Rejection is the reason why the command was not accepted; nil if it was
+	// accepted.
 	Rejection *Rejection
-	// Repeated: the command id was known, and this is the first result.
+	// Repeated means that the command id was known, and that this is the first
+	// result.
 	Repeated bool
-	// Events are what a dry run would record; empty if it had nothing to do.
+	// Events are the events that a dry run would record; empty if nothing would
+	// change.
 	Events []ledger.Event
 }
 
-// Rejected is a command that was decided, and not accepted.
+// Rejected is a command that was decided and rejected.
 type Rejected struct {
 	Submission
 	Time int64 // Unix nanoseconds, by the writer's clock
-	// Place is the address that its record would have had: it was decided
-	// against everything before.
+	// Place is the address that its record would have had. The command was
+	// decided against everything before that address.
 	Place     ledger.Address
 	Rejection *Rejection
 }
 
-// Errors of Submit. A command may still be carried out after any of them but
-// ErrBusy and ErrUnreadable; submitting it again with the same id is safe and gives its result.
+// Errors of Submit. After any of them except ErrBusy and ErrUnreadable the
+// command may still be carried out. It is safe to submit it again with the same
+// id, which returns its result.
 var (
-	// ErrBusy: the queue is full. Nothing happened.
+	// ErrBusy means that the queue is full. The command was not carried out.
 	ErrBusy = errors.New("commands: too many commands are waiting")
-	// ErrStopped: the writer stopped before it answered.
+	// ErrStopped means that the writer stopped before it answered.
 	ErrStopped = errors.New("commands: the writer has stopped")
-	// ErrNoAnswer: the caller's context ended first.
+	// ErrNoAnswer means that the caller's context ended before the answer came.
 	ErrNoAnswer = errors.New("commands: no answer in time")
-	// ErrUnreadable: what happens could not be read now. Nothing happened.
+	// ErrUnreadable means that the read models cannot be read now. The command
+	// was not carried out.
 	ErrUnreadable = errors.New("commands: the read models are not ready")
-	// ErrNotLeading: another replica leads, or none does.
+	// ErrNotLeading means that another replica leads, or none.
 	ErrNotLeading = errors.New("commands: this replica does not lead")
-	// ErrLogUnavailable: the log does not take commits.
+	// ErrLogUnavailable means that the log does not take commits.
 	ErrLogUnavailable = errors.New("commands: the log cannot be written")
 )
 
 // Passing reports whether an error of Submit, or of reading the log, is about a
-// state that passes, so that the same may succeed later.
+// passing state, so that the same request may succeed later.
 func Passing(err error) bool {
 	for _, passing := range []error{
 		ErrBusy, ErrStopped, ErrNoAnswer, ErrUnreadable, ErrNotLeading, ErrLogUnavailable,
@@ -80,17 +85,18 @@ func Passing(err error) bool {
 	return false
 }
 
-// Submitter carries commands out; writer.Writer and client.Client do.
+// Submitter carries commands out. writer.Writer and client.Client implement it.
 type Submitter interface {
 	Submit(context.Context, Submission) (Outcome, error)
 }
 
-// Freshness says when what this server can read is up to date: where replicas
-// serve a ledger, others may have answered what has not come here yet.
+// Freshness tells when this server's read models are up to date. With several
+// replicas, another replica may have answered something that this one has not
+// folded yet.
 type Freshness interface {
-	// Fresh returns nil once everything can be read here that anybody was told,
-	// by whichever replica, before it was called. It fails with ErrNotLeading if
-	// no replica says what that is in time.
+	// Fresh returns nil once everything can be read here that any replica told
+	// anybody before the call. It fails with ErrNotLeading if no replica confirms
+	// that in time.
 	Fresh(context.Context) error
 }
 

@@ -2,8 +2,8 @@ package commands
 
 import "github.com/allot-project/allot/ledger"
 
-// UpdateChassis changes what is said about a chassis by a JSON Patch over
-// ChassisFields (Ironic's PATCH of chassis).
+// UpdateChassis changes a chassis by a JSON Patch over ChassisFields (Ironic's
+// PATCH of chassis).
 type UpdateChassis struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

@@ -2,8 +2,8 @@ package commands
 
 import "github.com/allot-project/allot/ledger"
 
-// UpdateInventory states the inventory of a class that a provider has. It may
-// shrink below what is used. The provider's generation moves by 1.
+// UpdateInventory sets the inventory of a class that a provider has. It may
+// shrink below its usage. The provider's generation moves by 1.
 type UpdateInventory struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`

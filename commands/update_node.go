@@ -7,9 +7,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// UpdateNode changes what is said about a node by a JSON Patch over
-// NodeFields (Ironic's PATCH of nodes). Removing instance_uuid releases the
-// node's allocation.
+// UpdateNode changes a node by a JSON Patch over NodeFields (Ironic's PATCH of
+// nodes). Removing instance_uuid releases the node's allocation.
 type UpdateNode struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -24,8 +23,8 @@ func (*UpdateNode) CommandName() string { return "UpdateNode" }
 // Check implements Command.
 func (c *UpdateNode) Check() *Rejection { return first(checkUUID("node", c.Node), checkPatch(c.Patch)) }
 
-// looseStates are those in which a node's class may change and its instance
-// may go.
+// looseStates are the provision states in which a node's class may change and its
+// instance may be removed.
 var looseStates = []string{stateEnroll, "inspecting", "inspect wait", stateManageable, ledger.NodeAvailable}
 
 const looseStatesText = "(enroll, inspecting, inspect wait, manageable, available) states"
@@ -52,7 +51,7 @@ func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			return nil, rejection
 		}
 	}
-	if deref(after.ChassisUUID) != deref(before.ChassisUUID) { // older nodes name chassis that are not there
+	if deref(after.ChassisUUID) != deref(before.ChassisUUID) { // older nodes may name chassis that do not exist
 		if rejection := after.checkChassis(s); rejection != nil {
 			return nil, rejection
 		}
@@ -81,7 +80,7 @@ func (c *UpdateNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	return withNodeProvider(s, n.UUID, append(events, instance...))
 }
 
-// checkDescription guards what an allocation relies on.
+// checkDescription rejects changes of fields that an allocation relies on.
 func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescription) *Rejection {
 	if after.ResourceClass != n.ResourceClass && !slices.Contains(looseStates, n.ProvisionState) {
 		return nodeState(
@@ -101,7 +100,7 @@ func checkDescription(s *ledger.State, n *ledger.Node, after *ledger.NodeDescrip
 	return nil
 }
 
-// changeInstance says what runs on a node, or nothing any more.
+// changeInstance sets or removes the instance of a node.
 func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]ledger.Event, *Rejection) {
 	switch {
 	case instance == n.Instance:
@@ -124,7 +123,7 @@ func changeInstance(s *ledger.State, n *ledger.Node, instance ledger.UUID) ([]le
 	return []ledger.Event{ledger.NodeInstanceSet{Node: n.UUID, Instance: instance}}, nil
 }
 
-// nodeState says that a node's state does not allow something.
+// nodeState makes a rejection because of a node's provision state.
 func nodeState(n *ledger.Node, format string, args ...any) *Rejection {
 	id := n.UUID
 	return &Rejection{

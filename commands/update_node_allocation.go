@@ -7,8 +7,8 @@ import (
 )
 
 // UpdateNodeAllocation changes an allocation's name and extra by a JSON Patch
-// (Ironic 1.57). Nothing else can change, and a new name does not choose
-// another node.
+// (Ironic 1.57). Nothing else can change; a new name does not lead to another
+// node.
 type UpdateNodeAllocation struct {
 	noConsumers `json:"-"`
 
@@ -33,7 +33,7 @@ func (c *UpdateNodeAllocation) Check() *Rejection {
 	return first(checkUUID("allocation", c.Allocation), checkPatch(c.Patch))
 }
 
-// allocationFields are what a patch can change.
+// allocationFields are the fields that a patch can change.
 type allocationFields struct {
 	Name  *string         `json:"name"`
 	Extra ledger.Document `json:"extra"`

@@ -8,51 +8,51 @@ import (
 	"slices"
 )
 
-// A log may hold entries that are not its writer's: somebody who could publish
-// on its subject did. Which ones those are must be clear to every reader alike,
-// and no damaged commit may be taken for one. The rule, which Chain applies and
-// nobody else:
+// A log may hold foreign entries, if somebody else could publish on its subject.
+// All readers must agree on which entries are foreign, and no damaged commit may
+// be taken for one. Chain alone applies this rule:
 //
-//   - An entry is a commit of the ledger if it decodes, says the sequence that it
-//     has, and holds the digest of the commit before it.
-//   - Any other entry is passed over if a later commit holds the digest of the
-//     commit before that entry: the writer, too, passed it over. The commit after
-//     a damaged one holds the digest of what was there, and so proves damage.
-//   - At the end of the log, where no commit follows yet, an entry is passed over
-//     only if nothing about it is like the writer's (see looksForeign), or if an
-//     operator says so (see PassOver). Whoever has seen a commit there knows its
-//     digest, and compares it before (see writer.Restore).
+//   - An entry is a commit of the ledger if it decodes, names the sequence at
+//     which it stands, and holds the digest of the commit before it.
+//   - Any other entry is skipped if a later commit holds the digest of the commit
+//     before that entry, because the writer skipped the entry, too. The commit
+//     after a damaged commit holds the digest of the undamaged one, and so proves
+//     the damage.
+//   - At the end of the log, where no commit follows yet, an entry is skipped
+//     only if nothing about it resembles the writer's commits (see looksForeign),
+//     or if an operator says so (see PassOver). A reader that has seen a commit
+//     there knows its digest, and compares it first (see writer.Restore).
 //
-// The writer gives its next commit the sequence after what it passed over, and
-// so leaves the proof.
+// The writer appends its next commit after the entries that it skipped, and so
+// leaves the proof.
 
-// maxDoubted is how many well-formed commits in a row may follow a doubtful entry
-// without being its ledger's before that counts as damage.
+// maxDoubted is the number of well-formed commits in a row that may follow a
+// doubtful entry without belonging to its ledger. One more counts as damage.
 const maxDoubted = 64
 
-// Chain tells the commits of a ledger from what else its log holds. It is fed
+// Chain tells the commits of a ledger from foreign entries of its log. Feed it
 // the log's entries in order.
 type Chain struct {
 	prev Head
-	// doubt is the first entry after prev that is no commit of the ledger;
-	// nil: there is none. unlike says that all of them look foreign.
+	// doubt is the first entry after prev that is no commit of the ledger; nil:
+	// there is none. unlike reports whether all such entries look foreign.
 	doubt   *BadEntryError
 	unlike  bool
-	doubted int // well-formed commits among them
+	doubted int // well-formed commits among the doubtful entries
 	vouched []uint64
 }
 
-// NewChain returns a Chain that goes on after a commit.
+// NewChain returns a Chain that continues after the commit prev.
 func NewChain(prev Head) *Chain { return &Chain{prev: prev} }
 
-// Head is that of the last commit.
+// Head returns the head of the last commit.
 func (c *Chain) Head() Head { return c.prev }
 
-// Vouch names entries of which an operator says that they are not the ledger's.
+// Vouch names entries that an operator declares to be foreign.
 func (c *Chain) Vouch(sequences []uint64) { c.vouched = sequences }
 
-// Next returns the commit that an entry holds, or nil if it is none as far as
-// one can tell. What it has to be if it is none, End or a later commit says.
+// Next returns the commit in an entry, or nil if the entry seems to be none. Then
+// a later commit, or End, decides whether the entry may be skipped or is damaged.
 func (c *Chain) Next(entry Entry) (*Commit, error) {
 	commit, err := DecodeCommit(entry.Data)
 	if err == nil && commit.Sequence == entry.Sequence && commit.Prev == c.prev.Digest {
@@ -62,8 +62,7 @@ func (c *Chain) Next(entry Entry) (*Commit, error) {
 	return nil, c.doubtful(entry, err)
 }
 
-// NextLink is Next for whoever needs no more of a commit than that it is one:
-// what it holds is not decoded.
+// NextLink is Next for callers that need not decode the contents of the commit.
 func (c *Chain) NextLink(entry Entry) (isCommit bool, err error) {
 	sequence, prev, err := CommitLink(entry.Data)
 	if err == nil && sequence == entry.Sequence && prev == c.prev.Digest {
@@ -73,9 +72,9 @@ func (c *Chain) NextLink(entry Entry) (isCommit bool, err error) {
 	return false, c.doubtful(entry, err)
 }
 
-// NextRun is NextLink for commits of which it is known that each follows the
-// one before: the first one follows prev. It returns false, and does nothing,
-// if that is not the commit that was there last.
+// NextRun is NextLink for a run of commits that are known to follow one another,
+// the first of them after prev. If prev is not the last commit of the Chain,
+// NextRun returns false and does nothing.
 func (c *Chain) NextRun(prev Digest, last Head) bool {
 	if prev != c.prev.Digest {
 		return false
@@ -86,8 +85,8 @@ func (c *Chain) NextRun(prev Digest, last Head) bool {
 
 func (c *Chain) follow(head Head) { c.prev, c.doubt, c.doubted = head, nil, 0 }
 
-// doubtful takes note of an entry that is no commit as far as one can tell; err
-// is why it cannot be read as one.
+// doubtful notes an entry that seems to be no commit. err is the reason why it
+// cannot be read as one.
 func (c *Chain) doubtful(entry Entry, err error) error {
 	vouched := slices.Contains(c.vouched, entry.Sequence)
 	if err == nil {
@@ -106,7 +105,7 @@ func (c *Chain) doubtful(entry Entry, err error) error {
 	return nil
 }
 
-// End says whether the log may end here.
+// End returns an error if the log must not end here.
 func (c *Chain) End() error {
 	if c.doubt == nil || c.unlike {
 		return nil
@@ -114,13 +113,14 @@ func (c *Chain) End() error {
 	return c.doubt
 }
 
-// markReach is how far into a commit the digest of the one before it stands.
+// markReach is the number of bytes at the beginning of a commit that contain the
+// digest of the commit before it.
 const markReach = 64
 
-// looksForeign reports whether nothing about an entry is like what the writer
-// appends: it does not begin as a commit does, of whatever version, it does not
-// hold the digest of the commit before it near its beginning, and it is not
-// what a disk leaves of a commit that it lost.
+// looksForeign reports whether nothing about an entry resembles the writer's
+// commits: it does not begin like a commit of any version, it does not hold the
+// digest of the commit before it near its beginning, and it is not what a disk
+// leaves of a lost commit.
 func looksForeign(data []byte, prev Digest) bool {
 	const fields = 0x94 // msgpack's array of four
 	if len(bytes.Trim(data, "\x00")) == 0 || data[0] == fields {
@@ -129,9 +129,9 @@ func looksForeign(data []byte, prev Digest) bool {
 	return !bytes.Contains(data[:min(len(data), markReach)], prev[:])
 }
 
-// ReadCommits reads and decodes the commits after prev up to to and checks
-// that they chain, the first one to prev. It passes over what is no commit of
-// this ledger, see Chain.
+// ReadCommits reads the commits after prev up to the sequence to, decodes them,
+// and checks that they chain, the first one to prev. It skips foreign entries,
+// see Chain.
 func ReadCommits(ctx context.Context, log Log, prev Head, to uint64, yield func(*Commit) error) error {
 	chain := NewChain(prev)
 	if v, ok := log.(vouched); ok {
@@ -150,8 +150,8 @@ func ReadCommits(ctx context.Context, log Log, prev Head, to uint64, yield func(
 	return settle(ctx, log, chain, to)
 }
 
-// settle asks whether the entries up to a sequence may end as they do: if that
-// is not the end of the log, by what follows.
+// settle decides about doubtful entries at the end of a range. If the log goes on
+// after the range, the entries that follow decide.
 func settle(ctx context.Context, log Log, chain *Chain, to uint64) error {
 	err := chain.End()
 	if err == nil {
@@ -187,7 +187,7 @@ func HeadBefore(ctx context.Context, log Log, sequence uint64) (Head, error) {
 			if commit, err := DecodeCommit(entry.Data); err == nil && commit.Sequence == at {
 				head = commit.Head()
 			}
-			return nil // what is damaged breaks the chain of those after it
+			return nil // A damaged commit breaks the chain of the commits after it.
 		})
 		if err != nil || head.Sequence > 0 {
 			return head, err
@@ -196,9 +196,9 @@ func HeadBefore(ctx context.Context, log Log, sequence uint64) (Head, error) {
 	return Head{}, nil
 }
 
-// PassOver is a log of which an operator says that these entries are not the
-// ledger's. That needs to be said until its next commit, which proves it. A
-// commit that chains is never passed over.
+// PassOver returns the log with entries at some sequences that an operator
+// declares to be foreign. The operator must say so until the next commit, which
+// then proves it. A commit that chains is never skipped.
 func PassOver(log Log, sequences []uint64) Log {
 	if len(sequences) == 0 {
 		return log
@@ -222,5 +222,5 @@ func (e *BadEntryError) Error() string {
 	return fmt.Sprintf("log entry %d: %v", e.Sequence, e.Err)
 }
 
-// Unwrap returns what is wrong with the entry.
+// Unwrap returns the reason why the entry is bad.
 func (e *BadEntryError) Unwrap() error { return e.Err }

@@ -16,8 +16,8 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// chained makes commits whose sequences leave out those given, as a writer
-// does that has passed them over.
+// chained makes commits that leave out some sequences, like those of a writer
+// that has skipped foreign entries.
 func chained(t *testing.T, n int, without ...uint64) (commits [][]byte) {
 	t.Helper()
 	var prev ledger.Digest
@@ -59,8 +59,8 @@ func sequences(log ledger.Log, prev ledger.Head, to uint64) (list []uint64, err 
 	return list, err
 }
 
-// walk feeds a log's entries to a Chain, by Next or by NextLink, and returns what
-// it took for commits, and what it says in the end.
+// walk feeds a log's entries to a Chain, by Next or by NextLink, and returns the
+// commits, and the final error.
 func walk(entries [][]byte, link bool, vouched []uint64) (list []uint64, head ledger.Head, err error) {
 	chain := ledger.NewChain(ledger.Head{})
 	chain.Vouch(vouched)
@@ -84,9 +84,9 @@ func walk(entries [][]byte, link bool, vouched []uint64) (list []uint64, head le
 	return list, chain.Head(), chain.End()
 }
 
-// TestLinksAgree damages logs at random: whoever looks at the links of commits
-// only takes the same entries for commits as whoever reads them, as long as it
-// is not inside of a commit that something is wrong. Both end in the same place.
+// TestLinksAgree damages logs at random. A reader that looks only at the links of
+// commits takes the same entries for commits as one that decodes them, unless the
+// damage is inside a commit. Both end in the same place.
 func TestLinksAgree(t *testing.T) {
 	t.Parallel()
 	whole := chained(t, 8)
@@ -118,8 +118,8 @@ func TestLinksAgree(t *testing.T) {
 	})
 }
 
-// TestRuns: commits of which somebody knows that they follow each other are
-// taken at once if the first one follows what was there last.
+// TestRuns: commits that are known to follow one another are taken at once if the
+// first one follows the last commit.
 func TestRuns(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 6)
@@ -143,8 +143,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestEndlessDoubt: well-formed commits of which none follows are damage before
-// all of them are read, however many there are.
+// TestEndlessDoubt: well-formed commits that do not follow are damage before all
+// of them are read, however many there are.
 func TestEndlessDoubt(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 70)
@@ -190,8 +190,8 @@ func (l failingLog) Last(ctx context.Context) (uint64, error) {
 	return l.Log.Last(ctx)
 }
 
-// TestUnsettled: entries that only what follows can settle are an error if that
-// cannot be read, or does not settle them.
+// TestUnsettled: entries that only later entries can settle are an error if those
+// cannot be read, or do not settle them.
 func TestUnsettled(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 4, 3)
@@ -222,7 +222,7 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
-// TestHeadBefore finds the commit before a sequence, past what is none.
+// TestHeadBefore finds the commit before a sequence, past foreign entries.
 func TestHeadBefore(t *testing.T) {
 	t.Parallel()
 	entries := chained(t, 4, 3)
@@ -239,8 +239,8 @@ func TestHeadBefore(t *testing.T) {
 	}
 }
 
-// TestForeignEntries: what somebody else wrote into the log is passed over if
-// the next commit proves it, or if it is like nothing that the writer appends.
+// TestForeignEntries: a foreign entry is skipped if the next commit proves it, or
+// if it resembles nothing that the writer appends.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	copied := chained(t, 6)
@@ -274,8 +274,8 @@ func TestForeignEntries(t *testing.T) {
 	}
 }
 
-// TestDamageIsNotForeign: a commit that was damaged, in whatever way, is never
-// passed over, not even if an operator says that one may.
+// TestDamageIsNotForeign: a damaged commit is never skipped, however it was
+// damaged, even if an operator says that it may be.
 func TestDamageIsNotForeign(t *testing.T) {
 	t.Parallel()
 	whole := chained(t, 6)
@@ -292,7 +292,7 @@ func TestDamageIsNotForeign(t *testing.T) {
 			entries[at] = damage(bytes.Clone(whole[at]))
 			last := at == len(whole)-1
 			if name == "replaced" && last {
-				continue // whoever has seen the commit knows its digest
+				continue // a reader that has seen the commit knows its digest
 			}
 			log := logOf(t, entries)
 			var bad *ledger.BadEntryError

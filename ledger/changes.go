@@ -1,8 +1,8 @@
 package ledger
 
-// Changes lists what one commit did to a State, in order: for every entity
-// its version before and after, nil where it did not exist. The projector
-// writes the versions after; undoing puts back the versions before.
+// Changes lists the changes of one commit to a State, in order: for every entity
+// its version before and after, nil where it did not exist. The projector writes
+// the versions after. Undo restores the versions before.
 //
 // The versions are shared with the State and must not be changed.
 type Changes struct {
@@ -16,25 +16,27 @@ type Changes struct {
 	Chassis         []ChassisChange
 }
 
-// ProviderChange is one provider's step.
+// ProviderChange is one change of a provider.
 type ProviderChange struct{ Before, After *Provider }
 
-// ConsumerChange is one consumer's step. A consumer steps at most once in a commit.
+// ConsumerChange is one change of a consumer. A consumer changes once at most in
+// a commit.
 type ConsumerChange struct{ Before, After *Consumer }
 
-// UsageChange is one owner's step.
+// UsageChange is one change of an owner's usage.
 type UsageChange struct{ Before, After *Usage }
 
-// TraitChange is one trait's step.
+// TraitChange is one change of a trait.
 type TraitChange struct{ Before, After *Trait }
 
-// ClassesChange is a step of the resource classes.
+// ClassesChange is a change of the resource classes.
 type ClassesChange struct {
 	Before, After *ClassTable
 	NextBefore    ClassID
 }
 
-// UndoPoint is a moment within or between commits that State.Undo can go back to.
+// UndoPoint is a moment, within or between commits, that State.Undo can return
+// to.
 type UndoPoint struct {
 	ledgerID      UUID
 	head          Head
@@ -45,7 +47,7 @@ type UndoPoint struct {
 }
 
 // Begin starts a commit: it forgets the last commit's changes and returns the
-// moment before this one.
+// moment before this commit.
 func (s *State) Begin() UndoPoint {
 	s.epoch++
 	s.changes = Changes{}
@@ -55,11 +57,11 @@ func (s *State) Begin() UndoPoint {
 	}
 }
 
-// Changes returns what happened since Begin. The caller may keep it.
+// Changes returns the changes since Begin. The caller may keep them.
 func (s *State) Changes() Changes { return s.changes }
 
-// Undo takes back the changes of one commit. Commits are undone newest first,
-// each with the UndoPoint that its Begin returned.
+// Undo takes back the changes of one commit. Undo the newest commit first, each
+// with the UndoPoint that its Begin returned.
 func (s *State) Undo(to UndoPoint, changes Changes) {
 	for i := len(changes.Consumers) - 1; i >= 0; i-- {
 		s.indexConsumer(changes.Consumers[i].After, changes.Consumers[i].Before)

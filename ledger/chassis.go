@@ -1,27 +1,27 @@
 package ledger
 
-// MaxChassisDescriptionRunes bounds the description of a chassis, as Ironic
-// does.
+// MaxChassisDescriptionRunes is the longest description of a chassis, in
+// characters, as in Ironic.
 const MaxChassisDescriptionRunes = 255
 
-// Chassis is what nodes are mounted in (Ironic's chassis). A node names it in
-// its details as chassis_uuid. Values reached from a State or View are shared
-// and must not be changed.
+// Chassis is an enclosure in which nodes are mounted (Ironic's chassis). A node
+// names its chassis in its details, as chassis_uuid. Values reached from a State
+// or View are shared and must not be changed.
 type Chassis struct {
 	UUID   UUID
-	Number uint64 // chassis are numbered in the order of their creation
+	Number uint64 // number in the order of creation
 	ChassisDescription
 	CreatedAt int64 // Unix nanoseconds
-	UpdatedAt int64 // Unix nanoseconds; 0: not changed since
+	UpdatedAt int64 // Unix nanoseconds; 0: never changed
 }
 
-// ChassisDescription is what a chassis' operator says about it.
+// ChassisDescription holds the fields of a chassis that its operator sets.
 type ChassisDescription struct {
 	Description string   `json:"description,omitempty"`
 	Extra       Document `json:"extra,omitzero"`
 }
 
-// ChassisChange is one chassis' step.
+// ChassisChange is one change of a chassis.
 type ChassisChange struct{ Before, After *Chassis }
 
 type chassisEntry struct {
@@ -29,20 +29,19 @@ type chassisEntry struct {
 	c  *Chassis
 }
 
-// Chassis finds a chassis.
+// Chassis finds a chassis by its uuid.
 func (s *State) Chassis(id UUID) (*Chassis, bool) {
 	entry, ok := s.chassis.Get(chassisEntry{id: id})
 	return entry.c, ok
 }
 
-// AllChassis calls yield for every chassis, in the order of their uuids, as
-// long as it returns true.
+// AllChassis calls yield for each chassis in UUID order until it returns false.
 func (s *State) AllChassis(yield func(*Chassis) bool) {
 	s.chassis.Scan(func(entry chassisEntry) bool { return yield(entry.c) })
 }
 
-// ChassisInUse reports whether some node is in the chassis. It scans all
-// nodes: only the deletion of a chassis asks.
+// ChassisInUse reports whether some node is in the chassis. It scans all nodes,
+// because only the deletion of a chassis asks.
 func (s *State) ChassisInUse(id UUID) bool {
 	found, text := false, id.String()
 	s.Nodes(func(n *Node) bool {
@@ -52,8 +51,8 @@ func (s *State) ChassisInUse(id UUID) bool {
 	return found
 }
 
-// setChassis moves the table from one version of a chassis to another; nil
-// means that it does not exist.
+// setChassis replaces one version of a chassis by another; nil means that it does
+// not exist.
 func (s *State) setChassis(before, after *Chassis) {
 	s.changes.Chassis = append(s.changes.Chassis, ChassisChange{Before: before, After: after})
 	s.indexChassis(before, after)

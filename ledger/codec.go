@@ -10,18 +10,18 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// ErrCorrupt reports bytes that are not what they should be: a damaged
-// commit, snapshot or export. Decoders return it and never panic or allocate
-// more than the input could hold.
+// ErrCorrupt reports malformed bytes: a damaged commit, snapshot or export.
+// Decoders return it; they never panic, and never allocate more than the input
+// could hold.
 var ErrCorrupt = errors.New("ledger: corrupt data")
 
 // encoder writes the ledger's stored forms: msgpack arrays of small integers,
-// strings and 16-byte ids, in one canonical way. Writing to memory cannot
-// fail, so the first error, which would be a bug, is kept for the end.
+// strings and 16-byte ids, in one canonical way. Writing to memory cannot fail,
+// so an error would be a bug, and the first one is kept for the end.
 type encoder struct {
 	buf  bytes.Buffer
 	mp   *msgpack.Encoder
-	form coder // over this encoder
+	form coder // writes to this encoder
 	err  error
 }
 
@@ -54,8 +54,8 @@ func (e *encoder) bool(b bool)     { e.keep(e.mp.EncodeBool(b)) }
 func (e *encoder) null()           { e.keep(e.mp.EncodeNil()) }
 func (e *encoder) raw(b []byte)    { e.buf.Write(b) }
 
-// bytes writes no null, and past the library's writer: through it, each id
-// would be moved to the heap first.
+// bytes writes a byte string, never null. It bypasses the library's writer,
+// through which each id would escape to the heap.
 func (e *encoder) bytes(b []byte) {
 	e.keep(e.mp.EncodeBytesLen(len(b)))
 	e.buf.Write(b)
@@ -74,13 +74,13 @@ func (e *encoder) uuids(ids []UUID) {
 	}
 }
 
-// decoder reads what encoder wrote. It keeps the first error, after which
-// every read yields a zero value.
+// decoder reads what encoder wrote. It keeps the first error; after that every
+// read returns a zero value.
 type decoder struct {
 	data []byte
-	in   *bytes.Reader // over data
+	in   *bytes.Reader // reads data
 	mp   *msgpack.Decoder
-	form coder // over this decoder
+	form coder // reads from this decoder
 	err  error
 }
 
@@ -103,12 +103,12 @@ func (d *decoder) keep(err error) {
 	}
 }
 
-// position is how many bytes have been read.
+// position returns how many bytes were read.
 func (d *decoder) position() int { return int(d.in.Size()) - d.in.Len() }
 
-// array reads an array header. Every element takes at least one byte, so a
-// length beyond the remaining input is a lie and is refused before anything
-// is allocated for it.
+// array reads an array header. Every element takes at least one byte, so a length
+// beyond the rest of the input is false, and is refused before anything is
+// allocated for it.
 func (d *decoder) array() int {
 	if d.err != nil {
 		return 0
@@ -158,8 +158,8 @@ func (d *decoder) bool() bool {
 	return b
 }
 
-// document reads a document, which must be in its canonical form: what is
-// stored is what was decided.
+// document reads a document, which must be in its canonical form, so that it
+// encodes to the same bytes again.
 func (d *decoder) document() Document {
 	text := d.bytes()
 	if d.err != nil || len(text) == 0 {
@@ -186,8 +186,8 @@ func (d *decoder) float() float64 {
 
 func (d *decoder) string() string { return string(d.bytes()) }
 
-// bytes reads a string or binary after checking its length against the input,
-// of which it is a part.
+// bytes reads a string or binary after checking its length against the rest of
+// the input. The result is a part of the input.
 func (d *decoder) bytes() []byte {
 	if d.err != nil {
 		return nil
@@ -226,7 +226,7 @@ func (d *decoder) digest() (g Digest) {
 	return g
 }
 
-// null reports whether the next value is nil, and takes it if so.
+// null reports whether the next value is nil, and reads it if so.
 func (d *decoder) null() bool {
 	if d.err != nil {
 		return false

@@ -11,19 +11,19 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// Document is a JSON object that clients keep with an entity and that no rule
-// looks at, in one canonical form: without blanks, keys sorted, numbers as
-// the client wrote them. The empty Document stands for {}.
+// Document is a JSON object that clients store with an entity and that no rule
+// reads. It has one canonical form: no blanks, sorted keys, numbers as the client
+// wrote them. The empty Document stands for {}.
 type Document string
 
-// MaxDocumentBytes bounds a document in its canonical form.
+// MaxDocumentBytes is the largest size of a document in its canonical form.
 const MaxDocumentBytes = 64 << 10
 
-// maxDocumentDepth bounds how deep lists and objects may lie in each other.
+// maxDocumentDepth is how deep lists and objects may nest.
 const maxDocumentDepth = 64
 
-// ParseDocument brings JSON text, which must be one object, into its
-// canonical form.
+// ParseDocument brings JSON text, which must be one object, into its canonical
+// form.
 func ParseDocument(text []byte) (Document, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -32,13 +32,14 @@ func ParseDocument(text []byte) (Document, error) {
 		return "", fmt.Errorf("ledger: not a JSON object: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return "", errors.New("ledger: there is something after the JSON object")
+		return "", errors.New("ledger: there is text after the JSON object")
 	}
 	return NewDocument(object)
 }
 
-// NewDocument encodes an object as encoding/json or msgpack decode it. What
-// msgpack can say and JSON cannot is refused: bytes, times, numbers without an end.
+// NewDocument encodes an object as encoding/json or msgpack decode it. It refuses
+// values that msgpack has and JSON has not: bytes, times, infinite numbers and
+// NaN.
 func NewDocument(object map[string]any) (Document, error) {
 	if len(object) == 0 {
 		return "", nil
@@ -61,7 +62,7 @@ func NewDocument(object map[string]any) (Document, error) {
 
 func checkValue(value any, depth int) error {
 	if depth > maxDocumentDepth {
-		return fmt.Errorf("ledger: a document is at most %d levels deep", maxDocumentDepth)
+		return fmt.Errorf("ledger: a document nests at most %d levels deep", maxDocumentDepth)
 	}
 	switch value := value.(type) {
 	case map[string]any:
@@ -89,7 +90,7 @@ func checkValue(value any, depth int) error {
 	return nil
 }
 
-// Text is the document's JSON.
+// Text returns the document as JSON.
 func (doc Document) Text() string {
 	if doc == "" {
 		return "{}"
@@ -97,7 +98,7 @@ func (doc Document) Text() string {
 	return string(doc)
 }
 
-// Object decodes the document. Numbers are json.Number.
+// Object decodes the document. Numbers become json.Number.
 func (doc Document) Object() (map[string]any, error) {
 	dec := json.NewDecoder(bytes.NewReader([]byte(doc.Text())))
 	dec.UseNumber()
@@ -131,7 +132,7 @@ func (doc Document) EncodeMsgpack(e *msgpack.Encoder) error {
 	return e.Encode(PlainNumbers(object))
 }
 
-// PlainNumbers turns json.Numbers into what msgpack knows.
+// PlainNumbers replaces each json.Number by a number that msgpack can encode.
 func PlainNumbers(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -149,12 +150,12 @@ func PlainNumbers(value any) any {
 		if f, err := value.Float64(); err == nil {
 			return f
 		}
-		return value.String() // beyond msgpack's numbers
+		return value.String() // too large for msgpack's numbers
 	}
 	return value
 }
 
-// DecodeMsgpack reads a map. The library itself reads nil, as the empty document.
+// DecodeMsgpack reads a map. The library itself reads nil as the empty document.
 func (doc *Document) DecodeMsgpack(d *msgpack.Decoder) error {
 	value, err := d.DecodeInterface()
 	if err != nil {
@@ -162,7 +163,7 @@ func (doc *Document) DecodeMsgpack(d *msgpack.Decoder) error {
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return fmt.Errorf("ledger: a document is a map, not %T", value)
+		return fmt.Errorf("ledger: a document must be a map, not %T", value)
 	}
 	*doc, err = NewDocument(object)
 	return err

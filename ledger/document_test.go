@@ -30,8 +30,8 @@ func values(depth int) *rapid.Generator[any] {
 	return rapid.OneOf(kinds...)
 }
 
-// TestDocumentsHaveOneForm: however a document is written, as JSON or msgpack, it
-// is kept in the same bytes, means the same, and is read again as it was.
+// TestDocumentsHaveOneForm: a document, written as JSON or as msgpack in any
+// form, is stored in the same bytes, means the same, and is read again unchanged.
 func TestDocumentsHaveOneForm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -73,8 +73,8 @@ func TestDocumentsHaveOneForm(t *testing.T) {
 	})
 }
 
-// TestDocumentNumbers: a number stays as its client wrote it, also where no
-// machine's number holds it. In msgpack, which has none of those, it is a text.
+// TestDocumentNumbers: a number stays as its client wrote it, even if no machine
+// type holds it. In msgpack, which has no such numbers, it is a text.
 func TestDocumentNumbers(t *testing.T) {
 	t.Parallel()
 	const text = `{"a":1.50,"b":123456789012345678901234567890,"c":1e999,"d":-0}`
@@ -96,7 +96,7 @@ func TestDocumentNumbers(t *testing.T) {
 	}
 }
 
-// TestEmptyDocuments: nothing, null and {} are one and the same.
+// TestEmptyDocuments: an absent document, null and {} are the same.
 func TestEmptyDocuments(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"null", "{}", " { } "} {
@@ -120,7 +120,8 @@ func TestEmptyDocuments(t *testing.T) {
 	}
 }
 
-// TestNoDocuments: what is no JSON object, or too much of one, is refused.
+// TestNoDocuments: a text that is not one JSON object, or is too large, is
+// refused.
 func TestNoDocuments(t *testing.T) {
 	t.Parallel()
 	nested := func(levels int) string {
@@ -136,8 +137,8 @@ func TestNoDocuments(t *testing.T) {
 		"":         "not a JSON object",
 		"[]":       "not a JSON object",
 		`{"a":1`:   "not a JSON object",
-		"{} {}":    "something after",
-		"{}x":      "something after",
+		"{} {}":    "text after",
+		"{}x":      "text after",
 		nested(65): "64 levels deep",
 		`{"a":` + strings.Repeat(`{"b":`, 65) + "1" + strings.Repeat("}", 65) + "}": "64 levels deep",
 		full(ledger.MaxDocumentBytes + 1):                                           "at most 65536 bytes, not 65537",
@@ -177,7 +178,7 @@ func TestNoDocuments(t *testing.T) {
 	}
 }
 
-// TestPlainJSON: texts leave the process as they are.
+// TestPlainJSON: JSON leaves the process without HTML escaping.
 func TestPlainJSON(t *testing.T) {
 	t.Parallel()
 	text, err := ledger.PlainJSON(map[string]string{"a": "<b> & c"})

@@ -7,60 +7,58 @@ import (
 	"slices"
 )
 
-// Event is one fact about the ledger. An event says what is so now, in full:
-// folding it needs no rule beyond "make it so", and its meaning never changes
-// once it is stored. A change of shape is a new version, which decoding maps
-// to the present type.
+// Event is one fact about the ledger. An event states the new values in full:
+// folding it needs no rule, and its meaning never changes once it is stored. A
+// change of its shape is a new version, which decoding maps to the present type.
 //
-// All that is to be said of a kind of event stands beside its type: how it is
-// registered, what it is about, its stored form, and what it does to a State.
+// Everything about a kind of event stands beside its type: its registration, its
+// topic, its stored form, and its effect on a State.
 type Event interface {
-	// Topic is the thing that the event is about: histories, and what may
-	// change together, follow from it.
+	// Topic returns the entity that the event is about. It decides whose history
+	// has the event, and what may change together.
 	Topic() Topic
 
-	// kind is what register returned for the type.
+	// kind returns the value of register for the type.
 	kind() *eventKind
 	apply(*State, moment) error
 }
 
-// moment is where in the log an event stands.
+// moment is the place of an event in the log.
 type moment struct {
 	sequence uint64
 	time     int64 // Unix nanoseconds
 }
 
-// eventCode is an event's stored number: kind * 256 + schema version.
-// Codes are never used for anything else again.
+// eventCode is an event's stored number: kind * 256 + schema version. A code is
+// never used for anything else again.
 type eventCode uint64
 
-// eventKind is what is known of a kind of event from its registration.
+// eventKind holds the registration of a kind of event.
 type eventKind struct {
-	name   string // the type's
+	name   string // the name of its type
 	number uint64
-	level  uint64 // of features that knows it, as it is written
+	level  uint64 // the lowest level of features that knows its newest form
 	encode func(*encoder, Event)
 }
 
-// The whole vocabulary of stored events: register fills it in.
+// The vocabulary of all stored events. register fills it in.
 var (
 	eventKinds    = make(map[uint64]*eventKind)
 	eventDecoders = make(map[eventCode]func(*decoder) Event)
 )
 
-// register makes a type of event known by its name. Its number, which no other
-// kind ever had or will have, and the place of each of its forms stay for ever:
-// the first form is version 1. The last one is the one that is written; the
-// older ones read what was written before into the present type. A form goes
-// over all fields of an event and returns it: the event that it was called on
-// is a copy, which so needs no memory of its own.
+// register makes a type of event known by its name. No other kind may ever have
+// its number, and the places of its forms never change: the first form is version
+// 1. The last form is written; the older forms read old bytes into the present
+// type. A form reads or writes all fields of an event and returns the event. It
+// works on a copy, so that it needs no memory of its own.
 func register[T Event](number uint64, forms ...func(T, *coder) T) *eventKind {
 	return registerAt(1, number, forms...)
 }
 
-// registerAt is register for what older releases do not know: a new kind, or a
-// new form of one. Replicas that are upgraded one after the other write it when
-// all of them know the level, which Level must have reached.
+// registerAt is register for a kind, or a form of a kind, that older releases do
+// not know. Replicas that are upgraded one after the other write it only once all
+// of them know the level. Level must have reached that level.
 func registerAt[T Event](level, number uint64, forms ...func(T, *coder) T) *eventKind {
 	kind := &eventKind{name: reflect.TypeFor[T]().Name(), number: number, level: level}
 	if level > Level {
@@ -105,7 +103,7 @@ func decodeEvent(d *decoder) Event {
 	return decode(d)
 }
 
-// LevelOf is the lowest level of features that knows all of some events.
+// LevelOf returns the lowest level of features that knows all of the events.
 func LevelOf(events []Event) (level uint64) {
 	for _, event := range events {
 		level = max(level, event.kind().level)
@@ -113,10 +111,11 @@ func LevelOf(events []Event) (level uint64) {
 	return level
 }
 
-// KindOf names an event, as it is printed: by its type.
+// KindOf returns the name under which an event is printed: its type.
 func KindOf(event Event) string { return event.kind().name }
 
-// EventKinds are the names of all kinds of events, in the order of their numbers.
+// EventKinds returns the names of all kinds of events, in the order of their
+// numbers.
 func EventKinds() []string {
 	names := make([]string, 0, len(eventKinds))
 	for _, number := range slices.Sorted(maps.Keys(eventKinds)) {
@@ -125,13 +124,14 @@ func EventKinds() []string {
 	return names
 }
 
-// EventLine is an event as it is printed and answered: in JSON, with its name.
+// EventLine is an event in the form in which it is printed and answered: its
+// name, and its fields in JSON.
 type EventLine struct {
 	Kind string `json:"kind"`
 	Data any    `json:"data"`
 }
 
-// EventLines names events.
+// EventLines returns the events as EventLines.
 func EventLines(events []Event) []EventLine {
 	lines := make([]EventLine, len(events))
 	for i, event := range events {

@@ -21,8 +21,8 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestVocabularyIsComplete wants every type of event registered, under its own
-// name, and in the logs that all other tests of events take theirs from.
+// TestVocabularyIsComplete requires every type of event to be registered under
+// its own name, and to be in the logs that all other tests of events use.
 func TestVocabularyIsComplete(t *testing.T) {
 	registered := make(map[string]bool)
 	for _, name := range ledger.EventKinds() {
@@ -98,8 +98,8 @@ func eventTypes(t *testing.T) map[string]reflect.Type {
 	return types
 }
 
-// TestFormsHoldAllFields stores and reads every type of event with something
-// in each of its fields.
+// TestFormsHoldAllFields stores and reads every type of event with a value in
+// each of its fields.
 func TestFormsHoldAllFields(t *testing.T) {
 	types := eventTypes(t)
 	for _, name := range slices.Sorted(maps.Keys(types)) {
@@ -116,8 +116,8 @@ func TestFormsHoldAllFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A form that announces more or fewer fields than it has would still
-			// be read by itself, but by nobody else.
+			// A form that announces a wrong number of fields would still be read
+			// by itself, but not by others.
 			rest := bytes.NewReader(encoded)
 			if _, err := msgpack.NewDecoder(rest).DecodeInterface(); err != nil || rest.Len() > 0 {
 				t.Errorf("the form of %s has not as many fields as it says: %v, %d bytes too many", name, err, rest.Len())
@@ -133,7 +133,7 @@ func TestFormsHoldAllFields(t *testing.T) {
 	}
 }
 
-// fill puts something, each time something else, into all fields of a value.
+// fill puts a different value into each field.
 func fill(t *testing.T, v reflect.Value, n *int) {
 	t.Helper()
 	*n++

@@ -2,10 +2,10 @@ package ledger
 
 import "testing"
 
-// renamed is an event whose first version did not say who renamed.
+// renamed is an event whose first version did not name who renamed.
 type renamed struct{ Name, By string }
 
-var renamedKind *eventKind // while the test runs: the vocabulary is compared elsewhere
+var renamedKind *eventKind // only while the test runs: the vocabulary is compared elsewhere
 
 const renamedNumber = 1 << 20
 

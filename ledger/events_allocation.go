@@ -2,8 +2,8 @@ package ledger
 
 import "fmt"
 
-// AllocationRecord is an amount of a class on a provider as an event states
-// it. Amounts are in the class's unit, 1..MaxAmount.
+// AllocationRecord is an amount of a class on a provider, as an event states it.
+// Amounts are in the class's unit, 1..MaxAmount.
 type AllocationRecord struct {
 	Provider UUID   `json:"provider"`
 	Class    string `json:"class"`
@@ -12,10 +12,9 @@ type AllocationRecord struct {
 
 func (r *AllocationRecord) form(c *coder) { c.uuid(&r.Provider).text(&r.Class).int(&r.Amount) }
 
-// AllocationsReplaced says what a consumer holds, all of it, in which order,
-// and for whom.
-// The consumer exists from then on if it did not before, and its generation
-// is the sequence of the commit that carries the event.
+// AllocationsReplaced states everything that a consumer holds, in order, and its
+// owner. The consumer exists from then on, and its generation is the sequence of
+// the commit that carries the event.
 type AllocationsReplaced struct {
 	Consumer    UUID               `json:"consumer"`
 	Project     string             `json:"project"`
@@ -39,7 +38,8 @@ func (ev AllocationsReplaced) form(c *coder) AllocationsReplaced {
 
 func (ev AllocationsReplaced) apply(s *State, at moment) error { return ev.replace(s, at, 0) }
 
-// replace makes it so, and the consumer a reservation if until is not 0.
+// replace sets the consumer's allocations, and makes it a reservation if until is
+// not 0.
 func (ev AllocationsReplaced) replace(s *State, at moment, until int64) error {
 	if len(ev.Allocations) == 0 {
 		return fmt.Errorf("%w: consumer %s without allocations", ErrInvariant, ev.Consumer)
@@ -81,15 +81,15 @@ func (ev AllocationsReplaced) replace(s *State, at moment, until int64) error {
 	return nil
 }
 
-// AllocationsReserved is AllocationsReplaced for a reservation: what the
-// consumer holds counts against capacity, and is taken away when the time is
-// over unless it is confirmed before.
+// AllocationsReserved is AllocationsReplaced for a reservation: the allocations
+// count against the capacity, and are removed when the time is over unless the
+// reservation is confirmed before.
 type AllocationsReserved struct {
 	AllocationsReplaced
-	// Lifetime is how long after the record's time the reservation ends, in
+	// Lifetime is the duration of the reservation from the record's time, in
 	// nanoseconds; 0: it ends at Until.
 	Lifetime int64 `json:"lifetime,omitempty"`
-	// Until is when it ends, in Unix nanoseconds, if it was made before.
+	// Until is the end of an existing reservation, in Unix nanoseconds.
 	Until int64 `json:"until,omitempty"`
 }
 
@@ -118,8 +118,8 @@ func (ev AllocationsReserved) apply(s *State, at moment) error {
 	return ev.replace(s, at, until)
 }
 
-// ConsumerRemoved says that a consumer holds nothing any more and so no
-// longer exists.
+// ConsumerRemoved states that a consumer holds nothing any more and no longer
+// exists.
 type ConsumerRemoved struct {
 	Consumer UUID `json:"consumer"`
 }

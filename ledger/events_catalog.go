@@ -36,9 +36,9 @@ type StandardClass struct {
 
 func (sc *StandardClass) form(c *coder) { c.class(&sc.ID).text(&sc.Name) }
 
-// StandardNamesAdded says which standard traits and resource classes exist
-// from now on. It is recorded when a server that knows more of them starts,
-// so that the State follows from the log alone, whoever replays it.
+// StandardNamesAdded states which standard traits and resource classes exist from
+// now on. It is recorded when a server that knows more of them starts. So the
+// State follows from the log alone, whoever replays it.
 type StandardNamesAdded struct {
 	Classes []StandardClass `json:"classes,omitempty"`
 	Traits  []string        `json:"traits,omitempty"`
@@ -97,7 +97,7 @@ func (s *State) addTrait(name string, at moment) error {
 	return nil
 }
 
-// TraitCreated says that a custom trait exists.
+// TraitCreated states that a custom trait exists.
 type TraitCreated struct {
 	Name string `json:"name"`
 }
@@ -116,7 +116,7 @@ func (ev TraitCreated) form(c *coder) TraitCreated {
 
 func (ev TraitCreated) apply(s *State, at moment) error { return s.addTrait(ev.Name, at) }
 
-// TraitDeleted says that a custom trait, which no provider had, is gone.
+// TraitDeleted states that a custom trait is gone. No provider had it.
 type TraitDeleted struct {
 	Name string `json:"name"`
 }
@@ -142,7 +142,7 @@ func (ev TraitDeleted) apply(s *State, _ moment) error {
 	return nil
 }
 
-// ClassCreated says that a custom resource class exists.
+// ClassCreated states that a custom resource class exists.
 type ClassCreated struct {
 	ID   ClassID `json:"id"`
 	Name string  `json:"name"`
@@ -167,8 +167,8 @@ func (ev ClassCreated) apply(s *State, at moment) error {
 	return s.addClass(ev.ID, ev.Name, at)
 }
 
-// ClassRenamed says that a custom resource class has another name
-// (microversions 1.2-1.6). Inventories and allocations of it are the same.
+// ClassRenamed states the new name of a custom resource class (microversions
+// 1.2-1.6). Inventories and allocations of the class stay.
 type ClassRenamed struct {
 	ID   ClassID `json:"id"`
 	Name string  `json:"name"`
@@ -199,8 +199,8 @@ func (ev ClassRenamed) apply(s *State, at moment) error {
 	return nil
 }
 
-// ClassDeleted says that a custom resource class, of which no provider had
-// inventory, is gone.
+// ClassDeleted states that a custom resource class is gone. No provider had
+// inventory of it.
 type ClassDeleted struct {
 	ID   ClassID `json:"id"`
 	Name string  `json:"name"`

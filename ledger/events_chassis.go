@@ -6,7 +6,7 @@ func (d *ChassisDescription) form(c *coder) {
 	c.fields("chassis description", 2).text(&d.Description).document(&d.Extra)
 }
 
-// ChassisCreated says that a chassis exists.
+// ChassisCreated states that a chassis exists.
 type ChassisCreated struct {
 	Chassis     UUID               `json:"chassis"`
 	Description ChassisDescription `json:"description"`
@@ -36,7 +36,7 @@ func (ev ChassisCreated) apply(s *State, at moment) error {
 	return nil
 }
 
-// ChassisDescribed says what a chassis' operator says about it, all of it.
+// ChassisDescribed states all fields of a chassis that its operator sets.
 type ChassisDescribed struct {
 	Chassis     UUID               `json:"chassis"`
 	Description ChassisDescription `json:"description"`
@@ -66,7 +66,7 @@ func (ev ChassisDescribed) apply(s *State, at moment) error {
 	return nil
 }
 
-// ChassisDeleted says that a chassis, which no node was in, is gone.
+// ChassisDeleted states that a chassis is gone. No node was in it.
 type ChassisDeleted struct {
 	Chassis UUID `json:"chassis"`
 }

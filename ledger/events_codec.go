@@ -1,7 +1,7 @@
 package ledger
 
-// EncodeEvents encodes events that are in no record: what a dry run answers,
-// between replicas.
+// EncodeEvents encodes events without a record. Replicas send each other the
+// events of dry runs in this form.
 func EncodeEvents(events []Event) ([]byte, error) {
 	e := newEncoder()
 	e.form.events(&events)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// InventoryRecord is one class's inventory as an event states it. Amounts are
-// in the class's unit, 0..MaxAmount.
+// InventoryRecord is the inventory of one class, as an event states it. Amounts
+// are in the class's unit, 0..MaxAmount.
 type InventoryRecord struct {
 	Class    string  `json:"class"`
 	Total    int64   `json:"total"`
@@ -17,12 +17,12 @@ type InventoryRecord struct {
 	Ratio    float64 `json:"allocation_ratio"`
 }
 
-// Capacity is (total - reserved) * allocation ratio.
+// Capacity returns (total - reserved) * allocation ratio.
 func (r InventoryRecord) Capacity() float64 {
 	return float64(r.Total-r.Reserved) * r.Ratio
 }
 
-// Units is the capacity in whole units; see Inventory.Units.
+// Units returns the capacity in whole units; see Inventory.Units.
 func (r InventoryRecord) Units() int64 { return whole(r.Capacity()) }
 
 func (r *InventoryRecord) form(c *coder) {
@@ -30,7 +30,7 @@ func (r *InventoryRecord) form(c *coder) {
 	c.int(&r.MinUnit).int(&r.MaxUnit).int(&r.StepSize).float(&r.Ratio)
 }
 
-// inventory turns a record into a provider's inventory with nothing used.
+// inventory makes a provider's inventory from the record, with nothing used.
 func (r InventoryRecord) inventory(classes *ClassTable, at moment) (Inventory, error) {
 	id, ok := classes.ID(r.Class)
 	if !ok {
@@ -42,7 +42,7 @@ func (r InventoryRecord) inventory(classes *ClassTable, at moment) (Inventory, e
 	}, nil
 }
 
-// InventoriesReplaced says which inventories a provider has, all of them.
+// InventoriesReplaced states all inventories of a provider.
 type InventoriesReplaced struct {
 	Provider    UUID              `json:"provider"`
 	Generation  int64             `json:"generation"`
@@ -92,7 +92,7 @@ func (ev InventoriesReplaced) apply(s *State, at moment) error {
 	return nil
 }
 
-// InventorySet says that a provider has this inventory of one class.
+// InventorySet states the inventory of one class of a provider.
 type InventorySet struct {
 	Provider   UUID            `json:"provider"`
 	Generation int64           `json:"generation"`
@@ -131,7 +131,7 @@ func (ev InventorySet) apply(s *State, at moment) error {
 	return nil
 }
 
-// InventoryDeleted says that a provider no longer has a class. Nothing of it
+// InventoryDeleted states that a provider no longer has a class. Nothing of it
 // was allocated.
 type InventoryDeleted struct {
 	Provider   UUID   `json:"provider"`

@@ -11,7 +11,7 @@ func (n *NodeDescription) form(c *coder) {
 	c.document(&n.DriverInfo).document(&n.InstanceInfo).document(&n.Details)
 }
 
-// editNode changes a copy of a node and puts it in the node's place.
+// editNode replaces a node by a changed copy.
 func (s *State) editNode(id UUID, at moment, edit func(*Node)) error {
 	before, ok := s.Node(id)
 	if !ok {
@@ -26,7 +26,7 @@ func (s *State) editNode(id UUID, at moment, edit func(*Node)) error {
 	return s.setNode(before, &after)
 }
 
-// NodeCreated says that a node exists, not yet with traits or a power state.
+// NodeCreated states that a node exists. It has no traits and no power state yet.
 type NodeCreated struct {
 	Node           UUID            `json:"node"`
 	Description    NodeDescription `json:"description"`
@@ -61,7 +61,7 @@ func (ev NodeCreated) node() *Node {
 	return &Node{UUID: ev.Node, NodeDescription: ev.Description, ProvisionState: ev.ProvisionState}
 }
 
-// NodeDescribed says what a node's operator says about it, all of it.
+// NodeDescribed states all fields of a node that its operator sets.
 type NodeDescribed struct {
 	Node        UUID            `json:"node"`
 	Description NodeDescription `json:"description"`
@@ -86,12 +86,11 @@ func (ev NodeDescribed) apply(s *State, at moment) error {
 
 func (ev NodeDescribed) edit(n *Node) { n.NodeDescription = ev.Description }
 
-// NodeStateSet says in which provision and power state a node is and whether
-// it is in maintenance.
+// NodeStateSet states a node's provision state, power state and maintenance.
 type NodeStateSet struct {
 	Node              UUID   `json:"node"`
 	ProvisionState    string `json:"provision_state"`
-	PowerState        string `json:"power_state,omitempty"` // absent: not known
+	PowerState        string `json:"power_state,omitempty"` // absent: unknown
 	Maintenance       bool   `json:"maintenance,omitempty"`
 	MaintenanceReason string `json:"maintenance_reason,omitempty"`
 }
@@ -118,7 +117,7 @@ func (ev NodeStateSet) edit(n *Node) {
 	n.Maintenance, n.MaintenanceReason = ev.Maintenance, ev.MaintenanceReason
 }
 
-// NodeTraitsReplaced says which traits a node has.
+// NodeTraitsReplaced states all traits of a node.
 type NodeTraitsReplaced struct {
 	Node   UUID     `json:"node"`
 	Traits []string `json:"traits"` // sorted, without duplicates
@@ -145,7 +144,7 @@ func (ev NodeTraitsReplaced) apply(s *State, at moment) error {
 
 func (ev NodeTraitsReplaced) edit(n *Node) { n.Traits = ev.Traits }
 
-// NodeInstanceSet says which instance runs on a node without an allocation.
+// NodeInstanceSet states the instance of a node that has no allocation.
 type NodeInstanceSet struct {
 	Node     UUID `json:"node"`
 	Instance UUID `json:"instance,omitzero"` // absent: none
@@ -172,7 +171,7 @@ func (ev NodeInstanceSet) apply(s *State, at moment) error {
 
 func (ev NodeInstanceSet) edit(n *Node) { n.Instance = ev.Instance }
 
-// NodeDeleted says that a node, which had no allocation, is gone.
+// NodeDeleted states that a node is gone. It had no allocation.
 type NodeDeleted struct {
 	Node UUID `json:"node"`
 }

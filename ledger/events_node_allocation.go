@@ -2,7 +2,7 @@ package ledger
 
 import "fmt"
 
-// AllocationRequested says that a node allocation exists and waits for a node.
+// AllocationRequested states that a node allocation exists and waits for a node.
 type AllocationRequested struct {
 	Allocation     UUID     `json:"allocation"`
 	Name           string   `json:"name,omitempty"`
@@ -38,8 +38,7 @@ func (ev AllocationRequested) apply(s *State, at moment) error {
 	})
 }
 
-// editNodeAllocation changes a copy of a node allocation and puts it in the
-// allocation's place.
+// editNodeAllocation replaces a node allocation by a changed copy.
 func (s *State) editNodeAllocation(id UUID, at moment, edit func(*NodeAllocation)) error {
 	before, ok := s.NodeAllocation(id)
 	if !ok {
@@ -51,13 +50,13 @@ func (s *State) editNodeAllocation(id UUID, at moment, edit func(*NodeAllocation
 	return s.setNodeAllocation(before, &after)
 }
 
-// NodeAllocated says which node an allocation got. Seed and Suitable tell how
-// it was chosen: deciding the same request with the same seed against the
-// same State gives the same node.
+// NodeAllocated states which node an allocation got. Seed and Suitable document
+// the choice: the same request with the same seed against the same State gives
+// the same node.
 type NodeAllocated struct {
 	Allocation   UUID     `json:"allocation"`
 	Node         UUID     `json:"node"`
-	InstanceInfo Document `json:"instance_info,omitzero"` // the node's, from now on
+	InstanceInfo Document `json:"instance_info,omitzero"` // the node's instance from now on
 	Seed         uint64   `json:"seed,omitempty"`         // 0: the client named the node
 	Free         uint64   `json:"free,omitempty"`         // free nodes of the class at that moment
 }
@@ -96,15 +95,15 @@ func (ev NodeAllocated) edit(n *Node) {
 	n.Instance, n.Allocation, n.InstanceInfo = ev.Allocation, ev.Allocation, ev.InstanceInfo
 }
 
-// Exclusion is a reason for which nodes were not chosen.
+// Exclusion is a reason for which nodes were not chosen, with their number.
 type Exclusion struct {
 	Reason string `json:"reason"`
-	Nodes  uint64 `json:"nodes"` // a node may be counted for several reasons
+	Nodes  uint64 `json:"nodes"` // a node may count for several reasons
 }
 
 func (x *Exclusion) form(c *coder) { c.text(&x.Reason).uint(&x.Nodes) }
 
-// AllocationFailed says that an allocation got no node, and never will.
+// AllocationFailed states that an allocation got no node and never will.
 type AllocationFailed struct {
 	Allocation UUID        `json:"allocation"`
 	LastError  string      `json:"last_error"`
@@ -134,7 +133,7 @@ func (ev AllocationFailed) apply(s *State, at moment) error {
 	})
 }
 
-// NodeAllocationUpdated says what an allocation's client keeps with it.
+// NodeAllocationUpdated states the fields that an allocation's client may change.
 type NodeAllocationUpdated struct {
 	Allocation UUID     `json:"allocation"`
 	Name       string   `json:"name,omitempty"`
@@ -157,8 +156,8 @@ func (ev NodeAllocationUpdated) apply(s *State, at moment) error {
 	return s.editNodeAllocation(ev.Allocation, at, func(a *NodeAllocation) { a.Name, a.Extra = ev.Name, ev.Extra })
 }
 
-// NodeAllocationReleased says that an allocation is gone, and its node, if it
-// had one, runs nothing any more.
+// NodeAllocationReleased states that an allocation is gone. Its node, if it had
+// one, has no instance any more.
 type NodeAllocationReleased struct {
 	Allocation UUID `json:"allocation"`
 }
@@ -190,8 +189,9 @@ func (ev NodeAllocationReleased) apply(s *State, at moment) error {
 
 func (ev NodeAllocationReleased) edit(n *Node) { n.Instance, n.Allocation = NilUUID, NilUUID }
 
-// NodeProvidersSet says whether nodes are resource providers, too: each with
-// an inventory of one of its class, used while the node is taken.
+// NodeProvidersSet states whether nodes are resource providers, too. The provider
+// of a node has an inventory of one of the node's class, which is used while the
+// node is taken.
 type NodeProvidersSet struct {
 	On bool `json:"on"`
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// ProviderCreated says that a provider exists, at generation 0.
+// ProviderCreated states that a provider exists, at generation 0.
 type ProviderCreated struct {
 	Provider UUID   `json:"provider"`
 	Name     string `json:"name"`
@@ -46,7 +46,7 @@ func (ev ProviderCreated) apply(s *State, at moment) error {
 	return nil
 }
 
-// ProviderRenamed says that a provider has another name.
+// ProviderRenamed states a provider's new name.
 type ProviderRenamed struct {
 	Provider UUID   `json:"provider"`
 	Name     string `json:"name"`
@@ -73,7 +73,7 @@ func (ev ProviderRenamed) apply(s *State, at moment) error {
 	})
 }
 
-// replaceProvider changes fields that the provider tables index: unlike
+// replaceProvider changes fields that the provider tables index. Unlike
 // editProvider it makes a new copy even within a commit.
 func (s *State) replaceProvider(id UUID, change func(*Provider)) error {
 	before, ok := s.Provider(id)
@@ -88,8 +88,8 @@ func (s *State) replaceProvider(id UUID, change func(*Provider)) error {
 	return nil
 }
 
-// ProviderReparented says that a provider, with its whole subtree, hangs
-// below another parent (microversion 1.37, or 1.14 for a root).
+// ProviderReparented states that a provider, with its subtree, has another parent
+// (microversion 1.37, or 1.14 for a root).
 type ProviderReparented struct {
 	Provider UUID `json:"provider"`
 	Parent   UUID `json:"parent,omitzero"` // NilUUID: the provider became a root
@@ -128,7 +128,7 @@ func (ev ProviderReparented) apply(s *State, at moment) error {
 	return s.reroot(ev.Provider, root)
 }
 
-// reroot makes root the root of everything below a provider.
+// reroot makes root the root of a provider and its descendants.
 func (s *State) reroot(id, root UUID) error {
 	var below []UUID
 	s.Children(id, func(child UUID) bool {
@@ -148,7 +148,7 @@ func (s *State) reroot(id, root UUID) error {
 	return nil
 }
 
-// InSubtree reports whether a provider is top or below it.
+// InSubtree reports whether a provider is top or a descendant of top.
 func (s *State) InSubtree(id, top UUID) bool {
 	for !id.IsNil() {
 		if id == top {
@@ -163,7 +163,7 @@ func (s *State) InSubtree(id, top UUID) bool {
 	return false
 }
 
-// ProviderDeleted says that a provider is gone, with its inventories, traits
+// ProviderDeleted states that a provider is gone, with its inventories, traits
 // and aggregate memberships. It had no children and no allocations.
 type ProviderDeleted struct {
 	Provider UUID `json:"provider"`
@@ -198,7 +198,7 @@ func (ev ProviderDeleted) apply(s *State, _ moment) error {
 	return nil
 }
 
-// ProviderGeneration is the generation a provider has from now on.
+// ProviderGeneration is the generation that a provider has from now on.
 type ProviderGeneration struct {
 	Provider   UUID  `json:"provider"`
 	Generation int64 `json:"generation"`
@@ -206,8 +206,8 @@ type ProviderGeneration struct {
 
 func (g *ProviderGeneration) form(c *coder) { c.uuid(&g.Provider).int(&g.Generation) }
 
-// ProviderGenerationsAdvanced says that allocations moved the generations of
-// the providers they name.
+// ProviderGenerationsAdvanced states that allocations moved the generations of
+// their providers.
 type ProviderGenerationsAdvanced struct {
 	Providers []ProviderGeneration `json:"providers"`
 }
@@ -216,7 +216,8 @@ var providerGenerationsAdvanced = register(14, ProviderGenerationsAdvanced.form)
 
 func (ProviderGenerationsAdvanced) kind() *eventKind { return providerGenerationsAdvanced }
 
-// Topic implements Event. The event follows from others, whose topics they are.
+// Topic implements Event. It is empty, because the event follows from others,
+// which have their own topics.
 func (ProviderGenerationsAdvanced) Topic() Topic { return Topic{} }
 
 func (ev ProviderGenerationsAdvanced) form(c *coder) ProviderGenerationsAdvanced {
@@ -248,7 +249,7 @@ func (s *State) advanceProvider(id UUID, generation int64, at moment) (*Provider
 	return p, nil
 }
 
-// ProviderTraitsReplaced says which traits a provider has.
+// ProviderTraitsReplaced states all traits of a provider.
 type ProviderTraitsReplaced struct {
 	Provider   UUID     `json:"provider"`
 	Generation int64    `json:"generation"`
@@ -281,7 +282,8 @@ func (ev ProviderTraitsReplaced) apply(s *State, at moment) error {
 	return nil
 }
 
-// ProviderAggregatesReplaced says which aggregates a provider is a member of.
+// ProviderAggregatesReplaced states all aggregates that a provider is a member
+// of.
 type ProviderAggregatesReplaced struct {
 	Provider   UUID   `json:"provider"`
 	Generation int64  `json:"generation"`

@@ -5,30 +5,31 @@ import (
 	"fmt"
 )
 
-// Level is the newest level of features that this build writes and reads. A
-// kind or form of event that older builds do not know raises it: replicas of
-// one ledger are not all upgraded at once, and none may meet what it cannot
-// read. See Term.Level.
+// Level is the newest level of features that this build writes and reads. A kind
+// or form of event that older builds do not know raises it. Replicas of one
+// ledger are not all upgraded at once, and none may meet an event that it cannot
+// read; see Term.Level.
 const Level = 1
 
-// ErrLevel says that the log has what only a newer release can read.
+// ErrLevel means that the log has events that only a newer release can read.
 var ErrLevel = errors.New("ledger: a newer release wrote this log")
 
-// Term is the time in which one replica leads: it alone decides commands. A
-// ledger that was only ever served by one server has none.
+// Term is a time in which one replica leads, that is, decides commands alone. A
+// ledger that was only ever served by one server has no terms.
 type Term struct {
-	// Number counts the terms from 1 on; 0: there was none.
+	// Number counts the terms from 1; 0: there was none.
 	Number uint64 `json:"term"`
-	// Leader is the name of the replica.
+	// Leader is the name of the leading replica.
 	Leader string `json:"leader"`
-	// Instance is the process that leads: a new one each time a replica starts.
+	// Instance identifies the leading process. A replica has a new one each time
+	// it starts.
 	Instance UUID `json:"instance"`
-	// Level is what all replicas that were known when the term began can read,
-	// and what is written in it.
+	// Level is the newest level of features that all known replicas could read
+	// when the term began. Records of the term use this level at most.
 	Level uint64 `json:"level"`
 }
 
-// TermBegan says who leads from now on. It is the first record of its term.
+// TermBegan states who leads from now on. It is in the first record of its term.
 type TermBegan struct{ Term }
 
 var termBegan = register(90, TermBegan.form)
@@ -60,15 +61,16 @@ func (ev TermBegan) apply(s *State, _ moment) error {
 	return nil
 }
 
-// known refuses a term whose records this build might not read, or not as they
-// are meant. It is said of the term, before anything is folded that is in it.
+// known refuses a term whose records this build may be unable to read, or may
+// misread. It does so at the term's beginning, before any of its records are
+// folded.
 func (t Term) known() error {
 	if t.Level > Level {
-		return fmt.Errorf("%w: since term %d it is at level %d of features, and this release knows %d: start a release that "+
-			"knows level %d, as the other servers run it", ErrLevel, t.Number, t.Level, Level, t.Level)
+		return fmt.Errorf("%w: since term %d it is at level %d of features, but this release knows level %d only: "+
+			"start the release that the other servers run, which knows level %d", ErrLevel, t.Number, t.Level, Level, t.Level)
 	}
 	return nil
 }
 
-// Term is the present one.
+// Term returns the present term.
 func (s *State) Term() Term { return s.term }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// StateVersion is that of the State's stored form.
+// StateVersion is the version of the State's stored form.
 const StateVersion = stateVersion
 
 // EventCodes are all codes of events that can be read, as NUMBER.VERSION=NAME.

@@ -1,13 +1,13 @@
 package ledger
 
-// coder goes over the fields of a stored form in their order. It writes them
-// or fills them in, so that one list of fields is both encoder and decoder, and
-// what is written and what is read cannot part. Each value has a method that
-// returns the coder, for the next one.
+// coder visits the fields of a stored form in order, and either writes them or
+// fills them in. So one list of fields is both encoder and decoder, and the two
+// cannot differ. Each value has a method that returns the coder, for the next
+// value.
 type coder struct {
 	e     *encoder // nil: reading
 	d     *decoder // nil: writing
-	event string   // the name of the event whose form this is, for errors
+	event string   // the event's name, for errors
 }
 
 // fields begins a form of n values.
@@ -122,7 +122,7 @@ func (c *coder) uuids(v *[]UUID) *coder {
 	return c
 }
 
-// fixed goes over bytes whose number is known.
+// fixed visits a byte string of fixed length.
 func (c *coder) fixed(v []byte, what string) *coder {
 	if c.e != nil {
 		c.e.bytes(v)
@@ -132,7 +132,7 @@ func (c *coder) fixed(v []byte, what string) *coder {
 	return c
 }
 
-// version goes over the number of a form's version, of which there is one.
+// version visits the version number of a form that has one version only.
 func (c *coder) version(what string, is uint64) *coder {
 	version := is
 	c.uint(&version)
@@ -142,7 +142,7 @@ func (c *coder) version(what string, is uint64) *coder {
 	return c
 }
 
-// index goes over a place in a commit.
+// index visits a record's index in a commit.
 func (c *coder) index(v *int) *coder {
 	if c.e != nil {
 		c.e.uint(uint64(*v))
@@ -152,7 +152,7 @@ func (c *coder) index(v *int) *coder {
 	return c
 }
 
-// events goes over a record's events, of which there is at least one.
+// events visits a record's events, of which there is at least one.
 func (c *coder) events(v *[]Event) *coder {
 	if c.e != nil {
 		c.e.array(len(*v))
@@ -171,7 +171,7 @@ func (c *coder) events(v *[]Event) *coder {
 	return c
 }
 
-// optional goes over something that may be absent.
+// optional visits a value that may be absent.
 func optional[T any](c *coder, v **T, form func(*T, *coder)) {
 	switch {
 	case c.e == nil && c.d.null():
@@ -186,14 +186,14 @@ func optional[T any](c *coder, v **T, form func(*T, *coder)) {
 	}
 }
 
-// maxPrepared bounds how many elements memory is taken for before any is read.
+// maxPrepared is the largest number of elements for which memory is reserved
+// before any is read.
 const maxPrepared = 1024
 
-// list goes over a list whose elements have a form of their own.
+// list visits a list whose elements have a form of their own.
 func list[T any](c *coder, items *[]T, form func(*T, *coder)) { flat(c, "list", 1, items, form) }
 
-// flat goes over a list that is stored as the fields of its elements, one
-// element's behind the other's.
+// flat visits a list that is stored as the fields of its elements in a row.
 func flat[T any](c *coder, what string, fields int, items *[]T, form func(*T, *coder)) {
 	if c.e != nil {
 		c.e.array(fields * len(*items))

@@ -81,7 +81,8 @@ func TestUUIDs(t *testing.T) {
 	}
 }
 
-// TestNamesOfPlaces: digests and addresses are read as they are written.
+// TestNamesOfPlaces: digests and addresses are read back from the text that they
+// are written as.
 func TestNamesOfPlaces(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -9,13 +9,13 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// refusal is an event that cannot follow, and what the error says of it.
+// refusal is an event that cannot follow, and its error.
 type refusal struct {
 	event ledger.Event
 	why   string
 }
 
-// What there is in the State that refused events are applied to.
+// The entities in the State to which refused events are applied.
 var (
 	parent, child, other     = ledgertest.ID(1, 1), ledgertest.ID(1, 12), ledgertest.ID(1, 13)
 	missing                  = ledgertest.ID(1, 99)
@@ -45,8 +45,8 @@ func refusingState(t *testing.T) *ledger.State {
 	return s
 }
 
-// refusals are events that no State can come to by deciding commands. A log that
-// holds one was not written by Allot, or by one with a fault.
+// refusals are events that contradict every State that decided commands lead to.
+// A log with one was not written by Allot, or by a faulty one.
 func refusals() []refusal {
 	holds := func(class string, amount int64) ledger.AllocationsReplaced {
 		return ledger.AllocationsReplaced{Consumer: holder, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{
@@ -177,8 +177,8 @@ func refusals() []refusal {
 	}
 }
 
-// TestEventsThatDoNotFollow folds each of them behind an event that does: the
-// State says why not, and is as before.
+// TestEventsThatDoNotFollow folds each of them after a valid event: the State
+// returns the reason, and is unchanged.
 func TestEventsThatDoNotFollow(t *testing.T) {
 	t.Parallel()
 	before := refusingState(t)
@@ -227,8 +227,9 @@ func TestProviderWithChildrenStays(t *testing.T) {
 	}
 }
 
-// TestOncePerCommit: a consumer's generation is the sequence of its commit, so
-// it changes once in it, in whatever way. Records' times do not go back.
+// TestOncePerCommit: a consumer changes once at most in a commit, in whatever
+// way, because its generation is the commit's sequence. Records' times do not go
+// back.
 func TestOncePerCommit(t *testing.T) {
 	t.Parallel()
 	change := ledger.AllocationsReplaced{Consumer: holder, Project: "p", User: "u", Allocations: []ledger.AllocationRecord{

@@ -18,8 +18,8 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestGoldenCommits compares encodings with those on file, and reads the ones
-// on file: logs are for ever.
+// TestGoldenCommits compares encodings with the files, and reads the files,
+// because logs are for ever.
 func TestGoldenCommits(t *testing.T) {
 	for _, history := range ledgertest.Histories(t) {
 		t.Run(history.Name, func(t *testing.T) { compareGolden(t, history.Name+".v1.hex", history.Commits) })
@@ -58,8 +58,8 @@ func compareGolden(t *testing.T, name string, commits []*ledger.Commit) {
 }
 
 // TestGoldenStates compares the State's encoding after each history with the
-// one on file. A form that changed under the same version would be read in the
-// old form from snapshots that an older build wrote.
+// file. If a form changed under the same version, snapshots of an older build
+// would be misread.
 func TestGoldenStates(t *testing.T) {
 	for _, history := range ledgertest.Histories(t) {
 		t.Run(history.Name, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestGoldenStates(t *testing.T) {
 	}
 }
 
-// TestDamagedCommitsAreFound flips bits and cuts: either the bytes are no
-// commit, or they have another digest and so break the chain.
+// TestDamagedCommitsAreFound flips bits and cuts: the bytes are no commit any
+// more, or have another digest and so break the chain.
 func TestDamagedCommitsAreFound(t *testing.T) {
 	commit := ledgertest.Commits(t, 1)[0]
 	whole, err := ledger.EncodeCommit(commit)
@@ -125,8 +125,8 @@ func TestFoldRefusesWhatDoesNotFollow(t *testing.T) {
 	}
 }
 
-// TestUndo folds and undoes every commit of a log: each time the State must
-// be byte for byte what it was.
+// TestUndo folds and undoes every commit of a log. Each time the State must be
+// the same as before, byte for byte.
 func TestUndo(t *testing.T) {
 	undoEach(t, ledgertest.Commits(t, 20))
 	for _, history := range ledgertest.Histories(t) {
@@ -158,8 +158,8 @@ func undoEach(t *testing.T, commits []*ledger.Commit) {
 	}
 }
 
-// TestStateEncoding: decoding gives the same State, usages included; also one
-// that is stored in the form of an older version.
+// TestStateEncoding: decoding gives the same State, including usages, even from
+// the form of an older version.
 func TestStateEncoding(t *testing.T) {
 	storeAndRead(t, ledgertest.State(t, 30))
 	for _, history := range ledgertest.Histories(t) {
@@ -239,8 +239,8 @@ func FuzzDecodeState(f *testing.F) {
 }
 
 // TestOlderStates reads every State on file, whatever its version. Those of
-// versions that had lost the order of allocations say so, and are what a
-// replay is without it: stored again, they do not pass for the present form.
+// versions without the order of allocations are marked, and equal a replay
+// without the order. Stored again, they do not pass for the present form.
 func TestOlderStates(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "state.v*.hex"))
 	if err != nil {
@@ -305,8 +305,8 @@ func compareStates(t *testing.T, path string, want, got *ledger.State) {
 	}
 }
 
-// TestSorted: the State as older versions had it has the same allocations in
-// another order, and the State that it was made from is as before.
+// TestSorted: the State in the older form has the same allocations in another
+// order, and the original State is unchanged.
 func TestSorted(t *testing.T) {
 	s := ledgertest.Fold(t, ledgertest.OrderCommits(t))
 	before, err := s.Digest()
@@ -335,8 +335,8 @@ func TestSorted(t *testing.T) {
 	}
 }
 
-// TestClassTwice: an event with a class twice on one provider is refused, side
-// by side or not, however many there are.
+// TestClassTwice: an event with a class twice on one provider is refused,
+// wherever the two stand and however many there are.
 func TestClassTwice(t *testing.T) {
 	for _, n := range []int{1, 2, 16, 17, 5000} {
 		commits := ledgertest.Commits(t, 1)

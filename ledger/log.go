@@ -5,45 +5,45 @@ import (
 	"errors"
 )
 
-// What can be wrong with a log, grouped by who finds out.
+// Faults of a log, grouped by who finds them.
 var (
-	// ErrChain: a commit does not follow the one before it. The log lost,
-	// gained or swapped something.
+	// ErrChain means that a commit does not follow the one before it: the log
+	// lost, gained or swapped commits.
 	ErrChain = errors.New("ledger: the log's digest chain is broken")
 
-	// ErrLogBehind: the log ends before a position that somebody has seen.
+	// ErrLogBehind means that the log ends before a sequence that was seen in it.
 	ErrLogBehind = errors.New("ledger: the log is behind its high-water mark")
 
-	// ErrLogGap: the log does not hold every sequence from 1 on: it has said
-	// that it holds later ones than one that it does not hold. Silence is
-	// ErrUnavailable.
+	// ErrLogGap means that the log lacks a sequence although it says that it
+	// holds later ones. Silence is ErrUnavailable instead.
 	ErrLogGap = errors.New("ledger: the log has a gap")
 
-	// ErrLogUnsafe: the log's configuration does not promise what Allot
+	// ErrLogUnsafe means that the log's configuration does not keep Allot's
 	// promises (sync always, no limits, no deletion).
 	ErrLogUnsafe = errors.New("ledger: the log's configuration is unsafe")
 )
 
-// How a log can be out of reach. Both pass, and say nothing about what it holds.
+// Why a log is out of reach. Both pass, and say nothing about its contents.
 var (
-	// ErrUnavailable: the log did not answer.
+	// ErrUnavailable means that the log did not answer.
 	ErrUnavailable = errors.New("ledger: the log is out of reach")
 
-	// ErrTooManyReaders: others read the log already; it was not asked.
+	// ErrTooManyReaders means that too many others read the log, which was not
+	// asked.
 	ErrTooManyReaders = errors.New("ledger: too many readers of the log")
 )
 
-// How an append can fail.
+// Why an append fails.
 var (
-	// ErrConflict: the commit was not appended because another one has its
-	// sequence.
+	// ErrConflict means that the commit was not appended, because another commit
+	// has its sequence.
 	ErrConflict = errors.New("ledger: another writer appended first")
 
-	// ErrUnknownFate: the commit may or may not have been appended. Only
-	// reading the log tells.
+	// ErrUnknownFate means that the commit may or may not have been appended.
+	// Only reading the log tells.
 	ErrUnknownFate = errors.New("ledger: the fate of the append is unknown")
 
-	// ErrTooLarge: the commit is larger than the log takes. It was not
+	// ErrTooLarge means that the commit is larger than the log takes. It was not
 	// appended.
 	ErrTooLarge = errors.New("ledger: the commit is too large")
 )
@@ -54,30 +54,31 @@ type Entry struct {
 	Data     []byte
 }
 
-// Log keeps encoded commits under contiguous sequences from 1 on; what else
-// it may hold, see Chain. All
-// appends are conditional, so any number of writers may try and none can fork
-// history. Implementations are safe for concurrent use.
+// Log keeps encoded commits under contiguous sequences from 1 on. It may hold
+// foreign entries, too, see Chain. All appends are conditional, so any number of
+// writers may try, but none can fork the history. Implementations are safe for
+// concurrent use.
 type Log interface {
-	// Append starts to append a commit under exactly this sequence and calls
-	// done once, from any goroutine, when its fate is clear. A nil error
-	// promises that the commit is durable; otherwise the error wraps
-	// ErrConflict, ErrTooLarge or, for everything else, ErrUnknownFate.
-	// Several appends may be under way if each follows the one before; when
-	// one fails, those after it fail too.
+	// Append starts to append a commit under exactly this sequence. It calls done
+	// once, from any goroutine, when the outcome is known. A nil error promises
+	// that the commit is durable. Otherwise the error wraps ErrConflict,
+	// ErrTooLarge or, for everything else, ErrUnknownFate. Several appends may be
+	// under way if each follows the one before. If one fails, those after it
+	// fail, too.
 	Append(sequence uint64, encoded []byte, done func(error))
 
-	// Last returns the last sequence, 0 for an empty log. It fails with
-	// ErrLogGap if sequences are missing, and with ErrUnavailable, within the
-	// context's time, if the log does not answer.
+	// Last returns the last sequence, or 0 for an empty log. It fails with
+	// ErrLogGap if sequences are missing, and with ErrUnavailable if the log does
+	// not answer within the context's time.
 	Last(ctx context.Context) (uint64, error)
 
-	// Read calls yield for the entries from..to in order. Entries must not
-	// be kept after yield returns. A missing sequence is ErrLogGap, and one
-	// beyond the end ErrLogBehind; a log that does not answer is
-	// ErrUnavailable, within the context's time.
+	// Read calls yield for the entries from..to in order. Entries must not be
+	// kept after yield returns. A missing sequence is ErrLogGap, a sequence
+	// beyond the end is ErrLogBehind, and a log that does not answer within the
+	// context's time is ErrUnavailable.
 	Read(ctx context.Context, from, to uint64, yield func(Entry) error) error
 
-	// MaxCommitBytes is the largest encoded commit that Append takes.
+	// MaxCommitBytes returns the size of the largest encoded commit that Append
+	// takes.
 	MaxCommitBytes() int
 }

@@ -20,33 +20,33 @@ const (
 	MaxMaintenanceReasonBytes = 64 << 10
 )
 
-// NodeAvailable is the provision state from which nodes are allocated.
+// NodeAvailable is the provision state in which nodes can be allocated.
 const NodeAvailable = "available"
 
-// Node is a bare metal machine, as its operator declares it (Ironic's node).
+// Node is a bare metal machine as its operator declares it (Ironic's node).
 // Values reached from a State or View are shared and must not be changed.
 type Node struct {
 	UUID   UUID
-	Number uint64 // nodes are numbered in the order of their creation
+	Number uint64 // number in the order of creation
 	NodeDescription
 
-	// Instance is what runs on the node; NilUUID: nothing. While the node is
-	// allocated it is the allocation's uuid.
+	// Instance is the instance that runs on the node; NilUUID: none. While the
+	// node is allocated it is the allocation's uuid.
 	Instance   UUID
 	Allocation UUID // NilUUID: none
 
 	ProvisionState    string
-	PowerState        string // empty: not known
+	PowerState        string // empty: unknown
 	Maintenance       bool
 	MaintenanceReason string
 	Traits            []string // sorted
 
 	CreatedAt          int64 // Unix nanoseconds
-	UpdatedAt          int64 // Unix nanoseconds; 0: not changed since
-	ProvisionUpdatedAt int64 // Unix nanoseconds; 0: not changed since
+	UpdatedAt          int64 // Unix nanoseconds; 0: never changed
+	ProvisionUpdatedAt int64 // Unix nanoseconds; 0: never changed
 }
 
-// NodeDescription is what a node's operator says about it.
+// NodeDescription holds the fields of a node that its operator sets.
 type NodeDescription struct {
 	Name          string   `json:"name,omitempty"` // unique; empty: none
 	Driver        string   `json:"driver"`
@@ -58,38 +58,38 @@ type NodeDescription struct {
 	Extra         Document `json:"extra,omitzero"`
 	DriverInfo    Document `json:"driver_info,omitzero"` // without secrets
 	InstanceInfo  Document `json:"instance_info,omitzero"`
-	// Details are the other fields that Ironic's clients set, by their names
-	// there; nothing follows from them.
+	// Details are the other fields that Ironic's clients set, by their names in
+	// Ironic. Allot only stores them.
 	Details Document `json:"details,omitzero"`
 }
 
-// Free reports whether the node can be allocated: Ironic's conditions but
-// for class, owner and traits, and that it is not retired.
+// Free reports whether the node can be allocated: it meets Ironic's conditions
+// except class, owner and traits, and is not retired.
 func (n *Node) Free() bool {
 	return n.ProvisionState == NodeAvailable && n.Instance.IsNil() && n.PowerState != "" && !n.Maintenance && !n.Retired()
 }
 
-// Retired reports whether the node's operator says that it is at the end of
+// Retired reports whether the node's operator has declared it to be at the end of
 // its life.
 func (n *Node) Retired() bool {
 	if !strings.Contains(string(n.Details), `"retired":true`) {
-		return false // spares reading the details of nearly all nodes
+		return false // saves parsing the details of nearly all nodes
 	}
 	details, err := n.Details.Object()
 	return err == nil && details["retired"] == true
 }
 
-// Parent is the uuid of the node that this one is a part of; empty: none.
+// Parent returns the uuid of the node that this one is a part of; empty: none.
 func (n *Node) Parent() string { return n.detail("parent_node") }
 
-// Chassis is the uuid of the chassis that the node is in; empty: none. Logs
-// from before chassis were kept name some that are not there.
+// Chassis returns the uuid of the chassis that the node is in; empty: none. In
+// logs from before Allot had chassis, nodes may name chassis that do not exist.
 func (n *Node) Chassis() string { return n.detail("chassis_uuid") }
 
-// detail is a text among the node's details; empty: it is not there.
+// detail returns a text from the node's details; empty: there is none.
 func (n *Node) detail(key string) string {
 	if !strings.Contains(string(n.Details), `"`+key+`":"`) {
-		return "" // spares reading the details of most nodes
+		return "" // saves parsing the details of most nodes
 	}
 	details, err := n.Details.Object()
 	if err != nil {
@@ -99,7 +99,7 @@ func (n *Node) detail(key string) string {
 	return text
 }
 
-// HasTraits reports whether the node has all of some traits.
+// HasTraits reports whether the node has all of the traits.
 func (n *Node) HasTraits(names []string) bool {
 	for _, name := range names {
 		if _, found := slices.BinarySearch(n.Traits, name); !found {
@@ -109,7 +109,7 @@ func (n *Node) HasTraits(names []string) bool {
 	return true
 }
 
-// NodeAllocationState says how far a node allocation has come.
+// NodeAllocationState is the state of a node allocation.
 type NodeAllocationState string
 
 // The states of node allocations, in Ironic's words.
@@ -119,12 +119,12 @@ const (
 	NodeAllocationError  NodeAllocationState = "error"
 )
 
-// NodeAllocation is a request for one whole node of a class, and what became
-// of it (Ironic's allocation). Values reached from a State or View are shared
-// and must not be changed.
+// NodeAllocation is a request for one whole node of a class, and its outcome
+// (Ironic's allocation). Values reached from a State or View are shared and must
+// not be changed.
 type NodeAllocation struct {
 	UUID           UUID
-	Number         uint64 // node allocations are numbered in the order of their creation
+	Number         uint64 // number in the order of creation
 	Name           string // unique; empty: none
 	ResourceClass  string
 	Owner          string   // a project; empty: none
@@ -135,18 +135,18 @@ type NodeAllocation struct {
 	LastError      string
 	Node           UUID  // NilUUID unless active
 	CreatedAt      int64 // Unix nanoseconds
-	UpdatedAt      int64 // Unix nanoseconds; 0: not changed since
+	UpdatedAt      int64 // Unix nanoseconds; 0: never changed
 }
 
-// NodeClass is what there is of one resource class of nodes.
+// NodeClass counts the nodes of one resource class.
 type NodeClass struct {
 	free *btree.BTreeG[nodeEntry]
-	// How many nodes there are, and how many cannot be allocated for which
-	// reason; a node may count for several.
+	// The number of nodes, and the numbers of nodes that cannot be allocated, by
+	// reason. A node may count for several reasons.
 	Nodes, NotAvailable, Associated, NoPowerState, Maintenance, Retired int
 }
 
-// Free is how many nodes can be allocated.
+// Free returns how many nodes can be allocated.
 func (c *NodeClass) Free() int {
 	if c == nil {
 		return 0
@@ -154,7 +154,7 @@ func (c *NodeClass) Free() int {
 	return c.free.Len()
 }
 
-// FreeNode is the ith free node in UUID order.
+// FreeNode returns the ith free node in UUID order.
 func (c *NodeClass) FreeNode(i int) *Node {
 	entry, _ := c.free.GetAt(i)
 	return entry.n
@@ -167,8 +167,8 @@ func (c *NodeClass) FreeNodes(yield func(*Node) bool) {
 	}
 }
 
-// NodeAfter is a node as events leave it, which are about no other node; nil
-// where it does not exist. Times are not kept up to date.
+// NodeAfter returns a node as a list of events leaves it, or nil where it does
+// not exist. The events must be about this node alone. Times are not updated.
 func NodeAfter(n *Node, events []Event) *Node {
 	for _, event := range events {
 		switch ev := event.(type) {
@@ -188,11 +188,11 @@ func NodeAfter(n *Node, events []Event) *Node {
 // nodeEdit is an event that changes a node.
 type nodeEdit interface{ edit(*Node) }
 
-// NodeChange is one node's step.
+// NodeChange is one change of a node.
 type NodeChange struct{ Before, After *Node }
 
-// NodeAllocationChange is one node allocation's step. There is one for every
-// event about node allocations, in the events' order.
+// NodeAllocationChange is one change of a node allocation. There is one for every
+// event about node allocations, in the order of the events.
 type NodeAllocationChange struct{ Before, After *NodeAllocation }
 
 type (
@@ -207,7 +207,7 @@ type (
 	uuidEntry struct{ key, id UUID }
 )
 
-// nodeTables is the part of a State that is about nodes.
+// nodeTables is the part of a State that holds nodes.
 type nodeTables struct {
 	nodes       *btree.BTreeG[nodeEntry]
 	nodeNames   *btree.BTreeG[nameEntry]
@@ -268,7 +268,7 @@ func (s *State) NodeNamed(name string) (UUID, bool) {
 	return entry.id, ok && name != ""
 }
 
-// NodeOfInstance finds the node that an instance runs on.
+// NodeOfInstance finds the node on which an instance runs.
 func (s *State) NodeOfInstance(instance UUID) (UUID, bool) {
 	entry, ok := s.instances.Get(uuidEntry{key: instance})
 	return entry.id, ok
@@ -279,10 +279,12 @@ func (s *State) Nodes(yield func(*Node) bool) {
 	s.nodes.Scan(func(e nodeEntry) bool { return yield(e.n) })
 }
 
-// NodesOf returns what there is of a resource class of nodes; nil if nothing.
+// NodesOf returns the counts of a resource class of nodes; nil if there are no
+// such nodes.
 func (s *State) NodesOf(class string) *NodeClass { return s.nodeClasses[class] }
 
-// HasNodeClass reports whether there are nodes of a class that is meant.
+// HasNodeClass reports whether there are nodes of a class for which meant returns
+// true.
 func (s *State) HasNodeClass(meant func(class string) bool) bool {
 	for class := range s.nodeClasses {
 		if meant(class) {
@@ -310,7 +312,7 @@ func (s *State) NodeAllocations(yield func(*NodeAllocation) bool) {
 	s.allocations.Scan(func(e nodeAllocationEntry) bool { return yield(e.a) })
 }
 
-// setNode moves the node tables from one version of a node to another; nil
+// setNode updates the node tables from one version of a node to another; nil
 // means that it does not exist.
 func (s *State) setNode(before, after *Node) error {
 	if after != nil {
@@ -349,7 +351,7 @@ func (s *State) indexNode(before, after *Node) {
 	}
 }
 
-// classifyNode counts a node in or, with sign -1, out of its class.
+// classifyNode counts a node in its class, with sign +1 or -1.
 func (s *State) classifyNode(n *Node, sign int) {
 	class := s.nodeClasses[n.ResourceClass]
 	if class == nil {

@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// PlainJSON is the JSON of a value as everything outside sees it: "<", ">" and
-// "&" stand in texts as themselves. Clients match on the texts of answers, and
-// none of them lies in HTML.
+// PlainJSON returns a value's JSON without HTML escaping: "<", ">" and "&" stand
+// for themselves. All JSON that leaves the process is made by it, because clients
+// match on the texts of answers.
 func PlainJSON(value any) ([]byte, error) {
 	var out bytes.Buffer
 	if err := PlainEncoder(&out).Encode(value); err != nil {
@@ -17,7 +17,8 @@ func PlainJSON(value any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// PlainEncoder writes values as PlainJSON, each with a line feed behind it.
+// PlainEncoder returns an encoder that writes values as PlainJSON, each with a
+// line feed after it.
 func PlainEncoder(w io.Writer) *json.Encoder {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

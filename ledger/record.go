@@ -30,8 +30,8 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Address names a record for ever: the sequence of its commit and its place
-// in it, from 0.
+// Address names a record for ever: the sequence of its commit, and its index
+// there, from 0.
 type Address struct {
 	Sequence uint64 `json:"sequence"`
 	Index    int    `json:"index"`
@@ -51,28 +51,28 @@ func ParseAddress(text string) (Address, error) {
 	return Address{Sequence: n, Index: int(i)}, nil
 }
 
-// Record is one accepted command: who asked for what and when, and the events
-// that were decided. Its events happened together.
+// Record is one accepted command: who sent it, when, and the events that were
+// decided. Its events happened together.
 type Record struct {
 	CommandID   UUID        `json:"command_id"`
-	Fingerprint Fingerprint `json:"fingerprint"` // of the command's content
+	Fingerprint Fingerprint `json:"fingerprint"` // fingerprint of the command's content
 	Command     string      `json:"command"`     // the command's name
 	Time        int64       `json:"time"`        // Unix nanoseconds, by the writer's clock
 	Actor       string      `json:"actor"`       // the authenticated user
 	RequestID   string      `json:"request_id,omitempty"`
-	Cause       *Address    `json:"cause,omitempty"` // the record that led to this one, if one did
+	Cause       *Address    `json:"cause,omitempty"` // the record that caused this one, if any
 	Events      []Event     `json:"-"`
 }
 
-// Fingerprint tells commands of different content apart, so that one command
-// id cannot stand for two of them.
+// Fingerprint identifies the content of a command, so that one command id cannot
+// stand for two commands.
 type Fingerprint [16]byte
 
 // MarshalText implements encoding.TextMarshaler.
 func (f Fingerprint) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(f[:])), nil }
 
-// CommandResult is what is remembered of an accepted command: where its
-// record is, and which content its id stands for.
+// CommandResult is the remembered result of an accepted command: the address of
+// its record, and the fingerprint of its content.
 type CommandResult struct {
 	Address     Address
 	Fingerprint Fingerprint
@@ -92,13 +92,13 @@ func (r *Record) form(c *coder) {
 
 func (a *Address) form(c *coder) { c.fields("address", 2).uint(&a.Sequence).index(&a.Index) }
 
-// linkForm goes over the beginning of a commit: where it stands.
+// linkForm visits the beginning of a commit, which links it to the one before.
 func linkForm(c *coder, sequence *uint64, prev *Digest) {
 	c.fields("commit", 4).version("commit", commitVersion).uint(sequence).digest(prev)
 }
 
-// Apply folds one record of commit sequence into the State. After an error,
-// which wraps ErrInvariant, the commit must be undone.
+// Apply folds one record of commit sequence into the State. After an error, which
+// wraps ErrInvariant, the commit must be undone.
 func (s *State) Apply(sequence uint64, r *Record) error {
 	if r.Time < s.lastTime {
 		return fmt.Errorf("%w: command %s at %d is older than the record before it (%d)",
@@ -114,36 +114,35 @@ func (s *State) Apply(sequence uint64, r *Record) error {
 	return nil
 }
 
-// Commit is the unit of the log: the records of all commands that were
-// decided together, in order. It is one stream message, so it is durable as a
-// whole or not at all.
+// Commit is the unit of the log: the records of commands that were decided
+// together, in order. It is one message of the stream, so either all of it is
+// durable or nothing.
 type Commit struct {
 	Sequence uint64
-	Prev     Digest // digest of the commit before; zero for the first
+	Prev     Digest // digest of the commit before it; zero for the first
 	Records  []Record
 
 	Digest Digest   // of the encoded commit; not part of the encoding
 	Size   int      // of the encoded commit, in bytes; not part of the encoding
-	Leaves []Digest // of the records, in the tree of all records; not part of the encoding
+	Leaves []Digest // leaves of the records in the Merkle tree; not part of the encoding
 }
 
-// Head returns the commit's own position.
+// Head returns the commit's head.
 func (c *Commit) Head() Head { return Head{Sequence: c.Sequence, Digest: c.Digest} }
 
-// DigestOf returns the digest of an encoded commit. Since a commit holds the
-// digest of the one before, a digest stands for all of the log up to there.
+// DigestOf returns the digest of an encoded commit. Because a commit holds the
+// digest of the one before, a digest stands for the whole log up to there.
 func DigestOf(encoded []byte) Digest { return sha256.Sum256(encoded) }
 
-// LeafOf returns a record's leaf in the tree of all records (RFC 6962): the
-// hash of a zero byte and LeafData.
+// LeafOf returns a record's leaf in the Merkle tree of all records (RFC 6962):
+// the hash of a zero byte and LeafData.
 func LeafOf(at Address, encoded []byte) Digest { return LeafHash(LeafData(at, encoded)) }
 
-// LeafHash is the leaf of a record's LeafData.
+// LeafHash returns the leaf for a record's LeafData.
 func LeafHash(data []byte) Digest { return Digest(tlog.RecordHash(data)) }
 
-// LeafData is what a leaf of the tree of all records stands for: the record's
-// sequence in 8 bytes and its index in 4, both big-endian, and the record as
-// it is stored.
+// LeafData returns the content of a record's leaf: its sequence in 8 bytes and
+// its index in 4, both big-endian, and the record as stored.
 func LeafData(at Address, encoded []byte) []byte {
 	return appendLeafData(make([]byte, 0, 12+len(encoded)), at, encoded)
 }
@@ -154,7 +153,7 @@ func appendLeafData(data []byte, at Address, encoded []byte) []byte {
 	return append(data, encoded...)
 }
 
-// DecodeLeafData is the inverse of LeafData, and reads the record, too.
+// DecodeLeafData is the inverse of LeafData; it decodes the record, too.
 func DecodeLeafData(data []byte) (Address, *Record, error) {
 	if len(data) < 12 {
 		return Address{}, nil, fmt.Errorf("%w: a leaf of %d bytes", ErrCorrupt, len(data))
@@ -192,7 +191,7 @@ func DecodeCommit(encoded []byte) (*Commit, error) {
 	return c, nil
 }
 
-// decodeCommit also returns where in the encoded commit each record is.
+// decodeCommit also returns where each record lies in the encoded commit.
 func decodeCommit(encoded []byte) (*Commit, [][]byte, error) {
 	d := newDecoder(encoded)
 	c := &Commit{}
@@ -221,16 +220,17 @@ type CommitBuilder struct {
 	sequence uint64
 	prev     Digest
 	records  []Record
-	ends     []int // of the records in body
+	ends     []int // leaves of the records in body
 	body     *encoder
 	frame    *encoder
 	leaf     []byte // scratch
 }
 
-// commitOverhead bounds what a commit takes besides its records.
+// commitOverhead is an upper bound of the bytes that a commit takes besides its
+// records.
 const commitOverhead = 64
 
-// NewCommitBuilder returns a builder with nothing begun.
+// NewCommitBuilder returns a builder. Begin starts its first commit.
 func NewCommitBuilder() *CommitBuilder {
 	return &CommitBuilder{body: newEncoder(), frame: newEncoder()}
 }
@@ -238,24 +238,25 @@ func NewCommitBuilder() *CommitBuilder {
 // Begin starts the commit that follows head.
 func (b *CommitBuilder) Begin(head Head) { b.BeginAt(head.Sequence+1, head.Digest) }
 
-// BeginAt starts the commit at a sequence that follows the one with a digest.
+// BeginAt starts the commit at a sequence. prev is the digest of the commit
+// before it.
 func (b *CommitBuilder) BeginAt(sequence uint64, prev Digest) {
 	b.sequence, b.prev = sequence, prev
-	b.records, b.ends = make([]Record, 0, len(b.records)+1), b.ends[:0] // as many as last time
+	b.records, b.ends = make([]Record, 0, len(b.records)+1), b.ends[:0] // room for as many records as last time
 	b.body.reset()
 }
 
-// Sequence is that of the commit being built.
+// Sequence returns the sequence of the commit being built.
 func (b *CommitBuilder) Sequence() uint64 { return b.sequence }
 
-// Len is the number of records so far.
+// Len returns the number of records so far.
 func (b *CommitBuilder) Len() int { return len(b.records) }
 
-// Size is the encoded size so far, in bytes, to within a few bytes.
+// Size returns the encoded size so far, in bytes, accurate to a few bytes.
 func (b *CommitBuilder) Size() int { return b.body.buf.Len() + commitOverhead }
 
-// Add appends a record if the commit then takes at most limit bytes, and
-// reports whether it did, with the size the commit would have had.
+// Add appends a record if the commit then takes at most limit bytes. It reports
+// whether it did, and the size that the commit would have had.
 func (b *CommitBuilder) Add(r Record, limit int) (size int, fits bool, err error) {
 	before := b.body.buf.Len()
 	r.form(&b.body.form)
@@ -299,7 +300,7 @@ func (b *CommitBuilder) leaves() []Digest {
 	return leaves
 }
 
-// EncodeCommit encodes a whole commit; it is the inverse of DecodeCommit.
+// EncodeCommit encodes a whole commit. It is the inverse of DecodeCommit.
 func EncodeCommit(c *Commit) ([]byte, error) {
 	b := NewCommitBuilder()
 	b.Begin(Head{Sequence: c.Sequence - 1, Digest: c.Prev})
@@ -312,9 +313,10 @@ func EncodeCommit(c *Commit) ([]byte, error) {
 	return encoded, err
 }
 
-// Fold folds a commit read from the log: it must follow the State's head and
-// carry its digest; what the log holds between them is no commit, see Chain. On
-// error the State is as before. The changes are returned for the projector.
+// Fold folds a commit read from the log and returns its changes for the
+// projector. The commit must follow the State's head and carry its digest;
+// entries between them are foreign, see Chain. After an error the State is as
+// before.
 func (s *State) Fold(c *Commit) (Changes, error) {
 	if c.Sequence <= s.head.Sequence || c.Prev != s.head.Digest {
 		return Changes{}, fmt.Errorf("%w: commit %d (prev %.8s) does not follow commit %d (%.8s)",
@@ -331,7 +333,7 @@ func (s *State) Fold(c *Commit) (Changes, error) {
 	return s.changes, nil
 }
 
-// Next is the sequence of the commit that follows.
+// Next returns the sequence of the next commit.
 func (s *State) Next() uint64 { return max(s.head.Sequence, s.passed) + 1 }
 
 // PassOver notes that the log holds no commits from the head up to a sequence.
@@ -340,9 +342,8 @@ func (s *State) PassOver(sequence uint64) { s.passed = max(s.passed, sequence) }
 // Advance moves the head to a commit whose records were applied one by one.
 func (s *State) Advance(head Head) { s.head = head }
 
-// CommitLink reads where an encoded commit says it stands, and nothing else of
-// it: its sequence and the digest of the commit before. The error wraps
-// ErrCorrupt.
+// CommitLink reads only the link of an encoded commit: its sequence and the
+// digest of the commit before it. The error wraps ErrCorrupt.
 func CommitLink(encoded []byte) (sequence uint64, prev Digest, err error) {
 	d := newDecoder(encoded)
 	linkForm(&d.form, &sequence, &prev)

@@ -15,8 +15,8 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestRecordsInACommit: what stands in a commit can be taken out of it: its
-// link, each record, and each leaf, which says all of the record.
+// TestRecordsInACommit: the parts of a commit can be taken out of it: its link,
+// each record, and each leaf, which has everything about its record.
 func TestRecordsInACommit(t *testing.T) {
 	t.Parallel()
 	for _, history := range ledgertest.Histories(t) {
@@ -55,8 +55,8 @@ func TestRecordsInACommit(t *testing.T) {
 	}
 }
 
-// checkCuts cuts a commit: nothing can be taken out of what is left but, where
-// it is whole, the link.
+// checkCuts cuts a commit. Nothing can be taken out of the rest, except the link
+// where it is whole.
 func checkCuts(t *testing.T, name string, encoded []byte) {
 	t.Helper()
 	_, prev, err := ledger.CommitLink(encoded)
@@ -80,8 +80,8 @@ func checkCuts(t *testing.T, name string, encoded []byte) {
 	}
 }
 
-// TestCommitBuilder: a commit takes records up to a limit, of which it tells what
-// does not fit; what did not fit leaves nothing behind.
+// TestCommitBuilder: a commit takes records up to a limit, and reports the one
+// that does not fit, which leaves no trace.
 func TestCommitBuilder(t *testing.T) {
 	t.Parallel()
 	commits := ledgertest.Commits(t, 4)
@@ -116,8 +116,8 @@ func TestCommitBuilder(t *testing.T) {
 	}
 }
 
-// TestDamagedStates cuts a State at every byte, and flips every bit: it is
-// refused, or is a State that can be written, never something in between.
+// TestDamagedStates cuts a State at every byte, and flips every bit: the result
+// is refused, or is a State that can be written.
 func TestDamagedStates(t *testing.T) {
 	t.Parallel()
 	for _, history := range ledgertest.Histories(t) {
@@ -136,7 +136,7 @@ func TestDamagedStates(t *testing.T) {
 			if err == nil {
 				err = s.Encode(io.Discard)
 			} else if errors.Is(err, ledger.ErrCorrupt) || errors.Is(err, ledger.ErrLevel) {
-				err = nil // a higher level may be true: the snapshot's checksum says that it is not
+				err = nil // a higher level may be true: the snapshot's checksum would reveal the damage
 			}
 			if err != nil {
 				t.Fatalf("%s, with byte %d flipped: %v", history.Name, i, err)
@@ -148,8 +148,8 @@ func TestDamagedStates(t *testing.T) {
 	}
 }
 
-// TestContradictoryStates puts one thing in another's place where a State names
-// it: parts that do not fit together are refused, whatever the bytes look like.
+// TestContradictoryStates replaces an entity's name in a State by another one:
+// parts that contradict each other are refused.
 func TestContradictoryStates(t *testing.T) {
 	t.Parallel()
 	s := refusingState(t)
@@ -220,7 +220,7 @@ type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// TestNumbersOnDisk: a float that no inventory has is damage.
+// TestNumbersOnDisk: a float that no inventory can have is damage.
 func TestNumbersOnDisk(t *testing.T) {
 	t.Parallel()
 	for _, ratio := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {

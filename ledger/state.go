@@ -8,16 +8,16 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// ErrInvariant reports events that cannot follow from the State they are
-// folded into: a log that was not written by Allot, or a bug. It is never a
-// client's fault, and the writer stops on it.
+// ErrInvariant reports events that cannot follow from the State they are folded
+// into: a log that Allot did not write, or a bug. It is never a client's fault,
+// and the writer stops on it.
 var ErrInvariant = errors.New("ledger: invariant broken")
 
-// State is everything that is so after some commit. It lives in memory, is
-// exact, and is what commands are decided against.
+// State is everything that is true after some commit. It is exact, lives in
+// memory, and commands are decided against it.
 //
 // The tables are copy-on-write trees, so Fork costs nothing until one of the
-// copies changes. A State is not safe for concurrent use; forks of it are
+// copies changes. A State is not safe for concurrent use; its forks are
 // independent of each other.
 type State struct {
 	ledgerID UUID
@@ -35,23 +35,23 @@ type State struct {
 	nextClass ClassID
 
 	nodeTables
-	nodeProviders bool // nodes are providers, too
+	nodeProviders bool // nodes are resource providers, too
 	term          Term
 	sorted        bool // see Ordered
 
-	// epoch counts begun commits. A provider or usage whose epoch is the
-	// current one was copied in this commit and may be edited in place.
+	// epoch counts begun commits. A provider or usage with the current epoch was
+	// copied in this commit and may be edited in place.
 	epoch   uint64
 	changes Changes
 
-	// What was edited or looked for last by an event: the next one is likely
-	// to be about the same.
+	// The event before last edited or searched these; the next event is likely to
+	// be about the same entity.
 	edited       *Provider
 	consumerPath btree.PathHint
 }
 
-// Head is a position in the log: the sequence of the last commit and its
-// digest, which by the digest chain stands for the whole log up to there.
+// Head is the sequence of a commit and its digest, which stands for the whole log
+// up to there, because commits are chained.
 type Head struct {
 	Sequence uint64 `json:"sequence"`
 	Digest   Digest `json:"digest"`
@@ -64,8 +64,8 @@ type nameEntry struct {
 
 type childEntry struct{ parent, child UUID }
 
-// Entries repeat the key beside the pointer so that a search touches tree
-// nodes only, and needs nothing made to search for.
+// Entries repeat the key beside the pointer, so that a search touches tree nodes
+// only and allocates nothing.
 type (
 	providerEntry struct {
 		id UUID
@@ -106,7 +106,7 @@ func NewState() *State {
 // Fork returns an independent copy, in constant time. It must be called
 // between commits.
 func (s *State) Fork() *State {
-	s.epoch++ // neither copy may edit shared entities in place
+	s.epoch++ // Neither copy may edit shared entities in place.
 	fork := *s
 	fork.providers = s.providers.Copy()
 	fork.names = s.names.Copy()
@@ -119,14 +119,14 @@ func (s *State) Fork() *State {
 	return &fork
 }
 
-// LedgerID identifies the log this State was folded from. It is NilUUID
+// LedgerID identifies the log that this State was folded from. It is NilUUID
 // before the first commit.
 func (s *State) LedgerID() UUID { return s.ledgerID }
 
-// Head is the position of the last folded commit.
+// Head returns the head of the last folded commit.
 func (s *State) Head() Head { return s.head }
 
-// LastTime is the time of the newest record, in Unix nanoseconds. Times of
+// LastTime returns the time of the newest record, in Unix nanoseconds. Times of
 // records never go back.
 func (s *State) LastTime() int64 { return s.lastTime }
 
@@ -174,7 +174,7 @@ func (s *State) Consumers(yield func(*Consumer) bool) {
 // ConsumerCount returns the number of consumers.
 func (s *State) ConsumerCount() int { return s.consumers.Len() }
 
-// Usage finds what an owner's consumers hold together.
+// Usage returns what an owner's consumers hold together.
 func (s *State) Usage(owner *Owner) (*Usage, bool) {
 	entry, ok := s.usages.Get(usageEntry{owner: owner})
 	return entry.u, ok
@@ -188,8 +188,8 @@ func (s *State) Usages(yield func(*Usage) bool) {
 // Classes returns the resource classes.
 func (s *State) Classes() *ClassTable { return s.classes }
 
-// NextClassID is the number that the next custom class gets. Numbers are not
-// used again after a class is deleted.
+// NextClassID returns the number for the next custom class. The number of a
+// deleted class is not used again.
 func (s *State) NextClassID() ClassID { return s.nextClass }
 
 // HasTrait reports whether the trait exists.
@@ -201,8 +201,8 @@ func (s *State) HasTrait(name string) bool {
 // Traits calls yield for each trait by name until it returns false.
 func (s *State) Traits(yield func(*Trait) bool) { s.traits.Scan(yield) }
 
-// TraitInUse reports whether some provider carries the trait. It scans all
-// providers: only the deletion of a trait asks.
+// TraitInUse reports whether some provider has the trait. It scans all providers,
+// because only the deletion of a trait asks.
 func (s *State) TraitInUse(name string) bool {
 	found := false
 	s.providers.Scan(func(e providerEntry) bool {
@@ -212,8 +212,8 @@ func (s *State) TraitInUse(name string) bool {
 	return found
 }
 
-// ClassInUse reports whether some provider has inventory of the class. It
-// scans all providers: only the deletion of a class asks.
+// ClassInUse reports whether some provider has inventory of the class. It scans
+// all providers, because only the deletion of a class asks.
 func (s *State) ClassInUse(id ClassID) bool {
 	found := false
 	s.providers.Scan(func(e providerEntry) bool {
@@ -223,8 +223,8 @@ func (s *State) ClassInUse(id ClassID) bool {
 	return found
 }
 
-// editProvider returns the provider's copy of this commit, which the caller
-// may change.
+// editProvider returns this commit's copy of the provider, which the caller may
+// change.
 func (s *State) editProvider(id UUID) (*Provider, error) {
 	if s.edited != nil && s.edited.UUID == id && s.edited.epoch == s.epoch {
 		return s.edited, nil
@@ -244,8 +244,8 @@ func (s *State) editProvider(id UUID) (*Provider, error) {
 	return before, nil
 }
 
-// setProvider moves the provider tables from one version of a provider to
-// another; nil means that it does not exist. It is also how changes are undone.
+// setProvider updates the provider tables from one version of a provider to
+// another; nil means that it does not exist. Undo uses it, too.
 func (s *State) setProvider(before, after *Provider) {
 	s.changes.Providers = append(s.changes.Providers, ProviderChange{Before: before, After: after})
 	s.indexProvider(before, after)
@@ -272,8 +272,8 @@ func (s *State) indexProvider(before, after *Provider) {
 	}
 }
 
-// setConsumer replaces a consumer; nil means that it does not exist. Usages
-// are the caller's to keep.
+// setConsumer replaces a consumer; nil means that it does not exist. The caller
+// must update the usages.
 func (s *State) setConsumer(before, after *Consumer) {
 	s.changes.Consumers = append(s.changes.Consumers, ConsumerChange{Before: before, After: after})
 	s.indexConsumer(before, after)
@@ -287,14 +287,14 @@ func (s *State) indexConsumer(before, after *Consumer) {
 	s.consumers.SetHint(consumerEntry{after.UUID, after}, &s.consumerPath)
 }
 
-// consumerToEdit finds a consumer that an event is about.
+// consumerToEdit finds the consumer that an event changes.
 func (s *State) consumerToEdit(id UUID) (*Consumer, bool) {
 	entry, ok := s.consumers.GetHint(consumerEntry{id: id}, &s.consumerPath)
 	return entry.c, ok
 }
 
-// editUsage returns the owner's usage of this commit, which the caller may
-// change, and makes an empty one for a new owner.
+// editUsage returns this commit's copy of the owner's usage, which the caller may
+// change. It makes an empty one for a new owner.
 func (s *State) editUsage(owner *Owner) *Usage {
 	before, ok := s.Usage(owner)
 	if ok && before.epoch == s.epoch {
@@ -345,9 +345,9 @@ func (s *State) setClasses(after *ClassTable, next ClassID) {
 	s.classes, s.nextClass = after, next
 }
 
-// countUsage adds a consumer's allocations to its providers' and owner's
-// usages, or with sign -1 takes them away. It returns the owner that all its
-// consumers share.
+// countUsage adds a consumer's allocations to the usages of its providers and
+// owner, or with sign -1 subtracts them. It returns the Owner value that all
+// consumers of this owner share.
 func (s *State) countUsage(c *Consumer, sign int64) (*Owner, error) {
 	usage := s.editUsage(c.Owner)
 	usage.Consumers += sign

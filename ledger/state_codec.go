@@ -9,23 +9,25 @@ import (
 	"slices"
 )
 
-// stateVersion 2 added nodes and reservations, 3 chassis, 4 keeps the order of
-// consumers' allocations, which older ones have sorted, and 5 added the term.
-// The older ones are still read.
+// Versions of the State's form: 2 added nodes and reservations, 3 chassis, 4 the
+// order of consumers' allocations, which older versions sorted, and 5 the term.
+// Older versions can still be read.
 const stateVersion = 5
 
-// sortedVersion is the last one with sorted allocations.
+// sortedVersion is the last version with sorted allocations.
 const sortedVersion = 3
 
-// stateFlushBytes is how much of a State is encoded before it is written out.
+// stateFlushBytes is how many bytes of a State are encoded before they are
+// written out.
 const stateFlushBytes = 1 << 16
 
-// stateFields is how many fields each version of the form has.
+// stateFields is the number of fields of each version of the form.
 var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16}
 
 // Encode writes the State in its one canonical form: equal States give equal
-// bytes. It does not change the State and may run on a fork while the
-// original goes on. What is not Ordered is not written as if it were.
+// bytes. It does not change the State, and may run on a fork while the original
+// goes on. A State that is not Ordered is written in version 3, which has no
+// order.
 func (s *State) Encode(w io.Writer) error {
 	out := &stateWriter{w: w, e: newEncoder()}
 	version := uint64(stateVersion)
@@ -78,7 +80,7 @@ func DecodeState(data []byte) (*State, error) {
 	if version > 4 {
 		s.term.form(&d.form)
 		if s.term.Number == 0 && s.term != (Term{}) {
-			d.fail("there is no term, and %q leads it at level %d", s.term.Leader, s.term.Level)
+			d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
 		}
 	}
 	if err := errors.Join(d.end(), s.term.known()); err != nil {
@@ -89,14 +91,14 @@ func DecodeState(data []byte) (*State, error) {
 	return s, nil
 }
 
-// Ordered reports whether the State knows the order of consumers' allocations.
-// One that was read from version 3 or older has them sorted, as no replay of
-// the log has: it can be compared with one (see Sorted), and nothing can be
-// built upon it.
+// Ordered reports whether the State knows the order of consumers' allocations. A
+// State read from version 3 or older has them sorted, unlike any replay of the
+// log. It can be compared with a replay (see Sorted), but nothing can be built
+// upon it.
 func (s *State) Ordered() bool { return !s.sorted }
 
-// Sorted is a State as versions up to 3 stored it: the order of consumers'
-// allocations is lost. It must be called between commits.
+// Sorted returns the State in the form of versions up to 3, without the order of
+// consumers' allocations. It must be called between commits.
 func (s *State) Sorted() *State {
 	sorted := s.Fork()
 	sorted.sorted = true
@@ -111,7 +113,7 @@ func (s *State) Sorted() *State {
 	return sorted
 }
 
-// position goes over what stands before the tables.
+// position visits the fields before the tables.
 func (s *State) position(c *coder) {
 	c.uuid(&s.ledgerID).uint(&s.head.Sequence).digest(&s.head.Digest).int(&s.lastTime).class(&s.nextClass)
 }
@@ -147,7 +149,7 @@ func (s *State) readTables(d *decoder, version uint64) error {
 	return readEach(d, consumer, s.readConsumer)
 }
 
-// readConsumer takes in a consumer; usages follow from it.
+// readConsumer adds a consumer, and counts its usages.
 func (s *State) readConsumer(u *Consumer) error {
 	owner, err := s.countUsage(u, 1)
 	if err != nil {
@@ -171,7 +173,7 @@ func (s *State) readNodes(d *decoder) error {
 	return readEach(d, (*NodeAllocation).form, func(a *NodeAllocation) error { return s.setNodeAllocation(nil, a) })
 }
 
-// writeEach writes a table: how many there are, and each.
+// writeEach writes a table: its length, and each entry.
 func writeEach[T any](out *stateWriter, n int, each func(func(*T) bool), form func(*T, *coder)) {
 	out.e.array(n)
 	each(func(one *T) bool {
@@ -195,7 +197,7 @@ func readEach[T any](d *decoder, form func(*T, *coder), take func(*T) error) err
 	return d.err
 }
 
-// stateWriter passes an encoder's output on in pieces.
+// stateWriter passes an encoder's output on, in pieces.
 type stateWriter struct {
 	w   io.Writer
 	e   *encoder
@@ -213,7 +215,7 @@ func (out *stateWriter) flushAt(n int) bool {
 	return out.err == nil
 }
 
-// Digest is the SHA-256 of the State's canonical form.
+// Digest returns the SHA-256 of the State's canonical form.
 func (s *State) Digest() (Digest, error) {
 	h := sha256.New()
 	if err := s.Encode(h); err != nil {
@@ -240,7 +242,7 @@ func (p *Provider) form(c *coder) {
 	c.strings(&p.Traits).uuids(&p.Aggregates)
 }
 
-// form is without the inventory's usage, which follows from the consumers.
+// form leaves out the inventory's usage, which follows from the consumers.
 func (inv *Inventory) form(c *coder) {
 	c.fields("inventory", 8).class(&inv.Class).int(&inv.Total).int(&inv.Reserved).int(&inv.MinUnit)
 	c.int(&inv.MaxUnit).int(&inv.StepSize).float(&inv.Ratio).int(&inv.UpdatedAt)
@@ -251,7 +253,7 @@ func (u *Consumer) form(c *coder) {
 	c.int(&u.ReservedUntil)
 }
 
-// formV1 is from when there were no reservations.
+// formV1 is from before there were reservations.
 func (u *Consumer) formV1(c *coder) { u.formBeforeReservations(c.fields("consumer", 8)) }
 
 func (u *Consumer) formBeforeReservations(c *coder) {
@@ -279,7 +281,7 @@ func (a *NodeAllocation) form(c *coder) {
 	c.uuid(&a.Node).int(&a.CreatedAt).int(&a.UpdatedAt)
 }
 
-// decideRoots finds every provider's root from the parents.
+// decideRoots derives every provider's root from the parents.
 func (s *State) decideRoots() error {
 	var broken error
 	s.providers.Scan(func(entry providerEntry) bool {

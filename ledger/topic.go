@@ -1,11 +1,11 @@
 package ledger
 
-// Of says what kind of thing an event is about.
+// Of is the kind of entity that an event is about.
 type Of byte
 
-// What events are about.
+// The kinds of entities that events are about.
 const (
-	// OfNothing: the ledger as a whole, the names in it, or more than one thing.
+	// OfNothing stands for the ledger as a whole, its names, or several entities.
 	OfNothing Of = iota
 	OfConsumer
 	OfProvider
@@ -13,18 +13,18 @@ const (
 	OfNodeAllocation
 	OfChassis
 
-	// Ofs is how many of them there are.
+	// Ofs is the number of kinds.
 	Ofs = iota
 )
 
-// Topic is the one thing that an event is about: the one that it changes, and
-// in whose history it is.
+// Topic is the one entity that an event is about: the one that it changes, and
+// whose history has it.
 type Topic struct {
 	Of Of
 	ID UUID
 }
 
-// ConsumersChanged are the consumers that events change, each as often as it
+// ConsumersChanged returns the consumers that events change, each as often as it
 // is changed.
 func ConsumersChanged(events []Event) (ids []UUID) {
 	for _, event := range events {

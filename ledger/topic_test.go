@@ -11,9 +11,9 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestTopics applies every kind of event by itself. What it changes must be
-// what it says that it is about: histories and the once-in-a-commit rule of
-// consumers follow from that.
+// TestTopics applies every kind of event alone. It must change exactly what it
+// says that it is about, because histories and the rule of one change per commit
+// follow from that.
 func TestTopics(t *testing.T) {
 	s := ledger.NewState()
 	for i, event := range ledgertest.EveryEvent() {
@@ -50,7 +50,7 @@ func checkTopic(t *testing.T, event ledger.Event, changes ledger.Changes) {
 	if _, many := event.(ledger.ProviderGenerationsAdvanced); topic.Of == ledger.OfNothing && !many && len(changed) > 0 {
 		t.Errorf("%s says that it is about nothing, and changes %v", ledger.KindOf(event), changed)
 	}
-	// One step per event, which readers of changes count on.
+	// one change per event, on which readers of changes rely
 	for _, of := range []ledger.Of{ledger.OfConsumer, ledger.OfNodeAllocation} {
 		want := []ledger.UUID(nil)
 		if topic.Of == of {

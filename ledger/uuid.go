@@ -17,8 +17,8 @@ type UUID [16]byte
 // NilUUID is the zero UUID, used where Placement shows null (no parent).
 var NilUUID UUID
 
-// ParseUUID reads the forms Placement accepts in bodies: with or without
-// dashes, any case, and the urn:uuid: and {} forms.
+// ParseUUID reads the forms that Placement accepts in bodies: with or without
+// dashes, in any case, and the urn:uuid: and {} forms.
 func ParseUUID(text string) (UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
@@ -44,8 +44,8 @@ func (id UUID) Compare(other UUID) int {
 	return 1
 }
 
-// Before reports whether id comes before the other one in that order. The
-// writer spends much of its time here, searching.
+// Before reports whether id sorts before the other one. The writer spends much of
+// its time in searches that call it.
 func (id UUID) Before(other UUID) bool {
 	if a, b := binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(other[:8]); a != b {
 		return a < b
@@ -79,7 +79,8 @@ func (id *UUID) UnmarshalText(text []byte) error {
 func (id UUID) EncodeMsgpack(e *msgpack.Encoder) error { return e.EncodeBytes(id[:]) }
 
 // DecodeMsgpack reads 16 bytes of msgpack binary, or a string in one of
-// ParseUUID's forms, so that clients in any language can send what they have.
+// ParseUUID's forms, so that clients in any language can send the form that they
+// have.
 func (id *UUID) DecodeMsgpack(d *msgpack.Decoder) error {
 	code, err := d.PeekCode()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// Limits of the domain's values. Where Placement has the same limit, the name
-// of its schema constant is given.
+// Limits of the domain's values, with the name of Placement's schema constant
+// where Placement has the same limit.
 const (
 	MaxAmount         = 2147483647 // MAX_INT: totals, units and allocated amounts
 	MaxAllocRatio     = 3.40282e+38
@@ -17,17 +17,17 @@ const (
 	MaxSymbolBytes    = 255 // traits, resource classes, consumer types
 	MaxOwnerRunes     = 255 // project and user ids, in code points
 	FirstCustomClass  = ClassID(10000)
-	UnknownType       = "unknown" // how Placement shows a consumer without a type (1.38)
+	UnknownType       = "unknown" // Placement's name for the type of a consumer without one (1.38)
 	maxDecodeElements = 1 << 30
 )
 
-// ClassID is a resource class's number: standard classes are numbered by
-// their place in Placement's list, custom ones from FirstCustomClass up. A
-// rename keeps the number, so inventories and allocations refer to it.
+// ClassID is the number of a resource class. Standard classes have their place in
+// Placement's list, custom ones a number from FirstCustomClass up. A rename keeps
+// the number, so inventories and allocations refer to it.
 type ClassID uint32
 
-// Inventory is how much of one class a provider offers, and how much of that
-// is used. Amounts are in the class's unit, 0..MaxAmount.
+// Inventory is the amount of one class that a provider offers, and the amount in
+// use. Amounts are in the class's unit, 0..MaxAmount.
 type Inventory struct {
 	Class     ClassID
 	Total     int64
@@ -40,17 +40,17 @@ type Inventory struct {
 	UpdatedAt int64   // Unix nanoseconds
 }
 
-// Capacity is (total - reserved) * ratio, as a float: Placement compares
-// usage with the untruncated value.
+// Capacity returns (total - reserved) * ratio as a float, because Placement
+// compares usage with the untruncated value.
 func (inv Inventory) Capacity() float64 {
 	return float64(inv.Total-inv.Reserved) * inv.Ratio
 }
 
-// Units is the capacity in whole units, as it is told. Ratios go up to
-// MaxAllocRatio: more than an int64 holds is told as the most that it holds.
+// Units returns the capacity in whole units, for display. Ratios go up to
+// MaxAllocRatio; a capacity beyond int64 is shown as the largest int64.
 func (inv Inventory) Units() int64 { return whole(inv.Capacity()) }
 
-// whole cuts a number off at its decimal point, and at what an int64 holds.
+// whole truncates a number to an integer, at most the largest int64.
 func whole(capacity float64) int64 {
 	switch {
 	case capacity >= math.MaxInt64:
@@ -75,7 +75,7 @@ type Provider struct {
 	Traits      []string    // sorted
 	Aggregates  []UUID      // in the client's order
 
-	epoch uint64 // of the State edit that made this copy; see State.editProvider
+	epoch uint64 // the State's edit that made this copy; see State.editProvider
 }
 
 // Inventory finds the inventory of a class.
@@ -95,13 +95,13 @@ func (p *Provider) findInventory(class ClassID) (int, bool) {
 	return len(p.Inventories), false
 }
 
-// HasTrait reports whether the provider itself carries the trait.
+// HasTrait reports whether the provider itself has the trait.
 func (p *Provider) HasTrait(name string) bool {
 	_, found := slices.BinarySearch(p.Traits, name)
 	return found
 }
 
-// InUse lists, in class order, the classes of which something is allocated.
+// InUse lists, in class order, the classes with allocations.
 func (p *Provider) InUse() []ClassID {
 	var classes []ClassID
 	for _, inv := range p.Inventories {
@@ -112,7 +112,7 @@ func (p *Provider) InUse() []ClassID {
 	return classes
 }
 
-// Allocation is an amount of one class taken from one provider.
+// Allocation is an amount of one class on one provider.
 type Allocation struct {
 	Provider UUID
 	Class    ClassID
@@ -132,10 +132,10 @@ func sortedAllocations(list []Allocation) []Allocation {
 	return sorted
 }
 
-// linearMax is up to how many allocations each is compared with each.
+// linearMax is the number of allocations up to which each is compared with each.
 const linearMax = 16
 
-// haveTwice reports whether a class of one provider is in a list twice.
+// haveTwice reports whether a list has a class of one provider twice.
 func haveTwice(list []Allocation) bool {
 	if len(list) > linearMax {
 		list = sortedAllocations(list)
@@ -156,8 +156,8 @@ func haveTwice(list []Allocation) bool {
 	return false
 }
 
-// Owner is whom a consumer's usage is counted for. Type is empty for
-// consumers written below microversion 1.38.
+// Owner is the project, user and consumer type under which a consumer's usage is
+// counted. Type is empty for consumers written below microversion 1.38.
 type Owner struct {
 	Project string
 	User    string
@@ -170,30 +170,30 @@ func (o Owner) Compare(other Owner) int {
 		cmp.Compare(o.User, other.User), cmp.Compare(o.Type, other.Type))
 }
 
-// Same reports whether two providers are the same in everything.
+// Same reports whether two providers are equal in everything.
 func (p *Provider) Same(other *Provider) bool {
 	return p.UUID == other.UUID && p.Name == other.Name && p.Parent == other.Parent && p.Root == other.Root &&
 		p.Generation == other.Generation && slices.Equal(p.Inventories, other.Inventories) &&
 		slices.Equal(p.Traits, other.Traits) && slices.Equal(p.Aggregates, other.Aggregates)
 }
 
-// Consumer holds allocations. It exists as long as it holds any.
+// Consumer holds allocations. It exists while it holds any.
 type Consumer struct {
 	UUID       UUID
 	Generation uint64 // stream sequence of the commit that last changed it
 	CreatedAt  int64  // Unix nanoseconds
 	UpdatedAt  int64  // Unix nanoseconds
 	Owner      *Owner
-	// ReservedUntil is when what the consumer holds is taken away unless it
-	// is confirmed before, in Unix nanoseconds; 0: never.
+	// ReservedUntil is the time, in Unix nanoseconds, at which an unconfirmed
+	// reservation is removed; 0: the allocations are permanent.
 	ReservedUntil int64
-	// Allocations are in the order of the event that says so, which is that of
-	// the client's request: one provider's need not be side by side.
+	// Allocations are in the order of the client's request, which the event
+	// states. Those of one provider need not stand together.
 	Allocations []Allocation
 }
 
-// HeldOf lists what the consumer holds of one provider, in the order of the
-// classes' numbers: who lists what is held of a provider does so by class.
+// HeldOf returns what the consumer holds of one provider, in the order of the
+// classes' numbers, as lists of a provider's holders need it.
 func (c *Consumer) HeldOf(provider UUID) []Allocation {
 	var held []Allocation
 	for _, a := range c.Allocations {
@@ -211,7 +211,7 @@ type ClassAmount struct {
 	Amount int64
 }
 
-// Usage is what the consumers of one owner hold together.
+// Usage is the sum of what the consumers of one owner hold.
 type Usage struct {
 	Owner     *Owner
 	Consumers int64
@@ -239,14 +239,14 @@ type Class struct {
 	UpdatedAt int64 // Unix nanoseconds
 }
 
-// ClassTable is an immutable set of resource classes. It is replaced as a
-// whole when a class changes, which is rare.
+// ClassTable is an immutable set of resource classes. A change of a class, which
+// is rare, replaces the whole table.
 type ClassTable struct {
 	byID   []Class // sorted by ID
 	byName map[string]ClassID
 }
 
-// NewClassTable indexes classes, which it takes over.
+// NewClassTable indexes classes, which belong to it from now on.
 func NewClassTable(classes []Class) *ClassTable {
 	slices.SortFunc(classes, func(a, b Class) int { return cmp.Compare(a.ID, b.ID) })
 	t := &ClassTable{byID: classes, byName: make(map[string]ClassID, len(classes))}
@@ -271,8 +271,8 @@ func (t *ClassTable) Get(id ClassID) (Class, bool) {
 	return t.byID[i], true
 }
 
-// Name returns a class's name. The number must come from the same moment's
-// inventories or allocations.
+// Name returns a class's name. The number must come from inventories or
+// allocations of the same moment as the table.
 func (t *ClassTable) Name(id ClassID) string {
 	c, _ := t.Get(id)
 	return c.Name
@@ -298,15 +298,15 @@ func (t *ClassTable) without(id ClassID) *ClassTable {
 	return NewClassTable(slices.DeleteFunc(slices.Clone(t.byID), func(c Class) bool { return c.ID == id }))
 }
 
-// Trait is a name that providers can carry.
+// Trait is a name that providers can have.
 type Trait struct {
 	Name      string
 	CreatedAt int64 // Unix nanoseconds
 }
 
-// SameList reports whether two lists are one and the same in memory. Edits of
-// a provider share the lists that they leave alone, so that what did not
-// change can be told without looking at it.
+// SameList reports whether two lists are the same slice in memory. Edits of a
+// provider share the lists that they do not change, so this finds unchanged lists
+// without comparing their elements.
 func SameList[T any](a, b []T) bool {
 	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestUnits compares capacities with those of numbers without an end.
+// TestUnits compares capacities with those computed with unbounded numbers.
 func TestUnits(t *testing.T) {
 	amount := rapid.OneOf(rapid.Int64Range(0, ledger.MaxAmount), rapid.Just(int64(ledger.MaxAmount)))
 	ratio := rapid.OneOf(

@@ -11,7 +11,7 @@ var allChassis = entity[ledger.Chassis]{
 	func(c *ledger.Chassis) thing { return thing{number: c.Number, id: c.UUID} }, appendChassis, readChassis,
 }
 
-// chassis writes a chassis' step.
+// chassis writes one change of a chassis.
 func (w *writer) chassis(c ledger.ChassisChange) { step(w, allChassis, c.Before, c.After) }
 
 func appendChassis(b []byte, c *ledger.Chassis) []byte {
@@ -33,11 +33,11 @@ func readChassis(number uint64, data []byte) (*ledger.Chassis, error) {
 	return c, f.end("chassis")
 }
 
-// Chassis finds a chassis.
+// Chassis finds a chassis by its uuid.
 func (v View) Chassis(id ledger.UUID) (*ledger.Chassis, bool, error) { return allChassis.withID(v, id) }
 
-// AllChassis calls yield for every chassis that was created after the one
-// with a number (0: all), in that order, as long as it returns true.
+// AllChassis calls yield for each chassis that was created after the one with a
+// number (0: for all), in that order, as long as it returns true.
 func (v View) AllChassis(after uint64, yield func(*ledger.Chassis) bool) error {
 	return allChassis.list(v, after, yield)
 }

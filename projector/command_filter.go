@@ -8,14 +8,14 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// commandFilter knows of most command ids that were never folded that they
-// were not, so that the writer need not look for each new one on disk: that
-// took a tenth of all its time. It takes 10 bits a command. Until it has read
-// the ids that were there at the start, it knows nothing.
+// commandFilter knows of most new command ids that they were never folded, which
+// saves the writer a look on the disk for each: that took a tenth of its time. It
+// takes 10 bits a command. It excludes nothing until it has read the ids that
+// were there at the start.
 type commandFilter struct {
 	mu     sync.RWMutex
-	layers []*bloom.BloomFilter // each twice as large as the one before; guarded by mu
-	free   uint                 // ids that the last layer still takes; guarded by mu
+	layers []*bloom.BloomFilter // each twice as large as the one before it; guarded by mu
+	free   uint                 // number of ids that the last layer can still take; guarded by mu
 	ready  bool                 // guarded by mu
 }
 
@@ -35,7 +35,8 @@ func (f *commandFilter) add(id ledger.UUID) {
 	f.free--
 }
 
-// excludes reports that the id was never folded. False says nothing.
+// excludes reports whether the id was certainly never folded. False leaves that
+// open.
 func (f *commandFilter) excludes(id ledger.UUID) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -50,8 +51,8 @@ func (f *commandFilter) excludes(id ledger.UUID) bool {
 	return true
 }
 
-// load reads the ids that are there. Commits may be folded meanwhile: Fold
-// adds their ids itself, and twice does no harm.
+// load reads the ids that are there. Commits may be folded meanwhile: Fold adds
+// their ids itself, and adding an id twice does no harm.
 func (f *commandFilter) load(v View, stopped <-chan struct{}) error {
 	it, err := v.iterate([]byte{tableCommand}, []byte{tableCommand + 1})
 	if err != nil {

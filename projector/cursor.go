@@ -7,14 +7,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// cursor is an iterator over read models. Whatever goes wrong in it condemns
-// them and is told by finish. A cursor keeps them open.
+// cursor is an iterator over read models. An error in it condemns them, and
+// finish returns it. An open cursor keeps the read models open.
 type cursor struct {
 	it *pebble.Iterator
 	m  *models
 }
 
-// cursor opens an iterator over the keys from lower on and before upper.
+// cursor opens an iterator over the keys from lower (inclusive) to upper
+// (exclusive).
 func (m *models) cursor(lower, upper []byte) (c *cursor, err error) {
 	if err := m.enter(); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (m *models) get(key []byte, read func(value []byte) error) (found bool, err
 	return true, m.judged(err)
 }
 
-// judged is what a reader is told: nothing that was read counts if the read
+// judged returns the error for a reader. Nothing that was read counts if the read
 // models turned out to be damaged meanwhile, or by this very reading.
 func (m *models) judged(err error) error {
 	if errors.Is(err, ErrDamaged) {
@@ -84,8 +85,8 @@ func (c *cursor) SeekGE(key []byte) (ok bool) { defer c.caught(&ok); return c.it
 func (c *cursor) SeekLT(key []byte) (ok bool) { defer c.caught(&ok); return c.it.SeekLT(key) }
 func (c *cursor) Key() []byte                 { return c.it.Key() }
 
-// Value is nil where there is none any more, and where it cannot be read:
-// finish tells.
+// Value returns nil at the end, and if the value cannot be read: finish returns
+// the error.
 func (c *cursor) Value() []byte {
 	value, err := c.it.ValueAndErr()
 	if err != nil {
@@ -95,15 +96,15 @@ func (c *cursor) Value() []byte {
 	return value
 }
 
-// close gives the iterator back.
+// close closes the iterator.
 func (c *cursor) close() (err error) {
 	defer c.m.users.leave()
 	defer c.m.recovered(&err)
 	return c.it.Close()
 }
 
-// finish closes a cursor and returns the first thing that went wrong. What was
-// read counts only if the read models were good to the end.
+// finish closes a cursor and returns its first error. What was read counts only
+// if the read models were good to the end.
 func finish(c *cursor, err error) error {
 	if closing := c.close(); closing != nil {
 		err = errors.Join(err, c.m.broke(closing))

@@ -26,13 +26,13 @@ import (
 const (
 	damagedCommits = 40
 	// flippedBytes is how many bytes of all files are changed in a test, each
-	// on its own, evenly spread.
+	// alone, evenly spread.
 	flippedBytes = 300
 	hang         = 2 * time.Minute
 )
 
-// trial is a log, its commits with what they change, and the digest that read
-// models of it have.
+// trial is a log: its commits with their changes, and the digest of its read
+// models.
 type trial struct {
 	commits []*ledger.Commit
 	changes []ledger.Changes
@@ -92,7 +92,7 @@ func (tr *trial) close(t *testing.T, p *Projector) {
 	}
 }
 
-// foldTo folds what is not yet folded, up to a sequence.
+// foldTo folds the missing commits, up to a sequence.
 func (tr *trial) foldTo(t *testing.T, p *Projector, last uint64) {
 	t.Helper()
 	for next := p.Checkpoint().Sequence + 1; next <= last; next = p.Checkpoint().Sequence + 1 {
@@ -102,7 +102,7 @@ func (tr *trial) foldTo(t *testing.T, p *Projector, last uint64) {
 	}
 }
 
-// digest reads everything, again while read models are made again.
+// digest reads everything, and repeats that while read models are rebuilt.
 func (tr *trial) digest(t *testing.T, p *Projector) ledger.Digest {
 	t.Helper()
 	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
@@ -126,7 +126,7 @@ func (tr *trial) check(t *testing.T, p *Projector, what string) {
 	for {
 		world, view := p.World()
 		v, found, err := view.Provider(ledgertest.ID(1, 1))
-		if errors.Is(err, ErrRebuilding) { // Pebble has met it just now, on its own
+		if errors.Is(err, ErrRebuilding) { // Pebble has met it just now, by itself
 			time.Sleep(time.Millisecond)
 			continue
 		}
@@ -137,11 +137,11 @@ func (tr *trial) check(t *testing.T, p *Projector, what string) {
 	}
 }
 
-// rooted puts the read models of every test at one place of a file system.
+// rooted puts the read models of every test at one place in a file system.
 type rooted struct{ vfs.FS }
 
-// small is read models of the first commits with tables of several levels and
-// a log of their own, closed.
+// small returns closed read models of the first commits, with tables of several
+// levels and a write-ahead log.
 func (tr *trial) small(t *testing.T) (files *vfs.MemFS, dir string) {
 	t.Helper()
 	files, dir = vfs.NewMem(), t.TempDir()
@@ -225,7 +225,7 @@ func flip(t *testing.T, files vfs.FS, s spot) {
 }
 
 // TestFlippedAtRest changes bytes of every file of read models, one at a time.
-// They open with the same answers, or are made again with the same answers.
+// They open with the same answers, or are rebuilt with the same answers.
 func TestFlippedAtRest(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -259,7 +259,7 @@ func TestCutOrMissing(t *testing.T) {
 	}
 }
 
-// cut leaves of a file what is before a spot.
+// cut keeps only the bytes of a file before a spot.
 func cut(t *testing.T, files vfs.FS, s spot) {
 	t.Helper()
 	f, err := files.Open(s.path)
@@ -279,9 +279,9 @@ func cut(t *testing.T, files vfs.FS, s spot) {
 	}
 }
 
-// TestFlippedWhileOpen is TestFlippedAtRest for damage that comes while the
-// read models are open, and is met by whoever reads it, or by nobody. The next
-// start is as good.
+// TestFlippedWhileOpen is TestFlippedAtRest for damage that comes while the read
+// models are open, and that some reader meets, or nobody. The next start works,
+// too.
 func TestFlippedWhileOpen(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -329,7 +329,7 @@ func TestFlippedWhileOpen(t *testing.T) {
 	}
 }
 
-// compact has everything rewritten, as long as the read models are good.
+// compact makes Pebble rewrite everything, as long as the read models are good.
 func compact(t *testing.T, m *models) {
 	t.Helper()
 	if m.enter() != nil {
@@ -350,8 +350,8 @@ func compact(t *testing.T, m *models) {
 	}
 }
 
-// flush has what was folded written to a table, as long as the read models are
-// good.
+// flush makes Pebble write folded commits to a table, as long as the read models
+// are good.
 func flush(t *testing.T, m *models) {
 	t.Helper()
 	if m.enter() != nil {
@@ -371,10 +371,10 @@ func flush(t *testing.T, m *models) {
 	}
 }
 
-// faults fails operations on files.
+// faults makes operations on files fail.
 type faults struct {
 	kind  errorfs.OpReadWrite
-	count atomic.Int64 // operations of the kind so far
+	count atomic.Int64 // operations of this kind so far
 	first atomic.Int64 // the first one that fails
 	until atomic.Int64 // the first one that succeeds again
 	err   error
@@ -392,9 +392,9 @@ func (f *faults) MaybeError(op errorfs.Op) error {
 
 func (f *faults) String() string { return f.err.Error() }
 
-// TestDiskErrors fails each n-th write, sync, rename or read of a running
-// ledger with an I/O error. Nothing panics, every commit is folded, and the
-// answers are right.
+// TestDiskErrors makes each n-th write, sync, rename or read of a running ledger
+// fail with an I/O error. Nothing panics, every commit is folded, and the answers
+// are right.
 func TestDiskErrors(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -434,7 +434,7 @@ func TestDiskErrors(t *testing.T) {
 	}
 }
 
-// TestFullDisk: writes wait for space, reads go on, and nothing is made again.
+// TestFullDisk: writes wait for space, reads go on, and nothing is rebuilt.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -462,7 +462,8 @@ func TestFullDisk(t *testing.T) {
 	if p.models.Load() != was || p.Full() {
 		t.Error("read models were made again because of a full disk")
 	}
-	// One that stays full holds up no end, and costs nothing but what it took.
+	// A disk that stays full does not delay the end, and costs only the missing
+	// writes.
 	f.until.Store(1 << 62)
 	p.Interrupt()
 	if err := p.Close(); err != nil {
@@ -470,8 +471,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestMarkCannotBeWritten: the mark's file fails, and is made again with what
-// it said.
+// TestMarkCannotBeWritten: the mark's file fails, and is made anew with the same
+// mark.
 func TestMarkCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -490,7 +491,7 @@ func TestMarkCannotBeWritten(t *testing.T) {
 	tr.close(t, p)
 }
 
-// TestSyncIsNotForgotten: what could not be synced is not taken for synced.
+// TestSyncIsNotForgotten: data that could not be synced does not count as synced.
 func TestSyncIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)
@@ -515,7 +516,7 @@ func TestSyncIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestPebbleGivesUp: Pebble ends a goroutine of its own, or a call, and not
+// TestPebbleGivesUp: Pebble ends one of its own goroutines, or a call, but not
 // the process.
 func TestPebbleGivesUp(t *testing.T) {
 	t.Parallel()
@@ -547,8 +548,8 @@ func (m *models) fatalCall() (err error) {
 	return nil
 }
 
-// TestClosedUnderNobody: Close waits for those who read, lets nobody else in,
-// and does not wait for ever.
+// TestClosedUnderNobody: Close waits for readers, lets nobody else in, and does
+// not wait for ever.
 func TestClosedUnderNobody(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t)

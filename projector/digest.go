@@ -8,7 +8,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// digester hashes a list of byte strings so that no two lists look alike.
+// digester hashes a list of byte strings so that different lists give different
+// hashes.
 type digester struct {
 	h      hash.Hash
 	length [8]byte

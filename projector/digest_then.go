@@ -12,12 +12,11 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// Digest is the digest that the read models had when the view's commit was
-// their newest: what Projector.Digest would have answered then. What has a
-// version, or belongs to a commit, never changes, so that later keys are left
-// out; the lists of what is so now are made again as they were. It reads
-// everything up to then, and each consumer once more for each of its
-// providers.
+// Digest returns the digest that the read models had when the view's commit was
+// their newest: what Projector.Digest would have returned then. Keys with a
+// version, or of a commit, never change, so later ones are left out. Lists of the
+// present are rebuilt as they were then. Digest reads everything up to the view's
+// commit, and each consumer once more for each of its providers.
 func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
 	head, size, err := v.position()
 	if err != nil {
@@ -34,17 +33,17 @@ func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
 	return d.sum.digest(), nil
 }
 
-// pastDigest adds the keys of the read models as they were, in their order.
+// pastDigest adds the keys that the read models had, in order.
 type pastDigest struct {
 	View
 	ctx    context.Context
 	sum    *digester
 	head   ledger.Head
-	hashes uint64 // of the tree of all records, that were kept then
+	hashes uint64 // number of hashes of the Merkle tree that were stored then
 }
 
-// pastTable says how the keys that a table had are found. Every table is
-// among pastTables: one that is left out gives another digest.
+// pastTable says how to find the keys that a table had. Every table must be among
+// pastTables; without one the digest differs.
 type pastTable struct {
 	table byte
 	add   func(d *pastDigest, table byte) error
@@ -86,7 +85,7 @@ func (d *pastDigest) add(key, value []byte) {
 	d.sum.add(value)
 }
 
-// rows adds those keys of a table that were there.
+// rows adds the keys that a table had.
 func (d *pastDigest) rows(table byte, were func(key, value []byte) bool) error {
 	it, err := d.iterate([]byte{table}, []byte{table + 1})
 	if err != nil {
@@ -106,8 +105,8 @@ func versioned(d *pastDigest, table byte) error {
 	return d.rows(table, func(key, _ []byte) bool { return versionOf(key) <= d.sequence })
 }
 
-// until adds a table whose keys have a version behind the table and so many
-// other bytes.
+// until adds a table whose keys have the version after the table's letter and a
+// number of other bytes.
 func until(skipped int) func(*pastDigest, byte) error {
 	return func(d *pastDigest, table byte) error {
 		return d.rows(table, func(key, _ []byte) bool { return versionOf(key[:1+skipped+versionBytes]) <= d.sequence })
@@ -133,7 +132,7 @@ func (d *pastDigest) commands(table byte) error {
 	})
 }
 
-// holdings adds who held something of which provider.
+// holdings adds the lists of the providers' holders at that moment.
 func (d *pastDigest) holdings(table byte) error {
 	var providers []ledger.UUID
 	err := d.each([]byte{tableProvider}, func(key []byte, _ uint64, _ []byte) (bool, error) {
@@ -153,7 +152,7 @@ func (d *pastDigest) holdings(table byte) error {
 	return err
 }
 
-// reservations adds the reservations that there were, by their end.
+// reservations adds the reservations of that moment, by their end.
 func (d *pastDigest) reservations(byte) error {
 	var keys [][]byte
 	err := d.Consumers(ledger.NilUUID, func(c *ledger.Consumer) bool {
@@ -169,7 +168,7 @@ func (d *pastDigest) reservations(byte) error {
 	return cmp.Or(err, d.ctx.Err())
 }
 
-// waiting adds the node allocations that waited for a node.
+// waiting adds the node allocations that waited for a node at that moment.
 func (d *pastDigest) waiting(table byte) error {
 	return d.each([]byte{nodeAllocationTables.value}, func(key []byte, _ uint64, value []byte) (bool, error) {
 		number := binary.BigEndian.Uint64(key[1:])

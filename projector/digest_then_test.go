@@ -15,9 +15,9 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// TestDigestThen: of every moment of a random history about everything that
-// there is, a view of that moment has the digest that the read models had
-// then; also in read models that are made again.
+// TestDigestThen: for every moment of a random history with all kinds of
+// entities, a view of the moment has the digest that the read models had then,
+// also in rebuilt read models.
 func TestDigestThen(t *testing.T) {
 	t.Parallel()
 	folded := make(map[string]bool)
@@ -61,8 +61,8 @@ func TestDigestThen(t *testing.T) {
 	}
 }
 
-// lives are commands by which things come into every list of the present and
-// leave it again; what happens at random in between may keep them from it.
+// lives are commands that put entities into every list of the present and remove
+// them again. Random commands in between may prevent some of that.
 func lives() []commands.Command {
 	provider, consumer, allocation, chassis, node := ledgertest.ID(
 		1, 1,

@@ -13,35 +13,34 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// disk is the file system as Pebble is to see it.
+// disk is the file system that Pebble gets.
 //
-// Pebble cannot live on after a write that failed: it ends the process. So a
-// failure is kept from it. The read models are condemned first, so that
-// nothing that depends on the write is ever answered, and then Pebble is told
-// that the write went well. From then on nothing that it writes reaches the
-// disk, where new read models are being made under the same names. What is on
-// the disk is what a crash would have left there.
+// Pebble ends the process after a write that failed. So disk hides the failure
+// from it: it first condemns the read models, so that nothing that depends on the
+// write is ever answered, and then tells Pebble that the write went well. From
+// then on nothing that Pebble writes reaches the disk, where new read models are
+// made under the same names. The disk holds what a crash would have left.
 //
 // A full disk condemns nothing: writes wait until there is space.
 type disk struct {
 	vfs.FS
 	condemn func(error)
-	stopped <-chan struct{} // nobody waits for space any more
+	stopped <-chan struct{} // writes no longer wait for space
 	full    atomic.Bool     // a write waits for space
-	serving atomic.Bool     // before, failures are Open's to tell
+	serving atomic.Bool     // before that, Open reports failures
 	dead    atomic.Bool     // nothing is written any more
 
 	mu   sync.Mutex
-	lock io.Closer // of the folder; guarded by mu
+	lock io.Closer // lock of the folder; guarded by mu
 }
 
 // Unwrap implements vfs.FS.
 func (d *disk) Unwrap() vfs.FS { return d.FS }
 
-// spacePause lies between two looks for space.
+// spacePause is the pause between two tries on a full disk.
 const spacePause = 200 * time.Millisecond
 
-// change changes something on the disk, and says what Pebble is told of it.
+// change changes something on the disk, and returns what Pebble is told of it.
 func (d *disk) change(do func() error) error {
 	for !d.dead.Load() {
 		err := do()
@@ -61,7 +60,8 @@ func (d *disk) change(do func() error) error {
 
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// wait waits a moment for space; false: it is no longer worth it.
+// wait waits a moment for space. It returns false if waiting no longer makes
+// sense.
 func (d *disk) wait() bool {
 	d.full.Store(true)
 	select {
@@ -72,13 +72,13 @@ func (d *disk) wait() bool {
 	}
 }
 
-// kill keeps everything from the disk from now on.
+// kill keeps all further writes from the disk.
 func (d *disk) kill(reason error) {
 	d.condemn(reason)
 	d.dead.Store(true)
 }
 
-// file opens a file that is to be written.
+// file opens a file for writing.
 func (d *disk) file(open func() (vfs.File, error)) (vfs.File, error) {
 	var f vfs.File
 	err := d.change(func() (err error) {
@@ -139,7 +139,7 @@ func (d *disk) MkdirAll(dir string, mode os.FileMode) error {
 	return d.change(func() error { return d.FS.MkdirAll(dir, mode) })
 }
 
-// Lock implements vfs.FS. The lock can be given back without Pebble's help.
+// Lock implements vfs.FS. The lock can be released without Pebble's help.
 func (d *disk) Lock(name string) (io.Closer, error) {
 	lock, err := d.FS.Lock(name)
 	if err != nil {
@@ -156,7 +156,7 @@ type unlocker struct{ d *disk }
 // Close implements io.Closer.
 func (u unlocker) Close() error { return u.d.unlock() }
 
-// unlock gives the folder's lock back, once.
+// unlock releases the folder's lock, once.
 func (d *disk) unlock() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,13 +168,14 @@ func (d *disk) unlock() error {
 	return lock.Close()
 }
 
-// diskFile is a file that is written.
+// diskFile is a file that is being written.
 type diskFile struct {
 	vfs.File
 	d *disk
 }
 
-// Write implements io.Writer. A full disk may have taken the beginning.
+// Write implements io.Writer. A full disk may have taken the beginning of the
+// data.
 func (f *diskFile) Write(p []byte) (int, error) {
 	written := 0
 	err := f.d.change(func() error {
@@ -200,8 +201,8 @@ func (f *diskFile) WriteAt(p []byte, at int64) (int, error) {
 	return len(p), nil
 }
 
-// Preallocate implements vfs.File. It only makes writes faster: where there is
-// no room for it, there may be enough for what is written.
+// Preallocate implements vfs.File. It only makes writes faster, so it may fail:
+// if it finds no room, there may still be enough for the data.
 func (f *diskFile) Preallocate(offset, length int64) error {
 	return f.d.change(func() error {
 		if err := f.File.Preallocate(offset, length); !isFull(err) {
@@ -226,8 +227,7 @@ func (f *diskFile) SyncTo(length int64) (full bool, err error) {
 	return full, err
 }
 
-// Close implements io.Closer. What Close could not write is lost like any
-// other write.
+// Close implements io.Closer. A write that fails in Close is lost like any other.
 func (f *diskFile) Close() error {
 	err := f.File.Close()
 	if err != nil && f.d.serving.Load() {
@@ -237,10 +237,10 @@ func (f *diskFile) Close() error {
 	return err
 }
 
-// nowhere is the file that is written after the read models were condemned.
+// nowhere is the file that takes writes after the read models were condemned.
 type nowhere struct{ size int64 }
 
-var errNowhere = errors.New("projector: the read models are condemned: nothing was written that could be read")
+var errNowhere = errors.New("projector: the read models are condemned: this file holds nothing to read")
 
 func (f *nowhere) Close() error                              { return nil }
 func (f *nowhere) Read([]byte) (int, error)                  { return 0, errNowhere }

@@ -10,7 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// writer puts one commit into a batch.
+// writer writes one commit into a batch.
 type writer struct {
 	batch   *pebble.Batch
 	p       *models
@@ -33,7 +33,7 @@ func (w *writer) delete(key []byte) {
 	}
 }
 
-// idKey builds a key in the scratch; it is good until the next one.
+// idKey builds a key in the scratch memory. The key is valid until the next call.
 func (w *writer) idKey(table byte, id ledger.UUID) []byte {
 	w.p.key = append(append(w.p.key[:0], table), id[:]...)
 	return w.p.key
@@ -49,7 +49,7 @@ func (w *writer) textKey(table byte, text string) []byte {
 	return w.p.key
 }
 
-// keep remembers a value's buffer for the next one.
+// keep keeps a value's buffer for the next value.
 func (w *writer) keep(value []byte) []byte {
 	w.p.value = value
 	return value
@@ -92,8 +92,8 @@ func (w *writer) all() error {
 	return w.err
 }
 
-// providers writes the half of each provider that changed. Allocations move
-// only the state, whatever number of traits the description has.
+// providers writes the changed half of each provider. Allocations change only the
+// state, however many traits the description has.
 func (w *writer) providers() {
 	after := make(map[ledger.UUID]*ledger.Provider)
 	for _, c := range w.changes.Providers {
@@ -125,9 +125,9 @@ func (w *writer) description(before, after *ledger.Provider) {
 	}
 }
 
-// providerState writes what allocations move, and which records of the commit
-// touched the provider: the versions of a provider's state are its history,
-// too. Whatever touches a provider makes a version of it.
+// providerState writes the fields that allocations change, and which records of
+// the commit touched the provider. Everything that touches a provider makes a
+// version of its state, so the versions are its history, too.
 func (w *writer) providerState(id ledger.UUID, p *ledger.Provider) {
 	if p == nil {
 		w.set(w.version(w.idKey(tableProviderState, id)), nil)
@@ -138,16 +138,17 @@ func (w *writer) providerState(id ledger.UUID, p *ledger.Provider) {
 	delete(w.touched, subject)
 }
 
-// sameDescription compares what tableProvider holds. Lists that are the same
-// list are equal without looking at them: edits share what they leave alone.
+// sameDescription compares the fields in tableProvider. Shared lists are equal
+// without a comparison of their elements, because edits share the lists that they
+// do not change.
 func sameDescription(a, b *ledger.Provider) bool {
 	return a.Name == b.Name && a.Parent == b.Parent && a.Root == b.Root &&
 		(ledger.SameList(a.Traits, b.Traits) || slices.Equal(a.Traits, b.Traits)) &&
 		(ledger.SameList(a.Aggregates, b.Aggregates) || slices.Equal(a.Aggregates, b.Aggregates))
 }
 
-// recordsOfConsumers finds the record of each step in changes.Consumers,
-// which has one step per event about allocations.
+// recordsOfConsumers finds the record of each change in changes.Consumers, which
+// has one change per event about allocations.
 func (w *writer) recordsOfConsumers() []int {
 	records := make([]int, 0, len(w.changes.Consumers))
 	for index := range w.commit.Records {
@@ -170,8 +171,8 @@ func (w *writer) consumer(record int, before, after *ledger.Consumer) {
 	w.holdings(before, after)
 }
 
-// holdings keeps the lists of who holds something of a provider, and who held.
-// It walks through the providers of before and after side by side.
+// holdings updates the lists of the present and former holders of a provider. It
+// walks through the providers before and after side by side.
 func (w *writer) holdings(before, after *ledger.Consumer) {
 	w.p.left = appendProviders(w.p.left[:0], before)
 	w.p.taken = appendProviders(w.p.taken[:0], after)
@@ -191,8 +192,8 @@ func (w *writer) holdings(before, after *ledger.Consumer) {
 	}
 }
 
-// appendProviders lists the providers that a consumer, which may be nil, holds
-// something of: each once, in UUID order.
+// appendProviders lists the providers of which a consumer (which may be nil)
+// holds something, each once, in UUID order.
 func appendProviders(list []ledger.UUID, c *ledger.Consumer) []ledger.UUID {
 	if c == nil {
 		return list
@@ -202,8 +203,8 @@ func appendProviders(list []ledger.UUID, c *ledger.Consumer) []ledger.UUID {
 	return slices.Compact(list)
 }
 
-// eachProvider calls yield for each provider that a consumer holds something
-// of: again if what it holds of one is not side by side.
+// eachProvider calls yield for each provider of which a consumer holds something;
+// several times if its allocations do not stand side by side.
 func eachProvider(c *ledger.Consumer, yield func(ledger.UUID)) {
 	for i, a := range c.Allocations {
 		if i == 0 || c.Allocations[i-1].Provider != a.Provider {
@@ -212,7 +213,7 @@ func eachProvider(c *ledger.Consumer, yield func(ledger.UUID)) {
 	}
 }
 
-// reservation keeps the list of reservations by their end.
+// reservation updates the list of reservations by their end.
 func (w *writer) reservation(before, after *ledger.Consumer) {
 	if before != nil && before.ReservedUntil > 0 && (after == nil || after.ReservedUntil != before.ReservedUntil) {
 		w.delete(reservationKey(before))
@@ -233,8 +234,8 @@ type Reservation struct {
 	Until    int64 // Unix nanoseconds
 }
 
-// Reservations lists the reservations of now, those that end first first, and
-// at most limit of them.
+// Reservations lists the present reservations, those that end first first, at
+// most limit of them.
 func (p *Projector) Reservations(limit int) ([]Reservation, error) {
 	it, err := p.View().iterate([]byte{tableReservation}, []byte{tableReservation + 1})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestStoredForms folds fixed logs and compares every key and value with those
-// on file. A form that changed under the same schemaVersion would be read in
-// the old form from read models that an older build wrote.
+// TestStoredForms folds fixed logs and compares every key and value with the
+// files. If a form changed under the same schemaVersion, read models of an older
+// build would be misread.
 func TestStoredForms(t *testing.T) {
 	tables := tablesOnPaper(t)
 	used := make(map[byte]bool)
@@ -47,8 +47,8 @@ func TestStoredForms(t *testing.T) {
 	}
 }
 
-// storedForms is every key with every value that it had after one of the
-// commits, as lines of key=value in hexadecimal.
+// storedForms returns every key with every value that it had after some commit,
+// as lines of key=value in hexadecimal.
 func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 	t.Helper()
 	p, err := Open(t.TempDir(), slog.New(slog.DiscardHandler))
@@ -84,7 +84,7 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 	return slices.Sorted(maps.Keys(lines))
 }
 
-// differing are the lines that only one of two lists has.
+// differing returns the lines that only one of two lists has.
 func differing(a, b []string) (lines []string) {
 	for _, line := range a {
 		if !slices.Contains(b, line) {
@@ -108,8 +108,8 @@ func tableOfLine(t *testing.T, line string) byte {
 	return table[0]
 }
 
-// tablesOnPaper reads the list of tables in keys.go, in which each letter of
-// its code must be.
+// tablesOnPaper reads the list of tables in keys.go, which must have each letter
+// in its code.
 func tablesOnPaper(t *testing.T) map[byte]string {
 	t.Helper()
 	source, err := os.ReadFile("keys.go")
@@ -118,7 +118,8 @@ func tablesOnPaper(t *testing.T) map[byte]string {
 	}
 	tables := make(map[byte]string)
 	for line := range strings.Lines(string(source)) {
-		// The list's lines: "//", a tab, the key's parts, two blanks or more, what it is.
+		// The list's lines: "//", a tab, the key's parts, two blanks or more, the
+		// meaning.
 		key, what, found := strings.Cut(strings.TrimPrefix(line, "//\t"), "  ")
 		if strings.HasPrefix(line, "//\t") && found && key != "" {
 			if tables[key[0]] != "" {

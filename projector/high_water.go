@@ -11,13 +11,14 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// highWaterFile keeps the position of the newest commit that was ever folded, as a
-// high-water mark of the log. Pebble's checkpoint is no such mark: what it
-// has not yet written out dies with the process, and it may be set aside when
-// it is damaged. The mark is written to the file before a commit is answered,
-// and synced with the read models.
+// highWaterFile keeps the head of the newest commit that was ever folded, as a
+// high-water mark of the log. Pebble's checkpoint cannot serve as one: data that
+// Pebble has not written out dies with the process, and damaged read models are
+// set aside. The mark is written to the file before a commit is answered, and
+// synced with the read models.
 //
-// Two slots are written in turn, so that a torn write leaves the other one.
+// Two slots are written in turn, so that a torn write leaves the other one
+// intact.
 type highWaterFile struct {
 	path   string
 	f      *os.File
@@ -39,7 +40,7 @@ func openHighWater(path string) (*highWaterFile, error) {
 	return m, nil
 }
 
-// set moves the high-water mark forward. Replays of older commits leave it.
+// set raises the high-water mark. Replays of older commits do not change it.
 func (m *highWaterFile) set(head ledger.Head) error {
 	if head.Sequence <= m.head.Sequence {
 		return nil
@@ -53,8 +54,8 @@ func (m *highWaterFile) set(head ledger.Head) error {
 	return nil
 }
 
-// renew writes the high-water mark into another file, which takes the place of
-// one that failed.
+// renew writes the high-water mark into a new file, which replaces one that
+// failed.
 func (m *highWaterFile) renew() error {
 	err := durable.ReplaceWith(m.path, func(f *os.File) error {
 		if m.head.Sequence == 0 {

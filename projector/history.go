@@ -8,17 +8,17 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Kind says what a history is about.
+// Kind is a kind of entity with a history.
 type Kind byte
 
-// What has a history.
+// The kinds of entities with a history.
 const (
 	ConsumerHistory Kind = 'c'
 	ProviderHistory Kind = 'p'
 	ProjectHistory  Kind = 'j'
 	UserHistory     Kind = 'u'
 	NodeHistory     Kind = 'n'
-	// NodeAllocationHistory is that of a whole node's allocation.
+	// NodeAllocationHistory is the history of the allocation of a whole node.
 	NodeAllocationHistory Kind = 'b'
 	ChassisHistory        Kind = 's'
 )
@@ -31,27 +31,27 @@ func (s Subject) appendTo(key []byte) []byte {
 	return append(key, s.ID[:]...)
 }
 
-// Subject is one thing with a history.
+// Subject is one entity with a history.
 type Subject struct {
 	Kind Kind
-	ID   ledger.UUID // of things with a uuid
+	ID   ledger.UUID // of entities with a uuid
 	Name string      // of projects and users
 }
 
-// Kinds are all that has a history.
+// Kinds are all kinds with a history.
 var Kinds = []Kind{
 	ConsumerHistory, ProviderHistory, ProjectHistory, UserHistory, NodeHistory, NodeAllocationHistory, ChassisHistory,
 }
 
-// Touches lists which records of a commit touched what, of the kinds that are
-// asked for: the records' indexes, in order. What a consumer gave up counts as
-// touched, too: the provider or project it left.
+// Touches lists, for the kinds asked for, which records of a commit touched which
+// entities: the indexes of the records, in order. A provider or project that a
+// consumer left counts as touched, too.
 func Touches(commit *ledger.Commit, changes *ledger.Changes, kinds map[Kind]bool) map[Subject][]uint32 {
 	asked := func(k Kind) bool { return kinds[k] }
 	return touches(commit, changes, asked, func(ledger.ConsumerChange) bool { return true })
 }
 
-// touches is Touches, but for consumers whose change is not asked for.
+// touches is Touches, except for consumers whose change is not asked for.
 func touches(
 	commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bool, wanted func(ledger.ConsumerChange) bool,
 ) map[Subject][]uint32 {
@@ -67,7 +67,7 @@ func touches(
 	return w.touched
 }
 
-// walk goes through the events of a commit, and beside them through its changes.
+// walk goes through the events of a commit and, in step, through its changes.
 type walk struct {
 	changes *ledger.Changes
 	asked   func(Kind) bool
@@ -75,11 +75,11 @@ type walk struct {
 	touched map[Subject][]uint32
 
 	record          uint32
-	consumers       int // steps so far of changes.Consumers, which has one per allocation event
-	nodeAllocations int // steps so far of changes.NodeAllocations, likewise
+	consumers       int // place in changes.Consumers, which has one change per allocation event
+	nodeAllocations int // place in changes.NodeAllocations, likewise
 }
 
-// touch notes that the record touched something.
+// touch notes that the record touched an entity.
 func (w *walk) touch(s Subject) {
 	if !w.asked(s.Kind) {
 		return
@@ -106,9 +106,9 @@ type about struct {
 	touch func(*walk, Subject)
 }
 
-// aboutOf says of each kind of thing that events can be about which history it
-// has, and what an event about it touches. A kind without a row does not
-// compile: the array would be shorter.
+// aboutOf gives, for each kind of entity that events can be about, the kind of
+// its history and what an event about it touches. A kind without a row does not
+// compile, because the array would be shorter.
 var aboutOf [ledger.Ofs]about = [...]about{
 	ledger.OfNothing:        {0, func(*walk, Subject) {}},
 	ledger.OfConsumer:       {ConsumerHistory, (*walk).consumer},
@@ -120,12 +120,12 @@ var aboutOf [ledger.Ofs]about = [...]about{
 
 func everyKind(Kind) bool { return true }
 
-// inNoVersion tells changes of a consumer that are not in its versions.
+// inNoVersion reports changes of a consumer that are not in its versions.
 func inNoVersion(c ledger.ConsumerChange) bool { return c.After == nil }
 
-// history writes which records of the commit touched what, but for what is in
-// versions of the thing itself: all about consumers and providers that are
-// still there.
+// history writes which records of the commit touched which entities. It leaves
+// out what the entity's own versions tell: everything about consumers and
+// providers that still exist.
 func (w *writer) history() {
 	for s, list := range w.touched {
 		w.p.key = s.appendTo(w.p.key[:0])
@@ -151,7 +151,7 @@ func touchConsumer(change ledger.ConsumerChange, itself bool, touch func(Subject
 	}
 }
 
-// SubjectsOf lists what an event names as what it is about.
+// SubjectsOf lists the entities that an event is about.
 func SubjectsOf(event ledger.Event) []Subject {
 	topic := event.Topic()
 	if topic.Of == ledger.OfNothing {
@@ -175,8 +175,8 @@ func touchNodeAllocation(change ledger.NodeAllocationChange, touch func(Subject)
 	}
 }
 
-// History lists the records that touched a thing with a uuid, newest first,
-// from before a sequence (0: from the View's) and at most limit of them.
+// History lists the records that touched an entity with a uuid, newest first,
+// from before a sequence (0: the View's), at most limit of them.
 func (v View) History(kind Kind, id ledger.UUID, before uint64, limit int) ([]ledger.Address, error) {
 	return v.history(Subject{Kind: kind, ID: id}, before, limit)
 }
@@ -212,8 +212,8 @@ func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, er
 	return list, finish(it, nil)
 }
 
-// versions is the prefix of the keys that hold a thing's history: its own
-// versions, or else a table for that.
+// versions returns the prefix of the keys with an entity's history: its own
+// versions, or else a table of histories.
 func (s Subject) versions() []byte {
 	switch s.Kind {
 	case ConsumerHistory:
@@ -224,8 +224,8 @@ func (s Subject) versions() []byte {
 	return s.appendTo(nil)
 }
 
-// HistoryAfter lists the records that touched a thing after one of them,
-// oldest first and at most limit of them.
+// HistoryAfter lists the records that touched an entity after one of them, oldest
+// first, at most limit of them.
 func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.Address, error) {
 	prefix := s.versions()
 	newest, oldest := appendVersion(slices.Clone(prefix), v.sequence), appendVersion(slices.Clone(prefix), last.Sequence)
@@ -249,9 +249,9 @@ func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.
 	return list, finish(it, nil)
 }
 
-// recordsAt reads which records of a commit touched a thing, from the value of
-// its version or, if that says that the thing no longer exists, from the
-// history of ends.
+// recordsAt reads which records of a commit touched an entity: from the value of
+// its version or, if that says that the entity no longer exists, from the history
+// of ends.
 func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error) {
 	switch {
 	case s.Kind == ConsumerHistory && len(value) > 0:

@@ -17,9 +17,9 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// TestHistoryIsWhole: whatever happened to things that come, change, go and
-// come back, also within one commit or one record, every history is what the
-// log says, in both directions and at every moment.
+// TestHistoryIsWhole: whatever happens to entities that come, change, go and come
+// back, even within one commit or one record, every history is what the log says,
+// in both directions and at every moment.
 func TestHistoryIsWhole(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	random := rand.New(rand.NewSource(11))
@@ -117,7 +117,7 @@ func histories(t *testing.T, l *commandstest.Ledger) (want map[projector.Subject
 	return want, widest
 }
 
-// randomCommand makes a command about some of the things; it may be rejected.
+// randomCommand makes a command about some of the entities. It may be rejected.
 func randomCommand(random *rand.Rand, providers, consumers, nodes []ledger.UUID) commands.Command {
 	pick := func(ids []ledger.UUID) ledger.UUID { return ids[random.Intn(len(ids))] }
 	one := func() commands.Command {
@@ -169,7 +169,7 @@ func randomCommand(random *rand.Rand, providers, consumers, nodes []ledger.UUID)
 	return one()
 }
 
-// TestEveryTopicHasAHistory: there is a history of whatever an event is about.
+// TestEveryTopicHasAHistory: every topic of an event has a history.
 func TestEveryTopicHasAHistory(t *testing.T) {
 	for _, event := range ledgertest.EveryEvent() {
 		topic, subjects := event.Topic(), projector.SubjectsOf(event)

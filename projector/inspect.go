@@ -11,9 +11,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Inspect reads the checkpoint and the digest of the read models in a folder
-// and changes nothing there. No projector may have them open. What is wrong
-// with them is an ErrDamaged.
+// Inspect reads the checkpoint and the digest of the read models in a folder. It
+// changes nothing there. No projector may have them open. A fault of them is an
+// ErrDamaged.
 func Inspect(dir string) (ledger.Head, ledger.Digest, error) {
 	m := newModels(vfs.Default, slog.New(slog.DiscardHandler), nil)
 	defer m.cache.Unref()

@@ -7,7 +7,7 @@ import (
 )
 
 // Keys begin with a table's letter. "^seq" is the inverted sequence, so that
-// newer versions of the same thing come first.
+// newer versions of the same entity come first.
 //
 //	m                                  checkpoint
 //	s seq                              commit: time, digest, records up to it, its records but for their events
@@ -41,7 +41,7 @@ import (
 //	h kind id ^seq                     history: record indexes in the commit; of
 //	                                   consumers and providers, only their ends
 //
-// A version with an empty value says that the thing no longer exists.
+// A version with an empty value means that the entity no longer exists.
 const (
 	tableCheckpoint    = 'm'
 	tableCommit        = 's'
@@ -61,8 +61,8 @@ const (
 	tableReservation   = 'r'
 )
 
-// entityTables are those of things that are numbered in the order in which
-// they came, and listed in that order.
+// entityTables are the tables of entities that are numbered and listed in the
+// order of their creation.
 type entityTables struct{ value, id, name, now, until byte }
 
 var (
@@ -82,7 +82,7 @@ func versionOf(key []byte) uint64 {
 	return ^binary.BigEndian.Uint64(key[len(key)-versionBytes:])
 }
 
-// appendText writes a string so that no text is a prefix of another.
+// appendText writes a string so that no text is a prefix of another one.
 func appendText(key []byte, text string) []byte {
 	key = binary.BigEndian.AppendUint16(key, uint16(len(text)))
 	return append(key, text...)
@@ -106,7 +106,7 @@ func numberKey(table byte, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(key, number)
 }
 
-// after is the first key behind all keys with this prefix.
+// after returns the first key after all keys with this prefix.
 func after(prefix []byte) []byte {
 	end := append([]byte(nil), prefix...)
 	for i := len(end) - 1; i >= 0; i-- {

@@ -22,20 +22,20 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// schemaVersion counts changes of the read models' form. Read models of
-// another version are rebuilt from the log.
+// schemaVersion is the version of the read models' form. Read models of another
+// version are rebuilt from the log.
 const schemaVersion = 6
 
 const (
 	cacheBytes    = 128 << 20
 	memTableBytes = 32 << 20
-	// closeWait is how long readers may hold read models open that are to be
-	// closed, and how long Pebble may take to close condemned ones.
+	// closeWait is how long a close waits for readers of the read models, and for
+	// Pebble to close condemned ones.
 	closeWait = 5 * time.Second
 )
 
-// models are read models in one folder, and what is kept in memory beside
-// them. Once condemned, they answer nothing any more, and others are made.
+// models are read models in one folder, with what is kept in memory beside them.
+// Once condemned, they answer nothing any more, and new ones are made.
 type models struct {
 	db     *pebble.DB
 	cache  *pebble.Cache
@@ -44,38 +44,38 @@ type models struct {
 	logger *slog.Logger
 
 	broken   chan struct{} // closed when they are condemned
-	replaced chan struct{} // closed when there are others, or will never be
+	replaced chan struct{} // closed when there are new ones, or never will be
 	reason   atomic.Pointer[error]
 	stopped  chan struct{}
 	closing  sync.Once
 	over     sync.Once
 	idle     sync.WaitGroup
-	aside    bool // their folder was moved away; of the one who replaces them
+	aside    bool // their folder was moved away; only their replacer uses it
 
-	sequence atomic.Uint64 // of the newest folded commit; the newest View's
+	sequence atomic.Uint64 // head of the newest folded commit; the newest View's
 	classes  atomic.Pointer[versionedClasses]
 	past     pastWorlds
 	commands commandFilter
 
 	mu     sync.Mutex
-	index  *candidates.Index // of the newest folded commit; guarded by mu
+	index  *candidates.Index // head of the newest folded commit; guarded by mu
 	head   ledger.Head       // guarded by mu
 	synced ledger.Head       // guarded by mu
-	tree   *proof.Tree       // of all records folded; replaced under mu, never changed
+	tree   *proof.Tree       // Merkle tree of all records folded; replaced under mu, never changed
 
 	value       []byte        // scratch of fold
 	key         []byte        // scratch of fold
 	left, taken []ledger.UUID // scratch of fold
 }
 
-// versionedClasses is the newest class table and since when it is so: asked
-// for by every read, changed almost never.
+// versionedClasses is the newest class table, with the sequence since which it
+// holds. Every read asks for it, and it almost never changes.
 type versionedClasses struct {
 	since uint64
 	table *ledger.ClassTable
 }
 
-// errOtherVersion reports read models of an older or newer build.
+// errOtherVersion means that the read models are of an older or newer build.
 var errOtherVersion = errors.New("projector: the read models have another version")
 
 func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *models {
@@ -88,8 +88,8 @@ func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *mode
 	return m
 }
 
-// openModels opens read models or begins new ones.
-// After stopped, nothing waits for space on the disk any more.
+// openModels opens read models or begins new ones. Once stopped is closed, no
+// write waits for space on the disk any more.
 func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan struct{}) (*models, error) {
 	m := newModels(files, logger, stopped)
 	unflushed := walBytes(files, dir)
@@ -111,14 +111,14 @@ func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan st
 	m.disk.serving.Store(true)
 	m.idle.Go(func() {
 		if err := m.commands.load(m.view(), m.stopped); err != nil {
-			logger.Error("command ids not read; each is looked for on disk", "error", err)
+			logger.Error("command ids could not be read; each one is looked up on disk", "error", err)
 		}
 	})
 	return m, nil
 }
 
-// open opens Pebble. What Pebble cannot make sense of is damage; what the
-// operating system refuses is not.
+// open opens Pebble. Files that Pebble cannot understand are damaged; errors of
+// the operating system are no damage.
 func (m *models) open(dir string, readOnly bool) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -148,8 +148,8 @@ func (m *models) options() *pebble.Options {
 		L0StopWritesThreshold:       24,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		Logger:                      pebbleLogger{m},
-		// Without a listener of its own, Pebble ends the process when it meets
-		// a corrupt block.
+		// Without a listener of its own, Pebble ends the process when it meets a
+		// corrupt block.
 		EventListener: &pebble.EventListener{
 			DataCorruption:  func(info pebble.DataCorruptionInfo) { m.condemn(fmt.Errorf("%s: %w", info.Path, info.Details)) },
 			BackgroundError: func(err error) { m.condemn(err) },
@@ -161,7 +161,7 @@ func (m *models) options() *pebble.Options {
 	return opts
 }
 
-// pebbleLogger passes Pebble's lines on; its routine ones are debug lines.
+// pebbleLogger passes Pebble's lines on. Its routine lines become debug messages.
 type pebbleLogger struct{ m *models }
 
 func (l pebbleLogger) Infof(format string, args ...any) {
@@ -171,9 +171,9 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 	l.m.logger.Error(fmt.Sprintf(format, args...), "from", "pebble")
 }
 
-// Fatalf is called by Pebble when it cannot go on, and must not return. Only
-// the read models end by it: a goroutine of ours that is in Pebble gets a
-// panic, which is recovered there, and one of Pebble's own just ends.
+// Fatalf is called by Pebble when it cannot go on, and must not return. It ends
+// only the read models: a goroutine of this package that has called Pebble gets a
+// panic, which is recovered there; one of Pebble's own goroutines just ends.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf("pebble: "+format, args...)
 	l.m.condemn(err)
@@ -183,7 +183,7 @@ func (l pebbleLogger) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// inOurCall reports whether Pebble was called by this package, further up.
+// inOurCall reports whether this package has called Pebble, further up the stack.
 func inOurCall() bool {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
@@ -206,8 +206,8 @@ func (m *models) recovered(err *error) {
 	}
 }
 
-// condemn ends the read models: they answer nothing any more, and write
-// nothing any more. The first reason stays.
+// condemn ends the read models: they answer nothing and write nothing any more.
+// The first reason stays.
 func (m *models) condemn(reason error) {
 	told := fmt.Errorf("%w: %w", ErrDamaged, reason)
 	if m.reason.CompareAndSwap(nil, &told) {
@@ -226,7 +226,8 @@ func (m *models) broke(reason error) error {
 	return m.fault()
 }
 
-// fault is why the read models are condemned; nil: they are not.
+// fault returns the reason for which the read models are condemned; nil: they are
+// not.
 func (m *models) fault() error {
 	if reason := m.reason.Load(); reason != nil {
 		return fmt.Errorf("%w: %w", ErrRebuilding, *reason)
@@ -274,12 +275,12 @@ func (m *models) load() error {
 	return m.loadClasses()
 }
 
-// walBytes is how much of the read models at most is in Pebble's write-ahead
-// logs only.
+// walBytes is how many bytes of the read models at most are in Pebble's
+// write-ahead logs only.
 func walBytes(files vfs.FS, dir string) (total int64) {
 	names, err := files.List(dir)
 	if err != nil {
-		return 0 // there are none, or opening them tells
+		return 0 // there are none, or Open reports the error
 	}
 	for _, name := range names {
 		if info, err := files.Stat(files.PathJoin(dir, name)); err == nil && strings.HasSuffix(name, ".log") {
@@ -289,11 +290,11 @@ func walBytes(files vfs.FS, dir string) (total int64) {
 	return total
 }
 
-// checkSeam makes sure that what comes from the write-ahead logs follows upon
-// what is in the tables. Pebble takes a damaged record of its manifest for the
-// manifest's end and forgets the tables that were named behind it, so that
-// commits before those of the logs would be missing. Going back from the end,
-// the seam is reached when more was seen than the logs can hold.
+// checkSeam checks that the contents of the write-ahead logs follow upon those of
+// the tables. Pebble takes a damaged record of its manifest for the manifest's
+// end and forgets the tables that are named after it, so that commits before
+// those of the write-ahead logs would be missing. It reads back from the end,
+// until it has seen more than the write-ahead logs can hold.
 func (m *models) checkSeam(unflushed int64) error {
 	if m.head.Sequence == 0 {
 		return nil
@@ -330,8 +331,8 @@ func (m *models) loadClasses() error {
 	return nil
 }
 
-// close closes the read models once nobody uses them, and gives their folder
-// free in any case.
+// close closes the read models once nobody uses them, and releases their folder
+// in any case.
 func (m *models) close() (err error) {
 	m.closing.Do(func() {
 		close(m.stopped)
@@ -342,8 +343,7 @@ func (m *models) close() (err error) {
 			closed <- m.closeDB()
 		}()
 		if m.fault() == nil {
-			// A good end may take as long as a sync takes, but for readers
-			// that stay.
+			// A regular close may take as long as a sync, unless readers stay.
 			select {
 			case <-m.users.gone:
 				err = <-closed
@@ -354,7 +354,7 @@ func (m *models) close() (err error) {
 		select {
 		case err = <-closed:
 		case <-time.After(closeWait):
-			err = errors.New("projector: the read models are still being read, or Pebble does not end; their memory is lost")
+			err = errors.New("projector: the read models are still being read, or Pebble does not close; their memory is not released")
 		}
 		m.disk.dead.Store(true)
 		err = errors.Join(err, m.disk.unlock())
@@ -370,7 +370,8 @@ func (m *models) closeDB() (err error) {
 }
 
 // fold makes a commit readable: all of it at once, with the checkpoint in the
-// same batch. seen is told before, when the commit turned out to be foldable.
+// same batch. It calls seen before that, when it is clear that the commit can be
+// folded.
 func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(ledger.Head) error) (err error) {
 	if err := m.enter(); err != nil {
 		return err
@@ -385,7 +386,7 @@ func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(
 	if err := seen(commit.Head()); err != nil {
 		return errors.Join(m.broke(err), batch.Close())
 	}
-	// Closed, the batch gives its memory back for the next one.
+	// Close returns the batch's memory for the next batch.
 	if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
 		return m.broke(fmt.Errorf("fold commit %d: %w", commit.Sequence, err))
 	}
@@ -400,8 +401,8 @@ func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(
 	return nil
 }
 
-// sync makes everything folded so far durable, and then has also done so.
-// What was not synced stays to be synced.
+// sync makes everything folded so far durable. If it fails, the next sync covers
+// it.
 func (m *models) sync(also func() error) (err error) {
 	m.mu.Lock()
 	head, synced := m.head, m.synced
@@ -426,7 +427,7 @@ func (m *models) sync(also func() error) (err error) {
 	return nil
 }
 
-// checkpoint is the position of the last folded commit.
+// checkpoint returns the head of the last folded commit.
 func (m *models) checkpoint() ledger.Head {
 	m.mu.Lock()
 	defer m.mu.Unlock()

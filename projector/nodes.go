@@ -8,12 +8,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// node writes a node's step.
+// node writes one change of a node.
 func (w *writer) node(c ledger.NodeChange) {
 	step(w, nodes, c.Before, c.After)
 }
 
-// nodeAllocation writes a node allocation's step.
+// nodeAllocation writes one change of a node allocation.
 func (w *writer) nodeAllocation(c ledger.NodeAllocationChange) {
 	step(w, nodeAllocations, c.Before, c.After)
 	waits := func(a *ledger.NodeAllocation) bool { return a != nil && a.State == ledger.NodeAllocating }
@@ -25,14 +25,15 @@ func (w *writer) nodeAllocation(c ledger.NodeAllocationChange) {
 	}
 }
 
-// thing is what all numbered things have.
+// thing is what all numbered entities have.
 type thing struct {
 	number uint64
 	id     ledger.UUID
 	name   string
 }
 
-// entity is a kind of numbered things: where they are kept, and how.
+// entity is a kind of numbered entities: the tables and the form in which they
+// are stored.
 type entity[T any] struct {
 	entityTables
 	of     func(*T) thing
@@ -52,9 +53,10 @@ var (
 	}
 )
 
-// step writes a numbered thing's step: nil where it does not exist.
+// step writes one change of a numbered entity; nil stands for an entity that does
+// not exist.
 func step[T any](w *writer, t entity[T], before, after *T) {
-	var was, is thing // without a name: nothing to find it by
+	var was, is thing // without a name there is nothing to find it by
 	if before != nil {
 		was = t.of(before)
 	}
@@ -148,7 +150,7 @@ func readNodeAllocation(number uint64, data []byte) (*ledger.NodeAllocation, err
 	return a, f.end("node allocation")
 }
 
-// Node finds a node.
+// Node finds a node by its uuid.
 func (v View) Node(id ledger.UUID) (*ledger.Node, bool, error) {
 	return nodes.withID(v, id)
 }
@@ -158,13 +160,13 @@ func (v View) NodeNamed(name string) (*ledger.Node, bool, error) {
 	return nodes.named(v, name)
 }
 
-// Nodes calls yield for every node that was created after the one with a
-// number (0: all), in that order, as long as it returns true.
+// Nodes calls yield for each node that was created after the one with a number
+// (0: for all), in that order, as long as it returns true.
 func (v View) Nodes(after uint64, yield func(*ledger.Node) bool) error {
 	return nodes.list(v, after, yield)
 }
 
-// NodeAllocation finds a node allocation.
+// NodeAllocation finds a node allocation by its uuid.
 func (v View) NodeAllocation(id ledger.UUID) (*ledger.NodeAllocation, bool, error) {
 	return nodeAllocations.withID(v, id)
 }
@@ -174,15 +176,14 @@ func (v View) NodeAllocationNamed(name string) (*ledger.NodeAllocation, bool, er
 	return nodeAllocations.named(v, name)
 }
 
-// NodeAllocations calls yield for every node allocation that was requested
-// after the one with a number (0: all), in that order, as long as it returns
-// true.
+// NodeAllocations calls yield for each node allocation that was requested after
+// the one with a number (0: for all), in that order, as long as it returns true.
 func (v View) NodeAllocations(after uint64, yield func(*ledger.NodeAllocation) bool) error {
 	return nodeAllocations.list(v, after, yield)
 }
 
-// WaitingNodeAllocations lists, oldest first, node allocations that wait for a
-// node now and were requested after the one with a number (0: all); at most
+// WaitingNodeAllocations lists, oldest first, the node allocations that wait for
+// a node now and were requested after the one with a number (0: all), at most
 // limit of them.
 func (p *Projector) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error) {
 	v := p.View()
@@ -196,21 +197,21 @@ func (p *Projector) WaitingNodeAllocations(after uint64, limit int) ([]*ledger.N
 		if err != nil {
 			return nil, finish(it, err)
 		}
-		if found { // else it came after the view
+		if found { // otherwise it was requested after the view
 			waiting = append(waiting, a)
 		}
 	}
 	return waiting, finish(it, nil)
 }
 
-// RequestOf is the record that requested a node allocation.
+// RequestOf returns the address of the record that requested a node allocation.
 func (p *Projector) RequestOf(a *ledger.NodeAllocation) (ledger.Address, bool, error) {
 	v := p.View()
 	list, err := v.History(NodeAllocationHistory, a.UUID, 0, requestSearch)
 	if err != nil {
 		return ledger.Address{}, false, err
 	}
-	for _, address := range list { // newest first; uuids may be used again
+	for _, address := range list { // newest first, because uuids may be used again
 		record, found, err := v.Record(address)
 		if err != nil {
 			return ledger.Address{}, false, err
@@ -222,8 +223,8 @@ func (p *Projector) RequestOf(a *ledger.NodeAllocation) (ledger.Address, bool, e
 	return ledger.Address{}, false, nil
 }
 
-// requestSearch bounds how far back a request is looked for: a request that
-// waits has few records after it.
+// requestSearch bounds how far back a request is looked for. A waiting request
+// has few records after it.
 const requestSearch = 64
 
 func (t entity[T]) withID(v View, id ledger.UUID) (*T, bool, error) {
@@ -234,7 +235,7 @@ func (t entity[T]) named(v View, name string) (*T, bool, error) {
 	return t.find(v, textKey(t.name, name))
 }
 
-// find reads the thing whose number is the value of a key.
+// find reads the entity whose number is the value of a key.
 func (t entity[T]) find(v View, key []byte) (*T, bool, error) {
 	value, _, found, err := v.version(key)
 	if err != nil || !found {
@@ -252,7 +253,7 @@ func (t entity[T]) find(v View, key []byte) (*T, bool, error) {
 	return one, found, err
 }
 
-// point reads the thing with a number.
+// point reads the entity with a number.
 func (t entity[T]) point(v View, number uint64) (*T, bool, error) {
 	value, _, found, err := v.version(numberKey(t.value, number))
 	if err != nil || !found {
@@ -262,9 +263,9 @@ func (t entity[T]) point(v View, number uint64) (*T, bool, error) {
 	return one, err == nil, v.p.judged(err)
 }
 
-// list yields things in the order of their numbers: those that exist now and
-// those that existed until some commit after the view, as far as the view can
-// see them. So lists of the present do not grow with history.
+// list yields entities in the order of their numbers, as far as the view can see
+// them. It reads the entities that exist now, and those that existed until some
+// commit after the view, so that lists of the present do not grow with history.
 func (t entity[T]) list(v View, after uint64, yield func(*T) bool) error {
 	it, err := v.iterate([]byte{t.now}, []byte{t.until + 1})
 	if err != nil {

@@ -15,23 +15,22 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// syncEvery bounds how much of the read models a power cut takes back, and so
-// how old the high-water mark that they keep of the log can be.
+// syncEvery bounds how much of the read models a power cut takes back, and so how
+// old their high-water mark of the log can be.
 const syncEvery = time.Second
 
-// Projector folds commits into Pebble. Fold must be called by one goroutine
-// at a time; everything else may be used by any number.
+// Projector folds commits into Pebble. Fold must be called by one goroutine at a
+// time; all other methods may be called by any number.
 //
-// Read models that turn out to be damaged are never a reason to stop: with
-// Heal they are set aside and made again from the log, under the Projector's
-// users.
+// Damaged read models are no reason to stop: with Heal they are set aside and
+// rebuilt from the log while the Projector is in use.
 type Projector struct {
 	dir    string
 	files  vfs.FS
 	logger *slog.Logger
 
 	models  atomic.Pointer[models]
-	folding sync.Mutex // held while a commit is folded, and while read models are made again
+	folding sync.Mutex // held while a commit is folded, and while read models are rebuilt
 	healing atomic.Bool
 	done    atomic.Uint64 // commits that were folded again so far
 	refill  atomic.Pointer[Refill]
@@ -45,16 +44,16 @@ type Projector struct {
 	idle     sync.WaitGroup
 }
 
-// ErrRebuilding says that the read models are being made again from the log. Trying
-// again later helps.
-var ErrRebuilding = errors.New("projector: the read models cannot be used until they are made again from the log")
+// ErrRebuilding means that the read models are being rebuilt from the log. A
+// later try may succeed.
+var ErrRebuilding = errors.New("projector: the read models cannot be used until they are rebuilt from the log")
 
-// ErrClosed says that the read models were closed.
+// ErrClosed means that the read models were closed.
 var ErrClosed = errors.New("projector: the read models are closed")
 
-// Open opens the read models in a folder, or begins new ones. What is there
-// but damaged is moved aside, what has another version is removed, and both
-// are rebuilt: Checkpoint then is at 0.
+// Open opens the read models in a folder, or begins new ones. It moves damaged
+// ones aside, and removes those of another version. Both are rebuilt: Checkpoint
+// is then at 0.
 func Open(dir string, logger *slog.Logger) (*Projector, error) {
 	return openOn(vfs.Default, dir, logger)
 }
@@ -81,16 +80,15 @@ func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
 	return p, nil
 }
 
-// Interrupt ends the making of new read models, and all waiting for them:
-// what needs them is refused from now on. It comes before the writer is
-// closed, which may be waiting.
+// Interrupt ends the rebuilding of read models, and all waiting for them: from
+// now on whatever needs them is refused. Call it before the writer is closed,
+// which may be waiting.
 func (p *Projector) Interrupt() {
 	p.stopping.Do(func() { close(p.stopped) })
 }
 
-// Close syncs and closes the read models, once nobody reads them any more. If
-// they are damaged it sets them aside, so that they are made again at the next
-// start.
+// Close syncs and closes the read models, once nobody reads them any more. It
+// sets damaged ones aside, so that they are rebuilt at the next start.
 func (p *Projector) Close() error {
 	p.Interrupt()
 	p.idle.Wait()
@@ -99,29 +97,29 @@ func (p *Projector) Close() error {
 	switch reason := m.fault(); {
 	case reason == nil || m.aside:
 	case isFull(reason):
-		p.logger.Warn("read models not synced; the next start folds again what is missing", "error", reason)
+		p.logger.Warn("the read models could not be synced; the next start folds the missing commits again", "error", reason)
 		err = nil
 	default:
-		err = p.giveWay(reason) // how damaged read models end does not matter
+		err = p.giveWay(reason) // an error of damaged read models does not matter
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return errors.Join(err, p.highWater.f.Close())
 }
 
-// Checkpoint is the position of the last folded commit.
+// Checkpoint returns the head of the last folded commit.
 func (p *Projector) Checkpoint() ledger.Head { return p.models.Load().checkpoint() }
 
-// HighWater is the position of the newest commit that was ever folded here. A log
-// that ends before it has lost something.
+// HighWater returns the head of the newest commit that was ever folded here. A
+// log that ends before it has lost something.
 func (p *Projector) HighWater() ledger.Head {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.highWater.head
 }
 
-// Changed is closed when the next commit is folded. Take it before reading
-// Checkpoint or View, and nothing is missed.
+// Changed returns a channel that is closed when the next commit is folded. Take
+// it before you read Checkpoint or View, and you miss nothing.
 func (p *Projector) Changed() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,9 +127,8 @@ func (p *Projector) Changed() <-chan struct{} {
 }
 
 // Fold makes a durable commit readable. All of it appears at once, with the
-// checkpoint in the same batch. The batch is not synced: what a crash takes
-// away is read from the log again. While read models are made again, Fold
-// waits.
+// checkpoint in the same batch. The batch is not synced: whatever a crash takes
+// away is read from the log again. While read models are rebuilt, Fold waits.
 func (p *Projector) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	for {
 		m, err := p.fold(commit, &changes)
@@ -155,7 +152,7 @@ func (p *Projector) fold(commit *ledger.Commit, changes *ledger.Changes) (*model
 	return m, nil
 }
 
-// seen moves the high-water mark before a commit is answered.
+// seen raises the high-water mark before a commit is answered.
 func (p *Projector) seen(head ledger.Head) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,13 +200,13 @@ func (p *Projector) syncLoop() {
 			return
 		}
 		if err := p.Sync(); err != nil && !errors.Is(err, ErrRebuilding) {
-			p.logger.Error("read models not synced", "error", err)
+			p.logger.Error("the read models could not be synced", "error", err)
 		}
 	}
 }
 
-// Command finds the record of a command id. While read models are made again,
-// it waits if it must look there.
+// Command finds the record of a command id. While read models are rebuilt it
+// waits, if it must look there.
 func (p *Projector) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
 	for {
 		m := p.models.Load()

@@ -20,7 +20,7 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// picture is everything that a view shows, as text.
+// picture returns everything that a view shows, as text.
 func picture(t *testing.T, v projector.View) string {
 	t.Helper()
 	var b strings.Builder
@@ -55,7 +55,7 @@ func picture(t *testing.T, v projector.View) string {
 	return b.String()
 }
 
-// TestPastViews records what every view showed and asks again at the end.
+// TestPastViews records what every view shows, and asks again at the end.
 func TestPastViews(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	random := rand.New(rand.NewSource(7))
@@ -134,9 +134,9 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestDamageIsNotSilent flips bits in Pebble's files. Either the damage is
-// found, and the read models are set aside or an error is returned, or what is
-// read is right.
+// TestDamageIsNotSilent flips bits in Pebble's files. Either the damage is found,
+// and the read models are set aside or an error is returned, or the answers are
+// right.
 func TestDamageIsNotSilent(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	whole := filepath.Join(t.TempDir(), "readmodel")

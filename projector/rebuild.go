@@ -13,14 +13,14 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// firstPause and maxPause lie between tries to make read models anew.
+// firstPause and maxPause bound the pauses between tries to rebuild read models.
 const (
 	firstPause = 100 * time.Millisecond
 	maxPause   = time.Minute
 )
 
-// Heal has damaged read models made again from a log, now and whenever it
-// happens, for as long as the Projector is open. Without it they only refuse
+// Heal rebuilds damaged read models from a log, now and whenever damage is found,
+// as long as the Projector is open. Without Heal damaged read models only refuse
 // to answer.
 func (p *Projector) Heal(log ledger.Log) {
 	p.healing.Store(true)
@@ -36,7 +36,8 @@ func (p *Projector) Heal(log ledger.Log) {
 			case <-p.stopped:
 				return
 			}
-			// What breaks again and again must not take all of the machine.
+			// Read models that break again and again must not use the whole
+			// machine.
 			if pause = min(max(firstPause, 2*pause), maxPause); time.Since(born) > maxPause {
 				pause = 0
 			}
@@ -58,9 +59,9 @@ func (p *Projector) Heal(log ledger.Log) {
 func (p *Projector) gaveUp(err error) {
 	select {
 	case <-p.stopped:
-		p.logger.Info("stopped before the read models were made again; the next start goes on")
+		p.logger.Info("stopped before the read models were rebuilt; the next start goes on")
 	default:
-		p.logger.Error("the read models cannot be made again", "error", err)
+		p.logger.Error("the read models cannot be rebuilt", "error", err)
 	}
 }
 
@@ -74,8 +75,8 @@ func (p *Projector) rest(pause time.Duration) bool {
 	}
 }
 
-// Ready is nil if the read models can be read and written; else it says why
-// not, and how far new ones have come.
+// Ready returns nil if the read models can be read and written. Otherwise it
+// returns why not, and the progress of the rebuilding.
 func (p *Projector) Ready() error {
 	m := p.models.Load()
 	err := m.fault()
@@ -88,8 +89,8 @@ func (p *Projector) Ready() error {
 // Full reports whether the read models wait for space on their disk.
 func (p *Projector) Full() bool { return p.models.Load().disk.full.Load() }
 
-// await waits until there are other read models than these, which are
-// condemned. It returns false if there will be none.
+// await waits until the condemned read models were replaced. It returns false if
+// they never will be.
 func (p *Projector) await(m *models) bool {
 	if !p.healing.Load() {
 		return false
@@ -101,8 +102,8 @@ func (p *Projector) await(m *models) bool {
 	return p.models.Load() != m
 }
 
-// replace makes read models from the log in the place of condemned ones. It
-// returns an error if that can never succeed, or if the Projector is to stop.
+// replace replaces condemned read models by new ones from the log. It returns an
+// error if that can never succeed, or if the Projector is to stop.
 func (p *Projector) replace(m *models, log ledger.Log) error {
 	p.folding.Lock()
 	defer p.folding.Unlock()
@@ -126,20 +127,20 @@ func (p *Projector) replace(m *models, log ledger.Log) error {
 		}
 		switch {
 		case err == nil:
-			p.logger.Info("the read models were made again from the log", "sequence", target.Sequence)
+			p.logger.Info("the read models were rebuilt from the log", "sequence", target.Sequence)
 			p.announce()
 			return nil
 		case isWrongLog(err):
 			return err
 		}
-		p.logger.Error("the read models cannot be made again yet", "error", err, "next_try_in", pause)
+		p.logger.Error("the read models cannot be rebuilt yet; trying again", "error", err, "next_try_in", pause)
 		if !p.rest(pause) {
 			return err
 		}
 	}
 }
 
-// setAside ends condemned read models and makes room for others.
+// setAside ends condemned read models, and makes room for new ones.
 func (p *Projector) setAside(m *models) error {
 	if m.aside {
 		return nil
@@ -152,8 +153,8 @@ func (p *Projector) setAside(m *models) error {
 	return err
 }
 
-// isWrongLog tells a log from which nothing can be made from one that is out
-// of reach.
+// isWrongLog reports whether the log is such that no read models can be made from
+// it, rather than out of reach.
 func isWrongLog(err error) bool {
 	for _, wrong := range []error{
 		ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogBehind, ledger.ErrLogGap,
@@ -230,8 +231,8 @@ func (p *Projector) renewHighWater() error {
 	return p.highWater.renew()
 }
 
-// giveWay makes room for new read models where there are some of no use. Of
-// damaged ones the last are kept, for whoever wants to know what happened.
+// giveWay removes read models of no use, to make room for new ones. The last
+// damaged ones are kept for examination.
 func (p *Projector) giveWay(reason error) error {
 	if _, err := p.files.Stat(p.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Dir is the folder of the read models' files.
+// Dir returns the folder of the read models' files.
 func (p *Projector) Dir() string { return p.dir }
 
 // FilesIn is Dir of the read models that are opened in a folder.
@@ -28,12 +28,12 @@ type pace interface {
 	WaitN(ctx context.Context, n int) error
 }
 
-// paceBytes is the piece in which waiting is counted.
+// paceBytes is how many bytes are read between two waits.
 const paceBytes = 256 << 10
 
-// CheckFiles compares every block of the read models' tables on the disk with
-// its checksum, at a pace. At the first one that is damaged it calls tell and
-// condemns the read models. Tables that are compacted away meanwhile are left out.
+// CheckFiles compares every block of the read models' tables on the disk with its
+// checksum, at a pace. At the first damaged one it calls tell and condemns the
+// read models. It skips tables that are compacted away meanwhile.
 func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error), read func(bytes int64)) error {
 	m := p.models.Load()
 	names, err := p.files.List(p.dir)
@@ -69,7 +69,7 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 			}
 			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 			tell(err)
-			m.condemn(err) // they are made again from the log
+			m.condemn(err) // they are rebuilt from the log
 			return nil
 		}
 		read(info.Size())

@@ -1,22 +1,23 @@
 package projector
 
-// StoreStats is what Pebble says of the read models' files.
+// StoreStats are Pebble's statistics of the read models' files.
 type StoreStats struct {
-	// DiskBytes are those of all files, WALBytes those of the write-ahead log
-	// that are not in tables yet.
+	// DiskBytes is the size of all files, WALBytes the part in the write-ahead
+	// log that is not in tables yet.
 	DiskBytes, WALBytes uint64
-	// CacheHits and CacheMisses are blocks that were looked for in memory.
+	// CacheHits and CacheMisses count the blocks that were found in memory, and
+	// those that were not.
 	CacheHits, CacheMisses int64
-	// Compactions and Flushes are those since the start, DebtBytes those that
-	// compactions are behind.
+	// Compactions and Flushes count those since the start; DebtBytes is how many
+	// bytes wait for compaction.
 	Compactions, Flushes int64
 	DebtBytes            uint64
-	// ReadAmplification is how many tables a read may have to look into.
+	// ReadAmplification is how many tables one read may have to search.
 	ReadAmplification int
 }
 
-// StoreStats returns what Pebble says now; zeros while the read models are being
-// made again.
+// StoreStats returns Pebble's present statistics; zeros while the read models are
+// being rebuilt.
 func (p *Projector) StoreStats() StoreStats {
 	m := p.models.Load()
 	if !m.users.enter() {

@@ -8,8 +8,8 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// tree writes the hashes that are complete with the commit's records, all of
-// them under the number of the first.
+// tree writes the hashes of the Merkle tree that the commit's records complete,
+// all of them under the number of the first.
 func (w *writer) tree() {
 	if len(w.commit.Leaves) != len(w.commit.Records) {
 		w.err = fmt.Errorf("%w: %d leaves of %d records", ledger.ErrInvariant, len(w.commit.Leaves), len(w.commit.Records))
@@ -24,7 +24,7 @@ func (w *writer) tree() {
 	w.set(w.p.key, w.keep(value))
 }
 
-// hashes finds hashes of the tree of all records by their numbers.
+// hashes finds hashes of the Merkle tree by their numbers.
 func (m *models) hashes(numbers []int64) ([]ledger.Digest, error) {
 	it, err := m.cursor([]byte{tableTree}, []byte{tableTree + 1})
 	if err != nil {
@@ -45,7 +45,7 @@ func (m *models) hashes(numbers []int64) ([]ledger.Digest, error) {
 	return found, finish(it, nil)
 }
 
-// Records is how many records the log had at the view's moment.
+// Records returns how many records the log had at the view's moment.
 func (v View) Records() (int64, error) {
 	if v.sequence == 0 {
 		return 0, nil
@@ -54,17 +54,17 @@ func (v View) Records() (int64, error) {
 	return size, err
 }
 
-// position is the head of the log at the view's moment, and how many records
-// it had.
+// position returns the head of the log at the view's moment, and the number of
+// its records.
 func (v View) position() (head ledger.Head, size int64, err error) {
 	found, err := v.commit(v.sequence, func(f *fields) { head, _, size = f.mark(v.sequence) })
 	if err == nil && !found {
-		err = v.p.judged(fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, v.sequence))
+		err = v.p.judged(fmt.Errorf("%w: there is no commit %d", ErrDamaged, v.sequence))
 	}
 	return head, size, err
 }
 
-// Tree is the tree of all records at the view's moment.
+// Tree returns the Merkle tree of all records at the view's moment.
 func (v View) Tree() (*proof.Tree, error) {
 	size, err := v.Records()
 	if err != nil {
@@ -73,8 +73,8 @@ func (v View) Tree() (*proof.Tree, error) {
 	return proof.LoadTree(size, v.p.hashes)
 }
 
-// Checkpoint is what can be signed of the log at the view's moment, but for
-// the ledger's id.
+// Checkpoint returns the checkpoint to sign for the view's moment, without the
+// ledger's id.
 func (v View) Checkpoint() (*proof.Checkpoint, error) {
 	head, size, err := v.position()
 	if err != nil {
@@ -87,7 +87,7 @@ func (v View) Checkpoint() (*proof.Checkpoint, error) {
 	return &proof.Checkpoint{Size: size, Root: tree.Root(), Head: head}, nil
 }
 
-// Leaf is the number of a record in the tree of all records, from 0.
+// Leaf returns the number of a record in the Merkle tree, from 0.
 func (v View) Leaf(at ledger.Address) (number int64, found bool, err error) {
 	if at.Sequence == 0 || at.Sequence > v.sequence {
 		return 0, false, nil
@@ -101,7 +101,7 @@ func (v View) Leaf(at ledger.Address) (number int64, found bool, err error) {
 	return number, err == nil && number < upTo, err
 }
 
-// ProveInclusion proves that a leaf is in the tree of the view's moment.
+// ProveInclusion proves that a leaf is in the Merkle tree of the view's moment.
 func (v View) ProveInclusion(leaf int64) ([]ledger.Digest, error) {
 	size, err := v.Records()
 	if err != nil {
@@ -110,8 +110,8 @@ func (v View) ProveInclusion(leaf int64) ([]ledger.Digest, error) {
 	return proof.Inclusion(leaf, size, v.p.hashes)
 }
 
-// ProveGrowth proves that the log of the view's moment holds all of what it
-// held when it had so many records.
+// ProveGrowth proves that the log of the view's moment holds everything that it
+// held when it had a number of records.
 func (v View) ProveGrowth(earlier int64) ([]ledger.Digest, error) {
 	size, err := v.Records()
 	if err != nil {

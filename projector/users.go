@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 )
 
-// users counts those who are reading or writing read models, so that these are
-// closed under nobody.
+// users counts the readers and writers of read models, so that these are not
+// closed while they are in use.
 type users struct {
-	n    atomic.Int64 // negative: nobody else may come
+	n    atomic.Int64 // negative: nobody may enter any more
 	gone chan struct{}
 	once sync.Once
 }
@@ -18,8 +18,8 @@ const leaving = math.MinInt64
 
 func newUsers() *users { return &users{gone: make(chan struct{})} }
 
-// enter reports whether there is still something to use. Whoever enters must
-// leave.
+// enter reports whether the read models can still be used. After true the caller
+// must leave.
 func (u *users) enter() bool {
 	if u.n.Add(1) > 0 {
 		return true
@@ -34,7 +34,8 @@ func (u *users) leave() {
 	}
 }
 
-// close lets nobody in any more. What it returns is closed when all have left.
+// close lets nobody enter any more. It returns a channel that is closed when all
+// have left.
 func (u *users) close() <-chan struct{} {
 	if u.n.Load() >= 0 && u.n.Add(leaving) == leaving {
 		u.once.Do(func() { close(u.gone) })

@@ -9,7 +9,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ErrDamaged reports read models that cannot be read. They can be deleted:
+// ErrDamaged means that read models cannot be read. They can be deleted, because
 // the log has everything.
 var ErrDamaged = errors.New("projector: the read models are damaged")
 
@@ -35,7 +35,7 @@ func appendBool(b []byte, yes bool) []byte {
 	return append(b, 0)
 }
 
-// fields reads a stored value. After the first fault everything is zero.
+// fields reads a stored value. After the first fault every read returns zero.
 type fields struct {
 	data []byte
 	bad  bool
@@ -53,7 +53,8 @@ func (f *fields) int() int64 {
 	return n // 0 if there is none
 }
 
-// pass goes on behind a number; none was read if it takes no bytes.
+// pass advances past a number of n bytes; with n < 1 the number could not be
+// read.
 func (f *fields) pass(size int) {
 	if size <= 0 {
 		f.data, f.bad = nil, true
@@ -92,7 +93,7 @@ func (f *fields) uuid() (id ledger.UUID) {
 	return id
 }
 
-// count reads a number of elements, each of which takes at least a byte.
+// count reads the number of elements, each of which takes at least a byte.
 func (f *fields) count() int {
 	n := f.uint()
 	if n > uint64(len(f.data)) {
@@ -109,8 +110,8 @@ func (f *fields) end(what string) error {
 	return nil
 }
 
-// mark reads the beginning of a commit's value: its digest, the time of its
-// last record, and how many records the log has with it.
+// mark reads the beginning of a commit's value: its digest, the time of its last
+// record, and the number of records that the log has with it.
 func (f *fields) mark(sequence uint64) (head ledger.Head, at, size int64) {
 	head.Sequence, at = sequence, f.int()
 	copy(head.Digest[:], f.take(uint64(len(head.Digest))))
@@ -130,7 +131,7 @@ func appendRecord(b []byte, r *ledger.Record) []byte {
 	return binary.AppendUvarint(b, uint64(r.Cause.Index))
 }
 
-// skipRecord passes over a record without making one.
+// skipRecord skips a record without decoding it.
 func skipRecord(f *fields) {
 	f.take(uint64(len(ledger.UUID{})))
 	f.int()
@@ -173,8 +174,8 @@ func readProvider(data []byte, p *ledger.Provider) error {
 	return f.end("provider")
 }
 
-// appendProviderState writes a provider's state, and behind it the indexes of
-// the records of the commit that touched the provider.
+// appendProviderState writes a provider's state, followed by the indexes of the
+// commit's records that touched the provider.
 func appendProviderState(b []byte, p *ledger.Provider, records []uint32) []byte {
 	b = binary.AppendVarint(b, p.Generation)
 	b = binary.AppendVarint(b, p.UpdatedAt)
@@ -204,7 +205,7 @@ func readProviderState(data []byte, p *ledger.Provider) error {
 	return nil
 }
 
-// readProviderRecords reads what is behind a provider's state.
+// readProviderRecords reads the indexes after a provider's state.
 func readProviderRecords(data []byte) ([]int, error) {
 	f := fields{data: data}
 	f.providerState(&ledger.Provider{})
@@ -232,7 +233,7 @@ func (f *fields) providerState(p *ledger.Provider) {
 }
 
 // appendConsumer writes a consumer, after the index of the record that changed
-// it: the versions of a consumer are its history, too. Its generation is the
+// it. The versions of a consumer are its history, too. Its generation is the
 // key's sequence.
 func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 	b = binary.AppendUvarint(b, uint64(record))
@@ -245,8 +246,8 @@ func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 	b = binary.AppendUvarint(b, uint64(len(c.Allocations)))
 	var provider ledger.UUID
 	for _, a := range c.Allocations {
-		// A class number of 0 for "same provider" would be ambiguous with
-		// VCPU, so the flag comes first.
+		// A class number of 0 for "same provider" would be ambiguous with VCPU,
+		// so a flag comes first.
 		if a.Provider == provider {
 			b = append(b, 0)
 		} else {
@@ -261,7 +262,7 @@ func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 
 func readConsumer(data []byte) (*ledger.Consumer, error) {
 	f := fields{data: data}
-	f.uint() // the record
+	f.uint() // index of the record
 	c := &ledger.Consumer{
 		CreatedAt: f.int(), UpdatedAt: f.int(), ReservedUntil: f.int(),
 		Owner: &ledger.Owner{Project: f.string(), User: f.string(), Type: f.string()},

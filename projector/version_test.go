@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestOtherVersion: read models of another build are removed without a trace,
-// to be made again from the log; the mark of the log stays.
+// TestOtherVersion: read models of another build are removed completely, to be
+// rebuilt from the log; the log's high-water mark stays.
 func TestOtherVersion(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	dir := t.TempDir()

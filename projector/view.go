@@ -15,8 +15,8 @@ import (
 )
 
 // View reads everything as it was right after one commit. It costs nothing to
-// make and need not be closed; any number may be used at once, whatever is
-// being folded meanwhile.
+// make and need not be closed. Any number may be used at once, while commits are
+// folded.
 type View struct {
 	p        *models
 	sequence uint64
@@ -25,11 +25,11 @@ type View struct {
 // View returns the newest view.
 func (p *Projector) View() View { return p.models.Load().view() }
 
-// ErrNotYet says that a view of the future was asked for.
+// ErrNotYet means that the view is in the future.
 var ErrNotYet = errors.New("projector: the sequence has not been reached")
 
-// ErrBeforeFirst says that a view of a time before the first commit was asked for.
-var ErrBeforeFirst = errors.New("projector: that is before the first commit")
+// ErrBeforeFirst means that the view is before the first commit.
+var ErrBeforeFirst = errors.New("projector: the moment is before the first commit")
 
 // ViewAt returns the view after the commit with this sequence.
 func (p *Projector) ViewAt(sequence uint64) (View, error) {
@@ -43,8 +43,8 @@ func (p *Projector) ViewAt(sequence uint64) (View, error) {
 	return View{p: newest.p, sequence: sequence}, nil
 }
 
-// ViewAtTime returns the view after the last commit that was decided at or
-// before a time, which must not be after now.
+// ViewAtTime returns the view after the last commit that was decided at or before
+// a time, which must not be after now.
 func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 	if at.After(now) {
 		return View{}, fmt.Errorf("%w: %s is in the future", ErrNotYet, at.Format(time.RFC3339Nano))
@@ -55,7 +55,7 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 	after := sort.Search(int(newest.sequence), func(i int) bool {
 		_, decided, found, err := newest.CommitMark(uint64(i) + 1)
 		if err == nil && !found {
-			err = fmt.Errorf("%w: commit %d is not remembered", ErrDamaged, i+1)
+			err = fmt.Errorf("%w: there is no commit %d", ErrDamaged, i+1)
 		}
 		failure = cmp.Or(failure, err)
 		return decided > at.UnixNano()
@@ -69,13 +69,13 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 	return p.ViewAt(uint64(after))
 }
 
-// Sequence is that of the commit that the view is right after.
+// Sequence returns the sequence of the view's commit.
 func (v View) Sequence() uint64 { return v.sequence }
 
 func (v View) iterate(lower, upper []byte) (*cursor, error) { return v.p.cursor(lower, upper) }
 
-// version finds the newest version of a key that the view can see. It takes
-// the key without its version.
+// version finds the newest version of a key that the view can see. The key is
+// given without its version.
 func (v View) version(key []byte) (value []byte, sequence uint64, found bool, err error) {
 	it, err := v.iterate(appendVersion(slices.Clone(key), v.sequence), after(appendVersion(slices.Clone(key), 0)))
 	if err != nil {
@@ -87,13 +87,13 @@ func (v View) version(key []byte) (value []byte, sequence uint64, found bool, er
 	return value, sequence, found, finish(it, nil)
 }
 
-// each calls yield with the newest visible version of every key that begins
-// with prefix, as long as it returns true. Key and value must not be kept.
+// each calls yield with the newest visible version of every key that begins with
+// prefix, as long as it returns true. Key and value must not be kept.
 func (v View) each(prefix []byte, yield func(key []byte, sequence uint64, value []byte) (bool, error)) error {
 	return v.eachFrom(prefix, prefix, yield)
 }
 
-// eachFrom is each for the keys from one on.
+// eachFrom is each for the keys from a key on.
 func (v View) eachFrom(prefix, from []byte, yield func(key []byte, sequence uint64, value []byte) (bool, error)) error {
 	it, err := v.iterate(from, after(prefix))
 	if err != nil {
@@ -163,10 +163,10 @@ func (v View) ProviderNamed(name string) (*ledger.Provider, bool, error) {
 	return v.Provider(id)
 }
 
-// Providers calls yield for every provider, in UUID order, as long as it
-// returns true.
+// Providers calls yield for each provider, in UUID order, as long as it returns
+// true.
 func (v View) Providers(yield func(*ledger.Provider) bool) error {
-	// Descriptions and states are walked through side by side.
+	// It walks through descriptions and states side by side.
 	states, stop := iter.Pull2(v.states())
 	defer stop()
 	return v.each([]byte{tableProvider}, func(key []byte, _ uint64, value []byte) (bool, error) {
@@ -194,7 +194,7 @@ type providerState struct {
 	value []byte
 }
 
-// states yields the state of every provider, in UUID order.
+// states yields the state of each provider, in UUID order.
 func (v View) states() iter.Seq2[providerState, error] {
 	return func(yield func(providerState, error) bool) {
 		err := v.each([]byte{tableProviderState}, func(key []byte, _ uint64, value []byte) (bool, error) {
@@ -222,8 +222,8 @@ func (v View) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
 	return c, true, nil
 }
 
-// Consumers calls yield for every consumer after one (NilUUID: from the first),
-// in UUID order, as long as it returns true.
+// Consumers calls yield for each consumer after one (NilUUID: from the first), in
+// UUID order, as long as it returns true.
 func (v View) Consumers(behind ledger.UUID, yield func(*ledger.Consumer) bool) error {
 	return v.eachFrom(
 		[]byte{tableConsumer},
@@ -240,7 +240,7 @@ func (v View) Consumers(behind ledger.UUID, yield func(*ledger.Consumer) bool) e
 	)
 }
 
-// ProviderConsumers calls yield for every consumer that holds something of a
+// ProviderConsumers calls yield for each consumer that holds something of a
 // provider, as long as it returns true.
 func (v View) ProviderConsumers(id ledger.UUID, yield func(*ledger.Consumer) bool) error {
 	ids, err := v.consumersOf(id)
@@ -259,9 +259,9 @@ func (v View) ProviderConsumers(id ledger.UUID, yield func(*ledger.Consumer) boo
 	return nil
 }
 
-// consumersOf lists the consumers that hold something of a provider now or
-// held it until some commit after the view: those that the view can see are
-// among them. One iterator sees both tables at one moment.
+// consumersOf lists the consumers that hold something of a provider now, or held
+// it until some commit after the view. Those that the view can see are among
+// them. One iterator sees both tables at one moment.
 func (v View) consumersOf(id ledger.UUID) ([]ledger.UUID, error) {
 	it, err := v.iterate([]byte{tableHolding}, []byte{tableHeld + 1})
 	if err != nil {
@@ -286,8 +286,7 @@ func (v View) consumersOf(id ledger.UUID) ([]ledger.UUID, error) {
 	return slices.Compact(ids), nil
 }
 
-// Usages lists what the owners of a project hold, or with a user only those
-// of that user.
+// Usages lists what the owners of a project hold; with a user, only that user's.
 func (v View) Usages(project, user string) ([]*ledger.Usage, error) {
 	prefix := textKey(tableUsage, project)
 	if user != "" {
@@ -346,7 +345,7 @@ func (v View) Trait(name string) (*ledger.Trait, bool, error) {
 	return trait, true, v.p.judged(f.end("trait"))
 }
 
-// Traits calls yield for every trait as long as it returns true.
+// Traits calls yield for each trait as long as it returns true.
 func (v View) Traits(yield func(*ledger.Trait) bool) error {
 	return v.each([]byte{tableTrait}, func(key []byte, _ uint64, value []byte) (bool, error) {
 		f := fields{data: value}
@@ -358,8 +357,8 @@ func (v View) Traits(yield func(*ledger.Trait) bool) error {
 	})
 }
 
-// CommitMark returns what the read models remember of a commit: its digest
-// and the time of its last record in Unix nanoseconds.
+// CommitMark returns the digest of a commit, and the time of its last record in
+// Unix nanoseconds.
 func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
 	var head ledger.Head
 	var at int64
@@ -367,7 +366,7 @@ func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
 	return head, at, found, err
 }
 
-// Record returns a record but for its events, which are in the log only.
+// Record returns a record without its events, which are in the log only.
 func (v View) Record(at ledger.Address) (*ledger.Record, bool, error) {
 	if at.Sequence > v.sequence {
 		return nil, false, nil
@@ -396,7 +395,7 @@ func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error
 	})
 }
 
-// Digest is the SHA-256 over every key and value of the read models. Equal
+// Digest returns the SHA-256 over every key and value of the read models. Equal
 // logs give equal digests, however they were folded.
 func (p *Projector) Digest() (ledger.Digest, error) { return p.View().digest() }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// World returns the newest providers, indexed, and the View of the same
-// moment. It costs next to nothing: what later commits change is copied.
+// World returns the newest providers, indexed, and the View of the same moment.
+// It costs next to nothing, because later commits copy what they change.
 func (p *Projector) World() (*candidates.World, View) {
 	m := p.models.Load()
 	m.mu.Lock()
@@ -17,9 +17,9 @@ func (p *Projector) World() (*candidates.World, View) {
 	return m.index.Snapshot(), m.view()
 }
 
-// World returns the providers of the view's moment, indexed. For the past
-// they are read from the read models, which takes time in proportion to their
-// number; the last few moments that were asked for are kept.
+// World returns the providers of the view's moment, indexed. For the past it
+// reads them from the read models, which takes time in proportion to their
+// number. The last few moments are kept.
 func (v View) World() (*candidates.World, error) {
 	return v.p.past.world(v.sequence, func() (*candidates.World, error) {
 		list, err := v.allProviders()
@@ -48,14 +48,15 @@ func (v View) allProviders() ([]*ledger.Provider, error) {
 	return list, err
 }
 
-// keptWorlds is how many past moments are kept: enough for a comparison of
-// two and a little more, as each holds all providers of its moment.
+// keptWorlds is how many past moments are kept: enough to compare two, and a
+// little more. Each holds all providers of its moment.
 const keptWorlds = 4
 
-// pastWorlds keeps the Worlds that were asked for last, the newest at the end.
+// pastWorlds keeps the Worlds that were used last, the newest at the end.
 type pastWorlds struct {
-	// building is held while one is made: one at a time, however many are
-	// asked for, so that memory and time for the past are bounded.
+	// building is held while a World is built. They are built one at a time,
+	// however many are asked for, so that memory and time for the past are
+	// bounded.
 	building sync.Mutex
 
 	mu   sync.Mutex
@@ -67,8 +68,8 @@ type keptWorld struct {
 	world    *candidates.World
 }
 
-// world returns the World of a moment, which is built if it is not kept. Who
-// asks for the same meanwhile gets the same. An error is not kept.
+// world returns the World of a moment, and builds it if it is not kept. Callers
+// that ask for the same moment meanwhile share it. An error is not kept.
 func (c *pastWorlds) world(sequence uint64, build func() (*candidates.World, error)) (*candidates.World, error) {
 	if world := c.find(sequence); world != nil {
 		return world, nil
@@ -91,8 +92,8 @@ func (c *pastWorlds) world(sequence uint64, build func() (*candidates.World, err
 	return world, nil
 }
 
-// find looks among those that are kept; nil: it is not there. The one that is
-// found becomes the newest.
+// find looks among the kept Worlds; nil: it is not there. The World that it finds
+// becomes the newest.
 func (c *pastWorlds) find(sequence uint64) *candidates.World {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// TestPastWorlds: an error is not kept, one World is built at a time, each
+// TestPastWorlds: an error is not kept, Worlds are built one at a time and each
 // once, and few are kept.
 func TestPastWorlds(t *testing.T) {
 	t.Parallel()

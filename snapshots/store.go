@@ -1,14 +1,14 @@
-// Package snapshots keeps the ledger's State at some sequences in files, so
-// that a start need not read the whole log. Snapshots are disposable: a
-// damaged or missing one costs time, nothing else.
+// Package snapshots keeps the ledger's State at some sequences in files, so that
+// a start need not read the whole log. Snapshots are disposable: a damaged or
+// missing one costs only time.
 //
 // A file is
 //
 //	magic 8 | sequence 8 | digest 32 | check 8 | State | SHA-256 of all before
 //
-// where check is the beginning of the SHA-256 of what stands before it, so
-// that the position, which is also a high-water mark of the log, can be
-// trusted even when the State behind it cannot.
+// check is the beginning of the SHA-256 of the bytes before it. So the head,
+// which is also a high-water mark of the log, can be trusted even when the State
+// after it is damaged.
 package snapshots
 
 import (
@@ -40,7 +40,7 @@ const (
 	keep = 3
 )
 
-// ErrDamaged reports a file that is not a whole snapshot.
+// ErrDamaged means that a file is not a whole snapshot.
 var ErrDamaged = errors.New("snapshots: damaged snapshot")
 
 // Store is a folder of snapshots. One process uses it at a time.
@@ -50,7 +50,7 @@ type Store struct {
 	saving sync.Mutex // held while one is written
 }
 
-// Open opens or makes the folder and removes what unfinished writes left.
+// Open opens or makes the folder, and removes the remains of unfinished writes.
 func Open(dir string, logger *slog.Logger) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("snapshots: %w", err)
@@ -70,8 +70,8 @@ func Open(dir string, logger *slog.Logger) (*Store, error) {
 // files lists the snapshots, newest first.
 func (s *Store) files() ([]string, error) { return Files(s.dir) }
 
-// Files lists the snapshots in a folder, newest first. What an unfinished
-// write left is not among them.
+// Files lists the snapshots in a folder, newest first, without the remains of
+// unfinished writes.
 func Files(dir string) ([]string, error) {
 	paths, err := durable.Files(dir, suffix)
 	if err != nil {
@@ -81,8 +81,8 @@ func Files(dir string) ([]string, error) {
 	return paths, nil
 }
 
-// Heads lists the positions that snapshots were taken at, newest first.
-// Files whose position is damaged are skipped with a warning.
+// Heads lists the heads of all snapshots, newest first. It skips files whose head
+// is damaged, with a warning.
 func (s *Store) Heads() ([]ledger.Head, error) {
 	paths, err := s.files()
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *Store) Heads() ([]ledger.Head, error) {
 	return heads, nil
 }
 
-// Position reads which position in the log a snapshot is of, without the rest
-// of it. The error wraps ErrDamaged if that cannot be trusted.
+// Position reads the head of a snapshot, without the rest of it. The error wraps
+// ErrDamaged if the head cannot be trusted.
 func Position(path string) (ledger.Head, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -132,10 +132,10 @@ func parseHeader(header []byte) (ledger.Head, error) {
 	}, nil
 }
 
-// Load returns the newest undamaged snapshot at or before a sequence. Damaged
-// ones are skipped with a warning, and so are those of an older server that
-// did not keep the order of allocations: a State that goes on from there would
-// not be the one that the log gives.
+// Load returns the newest undamaged snapshot at or before a sequence. It skips
+// damaged snapshots with a warning, and also those of an older server that did
+// not store the order of allocations: a State that continued from one would
+// differ from what the log gives.
 func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 	paths, err := s.files()
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Store) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 			return nil, false, err
 		}
 		if !state.Ordered() {
-			s.logger.Info("snapshot of an older version passed over; more of the log is read instead", "file", path)
+			s.logger.Info("a snapshot of an older version is skipped; more of the log is read instead", "file", path)
 			continue
 		}
 		return state, true, nil
@@ -192,8 +192,8 @@ func Decode(data []byte) (*ledger.State, error) {
 	return state, nil
 }
 
-// CheckSum says whether bytes are what Save wrote, without decoding them. The
-// error wraps ErrDamaged.
+// CheckSum returns an error that wraps ErrDamaged if the bytes are not what Save
+// wrote. It does not decode them.
 func CheckSum(data []byte) error {
 	end := len(data) - sha256.Size
 	if end < headerBytes+checkBytes {

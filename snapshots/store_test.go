@@ -77,8 +77,8 @@ func TestEveryDamageIsFound(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshotIsSkipped: an older good one serves, and the head of the
-// damaged one still counts as a position that was seen.
+// TestDamagedSnapshotIsSkipped: an older good snapshot is loaded, and the head of
+// the damaged one still counts as seen.
 func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	dir, _, older := saved(t)
 	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
@@ -112,9 +112,9 @@ func TestDamagedSnapshotIsSkipped(t *testing.T) {
 	}
 }
 
-// TestSortedSnapshotIsPassedOver: what was stored before the order of
-// allocations was kept is read, and nothing goes on from it; its position still
-// counts as one that was seen.
+// TestSortedSnapshotIsPassedOver: a snapshot from before the order of allocations
+// was stored can be read, but no State continues from it; its head still counts
+// as seen.
 func TestSortedSnapshotIsPassedOver(t *testing.T) {
 	dir := t.TempDir()
 	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
@@ -163,14 +163,14 @@ func TestSortedSnapshotIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestGoldenSnapshots compares snapshots with those on file, and reads every
-// one on file.
+// TestGoldenSnapshots compares snapshots with the files, and reads every file.
 func TestGoldenSnapshots(t *testing.T) {
 	for _, history := range ledgertest.Histories(t) {
 		t.Run(history.Name, func(t *testing.T) {
 			state := ledgertest.Fold(t, history.Commits)
 			now := hex.EncodeToString(snapshotOf(t, state))
-			// A file is named by what its beginning says: the magic, and the version of the State behind it.
+			// A file is named after its beginning: the magic, and the version of
+			// the State.
 			name := fmt.Sprintf("%s.state-v%d.%s.hex", bytesAt(t, now, 0, 8), versionOf(t, now), history.Name)
 			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
 				t.Errorf("a snapshot has another form than in %s: if it is the State's, see ledger's TestGoldenStates; if it is "+
@@ -203,7 +203,7 @@ func bytesAt(t *testing.T, text string, from, to int) []byte {
 	return data
 }
 
-// snapshotOf is the file that a State is saved as.
+// snapshotOf returns the file of a saved State.
 func snapshotOf(t *testing.T, state *ledger.State) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -225,7 +225,8 @@ func snapshotOf(t *testing.T, state *ledger.State) []byte {
 	return data
 }
 
-// fileOf is a snapshot's file with some bytes for a State, all checksums right.
+// fileOf returns a snapshot's file with some bytes for a State and right
+// checksums.
 func fileOf(head ledger.Head, state []byte) []byte {
 	file := binary.BigEndian.AppendUint64([]byte("ALLOTSN1"), head.Sequence)
 	file = append(file, head.Digest[:]...)
@@ -244,8 +245,8 @@ func encoded(t testing.TB, s *ledger.State) []byte {
 	return out.Bytes()
 }
 
-// TestRightSumsOverWrongBytes: sums are right also if a file was put together
-// from two, or by somebody else.
+// TestRightSumsOverWrongBytes: the checksums are right even if a file was
+// assembled from two, or by somebody else.
 func TestRightSumsOverWrongBytes(t *testing.T) {
 	older, newer := ledgertest.State(t, 3), ledgertest.State(t, 4)
 	if s, err := snapshots.Decode(fileOf(newer.Head(), encoded(t, newer))); err != nil || s.Head() != newer.Head() {
@@ -263,8 +264,8 @@ func TestRightSumsOverWrongBytes(t *testing.T) {
 	}
 }
 
-// TestFewAreKept: old snapshots go, and what unfinished writes left, whatever
-// the folder is called.
+// TestFewAreKept: old snapshots and the remains of unfinished writes are removed,
+// whatever the folder is called.
 func TestFewAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")
 	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
@@ -296,8 +297,8 @@ func TestFewAreKept(t *testing.T) {
 	}
 }
 
-// TestDamagedPositions: a file whose position cannot be trusted says nothing
-// about the log, and does not keep others from doing so.
+// TestDamagedPositions: a file whose head cannot be trusted says nothing about
+// the log, and does not affect other files.
 func TestDamagedPositions(t *testing.T) {
 	dir, path, state := saved(t)
 	for name, contents := range map[string]string{
@@ -328,8 +329,8 @@ func TestDamagedPositions(t *testing.T) {
 	}
 }
 
-// TestUnusableFolder: a folder that cannot be read is an error, and is not taken
-// for one without snapshots, of which the log's start would think nothing.
+// TestUnusableFolder: a folder that cannot be read is an error. It must not count
+// as a folder without snapshots, about which the start would not complain.
 func TestUnusableFolder(t *testing.T) {
 	dir, _, state := saved(t)
 	store, err := snapshots.Open(dir, slog.New(slog.DiscardHandler))
@@ -358,7 +359,7 @@ func TestUnusableFolder(t *testing.T) {
 	}
 }
 
-// FuzzDecode puts right sums around bytes, which then are a State or damage.
+// FuzzDecode puts right checksums around bytes, which then are a State or damage.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("ALLOTSN1"))
 	f.Add(encoded(f, ledgertest.State(f, 3)))
@@ -383,8 +384,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// versionOf is the version of the State in a snapshot: it follows the length of
-// the State's array, which is one byte up to 15 fields, and three from then on.
+// versionOf returns the version of the State in a snapshot. It follows the length
+// of the State's array, which takes one byte up to 15 fields, and three bytes
+// from then on.
 func versionOf(t *testing.T, snapshot string) byte {
 	t.Helper()
 	const long = 0xdc // msgpack's array of up to 65535

@@ -1,4 +1,4 @@
-// Package answers says what the read models hold in the words of clients.
+// Package answers makes answers from read models, in the form that clients get.
 package answers
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Reader is what answers are read from: a view of the read models, or a State.
+// Reader is a source of answers: a view of the read models, or a State.
 type Reader interface {
 	Consumer(ledger.UUID) (*ledger.Consumer, bool, error)
 	Provider(ledger.UUID) (*ledger.Provider, bool, error)
@@ -16,7 +16,7 @@ type Reader interface {
 	Classes() (*ledger.ClassTable, error)
 }
 
-// Of reads from a State.
+// Of returns a Reader of a State.
 type Of struct{ State *ledger.State }
 
 // Consumer implements Reader.
@@ -46,7 +46,7 @@ func (o Of) Usages(project, user string) ([]*ledger.Usage, error) {
 	return list, nil
 }
 
-// Allocations is what a consumer holds; nil if it holds nothing.
+// Allocations returns what a consumer holds; nil if it holds nothing.
 func Allocations(v Reader, consumer ledger.UUID) (*wire.Allocations, error) {
 	c, found, err := v.Consumer(consumer)
 	if err != nil || !found {
@@ -59,7 +59,7 @@ func Allocations(v Reader, consumer ledger.UUID) (*wire.Allocations, error) {
 	return AllocationsOf(c, classes), nil
 }
 
-// AllocationsOf is what a consumer holds.
+// AllocationsOf returns what a consumer holds.
 func AllocationsOf(c *ledger.Consumer, classes *ledger.ClassTable) *wire.Allocations {
 	a := &wire.Allocations{
 		Consumer: c.UUID, Generation: c.Generation, Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
@@ -76,7 +76,8 @@ func AllocationsOf(c *ledger.Consumer, classes *ledger.ClassTable) *wire.Allocat
 	return a
 }
 
-// Usages is what the consumers of a project, or of one of its users, hold.
+// Usages returns what the consumers of a project, or of one of its users, hold
+// together.
 func Usages(v Reader, project, user string) ([]wire.Usage, error) {
 	usages, err := v.Usages(project, user)
 	if err != nil {
@@ -99,7 +100,7 @@ func Usages(v Reader, project, user string) ([]wire.Usage, error) {
 	return list, nil
 }
 
-// Provider is everything about a provider; nil if there is none.
+// Provider returns everything about a provider; nil if it does not exist.
 func Provider(v Reader, id ledger.UUID) (*wire.Provider, error) {
 	p, found, err := v.Provider(id)
 	if err != nil || !found {

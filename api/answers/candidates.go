@@ -20,10 +20,10 @@ const (
 	maxGroups         = 64
 )
 
-// Candidates finds the allocations in a world that would satisfy a request,
-// in no more than maxSteps steps (0: no bound), and in turns with others if the
-// context carries work of a pool (turns.Work). The error wraps
-// ErrQuery if the request is at fault.
+// Candidates finds the allocations in a world that would satisfy a request, in at
+// most maxSteps steps (0: no bound). If the context carries work of a pool
+// (turns.Work), it takes turns with others. The error wraps ErrQuery if the
+// request is at fault.
 func Candidates(
 	ctx context.Context, v Reader, world *candidates.World, q *wire.CandidatesQuery, maxSteps int,
 ) ([]wire.Candidate, error) {

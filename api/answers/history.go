@@ -16,16 +16,16 @@ import (
 const (
 	DefaultHistoryPage = 50
 	MaxHistoryPage     = 1000
-	// maxLooked bounds how many entries a filter may look at for one page;
-	// the page then ends early, and the next one goes on from there.
+	// maxLooked is how many entries a filter may examine for one page. A page
+	// that reaches it ends early, and the next one goes on from there.
 	maxLooked = 20_000
 )
 
-// ErrQuery wraps what is wrong with a query.
-var ErrQuery = errors.New("the query makes no sense")
+// ErrQuery is in every error about a faulty query.
+var ErrQuery = errors.New("the query is invalid")
 
-// kinds are the subjects that the read models index, and whether they have a
-// uuid.
+// kinds are the kinds of entities whose histories the read models index, and
+// whether they have a uuid.
 var kinds = map[string]struct {
 	kind  projector.Kind
 	named bool
@@ -40,7 +40,7 @@ var kinds = map[string]struct {
 	wire.OfCommand:        {},
 }
 
-// HistorySubjects are what a history can be about.
+// HistorySubjects are the kinds of entities that a history can be about.
 var HistorySubjects = []string{
 	wire.OfConsumer, wire.OfProvider, wire.OfProject, wire.OfUser, wire.OfNode, wire.OfNodeAllocation, wire.OfChassis,
 	wire.OfCommand,
@@ -60,8 +60,8 @@ type history struct {
 	since, until time.Time // zero: not bounded
 }
 
-// History reads one page of the history that a query asks for, as of a view.
-// What a command touched is read from the log; without one (nil) it is left out.
+// History reads one page of the history that a query asks for, as of a view. For
+// a command, the log tells what it changed; without a log (nil) that is left out.
 func History(
 	ctx context.Context, views *projector.Projector, log ledger.Log, view projector.View, q *wire.HistoryQuery,
 ) (*wire.History, error) {
@@ -132,7 +132,7 @@ func (h *history) fill(page *wire.History) error {
 	if h.query.After != "" {
 		return h.ascend(page)
 	}
-	last := h.before // the record that was looked at last
+	last := h.before // the last record examined
 	for looked := 0; ; {
 		list, err := h.addresses(last)
 		if err != nil || len(list) == 0 {
@@ -153,7 +153,7 @@ func (h *history) fill(page *wire.History) error {
 	}
 }
 
-// ascend fills a page with what came after a record, oldest first.
+// ascend fills a page with the records after an address, oldest first.
 func (h *history) ascend(page *wire.History) error {
 	list, err := h.view.HistoryAfter(h.Subject, h.after, h.limit)
 	if err != nil {
@@ -170,11 +170,11 @@ func (h *history) ascend(page *wire.History) error {
 	return nil
 }
 
-// addresses lists the next records of a history, strictly before one of them.
+// addresses lists the next records of a history, strictly before an address.
 func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
 	upTo := uint64(0)
 	if before.Sequence > 0 {
-		upTo = before.Sequence + 1 // its commit may have earlier records
+		upTo = before.Sequence + 1 // the commit of the address may have earlier records
 	}
 	read := func(limit int) ([]ledger.Address, error) {
 		if h.Name != "" {
@@ -182,7 +182,7 @@ func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
 		}
 		return h.view.History(h.Kind, h.ID, upTo, limit)
 	}
-	// A commit has at most a few thousand records: then some are older.
+	// A commit has at most a few thousand records, so some records are older.
 	for limit := h.limit + 2; ; limit *= 4 {
 		list, err := read(limit)
 		if err != nil {
@@ -199,12 +199,12 @@ func (h *history) addresses(before ledger.Address) ([]ledger.Address, error) {
 	}
 }
 
-// add adds one record to a page unless a filter leaves it out. It returns
-// false when all that follow are too old.
+// add adds one record to a page unless a filter leaves it out. It returns false
+// when all further records are too old.
 func (h *history) add(at ledger.Address, page *wire.History) (more bool, err error) {
 	record, found, err := h.view.Record(at)
 	if err == nil && !found {
-		err = fmt.Errorf("record %s is not remembered", at)
+		err = fmt.Errorf("the read models have no record %s", at)
 	}
 	if err != nil {
 		return false, err
@@ -229,7 +229,8 @@ func (h *history) add(at ledger.Address, page *wire.History) (more bool, err err
 	return true, nil
 }
 
-// EntryOf is one record in a history, without the states around it.
+// EntryOf returns one record as an entry of a history, without the states before
+// and after.
 func EntryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
 	return wire.HistoryEntry{
 		Address: at.String(), Time: rfc3339(r.Time), Actor: r.Actor, Command: r.Command,
@@ -237,7 +238,7 @@ func EntryOf(at ledger.Address, r *ledger.Record) wire.HistoryEntry {
 	}
 }
 
-// Entry is one record as it concerned a subject, without the state before.
+// Entry returns one record as it concerned a subject, without the state before.
 func Entry(
 	views *projector.Projector, s projector.Subject, at ledger.Address, r *ledger.Record,
 ) (wire.HistoryEntry, error) {
@@ -248,7 +249,7 @@ func Entry(
 	return entry, err
 }
 
-// SubjectName is a subject in the words of queries: what it is, and its uuid
+// SubjectName returns a subject in the words of queries: its kind, and its uuid
 // or id.
 func SubjectName(s projector.Subject) (of, name string) {
 	of = subjectNames[s.Kind]
@@ -274,7 +275,7 @@ func (h *history) command(ctx context.Context, page *wire.History) error {
 	}
 	record, found, err := h.view.Record(result.Address)
 	if err != nil || !found {
-		return err // after the view
+		return err // it is after the view
 	}
 	entry := EntryOf(result.Address, record)
 	if !h.query.Brief && h.log != nil {
@@ -286,11 +287,11 @@ func (h *history) command(ctx context.Context, page *wire.History) error {
 	return nil
 }
 
-// maxTouched bounds how many things of one command are told of.
+// maxTouched is how many entities of one command are shown at most.
 const maxTouched = 100
 
-// touched is everything that a record's events are about as it was before and
-// after its commit, by what it is and its uuid.
+// touched returns every entity that a record's events are about, before and after
+// the record's commit, by kind and uuid.
 func (h *history) touched(ctx context.Context, at ledger.Address) (before, after map[string]any, err error) {
 	before, after = make(map[string]any), make(map[string]any)
 	err = h.log.Read(ctx, at.Sequence, at.Sequence, func(e ledger.Entry) error {
@@ -316,7 +317,7 @@ func (h *history) touched(ctx context.Context, at ledger.Address) (before, after
 	return before, after, err
 }
 
-// around reads a thing's states around a commit.
+// around reads an entity's states before and after a commit.
 func (h *history) around(
 	sequence uint64, subject projector.Subject, key string, before, after map[string]any,
 ) (err error) {
@@ -328,10 +329,10 @@ func (h *history) around(
 	return err
 }
 
-// state is the subject as it was after a commit; nil if it did not exist.
+// state returns the subject after a commit; nil if it did not exist.
 func (h *history) state(sequence uint64) (any, error) {
 	if h.Kind == projector.ProjectHistory && h.query.Brief {
-		return nil, nil // summing up a project for each of its notices takes too long
+		return nil, nil // Summing up a project for each of its notices would take too long.
 	}
 	view, err := h.views.ViewAt(sequence)
 	if err != nil {
@@ -354,7 +355,7 @@ func (h *history) state(sequence uint64) (any, error) {
 	return nil, nil // users have usages per project
 }
 
-// OrNothing makes nil of a nil pointer.
+// OrNothing returns an untyped nil for a nil pointer.
 func OrNothing[T any](value *T, err error) (any, error) {
 	if value == nil {
 		return nil, err

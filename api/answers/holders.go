@@ -8,11 +8,11 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// maxHolders is how many one answer has at most.
+// maxHolders is how many holders one answer has at most.
 const maxHolders = 1000
 
-// Holders is who holds something of a provider, with its owner; nil if there
-// is no such provider.
+// Holders returns the holders of a provider, with their owners; nil if there is
+// no such provider.
 func Holders(v projector.View, q *wire.HoldersQuery) (*wire.Holders, error) {
 	limit := q.Limit
 	if limit == 0 {

@@ -10,11 +10,11 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// ErrMoment wraps what is wrong with a moment that a client asked for.
+// ErrMoment is in every error about a faulty moment.
 var ErrMoment = errors.New("no such moment")
 
-// ViewAt finds the view of a moment: a commit's sequence, an RFC 3339 time
-// that is not after now, or, if at is empty, the newest.
+// ViewAt finds the view of a moment: a commit's sequence, an RFC 3339 time that
+// is not in the future, or, if at is empty, the newest.
 func ViewAt(views *projector.Projector, at string, now time.Time) (projector.View, error) {
 	if at == "" {
 		return views.View(), nil
@@ -24,8 +24,8 @@ func ViewAt(views *projector.Projector, at string, now time.Time) (projector.Vie
 	if sequence, notNumber := strconv.ParseUint(at, 10, 64); notNumber == nil {
 		view, err = views.ViewAt(sequence)
 	} else {
-		// A blank stands for the plus sign of a time zone that was not
-		// escaped in a query string.
+		// A blank is a time zone's plus sign that was not escaped in a query
+		// string.
 		moment, malformed := time.Parse(time.RFC3339Nano, strings.ReplaceAll(at, " ", "+"))
 		if malformed != nil {
 			return view, fmt.Errorf("%w: %q is neither a sequence nor an RFC 3339 time", ErrMoment, at)

@@ -6,7 +6,7 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Node is everything about a bare metal node; nil if there is none.
+// Node returns everything about a bare metal node; nil if it does not exist.
 func Node(v projector.View, id ledger.UUID) (*wire.Node, error) {
 	n, found, err := v.Node(id)
 	if err != nil || !found {
@@ -23,7 +23,7 @@ func Node(v projector.View, id ledger.UUID) (*wire.Node, error) {
 	return a, nil
 }
 
-// NodeAllocation is a node allocation; nil if there is none.
+// NodeAllocation returns a node allocation; nil if it does not exist.
 func NodeAllocation(v projector.View, id ledger.UUID) (*wire.NodeAllocation, error) {
 	n, found, err := v.NodeAllocation(id)
 	if err != nil || !found {
@@ -40,7 +40,7 @@ func NodeAllocation(v projector.View, id ledger.UUID) (*wire.NodeAllocation, err
 	return a, nil
 }
 
-// Chassis is a chassis; nil if there is none.
+// Chassis returns a chassis; nil if it does not exist.
 func Chassis(v projector.View, id ledger.UUID) (*wire.Chassis, error) {
 	c, found, err := v.Chassis(id)
 	if err != nil || !found {

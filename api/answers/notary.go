@@ -15,7 +15,7 @@ type Notary struct {
 	Key    note.Signer // nil: it signs nothing
 }
 
-// ErrNoKey says that the server has no key to sign checkpoints with.
+// ErrNoKey means that the server has no key to sign checkpoints with.
 var ErrNoKey = errors.New("this server signs no checkpoints: it has no key (--signing-key)")
 
 // Checkpoint signs the log as of a view.

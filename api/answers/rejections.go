@@ -51,12 +51,12 @@ func RejectedEntries(
 	return rejected.List(ctx, store, f, limit)
 }
 
-// ownerAt finds the project of a consumer, as it was when a command with a
-// place in the log was decided.
+// ownerAt finds the project of a consumer at the moment when a command was
+// decided, given by its place in the log.
 func ownerAt(views *projector.Projector) func(ledger.UUID, ledger.Address) (string, error) {
 	return func(consumer ledger.UUID, place ledger.Address) (string, error) {
 		if place.Sequence < 2 {
-			return "", nil // there was nothing
+			return "", nil // nothing existed then
 		}
 		view, err := views.ViewAt(min(place.Sequence-1, views.Checkpoint().Sequence))
 		if err != nil {
@@ -77,7 +77,7 @@ func ownerAt(views *projector.Projector) func(ledger.UUID, ledger.Address) (stri
 	}
 }
 
-// RejectedCommands are entries as they travel.
+// RejectedCommands converts entries to the form in which they travel.
 func RejectedCommands(entries []rejected.Entry) ([]wire.RejectedCommand, error) {
 	list := make([]wire.RejectedCommand, len(entries))
 	for i := range entries {

@@ -69,8 +69,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// TestDiff: what two moments differ in is what a comparison of everything
-// finds.
+// TestDiff: a diff finds exactly what a comparison of everything finds.
 func TestDiff(t *testing.T) {
 	w := newWorld(t, &memlog.Log{}, 22)
 	q := ask(t, w.Ledger, nil)
@@ -112,7 +111,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// compare fails if what differs between two views is not what is said to.
+// compare fails if the reported differences between two views are not the real
+// ones.
 func compare(
 	t *testing.T, ids []ledger.UUID, differ map[ledger.UUID]bool, read func(projector.View, ledger.UUID) (any, error),
 	before, after projector.View,
@@ -134,7 +134,7 @@ func orBefore[T any](after, before *T) *T {
 	return after
 }
 
-// TestFind: everything is found under its name, also what is gone.
+// TestFind: everything is found under its name, even if it no longer exists.
 func TestFind(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	q := ask(t, l, nil)
@@ -163,8 +163,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestEvents: who accepts server-sent events gets the records as such, those
-// that come later, too.
+// TestEvents: a client that accepts server-sent events gets the records in that
+// form, including those that come later.
 func TestEvents(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	stop := make(chan struct{})

@@ -10,14 +10,14 @@ import (
 
 // Consumers is a page of GET /audit/consumers, by uuid.
 type Consumers struct {
-	Sequence  uint64              `json:"sequence"` // of the commit after which it is so
+	Sequence  uint64              `json:"sequence"` // sequence of the commit that the answer holds for
 	Consumers []*wire.Allocations `json:"consumers"`
-	Next      string              `json:"next,omitempty"` // what after must be for the next page
+	Next      string              `json:"next,omitempty"` // the value of after for the next page
 }
 
 const maxConsumers = 1000
 
-// consumers is GET /audit/consumers: everybody who holds something.
+// consumers is GET /audit/consumers: all consumers that hold something.
 func (q *Questions) consumers(_ context.Context, p parameters) (any, error) {
 	var after ledger.UUID
 	limit, err := p.number("limit", 1, maxConsumers, maxConsumers)

@@ -17,24 +17,25 @@ type Diff struct {
 	To        uint64         `json:"to"`
 	Providers []ProviderDiff `json:"providers"`
 	Consumers []ConsumerDiff `json:"consumers"`
-	// Incomplete: there is more than one answer holds or looks at.
+	// Incomplete means that there are more differences than one answer holds, or
+	// more entities than it examines.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
-// ProviderDiff is a provider that was not the same; null: it did not exist.
+// ProviderDiff is a provider that differs; null: it did not exist.
 type ProviderDiff struct {
 	Before *wire.Provider `json:"before"`
 	After  *wire.Provider `json:"after"`
 }
 
-// ConsumerDiff is a consumer that did not hold the same; null: nothing.
+// ConsumerDiff is a consumer whose allocations differ; null: it held nothing.
 type ConsumerDiff struct {
 	Before *wire.Allocations `json:"before"`
 	After  *wire.Allocations `json:"after"`
 }
 
 const (
-	maxDifferences = 1000 // of each kind
+	maxDifferences = 1000 // per kind
 	maxCompared    = 500_000
 )
 
@@ -126,7 +127,7 @@ func consumersOf(v projector.View) iter.Seq2[*ledger.Consumer, error] {
 }
 
 // differences walks through two lists in the order of their ids, side by side,
-// and reports what is not the same as long as report returns true.
+// and reports what differs as long as report returns true.
 func differences[T any](
 	ctx context.Context, from, to iter.Seq2[*T, error], id func(*T) ledger.UUID, same func(a, b *T) bool,
 	report func(before, after *T) (bool, error), incomplete *bool,

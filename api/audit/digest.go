@@ -7,21 +7,21 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// digestTries is how often the read models are read through while commits
-// keep coming in, before those of a moment are looked for among later ones,
+// digestTries is how often the read models are read through while new commits
+// arrive. After that the digest of a moment is derived from later read models,
 // which takes longer.
 const digestTries = 3
 
-// Digests are what is so after a commit: its position, and what a replay of
-// the log up to there must give, too.
+// Digests are the position of the log after a commit, and the digests that a
+// replay of the log up to there must give, too.
 type Digests struct {
 	ledger.Head
 	ReadModels ledger.Digest `json:"read_models"`
 	Records    int64         `json:"records"`
-	Root       ledger.Digest `json:"root"` // of the tree of all records
+	Root       ledger.Digest `json:"root"` // of the Merkle tree
 }
 
-// digest is GET /audit/digest: of the newest commit if no moment is asked for.
+// digest is GET /audit/digest: of the newest commit unless a moment is asked for.
 func (q *Questions) digest(ctx context.Context, p parameters) (any, error) {
 	for range digestTries {
 		if p["at"] != "" {

@@ -9,27 +9,27 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Found is the answer of GET /audit/find?q=TEXT: everything with a history
-// that is called so.
+// Found is the answer of GET /audit/find?q=TEXT: everything with a history and
+// this uuid, id or name.
 type Found struct {
 	Found []Subject `json:"found"`
 }
 
-// Subject is something that a history can be asked for.
+// Subject is an entity that a history can be about.
 type Subject struct {
 	Of   string `json:"of"`   // consumer, provider, ...
-	Name string `json:"name"` // uuid or id, as histories take it
+	Name string `json:"name"` // uuid or id, in the form that histories take
 }
 
-// maxFindBytes bounds what is looked for.
+// maxFindBytes is the size of the longest text to look for, in bytes.
 const maxFindBytes = 255
 
-// find is GET /audit/find: a uuid, the name of a provider or node, or the id
-// of a project or user.
+// find is GET /audit/find: it looks for a uuid, the name of a provider or node,
+// or the id of a project or user.
 func (q *Questions) find(_ context.Context, p parameters) (any, error) {
 	text := p["q"]
 	if text == "" || len(text) > maxFindBytes {
-		return nil, rest.BadRequest("q: between 1 and %d bytes are needed", maxFindBytes)
+		return nil, rest.BadRequest("q: must have 1 to %d bytes", maxFindBytes)
 	}
 	view, err := q.view(p)
 	if err != nil {
@@ -48,7 +48,7 @@ func (q *Questions) find(_ context.Context, p parameters) (any, error) {
 	return f.found, f.err
 }
 
-// finder remembers the first error.
+// finder keeps the first error.
 type finder struct {
 	view  projector.View
 	found *Found

@@ -14,7 +14,7 @@ import (
 
 // Page is the answer of GET /audit/history.
 type Page struct {
-	// Sequence is of the commit after which it is so.
+	// Sequence is that of the commit that the answer holds for.
 	Sequence uint64 `json:"sequence"`
 	*wire.History
 }
@@ -46,10 +46,10 @@ func (q *Questions) history(ctx context.Context, p parameters) (any, error) {
 	return &Page{Sequence: view.Sequence(), History: list}, err
 }
 
-// historyParameters are those beside the subjects.
+// historyParameters are the parameters besides the subjects.
 var historyParameters = []string{"limit", "before", "after", "since", "until", "kind", "at"}
 
-// historyOf reads which history is asked for.
+// historyOf reads the parameters of a history.
 func historyOf(given parameters) (*wire.HistoryQuery, error) {
 	q := &wire.HistoryQuery{}
 	for key, value := range given {
@@ -57,12 +57,12 @@ func historyOf(given parameters) (*wire.HistoryQuery, error) {
 		switch {
 		case slices.Contains(answers.HistorySubjects, key):
 			if q.Of != "" {
-				return nil, rest.BadRequest("one of %s is needed", strings.Join(answers.HistorySubjects, ", "))
+				return nil, rest.BadRequest("give one of %s", strings.Join(answers.HistorySubjects, ", "))
 			}
 			q.Of, q.Name = key, value
 		case key == "limit":
 			if q.Limit, err = strconv.Atoi(value); err == nil && q.Limit == 0 {
-				err = errors.New("is 1 or more")
+				err = errors.New("must be 1 or more")
 			}
 		case key == "before":
 			q.Before = value
@@ -82,7 +82,7 @@ func historyOf(given parameters) (*wire.HistoryQuery, error) {
 		}
 	}
 	if q.Of == "" {
-		return nil, rest.BadRequest("one of %s is needed", strings.Join(answers.HistorySubjects, ", "))
+		return nil, rest.BadRequest("give one of %s", strings.Join(answers.HistorySubjects, ", "))
 	}
 	return q, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 )
 
-// benchRecords is how long the history is: ALLOT_BENCH_RECORDS, or 200,000.
+// benchRecords is the number of records: ALLOT_BENCH_RECORDS, or 200,000.
 func benchRecords(b *testing.B) int {
 	text := os.Getenv("ALLOT_BENCH_RECORDS")
 	if text == "" {

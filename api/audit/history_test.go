@@ -129,7 +129,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestBadHistory: what cannot be meant is a 400.
+// TestBadHistory: invalid parameters are a 400.
 func TestBadHistory(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	h := history(t, l)

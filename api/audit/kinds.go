@@ -13,14 +13,14 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// kind is a way to answer questions. Its errors are a *rest.Failure, or the
-// server's fault; after one it has answered nothing.
+// kind is a way to answer questions. Its error is a *rest.Failure, or a fault of
+// the server; after an error it has answered nothing.
 type kind interface {
 	method() string
 	serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error
 }
 
-// asked is one answer to the parameters of a request, as JSON.
+// asked answers the parameters of a request with one JSON document.
 type asked func(q *Questions, ctx context.Context, p parameters) (any, error)
 
 func (asked) method() string { return http.MethodGet }
@@ -38,7 +38,7 @@ func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *
 	return nil
 }
 
-// posted is one answer to the body of a request, as JSON.
+// posted answers the body of a request with one JSON document.
 type posted func(q *Questions, ctx context.Context, client string, body []byte) (any, error)
 
 func (posted) method() string { return http.MethodPost }
@@ -62,11 +62,11 @@ func (p posted) serve(q *Questions, w http.ResponseWriter, r *http.Request, _ *q
 	return nil
 }
 
-// maxPostedBytes bounds the bodies of questions.
+// maxPostedBytes is the size of the largest body, in bytes.
 const maxPostedBytes = 4 << 20
 
 // stream is an answer in lines, which may go on until the client has enough. It
-// returns what writes them, or what is wrong with the parameters.
+// returns a function that writes the lines, or what is wrong with the parameters.
 type stream func(q *Questions, p parameters) (func(ctx context.Context, to *lines) error, error)
 
 func (stream) method() string { return http.MethodGet }
@@ -80,9 +80,9 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	if err != nil {
 		return err
 	}
-	// The server's read timeout would end a follower's request.
+	// The server's read timeout would end the request of a follower.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		q.Logger.Warn("followers may be cut off", "error", err)
+		q.Logger.Warn("the read timeout cannot be lifted; followers may be cut off", "error", err)
 	}
 	to := newLines(w, r)
 	err = tell(r.Context(), to)
@@ -102,12 +102,12 @@ type Trouble struct {
 	Error string `json:"error"`
 }
 
-// lines is an answer on its way, line by line: as lines of JSON, or as
-// server-sent events, whose ids are addresses, for a client that accepts those.
+// lines is an answer that is sent line by line: as lines of JSON or, for a client
+// that accepts them, as server-sent events, whose ids are addresses.
 type lines struct {
 	w     http.ResponseWriter
 	write func(at ledger.Address, line any) error
-	begun bool // it is too late for another status
+	begun bool // too late for another status
 }
 
 func newLines(w http.ResponseWriter, r *http.Request) *lines {
@@ -143,10 +143,10 @@ func (l *lines) flush() error {
 	return http.NewResponseController(l.w).Flush()
 }
 
-// plain is an answer that is no JSON.
+// plain is an answer that is not JSON.
 type plain []byte
 
-// write sends an answer; if that fails, the client is gone.
+// write sends a part of the answer. If that fails, the client is gone.
 func write(w http.ResponseWriter, answer any) {
 	if text, ok := answer.(plain); ok {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

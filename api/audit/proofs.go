@@ -18,16 +18,16 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Inclusion is evidence that a record is in the log: whoever has the
+// Inclusion is evidence that a record is in the log. Anybody who has the
 // operator's public key can check it, without the log.
 type Inclusion struct {
-	Number     int64           `json:"number"`     // of the record in the log, from 0
+	Number     int64           `json:"number"`     // number of the record in the log, from 0
 	Leaf       []byte          `json:"leaf"`       // ledger.LeafData of the record
-	Path       []ledger.Digest `json:"path"`       // the hashes beside its way to the root
-	Checkpoint string          `json:"checkpoint"` // signed
+	Path       []ledger.Digest `json:"path"`       // the sibling hashes on its path to the root
+	Checkpoint string          `json:"checkpoint"` // a signed checkpoint
 }
 
-// Check checks the evidence, and reads the record that it is about.
+// Check checks the evidence, and returns its record.
 func (i *Inclusion) Check(keys note.Verifiers) (*Line, *proof.Checkpoint, error) {
 	checkpoint, err := proof.Open([]byte(i.Checkpoint), keys)
 	if err != nil {
@@ -44,15 +44,16 @@ func (i *Inclusion) Check(keys note.Verifiers) (*Line, *proof.Checkpoint, error)
 	return &line, checkpoint, nil
 }
 
-// Growth proves that the log of a checkpoint holds all of an earlier one's.
+// Growth proves that the log of a checkpoint holds everything of an earlier
+// checkpoint's log.
 type Growth struct {
-	From       int64           `json:"from"` // records that the earlier one had
+	From       int64           `json:"from"` // number of records of the earlier log
 	Path       []ledger.Digest `json:"path"`
-	Checkpoint string          `json:"checkpoint"` // the later one, signed
+	Checkpoint string          `json:"checkpoint"` // the later checkpoint, signed
 }
 
-// Check checks the evidence against the earlier checkpoint, which whoever
-// checks has kept, and reads the later one.
+// Check checks the evidence against the earlier checkpoint, which the auditor has
+// kept, and returns the later one.
 func (g *Growth) Check(keys note.Verifiers, earlier *proof.Checkpoint) (*proof.Checkpoint, error) {
 	later, err := proof.Open([]byte(g.Checkpoint), keys)
 	if err != nil {
@@ -60,15 +61,15 @@ func (g *Growth) Check(keys note.Verifiers, earlier *proof.Checkpoint) (*proof.C
 	}
 	if g.From != earlier.Size {
 		return nil, fmt.Errorf(
-			"%w: it is about a log of %d records, and the checkpoint about one of %d", proof.ErrProof, g.From, earlier.Size,
+			"%w: it is about a log of %d records, but the checkpoint about one of %d", proof.ErrProof, g.From, earlier.Size,
 		)
 	}
 	return later, proof.CheckGrowth(g.Path, earlier, later)
 }
 
-// ReadEvidence reads an Inclusion or a Growth from JSON that is just that, as
-// it was answered, but for blanks: nothing unknown, said twice or behind the
-// end, in which something else could be read by somebody else.
+// ReadEvidence reads an Inclusion or a Growth. The JSON must be as it was
+// answered, except for whitespace. Unknown or repeated fields and trailing text
+// are refused, because other readers could read something else in them.
 func ReadEvidence(text []byte, evidence any) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -76,7 +77,7 @@ func ReadEvidence(text []byte, evidence any) error {
 		return fmt.Errorf("%w: %w", ErrEvidence, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: there is something after the end", ErrEvidence)
+		return fmt.Errorf("%w: there is text after the end", ErrEvidence)
 	}
 	again, err := ledger.PlainJSON(evidence)
 	if err != nil {
@@ -88,14 +89,14 @@ func ReadEvidence(text []byte, evidence any) error {
 	}
 	if !bytes.Equal(given.Bytes(), again) {
 		return fmt.Errorf(
-			"%w: it is not as it was answered: a field is missing, given twice or written in another way", ErrEvidence,
+			"%w: it differs from the server's answer: a field is missing, repeated or written in another way", ErrEvidence,
 		)
 	}
 	return nil
 }
 
-// ErrEvidence reports what cannot be read as evidence.
-var ErrEvidence = errors.New("audit: that is no evidence")
+// ErrEvidence means that a text cannot be read as evidence.
+var ErrEvidence = errors.New("audit: not evidence")
 
 func (q *Questions) sign(v projector.View) ([]byte, error) {
 	if v.Sequence() == 0 {

@@ -6,15 +6,15 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Providers is the answer of GET /audit/providers: all of them, in short.
+// Providers is the answer of GET /audit/providers: all providers, in short.
 type Providers struct {
-	Sequence  uint64          `json:"sequence"` // of the commit after which it is so
+	Sequence  uint64          `json:"sequence"` // sequence of the commit that the answer holds for
 	Providers []ShortProvider `json:"providers"`
-	// Incomplete: there are more than one answer holds.
+	// Incomplete means that there are more providers than one answer holds.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
-// ShortProvider is a provider with what is used of it.
+// ShortProvider is a provider with its usage.
 type ShortProvider struct {
 	Provider    ledger.UUID      `json:"provider"`
 	Name        string           `json:"name"`
@@ -23,7 +23,7 @@ type ShortProvider struct {
 	Inventories []ShortInventory `json:"inventories,omitempty"`
 }
 
-// ShortInventory is how much there is of a class, and how much is used.
+// ShortInventory is the capacity and the usage of a class.
 type ShortInventory struct {
 	Class    string `json:"class"`
 	Total    int64  `json:"total"`

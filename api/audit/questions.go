@@ -28,51 +28,57 @@ type Questions struct {
 	Views  *projector.Projector
 	Log    ledger.Log
 	Notary *answers.Notary
-	// Present and Snapshots give the State of now and of the past. Without Present,
-	// as on a server that only follows, the State of now is made like those of the past.
+	// Present and Snapshots give the State of now and of the past. Without
+	// Present, as on a follower, the State of now is made in the same way as
+	// those of the past.
 	Present   StateSource
 	Snapshots writer.SnapshotSource
-	// Fresh says when Views hold what others have answered; nil: always.
+	// Fresh tells when Views hold everything that other servers have answered;
+	// nil: always.
 	Fresh commands.Freshness
-	// Rejected is where rejected commands are kept; nil: nowhere.
+	// Rejected keeps rejected commands; nil: they are not kept.
 	Rejected rejected.Store
 	Version  string // of the server
-	// LastAudit is what the server's audit of itself found last; nil: it does not audit.
+	// LastAudit returns the result of the server's last audit of itself; nil: the
+	// server does not audit itself.
 	LastAudit func() *check.AuditResult
-	// Scrub is how far the search for damage on the disk has come; nil: there is none.
+	// Scrub returns the progress of the search for damage on the disk; nil: there
+	// is no search.
 	Scrub func() check.ScrubStatus
-	// Intake bounds what bodies take in memory; nil: each by itself.
+	// Intake bounds the memory of all bodies; nil: each is bounded alone.
 	Intake *intake.Pool
-	// Searches are the places for searches for candidates; nil: each has one.
+	// Searches has the places for searches for candidates; nil: each search has
+	// its own.
 	Searches *turns.Pool
-	// MaxSteps bounds one search for candidates; 0: no bound.
+	// MaxSteps is the largest number of steps of a search for candidates; 0: no
+	// bound.
 	MaxSteps int
-	// Authorize answers the request itself and returns false if the client
-	// may not read the log.
+	// Authorize returns whether the client may read the log. If not, it has
+	// answered the request.
 	Authorize func(http.ResponseWriter, *http.Request) bool
 	Logger    *slog.Logger
-	// Stop ends answers that go on and on when the server stops.
+	// Stop ends endless answers when the server stops.
 	Stop <-chan struct{}
 }
 
-// StateSource gives States of now, each the caller's own.
+// StateSource returns States of now. Each belongs to its caller.
 type StateSource interface {
 	Fork(ctx context.Context) (*ledger.State, error)
 }
 
-// question is what can be asked at a path.
+// question is the question at one path.
 type question struct {
 	parameters []string
-	of         string // what is read to answer it
+	of         string // what it reads
 	answer     kind
 
 	id, summary string // as the OpenAPI description shows it
 	result      any    // a value of the answer's type, or of that of a line
 }
 
-// questions are all that can be asked, by path: the handlers, Paths, the
-// OpenAPI description, and with these what is tested and documented of every
-// route, follow from them.
+// questions are all questions, by path. The handlers, Paths and the OpenAPI
+// description follow from them, and with these the tests and documents of all
+// routes.
 var questions = map[string]question{
 	"/audit/checkpoint": {
 		[]string{"at"}, anything, asked((*Questions).checkpoint),
@@ -144,14 +150,14 @@ var questions = map[string]question{
 	},
 }
 
-// anything stands for what is read to answer most questions.
+// anything stands for what most questions read.
 const anything = "that"
 
 var rejectionParameters = []string{
 	"command_id", "actor", "command", "code", "project", "consumer", "provider", "since", "until", "before", "limit",
 }
 
-// Paths are all that the package serves, each with its method.
+// Paths returns all paths of the package, each with its method.
 var Paths = func() (list []string) {
 	for _, path := range slices.Sorted(maps.Keys(questions)) {
 		list = append(list, questions[path].answer.method()+" "+path)
@@ -159,7 +165,7 @@ var Paths = func() (list []string) {
 	return list
 }()
 
-// Handlers are the questions by their paths.
+// Handlers returns the handlers of the questions, by path.
 func (q *Questions) Handlers() map[string]http.Handler {
 	handlers := make(map[string]http.Handler, len(questions))
 	for path, one := range questions {
@@ -188,7 +194,7 @@ func (q *Questions) handler(one question) http.Handler {
 	})
 }
 
-// fail answers with an error, which is a *rest.Failure or the server's fault.
+// fail answers with an error: a *rest.Failure, or a fault of the server.
 func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, err error) {
 	var failure *rest.Failure
 	message, unavailable := rest.Unavailable(err)
@@ -199,17 +205,17 @@ func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, 
 	case commands.Passing(err):
 		failure = rest.TryAgain("%v", err)
 	case unavailable:
-		q.Logger.Warn("a question was not answered", "path", r.URL.Path, "error", err)
+		q.Logger.Warn("a question of an auditor was not answered", "path", r.URL.Path, "error", err)
 		failure = rest.TryAgain("%s", message)
 	default:
-		q.Logger.Error("a question was not answered", "path", r.URL.Path, "error", err)
+		q.Logger.Error("a question of an auditor was not answered", "path", r.URL.Path, "error", err)
 		failure = rest.Errorf(http.StatusInternalServerError, "%s cannot be read; the server's log says more", one.of)
 	}
 	failure.Header(w.Header())
 	http.Error(w, failure.Message, failure.Status)
 }
 
-// parameters are a question's, each given at most once.
+// parameters are the parameters of a question, each given at most once.
 type parameters map[string]string
 
 func parse(query *rest.Query, known []string) (parameters, error) {
@@ -219,7 +225,7 @@ func parse(query *rest.Query, known []string) (parameters, error) {
 	unknown, repeated := query.Once(known)
 	switch {
 	case unknown != nil:
-		return nil, rest.BadRequest("unknown parameter %q; there are %s", unknown[0], strings.Join(known, ", "))
+		return nil, rest.BadRequest("unknown parameter %q; the parameters are %s", unknown[0], strings.Join(known, ", "))
 	case repeated != "":
 		return nil, rest.BadRequest("%s: given more than once", repeated)
 	}
@@ -251,7 +257,7 @@ func (p parameters) uuid(name string) (ledger.UUID, error) {
 	return id, nil
 }
 
-// number reads a number between bounds; one that is missing is the default.
+// number reads a number between bounds; a missing one has the default.
 func (p parameters) number(name string, least, most, missing int64) (int64, error) {
 	if p[name] == "" && missing >= least {
 		return missing, nil
@@ -275,7 +281,7 @@ func (p parameters) moment(name string) (time.Time, error) {
 	return at, nil
 }
 
-// view is the view of the parameter at.
+// view returns the view of the parameter at.
 func (q *Questions) view(p parameters) (projector.View, error) {
 	view, err := answers.ViewAt(q.Views, p["at"], time.Now())
 	if errors.Is(err, answers.ErrMoment) {

@@ -25,7 +25,7 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// questions are those of a ledger, over HTTP but for the network.
+// questions are the handlers of a ledger, as over HTTP but without the network.
 type questions struct {
 	*commandstest.Ledger
 	handlers map[string]http.Handler
@@ -40,7 +40,7 @@ func ask(t *testing.T, l *commandstest.Ledger, store rejected.Store) *questions 
 	return &questions{l, q.Handlers()}
 }
 
-// get asks a question; into is nil if it has no answer.
+// get asks a question; into is nil if no answer is expected.
 func (q *questions) get(t *testing.T, status int, target string, into any) {
 	t.Helper()
 	q.do(t, status, httptest.NewRequest(http.MethodGet, target, nil), into)
@@ -67,8 +67,9 @@ func (q *questions) do(t *testing.T, status int, r *http.Request, into any) {
 	}
 }
 
-// TestWhy: the records since a consumer held nothing of a provider, and those
-// behind the provider's inventories, among other changes of both.
+// TestWhy: the answer has the records since a consumer held nothing of a
+// provider, and those that shaped the provider's inventories, and leaves out
+// other changes of both.
 func TestWhy(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	q := ask(t, l, nil)
@@ -117,10 +118,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// world is a ledger with some providers, and a random command about them.
-// TestWhyOfNode: what is held of a node's provider decides how much of it is
-// reserved, so that a command about consumers may be the last to have changed
-// its inventory.
+// TestWhyOfNode: allocations of a node's provider decide how much of it is
+// reserved, so a command about consumers may have changed its inventory last.
 func TestWhyOfNode(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	node, consumer, driver, class := commandstest.NewID(), commandstest.NewID(), "fake", "a"
@@ -140,6 +139,7 @@ func TestWhyOfNode(t *testing.T) {
 	}
 }
 
+// world is a ledger with some providers, and a random command about them.
 type world struct {
 	*commandstest.Ledger
 	random    *rand.Rand
@@ -178,8 +178,8 @@ func (w *world) command() commands.Command {
 	}
 }
 
-// TestRedecide: every rejected command, decided again against what was so
-// then, is rejected for the same reason, also those that shared a commit.
+// TestRedecide: every rejected command, decided again against the State of its
+// rejection, is rejected for the same reason, even if it shared a commit.
 func TestRedecide(t *testing.T) {
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, true)
@@ -243,8 +243,8 @@ func TestRedecide(t *testing.T) {
 	}
 }
 
-// TestWhatIf: what would be so after some commands is what is so after they
-// were carried out, and until then nothing has changed.
+// TestWhatIf: a what-if gives the same outcome as carrying the commands out, and
+// changes nothing.
 func TestWhatIf(t *testing.T) {
 	w := newWorld(t, &memlog.Log{}, 9)
 	q := ask(t, w.Ledger, nil)
@@ -323,7 +323,7 @@ func TestWhatIf(t *testing.T) {
 	q.get(t, 405, "/audit/what-if", nil)
 }
 
-// TestConsumers: everybody who held something, in pages.
+// TestConsumers: the pages list all consumers that held something.
 func TestConsumers(t *testing.T) {
 	w := newWorld(t, &memlog.Log{}, 3)
 	q := ask(t, w.Ledger, nil)
@@ -355,8 +355,8 @@ func TestConsumers(t *testing.T) {
 	}
 }
 
-// TestEveryQuestion: at every path another method than its own is refused, and
-// so is a parameter that a GET does not know, or gets twice or empty.
+// TestEveryQuestion: every path refuses other methods than its own, and a GET
+// refuses parameters that are unknown, repeated or empty.
 func TestEveryQuestion(t *testing.T) {
 	q := ask(t, commandstest.Start(t, t.TempDir(), &memlog.Log{}), nil)
 	if len(audit.Paths) != len(q.handlers) {
@@ -382,7 +382,8 @@ func TestEveryQuestion(t *testing.T) {
 	}
 }
 
-// TestWhatIfOfAFollower: a server without a writer answers as one that has it.
+// TestWhatIfOfAFollower: a server without a writer answers like one with a
+// writer.
 func TestWhatIfOfAFollower(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "a", commands.Inventory{Class: "VCPU", Total: 8})

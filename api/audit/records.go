@@ -1,5 +1,6 @@
-// Package audit serves what happened: the records of the log, checked against
-// its digest chain, as lines of JSON.
+// Package audit answers questions about the past. It serves the records of the
+// log, checked against its digest chain, as lines of JSON, and histories,
+// comparisons and proofs.
 package audit
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Line is one record as it is printed.
+// Line is one record in the form in which it is printed.
 type Line struct {
 	ledger.Address
 	Time      time.Time          `json:"time"`
@@ -26,7 +27,7 @@ type Line struct {
 	Events    []ledger.EventLine `json:"events"`
 }
 
-// LineOf describes a record.
+// LineOf returns a record as a Line.
 func LineOf(at ledger.Address, r *ledger.Record) Line {
 	return Line{
 		Address: at, Time: time.Unix(0, r.Time).UTC(), Actor: r.Actor, Command: r.Command,
@@ -34,15 +35,16 @@ func LineOf(at ledger.Address, r *ledger.Record) Line {
 	}
 }
 
-// readChunk and chunkBytes bound what is read from the log at a time. It is
+// readChunk and chunkBytes bound what is read from the log at a time. A chunk is
 // read before it is written, so that a slow client keeps no reader busy.
 const (
 	readChunk  = 1000
 	chunkBytes = 1 << 20
 )
 
-// records is GET /audit/records?from=SEQ&follow=true, or with at=SEQUENCE or an
-// RFC 3339 time only what had happened by then, and at most limit records.
+// records is GET /audit/records?from=SEQ&follow=true. With at=SEQUENCE or an RFC
+// 3339 time it answers only records up to that moment, with limit at most that
+// many.
 func (q *Questions) records(p parameters) (func(context.Context, *lines) error, error) {
 	ask, err := recordsParameters(p)
 	if err != nil {
@@ -58,7 +60,7 @@ func (q *Questions) records(p parameters) (func(context.Context, *lines) error, 
 	return func(ctx context.Context, to *lines) error { return q.tellRecords(ctx, to, ask) }, nil
 }
 
-// recordsAsked is which records are asked for.
+// recordsAsked says which records the client asks for.
 type recordsAsked struct {
 	from   uint64
 	until  uint64 // the last sequence
@@ -85,13 +87,13 @@ func recordsParameters(given parameters) (ask *recordsAsked, err error) {
 		}
 	}
 	if ask.follow && given["at"] != "" {
-		return nil, rest.BadRequest("follow: nothing is added to the past")
+		return nil, rest.BadRequest("follow: nothing is added to the past, so it cannot be given together with at")
 	}
 	return ask, nil
 }
 
-// tellRecords writes the records that are asked for, and if the client follows
-// those that come.
+// tellRecords writes the records that the client asks for and, if it follows,
+// those that come later.
 func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAsked) error {
 	left := ask.limit
 	for from := ask.from; ; {
@@ -100,7 +102,7 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 		for from <= end {
 			last := min(end, from+readChunk-1)
 			if left > 0 {
-				last = min(last, from+uint64(left)-1) // each commit has a record or more
+				last = min(last, from+uint64(left)-1) // Each commit has at least one record.
 			}
 			commits, next, err := q.commits(ctx, from, last)
 			if err != nil {
@@ -130,11 +132,12 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 	}
 }
 
-// errEnough: a chunk is full.
-var errEnough = errors.New("audit: that is enough")
+// errEnough means that a chunk is full.
+var errEnough = errors.New("audit: the chunk is full")
 
-// commits reads commits from..to, or the first of them if they are large, and
-// says where to go on. Each must be the one that the read models have folded.
+// commits reads the commits from..to, or only the first of them if they are
+// large, and returns where to go on. Each must be the commit that the read models
+// have folded.
 func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledger.Commit, next uint64, err error) {
 	view := q.Views.View()
 	size := 0
@@ -145,7 +148,7 @@ func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledge
 			return err
 		}
 		if !found && entry.Sequence <= view.Sequence() {
-			return nil // the read models were told that it is no commit, see ledger.Chain
+			return nil // The read models were told that it is no commit, see ledger.Chain.
 		}
 		commit, err := ledger.DecodeCommit(entry.Data)
 		if err != nil {
@@ -166,7 +169,8 @@ func (q *Questions) commits(ctx context.Context, from, to uint64) (list []*ledge
 	return list, next, err
 }
 
-// writeRecords writes the records of commits, at most left of them unless that is 0.
+// writeRecords writes the records of commits, at most left of them unless left is
+// 0.
 func writeRecords(to *lines, commits []*ledger.Commit, left *int) error {
 	for _, commit := range commits {
 		for i := range commit.Records {
@@ -182,4 +186,4 @@ func writeRecords(to *lines, commits []*ledger.Commit, left *int) error {
 	return to.flush()
 }
 
-var errNotSeen = errors.New("the log holds another commit than the one that the read models have folded")
+var errNotSeen = errors.New("the log holds another commit than the one that the read models have folded: the log was swapped or changed")

@@ -56,7 +56,7 @@ func (q *Questions) rejections(ctx context.Context, p parameters) (any, error) {
 	return &Rejections{list}, nil
 }
 
-// asBad is a query's own fault as the client's.
+// asBad turns an error about the query into a fault of the client.
 func asBad(err error) error {
 	if errors.Is(err, answers.ErrQuery) {
 		return rest.BadRequest("%s", strings.TrimPrefix(err.Error(), answers.ErrQuery.Error()+": "))
@@ -64,8 +64,8 @@ func asBad(err error) error {
 	return err
 }
 
-// holders is GET /audit/holders?provider=UUID: who held something of it, with
-// owners, at the moment at.
+// holders is GET /audit/holders?provider=UUID: the consumers that held something
+// of the provider at the moment at, with their owners.
 func (q *Questions) holders(_ context.Context, p parameters) (any, error) {
 	asked := &wire.HoldersQuery{}
 	var err error
@@ -96,7 +96,7 @@ func (q *Questions) holders(_ context.Context, p parameters) (any, error) {
 
 // Holders is the answer of GET /audit/holders.
 type Holders struct {
-	Sequence uint64 `json:"sequence"` // of the commit after which it is so
+	Sequence uint64 `json:"sequence"` // sequence of the commit that the answer holds for
 	wire.Holders
 }
 
@@ -104,16 +104,16 @@ type Holders struct {
 type Redecided struct {
 	rejected.Entry
 	// Against is the address that its record would have: it was decided again
-	// after everything before.
+	// after everything before that address.
 	Against ledger.Address `json:"against"`
-	// Again is why it is rejected again; absent: it would be accepted.
+	// Again is the new rejection; absent: the command would be accepted.
 	Again  *commands.Rejection `json:"again,omitempty"`
-	Events []ledger.EventLine  `json:"events,omitempty"` // what would be recorded
-	Same   bool                `json:"same"`             // decided as it was
+	Events []ledger.EventLine  `json:"events,omitempty"` // the events that would be recorded
+	Same   bool                `json:"same"`             // the decision is the same
 }
 
-// redecide is GET /audit/redecide?command_id=ID: against the State that it was
-// decided against, or that of the moment at.
+// redecide is GET /audit/redecide?command_id=ID. It decides the command again,
+// against the State of its rejection or that of the moment at.
 func (q *Questions) redecide(ctx context.Context, p parameters) (any, error) {
 	if q.Rejected == nil {
 		return nil, errNotKept

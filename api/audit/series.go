@@ -11,7 +11,7 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Series is the answer of GET /audit/series: what was used over time.
+// Series is the answer of GET /audit/series: usage over time.
 type Series struct {
 	Points []Point `json:"points"` // oldest first
 }
@@ -19,8 +19,8 @@ type Series struct {
 // Point is one moment of a series.
 type Point struct {
 	Time     time.Time        `json:"time"`
-	Sequence uint64           `json:"sequence"` // of the last commit by then
-	Used     map[string]int64 `json:"used"`     // by class
+	Sequence uint64           `json:"sequence"` // sequence of the last commit by then
+	Used     map[string]int64 `json:"used"`     // usage by class
 	Capacity map[string]int64 `json:"capacity,omitempty"`
 }
 
@@ -29,8 +29,8 @@ const (
 	maxPoints     = 500
 )
 
-// series is GET /audit/series?provider=UUID or ?project=ID, from since to
-// until in so many points.
+// series is GET /audit/series?provider=UUID or ?project=ID: usage at a number of
+// points from since to until.
 func (q *Questions) series(ctx context.Context, p parameters) (any, error) {
 	read, err := seriesOf(p)
 	if err != nil {
@@ -69,8 +69,7 @@ func (q *Questions) series(ctx context.Context, p parameters) (any, error) {
 	return s, nil
 }
 
-// span is the time that a series is about: by default from the first commit
-// until now.
+// span returns the time of a series: by default from the first commit until now.
 func (q *Questions) span(p parameters) (since, until time.Time, err error) {
 	if since, err = p.moment("since"); err != nil {
 		return
@@ -104,7 +103,7 @@ type reading func(projector.View) (used, capacity map[string]int64, err error)
 
 func seriesOf(p parameters) (reading, error) {
 	if (p["provider"] == "") == (p["project"] == "") {
-		return nil, rest.BadRequest("one of provider and project is needed")
+		return nil, rest.BadRequest("give one of provider and project")
 	}
 	if project := p["project"]; project != "" {
 		return func(v projector.View) (used, _ map[string]int64, err error) {

@@ -9,22 +9,24 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// Status is the answer of GET /audit/status: where the log is, and what
-// vouches for it.
+// Status is the answer of GET /audit/status: the position of the log, and its
+// proofs.
 type Status struct {
 	Ledger  ledger.UUID `json:"ledger"`
 	Version string      `json:"version"`
 	ledger.Head
-	Time    time.Time     `json:"time"`  // of the newest record
-	Begun   time.Time     `json:"begun"` // of the first commit's last record
+	Time    time.Time     `json:"time"`  // time of the newest record
+	Begun   time.Time     `json:"begun"` // time of the first commit's last record
 	Records int64         `json:"records"`
-	Root    ledger.Digest `json:"root"` // of the tree of all records
-	// Key is the name in signed checkpoints; empty: they are not signed.
+	Root    ledger.Digest `json:"root"` // of the Merkle tree
+	// Key is the name of the key in signed checkpoints; empty: the server signs
+	// none.
 	Key string `json:"key,omitempty"`
-	// Audits reports whether the server audits itself; Audit is the last one.
+	// Audits reports whether the server audits itself; Audit is the last audit.
 	Audits bool               `json:"audits"`
 	Audit  *check.AuditResult `json:"audit,omitempty"`
-	// Scrub is how far the search for damage on the disk has come; nil: there is none.
+	// Scrub is the progress of the search for damage on the disk; nil: there is
+	// no search.
 	Scrub *check.ScrubStatus `json:"scrub,omitempty"`
 }
 

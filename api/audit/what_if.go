@@ -26,13 +26,13 @@ const (
 	maxReplays = 2
 )
 
-// WhatIf is the body of POST /audit/what-if: what would be so if these
-// commands were carried out after a moment. Nothing is recorded.
+// WhatIf is the body of POST /audit/what-if: commands to carry out after a
+// moment, and questions about the outcome. Nothing is recorded.
 type WhatIf struct {
 	At    string `json:"at,omitempty"` // sequence or RFC 3339 time; empty: now
 	Steps []struct {
-		// Command is that of a client, or RemoveProvider: that a provider is
-		// gone, with what is below it and what is allocated there.
+		// Command is a command of clients, or RemoveProvider, which removes a
+		// provider with its descendants and all allocations of them.
 		Command string          `json:"command"`
 		Body    json.RawMessage `json:"body"`
 	} `json:"steps"`
@@ -42,21 +42,21 @@ type WhatIf struct {
 	} `json:"questions"`
 }
 
-// WouldBe is the answer.
+// WouldBe is the answer of POST /audit/what-if.
 type WouldBe struct {
-	Sequence uint64      `json:"sequence"` // after which the steps were carried out
+	Sequence uint64      `json:"sequence"` // the commit after which the steps were carried out
 	Steps    []WouldDo   `json:"steps"`
 	Answers  []WouldTell `json:"answers"`
 }
 
-// WouldDo is what became of a step.
+// WouldDo is the outcome of a step.
 type WouldDo struct {
 	Command   string              `json:"command"`
 	Rejection *commands.Rejection `json:"rejection,omitempty"`
 	Events    []ledger.EventLine  `json:"events,omitempty"`
 }
 
-// WouldTell is what a query would be answered then.
+// WouldTell is the answer to a query after the steps.
 type WouldTell struct {
 	Query  string `json:"query"`
 	Result any    `json:"result"` // null: it does not exist
@@ -65,14 +65,14 @@ type WouldTell struct {
 
 var replays = make(chan struct{}, maxReplays)
 
-// replaying takes one of the places for making a State of the past, which
-// takes time and memory.
+// replaying takes one of the places for making a State of the past, which costs
+// time and memory.
 func (q *Questions) replaying() (release func(), err error) {
 	select {
 	case replays <- struct{}{}:
 		return func() { <-replays }, nil
 	default:
-		return nil, rest.TryAgain("other replays are under way; try again")
+		return nil, rest.TryAgain("too many replays of the past are under way; try again")
 	}
 }
 
@@ -86,7 +86,7 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 		return nil, rest.BadRequest("%v", err)
 	}
 	if len(asked.Steps) > maxSteps || len(asked.Questions) > maxQuestions {
-		return nil, rest.BadRequest("at most %d steps and %d questions", maxSteps, maxQuestions)
+		return nil, rest.BadRequest("give at most %d steps and %d questions", maxSteps, maxQuestions)
 	}
 	steps := make([]commands.Command, len(asked.Steps))
 	for i, one := range asked.Steps {
@@ -133,7 +133,7 @@ func (q *Questions) whatIf(ctx context.Context, client string, body []byte) (any
 	return answer, nil
 }
 
-// state is a State of the caller's own, of now or of a moment.
+// state returns a State of now or of a moment. It belongs to the caller.
 func (q *Questions) state(ctx context.Context, at string) (*ledger.State, error) {
 	if at == "" && q.Present != nil {
 		return q.Present.Fork(ctx)
@@ -152,7 +152,7 @@ func strict(data []byte, into any) error {
 		return err
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is something after the end")
+		return errors.New("there is text after the end")
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func queryOf(name string, body []byte) (wire.Query, error) {
 		return nil, err
 	}
 	if q.Moment() != (wire.When{}) {
-		return nil, errors.New("the moment is that of all questions")
+		return nil, errors.New("a question has no moment of its own: give at beside steps")
 	}
 	return q, nil
 }

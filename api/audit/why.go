@@ -13,27 +13,29 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Why is the answer of GET /audit/why: the records that led to what a consumer
+// Why is the answer of GET /audit/why: the records that explain what a consumer
 // holds of a provider.
 type Why struct {
-	Sequence uint64           `json:"sequence"` // of the commit after which it is so
+	Sequence uint64           `json:"sequence"` // sequence of the commit that the answer holds for
 	Consumer ledger.UUID      `json:"consumer"`
 	Provider ledger.UUID      `json:"provider"`
-	Holds    map[string]int64 `json:"holds"` // by class
+	Holds    map[string]int64 `json:"holds"` // amounts by class
 	// Changes are the records since the consumer held nothing of the provider,
-	// newest first; if it holds nothing now, the one that took it away.
+	// newest first. If it holds nothing now, the first one is the record that
+	// removed the last of it.
 	Changes []WhyChange `json:"changes"`
-	// Inventories are the records that made the provider's inventories of
-	// those classes what they are.
+	// Inventories are the records that last set the provider's inventories of
+	// those classes.
 	Inventories []WhyInventory `json:"inventories"`
-	// Incomplete: the histories have more records than one answer may look at.
+	// Incomplete means that the histories have more records than one answer may
+	// examine.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // WhyChange is a record that changed what the consumer held of the provider.
 type WhyChange struct {
 	wire.HistoryEntry
-	Before map[string]int64 `json:"before"` // by class
+	Before map[string]int64 `json:"before"` // amounts by class
 	After  map[string]int64 `json:"after"`
 }
 
@@ -47,7 +49,7 @@ type WhyInventory struct {
 
 const (
 	whyPage = 100
-	// maxWhy bounds how many records are looked at for each part of an answer.
+	// maxWhy is how many records are examined for each part of an answer.
 	maxWhy = 20_000
 )
 
@@ -84,7 +86,7 @@ func (q *Questions) why(ctx context.Context, p parameters) (any, error) {
 	return w, err
 }
 
-// held is what a consumer holds of a provider, by class.
+// held returns what a consumer holds of a provider, by class.
 func held(view projector.View, consumer, provider ledger.UUID) (map[string]int64, error) {
 	amounts := make(map[string]int64)
 	all, err := answers.Allocations(view, consumer)
@@ -99,7 +101,7 @@ func held(view projector.View, consumer, provider ledger.UUID) (map[string]int64
 	return amounts, nil
 }
 
-// heldAt is held after a commit; before the first nothing is.
+// heldAt is held after a commit. Before the first commit nothing is held.
 func (q *Questions) heldAt(sequence uint64, consumer, provider ledger.UUID) (map[string]int64, error) {
 	if sequence == 0 {
 		return map[string]int64{}, nil
@@ -147,8 +149,9 @@ func same(a, b map[string]int64) bool {
 	return true
 }
 
-// backwards calls yield for the records of a history, newest first, as long as
-// it returns true. It is not complete if there were more than it may look at.
+// backwards calls yield for the records of a history, newest first, as long as it
+// returns true. complete is false if the history has more records than may be
+// examined.
 func (q *Questions) backwards(
 	ctx context.Context, view projector.View, kind projector.Kind, id ledger.UUID,
 	yield func(ledger.Address, *ledger.Record) (bool, error),
@@ -161,7 +164,8 @@ func (q *Questions) backwards(
 		}
 		full := len(list) == limit
 		if full {
-			// The last commit may have more records: it comes again, whole.
+			// The last commit may have more records, so it is read again as a
+			// whole.
 			last := list[limit-1].Sequence
 			if list[0].Sequence == last {
 				limit *= 4
@@ -201,7 +205,7 @@ func (q *Questions) whyInventories(ctx context.Context, view projector.View, w *
 			}
 		}
 	}
-	// What is held of a node's provider decides how much of it is reserved.
+	// Allocations of a node's provider decide how much of it is reserved.
 	ofNode, err := view.History(projector.NodeHistory, w.Provider, 0, 1)
 	if err != nil {
 		return false, err
@@ -251,7 +255,7 @@ func (q *Questions) inventories(sequence uint64, provider ledger.UUID) (map[stri
 	return all, nil
 }
 
-// sameInventory compares but for what is used.
+// sameInventory compares two inventories, except for their usage.
 func sameInventory(a, b *wire.Inventory) bool {
 	if a == nil || b == nil {
 		return a == b

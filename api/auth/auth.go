@@ -1,5 +1,5 @@
-// Package auth finds out who sends an HTTP request: by the request's own word
-// in development (Noauth), or from an OpenStack Keystone.
+// Package auth finds out who sends an HTTP request: from an OpenStack Keystone
+// or, for development, from the request itself (Noauth).
 package auth
 
 import (
@@ -13,9 +13,9 @@ import (
 
 // Errors of Authenticate.
 var (
-	// ErrUnauthorized: the request has no token, or none that is valid.
+	// ErrUnauthorized means that the request has no token, or no valid one.
 	ErrUnauthorized = errors.New("auth: the request you have made requires authentication")
-	// ErrUnavailable: nobody can say at the moment whether the token is valid.
+	// ErrUnavailable means that the token cannot be validated at the moment.
 	ErrUnavailable = errors.New("auth: the identity service is not available")
 )
 
@@ -25,13 +25,13 @@ const TokenHeader = "X-Auth-Token"
 // Authenticator finds out who sends a request.
 type Authenticator interface {
 	Authenticate(*http.Request) (policy.Identity, error)
-	// Challenge is the WWW-Authenticate header of a 401; empty for none.
+	// Challenge returns the WWW-Authenticate header of a 401; empty for none.
 	Challenge() string
 }
 
-// Noauth takes the word of the request, as Placement's noauth2 does: the
-// token is USER or USER:PROJECT, the user admin has the role admin, and
-// X-Roles and X-Project-Id are believed. It is for development.
+// Noauth believes the request, as Placement's noauth2 does: the token is USER or
+// USER:PROJECT, the user admin has the role admin, and X-Roles and X-Project-Id
+// are believed. It is for development.
 type Noauth struct{}
 
 // Challenge implements Authenticator.
@@ -62,27 +62,27 @@ func (Noauth) Authenticate(r *http.Request) (policy.Identity, error) {
 	return id, nil
 }
 
-// WriteUnauthorized answers 401 as Keystone's middleware does, which is not
-// in the error format of the service behind it.
+// WriteUnauthorized answers 401 as Keystone's middleware does, whose error format
+// differs from that of the service behind it.
 func WriteUnauthorized(w http.ResponseWriter, a Authenticator) {
 	body, err := ledger.PlainJSON(map[string]string{
 		"message": "The request you have made requires authentication.",
 		"code":    "401 Unauthorized", "title": "Unauthorized",
 	})
 	if err != nil {
-		panic(err) // strings always encode
+		panic(err) // strings can always be encoded
 	}
 	if challenge := a.Challenge(); challenge != "" {
 		w.Header().Set("Www-Authenticate", challenge)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusUnauthorized)
-	_, _ = w.Write(body) // the client is gone if this fails
+	_, _ = w.Write(body) // if this fails the client is gone
 }
 
-// Guard lets through who a rule allows. To everyone else it answers itself
-// and returns false. It is for routes beside the facades, which have error
-// formats of their own.
+// Guard returns true if a rule permits the request. Otherwise it answers the
+// request itself and returns false. It is for routes outside of the APIs, which
+// have error formats of their own.
 func Guard(a Authenticator, rules *policy.Rules, rule string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		id, err := a.Authenticate(r)

@@ -19,35 +19,37 @@ import (
 	"github.com/allot-project/allot/api/policy"
 )
 
-// Bounds of what is remembered of tokens.
+// Bounds of the cache of tokens.
 const (
 	cachedTokens = 10_000
 	// refusedFor is how long a token that Keystone does not know is refused
-	// without asking again.
+	// without another question.
 	refusedFor = 10 * time.Second
-	// keystoneTimeout bounds one question to Keystone.
+	// keystoneTimeout is how long one question to Keystone may take.
 	keystoneTimeout = 10 * time.Second
-	// maxTokenBytes bounds what is asked about at all.
+	// maxTokenBytes is the size of the longest token that Keystone is asked
+	// about, in bytes.
 	maxTokenBytes = 16 << 10
 )
 
-// KeystoneConfig says where Keystone is and as whom the service asks it.
+// KeystoneConfig says where Keystone is, and which account the service uses
+// there.
 type KeystoneConfig struct {
 	// URL is the Identity v3 endpoint: https://keystone.example:5000/v3.
 	URL string
-	// PublicURL is what clients are told in a 401; empty: URL.
+	// PublicURL is Keystone's URL for clients, in a 401; empty: URL.
 	PublicURL string
-	// Account is the service's own. Its token is renewed when needed.
+	// Account is the service's own account. Its token is renewed when needed.
 	Account Account
-	// CacheTime is how long an answer of Keystone's is believed, and so how
-	// long a revoked token may still be good. 0: 5 minutes.
+	// CacheTime is how long an answer of Keystone is believed, and so how long a
+	// revoked token may still be accepted. 0: 5 minutes.
 	CacheTime time.Duration
 	TLS       *tls.Config
 	Now       func() time.Time
 }
 
-// Account is a user with a password and a project, or an application
-// credential, which takes the place of both.
+// Account is a user with a password and a project, or an application credential
+// instead.
 type Account struct {
 	Username, Password, UserDomain string
 	Project, ProjectDomain         string
@@ -55,7 +57,7 @@ type Account struct {
 }
 
 func (a Account) options(url string) *gophercloud.AuthOptions {
-	// AllowReauth stays false: Keystone renews the token itself.
+	// AllowReauth stays false, because Keystone (below) renews the token itself.
 	if a.CredentialID != "" {
 		return &gophercloud.AuthOptions{
 			IdentityEndpoint: url, ApplicationCredentialID: a.CredentialID, ApplicationCredentialSecret: a.CredentialSecret,
@@ -76,8 +78,8 @@ type Keystone struct {
 	asking  singleflight.Group
 }
 
-// tokenKey stands for a token, so that a dump of memory or a map does not
-// hold the tokens themselves.
+// tokenKey is a digest of a token, so that neither a map nor a memory dump holds
+// tokens.
 type tokenKey [sha256.Size]byte
 
 type validated struct {
@@ -86,7 +88,7 @@ type validated struct {
 }
 
 // NewKeystone returns an Authenticator. It does not speak to Keystone yet,
-// which may come up later than we do.
+// because Keystone may start later than Allot.
 func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 	if config.CacheTime == 0 {
 		config.CacheTime = 5 * time.Minute
@@ -104,7 +106,8 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 	}
 	provider.UseTokenLock()
 	provider.ReauthFunc = func(ctx context.Context) error {
-		// A client of its own, so that a refused password does not lead here again.
+		// A client of its own, so that a refused password does not lead here
+		// again.
 		fresh := *provider
 		fresh.SetThrowaway(true)
 		fresh.ReauthFunc = nil
@@ -136,8 +139,8 @@ func (k *Keystone) Challenge() string {
 	return fmt.Sprintf("Keystone uri=%q", url)
 }
 
-// Authenticate implements Authenticator. Everything a client says about
-// itself in other headers is ignored.
+// Authenticate implements Authenticator. It ignores everything that a client says
+// about itself in other headers.
 func (k *Keystone) Authenticate(r *http.Request) (policy.Identity, error) {
 	token := r.Header.Get(TokenHeader)
 	if token == "" || len(token) > maxTokenBytes {
@@ -150,7 +153,7 @@ func (k *Keystone) Authenticate(r *http.Request) (policy.Identity, error) {
 	if k.refused.Contains(key) {
 		return policy.Identity{}, ErrUnauthorized
 	}
-	// One question for all requests with the same token. It is not ended by
+	// All requests with the same token share one question. It does not end with
 	// the one request that happened to ask.
 	answer, err, _ := k.asking.Do(string(key[:]), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), keystoneTimeout)
@@ -199,7 +202,7 @@ func (k *Keystone) ask(ctx context.Context, token string) (validated, error) {
 		return validated{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	if body.User.ID == "" || body.Expires.IsZero() {
-		return validated{}, fmt.Errorf("%w: its answer names no user or no expiry", ErrUnavailable)
+		return validated{}, fmt.Errorf("%w: Keystone's answer names no user or no expiry", ErrUnavailable)
 	}
 	v := validated{expires: body.Expires, id: policy.Identity{
 		User: body.User.ID, Project: body.Project.ID, System: body.System["all"] == true, Domain: body.Domain != nil,

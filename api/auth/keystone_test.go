@@ -75,8 +75,9 @@ func TestKeystone(t *testing.T) {
 	}
 }
 
-// TestKeystoneCache: a token is asked about once, good or bad, and also when
-// many ask at once; an answer is believed no longer than the token lives.
+// TestKeystoneCache: Keystone is asked about a token once, good or bad, even if
+// many requests ask at once. An answer is not believed longer than the token
+// lives.
 func TestKeystoneCache(t *testing.T) {
 	server := keystonetest.Start(t, users...)
 	now := time.Now()
@@ -94,7 +95,8 @@ func TestKeystoneCache(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// The first question of all comes without a token of our own, and again.
+	// The very first question comes without a service token, and is repeated with
+	// one.
 	if good, bad := server.Validations(nova), server.Validations("wrong"); good > 2 || bad > 2 || good+bad > 4 {
 		t.Errorf("asked %d and %d times", good, bad)
 	}
@@ -120,8 +122,8 @@ func TestKeystoneCache(t *testing.T) {
 	}
 }
 
-// TestKeystoneTrouble: nobody is let in, and nobody is told that their token
-// is bad, while Keystone cannot be asked; our own token is renewed.
+// TestKeystoneTrouble: while Keystone is out of reach nobody is let in, and no
+// token is called bad. The service's own token is renewed.
 func TestKeystoneTrouble(t *testing.T) {
 	server := keystonetest.Start(t, users...)
 	k := open(t, server, nil)

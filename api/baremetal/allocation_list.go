@@ -9,7 +9,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// allocationKeys are what lists of allocations can be sorted by.
+// allocationKeys are the keys by which lists of allocations can be sorted.
 var allocationKeys = map[string]func(*ledger.NodeAllocation) string{
 	"uuid":           func(a *ledger.NodeAllocation) string { return a.UUID.String() },
 	"name":           func(a *ledger.NodeAllocation) string { return a.Name },
@@ -23,7 +23,7 @@ var allocationKeys = map[string]func(*ledger.NodeAllocation) string{
 	defaultSortKey:   func(*ledger.NodeAllocation) string { return "" },
 }
 
-// sortableTime is a time as a text that sorts as the time does.
+// sortableTime returns a time as a text with the same order.
 func sortableTime(at int64) string {
 	text := strconv.FormatInt(at, 10)
 	return strings.Repeat("0", max(0, 20-len(text))) + text
@@ -54,7 +54,7 @@ func (r *request) listAllocations() (*response, error) {
 	})
 }
 
-// allocationFilter is what of the list the client asked for and may see.
+// allocationFilter selects the allocations that the client asked for and may see.
 func (r *request) allocationFilter(values url.Values) (func(*ledger.NodeAllocation) bool, error) {
 	owner, byOwner := values.Get("owner"), values.Has("owner")
 	if !r.allows("baremetal:allocation:list_all", nil) {

@@ -12,13 +12,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// allocationFields are those of an allocation, in Ironic's order.
+// allocationFields are the fields of an allocation, in Ironic's order.
 var allocationFields = []string{
 	"uuid", "created_at", "updated_at", "candidate_nodes", "extra", "last_error", "name", "owner", "resource_class",
 	"state", "traits", "links", "node_uuid",
 }
 
-// describe is an allocation as clients see it.
+// describe returns an allocation in the form that clients see.
 func (r *request) describe(a *ledger.NodeAllocation, fields []string) object {
 	doc := object{
 		{"uuid", a.UUID},
@@ -68,8 +68,8 @@ func missingIdent() (*response, error) {
 	return nil, rest.BadRequest("Missing mandatory parameter: allocation_ident")
 }
 
-// checkAllocationsVersion hides allocations from clients that do not know
-// them, and patches from those that do not know these.
+// checkAllocationsVersion hides allocations from clients whose microversion does
+// not have them, and patches likewise.
 func (r *request) checkAllocationsVersion() *rest.Failure {
 	switch {
 	case r.version < allocationsSince && r.Method == http.MethodGet:
@@ -82,7 +82,7 @@ func (r *request) checkAllocationsVersion() *rest.Failure {
 	return nil
 }
 
-// allocationBody is a request for an allocation.
+// allocationBody is the body of a request for an allocation.
 type allocationBody struct {
 	CandidateNodes []string        `json:"candidate_nodes"`
 	Extra          ledger.Document `json:"extra"`
@@ -146,8 +146,8 @@ func (r *request) createAllocation() (*response, error) {
 	)
 }
 
-// ownerOfNew is whose a new allocation is. Who may only create their own gets
-// that.
+// ownerOfNew returns the owner of a new allocation. A client that may only create
+// allocations of its own project gets that project.
 func (r *request) ownerOfNew(b *allocationBody) (string, *rest.Failure) {
 	owner := ""
 	if b.Owner != nil {
@@ -224,8 +224,8 @@ func (r *request) backfill(ident string, id ledger.UUID, wanted commands.NodeReq
 	)
 }
 
-// created submits a request for an allocation and answers what it was right
-// after: nothing that happened to it since is shown.
+// created submits a request for an allocation and answers the allocation right
+// after it, without anything that happened to it since.
 func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) (*response, error) {
 	outcome, err := r.carry("allocation", c, nil)
 	if err != nil {
@@ -251,7 +251,7 @@ func (r *request) created(c commands.Command, made func() (ledger.UUID, error)) 
 	return &response{status: http.StatusCreated, body: r.describe(a, nil), location: "/v1/allocations/" + id.String()}, nil
 }
 
-// showAllocation shows the allocation that is found.
+// showAllocation shows an allocation.
 func (r *request) showAllocation(find func() (*ledger.NodeAllocation, error)) (*response, error) {
 	return show(r, r.allocationFields, find, func(a *ledger.NodeAllocation, asked []string) (object, error) {
 		return r.describe(a, asked), nil

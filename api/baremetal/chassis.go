@@ -10,13 +10,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// chassisFields are those of a chassis, in Ironic's order.
+// chassisFields are the fields of a chassis, in Ironic's order.
 var chassisFields = []string{"uuid", "created_at", "updated_at", "description", "extra", "links", "nodes"}
 
-// shortChassisFields are those of a list that asks for none.
+// shortChassisFields are the fields in a list, if the client names none.
 var shortChassisFields = []string{"uuid", "description"}
 
-// describeChassis is a chassis as clients see it.
+// describeChassis returns a chassis in the form that clients see.
 func (r *request) describeChassis(c *ledger.Chassis, fields []string) object {
 	path := "/chassis/" + c.UUID.String()
 	return object{
@@ -51,15 +51,15 @@ func (r *request) chassis(path []string) (*response, error) {
 	return nil, rest.NotFound("There is nothing here: of a chassis this ledger keeps the nodes that are in it.")
 }
 
-// chassisFor finds the chassis that a path names, for something that a rule
-// allows. The rules are about no chassis in particular, so that they are asked
-// before one is looked for.
+// chassisFor finds the chassis that a path names, if a rule permits it. The rules
+// hold for all chassis alike, so they are checked before the chassis is looked
+// up.
 func (r *request) chassisFor(ident, rule string) (*ledger.Chassis, error) {
 	if !r.allows(rule, nil) {
 		return nil, forbidden(rule)
 	}
 	id, isUUID := parseUUID(ident)
-	if !isUUID && r.Method != http.MethodPatch { // whose ident Ironic does not check
+	if !isUUID && r.Method != http.MethodPatch { // Ironic does not check the ident of a PATCH
 		return nil, rest.BadRequest("Expected UUID for chassis_uuid: %s", ident)
 	}
 	c, found, err := r.chassisByID(id)
@@ -157,7 +157,7 @@ func (r *request) deleteChassis(ident string) (*response, error) {
 	return r.accepted("chassis", &commands.DeleteChassis{Chassis: c.UUID}, noContent())
 }
 
-// chassisKeys are what lists of chassis can be sorted by.
+// chassisKeys are the keys by which lists of chassis can be sorted.
 var chassisKeys = map[string]func(*ledger.Chassis) string{
 	"uuid":         func(c *ledger.Chassis) string { return c.UUID.String() },
 	"description":  func(c *ledger.Chassis) string { return c.Description },
@@ -192,7 +192,7 @@ func (r *request) listChassis(detail bool) (*response, error) {
 	})
 }
 
-// listedChassisFields are those that a list shows; nil: all.
+// listedChassisFields returns the fields that a list shows; nil: all.
 func (r *request) listedChassisFields(values url.Values, detail bool) ([]string, error) {
 	asked, err := r.chassisFields(values)
 	if err != nil {
@@ -215,8 +215,9 @@ func (r *request) listedChassisFields(values url.Values, detail bool) ([]string,
 	return asked, nil
 }
 
-// chassisFilter lists the nodes in one chassis. Who may not see chassis is not
-// told which there are: the list is then empty.
+// chassisFilter lists the nodes in one chassis. A client that may not see chassis
+// must not learn which exist: for it, a list of the nodes in a missing chassis is
+// empty.
 func (r *request) chassisFilter(values url.Values) (func(*ledger.Node) bool, error) {
 	if !values.Has("chassis_uuid") {
 		return func(*ledger.Node) bool { return true }, nil
@@ -239,8 +240,7 @@ func (r *request) chassisFilter(values url.Values) (func(*ledger.Node) bool, err
 	return func(n *ledger.Node) bool { return n.Chassis() == text }, nil
 }
 
-// checkChassis wants the chassis that a node is said to be in to be one that
-// the client may know of.
+// checkChassis requires that a node's chassis is one that the client may see.
 func (r *request) checkChassis(ident string) error {
 	id, isUUID := parseUUID(ident)
 	if !isUUID {

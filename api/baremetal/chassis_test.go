@@ -11,9 +11,9 @@ const (
 	c3 = "cccccccc-0000-4000-8000-000000000003"
 )
 
-// TestChassis: what Ironic's tests of chassis want, in
-// ironic/tests/unit/api/controllers/v1/test_chassis.py, and how nodes come
-// into a chassis and out of it.
+// TestChassis: Ironic's own tests of chassis, from
+// ironic/tests/unit/api/controllers/v1/test_chassis.py, and how nodes come into a
+// chassis and out of it.
 func TestChassis(t *testing.T) {
 	rack := []step{
 		{do: `POST /v1/chassis {"uuid":"` + c1 + `","description":"rack 1","extra":{"row":[1,{"u":42}]}}`, want: 201},
@@ -122,7 +122,7 @@ func TestChassis(t *testing.T) {
 			{who: reader, do: "GET /v1/nodes?chassis_uuid=" + c1, want: 200, has: n1, hasNot: n2},
 			{who: reader, do: "GET /v1/nodes?chassis_uuid=" + c2, want: 200, hasNot: n1},
 			{who: reader, do: "GET /v1/nodes?chassis_uuid=" + n1, want: 200, hasNot: `"uuid"`},
-			// Whoever may not see chassis cannot find out which there are.
+			// A client that may not see chassis cannot find out which exist.
 			{who: "u:p manager,reader", do: into(c2), want: 400, has: "Chassis " + c2 + " could not be found."},
 			{who: "u:p manager,reader", do: into(a1), want: 400, has: "Chassis " + a1 + " could not be found."},
 		}),

@@ -1,6 +1,6 @@
 package baremetal
 
-// index is the document at the root.
+// index returns the document at the root.
 func (r *request) index() any {
 	v1 := r.versionEntry()
 	return object{
@@ -24,7 +24,7 @@ func (r *request) versionEntry() object {
 	}
 }
 
-// versionDocument is the document at /v1.
+// versionDocument returns the document at /v1.
 func (r *request) versionDocument() any {
 	doc := object{
 		{"id", "v1"},

@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// The two doors to a node: Ironic's nodes and allocations, and Placement's
-// allocations from the provider that the node is.
+// A node can be taken in two ways: through Ironic's nodes and allocations, and
+// through Placement's allocations from the node's provider.
 
 func doorNode(i int) string  { return fmt.Sprintf("11111111-0000-4000-8000-%012d", i) }
 func doorOwner(i int) string { return fmt.Sprintf("cccccccc-0000-4000-8000-%012d", i) }
@@ -21,7 +21,7 @@ func setInstance(i int) string {
 	return fmt.Sprintf(`[{"op":"add","path":"/instance_uuid","value":"%s"}]`, doorOwner(i))
 }
 
-// take asks Placement for a node.
+// take takes a node through Placement.
 func (w *world) take(owner, node int) int {
 	var now struct {
 		Generation *uint64 `json:"consumer_generation"`
@@ -49,8 +49,8 @@ func (w *world) nodeProviders(t *testing.T, on bool) *commands.Rejection {
 	}
 }
 
-// doorsAgree wants one owner at most of every node, and its inventory
-// reserved exactly while nobody uses it and nobody may.
+// doorsAgree checks that every node has one owner at most, and that its inventory
+// is reserved exactly while nobody uses it and nobody may.
 func (w *world) doorsAgree(t *testing.T, after string) {
 	t.Helper()
 	view := w.Views.View()
@@ -92,9 +92,9 @@ func (w *world) doorsAgree(t *testing.T, after string) {
 	}
 }
 
-// TestInstanceReservesNode: what runs on a node takes it out of Placement,
-// unless it is the consumer that Placement gave it to; and gone from one door
-// it is still there at the other.
+// TestInstanceReservesNode: Placement does not give away a node with an instance,
+// except to the consumer that is the instance. An owner that is removed through
+// one API remains if the other API still has it.
 func TestInstanceReservesNode(t *testing.T) {
 	w := newWorld(t)
 	if rejection := w.nodeProviders(t, true); rejection != nil {
@@ -145,8 +145,8 @@ func TestInstanceReservesNode(t *testing.T) {
 	expect("it is anybody's again", w.take(4, 2), http.StatusNoContent)
 }
 
-// TestReservationOfNodeEnds: a reservation that is cancelled leaves a node
-// that is not free reserved.
+// TestReservationOfNodeEnds: when a reservation is cancelled, a node that is not
+// free stays reserved.
 func TestReservationOfNodeEnds(t *testing.T) {
 	w := newWorld(t)
 	if rejection := w.nodeProviders(t, true); rejection != nil {
@@ -177,9 +177,9 @@ func commandsAllocate(consumer, provider ledger.UUID) []commands.ConsumerAllocat
 	}}
 }
 
-// TestNodeProvidersTurnedOnAgain: what each door gave away while the other
-// did not look is found: two owners are listed and refused, and consumers of
-// allocations that are over go.
+// TestNodeProvidersTurnedOnAgain: conflicts from the time without node providers
+// are found: nodes with two owners are listed and refused, and consumers of ended
+// allocations are removed.
 func TestNodeProvidersTurnedOnAgain(t *testing.T) {
 	w := newWorld(t)
 	turn := func(on bool, listed ...string) {
@@ -239,7 +239,7 @@ func TestNodeProvidersTurnedOnAgain(t *testing.T) {
 }
 
 // TestOneHolderIsCountedOnce: a consumer that holds two classes of a node's
-// provider, and something else between them, is one owner and not two.
+// provider, and something else between them, counts as one owner.
 func TestOneHolderIsCountedOnce(t *testing.T) {
 	w := newWorld(t)
 	if rejection := w.nodeProviders(t, true); rejection != nil {
@@ -263,7 +263,7 @@ func TestOneHolderIsCountedOnce(t *testing.T) {
 	}
 }
 
-// doorStep is one random step at one of the doors.
+// doorStep is one random step through one of the APIs.
 func (w *world) doorStep(t *testing.T, draw *rand.Rand) string {
 	t.Helper()
 	n, owner, name := draw.IntN(4), draw.IntN(4), draw.IntN(3)
@@ -300,8 +300,8 @@ func (w *world) doorStep(t *testing.T, draw *rand.Rand) string {
 	return fmt.Sprint(do, ": ", r.Code)
 }
 
-// TestBothDoors walks through both doors at random, and turns node providers
-// off and on, with steps in between of which the other door learns nothing.
+// TestBothDoors uses both APIs at random, and turns node providers off and on;
+// while they are off, neither API learns what the other does.
 func TestBothDoors(t *testing.T) {
 	for seed := range uint64(6) {
 		w := newWorld(t)
@@ -321,8 +321,8 @@ func TestBothDoors(t *testing.T) {
 	}
 }
 
-// turnOnWhateverItTakes turns node providers on; where that is refused, all
-// that Placement's clients hold is released first.
+// turnOnWhateverItTakes turns node providers on. If that is refused, it first
+// releases everything that Placement's clients hold.
 func (w *world) turnOnWhateverItTakes(t *testing.T) {
 	t.Helper()
 	rejection := w.nodeProviders(t, true)

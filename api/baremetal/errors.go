@@ -42,21 +42,22 @@ func writeError(w http.ResponseWriter, r *http.Request, e *rest.Failure) {
 	}
 	inner, err := ledger.PlainJSON(fault)
 	if err != nil {
-		panic(err) // strings always encode
+		panic(err) // strings can always be encoded
 	}
 	body, err := ledger.PlainJSON(map[string]string{"error_message": string(inner)})
 	if err != nil {
-		panic(err) // strings always encode
+		panic(err) // strings can always be encoded
 	}
 	e.Header(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client is gone if this fails
+		_, _ = w.Write(body) // if this fails the client is gone
 	}
 }
 
-// statuses are the HTTP statuses of rejections; 400 for those not listed.
+// statuses are the HTTP statuses of rejections; 400 for codes that are missing
+// here.
 var statuses = map[commands.Code]int{
 	commands.CodeTooLarge:               http.StatusRequestEntityTooLarge,
 	commands.CodeCommandIDReused:        http.StatusConflict,
@@ -79,7 +80,8 @@ var statuses = map[commands.Code]int{
 	commands.CodeChassisExists:          http.StatusConflict,
 }
 
-// rejected tells a rejection of a command about what to a client.
+// rejected answers a client's rejected command. what names the thing that the
+// command is about.
 func rejected(what string, r *commands.Rejection) *rest.Failure {
 	status, listed := statuses[r.Code]
 	if !listed {

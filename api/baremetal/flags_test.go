@@ -2,9 +2,9 @@ package baremetal_test
 
 import "testing"
 
-// TestRetiredAndProtected holds nodes to Ironic's rules: an available node is
-// not retired, only a deployed one is protected, a reason needs its flag and
-// goes with it, and a retired node does not come back.
+// TestRetiredAndProtected checks Ironic's rules: an available node cannot be
+// retired, only a deployed node can be protected, a reason needs its flag and is
+// removed with it, and a retired node does not become available.
 func TestRetiredAndProtected(t *testing.T) {
 	patch := func(name, value string) string { return `[{"op":"add","path":"/` + name + `","value":` + value + `}]` }
 	both := func(flag string) string {

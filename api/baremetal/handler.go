@@ -18,57 +18,61 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// MaxBodyBytes is the largest request body: one that names as many
-// candidate nodes as are possible takes less than 1 MiB.
+// MaxBodyBytes is the size of the largest request body. A body with the largest
+// number of candidate nodes takes less than 1 MiB.
 const MaxBodyBytes = 4 << 20
 
-// DefaultMaxLimit is how many entries a page has at most (Ironic's max_limit).
+// DefaultMaxLimit is the largest number of entries on a page (Ironic's
+// max_limit).
 const DefaultMaxLimit = 1000
 
 // Handler serves the API below one path prefix.
 type Handler struct {
-	// Fresh says when Views hold what others have answered; nil: always.
+	// Fresh tells when Views hold everything that other servers have answered;
+	// nil: always.
 	Fresh    commands.Freshness
 	Commands commands.Submitter
 	Views    *projector.Projector
 	Logger   *slog.Logger
 	// Prefix is the path that the API is mounted at: empty or "/baremetal".
 	Prefix string
-	// PublicURL begins the links, instead of the host that the client named;
-	// without a slash at its end.
+	// PublicURL is the beginning of links, instead of the host that the client
+	// named. It has no slash at its end.
 	PublicURL string
-	// Auth finds out who sends a request, and Policy what they may do.
+	// Auth finds out who sends a request, and Policy what the sender may do.
 	Auth   auth.Authenticator
 	Policy *policy.Rules
-	// Noauth lets requests without a token, or with the one that Ironic's
-	// clients send where there is no authentication, do everything.
+	// Noauth permits everything to requests without a token, or with the token
+	// that Ironic's clients send where there is no authentication.
 	Noauth bool
-	// Intake bounds what bodies take in memory; nil: each by itself.
+	// Intake bounds the memory of all bodies; nil: each is bounded alone.
 	Intake *intake.Pool
-	// MaxLimit bounds pages; 0: DefaultMaxLimit.
+	// MaxLimit is the largest number of entries on a page; 0: DefaultMaxLimit.
 	MaxLimit int
-	// Now is the clock that decides what is in the future; nil: time.Now.
+	// Now is the clock that tells whether a moment is in the future; nil:
+	// time.Now.
 	Now func() time.Time
 }
 
-// request is a request on its way.
+// request is a request that is being answered.
 type request struct {
 	*http.Request
 	h       *Handler
 	id      string
-	base    string   // what links begin with
-	path    []string // below /v1, decoded
+	base    string   // beginning of links
+	path    []string // path below /v1, decoded
 	query   *rest.Query
 	version version
 	who     policy.Identity
 	view    projector.View
 	dryRun  bool
-	lease   *intake.Lease // of the memory that the body takes
-	// mayWrite: a rule has let the client write. Only then is a body read.
+	lease   *intake.Lease // lease of the body's memory
+	// mayWrite means that a rule has permitted the client to write. Only then is
+	// a body read.
 	mayWrite bool
 }
 
-// response is a success.
+// response is a successful answer.
 type response struct {
 	status   int
 	body     any    // nil: none
@@ -153,10 +157,10 @@ func splitPath(path string) ([]string, error) {
 	return segments, nil
 }
 
-// anonymousToken is what Ironic's clients send without authentication.
+// anonymousToken is the token that Ironic's clients send without authentication.
 const anonymousToken = "notused"
 
-// prepare finds out who asks about which moment.
+// prepare finds out who sends the request, and which moment it is about.
 func (r *request) prepare() error {
 	var err error
 	if token := r.Header.Get(auth.TokenHeader); r.h.Noauth && (token == "" || token == anonymousToken) {
@@ -185,8 +189,9 @@ func (r *request) prepare() error {
 	return err
 }
 
-// lookBack lets a request that is sent again, and was carried out before, find
-// the names as they were then: what it deleted, for one.
+// lookBack handles a request that was carried out before and is sent again. It
+// finds names as they were before the first time; otherwise a repeated deletion
+// would not find what it deleted.
 func (r *request) lookBack() error {
 	id, err := rest.CommandID(r.Request)
 	if err != nil {
@@ -220,7 +225,7 @@ func (r *request) route(path []string) (*response, error) {
 	)
 }
 
-// methods maps a request's method to its handler; others get a 405.
+// methods maps a request's method to its handler; other methods get a 405.
 func (r *request) methods(handlers map[string]func() (*response, error)) (*response, error) {
 	path, err := listed(r.path)
 	if err != nil {
@@ -245,7 +250,7 @@ func (r *request) allows(rule string, target policy.Target) bool {
 	return allowed
 }
 
-// readingRule matches the rules that let nobody write.
+// readingRule matches the rules that only permit reading.
 var readingRule = regexp.MustCompile(`:(get|list|list_all)$`)
 
 func forbidden(rule string) *rest.Failure {

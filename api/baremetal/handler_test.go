@@ -40,8 +40,8 @@ func newWorld(t testing.TB) *world {
 	}}
 }
 
-// send sends a request, of which the version and whoever asks may be empty:
-// the newest, and anybody, who may do everything.
+// send sends a request. An empty version is the newest, and an empty sender is
+// anybody, who may do everything.
 func (w *world) send(version, who, method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Host = "example.com"
@@ -81,9 +81,9 @@ func (w *world) sendSystem(method, path, body string) *httptest.ResponseRecorder
 	return answer
 }
 
-// settle waits until no allocation waits for a node. It asks a view, as the
-// requests after it do: the list of what waits is not versioned and may be
-// ahead of the newest view by the commit that is being folded.
+// settle waits until no allocation waits for a node. It asks a view, like the
+// requests after it, because the list of waiting allocations is not versioned and
+// may be ahead of the newest view by the commit that is being folded.
 func (w *world) settle(t testing.TB) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -101,7 +101,7 @@ func (w *world) settle(t testing.TB) {
 	t.Fatal("allocations still wait")
 }
 
-// step is a request and what its answer must be.
+// step is a request, and the expected answer.
 type step struct {
 	version string // empty: the newest
 	who     string // token and roles; empty: anybody, who may do everything
@@ -188,8 +188,8 @@ func all(lists ...[]step) []step {
 	return steps
 }
 
-// TestBadInput: each is an error in Ironic's format with the right code, and
-// changes nothing.
+// TestBadInput: each invalid request gets an error in Ironic's format with the
+// right code, and changes nothing.
 func TestBadInput(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, all(node(n1, "n1", "bm"), []step{

@@ -18,8 +18,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestRace: 200 clients at once want one of 100 nodes each. 100 get one of
-// their own, and the others are told.
+// TestRace: 200 clients at once want one of 100 nodes each. 100 clients get a
+// node each, and the others are told that there is none.
 func TestRace(t *testing.T) {
 	w := newWorld(t)
 	for i := range 100 {
@@ -53,8 +53,8 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// TestChoiceIsRecorded: the event says which seed chose, and the same request
-// decided again with that seed against the State of then gives the same node.
+// TestChoiceIsRecorded: the event has the seed of the choice, and the same
+// request with that seed against the State of then gives the same node.
 func TestChoiceIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {
@@ -140,8 +140,7 @@ func (w *world) playScript(t *testing.T, steps []string, after func()) {
 }
 
 // TestPast records what every GET answers after each step of a life, and asks
-// again at the end: by sequence, by time, and after the read models were made
-// anew from the log.
+// again at the end: by sequence, by time, and with rebuilt read models.
 func TestPast(t *testing.T) {
 	w := newWorld(t)
 	paths := []string{
@@ -204,8 +203,8 @@ func TestPast(t *testing.T) {
 	check("after a rebuild")
 }
 
-// TestNodeProviders plays lives with nodes that are providers, too, and
-// compares the two answers after each step.
+// TestNodeProviders plays lives of nodes that are providers, too, and compares
+// the answers of both APIs after each step.
 func TestNodeProviders(t *testing.T) {
 	for seed := range uint64(4) {
 		w := newWorld(t)
@@ -219,13 +218,13 @@ func TestNodeProviders(t *testing.T) {
 	}
 }
 
-// mustSubmit reports whether there was nothing to do.
+// mustSubmit reports whether the command changed nothing.
 func (w *world) mustSubmit(t *testing.T, c commands.Command) bool {
 	t.Helper()
 	return w.Accept(t, c).Sequence == 0
 }
 
-// compareWithPlacement wants a provider for every node that says the same.
+// compareWithPlacement checks that every node has a provider that agrees with it.
 func (w *world) compareWithPlacement(t *testing.T) {
 	t.Helper()
 	view := w.Views.View()
@@ -268,7 +267,7 @@ func (w *world) compareWithPlacement(t *testing.T) {
 	}
 }
 
-// placement sends a request to the other door.
+// placement sends a request to Placement's API.
 func (w *world) placement(method, path, body string) *httptest.ResponseRecorder {
 	facade := &placement.Handler{
 		Auth: auth.Noauth{}, Policy: w.rules, Commands: w.Writer, Views: w.Views, Logger: slog.New(slog.DiscardHandler),
@@ -282,8 +281,8 @@ func (w *world) placement(method, path, body string) *httptest.ResponseRecorder 
 	return answer
 }
 
-// TestPlacementCannotContradictNodes: what follows from a node is refused to
-// Placement's clients, and a node that one of them holds is not allocated.
+// TestPlacementCannotContradictNodes: Placement's clients cannot change what
+// follows from a node, and a node that one of them holds is not allocated.
 func TestPlacementCannotContradictNodes(t *testing.T) {
 	w := newWorld(t)
 	w.mustSubmit(t, &commands.SetNodeProviders{On: true, Limit: 1})
@@ -324,8 +323,8 @@ func TestPlacementCannotContradictNodes(t *testing.T) {
 	}
 }
 
-// TestIdempotence: a request that is sent again under its command id happens
-// once, and is answered as the first time, whatever happened since.
+// TestIdempotence: a request that is repeated with its command id happens once,
+// and gets the first answer, whatever happened since.
 func TestIdempotence(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, all(node(n1, "n1", "bm"), node(n2, "n2", "bm"), []step{
@@ -371,7 +370,7 @@ func TestIdempotence(t *testing.T) {
 	}
 }
 
-// TestDryRun says what would happen, and nothing does.
+// TestDryRun answers what would happen, and changes nothing.
 func TestDryRun(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, node(n1, "n1", "bm"))
@@ -390,7 +389,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotKept: the log never forgets, so it must not learn.
+// TestSecretsAreNotKept: no secret reaches the log, because it never forgets.
 func TestSecretsAreNotKept(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, []step{
@@ -438,8 +437,8 @@ func TestRetiredNodes(t *testing.T) {
 	}))
 }
 
-// FuzzRequest sends anything as a request's path and body: the answer is never
-// a 500, and errors are in Ironic's format.
+// FuzzRequest sends any text as a request's path and body. The answer is never a
+// 500, and errors are in Ironic's format.
 func FuzzRequest(f *testing.F) {
 	for _, steps := range []map[string][]step{upstreamLists, upstreamPatches, upstreamPosts, upstreamConductor} {
 		for _, list := range steps {

@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// parameters reads a query string, of which each parameter may be given once.
+// parameters reads a query string in which each parameter may be given once.
 func (r *request) parameters(known ...string) (url.Values, error) {
 	unexpected, repeated := r.query.Once(known, "fields")
 	switch {
@@ -43,7 +43,8 @@ func fields(values url.Values, known []string) ([]string, error) {
 	return asked, nil
 }
 
-// show answers with one thing, of which the client may ask for some fields.
+// show answers with one entity, or with those of its fields that the client asks
+// for.
 func show[T any](
 	r *request, fieldsOf func(url.Values) ([]string, error), find func() (*T, error),
 	describe func(*T, []string) (object, error),
@@ -64,7 +65,7 @@ func show[T any](
 	return ok(doc), err
 }
 
-// listing is how a list is asked for.
+// listing says how the client asks for a list.
 type listing struct {
 	limit      int
 	marker     ledger.UUID // NilUUID: from the beginning
@@ -74,7 +75,7 @@ type listing struct {
 
 const defaultSortKey = "id"
 
-// unsortable are the keys that Ironic knows and does not sort by.
+// unsortable are keys that Ironic knows but does not sort by.
 var unsortable = []string{
 	"extra", "candidate_nodes", "traits", "driver_info", "driver_internal_info", "instance_info", "properties",
 	"clean_step", "deploy_step", "raid_config", "target_raid_config", "network_data",
@@ -122,7 +123,7 @@ func (r *request) listing(values url.Values, sortable func(key string) bool) (*l
 // direct reports whether the list is in the order in which it is stored.
 func (l *listing) direct() bool { return l.sortKey == defaultSortKey && !l.descending }
 
-// next is the link to the page after a full one. Filters are kept, which
+// next returns the link to the page after a full one. It keeps the filters, which
 // Ironic forgets.
 func (r *request) next(l *listing, values url.Values, path string, last ledger.UUID) string {
 	direction := "asc"
@@ -138,10 +139,10 @@ func (r *request) next(l *listing, values url.Values, path string, last ledger.U
 	return r.base + "/v1" + path + "?" + query + "&limit=" + strconv.Itoa(l.limit) + "&marker=" + last.String()
 }
 
-// things are what can be listed, and how.
+// things describes the entities of a list.
 type things[T any] struct {
-	name    string                     // of the list in the answer
-	keys    map[string]func(*T) string // what it can be sorted by
+	name    string                     // name of the list in the answer
+	keys    map[string]func(*T) string // keys by which it can be sorted
 	find    func(ledger.UUID) (*T, bool, error)
 	each    func(after uint64, yield func(*T) bool) error // in the order of their numbers
 	missing func(ident string) *rest.Failure
@@ -149,8 +150,8 @@ type things[T any] struct {
 	number  func(*T) uint64
 }
 
-// list answers with a page of the things that match, and if it is full with a
-// link to the next one, which is at a path.
+// list answers with a page of the matching entities. If the page is full, it has
+// a link to the next one, at a path.
 func list[T any](
 	r *request, values url.Values, of things[T], path string, matches func(*T) bool, describe func(*T) (object, error),
 ) (*response, error) {
@@ -175,8 +176,8 @@ func list[T any](
 	return ok(body), nil
 }
 
-// page reads one page of a list. In the stored order it reads no more than
-// the page; for any other it has to sort everything.
+// page reads one page of a list. In the stored order it reads no more than the
+// page. For any other order it has to sort everything.
 func page[T any](l *listing, of things[T], matches func(*T) bool) ([]*T, error) {
 	after := uint64(0)
 	if !l.marker.IsNil() {
@@ -216,7 +217,7 @@ func page[T any](l *listing, of things[T], matches func(*T) bool) ([]*T, error) 
 	return list[:min(l.limit, len(list))], nil
 }
 
-// parseUUID reads a uuid as Ironic recognizes them: dashes are optional.
+// parseUUID reads a uuid in the forms that Ironic accepts: dashes are optional.
 func parseUUID(text string) (ledger.UUID, bool) {
 	if len(text) != 36 && len(text) != 32 {
 		return ledger.NilUUID, false

@@ -16,7 +16,7 @@ import (
 type nodeBody struct {
 	*commands.CreateNode
 	request *request
-	failure error // of a body that can be read
+	failure error // names in a valid body
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -52,8 +52,8 @@ func (b *nodeBody) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &b.NodeFields)
 }
 
-// plainField is the JSON of a field in the one form that commands take: flags
-// are booleans, and a parent is named by its uuid.
+// plainField returns the JSON of a field in the one form that commands take:
+// flags are booleans, and a parent is named by its uuid.
 func (r *request) plainField(name, text string) (string, error) {
 	if slices.Contains(booleanFields, name) {
 		plain, err := plainBoolean(name, text)
@@ -83,7 +83,7 @@ func (r *request) plainField(name, text string) (string, error) {
 	return `"` + n.UUID.String() + `"`, nil
 }
 
-// plainBoolean is true, false or null for any form that Ironic takes.
+// plainBoolean returns true, false or null for any form that Ironic accepts.
 func plainBoolean(name, text string) (string, error) {
 	switch strings.ToLower(strings.TrimSpace(strings.Trim(text, `"`))) {
 	case "null":

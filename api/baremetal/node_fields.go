@@ -8,9 +8,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodeSince are the fields that came with a microversion. Clients below it
-// neither see them nor may name them: not in bodies, patches, lists of fields
-// or filters.
+// nodeSince are the fields that came with a microversion. Clients below it do not
+// see them, and may not name them in bodies, patches, lists of fields or filters.
 var nodeSince = map[string]version{
 	"driver_internal_info": 3, "name": nodeNamesSince, "inspection_finished_at": 6, "inspection_started_at": 6,
 	"clean_step":  7,
@@ -28,8 +27,8 @@ var nodeSince = map[string]version{
 	"shard":       nodeShardSince, "parent_node": 83, "firmware_interface": 86, "service_step": 87,
 }
 
-// filterSince are filters of lists that came with another microversion than a
-// field of their name.
+// filterSince are filters that came with another microversion than the field of
+// the same name.
 var filterSince = map[string]version{
 	"provision_state": 9, "driver": 16, "description_contains": nodeDescription, "sharded": nodeShardSince,
 	"include_children": 83,
@@ -45,19 +44,19 @@ func (r *request) known(names iter.Seq[string], since ...map[string]version) err
 	return nil
 }
 
-// shortNodeFields are those of a list that asks for none.
+// shortNodeFields are the fields in a list, if the client names none.
 var shortNodeFields = []string{
 	"uuid", "instance_uuid", "maintenance", "power_state", "provision_state", "name", "links",
 }
 
-// interfaceNames are those of the fields NAME_interface, in Ironic's order.
+// interfaceNames are the names in the fields NAME_interface, in Ironic's order.
 var interfaceNames = []string{
 	"bios", "boot", "console", "deploy", "firmware", "inspect", "management", "network", "power", "raid", "rescue",
 	"storage", "vendor",
 }
 
-// describeNode is a node as clients see it. What only hardware could tell is
-// null or empty.
+// describeNode returns a node in the form that clients see. Fields that only
+// hardware could fill are null or empty.
 func (r *request) describeNode(n *ledger.Node, fields []string) (object, error) {
 	details, err := n.Details.Object()
 	if err != nil {
@@ -113,14 +112,14 @@ func (r *request) describeNode(n *ledger.Node, fields []string) (object, error) 
 	if r.version < availableSince && n.ProvisionState == ledger.NodeAvailable {
 		for i := range doc {
 			if doc[i].key == "provision_state" {
-				doc[i].value = nil // the state before it had a name
+				doc[i].value = nil // before, this state had no name
 			}
 		}
 	}
 	return doc.only(fields), nil
 }
 
-// valueOr is a value, or another one where it is null.
+// valueOr returns a value, or another one if it is null.
 func valueOr(value, other any) any {
 	if value == nil {
 		return other
@@ -128,7 +127,7 @@ func valueOr(value, other any) any {
 	return value
 }
 
-// nodeFieldNames are all fields of a node.
+// nodeFieldNames are the names of all fields of a node.
 var nodeFieldNames = func() []string {
 	var names []string
 	doc, err := (&request{version: maxVersion}).describeNode(&ledger.Node{}, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodeKeys are what lists of nodes can be sorted by.
+// nodeKeys are the keys by which lists of nodes can be sorted.
 var nodeKeys = map[string]func(*ledger.Node) string{
 	"uuid":                 func(n *ledger.Node) string { return n.UUID.String() },
 	"name":                 func(n *ledger.Node) string { return n.Name },
@@ -37,8 +37,7 @@ var nodeListParameters = []string{
 	"include_children", "detail", "fields", "limit", "marker", "sort_key", "sort_dir",
 }
 
-// listNodes lists nodes, all of them or those in the chassis that the path
-// names.
+// listNodes lists all nodes, or those in the chassis that the path names.
 func (r *request) listNodes(detail bool, chassis string) (*response, error) {
 	known := nodeListParameters
 	if chassis != "" {
@@ -92,7 +91,7 @@ func boolean(values url.Values, key string) (bool, error) {
 	return text == "true", nil
 }
 
-// nodeFilter is what of the list the client asked for and may see.
+// nodeFilter selects the nodes that the client asked for and may see.
 func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error) {
 	var checks []func(*ledger.Node) bool
 	switch {
@@ -133,7 +132,7 @@ func (r *request) nodeFilter(values url.Values) (func(*ledger.Node) bool, error)
 	}, nil
 }
 
-// flagFilters are those whose values are true or false.
+// flagFilters are the filters with the values true and false.
 func flagFilters(values url.Values) (checks []func(*ledger.Node) bool, err error) {
 	for key, of := range map[string]func(*ledger.Node) bool{
 		"associated":  func(n *ledger.Node) bool { return !n.Instance.IsNil() },
@@ -152,14 +151,14 @@ func flagFilters(values url.Values) (checks []func(*ledger.Node) bool, err error
 	return checks, nil
 }
 
-// textFilters are those whose values are what a field has.
+// textFilters are the filters that compare the text of a field.
 func textFilters(values url.Values) (checks []func(*ledger.Node) bool) {
 	for key, of := range map[string]func(*ledger.Node) string{
 		"provision_state": nodeKeys["provision_state"], "resource_class": nodeKeys["resource_class"],
 		"owner":  nodeKeys["owner"],
 		"lessee": nodeKeys["lessee"], "driver": nodeKeys["driver"],
-		"fault":           func(*ledger.Node) string { return "" }, // nobody looks for faults
-		"conductor":       func(*ledger.Node) string { return "" }, // and none conducts
+		"fault":           func(*ledger.Node) string { return "" }, // Allot looks for no faults
+		"conductor":       func(*ledger.Node) string { return "" }, // no node has a conductor
 		"conductor_group": func(n *ledger.Node) string { return detailText(n, "conductor_group") },
 	} {
 		if values.Has(key) {
@@ -170,8 +169,8 @@ func textFilters(values url.Values) (checks []func(*ledger.Node) bool) {
 	return checks
 }
 
-// familyFilter lists the children of one node, or without include_children
-// the nodes that are no children.
+// familyFilter lists the children of one node or, without include_children, the
+// nodes that are no children.
 func (r *request) familyFilter(values url.Values) (func(*ledger.Node) bool, error) {
 	if ident := values.Get("parent_node"); values.Has("parent_node") {
 		parent, err := r.findNode(ident)
@@ -197,7 +196,7 @@ func (r *request) familyFilter(values url.Values) (func(*ledger.Node) bool, erro
 func detailText(n *ledger.Node, key string) string {
 	details, err := n.Details.Object()
 	if err != nil {
-		return "" // as if it were not there; showing the node tells
+		return "" // as if the field were missing; showing the node reports the error
 	}
 	text, _ := details[key].(string)
 	return text

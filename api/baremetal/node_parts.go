@@ -10,7 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// nodePart serves what lies below /nodes/IDENT.
+// nodePart serves the paths below /nodes/IDENT.
 func (r *request) nodePart(ident string, path []string) (*response, error) {
 	part := strings.Join(path, "/")
 	switch {
@@ -70,8 +70,8 @@ func (r *request) nodeAllocation(ident string, path []string) (*response, error)
 	})
 }
 
-// allocationOf finds a node's allocation; missing is the status for a node
-// that is not there, which differs between Ironic's methods.
+// allocationOf finds a node's allocation. missing is the status for a missing
+// node, which differs between Ironic's methods.
 func (r *request) allocationOf(ident string, missing int) (*ledger.NodeAllocation, error) {
 	n, err := r.findNode(ident)
 	if err != nil {
@@ -186,12 +186,13 @@ func (r *request) showStates(ident string) (*response, error) {
 	return ok(doc.without("links")), err
 }
 
-// target is what a state should be.
+// target is the body of a change of state.
 type target struct {
 	Target string `json:"target"`
 }
 
-// ignoredTargetKeys are what clients send along that only matters to hardware.
+// ignoredTargetKeys are keys that clients send along and that only matter to
+// hardware.
 var ignoredTargetKeys = []string{
 	"target", "configdrive", "clean_steps", "deploy_steps", "rescue_password", "timeout", "disable_ramdisk",
 	"service_steps", "runbook",
@@ -226,7 +227,7 @@ func (r *request) setPowerState(ident string) (*response, error) {
 	})
 }
 
-// setState carries out the verb of the body on a node, if the rule allows that.
+// setState carries out the verb of the body on a node, if the rule permits it.
 func (r *request) setState(
 	ident, rule string, command func(node ledger.UUID, verb string) commands.Command,
 ) (*response, error) {

@@ -17,8 +17,8 @@ func nodeTarget(n *ledger.Node) policy.Target {
 	return policy.Target{"node.owner": n.Owner, "node.lessee": n.Lessee}
 }
 
-// nodeFor finds the node that a path names, for something that a rule allows.
-// A node that the client may not see is not there.
+// nodeFor finds the node that a path names, if a rule permits it. To a client
+// that may not see it, the node does not exist.
 func (r *request) nodeFor(ident, rule string) (*ledger.Node, error) {
 	n, err := r.findNode(ident)
 	if base, isSuffixed := strings.CutSuffix(ident, ".json"); err == nil && n == nil && isSuffixed &&
@@ -111,7 +111,7 @@ func (r *request) showNode(ident string) (*response, error) {
 	)
 }
 
-// patchableNodeFields are named in error texts.
+// patchableNodeFields are the fields that error texts name.
 var patchableNodeFields = slices.Sorted(maps.Keys(nodeProperties))
 
 func (r *request) updateNode(ident string) (*response, error) {

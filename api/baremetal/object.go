@@ -8,7 +8,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// object is a JSON object whose members stand in Ironic's order.
+// object is a JSON object whose members are in Ironic's order.
 type object []member
 
 type member struct {
@@ -21,8 +21,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return rest.EncodeObject(len(o), func(i int) (string, any) { return o[i].key, o[i].value })
 }
 
-// only keeps the members that were asked for; nil asks for all. Links are
-// always there.
+// only keeps the members that were asked for; nil keeps all. Links always stay.
 func (o object) only(fields []string) object {
 	if fields == nil {
 		return o
@@ -30,15 +29,15 @@ func (o object) only(fields []string) object {
 	return slices.DeleteFunc(o, func(m member) bool { return m.key != "links" && !slices.Contains(fields, m.key) })
 }
 
-// without leaves members out.
+// without removes members.
 func (o object) without(keys ...string) object {
 	return slices.DeleteFunc(o, func(m member) bool { return slices.Contains(keys, m.key) })
 }
 
-// timeLayout is how Ironic writes times.
+// timeLayout is Ironic's form of times.
 const timeLayout = "2006-01-02T15:04:05.000000+00:00"
 
-// timeText is a time in Unix nanoseconds; 0: null.
+// timeText returns a time in Unix nanoseconds as text; null for 0.
 func timeText(at int64) *string {
 	if at == 0 {
 		return nil
@@ -47,7 +46,7 @@ func timeText(at int64) *string {
 	return &text
 }
 
-// orNull is a text of which the empty one means that there is none.
+// orNull returns a text, or null for the empty text.
 func orNull(text string) *string {
 	if text == "" {
 		return nil
@@ -62,7 +61,7 @@ func uuidOrNull(id ledger.UUID) *ledger.UUID {
 	return &id
 }
 
-// orEmpty is a list that is never null.
+// orEmpty returns a list that is never null.
 func orEmpty[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -76,7 +75,7 @@ type link struct {
 	Type string `json:"type,omitempty"`
 }
 
-// links are those of a resource: with and without the version.
+// links returns the links of a resource, with and without the version.
 func (r *request) links(path string) []link {
 	return []link{{Href: r.base + "/v1" + path, Rel: "self"}, {Href: r.base + path, Rel: "bookmark"}}
 }

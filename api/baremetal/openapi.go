@@ -7,10 +7,10 @@ import (
 	"github.com/allot-project/allot/api/openapi"
 )
 
-// Prefix is where the facade is mounted, as its description says.
+// Prefix is the path of the API in its description.
 const Prefix = "/baremetal"
 
-// Describe adds the facade to an OpenAPI document, as it is at the newest version.
+// Describe adds the API, at its newest version, to an OpenAPI document.
 func Describe(d *openapi.Document) error {
 	const tag = "Bare metal"
 	d.Tag(tag, "Ironic's allocations, nodes and chassis, versions "+minVersion.String()+" to "+maxVersion.String()+".")
@@ -112,8 +112,8 @@ func filters(names ...string) (list []openapi.Parameter) {
 	return list
 }
 
-// operations are all that the facade has below /v1: a test compares them with
-// what it answers.
+// operations are all operations below /v1. A test compares them with the API's
+// answers.
 func operations(s described) []openapi.Operation {
 	target := func(example string) (openapi.Object, openapi.Object) {
 		return openapi.Object{

@@ -10,8 +10,8 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// patch reads a JSON Patch of some fields, and checks the values that fields
-// get as a whole; the command checks the outcome.
+// patch reads a JSON Patch of some fields. It checks values that replace whole
+// fields; the command checks the outcome.
 func (r *request) patch(
 	what string, values map[string]schema.Schema, patchable []string,
 ) ([]commands.PatchOperation, error) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Paths are all paths below /v1 that the facade serves, with what they name in
-// braces. A handler at any other path fails, so that no path is left out of
-// what is promised of all of them.
+// Paths are all paths below /v1 that the package serves, with their parameters in
+// braces. A handler at any other path fails, so that tests over all paths miss
+// none.
 var Paths = []string{
 	"/allocations", "/allocations/{allocation}",
 	"/nodes", "/nodes/detail", "/nodes/{node}", "/nodes/{node}/allocation",

@@ -24,20 +24,20 @@ var (
 	nullableTexts   = m{"type": []any{"array", "null"}, "items": m{"type": "string"}}
 )
 
-// allocationProperties are those of a request for an allocation.
+// allocationProperties are the fields of a request for an allocation.
 var allocationProperties = m{
 	"candidate_nodes": nullableTexts, "extra": nullableObject, "name": nullableText, "owner": nullableText,
 	"resource_class": nullableShort, "traits": nullableTexts, "uuid": nullableText, "node": nullableText,
 }
 
-// chassisProperties are those that clients may set and patch.
+// chassisProperties are the fields that clients may set and patch.
 var chassisProperties = m{
 	"description": m{
 		"type": []any{"string", "null"}, "maxLength": ledger.MaxChassisDescriptionRunes,
 	}, "extra": nullableObject,
 }
 
-// nodeProperties are those that clients may set and patch.
+// nodeProperties are the fields that clients may set and patch.
 var nodeProperties = m{
 	"automated_clean": nullableBoolean, "bios_interface": nullableText, "boot_interface": nullableText,
 	"chassis_uuid": nullableText, "conductor_group": nullableText, "console_interface": nullableText,
@@ -87,7 +87,7 @@ var (
 // booleanFields are the flags of nodes.
 var booleanFields = []string{"automated_clean", "maintenance", "protected", "retired"}
 
-// looseBooleans takes flags in any form, of which nodeBody makes plain ones.
+// looseBooleans accepts flags in any form. nodeBody makes booleans of them.
 func looseBooleans(properties m) m {
 	out := maps.Clone(properties)
 	for _, name := range booleanFields {
@@ -114,8 +114,8 @@ func compileEach(properties m) map[string]schema.Schema {
 	return compiled
 }
 
-// body reads a request's body, of which an empty one is {}, and validates it.
-// It returns it as a document, too, which says what was given.
+// body reads and validates a request's body. An empty body counts as {}. It also
+// returns the body as a document, which shows the fields that were given.
 func (r *request) body(what string, s schema.Schema, into any) (doc any, err error) {
 	if !r.mayWrite {
 		return nil, errors.New("baremetal: a body is read before the policy was asked")

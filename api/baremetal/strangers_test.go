@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/api/baremetal"
 )
 
-// What eve, of another project, names: what there is, and what there is not.
-// The names of both are as long as each other.
+// The names that eve, of another project, uses: existing ones and missing ones,
+// of the same length.
 const (
 	foreignNode  = "aaaaaaaa-0000-4000-8000-00000000000a"
 	missingNode  = "bbbbbbbb-0000-4000-8000-00000000000b"
@@ -51,7 +51,7 @@ func aliceHas(t *testing.T) *world {
 	return w
 }
 
-// bodies are good ones for the methods that take one.
+// bodies are valid bodies for the methods that take one.
 var bodies = map[string]string{
 	"PATCH /allocations/{allocation}":     `[{"op":"add","path":"/extra/k","value":"v"}]`,
 	"PATCH /nodes/{node}":                 `[{"op":"add","path":"/extra/k","value":"v"}]`,
@@ -86,8 +86,8 @@ func (w *world) methodsOf(t *testing.T, path string) []string {
 	return strings.Split(answer.Header().Get("Allow"), ", ")
 }
 
-// namings are all requests that name a node or an allocation, with TWIN in
-// the place of the name.
+// namings are all requests that name a node or an allocation, with TWIN in the
+// place of the name.
 func (w *world) namings(t *testing.T) (ofNodes, ofAllocations []string) {
 	t.Helper()
 	for _, path := range baremetal.Paths {
@@ -121,9 +121,9 @@ func (w *world) namings(t *testing.T) (ofNodes, ofAllocations []string) {
 	return ofNodes, ofAllocations
 }
 
-// TestHiddenIsMissing: whatever names a node or an allocation, in whatever
-// place, of another project is answered as if there were none, byte for byte
-// but for the name itself, and changes nothing.
+// TestHiddenIsMissing: every request that names a node or an allocation of
+// another project, in whatever place, is answered as if it did not exist, byte
+// for byte except for the name itself, and changes nothing.
 func TestHiddenIsMissing(t *testing.T) {
 	t.Parallel()
 	w := aliceHas(t)
@@ -172,7 +172,7 @@ func (w *world) sameAnswer(t *testing.T, version, who, request string, twin [2]s
 	}
 }
 
-// TestOneLookUp: no other file of the package looks for nodes and allocations.
+// TestOneLookUp: no other file of the package looks nodes or allocations up.
 func TestOneLookUp(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
@@ -192,7 +192,7 @@ func TestOneLookUp(t *testing.T) {
 	}
 }
 
-// unread is a body that nobody may read.
+// unread is a body that fails the test if it is read.
 type unread struct {
 	t       *testing.T
 	request string
@@ -204,8 +204,8 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, fmt.Errorf("nobody may read this")
 }
 
-// TestPolicyBeforeBody: the body of a request that the policy does not let
-// write is never read.
+// TestPolicyBeforeBody: the body of a request is never read if the policy does
+// not permit it to write.
 func TestPolicyBeforeBody(t *testing.T) {
 	t.Parallel()
 	w := aliceHas(t)
@@ -215,7 +215,7 @@ func TestPolicyBeforeBody(t *testing.T) {
 			target := "/v1" + strings.NewReplacer("{node}", foreignNode, "{allocation}", foreignAlloc, "{chassis}", foreignNode, "{trait}", "CUSTOM_A").
 				Replace(path)
 			if who == ":p member" && path == "/allocations" {
-				continue // members make their own
+				continue // members create their own
 			}
 			r, err := http.NewRequest(method, "http://example.com"+target, unread{t, who + ": " + request})
 			if err != nil {

@@ -19,7 +19,7 @@ func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Reject
 	return outcome, outcome.Rejection, err
 }
 
-// accepted submits a command whose rejections need no words of the handler's.
+// accepted submits a command whose rejections need no texts of the handler's.
 func (r *request) accepted(what string, c commands.Command, answer *response) (*response, error) {
 	if _, err := r.carry(what, c, nil); err != nil {
 		return nil, err
@@ -27,8 +27,8 @@ func (r *request) accepted(what string, c commands.Command, answer *response) (*
 	return answer, nil
 }
 
-// carry submits a command about what. Its rejection is an error, for which the
-// handler may have words of its own; nil from them: it has none.
+// carry submits a command. what names the thing that it is about. A rejection
+// becomes an error, whose text the handler may provide; nil if it has none.
 func (r *request) carry(
 	what string, c commands.Command, words func(*commands.Rejection) *rest.Failure,
 ) (commands.Outcome, error) {
@@ -44,7 +44,7 @@ func (r *request) carry(
 	return outcome, rejected(what, rejection)
 }
 
-// aboutName are the words for a rejection that is about a name.
+// aboutName returns the text for a rejection that is about a name.
 func aboutName(text string) func(*commands.Rejection) *rest.Failure {
 	return func(rejection *commands.Rejection) *rest.Failure {
 		if rejection.Facts.Field != "name" {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The tests of upstream Ironic's allocations API, by their names there
+// The tests of upstream Ironic's allocations API, under their names there
 // (ironic/tests/unit/api/controllers/v1/test_allocation.py and
 // ironic/tests/unit/conductor/test_allocations.py), as requests and answers.
 
@@ -18,7 +18,7 @@ const (
 	a3 = "aaaaaaaa-0000-4000-8000-000000000003"
 )
 
-// create requests an allocation that stays in error, as nothing has its class.
+// create requests an allocation that fails, because no node has its class.
 func create(id, more string) step {
 	return step{do: `POST /v1/allocations {"uuid":"` + id + `","resource_class":"none"` + more + `}`, want: 201}
 }
@@ -33,7 +33,7 @@ func five() []step {
 	return steps
 }
 
-// allocated is an active allocation of the one node that there is.
+// allocated is an active allocation of the only node.
 func allocated() []step {
 	return all(node(n1, "n1", "bm"), []step{
 		{do: `POST /v1/allocations {"uuid":"` + a1 + `","resource_class":"bm","name":"al"}`, want: 201},
@@ -53,7 +53,7 @@ func patchTo(id, patch string, want int, has string) step {
 	return step{do: "PATCH /v1/allocations/" + id + " " + patch, want: want, has: has}
 }
 
-// Whoever asks: a member of project p, one of another project, a reader of p.
+// The senders: a member of project p, one of another project, a reader of p.
 const (
 	member   = "u:p member,reader"
 	stranger = "u:q member,reader"
@@ -226,8 +226,8 @@ var upstreamPatches = map[string][]step{
 	"replace_name_with_none": {
 		named(a1, "al"), patchTo("al", `[{"op":"replace","path":"/name","value":null}]`, 200, `"name":null`),
 	},
-	// Upstream: an error inside is told to notification's listeners. Here
-	// what is rejected leaves no trace.
+	// Upstream reports an internal error to listeners of notifications. Here a
+	// rejected request leaves no trace.
 	"update_error": {
 		named(a1, "al"), named(a2, "bl"),
 		patchTo("al", `[{"op":"add","path":"/extra/a","value":1},{"op":"replace","path":"/name","value":"bl"}]`, 409, "bl"),
@@ -403,7 +403,7 @@ var upstreamDeletes = map[string][]step{
 	"by_id": {
 		create(a1, ""), {do: "DELETE /v1/allocations/" + a1, want: 204}, {do: "GET /v1/allocations/" + a1, want: 404},
 	},
-	// Nothing is locked here; what comes nearest is a node in use.
+	// Nothing is locked here; the nearest case is a node in use.
 	"node_locked": all(
 		allocated(),
 		[]step{

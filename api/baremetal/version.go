@@ -19,7 +19,7 @@ const (
 	serviceType      = "baremetal"
 )
 
-// The microversions from which something exists.
+// The microversions from which features exist.
 const (
 	availableSince      version = 2
 	enrollSince         version = 11
@@ -28,7 +28,7 @@ const (
 	updateSince         version = 57
 	backfillSince       version = 58
 	ownerSince          version = 60
-	fieldsSince         version = 8  // lists of the fields that are asked for
+	fieldsSince         version = 8  // lists of the wanted fields
 	unsetChassisSince   version = 25 // nodes can be taken out of their chassis
 	detailSince         version = 43 // the parameter detail of lists
 	literalSuffixSince  version = 91 // ".json" is part of the name

@@ -25,7 +25,7 @@ var fieldsSince = map[int][]string{
 	75: {"boot_mode", "secure_boot"}, 82: {"shard"}, 83: {"parent_node"}, 86: {"firmware_interface"}, 87: {"service_step"},
 }
 
-// settable are those that clients may set, with a value that is good.
+// settable are the fields that clients may set, each with a valid value.
 var settable = map[string]string{
 	"network_interface": `"x"`, "resource_class": `"bm"`, "boot_interface": `"x"`, "vendor_interface": `"x"`,
 	"storage_interface": `"x"`,
@@ -35,8 +35,8 @@ var settable = map[string]string{
 	"parent_node": "null", "firmware_interface": `"x"`,
 }
 
-// TestFieldsByVersion: below its microversion a field is not shown, and is
-// 406 where a client names it; from it on it is there.
+// TestFieldsByVersion: below its microversion a field is not shown, and a client
+// that names it gets 406; from its microversion on it exists.
 func TestFieldsByVersion(t *testing.T) {
 	w := newWorld(t)
 	w.play(t, []step{{do: `POST /v1/nodes {"driver":"d","uuid":"` + n1 + `"}`, want: 201}})
@@ -48,7 +48,7 @@ func TestFieldsByVersion(t *testing.T) {
 				{version: below, do: "GET " + path, want: 200, hasNot: `"` + field + `":`},
 				{version: from, do: "GET " + path, want: 200, has: `"` + field + `":`},
 			}
-			if since > 8 { // where clients can ask for fields
+			if since > 8 { // where clients can name fields
 				steps = append(steps, step{version: below, do: "GET " + path + "?fields=" + field, want: 406},
 					step{version: from, do: "GET " + path + "?fields=" + field, want: 200})
 			}
@@ -115,8 +115,8 @@ func TestNodeFilters(t *testing.T) {
 	})
 }
 
-// TestAdoptedProvider: a provider that was there before its node becomes the
-// node's, and keeps its name; one in use by something else is refused.
+// TestAdoptedProvider: a provider that existed before its node becomes the node's
+// and keeps its name. One that is used in another way is refused.
 func TestAdoptedProvider(t *testing.T) {
 	w := newWorld(t)
 	if rejection := w.nodeProviders(t, true); rejection != nil {

@@ -10,22 +10,22 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Everything that a request names, in its path, query or body, is looked up
-// here and nowhere else. What the client may not see is not there: the answer
-// cannot differ, since whoever asks gets nil for both. A test holds the other
-// files of the package to that.
+// Every name in a request's path, query or body is looked up here and nowhere
+// else. A hidden thing and a missing one both give nil, so the answers to them
+// cannot differ. A test checks that the other files of the package look nothing
+// up.
 
-// seesNode reports whether the client may know of a node.
+// seesNode reports whether the client may see a node.
 func (r *request) seesNode(n *ledger.Node) bool {
 	return r.allows("baremetal:node:get", nodeTarget(n))
 }
 
-// seesAllocation reports whether the client may know of an allocation.
+// seesAllocation reports whether the client may see an allocation.
 func (r *request) seesAllocation(a *ledger.NodeAllocation) bool {
 	return r.allows("baremetal:allocation:get", policy.Target{"allocation.owner": a.Owner})
 }
 
-// findNode finds a node by uuid or name; nil if there is none to be seen.
+// findNode finds a node by uuid or name; nil if it is missing or hidden.
 func (r *request) findNode(ident string) (n *ledger.Node, err error) {
 	if id, isUUID := parseUUID(ident); isUUID {
 		n, _, err = r.nodeByID(id)
@@ -50,7 +50,7 @@ func (r *request) nodeByID(id ledger.UUID) (*ledger.Node, bool, error) {
 	return n, true, nil
 }
 
-// allocationByID finds an allocation by uuid, if there is one to be seen.
+// allocationByID finds an allocation by uuid; nil if it is missing or hidden.
 func (r *request) allocationByID(id ledger.UUID) (*ledger.NodeAllocation, bool, error) {
 	a, found, err := r.view.NodeAllocation(id)
 	if err != nil || !found || !r.seesAllocation(a) {
@@ -59,8 +59,8 @@ func (r *request) allocationByID(id ledger.UUID) (*ledger.NodeAllocation, bool, 
 	return a, true, nil
 }
 
-// lookUpAllocation finds an allocation by uuid or name; nil if there is none
-// to be seen.
+// lookUpAllocation finds an allocation by uuid or name; nil if it is missing or
+// hidden.
 func (r *request) lookUpAllocation(ident string) (*ledger.NodeAllocation, error) {
 	if id, isUUID := parseUUID(ident); isUUID {
 		a, _, err := r.allocationByID(id)
@@ -92,16 +92,16 @@ func (r *request) findAllocation(ident string) (*ledger.NodeAllocation, error) {
 	return a, nil
 }
 
-// seesChassis reports whether the client may know of chassis.
+// seesChassis reports whether the client may see chassis.
 func (r *request) seesChassis() bool { return r.allows("baremetal:chassis:get", nil) }
 
-// chassisByID finds a chassis. Rules about chassis are about all of them, and
-// who calls has asked the one that counts.
+// chassisByID finds a chassis. Rules about chassis hold for all chassis alike,
+// and the caller has checked the one that counts.
 func (r *request) chassisByID(id ledger.UUID) (*ledger.Chassis, bool, error) {
 	return r.view.Chassis(id)
 }
 
-// listedChassis are the chassis as lists read them.
+// listedChassis are the chassis in the form that lists read.
 func (r *request) listedChassis() things[ledger.Chassis] {
 	return things[ledger.Chassis]{
 		name: "chassis", keys: chassisKeys,
@@ -112,8 +112,8 @@ func (r *request) listedChassis() things[ledger.Chassis] {
 	}
 }
 
-// writtenNode and its like read what the client's own request has
-// just written, and so may be told whatever has become of it.
+// writtenNode and the functions after it read what the client's own request has
+// just written. The client may see that, whatever has become of it.
 func (r *request) writtenNode(id ledger.UUID) (*ledger.Node, bool, error) { return r.view.Node(id) }
 
 func (r *request) writtenChassis(id ledger.UUID) (*ledger.Chassis, bool, error) {

@@ -1,7 +1,7 @@
-// Package console is a web page for auditors and operators, at /console/: the
-// log as it grows, who holds what at any moment, and what has changed. It is
-// static files; what they show they ask the server for, below /audit/, with
-// the token of whoever looks.
+// Package console is a web page for auditors and operators, at /console/. It
+// shows the log as it grows, who holds what at any moment, and what has changed.
+// It consists of static files, which ask the server below /audit/, with the
+// user's token.
 package console
 
 import (
@@ -13,14 +13,14 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Prefix is the path that the console is served below.
+// Prefix is the path below which the console is served.
 const Prefix = "/console/"
 
 // policy lets the page use its own files and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves the page. The files hold no data, and anybody may have them.
+// Handler serves the page. The files hold no data, so anybody may have them.
 func Handler() http.Handler {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {

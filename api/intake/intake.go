@@ -1,6 +1,6 @@
-// Package intake bounds what the bodies of requests may take in memory, all of
-// those under way together. A body is weighed while it arrives, by what it
-// will take once it is decoded and not by its bytes: 16 MiB of "[1,1,..." are
+// Package intake bounds the memory that the bodies of all requests under way take
+// together. A body's weight, the memory that it will take once decoded, is
+// estimated while it arrives. Its length would not do: 16 MiB of "[1,1,..." are
 // eight million values.
 package intake
 
@@ -15,34 +15,36 @@ import (
 
 // Bounds, in estimated bytes of memory.
 const (
-	// MaxWeight is what one request may take: a reshape of 10,000 consumers
-	// takes 40 MiB. It is also what one owner's requests may take together,
-	// so that nobody can take all there is.
+	// MaxWeight is what one request may take: a reshape of 10,000 consumers takes
+	// 40 MiB. It is also what the requests of one owner may take together, so
+	// that nobody can take everything.
 	MaxWeight = 48 << 20
-	// MaxTotal is what all requests under way may take.
+	// MaxTotal is what all requests under way may take together.
 	MaxTotal = MaxWeight + 16<<20
-	// smallWeight is let in whatever else is under way.
+	// smallWeight is always let in, whatever else is under way.
 	smallWeight = 64 << 10
 )
 
 // Errors of Read.
 var (
-	// ErrTooLarge: the body has more bytes, or would take more memory, than
-	// one request may.
+	// ErrTooLarge means that the body has more bytes, or would take more memory,
+	// than one request may.
 	ErrTooLarge = errors.New("the body is too large")
-	// ErrBusy: others, or the client itself, have too much under way.
+	// ErrBusy means that others, or the client itself, have too much under way.
 	ErrBusy = errors.New("too many large requests are under way; try again")
 )
 
-// prices are what the parts of a JSON document take once decoded: a value is an
-// interface, a number or string, and its place in a list or map, of which there
-// may be two while the document is validated. A byte is in the body, and in the
-// strings that are copied out of it.
+// prices are the costs of the parts of a decoded JSON document, in bytes. A value
+// costs an interface, a number or string, and its place in a list or map, of
+// which there may be two while the document is validated. A byte of the body
+// costs itself, and its copy in a string.
 var prices = document.Prices{Byte: 3, Object: 448, Array: 96, Element: 256, Pair: 256, Most: MaxWeight}
 
-// Pool is what all requests under way may take. The zero Pool is ready.
+// Pool is the memory that all requests under way may take. The zero Pool is
+// ready.
 type Pool struct {
-	// Heavy is told when much is taken, and when no longer; nil: nobody is.
+	// Heavy is called when much memory is taken, and when no longer; it may be
+	// nil.
 	Heavy func(bool)
 
 	mu    sync.Mutex
@@ -50,15 +52,15 @@ type Pool struct {
 	owned map[string]int64 // by owner; guarded by mu
 }
 
-// Lease is what one request has taken. It is for one goroutine.
+// Lease is the memory that one request has taken. It is for one goroutine.
 type Lease struct {
 	pool  *Pool
 	owner string
 	held  int64
 }
 
-// New is a lease for an owner, to be ended by the caller. Without a pool it
-// has one of its own.
+// New returns a lease for an owner. The caller ends it. Without a pool the lease
+// gets one of its own.
 func (p *Pool) New(owner string) *Lease {
 	if p == nil {
 		p = new(Pool)
@@ -66,7 +68,7 @@ func (p *Pool) New(owner string) *Lease {
 	return &Lease{pool: p, owner: owner}
 }
 
-// Grow takes as much as is missing to a weight.
+// Grow raises the lease to a weight.
 func (l *Lease) Grow(weight int64) error {
 	if weight <= l.held {
 		return nil
@@ -88,10 +90,10 @@ func (l *Lease) Grow(weight int64) error {
 	return nil
 }
 
-// heavyTotal is what much is.
+// heavyTotal is the amount from which on much memory is taken.
 const heavyTotal = 2 << 20
 
-// change books what an owner takes or gives back; mu is held.
+// change books what an owner takes or returns; mu is held.
 func (p *Pool) change(owner string, by int64) {
 	wasHeavy := p.total > heavyTotal
 	p.total += by
@@ -103,7 +105,7 @@ func (p *Pool) change(owner string, by int64) {
 	}
 }
 
-// End gives back what was taken, if anything was.
+// End returns what was taken.
 func (l *Lease) End() {
 	if l == nil || l.held == 0 {
 		return
@@ -115,11 +117,11 @@ func (l *Lease) End() {
 }
 
 // Read reads a JSON body of at most limit bytes within a lease. The client
-// announced a length, which is -1 if it is not known.
+// announced a length, which is -1 if it is unknown.
 //
-// There is room for what has arrived and was weighed, and never for what was
-// only announced: room for large bodies that are refused at their first bytes
-// is garbage of many times what the lease says.
+// Memory is reserved for what has arrived and was weighed, never for what was
+// only announced. Otherwise large bodies that are refused at their first bytes
+// would leave garbage of many times the size of the lease.
 func (l *Lease) Read(from io.Reader, announced, limit int64) ([]byte, error) {
 	if announced > limit {
 		return nil, tooLong(limit)
@@ -153,7 +155,7 @@ func tooLong(limit int64) error {
 	return fmt.Errorf("%w: it has more than %d bytes", ErrTooLarge, limit)
 }
 
-// weigh takes room for the next piece of a body.
+// weigh reserves memory for the next piece of a body.
 func (l *Lease) weigh(scale *document.Scale, piece []byte) error {
 	weight, err := scale.Add(piece)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/document"
 )
 
-// documents are those that take most for their bytes, n values each.
+// documents are those with the most memory for their bytes, with n values each.
 var documents = map[string]func(n int) string{
 	"numbers":     func(n int) string { return "[" + strings.Repeat("1,", n) + "1]" },
 	"strings":     func(n int) string { return "[" + strings.Repeat(`"",`, n) + `""]` },
@@ -34,12 +34,12 @@ func isDeep(name string) bool {
 	return name == "nested" || name == "not closed" || name == "not quoted"
 }
 
-// TestWeight: no document takes more memory, decoded, than it weighs.
+// TestWeight: no decoded document takes more memory than its weight.
 func TestWeight(t *testing.T) {
 	for name, made := range documents {
 		text := []byte(made(5000))
 		if isDeep(name) {
-			continue // nothing is made of it
+			continue // it is not decoded
 		}
 		var before, after runtime.MemStats
 		var decoded any
@@ -47,10 +47,10 @@ func TestWeight(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.UseNumber()
-		_ = dec.Decode(&decoded) // some are no JSON
+		_ = dec.Decode(&decoded) // some are not JSON
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		const pages = 16 << 10 // what the allocator rounds up to
+		const pages = 16 << 10 // the allocator's rounding
 		if taken, weight := int64(after.HeapAlloc)-int64(before.HeapAlloc), intake.Weigh(text); taken > weight+pages {
 			t.Errorf("%s: weighs %d, takes %d", name, weight, taken)
 		}
@@ -58,8 +58,8 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// TestRead: what is read is what was sent, however it arrives, and too heavy
-// bodies are refused long before they have arrived.
+// TestRead: Read returns what was sent, however it arrives, and refuses too heavy
+// bodies long before they have arrived.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	for name, made := range documents {
@@ -95,8 +95,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestPool: all leases together, and each owner's, are bounded; what is small
-// gets in; and what ends is given back.
+// TestPool: all leases together, and those of each owner, are bounded; small
+// requests get in; and ended leases return their memory.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	p := new(intake.Pool)
@@ -130,8 +130,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestAnnouncedTakesNothing: bodies that are refused at their beginning make no
-// garbage for what they had only announced.
+// TestAnnouncedTakesNothing: bodies that are refused at their beginning leave no
+// garbage for a length that they had only announced.
 func TestAnnouncedTakesNothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

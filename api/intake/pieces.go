@@ -4,21 +4,21 @@ import "slices"
 
 // Sizes of the pieces in which bodies arrive.
 const (
-	firstPiece = 8 << 10 // most bodies have room in it
+	firstPiece = 8 << 10 // most bodies fit into it
 	nextPiece  = 64 << 10
-	// spareBytes is how much room is kept for the next bodies.
+	// spareBytes is how much memory is kept for the next bodies, in bytes.
 	spareBytes = 4 << 20
 )
 
-// spare is room for pieces that no body uses. Nothing but a copy of what is in
-// them leaves this package, so that they can be used again.
+// spare holds pieces that no body uses. They can be used again, because only
+// copies of their contents leave this package.
 var spare = make(chan []byte, spareBytes/nextPiece)
 
-// pieces are what has arrived of a body.
+// pieces are the parts of a body that have arrived.
 type pieces struct{ list [][]byte }
 
-// room is where the next bytes go. A small body of known length gets exactly
-// what it takes, and a byte in which to find its end.
+// room returns the space for the next bytes. A small body of known length gets
+// exactly its length, and one byte in which to find its end.
 func (p *pieces) room(announced int64) []byte {
 	last := len(p.list) - 1
 	switch {
@@ -43,13 +43,13 @@ func newPiece() []byte {
 	}
 }
 
-// fill says that so many bytes have been written where there was room.
+// fill notes how many bytes were written into the room.
 func (p *pieces) fill(n int) {
 	last := len(p.list) - 1
 	p.list[last] = p.list[last][:len(p.list[last])+n]
 }
 
-// joined is all that has arrived.
+// joined returns everything that has arrived, in one slice.
 func (p *pieces) joined() []byte {
 	if len(p.list) == 1 {
 		return p.list[0]
@@ -57,7 +57,7 @@ func (p *pieces) joined() []byte {
 	return slices.Concat(p.list...)
 }
 
-// free lets others use the room. What was joined stays.
+// free releases the pieces for other bodies. What joined returned stays valid.
 func (p *pieces) free() {
 	for _, piece := range p.list[min(1, len(p.list)):] {
 		select {

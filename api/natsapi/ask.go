@@ -9,8 +9,8 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// query takes queries: the cheap ones with everything else, and those that
-// take long apart, where each client has its share.
+// query takes queries: cheap ones together with all other requests, slow ones in
+// a queue of their own, where each client has its share.
 func (s *Service) query(empty func() wire.Query) micro.Handler {
 	queue := s.queue
 	switch empty().(type) {
@@ -40,8 +40,8 @@ func (s *Service) finishQuery(r *request, answer wire.Answer[any], failure *wire
 	s.finish(r, answer, failure)
 }
 
-// park puts a query aside until its min_sequence can be read; then it waits
-// for its turn again.
+// park puts a query aside until its min_sequence can be read. Then the query
+// waits for its turn again.
 func (s *Service) park(r *request, q wire.Query) {
 	limit, failure := s.timeLeft(r)
 	if failure != nil {
@@ -66,9 +66,9 @@ func (s *Service) park(r *request, q wire.Query) {
 	}
 }
 
-// freshen puts a query aside until what other servers have answered can be
-// read; then it waits for its turn again. Mostly that takes one question to the
-// server that leads, and none at all on that one.
+// freshen puts a query aside until everything that other servers have answered
+// can be read here. Then the query waits for its turn again. Usually that takes
+// one question to the leader, and none on the leader itself.
 func (s *Service) freshen(r *request, q wire.Query) {
 	limit, failure := s.timeLeft(r)
 	if failure != nil {
@@ -95,7 +95,7 @@ func (s *Service) freshen(r *request, q wire.Query) {
 	})
 }
 
-// readQuery decodes a query that its sender may ask.
+// readQuery decodes a query and checks that its sender may ask it.
 func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
 	if err := wire.Decode(r.Data(), r.encoding, q); err != nil {
 		return bad("%s: %v", q.QueryName(), err)

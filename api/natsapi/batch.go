@@ -15,7 +15,7 @@ import (
 // batchWindow is how many commands of one batch are under way at a time.
 const batchWindow = 256
 
-// batch takes many commands in one message.
+// batch takes several commands in one message.
 func (s *Service) batch() micro.Handler {
 	return s.inTurn(s.queue, math.MaxInt, never, func(r *request) {
 		reply := s.carryOutBatch(r)
@@ -71,8 +71,8 @@ func (s *Service) atomically(
 	return wire.BatchReply{Result: &reply, Error: reply.Error}
 }
 
-// independently submits each command on its own, and answers them in order;
-// those that get no answer in time are told so.
+// independently submits each command on its own, and answers them in order.
+// Commands without an answer in time are reported as such.
 func (s *Service) independently(
 	ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand,
 ) []wire.Reply {
@@ -81,7 +81,7 @@ func (s *Service) independently(
 		command int
 		reply   wire.Reply
 	}
-	outcomes := make(chan settled, len(list)) // so that the writer never waits
+	outcomes := make(chan settled, len(list)) // buffered so that the writer never waits
 	underWay := 0
 	settle := func(most int) {
 		for underWay > most && ctx.Err() == nil {
@@ -117,7 +117,7 @@ func (s *Service) independently(
 	return replies
 }
 
-// decodeOne reads a command of a batch that its sender may submit.
+// decodeOne reads a command of a batch, and checks that its sender may submit it.
 func decodeOne(r *request, one wire.BatchCommand) (commands.Command, *wire.Error) {
 	empty, known := commands.Registry[one.Command]
 	if !known {

@@ -13,8 +13,8 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// TestHeaderLimits: every header that is read has a bound, is there once and
-// is text, and all headers together have one.
+// TestHeaderLimits: every header has a bound, may occur once and must be text,
+// and all headers together have a bound.
 func TestHeaderLimits(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -67,8 +67,8 @@ func TestHeaderLimits(t *testing.T) {
 	}
 }
 
-// TestWaitingTakesNoPlace: queries that wait for what may never come hold up
-// nobody: another client is answered while they wait, and so are they.
+// TestWaitingTakesNoPlace: queries that wait for something that may never come
+// hold up nobody: another client is answered meanwhile.
 func TestWaitingTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	d := open(t)
@@ -106,7 +106,7 @@ func TestWaitingTakesNoPlace(t *testing.T) {
 	if n := late.Load(); n > 0 {
 		t.Errorf("%d queries had waited for 5 seconds before another client was answered", n)
 	}
-	// One that can be reached goes on as soon as it is.
+	// A query goes on as soon as its sequence can be read.
 	reached := make(chan error, 1)
 	go func() {
 		answer, err := d.client.Request("allot.query.Usages",

@@ -18,8 +18,8 @@ func (s *Service) command(empty func() commands.Command) micro.Handler {
 	return s.inTurn(s.queue, math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
 }
 
-// submission is what the headers say of a command: who sends it, and whether
-// it is a dry run.
+// submission is what the headers of a command say: its sender, and whether it is
+// a dry run.
 func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
 	base := commands.Submission{Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID)}
 	if r.user != nil {
@@ -44,8 +44,8 @@ func dryRunOf(req micro.Request) (bool, error) {
 	return dryRun, nil
 }
 
-// carryOut decodes a command and submits it. What became of it is told when
-// the writer, or the clock, says so.
+// carryOut decodes a command and submits it. The writer, or the clock, triggers
+// its answer.
 func (s *Service) carryOut(r *request, c commands.Command) {
 	submission, limit, failure := s.read(r, c)
 	if failure != nil {
@@ -65,8 +65,8 @@ func (s *Service) carryOut(r *request, c commands.Command) {
 	})
 }
 
-// read makes a submission of a request for one command, and says within which
-// time it must be answered.
+// read makes a submission of a request for one command, and returns the time
+// within which it must be answered.
 func (s *Service) read(r *request, c commands.Command) (commands.Submission, time.Duration, *wire.Error) {
 	if !r.user.maySubmit(c.CommandName()) {
 		return commands.Submission{}, 0, forbidden("%s may not submit %s", r.user.Name, c.CommandName())

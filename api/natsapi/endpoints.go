@@ -34,7 +34,8 @@ func (s *Service) addEndpoints() error {
 	return s.endpointAt("batch", wire.BatchSubject, s.batch(), wire.RequestSchema(wire.Batch{}), wire.BatchReplySchema())
 }
 
-// endpoint adds an endpoint that $SRV.INFO shows with the schemas of its bodies.
+// endpoint adds an endpoint, which $SRV.INFO shows with the schemas of its
+// bodies.
 func (s *Service) endpoint(prefix, name string, h micro.Handler, request, reply any) error {
 	return s.endpointAt(strings.TrimPrefix(prefix, "allot.")+"-"+name, prefix+"."+name, h, request, reply)
 }

@@ -2,19 +2,20 @@ package natsapi
 
 import "sync"
 
-// Bounds of what waits at the door, in bytes of memory: bodies, and headers with
+// Bounds of waiting requests, in bytes of memory: their bodies and headers, and
 // what a request takes besides.
 const (
-	// clientQueue and clientBytes are how many requests of one client wait at most.
+	// clientQueue and clientBytes bound the waiting requests of one client, in
+	// number and in bytes.
 	clientQueue = 4096
 	clientBytes = 16 << 20
-	// doorQueue and doorBytes bound those of all clients together.
+	// doorQueue and doorBytes bound the waiting requests of all clients together.
 	doorQueue = 16 << 10
 	doorBytes = 32 << 20
 )
 
-// Bounds of what is under way, in bytes of memory. Light requests do not wait
-// for heavy ones, of which the largest possible one has room.
+// Bounds of the requests under way, in bytes of memory. Light requests do not
+// wait for heavy ones. The largest possible heavy request fits.
 const (
 	lightWeight   = 64 << 10
 	lightUnderWay = 16 << 20
@@ -22,42 +23,41 @@ const (
 )
 
 // fairQueue holds requests that wait until one more may be under way. Clients
-// take turns, so that one that floods the door waits for itself and not others
-// for it.
+// take turns, so a client that floods the queue delays only itself.
 type fairQueue struct {
 	mu    sync.Mutex
 	free  int            // how many more may be under way; guarded by mu
-	begun sync.WaitGroup // of those that are
-	light int            // weight of those that are; guarded by mu
-	heavy int            // the same of heavy ones; guarded by mu
-	// first is the client whose heavy request begins before any other heavy one:
-	// it waits for room. Guarded by mu.
+	begun sync.WaitGroup // of the requests under way
+	light int            // weight of the requests under way; guarded by mu
+	heavy int            // weight of the heavy ones among them; guarded by mu
+	// first is the client whose heavy request waits for room and begins before
+	// any other heavy request. Guarded by mu.
 	first string
-	// share is how many of one client may be under way; 0: any number. busy
-	// counts them; guarded by mu.
+	// share is how many requests of one client may be under way; 0: any number.
+	// busy counts them; guarded by mu.
 	share int
 	busy  map[string]int
-	// idle are the workers that wait, each by its own channel. The one that
-	// came last is woken first: few workers do most of the work, and their
-	// stacks stay grown and in the caches. Guarded by mu.
+	// idle are the waiting workers, each with a channel of its own. The last one
+	// to come is woken first, so that a few workers do most of the work, and
+	// their stacks stay grown and in the caches. Guarded by mu.
 	idle    []chan struct{}
 	clients map[string]*waiting // guarded by mu
-	turns   []*waiting          // clients with requests, in turn; guarded by mu
-	next    int                 // whose turn it is; guarded by mu
+	turns   []*waiting          // clients with waiting requests, in turn; guarded by mu
+	next    int                 // the client whose turn it is; guarded by mu
 	count   int                 // of all requests; guarded by mu
 	bytes   int                 // of all requests; guarded by mu
 	closed  bool                // guarded by mu
-	// heavily is told when the requests that wait and those under way take more
-	// than muchHeld, and when no longer; nil: nobody is. isMuch is what it was
-	// told last; guarded by mu.
+	// heavily is called when the requests that wait and those under way together
+	// take more than muchHeld, and when no longer; it may be nil. isMuch is the
+	// last value that it was called with; guarded by mu.
 	heavily func(bool)
 	isMuch  bool
 }
 
-// muchHeld is what a door takes that ordinary requests do not bring about.
+// muchHeld is an amount of memory, in bytes, that ordinary requests do not reach.
 const muchHeld = 6 << 20
 
-// weighed tells whoever wants to know that much is held, or no longer; mu is held.
+// weighed reports whether much memory is held, if that has changed; mu is held.
 func (q *fairQueue) weighed() {
 	if isMuch := q.light+q.heavy+q.bytes > muchHeld; isMuch != q.isMuch && q.heavily != nil {
 		q.isMuch = isMuch
@@ -72,19 +72,18 @@ type waiting struct {
 	bytes  int
 }
 
-// job is a request with what is to be done about it. Once it has begun, the
-// request is under way until release.
+// job is a request with its handler. Once begun, it is under way until release.
 type job struct {
 	do     func()
-	size   int // while it waits
-	weight int // when it is under way
+	size   int // weight while it waits
+	weight int // weight while it is under way
 }
 
 func newFairQueue(underWay int) *fairQueue {
 	return &fairQueue{free: underWay, clients: make(map[string]*waiting), busy: make(map[string]int)}
 }
 
-// pass lets a request begin at once if none waits.
+// pass lets a request begin at once if no request waits.
 func (q *fairQueue) pass(client string, weight int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,7 +94,7 @@ func (q *fairQueue) pass(client string, weight int) bool {
 	return true
 }
 
-// mayBegin reports whether there is room for one more; mu is held.
+// mayBegin reports whether one more request has room; mu is held.
 func (q *fairQueue) mayBegin(client string, weight int) bool {
 	switch {
 	case q.free == 0 || q.share > 0 && q.busy[client] >= q.share:
@@ -125,7 +124,7 @@ func (q *fairQueue) begin(client string, weight int) {
 	q.first = ""
 }
 
-// release says that a client's request is no longer under way.
+// release ends a request of a client that was under way.
 func (q *fairQueue) release(client string, weight int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -174,7 +173,7 @@ func (q *fairQueue) push(client string, j job) bool {
 	return true
 }
 
-// wake lets a worker look at the queue; mu is held.
+// wake makes a worker look at the queue; mu is held.
 func (q *fairQueue) wake() {
 	if last := len(q.idle) - 1; last >= 0 {
 		q.idle[last] <- struct{}{}
@@ -182,16 +181,16 @@ func (q *fairQueue) wake() {
 	}
 }
 
-// wakeAll lets all workers look at the queue; mu is held.
+// wakeAll makes all workers look at the queue; mu is held.
 func (q *fairQueue) wakeAll() {
 	for len(q.idle) > 0 {
 		q.wake()
 	}
 }
 
-// pop waits for the request whose turn it is, which then is under way. It
+// pop waits for the request whose turn it is; the request is then under way. It
 // returns false when the queue is closed and empty. The worker's channel has
-// room for one.
+// capacity 1.
 func (q *fairQueue) pop(worker chan struct{}) (job, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -211,7 +210,7 @@ func (q *fairQueue) pop(worker chan struct{}) (job, bool) {
 	case q.closed && q.count == 0:
 		q.wakeAll()
 	case q.count > 0 && q.free > 0:
-		q.wake() // there may be room for more than one
+		q.wake() // more than one request may have room now
 	}
 	return j, true
 }
@@ -245,7 +244,7 @@ func (q *fairQueue) take(turn int) job {
 		q.next = turn + 1
 		return j
 	}
-	// The last one takes the place of the one that has nothing left.
+	// The last client moves to the place of the one that has no more requests.
 	last := len(q.turns) - 1
 	q.turns[turn] = q.turns[last]
 	q.turns[last] = nil
@@ -255,7 +254,7 @@ func (q *fairQueue) take(turn int) job {
 	return j
 }
 
-// close lets what waits be taken and nothing be added.
+// close refuses further requests. Waiting requests are still taken.
 func (q *fairQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

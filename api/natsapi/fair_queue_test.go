@@ -8,7 +8,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestTurns: clients take turns, whatever each has waiting, and bounds hold.
+// TestTurns: clients take turns, however many requests each has waiting, and the
+// bounds hold.
 func TestTurns(t *testing.T) {
 	q := newFairQueue(doorQueue + 1000)
 	var order []string
@@ -68,7 +69,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// begins takes what may begin now.
+// begins takes the requests that may begin now.
 func begins(q *fairQueue) (names []string) {
 	for {
 		q.mu.Lock()
@@ -83,8 +84,8 @@ func begins(q *fairQueue) (names []string) {
 	}
 }
 
-// TestShares: a client has its share of what is under way and no more, however
-// much it sends, and leaves the rest to others.
+// TestShares: a client gets its share of the requests under way and no more,
+// however much it sends, and leaves the rest to others.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	q := newFairQueue(4)
@@ -105,8 +106,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestMemoryUnderWay: what is under way has room in memory; light requests do
-// not wait for heavy ones, and the heaviest is not passed by others for ever.
+// TestMemoryUnderWay: requests under way fit into the memory; light requests do
+// not wait for heavy ones, and others do not pass the heaviest for ever.
 func TestMemoryUnderWay(t *testing.T) {
 	t.Parallel()
 	q := newFairQueue(1000)
@@ -146,7 +147,7 @@ func TestMemoryUnderWay(t *testing.T) {
 	}
 }
 
-// TestQueryRules: for every query it is said what users who are bound to a
+// TestQueryRules: every query has a rule about what users who are bound to a
 // project may learn from it.
 func TestQueryRules(t *testing.T) {
 	t.Parallel()

@@ -15,9 +15,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestFlood: one client floods the door. Another one, that asks for one thing
-// after the other meanwhile, is never refused; and whoever sends more than may
-// wait is told so: every request is answered.
+// TestFlood: while one client floods the service, another one with one request at
+// a time is never refused. Requests beyond the bounds are refused, and every
+// request is answered.
 func TestFlood(t *testing.T) {
 	d := open(t)
 	const flood, steps = 20_000, 50

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestFloodsAreCutOff: a connection that goes on after it was refused too often
-// within a second is cut off, once, and no other one; who slows down is not, and
-// neither is one that nobody can tell from others.
+// TestFloodsAreCutOff: a connection that goes on after too many refusals within a
+// second is cut off, once. Other connections are not, nor is one that slows down,
+// or one that cannot be told from others.
 func TestFloodsAreCutOff(t *testing.T) {
 	t.Parallel()
 	var cut []uint64

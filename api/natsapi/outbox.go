@@ -8,12 +8,12 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// outbox answers commands. The writer, which must not wait, only puts its
-// answers in; and those of one commit leave together, so that their clients
-// come back together and share the next one.
+// outbox answers commands. The writer must not wait, so it only puts answers in.
+// The answers of one commit are sent together, so that their clients come back
+// together and share the next commit.
 type outbox struct {
 	service *Service
-	wake    chan struct{} // something was added; capacity 1
+	wake    chan struct{} // signals new answers; capacity 1
 	stopped chan struct{}
 
 	mu      sync.Mutex
@@ -21,7 +21,7 @@ type outbox struct {
 	closed  bool     // guarded by mu
 }
 
-// answer is what became of the command of a request.
+// answer is the outcome of the command of a request.
 type answer struct {
 	request *request
 	dryRun  bool
@@ -52,7 +52,7 @@ func (o *outbox) signal() {
 	}
 }
 
-// run sends what is in the outbox until it is closed.
+// run sends the answers in the outbox until it is closed.
 func (o *outbox) run() {
 	defer close(o.stopped)
 	var spare []answer
@@ -70,9 +70,9 @@ func (o *outbox) run() {
 	}
 }
 
-// send answers requests, and only then lets others begin. All replies are made
-// before the first one is sent: what is published in one go also travels in
-// few pieces.
+// send answers requests, and only then lets others begin. It makes all replies
+// before it sends the first, because messages that are published together also
+// travel together.
 func (o *outbox) send(answers []answer) {
 	s := o.service
 	for i := range answers {
@@ -89,7 +89,7 @@ func (o *outbox) send(answers []answer) {
 	}
 }
 
-// close waits until everything is sent. Nothing may be added any more.
+// close waits until everything is sent. Nothing may be added after it.
 func (o *outbox) close() {
 	o.mu.Lock()
 	o.closed = true

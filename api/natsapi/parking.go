@@ -9,12 +9,13 @@ import (
 const (
 	mostParked       = 4096
 	mostParkedClient = 256
-	// parkingTick is how often it is looked for those that have waited too long.
+	// parkingTick is the pause between two searches for queries that have waited
+	// too long.
 	parkingTick = 50 * time.Millisecond
 )
 
-// parking holds queries until what they want to see can be read, or they have
-// waited long enough. They take no place of those under way meanwhile.
+// parking holds queries until the commits that they want can be read, or they
+// have waited long enough. They do not count as under way meanwhile.
 type parking struct {
 	reached func() uint64
 	changed func() <-chan struct{}
@@ -25,10 +26,10 @@ type parking struct {
 	mu       sync.Mutex
 	parked   map[*parked]bool // guarded by mu
 	byClient map[string]int   // guarded by mu
-	held     int              // those that wait for something else; guarded by mu
+	held     int              // queries that wait for something else; guarded by mu
 }
 
-// parked is one query that waits.
+// parked is one waiting query.
 type parked struct {
 	client string
 	min    uint64
@@ -46,7 +47,7 @@ func newParking(reached func() uint64, changed func() <-chan struct{}) *parking 
 	return p
 }
 
-// add takes a query in unless too many wait.
+// add adds a query unless too many wait.
 func (p *parking) add(one *parked) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,8 +63,8 @@ func (p *parking) add(one *parked) bool {
 	return true
 }
 
-// hold counts a query that waits for something else than a sequence, unless too
-// many wait. Whoever holds it lets it go.
+// hold counts a query that waits for something other than a sequence, unless too
+// many wait. The caller must let it go.
 func (p *parking) hold(client string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,14 +83,15 @@ func (p *parking) letGo(client string) {
 	p.leave(client)
 }
 
-// leave counts a client's query no more. The caller holds mu.
+// leave stops counting a client's query. The caller holds mu.
 func (p *parking) leave(client string) {
 	if p.byClient[client]--; p.byClient[client] == 0 {
 		delete(p.byClient, client)
 	}
 }
 
-// run lets queries go on until it is stopped; those left are late then.
+// run lets queries go on until it is stopped. Queries that still wait then are
+// answered as too late.
 func (p *parking) run() {
 	defer close(p.stopped)
 	for {
@@ -97,7 +99,7 @@ func (p *parking) run() {
 		left := p.release(p.reached(), time.Now())
 		var tick <-chan time.Time
 		if left == 0 {
-			changed = nil // nobody waits for anything
+			changed = nil // no query waits
 		} else {
 			tick = time.After(parkingTick)
 		}
@@ -112,7 +114,7 @@ func (p *parking) run() {
 	}
 }
 
-// release lets go whoever need not or may not wait longer, and returns how
+// release lets queries go that need not or may not wait longer. It returns how
 // many are left.
 func (p *parking) release(reached uint64, now time.Time) int {
 	p.mu.Lock()

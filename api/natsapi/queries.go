@@ -67,8 +67,8 @@ func chassis(v projector.View, q *wire.ChassisQuery) (any, error) {
 	)
 }
 
-// one answers a query for one thing, by its uuid, which stands in a field of
-// the query, or by its name.
+// one answers a query for one entity, by the uuid in a field of the query, or by
+// name.
 func one[T, A any](v projector.View, field, what string, id ledger.UUID, name string,
 	named func(string) (*T, bool, error), idOf func(*T) ledger.UUID, answer func(projector.View, ledger.UUID) (*A, error),
 ) (any, error) {
@@ -92,14 +92,14 @@ func one[T, A any](v projector.View, field, what string, id ledger.UUID, name st
 	return a, err
 }
 
-// Bounds of one answer to a CommitsQuery.
+// Bounds of the answer to a CommitsQuery.
 const (
 	maxCommits      = 1000
 	maxCommitsBytes = 1 << 20
 )
 
-// commits reads the log as it is. What the reader makes of it must carry the
-// digest that is answered beside it.
+// commits reads the log as it is. The client must check that what it makes of the
+// commits has the digest in the answer.
 func (s *Queries) commits(ctx context.Context, v projector.View, q *wire.CommitsQuery) (any, error) {
 	if q.From == 0 || q.Limit < 0 || q.Limit > maxCommits {
 		return nil, bad("from is 1 or more, and limit at most %d", maxCommits)
@@ -192,9 +192,10 @@ type Queries struct {
 	Views  *projector.Projector
 	Log    ledger.Log
 	Notary *answers.Notary
-	// Rejected is where rejected commands are kept; nil: nowhere.
+	// Rejected keeps rejected commands; nil: they are not kept.
 	Rejected rejected.Store
-	// MaxSteps bounds one search for candidates; 0: no bound.
+	// MaxSteps is the largest number of steps of a search for candidates; 0: no
+	// bound.
 	MaxSteps int
 	Now      func() time.Time
 }
@@ -237,7 +238,7 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 	return wire.Answer[any]{Sequence: view.Sequence(), Result: result}, err
 }
 
-// notReached says that what a query wants to see is not there yet.
+// notReached is the error for a query whose min_sequence cannot be read yet.
 func notReached(want, reached uint64) *wire.Error {
 	return &wire.Error{
 		Code: wire.ErrorUnavailable, Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
@@ -245,7 +246,7 @@ func notReached(want, reached uint64) *wire.Error {
 	}
 }
 
-// view finds the moment that a query asks about.
+// view finds the view of the moment that a query asks about.
 func (s *Queries) view(w wire.When) (projector.View, error) {
 	if reached := s.Views.View().Sequence(); reached < w.MinSequence {
 		return projector.View{}, notReached(w.MinSequence, reached)

@@ -13,20 +13,20 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// finish answers a request that has begun; see outbox for commands that the
-// writer took.
+// finish answers a request that has begun. Commands that the writer took are
+// answered through outbox instead.
 func (s *Service) finish(r *request, reply any, failure *wire.Error) {
 	s.respond(r, reply, r.encoding, failure)
 	r.done()
 }
 
-// refuse answers a request that nothing was done about. Every reply has its
+// refuse answers a request that was not carried out. Every kind of reply has its
 // error in the same place.
 func (s *Service) refuse(req micro.Request, encoding string, failure *wire.Error) {
 	s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
 }
 
-// replyTo says what became of a command.
+// replyTo makes the reply with the outcome of a command.
 func (s *Service) replyTo(dryRun bool, o commands.Outcome, err error) wire.Reply {
 	if err != nil {
 		return wire.Reply{Error: s.failure(err)}
@@ -43,7 +43,7 @@ func (s *Service) replyTo(dryRun bool, o commands.Outcome, err error) wire.Reply
 	}
 }
 
-// failure says what clients are told of an error.
+// failure returns the error that clients are told.
 func (s *Service) failure(err error) *wire.Error {
 	var told *wire.Error
 	if errors.As(err, &told) {
@@ -58,13 +58,13 @@ func (s *Service) failure(err error) *wire.Error {
 	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
 }
 
-// respond sends the reply.
+// respond encodes and sends the reply.
 func (s *Service) respond(req micro.Request, reply any, encoding string, failure *wire.Error) {
 	body, headers, err := s.encode(reply, encoding, failure)
 	s.send(req, body, headers, err)
 }
 
-// send sends what encode made.
+// send sends an encoded reply.
 func (s *Service) send(req micro.Request, body []byte, headers micro.Headers, err error) {
 	if err == nil && req.Reply() != "" {
 		err = req.Respond(body, micro.WithHeaders(headers))
@@ -74,18 +74,18 @@ func (s *Service) send(req micro.Request, body []byte, headers micro.Headers, er
 	}
 }
 
-// plainHeaders are those of a reply with nothing to report, by its encoding.
-// They are shared and must not be changed.
+// plainHeaders are the headers of a reply without an error, by its encoding. They
+// are shared and must not be changed.
 var plainHeaders = map[string]micro.Headers{
 	wire.TypeJSON:    {wire.HeaderContentType: {wire.TypeJSON}},
 	wire.TypeMsgpack: {wire.HeaderContentType: {wire.TypeMsgpack}},
 }
 
-// encode makes the body and the headers of a reply. Clients that only look at
-// micro's error headers find the code there, too.
+// encode makes the body and the headers of a reply. Micro's error headers have
+// the code, too, for clients that look only there.
 //
-// It does not leave that to req.Error, which notes the error for micro's
-// statistics: a data race once the handler has returned, as ours has.
+// It does not use req.Error, which notes the error in micro's statistics: once
+// the handler has returned, as ours has, that is a data race.
 func (s *Service) encode(reply any, encoding string, failure *wire.Error) ([]byte, micro.Headers, error) {
 	body, err := wire.Encode(reply, encoding)
 	if err != nil {

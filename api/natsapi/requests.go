@@ -16,27 +16,27 @@ import (
 // request is a request with its sender.
 type request struct {
 	micro.Request
-	user     *User  // nil: anybody
-	client   string // tells it from others
+	user     *User  // nil: the server has no users
+	client   string // identifies the sender's client
 	encoding string
-	queue    *fairQueue // where it waits and is counted
+	queue    *fairQueue // queue in which it waits and is counted
 	weight   int
 	came     time.Time
 
-	connection uint64 // of the client; 0: nobody knows
+	connection uint64 // connection of the client; 0: unknown
 }
 
-// retryAfter is what a refused client is told to wait.
+// retryAfter is how long a refused client is told to wait.
 const retryAfter = 200 * time.Millisecond
 
-// overhead is what a request takes besides its body and headers.
+// overhead is the memory that a request takes besides its body and headers, in
+// bytes.
 const overhead = 2 << 10
 
-// inTurn has a worker begin each request, which has at most so many bytes, when
-// it is its client's turn. If
-// nothing waits, requests of at most atOnce bytes begin where they arrive. Who
-// sends nonsense, or more than may wait, is answered at once. Whatever begins
-// a request must finish it.
+// inTurn lets a worker begin each request when it is its client's turn. A request
+// has at most most bytes. If no request waits, one of at most atOnce bytes begins
+// where it arrives. Invalid requests, and those beyond a client's queue, are
+// answered at once. Whoever begins a request must finish it.
 func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		if !s.mayReplyTo(req.Reply()) {
@@ -69,7 +69,7 @@ func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request
 	})
 }
 
-// admit reads who sent a request and what it will take.
+// admit reads the sender of a request, and the memory that it will take.
 func (s *Service) admit(req micro.Request) (r *request, size int, failure *wire.Error) {
 	r = &request{Request: req, encoding: wire.TypeJSON, came: s.now()}
 	headers, failure := checkHeaders(req.Headers())
@@ -100,7 +100,8 @@ func tooMany() *wire.Error {
 	}
 }
 
-// checkHeaders holds a request's headers to their bounds, and returns what they take.
+// checkHeaders checks the bounds of a request's headers, and returns the memory
+// that they take.
 func checkHeaders(headers micro.Headers) (size int, failure *wire.Error) {
 	for name, values := range headers {
 		limit, known := wire.HeaderLimits[name]
@@ -128,14 +129,14 @@ func isPlain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// mayReplyTo reports whether a reply subject is an inbox. Anything else, such
-// as the log's subject, is no place where a client waits for an answer.
+// mayReplyTo reports whether a reply subject is an inbox. On any other subject,
+// such as the log's, no client waits for an answer.
 func (s *Service) mayReplyTo(reply string) bool {
 	return reply == "" ||
 		slices.ContainsFunc(s.inboxes, func(prefix string) bool { return strings.HasPrefix(reply, prefix) })
 }
 
-// encodingOf reads the encoding of a request, which is its reply's, too.
+// encodingOf reads the encoding of a request. Its reply has the same.
 func encodingOf(req micro.Request) (string, *wire.Error) {
 	switch encoding := req.Headers().Get(wire.HeaderContentType); encoding {
 	case "":
@@ -147,8 +148,8 @@ func encodingOf(req micro.Request) (string, *wire.Error) {
 	}
 }
 
-// timeLeft is how long a request may take. It refuses requests whose time is
-// over.
+// timeLeft returns how long a request may take. It refuses requests whose
+// deadline has passed.
 func (s *Service) timeLeft(req micro.Request) (time.Duration, *wire.Error) {
 	text := req.Headers().Get(wire.HeaderDeadline)
 	if text == "" {
@@ -172,5 +173,5 @@ func (s *Service) context(req micro.Request) (context.Context, context.CancelFun
 	return ctx, cancel, failure
 }
 
-// done says that a request is no longer under way.
+// done ends a request that was under way.
 func (r *request) done() { r.queue.release(r.client, r.weight) }

@@ -29,28 +29,29 @@ import (
 const (
 	ServiceName = "allot"
 
-	// underWay is how many requests of this door may be under way. Commands
-	// take no goroutine while they are; queries and batches take one each.
+	// underWay is how many requests of this queue may be under way. Commands
+	// occupy no goroutine meanwhile; queries and batches occupy one each.
 	underWay = 1024
-	// smallBytes is what a command takes that is read where it arrives. A
-	// larger one would hold up those behind it.
+	// smallBytes is the size, in bytes, of the largest command that is read where
+	// it arrives. A larger one would hold up the requests behind it.
 	smallBytes = 4 << 10
 	// never is fewer bytes than any request has.
 	never = -1
-	// pendingMessages and pendingBytes are what NATS may hold back, of one kind
-	// of request, until it is looked at here, which takes microseconds each.
+	// pendingMessages and pendingBytes are how many requests of one kind, and
+	// bytes of them, NATS may hold back until they are looked at here. That takes
+	// microseconds for each.
 	pendingMessages = 64 << 10
 	pendingBytes    = 32 << 20
 	submitTimeout   = 30 * time.Second
-	// headerRoom is what a reply's headers take at most.
+	// headerRoom is the size, in bytes, of the largest headers of a reply.
 	headerRoom = 8 << 10
-	// maxQueryBytes is what a query may have: as much as a URL. To look at more
-	// would hold up those behind it.
+	// maxQueryBytes is the size of the largest query: as large as a URL. Reading
+	// a larger one would hold up the requests behind it.
 	maxQueryBytes = 64 << 10
 )
 
-// costlyUnderWay is how many queries that take long may be under way. One
-// client has half of them at most, so that it leaves processors to others.
+// costlyUnderWay is how many slow queries may be under way. One client has half
+// of them at most, so that it leaves processors to others.
 func costlyUnderWay() int { return max(runtime.GOMAXPROCS(0), 2) }
 
 // Service is the running micro service.
@@ -58,45 +59,46 @@ type Service struct {
 	nc      *nats.Conn
 	micro   micro.Service
 	submit  commands.Starter
-	fresh   commands.Freshness // nil: there is no other server
+	fresh   commands.Freshness // nil: a single server
 	queries *Queries
 	logger  *slog.Logger
 	queue   *fairQueue
-	costly  *fairQueue // of queries that take long
+	costly  *fairQueue // slow queries
 	parking *parking
 	replies *outbox
-	idle    sync.WaitGroup // of the workers, and of who waits for other servers
-	// stopping ends when the service does.
+	idle    sync.WaitGroup // the workers, and queries that wait for other servers
+	// stopping ends when the service stops.
 	stopping context.Context
 	stop     context.CancelFunc
 	actor    string
 	users    *Users
-	inboxes  []string // what reply subjects begin with
+	inboxes  []string // prefix of reply subjects
 	floods   floods
 	now      func() time.Time
 }
 
-// Config is what the service needs.
+// Config configures the service.
 type Config struct {
 	Commands commands.Starter
-	// Fresh says when the queries' views hold what other servers have answered;
-	// nil: there are no others.
+	// Fresh tells when the queries' views hold everything that other servers have
+	// answered; nil: a single server.
 	Fresh   commands.Freshness
 	Queries *Queries
 	Version string
-	// Users may connect; nil: anybody, and whoever does is an operator.
+	// Users are the users that may connect; nil: anybody may, and is an operator.
 	Users *Users
-	// Actor is who the records name if there are no users.
+	// Actor is the actor in records, if there are no users.
 	Actor string
-	// Direct: clients may be in the door's own account, and the reply subject is
-	// the one that they name. Otherwise it is the server's.
+	// Direct means that clients may be in the account of the service's own
+	// connection, so that the reply subject is the one that they name. Otherwise
+	// it is the NATS server's.
 	Direct bool
-	// CutOff, if set, closes a connection that floods the door.
+	// CutOff, if set, closes a connection that floods the service.
 	CutOff func(connection uint64)
-	// Heavy, if set, is told when much memory is taken by requests, and when no
+	// Heavy, if set, is called when requests take much memory, and when no
 	// longer. It must not wait.
 	Heavy func(bool)
-	// Now is the clock that deadlines are compared with; nil: time.Now.
+	// Now is the clock for deadlines; nil: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -138,7 +140,8 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	err = s.addEndpoints()
 	if err == nil {
-		// A client that asks as soon as Start has returned must find the service.
+		// A client that asks right after Start has returned must find the
+		// service.
 		err = nc.Flush()
 	}
 	if err != nil {
@@ -147,7 +150,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// Stop stops taking requests and waits until those under way are answered.
+// Stop takes no more requests, and waits until those under way are answered.
 func (s *Service) Stop() error {
 	err := s.micro.Stop()
 	s.stop()

@@ -106,7 +106,7 @@ func TestCommandsInBothEncodings(t *testing.T) {
 			*r.Facts.Provider != provider {
 			t.Errorf("%d: %+v", i, reply)
 		}
-		// What Python sends: a map with uuids as strings.
+		// Python sends a map with uuids as strings.
 		raw := map[string]any{"consumer": consumer.String()}
 		body, err := json.Marshal(raw)
 		if encoding == wire.TypeMsgpack {
@@ -231,7 +231,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestDeadlines: what comes too late is not done, and told so.
+// TestDeadlines: a request after its deadline is not carried out, and its sender
+// is told.
 func TestDeadlines(t *testing.T) {
 	d := open(t)
 	before := d.Views.Checkpoint()

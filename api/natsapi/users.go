@@ -24,8 +24,9 @@ type Role string
 
 // The roles.
 const (
-	// RoleSubmitter submits commands, all or those named, and asks queries. Bound
-	// to a project, it deals with what is the project's only.
+	// RoleSubmitter submits all commands, or those named, and asks queries. If
+	// the user is bound to a project, it sees and changes only what belongs to
+	// the project.
 	RoleSubmitter Role = "submitter"
 	// RoleAuditor asks queries, follows notices and reads the log's commits to
 	// replay them. It changes nothing.
@@ -34,25 +35,25 @@ const (
 	RoleOperator Role = "operator"
 )
 
-// User is one that may connect.
+// User is a user that may connect.
 type User struct {
 	Name string `yaml:"name"` // in records: nats:NAME
-	// Password is its bcrypt hash; NKey, instead, the public key of one that
-	// signs in.
+	// Password is the bcrypt hash of the user's password. NKey, instead of it, is
+	// the user's public key.
 	Password string   `yaml:"password"`
 	NKey     string   `yaml:"nkey"`
 	Role     Role     `yaml:"role"`
-	Commands []string `yaml:"commands"` // of submitters; none: all
-	Project  string   `yaml:"project"`  // of submitters; empty: any
+	Commands []string `yaml:"commands"` // commands of a submitter; empty: all
+	Project  string   `yaml:"project"`  // project of a submitter; empty: not bound
 }
 
-// Users are those that may connect. It never changes.
+// Users are the users that may connect. They never change.
 type Users struct {
 	list      []*User
 	byAccount map[string]*User
 }
 
-// ErrUsers wraps whatever is wrong with a file of users.
+// ErrUsers is in every error about a file of users.
 var ErrUsers = errors.New("users")
 
 // LoadUsers reads a YAML file: {users: [{name, password or nkey, role, ...}]}.
@@ -113,25 +114,25 @@ func (u *User) check() error {
 	return nil
 }
 
-// accountPrefix begins the names of the accounts of users.
+// accountPrefix begins the names of users' accounts.
 const accountPrefix = "client:"
 
-// account is the name of the user's own NATS account.
+// account returns the name of the user's own NATS account.
 func (u *User) account() string {
 	return accountPrefix + strings.ReplaceAll(url.QueryEscape(u.Name), ".", "%2E")
 }
 
-// Login is how a user connects, and on which subjects it may publish and
-// listen. What subjects cannot say is checked with each request.
+// Login is how a user connects, and on which subjects it may publish and listen.
+// Restrictions that subjects cannot express are checked with each request.
 type Login struct {
 	Name, PasswordHash, NKey string
-	Account                  string // its own, by which its requests are known
+	Account                  string // the user's own, which identifies its requests
 	Publish, Subscribe       []string
 }
 
 var discovery = []string{"$SRV.PING", "$SRV.PING.>", "$SRV.INFO", "$SRV.INFO.>", "$SRV.STATS", "$SRV.STATS.>"}
 
-// Logins are the users for the NATS server.
+// Logins returns the users' logins for the NATS server.
 func (u *Users) Logins() []Login {
 	logins := make([]Login, len(u.list))
 	for i, one := range u.list {
@@ -158,12 +159,12 @@ func (u *Users) Logins() []Login {
 	return logins
 }
 
-// infoHeader is where the NATS server says who sent a request, in place of
-// whatever its sender put there.
+// infoHeader is the header in which the NATS server says who sent a request. It
+// overwrites whatever the sender put there.
 const infoHeader = "Nats-Request-Info"
 
-// origin is who sent a request, in the server's words. Its account is its own:
-// nobody else's requests come from there.
+// origin is the sender of a request in the server's words. Nobody else's requests
+// come from its account.
 type origin struct {
 	Account    string `json:"acc"`
 	User       string `json:"user"`
@@ -171,8 +172,8 @@ type origin struct {
 	Connection uint64 `json:"id"`
 }
 
-// originOf reads who sent a request. Without the server's word it is the zero
-// value, which all share who send such requests.
+// originOf reads the sender of a request. Without the server's header it is the
+// zero value, which all such requests share.
 func originOf(req micro.Request) (origin, bool) {
 	var from origin
 	given := req.Headers().Values(infoHeader)
@@ -180,7 +181,7 @@ func originOf(req micro.Request) (origin, bool) {
 	return from, ok
 }
 
-// client tells clients apart: by account and user, else by connection.
+// client identifies a client: by account and user, otherwise by connection.
 func (o origin) client() string {
 	if o.User != "" || strings.HasPrefix(o.Account, accountPrefix) {
 		return o.Account + " " + o.User
@@ -188,7 +189,7 @@ func (o origin) client() string {
 	return o.Account + " " + o.Server + " " + strconv.FormatUint(o.Connection, 10)
 }
 
-// sender finds the user who sent a request; nil, where there are no users.
+// sender finds the user that sent a request; nil where there are no users.
 func (s *Service) sender(from origin, known bool) (*User, *wire.Error) {
 	if s.users == nil {
 		return nil, nil
@@ -207,8 +208,8 @@ func forbidden(format string, args ...any) *wire.Error {
 	return &wire.Error{Code: wire.ErrorForbidden, Message: fmt.Sprintf(format, args...)}
 }
 
-// maySubmit reports whether the user's role allows a command; the writer
-// checks its project.
+// maySubmit reports whether the user's role permits a command. The writer checks
+// the project.
 func (u *User) maySubmit(command string) bool {
 	return u == nil || u.Role == RoleOperator ||
 		u.Role == RoleSubmitter && (len(u.Commands) == 0 || slices.Contains(u.Commands, command))
@@ -227,8 +228,7 @@ func (u *User) mayAsk(q wire.Query) *wire.Error {
 	return nil
 }
 
-// maySee hides from a user what is not its project's: it looks as if there
-// were none.
+// maySee hides entities outside of the user's project: they look missing.
 func (u *User) maySee(q wire.Query, answer any) *wire.Error {
 	rule := queryRules[q.QueryName()]
 	if u == nil || u.Project == "" || rule.sees == nil || rule.sees(answer, u.Project) {
@@ -237,21 +237,21 @@ func (u *User) maySee(q wire.Query, answer any) *wire.Error {
 	return absent(q)
 }
 
-// queryRule says what users who are bound may learn from a kind of query. A
-// kind without a rule is not for submitters.
+// queryRule says what bound users may learn from a kind of query. A kind without
+// a rule is not for submitters.
 type queryRule struct {
-	everybodys bool                              // holds everybody's records: not for submitters
-	asks       func(wire.Query, string) bool     // whether the question is the project's; nil: all are
-	sees       func(answer any, own string) bool // whether the answer is the project's; nil: all are
+	everybodys bool                              // it shows records of all projects: not for submitters
+	asks       func(wire.Query, string) bool     // whether the question is about the project; nil: every question is
+	sees       func(answer any, own string) bool // whether the answer belongs to the project; nil: every answer does
 }
 
 var queryRules = map[string]queryRule{
 	"Commits":    {everybodys: true},
 	"Rejections": {everybodys: true},
-	"Holders":    {asks: func(wire.Query, string) bool { return false }}, // they are of all projects
-	"Chassis":    {asks: func(wire.Query, string) bool { return false }}, // they are the operator's
-	"Checkpoint": {},                                                     // the size and root of the log
-	"Provider":   {},                                                     // providers and what fits on them are nobody's
+	"Holders":    {asks: func(wire.Query, string) bool { return false }}, // holders are of all projects
+	"Chassis":    {asks: func(wire.Query, string) bool { return false }}, // chassis belong to the operator
+	"Checkpoint": {},                                                     // it shows only the size and root of the log
+	"Provider":   {},                                                     // providers and candidates belong to no project
 	"Candidates": {},
 	"Usages":     {asks: func(q wire.Query, own string) bool { return q.(*wire.UsagesQuery).Project == own }},
 	"History": {asks: func(q wire.Query, own string) bool {
@@ -272,7 +272,7 @@ var queryRules = map[string]queryRule{
 	}},
 }
 
-// absent is what a query answers if there is nothing.
+// absent returns the error of a query for something that does not exist.
 func absent(q wire.Query) *wire.Error {
 	switch q := q.(type) {
 	case *wire.AllocationsQuery:

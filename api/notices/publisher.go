@@ -1,9 +1,10 @@
-// Package notices tells over NATS what changed: a message for every consumer,
-// provider, project, user, node, node allocation and chassis that a record
-// touched, on a subject of its own (see wire.NoticeSubject), as CloudEvents in binary mode.
+// Package notices publishes changes over NATS: for every consumer, provider,
+// project, user, node, node allocation and chassis that a record touched, a
+// message on a subject of its own (see wire.NoticeSubject), as a CloudEvent in
+// binary mode.
 //
-// Notices are sent once and not kept. Whoever must not miss any follows with
-// commands/client, which reads the history when a heartbeat or a mark says
+// Notices are sent once and not stored. A client that must not miss any follows
+// with commands/client, which reads the history when a heartbeat or a mark shows
 // that notices were not published or not received.
 package notices
 
@@ -24,19 +25,21 @@ import (
 )
 
 const (
-	// queueLength is how many commits may wait to be told. The writer does
-	// not wait: what does not fit is not told, and followers find out.
+	// queueLength is how many commits may wait to be published. The writer does
+	// not wait: if the queue is full, a commit is not published, and followers
+	// find out.
 	queueLength = 2048
-	// pause lies between two times of telling: in a flood, what one follower is
-	// told travels together, and wakes it once. A change that comes alone is
-	// told at once.
+	// pause is the time between two rounds of publishing. In a flood, all notices
+	// for one follower travel together, and wake it once. A single change is
+	// published at once.
 	pause = 100 * time.Millisecond
-	// heartbeatEvery is how long a follower may miss that it missed something.
+	// heartbeatEvery is how long a follower may be unaware that it missed
+	// something.
 	heartbeatEvery = time.Second
 )
 
-// Publisher stands between the writer and the read models, and tells what it
-// sees pass after it can be read. It implements writer.ReadModels.
+// Publisher stands between the writer and the read models. It publishes the
+// commits that pass, once they can be read. It implements writer.ReadModels.
 type Publisher struct {
 	*projector.Projector
 	nc        *nats.Conn
@@ -58,19 +61,19 @@ type told struct {
 	changes ledger.Changes
 }
 
-// Config is what a Publisher needs.
+// Config configures a Publisher.
 type Config struct {
 	Conn   *nats.Conn
 	Ledger ledger.UUID
-	// Listening picks the names that somebody may listen on, on subjects with a
-	// prefix; nil: all. It is asked for every commit. Interest is asked for
-	// every subject.
+	// Listening returns, among names on subjects with a prefix, those that
+	// somebody may listen on; nil: all names. It is asked for every commit.
+	// Interest is asked for every subject.
 	Listening func(prefix string, names []string) []string
 	Interest  func(subject string) bool
 	Logger    *slog.Logger
 }
 
-// Start begins to tell what is folded through the Publisher.
+// Start starts to publish commits that are folded through the Publisher.
 func Start(views *projector.Projector, cfg Config) *Publisher {
 	p := &Publisher{
 		Projector: views, nc: cfg.Conn, source: "/allot/" + cfg.Ledger.String(), logger: cfg.Logger, interest: cfg.Interest,
@@ -87,7 +90,7 @@ func Start(views *projector.Projector, cfg Config) *Publisher {
 	return p
 }
 
-// Stop ends the Publisher. What is folded afterwards is not told.
+// Stop ends the Publisher. Commits that are folded afterwards are not published.
 func (p *Publisher) Stop() {
 	close(p.stop)
 	<-p.done
@@ -140,7 +143,7 @@ func (p *Publisher) run() {
 	}
 }
 
-// rest waits until the last time of telling is long enough ago.
+// rest waits until the last round of publishing is long enough ago.
 func (p *Publisher) rest(last time.Time) {
 	if left := pause - time.Since(last); left > 0 {
 		select {
@@ -150,8 +153,8 @@ func (p *Publisher) rest(last time.Time) {
 	}
 }
 
-// tellAll tells a commit, and what else has come since. What is about one
-// thing is published together, in the order of the log, so that it reaches a
+// tellAll publishes a commit, and those that have come since. Notices about one
+// entity are published together, in the order of the log, so that they reach a
 // follower in one piece.
 func (p *Publisher) tellAll(t told) {
 	var notices []notice
@@ -176,7 +179,7 @@ func (p *Publisher) tellAll(t told) {
 
 func (p *Publisher) notTold(sequence uint64, err error) {
 	p.missed()
-	p.logger.Warn("changes were not told; followers read the history", "sequence", sequence, "error", err)
+	p.logger.Warn("changes were not published; followers read the history instead", "sequence", sequence, "error", err)
 }
 
 func (p *Publisher) beat() error {
@@ -187,15 +190,15 @@ func (p *Publisher) beat() error {
 	return p.nc.Publish(wire.HeartbeatSubject, body)
 }
 
-// notice is what is told of one record to the followers of one thing.
+// notice tells the followers of one entity about one record.
 type notice struct {
 	where   string // the NATS subject
-	subject string // of the CloudEvent
+	subject string // subject of the CloudEvent
 	entry   wire.HistoryEntry
 	command string
 }
 
-// notices adds what one commit touched that somebody follows.
+// notices adds the followed entities that one commit touched.
 func (p *Publisher) notices(list []notice, t told) ([]notice, error) {
 	kinds := p.followed()
 	if len(kinds) == 0 {
@@ -220,7 +223,7 @@ func (p *Publisher) notices(list []notice, t told) ([]notice, error) {
 	return list, nil
 }
 
-// kindNames are all kinds of things in the words of subjects.
+// kindNames are the names of all kinds of entities in subjects.
 var kindNames = func() (names []string) {
 	for _, kind := range projector.Kinds {
 		of, _ := answers.SubjectName(projector.Subject{Kind: kind})
@@ -229,7 +232,7 @@ var kindNames = func() (names []string) {
 	return names
 }()
 
-// followed are the kinds of things that somebody may listen on.
+// followed are the kinds of entities that somebody may listen on.
 func (p *Publisher) followed() map[projector.Kind]bool {
 	kinds := make(map[projector.Kind]bool)
 	for _, of := range p.listening(wire.NoticePrefix, kindNames) {

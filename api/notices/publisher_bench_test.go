@@ -26,9 +26,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// BenchmarkFollowers commits as fast as it goes, in turns without followers
-// and with 100 in another process, each of which follows a project of its own;
-// every fifth command is about one of those. Look at notices/s and slower-%.
+// BenchmarkFollowers commits as fast as it can, in turns without followers and
+// with 100 in another process, each of which follows a project of its own. Every
+// fifth command is about one of these projects. Look at notices/s and slower-%.
 func BenchmarkFollowers(b *testing.B) {
 	f := newFollowed(b)
 	var took [2]time.Duration
@@ -55,10 +55,11 @@ func BenchmarkFollowers(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// followURL names, in the environment of a process that follows, the server.
+// followURL is the environment variable with the server's address for a process
+// that follows.
 const followURL = "ALLOT_BENCH_FOLLOW"
 
-// TestMain is the followers' process, if it is started as such.
+// TestMain runs the followers' process, if it is started as such.
 func TestMain(m *testing.M) {
 	if url := os.Getenv(followURL); url != "" {
 		if err := followAll(url); err != nil {
@@ -70,7 +71,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// followAll follows and stops as the lines of its input say: after "stop N" it
+// followAll follows, and stops as the lines of its input say: after "stop N" it
 // waits for N notices. It answers each line with how many there were.
 func followAll(url string) error {
 	var told atomic.Int64

@@ -1,5 +1,5 @@
-// Package openapi puts the descriptions of the REST port's doors together into
-// one OpenAPI 3.1 document.
+// Package openapi assembles the descriptions of the REST port's APIs into one
+// OpenAPI 3.1 document.
 package openapi
 
 import (
@@ -25,35 +25,37 @@ const (
 	Text  = "text/plain"
 )
 
-// Operation describes what a method does at a path.
+// Operation describes a method of a path.
 type Operation struct {
 	Method string
 	// Path has its parameters in braces.
 	Path string
 	// ID names the operation in clients that are made from the document.
 	ID string
-	// Summary says in one line what the operation does.
+	// Summary describes the operation in one line.
 	Summary string
-	// Tag is the group that it is shown in.
+	// Tag is the group in which it is shown.
 	Tag string
-	// Parameters are those of the query and headers; those of the path follow from it.
+	// Parameters are those of the query and headers. Parameters of the path
+	// follow from the path.
 	Parameters []Parameter
-	// Common are parameters that many operations have, by name: Reads or Writes.
+	// Common names a set of parameters that many operations have: Reads or
+	// Writes.
 	Common []string
-	// Body is a value of the type that the request's body has, or an Object that
-	// is its schema; nil: the request has none.
+	// Body is a value of the request body's type, or an Object that is its
+	// schema; nil: the request has no body.
 	Body any
-	// Example is a body as a client would send it.
+	// Example is an example of a body.
 	Example any
-	// Status is that of a success; 0: 200.
+	// Status is the status of a success; 0: 200.
 	Status int
 	// Answer is like Body; nil: the answer has no body.
 	Answer any
 	// Media is the answer's media type; empty: JSON.
 	Media string
-	// Open says that the request needs no token.
+	// Open means that the request needs no token.
 	Open bool
-	// Rule is the policy's rule that decides who may.
+	// Rule is the policy rule for the operation.
 	Rule string
 	// Failure is the name of the component that describes failures.
 	Failure string
@@ -66,7 +68,7 @@ type Parameter struct {
 	Required        bool
 }
 
-// What requests to all doors may say, by name: see common.
+// The parameters that requests to all APIs may have, by name: see common.
 var (
 	Reads  = []string{"at", "min_sequence", "consistency"}
 	Writes = []string{"command_id", "dry_run"}
@@ -97,12 +99,12 @@ func common() Object {
 	}
 }
 
-// Document is an OpenAPI document in the making.
+// Document is an OpenAPI document that is being made.
 type Document struct {
 	info       Object
 	paths      Object
 	schemas    *wire.Schemas
-	components map[string]Object // but schemas, by kind
+	components map[string]Object // except schemas, by kind
 	tags       []any
 	ids        map[string]string // the operations by ID
 }
@@ -137,7 +139,7 @@ func (d *Document) Failure(name, description, media string, body any) error {
 	return err
 }
 
-// Add describes operations.
+// Add adds operations.
 func (d *Document) Add(operations ...Operation) error {
 	var errs []error
 	for _, op := range operations {
@@ -151,7 +153,7 @@ func (d *Document) Add(operations ...Operation) error {
 	return errors.Join(errs...)
 }
 
-// put keeps an operation, whose place and ID must be its own.
+// put adds an operation. No other operation may have its place or ID.
 func (d *Document) put(method, path, id string, described Object) error {
 	where := method + " " + path
 	if other, taken := d.ids[id]; taken || id == "" {
@@ -173,7 +175,7 @@ func (d *Document) put(method, path, id string, described Object) error {
 	return nil
 }
 
-// inPath are the parameters of a path.
+// inPath returns the parameters of a path.
 func inPath(path string) (list []any) {
 	for segment := range strings.SplitSeq(path, "/") {
 		if name, is := strings.CutPrefix(segment, "{"); is {
@@ -247,7 +249,7 @@ func (d *Document) answer(op *Operation) (Object, error) {
 	return answered, nil
 }
 
-// schema is that of a type, or one that was made by hand.
+// schema returns the schema of a type, or one that was made by hand.
 func (d *Document) schema(body any, of func(any) (map[string]any, error)) (any, error) {
 	if made, byHand := body.(Object); byHand {
 		return made, nil
@@ -274,8 +276,8 @@ func (d *Document) Schema(name string, schema Object) Object {
 	return Object{"$ref": "#/components/schemas/" + name}
 }
 
-// Include takes in another OpenAPI document: its paths, and its components under
-// names that begin with a prefix.
+// Include adds another OpenAPI document: its paths, and its components under
+// names with a prefix.
 func (d *Document) Include(prefix, tag string, other Object) error {
 	other = renamed(other, prefix).(Object)
 	components, _ := other["components"].(Object)
@@ -307,7 +309,7 @@ func (d *Document) Include(prefix, tag string, other Object) error {
 	return nil
 }
 
-// renamed is a copy of a document whose references carry a prefix.
+// renamed returns a copy of a document whose references have a prefix.
 func renamed(value any, prefix string) any {
 	switch value := value.(type) {
 	case Object:
@@ -330,7 +332,7 @@ func renamed(value any, prefix string) any {
 	return value
 }
 
-// Object is the whole document.
+// Object returns the whole document.
 func (d *Document) Object() Object {
 	components := Object{"schemas": d.schemas.Components()}
 	for kind, named := range d.components {
@@ -342,5 +344,5 @@ func (d *Document) Object() Object {
 	}
 }
 
-// Encode is the document as it is served.
+// Encode returns the document as it is served.
 func (d *Document) Encode() ([]byte, error) { return ledger.PlainJSON(d.Object()) }

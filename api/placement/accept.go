@@ -11,7 +11,7 @@ const (
 	htmlType = "text/html"
 )
 
-// quality is how much an Accept header wants a media type, from 0 (not at
+// quality returns how much an Accept header wants a media type, from 0 (not at
 // all) to 1. The most specific range decides.
 func quality(accept, offer string) float64 {
 	if strings.TrimSpace(accept) == "" {
@@ -42,8 +42,8 @@ func quality(accept, offer string) float64 {
 
 func acceptsJSON(accept string) bool { return quality(accept, jsonType) > 0 }
 
-// prefersHTML decides the format of errors, as webob does: HTML for who wants
-// it at least as much as JSON and says so.
+// prefersHTML chooses the format of errors as webob does: HTML if the client asks
+// for it at least as much as for JSON.
 func prefersHTML(accept string) bool {
 	return accept != "" && quality(accept, htmlType) > 0 && quality(accept, htmlType) >= quality(accept, jsonType)
 }

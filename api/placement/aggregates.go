@@ -6,8 +6,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// aggregateGenerationsSince is the microversion from which aggregates carry,
-// check and move the provider's generation.
+// aggregateGenerationsSince is the microversion from which requests about
+// aggregates carry, check and move the provider's generation.
 const aggregateGenerationsSince version = 19
 
 func aggregatesAnswer(r *request, p *ledger.Provider) *response {
@@ -59,7 +59,7 @@ func replaceAggregates(h *Handler, r *request) (*response, error) {
 	return showAggregates(h, r)
 }
 
-// generationChanged has the words that traits and aggregates use.
+// generationChanged is the failure with the text for traits and aggregates.
 func generationChanged() *rest.Failure {
 	return conflict(codeConcurrentUpdate,
 		"Resource provider's generation already changed. Please update the generation and try again.")

@@ -51,7 +51,7 @@ type providerAllocation struct {
 }
 
 // allocationsOf lists what a consumer holds in the order of the request that
-// wrote it, a provider where it was named first.
+// wrote it. A provider stands where it was named first.
 func allocationsOf(r *request, c *ledger.Consumer) (ordered[*providerAllocation], error) {
 	classes, err := r.view.Classes()
 	if err != nil {
@@ -126,7 +126,7 @@ type allocationReader struct {
 	version version
 }
 
-// consumer reads what one consumer is to hold.
+// consumer reads the new allocations of one consumer.
 func (a allocationReader) consumer(id ledger.UUID, body *object) (commands.ConsumerAllocations, *rest.Failure) {
 	want := commands.ConsumerAllocations{
 		Consumer: id, Project: a.h.IncompleteProject, User: a.h.IncompleteUser, AnyGeneration: true,
@@ -159,9 +159,9 @@ func consumerConflict(id ledger.UUID, expected string, got int64) *rest.Failure 
 	)
 }
 
-// resources reads either form of allocations, in the order of the request. A
-// provider that is named twice, as it can be in the list form, stands where it
-// is named first and has what is said last, like a key of Python's.
+// resources reads either form of allocations, in the order of the request. The
+// list form can name a provider twice: it then stands at its first place, with
+// its last value, as a key in Python does.
 func (a allocationReader) resources(value any) []commands.ProviderAllocation {
 	var providers []ledger.UUID
 	said := make(map[ledger.UUID]*object)
@@ -192,8 +192,8 @@ func (a allocationReader) resources(value any) []commands.ProviderAllocation {
 	return all
 }
 
-// badProviderKey finds a provider key that has 36 characters, as the schema
-// wants, but is no uuid, and so names no provider.
+// badProviderKey finds a provider key that is no uuid, and so names no provider,
+// although it has the 36 characters that the schema wants.
 func badProviderKey(value any) *rest.Failure {
 	byProvider, _ := value.(*object)
 	if byProvider == nil {
@@ -257,7 +257,7 @@ func allocateMany(h *Handler, r *request) (*response, error) {
 	return noContent(), nil
 }
 
-// consumers reads allocations keyed by consumer.
+// consumers reads allocations by consumer.
 func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, *rest.Failure) {
 	all := make([]commands.ConsumerAllocations, 0, len(o.keys))
 	for _, key := range o.keys {
@@ -278,8 +278,8 @@ func (a allocationReader) consumers(o *object) ([]commands.ConsumerAllocations, 
 	return all, nil
 }
 
-// allocationRejected has the words for allocations. Unknown classes are the
-// only case in which PUT names the consumer.
+// allocationRejected has the texts for allocations. PUT names the consumer only
+// for an unknown class.
 func allocationRejected(r *commands.Rejection, who string) *rest.Failure {
 	f := r.Facts
 	switch r.Code {

@@ -72,27 +72,28 @@ func candidateSchemas() map[schemaName]m {
 	return sources
 }
 
-// candidateQuery is a parsed request with the words of its groups.
+// candidateQuery is a parsed request with the texts of its groups.
 type candidateQuery struct {
 	request  candidates.Request
 	suffixes []string
 	groups   map[string]*providerQuery
-	keys     map[string]map[string]bool // suffix -> which keys were given
+	keys     map[string]map[string]bool // suffix -> the keys that were given
 	explain  bool
 }
 
 // CandidateOptions bounds and orders candidates, for all requests alike.
 type CandidateOptions struct {
-	// Max ends every search after this many candidates, like a limit that
-	// clients cannot go beyond (upstream's max_allocation_candidates). 0: none.
+	// Max ends every search after this many candidates, whatever limit the client
+	// gives (upstream's max_allocation_candidates). 0: no bound.
 	Max int
-	// MaxSteps is the work that one request may take; 0: DefaultCandidateSteps.
+	// MaxSteps is the work that one request may take, in steps; 0:
+	// DefaultCandidateSteps.
 	MaxSteps int
 	// Order is upstream's allocation_candidates_generation_strategy.
 	Order candidates.Order
 	// Shuffle finds candidates in random order (upstream's
-	// randomize_allocation_candidates); without it the order is the same
-	// as long as the providers are.
+	// randomize_allocation_candidates). Without it the order only changes with
+	// the providers.
 	Shuffle bool
 }
 
@@ -120,9 +121,9 @@ func listCandidates(h *Handler, r *request) (*response, error) {
 	return candidatesAnswer(h, r, world, q)
 }
 
-// orderClasses puts the classes of the group without a suffix in the order in
-// which Placement answers them: that of their numbers where providers have
-// parents or share with others, else that of the request, as in other groups.
+// orderClasses puts the classes of the group without a suffix in Placement's
+// order: that of their numbers where providers have parents or share with others,
+// otherwise that of the request, as in other groups.
 func (q *candidateQuery) orderClasses(world *candidates.World) {
 	if !world.Nested() && !world.TraitInUse(candidates.SharingTrait) {
 		return
@@ -182,7 +183,7 @@ func (q *candidateQuery) parse(r *request, params *rest.Query) error {
 	if params.Has("limit") {
 		limit, err := strconv.Atoi(params.First("limit"))
 		if err != nil {
-			limit = math.MaxInt // the schema has let digits through only
+			limit = math.MaxInt // the schema lets only digits through
 		}
 		q.request.Limit = limit
 	}
@@ -308,7 +309,7 @@ func (q *candidateQuery) parseGroup(r *request, params *rest.Query, suffix strin
 	return nil
 }
 
-// checkGroups makes the checks about the groups as a whole.
+// checkGroups checks the groups as a whole.
 func (q *candidateQuery) checkGroups(v version, params *rest.Query) *rest.Failure {
 	var failure *rest.Failure
 	if v >= resourcelessGroupsSince {
@@ -346,7 +347,7 @@ func (q *candidateQuery) checkOrphans() *rest.Failure {
 		}
 		return found
 	}
-	// Traits that are only forbidden do not count, as upstream.
+	// As upstream, traits that are only forbidden do not count.
 	if found := orphans("required", func(g *providerQuery) bool { return g.Required != nil }); found != nil {
 		return rest.BadRequest(
 			"All traits parameters must be associated with resources.  Found the following orphaned traits keys: %s",

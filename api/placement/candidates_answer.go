@@ -14,14 +14,14 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// flushBytes is how much of an answer is put together before it is sent on.
+// flushBytes is how many bytes of an answer are collected before they are sent.
 const flushBytes = 32 << 10
 
-// candidatesWriter writes an answer while it is found. The pieces of it that
-// repeat are encoded once; everything else is appended to one buffer.
+// candidatesWriter writes an answer while it is found. Pieces that repeat are
+// encoded once; everything else is appended to one buffer.
 type candidatesWriter struct {
 	ctx     context.Context
-	work    *turns.Work // which others may do while the client takes the answer
+	work    *turns.Work // other work runs while the client takes the answer
 	version version
 	world   *candidates.World
 	req     *candidates.Request
@@ -29,18 +29,18 @@ type candidatesWriter struct {
 
 	out      io.Writer
 	buf      []byte
-	err      error // of out
+	err      error // destination of out
 	count    int
 	names    map[ledger.ClassID][]byte // encoded
 	suffixes [][]byte                  // encoded, per group
-	view     projector.View            // that the world is of
+	view     projector.View            // of the world
 	traits   map[string]*writtenTrait
-	listed   []*writtenTrait      // scratch of traitList
+	listed   []*writtenTrait      // scratch memory of traitList
 	used     map[ledger.UUID]bool // providers in the candidates
 	roots    map[ledger.UUID]bool // their roots
 }
 
-// writtenTrait is a trait as it is written, and when it was made.
+// writtenTrait is an encoded trait, and when it was made.
 type writtenTrait struct {
 	encoded []byte
 	made    int64
@@ -98,7 +98,7 @@ func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
 
 func (c *candidatesWriter) add(text string) { c.buf = append(c.buf, text...) }
 
-// flush sends the buffer on if it has more than some bytes.
+// flush sends the buffer if it has more than some bytes.
 func (c *candidatesWriter) flush(above int) {
 	if len(c.buf) > above && c.err == nil {
 		err := c.work.Aside(c.ctx, func() { _, c.err = c.out.Write(c.buf) })
@@ -112,7 +112,7 @@ func (c *candidatesWriter) flush(above int) {
 func quote(text string) []byte {
 	encoded, err := ledger.PlainJSON(text)
 	if err != nil {
-		panic(err) // strings always encode
+		panic(err) // strings can always be encoded
 	}
 	return encoded
 }
@@ -132,7 +132,7 @@ func (c *candidatesWriter) uuid(id ledger.UUID) {
 
 func (c *candidatesWriter) int(n int64) { c.buf = strconv.AppendInt(c.buf, n, 10) }
 
-// comma separates the elements of a list: it is written before all but the first.
+// comma separates the elements of a list: it precedes all but the first.
 func (c *candidatesWriter) comma(first *bool) {
 	if !*first {
 		c.buf = append(c.buf, ',')
@@ -140,8 +140,8 @@ func (c *candidatesWriter) comma(first *bool) {
 	*first = false
 }
 
-// candidate writes one element of allocation_requests: the allocations as a
-// list below 1.12, with mappings from 1.34.
+// candidate writes one element of allocation_requests: the allocations as a list
+// below 1.12, with mappings from 1.34.
 func (c *candidatesWriter) candidate(candidate *candidates.Candidate) {
 	first := c.count == 0
 	c.comma(&first)
@@ -153,7 +153,7 @@ func (c *candidatesWriter) candidate(candidate *candidates.Candidate) {
 	c.add(open)
 	for i, use := range candidate.Uses {
 		if slices.ContainsFunc(candidate.Uses[:i], func(u candidates.Use) bool { return u.Provider == use.Provider }) {
-			continue // written with its provider's first
+			continue // already written with its provider
 		}
 		first := i == 0
 		c.comma(&first)
@@ -206,9 +206,10 @@ func (c *candidatesWriter) mappings(candidate *candidates.Candidate) {
 	c.add(`}`)
 }
 
-// summaries writes provider_summaries: from 1.29, and where no provider has a
-// parent, every provider of the trees that are used; else the used ones. Trees
-// and the providers in them are in the order in which they were made.
+// summaries writes provider_summaries. From 1.29, and where no provider has a
+// parent, it has every provider of the trees in the candidates; otherwise only
+// providers in the candidates. Trees and the providers in them are in the order
+// in which they were made.
 func (c *candidatesWriter) summaries() {
 	roots := make([]*ledger.Provider, 0, len(c.roots))
 	for id := range c.roots {
@@ -267,8 +268,8 @@ func (c *candidatesWriter) summary(p *ledger.Provider) {
 	c.add(`}`)
 }
 
-// traitList writes traits as they were made: the standard ones, by name, then
-// custom ones.
+// traitList writes traits in the order in which they were made: the standard
+// ones, by name, then custom ones.
 func (c *candidatesWriter) traitList(names []string) {
 	list := c.listed[:0]
 	for _, name := range names {

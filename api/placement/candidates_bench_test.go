@@ -33,8 +33,8 @@ func (s shape) String() string {
 	)
 }
 
-// parallel submits commands, but for nil ones, from many goroutines, so that
-// they share commits.
+// parallel submits commands, except nil ones, from many goroutines, so that they
+// share commits.
 func parallel(b *testing.B, l *commandstest.Ledger, n int, command func(i int) commands.Command) {
 	b.Helper()
 	next := numbers(n)

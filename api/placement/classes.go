@@ -64,7 +64,7 @@ func createClass(h *Handler, r *request) (*response, error) {
 	return &response{status: http.StatusCreated, location: classPath(name)}, nil
 }
 
-// ensureClass is PUT from 1.7 on. Its body is ignored.
+// ensureClass is PUT from 1.7 on. It ignores the body.
 func ensureClass(h *Handler, r *request) (*response, error) {
 	name := r.params[0]
 	if text := schemaFor("resource class", r.version).Check(m{"name": name}); text != "" {

@@ -14,10 +14,11 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// maxNumberChars bounds the digits, and the exponent, of one number.
+// maxNumberChars is the largest number of digits, and the largest exponent, of a
+// number.
 const maxNumberChars = 400
 
-// object is a JSON object whose members keep their order: allocations are
+// object is a JSON object whose members keep their order, because allocations are
 // checked in the order of the request.
 type object struct {
 	keys    []string
@@ -31,9 +32,9 @@ func (o *object) has(key string) bool {
 	return ok
 }
 
-// decodeDocument reads a JSON document into *object, []any, string,
-// json.Number, bool and nil. It is stricter than Python's parser, which takes
-// NaN and repeated keys: see docs/compatibility.md.
+// decodeDocument reads a JSON document into *object, []any, string, json.Number,
+// bool and nil. It is stricter than Python's parser, which accepts NaN and
+// repeated keys: see docs/compatibility.md.
 func decodeDocument(body []byte) (any, *rest.Failure) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, rest.BadRequest("Malformed JSON: expecting a value")
@@ -102,7 +103,7 @@ func decodeArray(r document.Reader) (any, error) {
 	return list, err
 }
 
-// checkNumber refuses numbers whose exact value would be huge: the schema
+// checkNumber refuses numbers with huge exact values, because the schema
 // validator computes with exact values.
 func checkNumber(n json.Number) error {
 	text := strings.ToLower(string(n))
@@ -125,7 +126,7 @@ func shorten(s string) string {
 	return s
 }
 
-// plain turns a document into what the schema validator takes.
+// plain converts a document to the form that the schema validator takes.
 func plain(value any) any {
 	switch v := value.(type) {
 	case *object:
@@ -144,16 +145,16 @@ func plain(value any) any {
 	return value
 }
 
-// The functions below read validated documents. A value of another type than
-// the schema promises reads as zero.
+// The functions below read validated documents. A value of another type than the
+// schema permits reads as zero.
 
 func textOf(value any) string {
 	s, _ := value.(string)
 	return s
 }
 
-// integerOf reads an integer, which may be written as 1.0 or 1e3. Values
-// beyond int64 saturate, so that range checks see them as out of range.
+// integerOf reads an integer, which may be written as 1.0 or 1e3. Values beyond
+// int64 saturate, so that range checks refuse them.
 func integerOf(value any) int64 {
 	n, _ := value.(json.Number)
 	if i, err := n.Int64(); err == nil {
@@ -186,7 +187,7 @@ func floatPointer(o *object, key string) *float64 {
 	n, _ := o.get(key).(json.Number)
 	f, err := n.Float64()
 	if err != nil {
-		f = math.Inf(1) // refused by the command's check
+		f = math.Inf(1) // the command's check refuses it
 	}
 	return &f
 }
@@ -212,8 +213,8 @@ func stringsOf(value any) []string {
 	return out
 }
 
-// parseUUID reads a uuid as Python's UUID() does: dashes anywhere or nowhere,
-// any case, also urn:uuid: and {} forms.
+// parseUUID reads a uuid as Python's UUID() does: dashes anywhere or nowhere, any
+// case, and the urn:uuid: and {} forms.
 func parseUUID(text string) (ledger.UUID, bool) {
 	text = strings.NewReplacer("urn:", "", "uuid:", "").Replace(text)
 	text = strings.ReplaceAll(strings.Trim(text, "{}"), "-", "")

@@ -11,7 +11,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Codes of error bodies (microversion 1.23), as clients match them.
+// Codes of error bodies (microversion 1.23). Clients match them.
 const (
 	codeUndefined        = "placement.undefined_code"
 	codeConcurrentUpdate = "placement.concurrent_update"
@@ -25,7 +25,7 @@ const (
 // codesSince is the microversion from which error bodies carry a code.
 const codesSince version = 23
 
-// conflict is a 409 that programs tell by a code.
+// conflict is a 409 with a code for programs.
 func conflict(code, format string, args ...any) *rest.Failure {
 	failure := rest.Errorf(http.StatusConflict, format, args...)
 	failure.Code = code
@@ -44,8 +44,8 @@ var preambles = map[int]string{
 
 var tagPattern = regexp.MustCompile(`<[^<>]*>`)
 
-// detail is the text of an error body: preamble and message on one line,
-// without anything that a browser could take for markup.
+// detail is the text of an error body: preamble and message on one line, without
+// anything that a browser could take for markup.
 func detail(e *rest.Failure, method string) string {
 	preamble := preambles[e.Status]
 	if e.Status == http.StatusMethodNotAllowed {
@@ -69,15 +69,15 @@ type errorBody struct {
 	MaxVersion string `json:"max_version,omitempty"`
 }
 
-// writeError answers in the error format, or as plain text to a client that
-// takes no JSON.
+// writeError answers in the error format, or as HTML or plain text to a client
+// that does not accept JSON.
 func writeError(w http.ResponseWriter, r *request, e *rest.Failure) {
 	header := w.Header()
 	e.Header(header)
 	body := errorBody{
 		Status: e.Status, Title: http.StatusText(e.Status), Detail: detail(e, r.Method), RequestID: r.id,
 	}
-	if e.Status == http.StatusNotAcceptable && !r.negotiated { // it is about the microversion
+	if e.Status == http.StatusNotAcceptable && !r.negotiated { // the error is about the microversion
 		body.MinVersion, body.MaxVersion = minVersion.String(), maxVersion.String()
 	} else if r.negotiated && r.version >= codesSince {
 		body.Code = e.Code
@@ -91,15 +91,15 @@ func writeError(w http.ResponseWriter, r *request, e *rest.Failure) {
 	}
 	encoded, err := ledger.PlainJSON(map[string][]errorBody{"errors": {body}})
 	if err != nil {
-		panic(err) // strings and ints always encode
+		panic(err) // strings and ints can always be encoded
 	}
 	header.Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status)
-	_, _ = w.Write(encoded) // the client is gone if this fails
+	_, _ = w.Write(encoded) // if this fails the client is gone
 }
 
-// writePlainError answers a client that takes no JSON: as HTML if it takes
-// that, else as plain text.
+// writePlainError answers a client that does not accept JSON: as HTML if it
+// accepts that, otherwise as plain text.
 func writePlainError(w http.ResponseWriter, r *request, body errorBody) {
 	if prefersHTML(r.Header.Get("Accept")) {
 		title := html.EscapeString(fmt.Sprintf("%d %s", body.Status, body.Title))

@@ -20,33 +20,36 @@ import (
 
 // Limits of requests.
 const (
-	// MaxBodyBytes is the largest request body: a reshape of 10,000
+	// MaxBodyBytes is the size of the largest request body: a reshape of 10,000
 	// consumers takes about 4 MiB.
 	MaxBodyBytes = 16 << 20
 )
 
 // Handler serves the API below one path prefix.
 type Handler struct {
-	// Fresh says when Views hold what others have answered; nil: always.
+	// Fresh tells when Views hold everything that other servers have answered;
+	// nil: always.
 	Fresh    commands.Freshness
 	Commands commands.Submitter
 	Views    *projector.Projector
 	Logger   *slog.Logger
-	// Prefix is the path that clouds mount the API at: empty or "/placement".
+	// Prefix is the path at which clouds mount the API: empty or "/placement".
 	Prefix string
-	// IncompleteProject and IncompleteUser own consumers that are written
-	// below microversion 1.8, where clients do not say for whom.
+	// IncompleteProject and IncompleteUser own consumers that are written below
+	// microversion 1.8, where clients name no owner.
 	IncompleteProject, IncompleteUser string
-	// Auth finds out who sends a request, and Policy what they may do.
+	// Auth finds out who sends a request, and Policy what the sender may do.
 	Auth   auth.Authenticator
 	Policy *policy.Rules
-	// Candidates bounds and orders what GET /allocation_candidates finds.
+	// Candidates bounds and orders the candidates of GET /allocation_candidates.
 	Candidates CandidateOptions
-	// Intake bounds what bodies take in memory; nil: each by itself.
+	// Intake bounds the memory of all bodies; nil: each is bounded alone.
 	Intake *intake.Pool
-	// Searches are the places for searches for candidates; nil: each has one.
+	// Searches has the places for searches for candidates; nil: each search has
+	// its own.
 	Searches *turns.Pool
-	// Now is the clock that decides what is in the future; nil: time.Now.
+	// Now is the clock that tells whether a moment is in the future; nil:
+	// time.Now.
 	Now func() time.Time
 }
 
@@ -64,18 +67,18 @@ type request struct {
 	who        policy.Identity
 	params     []string
 	query      *rest.Query
-	lease      *intake.Lease // of the memory that the body takes
+	lease      *intake.Lease // lease of the body's memory
 	op         *operation
 	view       projector.View
-	past       bool // the client asked for a moment in the past
-	dryRun     bool // the client asks what would happen
+	past       bool // the client asks about the past
+	dryRun     bool // the client asks for a dry run
 }
 
-// response is a success.
+// response is a successful answer.
 type response struct {
 	status   int
 	body     any                   // nil: none
-	stream   func(io.Writer) error // writes the body instead
+	stream   func(io.Writer) error // writes the body instead of it
 	location string                // path below the prefix
 	cache    bool                  // Last-Modified and Cache-Control apply (1.15)
 	modified int64                 // Unix nanoseconds; 0: now
@@ -87,7 +90,7 @@ const cacheHeadersSince version = 15
 
 // ServeHTTP makes Placement's checks in Placement's order: authentication,
 // microversion, body headers, route, microversion of the route, media types,
-// policy, and then the handler's own.
+// policy, and then the handler's own checks.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	rest.TellSequence(w, h.Views.Checkpoint().Sequence)
 	r := &request{Request: hr, id: rest.NewRequestID(w), prefix: h.Prefix, query: rest.ParseQuery(hr)}
@@ -126,7 +129,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	}
 	r.version, r.negotiated = v, true
 	w.Header().Set(rest.VersionHeader, serviceType+" "+v.String())
-	w.Header().Set("Vary", "openstack-api-version") // as upstream spells it
+	w.Header().Set("Vary", "openstack-api-version") // upstream's spelling
 	if failure := checkContentLength(r.Request); failure != nil {
 		return nil, failure
 	}
@@ -172,7 +175,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 }
 
 // authorize asks the policy. A token of another scope than a project's may do
-// nothing (enforce_scope), and is told in other words.
+// nothing (enforce_scope), and the text for it differs.
 func (h *Handler) authorize(r *request, rule string) *rest.Failure {
 	target := policy.Target{"project_id": r.query.Get("project_id")}
 	switch {
@@ -184,8 +187,8 @@ func (h *Handler) authorize(r *request, rule string) *rest.Failure {
 	return rest.Errorf(http.StatusForbidden, "Policy does not allow %s to be performed.", rule)
 }
 
-// checkContentLength: a body needs a type. The standard library has refused
-// malformed lengths before.
+// checkContentLength requires a content type for a body. The standard library has
+// refused malformed lengths before.
 func checkContentLength(r *http.Request) *rest.Failure {
 	if r.ContentLength > 0 && r.Header.Get("Content-Type") == "" {
 		return rest.BadRequest("content-type header required when content-length > 0")
@@ -193,8 +196,8 @@ func checkContentLength(r *http.Request) *rest.Failure {
 	return nil
 }
 
-// checkOperation makes the checks of microversion and media types in the
-// order that the operation has them.
+// checkOperation checks microversion and media types, in the order that the
+// operation has them.
 func checkOperation(r *request, op *operation) *rest.Failure {
 	var outOfRange *rest.Failure
 	if r.version < op.from || r.version > op.until {
@@ -273,16 +276,16 @@ func lastModified(at int64) string {
 	return t.UTC().Format(http.TimeFormat)
 }
 
-// ok is a 200 with a body.
+// ok returns a 200 with a body.
 func ok(body any, modified int64) *response {
 	return &response{status: http.StatusOK, body: body, cache: true, modified: modified}
 }
 
-// noContent is a 204.
+// noContent returns a 204.
 func noContent() *response { return &response{status: http.StatusNoContent} }
 
-// submit carries a command out for a request. A rejection is returned as a
-// value: each handler has its own words for it.
+// submit carries a command out for a request. It returns a rejection as a value,
+// because each handler has its own texts for rejections.
 func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *commands.Rejection, error) {
 	outcome, err := rest.Submit(r.Request, h.Commands, commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,

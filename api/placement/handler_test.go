@@ -127,7 +127,7 @@ func manyGroups(n int) string {
 	return b.String()
 }
 
-// TestLargeReshape moves 10,000 consumers in one record; one that the log
+// TestLargeReshape moves 10,000 consumers in one record. A reshape that the log
 // cannot take is refused with 413 and changes nothing.
 func TestLargeReshape(t *testing.T) {
 	l, h := overJetStream(t)
@@ -181,7 +181,7 @@ func TestRetriedRequest(t *testing.T) {
 	}
 }
 
-// FuzzRequest throws anything at the API: no panic, no 5xx.
+// FuzzRequest sends any text to the API: no panic, no 5xx.
 func FuzzRequest(f *testing.F) {
 	l := commandstest.Start(f, f.TempDir(), &memlog.Log{})
 	h := handler(l)
@@ -207,8 +207,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// TestCandidateOptions: what the operator sets holds for every request, and
-// an explanation comes only to who asks for it.
+// TestCandidateOptions: the operator's settings apply to every request, and only
+// clients that ask for it get an explanation.
 func TestCandidateOptions(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	for i := range 30 {
@@ -262,8 +262,8 @@ func TestCandidateOptions(t *testing.T) {
 	}
 }
 
-// TestDryRun: every kind of write can be tried without a trace; what would be
-// rejected is answered as ever.
+// TestDryRun: every kind of write can be tried without a trace. A rejection is
+// answered as usual.
 func TestDryRun(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	p := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 10})

@@ -27,8 +27,8 @@ func inventoryOf(class string, o *object) commands.Inventory {
 	}
 }
 
-// inventoriesOf reads a set of inventories. Names that cannot be classes pass
-// the schema upstream, and are unknown classes.
+// inventoriesOf reads a set of inventories. Names that cannot be classes pass the
+// schema upstream, and count as unknown classes.
 func inventoriesOf(provider string, o *object) ([]commands.Inventory, *rest.Failure) {
 	inventories := make([]commands.Inventory, 0, len(o.keys))
 	for _, class := range o.keys {
@@ -54,8 +54,8 @@ func listInventories(_ *Handler, r *request) (*response, error) {
 	return inventoriesAnswer(r, p, nil)
 }
 
-// inventoriesAnswer shows inventories in the order of their classes, or of
-// the request's keys.
+// inventoriesAnswer shows inventories in the order of their classes, or of the
+// request's keys.
 func inventoriesAnswer(r *request, p *ledger.Provider, keys []string) (*response, error) {
 	classes, err := r.view.Classes()
 	if err != nil {
@@ -138,7 +138,7 @@ func showAfterWrite(r *request, class string) (*response, error) {
 	return inventoryAnswer(r, p, class)
 }
 
-// inventoryRejected has the words for what creating and updating share.
+// inventoryRejected has the texts that creating and updating share.
 func inventoryRejected(verb string, r *request, rejection *commands.Rejection) *rest.Failure {
 	if rejection.Code == commands.CodeInventoryCapacity {
 		reason := "The reserved value is greater than total."
@@ -276,7 +276,7 @@ func deleteInventory(h *Handler, r *request) (*response, error) {
 		case commands.CodeInventoryNotFound:
 			return nil, noInventoryToDelete(r, class)
 		case commands.CodeInventoryInUse:
-			// Not the code one would expect, but the one clients see.
+			// not the code that one would expect, but the one that clients see
 			return nil, conflict(codeConcurrentUpdate, "Unable to delete inventory of class %s: %s", class, inUseText(rejection))
 		}
 		return nil, general(rejection)

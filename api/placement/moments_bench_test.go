@@ -19,9 +19,9 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 )
 
-// BenchmarkMoments asks about random moments of a history of
-// ALLOT_BENCH_RECORDS records (200,000 if it is not set), and beside it about
-// now; then it measures what questions about the past cost the writer.
+// BenchmarkMoments asks about random moments of a history of ALLOT_BENCH_RECORDS
+// records (default 200,000), and also about now. Then it measures what questions
+// about the past cost the writer.
 func BenchmarkMoments(b *testing.B) {
 	records := 200_000
 	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {

@@ -16,8 +16,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// description is the OpenAPI description of the routes, made once at the start
-// from the tables that requests are served by.
+// description is the OpenAPI description of the routes. It is made once, at the
+// start, from the tables that serve requests.
 var description []byte
 
 func showOpenAPI(_ *Handler, _ *request) (*response, error) {
@@ -27,9 +27,9 @@ func showOpenAPI(_ *Handler, _ *request) (*response, error) {
 	}}, nil
 }
 
-// OpenAPI describes the API as OpenAPI 3.1. Bodies and queries are those of
-// the newest microversion; where earlier ones differ, the extension
-// x-openstack-microversions lists from which on each form holds.
+// OpenAPI describes the API as OpenAPI 3.1. Bodies and queries are those of the
+// newest microversion. Where earlier ones differ, the extension
+// x-openstack-microversions lists the microversion from which each form holds.
 func OpenAPI() map[string]any {
 	paths := m{}
 	for i := range routes {
@@ -53,7 +53,7 @@ func OpenAPI() map[string]any {
 			described := describe(&op)
 			if earlier, known := item[method].(m); known {
 				// The same method did something else before: the newest is
-				// described, the other named.
+				// described, and the other named.
 				described["x-openstack-before"] = earlier
 			}
 			item[method] = described
@@ -140,7 +140,8 @@ func inWords(name string) string {
 	return string(words)
 }
 
-// history lists the forms of a body or query by the microversion that each came with.
+// history lists the forms of a body or query with the microversion from which
+// each holds.
 func history(name string, op *operation) []any {
 	var forms []any
 	for v := version(0); v <= op.until; v++ {
@@ -154,8 +155,8 @@ func history(name string, op *operation) []any {
 // groupKey is the name without a suffix of the parameters of request groups.
 var groupKey = regexp.MustCompile(`[a-z_]+`)
 
-// queryParameters lists the parameters of a query. Those of request groups,
-// which end in the group's suffix, are one free-form object.
+// queryParameters lists the parameters of a query. Parameters of request groups
+// end in the group's suffix, and are one free-form object.
 func queryParameters(op *operation) []any {
 	source := schemaFor(op.query, op.until).Source()
 	var list []any
@@ -219,8 +220,8 @@ func components() m {
 	}
 }
 
-// answerSchemas describe answers at every microversion: what came later is
-// not required.
+// answerSchemas describe answers at every microversion: fields that came later
+// are not required.
 func answerSchemas() m {
 	var (
 		id         = m{"type": "string", "format": "uuid"}

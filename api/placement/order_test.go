@@ -108,7 +108,8 @@ func TestOrder(t *testing.T) {
 	inOrder("usages of a project", do("GET", "/usages?project_id=p", ""), "VCPU", "MEMORY_MB", "CUSTOM_Z")
 }
 
-// heldIn is what an answer about a consumer says that it holds, in its order.
+// heldIn returns what a consumer holds according to an answer, in the answer's
+// order.
 func heldIn(t *testing.T, answer string) string {
 	t.Helper()
 	providers := regexp.MustCompile(`"([0-9a-f-]{36})":\{"resources":\{([^}]*)\}`).FindAllStringSubmatch(answer, -1)
@@ -120,8 +121,8 @@ func heldIn(t *testing.T, answer string) string {
 }
 
 // TestOrderOfAllocations: what a consumer holds is shown in the order of the
-// request that wrote it last, whichever request that was; also afterwards, at
-// a moment of the past, and in read models that were made again.
+// request that wrote it last, whichever kind of request that was, even later, at
+// a moment of the past, and in rebuilt read models.
 func TestOrderOfAllocations(t *testing.T) {
 	log := &memlog.Log{}
 	l := commandstest.Start(t, t.TempDir(), log)
@@ -255,7 +256,7 @@ func mustParse(t *testing.T, text string) ledger.UUID {
 	return id
 }
 
-// TestUnknownClassWithWrongGeneration: the generation is looked at first.
+// TestUnknownClassWithWrongGeneration: the generation is checked first.
 func TestUnknownClassWithWrongGeneration(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	path := "/resource_providers/" + l.Provider(t, "node").String() + "/inventories/"
@@ -269,8 +270,8 @@ func TestUnknownClassWithWrongGeneration(t *testing.T) {
 	}
 }
 
-// TestFormsBeforeNames: a query whose form is wrong is told so, also where it
-// names what there is not.
+// TestFormsBeforeNames: a malformed query is reported as such, even if it also
+// names something unknown.
 func TestFormsBeforeNames(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	r := send(handler(l), "GET", "/resource_providers?resources=VCPU&required=CUSTOM_NONE", "")

@@ -8,10 +8,10 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ordered is a JSON object in Placement's order, which is that of its rows:
-// providers and traits as they were made, consumers as they were last
-// written, classes by number, and what a consumer holds as it was asked for.
-// Clients print what they get, and some compare it.
+// ordered is a JSON object in the order of Placement's rows: providers and traits
+// in the order of their creation, consumers in that of their last write, classes
+// by number, and a consumer's allocations as they were asked for. Clients print
+// what they get, and some compare it.
 type ordered[V any] []pair[V]
 
 type pair[V any] struct {
@@ -24,7 +24,7 @@ func (o ordered[V]) MarshalJSON() ([]byte, error) {
 	return rest.EncodeObject(len(o), func(i int) (string, any) { return o[i].key, o[i].value })
 }
 
-// inOrderOf puts the members in the order of keys, which have them all.
+// inOrderOf puts the members in the order of keys, which must have them all.
 func (o ordered[V]) inOrderOf(keys []string) ordered[V] {
 	slices.SortStableFunc(o, func(a, b pair[V]) int {
 		return cmp.Compare(slices.Index(keys, a.key), slices.Index(keys, b.key))
@@ -32,16 +32,16 @@ func (o ordered[V]) inOrderOf(keys []string) ordered[V] {
 	return o
 }
 
-// asMade orders things by the time at which they were made, and those that
-// were made together by something that stays.
+// asMade orders things by the time at which they were made. Things that were made
+// together are ordered by a property that never changes.
 func asMade[V any, K cmp.Ordered](list []V, made func(V) int64, tie func(V) K) {
 	slices.SortFunc(list, func(a, b V) int {
 		return cmp.Or(cmp.Compare(made(a), made(b)), cmp.Compare(tie(a), tie(b)))
 	})
 }
 
-// traitsAsMade orders names of traits: the standard ones, then custom ones as
-// they were made.
+// traitsAsMade orders names of traits: the standard ones, then custom ones in the
+// order of their creation.
 func traitsAsMade(r *request, names []string) ([]string, error) {
 	traits := make([]*ledger.Trait, 0, len(names))
 	for _, name := range names {

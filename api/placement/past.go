@@ -2,8 +2,8 @@ package placement
 
 import "github.com/allot-project/allot/projector/candidates"
 
-// world returns the indexed providers of the request's moment. For the
-// present it moves the request's view to the moment of the index.
+// world returns the indexed providers of the request's moment. For the present it
+// moves the request's view to the moment of the index.
 func (h *Handler) world(r *request) (*candidates.World, error) {
 	if r.past {
 		return r.view.World()

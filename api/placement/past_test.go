@@ -27,7 +27,7 @@ func (c *cloud) pick(label string, n int) int { return rapid.IntRange(0, n-1).Dr
 func (c *cloud) provider() string             { return ledgertest.ID(1, byte(c.pick("provider", 4))).String() }
 func (c *cloud) consumer() string             { return ledgertest.ID(2, byte(c.pick("consumer", 4))).String() }
 
-// generation reads a generation as a client does before it writes.
+// generation reads a generation, as a client does before it writes.
 func (c *cloud) generation(path, field string) string {
 	var body map[string]any
 	if err := json.Unmarshal(send(c.h, "GET", path, "").Body.Bytes(), &body); err != nil {
@@ -97,7 +97,7 @@ func reads() []string {
 	return paths
 }
 
-// answered is what a client saw: everything but the request's id.
+// answered is everything in an answer but the request's id.
 func answered(h http.Handler, path string) string {
 	w := send(h, "GET", path, "")
 	body := w.Body.String()
@@ -107,9 +107,9 @@ func answered(h http.Handler, path string) string {
 	return fmt.Sprint(w.Code, w.Header().Get(rest.SequenceHeader), body)
 }
 
-// TestPast records what every GET answers after each of some random requests,
-// and asks for it again after all of them, by sequence and by time, through
-// the same server and through one whose read models were made anew.
+// TestPast records what every GET answers after each of some random requests, and
+// asks again after all of them, by sequence and by time, through the same server
+// and through one with rebuilt read models.
 func TestPast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		log := &memlog.Log{}
@@ -152,8 +152,8 @@ func TestPast(t *testing.T) {
 	})
 }
 
-// TestCandidatesAreAccepted allocates every candidate of random worlds, each
-// in the same world: none may be refused.
+// TestCandidatesAreAccepted allocates every candidate of random worlds, each in
+// the same world: none may be rejected.
 func TestCandidatesAreAccepted(t *testing.T) {
 	tried := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -15,7 +15,8 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// providerLinks are a provider's links and the microversion each came with.
+// providerLinks are a provider's links, with the microversion from which each
+// exists.
 var providerLinks = []struct {
 	rel  string
 	from version
@@ -57,7 +58,7 @@ func (r *request) provider() (*ledger.Provider, error) {
 }
 
 // providerAndBody finds the provider that the path names, and then reads the
-// body: of a provider that is not there Placement does not look at it.
+// body. Placement does not read the body if the provider is missing.
 func (r *request) providerAndBody() (*ledger.Provider, any, error) {
 	p, err := r.provider()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// checkQuery validates the query string against the schema of the operation,
-// which sees the value of each parameter that counts: the last.
+// checkQuery validates the query string against the schema of the operation. Of a
+// repeated parameter it checks the last value, which counts.
 func checkQuery(r *request) *rest.Failure {
 	flat := make(m)
 	for _, key := range r.query.Keys() {
@@ -32,8 +32,8 @@ const (
 	anyTraitsSince           version = 39
 )
 
-// providerQuery is what GET /resource_providers asks for: a provider that
-// satisfies a request group by itself, and has this name and uuid if given.
+// providerQuery is what GET /resource_providers asks for: providers that satisfy
+// a request group alone, and have this name and uuid if given.
 type providerQuery struct {
 	name string
 	uuid *ledger.UUID
@@ -60,7 +60,7 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 	if failure := q.parseAllRequired(r.version, params.All("required")); failure != nil {
 		return nil, failure
 	}
-	var wanted []namedResource // in form; whether the names are known comes after all forms, as upstream
+	var wanted []namedResource // well-formed; as upstream, whether the names are known is checked after all forms
 	if params.Has("resources") {
 		var failure *rest.Failure
 		if wanted, failure = parseResources(params.Get("resources")); failure != nil {
@@ -83,11 +83,11 @@ func parseProviderQuery(r *request) (*providerQuery, error) {
 }
 
 // maxFilters is how many traits, aggregates and resource classes a list of
-// providers may be narrowed down with: each is looked for, and each aggregate
-// that has room in a URL is let through.
+// providers may be filtered by. Each is looked up, and without a bound a URL has
+// room for thousands.
 const maxFilters = 2048
 
-// tooMany refuses a query whose filters would take long to look for.
+// tooMany refuses a query with filters that would take long to look up.
 func (q *providerQuery) tooMany(classes int) *rest.Failure {
 	n := classes + len(q.Forbidden) + len(q.NotMemberOf)
 	for _, anyOf := range q.Required {
@@ -195,7 +195,7 @@ func (q *providerQuery) parseRequired(v version, value string) *rest.Failure {
 	return nil
 }
 
-// parseAllRequired reads a repeated parameter. Below 1.39 only the last one
+// parseAllRequired reads a repeated parameter. Below 1.39 only the last value
 // counts.
 func (q *providerQuery) parseAllRequired(v version, values []string) *rest.Failure {
 	if v < anyTraitsSince && len(values) > 1 {
@@ -209,7 +209,7 @@ func (q *providerQuery) parseAllRequired(v version, values []string) *rest.Failu
 	return nil
 }
 
-// unknownTraits lists the names that are no traits.
+// unknownTraits lists the names that are not traits.
 func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 	var unknown []string
 	names := slices.Concat(lists...)
@@ -228,7 +228,7 @@ func unknownTraits(view projector.View, lists [][]string) ([]string, error) {
 	return unknown, nil
 }
 
-// findResources reads the resources of a query whose form was checked.
+// findResources looks up the resources of a query whose form was checked.
 func (q *providerQuery) findResources(view projector.View, wanted []namedResource) error {
 	classes, err := view.Classes()
 	if err != nil {
@@ -249,7 +249,7 @@ type namedResource struct {
 	amount int64
 }
 
-// parseResources reads CLASS:AMOUNT,CLASS:AMOUNT without looking for the classes.
+// parseResources reads CLASS:AMOUNT,CLASS:AMOUNT without looking up the classes.
 func parseResources(value string) ([]namedResource, *rest.Failure) {
 	var wanted []namedResource
 	badly := func(got string) *rest.Failure {
@@ -276,7 +276,8 @@ func parseResources(value string) ([]namedResource, *rest.Failure) {
 	return wanted, nil
 }
 
-// setResource lets the last amount of a class count.
+// setResource sets the amount of a class. If a class is repeated, the last amount
+// counts.
 func (q *providerQuery) setResource(want candidates.Resource) {
 	for i := range q.Resources {
 		if q.Resources[i].Class == want.Class {
@@ -287,8 +288,8 @@ func (q *providerQuery) setResource(want candidates.Resource) {
 	q.Resources = append(q.Resources, want)
 }
 
-// parsePythonInt reads what Python's int() reads: blanks around, a sign, and
-// single underscores between digits.
+// parsePythonInt reads what Python's int() reads: blanks around the number, a
+// sign, and single underscores between digits.
 func parsePythonInt(text string) (int64, bool) {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "__") || strings.HasPrefix(text, "_") || strings.HasSuffix(text, "_") {
@@ -298,7 +299,7 @@ func parsePythonInt(text string) (int64, bool) {
 	return n, err == nil
 }
 
-// find lists the providers that match, as they were made.
+// find lists the providers that match, in the order of their creation.
 func (q *providerQuery) find(view projector.View, world *candidates.World) ([]*ledger.Provider, error) {
 	id := q.uuid
 	if q.name != "" {

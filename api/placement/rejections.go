@@ -7,8 +7,8 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// general maps the rejections that mean the same on every route. Handlers
-// look at theirs first.
+// general maps the rejections that mean the same on every route. Handlers handle
+// their own first.
 func general(r *commands.Rejection) *rest.Failure {
 	switch r.Code {
 	case commands.CodeTooLarge:

@@ -10,36 +10,36 @@ type operation struct {
 	method string
 	from   version // first microversion that has it
 	until  version // last microversion that has it
-	rule   string  // policy rule; empty: open to everyone
+	rule   string  // policy rule; empty: open to everybody
 	handle func(*Handler, *request) (*response, error)
-	body   string // the schema of the JSON body that it takes; empty: none
-	query  string // the schema of its query string; empty: not looked at
-	answer string // the component in /openapi.json that describes its answer
-	status []int  // of a success
-	reads  bool   // answers a JSON body: Accept is checked
-	// decides: nothing is read before the command, which alone says what is so.
+	body   string // name of the schema of its JSON body; empty: it takes none
+	query  string // name of the schema of its query string; empty: the query is ignored
+	answer string // component in /openapi.json that describes its answer
+	status []int  // status of a success
+	reads  bool   // it answers with a JSON body, so Accept is checked
+	// it reads nothing before its command, which alone decides
 	decides bool
-	// mediaFirst checks Accept and Content-Type before the microversion,
-	// as Placement does for aggregates.
+	// mediaFirst checks Accept and Content-Type before the microversion, as
+	// Placement does for aggregates.
 	mediaFirst bool
 }
 
-// decides says of an operation that nothing is read before its command.
+// decides marks an operation that reads nothing before its command.
 func decides(op operation) operation {
 	op.decides = true
 	return op
 }
 
-// route is a path pattern with parameters in braces, and what can be done
-// there, in the order of the Allow header.
+// route is a path pattern with parameters in braces, and its operations, in the
+// order of the Allow header.
 type route struct {
 	path       []string
 	pattern    string // the path, as one text
 	operations []operation
 }
 
-// The route table is not net/http's ServeMux: that answers unclean paths with
-// redirects and 404 and 405 with bodies of its own, and clients rely on
+// The route table is not net/http's ServeMux, because that answers unclean paths
+// with redirects, and 404 and 405 with bodies of its own, and clients rely on
 // Placement's.
 var routes = []route{
 	at("", gives("Versions", ensure("GET", 0, "", showRoot))), // whatever the client accepts
@@ -111,7 +111,7 @@ var routes = []route{
 	at("reshaper", decides(gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204))),
 }
 
-// The handlers of the two open routes look at this table themselves.
+// The handlers of the two open routes read this table themselves.
 func init() { description = encodeOpenAPI() }
 
 type handle = func(*Handler, *request) (*response, error)
@@ -136,7 +136,7 @@ func del(from version, rule string, h handle) operation {
 	return operation{method: "DELETE", from: from, until: maxVersion, rule: rule, handle: h, status: []int{204}}
 }
 
-// ensure is an operation that looks at no body and at no Accept header.
+// ensure makes an operation that ignores the body and the Accept header.
 func ensure(method string, from version, rule string, h handle) operation {
 	return operation{method: method, from: from, until: maxVersion, rule: rule, handle: h}
 }
@@ -147,7 +147,7 @@ func asks(query string, op operation) operation {
 	return op
 }
 
-// gives describes the answer; its status is 200 if none is named.
+// gives names the answer's description. Its status is 200 unless one is given.
 func gives(answer string, op operation, status ...int) operation {
 	if status == nil {
 		status = []int{200}
@@ -166,8 +166,8 @@ func mediaFirst(op operation) operation {
 	return op
 }
 
-// findRoute matches an escaped path and decodes its parameters. Parameters are
-// one segment, never empty; a trailing slash is another path.
+// findRoute matches an escaped path and decodes its parameters. A parameter is
+// one segment and never empty; a trailing slash makes another path.
 func findRoute(escaped string) (*route, []string) {
 	if escaped == "" || escaped == "/" {
 		return &routes[0], nil
@@ -199,8 +199,8 @@ func (rt *route) match(segments []string) ([]string, bool) {
 	return params, true
 }
 
-// find returns the operation for a method and microversion. known says that
-// the route has the method at some microversion.
+// find returns the operation for a method and microversion. known reports whether
+// the route has the method at any microversion.
 func (rt *route) find(method string, v version) (op *operation, known bool) {
 	for i := range rt.operations {
 		candidate := &rt.operations[i]

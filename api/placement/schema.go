@@ -5,8 +5,8 @@ import (
 	"github.com/allot-project/allot/api/schema"
 )
 
-// schemas are the request schemas, by name and first microversion, compiled
-// once. The constructors below read like Placement's own schema files.
+// schemas are the request schemas, by name and first microversion, compiled once.
+// The constructors below read like Placement's own schema files.
 var schemas = compileSchemas()
 
 type m = map[string]any
@@ -23,7 +23,7 @@ func closed(properties m, required ...string) m {
 	return m{"type": "object", "properties": properties, "required": schema.List(required), "additionalProperties": false}
 }
 
-// keyed is an object whose keys match a pattern and nothing else.
+// keyed is an object whose keys all match a pattern.
 func keyed(pattern string, value m, minProperties int) m {
 	s := m{"type": "object", "patternProperties": m{pattern: value}, "additionalProperties": false}
 	if minProperties > 0 {
@@ -76,17 +76,17 @@ func inventoriesSchema() m {
 	}, "resource_provider_generation", "inventories")
 }
 
-// resourcesSchema: amounts have no maximum upstream, where a database integer
-// ends them; here the command checks it.
+// resourcesSchema has no maximum for amounts. Upstream has none either, and
+// relies on the database's integers; here the command checks them.
 func resourcesSchema() m {
 	return keyed(classPattern, m{"type": "integer", "minimum": 1}, 1)
 }
 
 var ownerSchemas = m{"project_id": text(1, 255), "user_id": text(1, 255)}
 
-// allocationSchema is the body of PUT /allocations/{consumer} at a
-// microversion of the dictionary form (1.12), and each member of POST
-// /allocations, where it may be empty before 1.28.
+// allocationSchema is the body of PUT /allocations/{consumer} at a microversion
+// of the dictionary form (1.12), and of each member of POST /allocations, where
+// it may be empty before 1.28.
 func allocationSchema(v version, mayBeEmpty bool) m {
 	minimum := 1
 	if v >= 28 || mayBeEmpty {
@@ -137,7 +137,8 @@ func reshapeSchema(v version) m {
 	}, "inventories", "allocations")
 }
 
-// schemaName names a schema as of the first microversion that has it.
+// schemaName identifies a schema by its name and the first microversion that has
+// it.
 type schemaName struct {
 	name string
 	from version
@@ -222,7 +223,7 @@ func compileSchemas() map[schemaName]schema.Schema {
 	return compiled
 }
 
-// schemaFor finds the schema of a name as of a microversion.
+// schemaFor finds the schema of a name at a microversion.
 func schemaFor(name string, v version) schema.Schema {
 	for ; v >= 0; v-- {
 		if s, ok := schemas[schemaName{name, v}]; ok {

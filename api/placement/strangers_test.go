@@ -19,9 +19,9 @@ var pathNames = strings.NewReplacer(
 	"{name}", "CUSTOM_X", "{resource_class}", "VCPU",
 )
 
-// TestPolicySeesWhatIsAnswered: where every rule asks whether a project is
+// TestPolicySeesWhatIsAnswered: with a policy that compares every project with
 // the client's own, every route decides by the value of project_id that the
-// handler answers for, however often and in whatever way it is given.
+// handler uses, however often and in whatever form it is given.
 func TestPolicySeesWhatIsAnswered(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
@@ -51,7 +51,7 @@ func TestPolicySeesWhatIsAnswered(t *testing.T) {
 		for method := range item.(map[string]any) {
 			method, target := strings.ToUpper(method), pathNames.Replace(path)
 			if path == "/" || path == "/openapi.json" || method == "PARAMETERS" {
-				continue // open to everyone, or not a method
+				continue // open to everybody, or not a method
 			}
 			for query, mine := range map[string]bool{
 				"project_id=mine": true, "project_id=theirs&project_id=mine": true, "project_id=theirs": false,
@@ -66,8 +66,8 @@ func TestPolicySeesWhatIsAnswered(t *testing.T) {
 	}
 }
 
-// TestUsagesOfOneProject: who asks for the usages of several projects gets
-// those of one, which is the one that the policy looks at.
+// TestUsagesOfOneProject: a request for the usages of several projects gets those
+// of one, which is the one that the policy checks.
 func TestUsagesOfOneProject(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
@@ -104,8 +104,8 @@ func TestUsagesOfOneProject(t *testing.T) {
 	}
 }
 
-// TestFiltersAreBounded: as many aggregates as have room in a URL are looked for,
-// and what would take long to look for is refused, also in searches for candidates.
+// TestFiltersAreBounded: all aggregates that fit into a URL are looked up, and
+// more filters are refused, also in searches for candidates.
 func TestFiltersAreBounded(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})

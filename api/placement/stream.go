@@ -10,11 +10,11 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// heldBytes is how much of an answer is held back, so that one that fails
-// early can still become an error, and a short one gets its length.
+// heldBytes is how many bytes of an answer are held back, so that an answer that
+// fails early can still become an error, and a short one gets its length.
 const heldBytes = 256 << 10
 
-// streamWriter sends an answer as it grows.
+// streamWriter sends an answer while it grows.
 type streamWriter struct {
 	w       http.ResponseWriter
 	status  int
@@ -44,9 +44,9 @@ func (s *streamWriter) start() error {
 	return err
 }
 
-// writeStream sends a body that is written piece by piece. Once a part of it
-// has been sent, all that can be said of a failure is to break off, so that
-// no client takes half an answer for a whole one.
+// writeStream sends a body that is written in pieces. After a part was sent, a
+// failure can only break the connection off, so that no client takes half an
+// answer for a whole one.
 func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *response) {
 	out := &streamWriter{w: w, status: answer.status}
 	w.Header().Set("Content-Type", jsonType)
@@ -61,7 +61,7 @@ func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *respons
 	}
 	switch {
 	case err == nil:
-		_ = out.start() // the client is gone if this fails
+		_ = out.start() // if this fails the client is gone
 	case r.Context().Err() != nil:
 		panic(http.ErrAbortHandler)
 	case !out.started:

@@ -41,8 +41,8 @@ func listTraits(h *Handler, r *request) (*response, error) {
 	return ok(m{"traits": traitNames(traits)}, newest), nil
 }
 
-// traitFilter reads name=in:A,B and name=startswith:P. Another word before
-// the colon filters nothing, as upstream.
+// traitFilter reads name=in:A,B and name=startswith:P. As upstream, any other
+// word before the colon filters nothing.
 func traitFilter(value string, given bool) (func(string) bool, *rest.Failure) {
 	all := func(string) bool { return true }
 	if !given {

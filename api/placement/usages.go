@@ -26,8 +26,8 @@ func showProviderUsages(_ *Handler, r *request) (*response, error) {
 // consumerTypesSince is the microversion from which consumers have types.
 const consumerTypesSince version = 38
 
-// Values of consumer_type with a meaning of their own. Types that are stored
-// are upper case, so they cannot clash.
+// Values of consumer_type with a special meaning. Stored types are upper case, so
+// they cannot clash.
 const (
 	everyType   = "all"
 	withoutType = ledger.UnknownType
@@ -70,8 +70,8 @@ func byClass(classes *ledger.ClassTable, amounts map[ledger.ClassID]int64) order
 	return list
 }
 
-// totalsByType groups usages by consumer type; wanted is one type, "unknown"
-// for consumers without one, "all" for one group of everything, or "".
+// totalsByType groups usages by consumer type. wanted is one type, "unknown" for
+// consumers without one, "all" for one group of everything, or "".
 func totalsByType(classes *ledger.ClassTable, usages []*ledger.Usage, wanted string) map[string]ordered[int64] {
 	amounts := make(map[string]map[ledger.ClassID]int64)
 	consumers := make(map[string]int64)

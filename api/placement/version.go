@@ -18,7 +18,7 @@ const (
 )
 
 // microversions are those of Placement. A client that asks for another one is
-// told which there are.
+// told the range.
 var microversions = &rest.Microversions{
 	Service: serviceType, Min: minVersion, Max: maxVersion,
 	Refuse: func(asked, major string, minor version, wellFormed bool) *rest.Failure {

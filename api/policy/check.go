@@ -21,8 +21,8 @@ type (
 	anyOf  []check
 	named  string // rule:NAME
 	role   string // role:NAME
-	// equal compares an attribute of the identity with a value or, if
-	// attribute is set, with one of the target.
+	// equal compares an attribute of the identity with a value or, if attribute
+	// is set, with an attribute of the target.
 	equal struct{ own, value, attribute string }
 )
 
@@ -68,11 +68,11 @@ func (c equal) allows(_ *Rules, id Identity, t Target) bool {
 }
 func (c equal) references() []string { return nil }
 
-// tokens are parentheses and words; blanks lie between words.
+// tokens are parentheses and words. Blanks separate words.
 var tokens = regexp.MustCompile(`%\([^()]*\)s|[()]|[^\s()%]+|%`)
 
-// words puts the pieces of the text together: project_id:%(project_id)s is
-// one word, though it has parentheses in it.
+// words joins the pieces of the text: project_id:%(project_id)s is one word,
+// although it has parentheses in it.
 func words(text string) []string {
 	var list []string
 	end := -1
@@ -89,8 +89,8 @@ func words(text string) []string {
 	return list
 }
 
-// parse reads a rule: checks joined by "and", "or" and "not", in that order
-// of binding from "not" down, with parentheses. The empty rule allows.
+// parse reads a rule: checks joined by "and", "or" and "not", with parentheses;
+// "not" binds most closely, then "and", then "or". The empty rule allows.
 func parse(text string) (check, error) {
 	p := &parser{words: words(text)}
 	if len(p.words) == 0 {
@@ -146,7 +146,7 @@ const maxDepth = 64
 
 func (p *parser) one() (check, error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, errors.New("it is nested too deeply")
+		return nil, errors.New("the rule is nested too deeply")
 	}
 	defer func() { p.depth-- }()
 	if p.take("not") {
@@ -161,7 +161,7 @@ func (p *parser) one() (check, error) {
 		return c, err
 	}
 	if len(p.words) == 0 {
-		return nil, errors.New("it ends too early")
+		return nil, errors.New("the rule ends too early")
 	}
 	word := p.words[0]
 	p.words = p.words[1:]

@@ -1,6 +1,6 @@
 // Package policy decides who may do what, by the rules of oslo.policy that
-// OpenStack's operators write: Placement's own, and what a YAML file puts in
-// their place.
+// OpenStack's operators write: Placement's own rules, and those with which a YAML
+// file replaces them.
 package policy
 
 import (
@@ -15,28 +15,28 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Identity is who sends a request, as authentication found out.
+// Identity is the sender of a request, as authentication found out.
 type Identity struct {
 	User    string // id
 	Project string // id; empty for tokens without a project
 	Roles   []string
-	// System marks a token with system scope, and Domain one with the scope
-	// of a domain. What they may do InScope says.
+	// System marks a token with system scope, and Domain a token with the scope
+	// of a domain; see InScope for their effect.
 	System, Domain bool
-	// Believed marks who is only known by their own word.
+	// Believed marks a sender who is only known by the request's own word.
 	Believed bool
 }
 
-// InScope reports whether a rule is for tokens of the identity's scope, as
-// upstream has it with enforce_scope: those of Placement and Allot's own are
-// about projects, those of Ironic also about the whole system, and none is
-// about a domain.
+// InScope reports whether a rule applies to tokens of the identity's scope, as
+// upstream with enforce_scope. Rules of Placement and Allot apply to projects
+// only, rules of Ironic to projects and the whole system, and none to a domain.
 func InScope(rule string, id Identity) bool {
 	return !id.Domain && (!id.System || strings.HasPrefix(rule, "baremetal:"))
 }
 
-// Client tells clients apart that share what is bounded: by user and project.
-// Whom nobody has authenticated, is known by the host of the connection.
+// Client returns a name for the client whose share of bounded resources the
+// request uses: the user and project or, without authentication, the host of the
+// connection.
 func (id Identity) Client(address string) string {
 	if id.Believed || id.User == "" {
 		host, _, err := net.SplitHostPort(address)
@@ -53,17 +53,17 @@ func (id Identity) Has(role string) bool {
 	return slices.ContainsFunc(id.Roles, func(r string) bool { return strings.EqualFold(r, role) })
 }
 
-// Target is what a request is about: attributes that rules can compare.
+// Target holds attributes of the object of a request, which rules can compare.
 type Target map[string]string
 
 // TargetAttributes are the attributes that rules can name as %(NAME)s.
 var TargetAttributes = []string{"project_id", "allocation.owner", "node.owner", "node.lessee"}
 
-// Rules decides requests. It never changes.
+// Rules decide requests. They never change.
 type Rules struct{ checks map[string]check }
 
-// rule is a default: its text, and what upstream has deprecated but still
-// lets through unless enforce_new_defaults is set.
+// rule is a default: its text, and a deprecated alternative that upstream still
+// accepts unless enforce_new_defaults is set.
 type rule struct{ text, deprecated string }
 
 const (
@@ -71,8 +71,8 @@ const (
 	legacy         = "role:admin"
 )
 
-// ironic are the rules of the bare metal API, in the words of Ironic's own. A
-// project may do what its roles say with what it owns or leases.
+// ironic are the rules of the bare metal API, in Ironic's own words. Members of a
+// project may do what their roles allow with what the project owns or leases.
 var ironic = map[string]string{
 	"baremetal:allocation:create":            "role:admin or role:service",
 	"baremetal:allocation:create_restricted": "role:member",
@@ -97,7 +97,7 @@ var ironic = map[string]string{
 	"baremetal:node:set_power_state":         "role:admin or role:service or (role:member and project_id:%(node.owner)s) or (role:member and project_id:%(node.lessee)s)",
 }
 
-// defaults are upstream's rules, with their names, and Allot's own.
+// defaults are upstream's rules, under their names, and Allot's own.
 var defaults = func() map[string]rule {
 	rules := map[string]rule{
 		"admin_api":            {text: "role:admin"},
@@ -133,7 +133,7 @@ var defaults = func() map[string]rule {
 	return rules
 }()
 
-// Names lists the rules that requests are decided by.
+// Names lists the names of all rules.
 func Names() []string {
 	var names []string
 	for name := range defaults {
@@ -145,14 +145,14 @@ func Names() []string {
 	return names
 }
 
-// ErrRules wraps whatever is wrong with a policy file.
+// ErrRules is in every error about a policy file.
 var ErrRules = errors.New("policy")
 
-// Load returns the rules: the defaults, without what upstream has deprecated
-// if newDefaults is set, and in their place those of a YAML file in
-// oslo.policy's form, which may be empty. What it cannot read, a rule that
-// Placement does not have, and a reference to no rule are errors: nothing is
-// let through because of a typing error.
+// Load returns the rules: the defaults, overridden by those of a YAML file in
+// oslo.policy's form, which may be empty. If newDefaults is set, it leaves out
+// what upstream has deprecated. A text that it cannot read, a rule that Placement
+// does not have, and a reference to a missing rule are errors, so that no typing
+// error permits anything.
 func Load(overrides []byte, newDefaults bool) (*Rules, error) {
 	given, err := readFile(overrides)
 	if err != nil {
@@ -194,9 +194,10 @@ func readFile(data []byte) (map[string]string, error) {
 	return given, nil
 }
 
-// checkReferences finds references to no rule, and rules that lead to themselves.
+// checkReferences finds references to missing rules, and rules that lead to
+// themselves.
 func (r *Rules) checkReferences() error {
-	state := make(map[string]int) // 1: on the way, 2: good
+	state := make(map[string]int) // 1: under way, 2: good
 	var visit func(name string) error
 	visit = func(name string) error {
 		c, known := r.checks[name]
@@ -225,17 +226,17 @@ func (r *Rules) checkReferences() error {
 	return nil
 }
 
-// Allows decides. A rule that does not exist allows nothing, and no rule
-// allows anything to a token of another scope.
+// Allows reports whether a rule permits a request. A missing rule permits
+// nothing, and no rule permits anything to a token of another scope.
 func (r *Rules) Allows(name string, id Identity, target Target) bool {
 	return InScope(name, id) && r.holds(name, id, target)
 }
 
-// holds decides by a rule itself, as one that refers to it does.
+// holds evaluates the rule alone, as a rule that refers to it does.
 func (r *Rules) holds(name string, id Identity, target Target) bool {
 	c, known := r.checks[name]
 	return known && c.allows(r, id, target)
 }
 
-// Default is the text of a rule as Placement has it by default.
+// Default returns the text of a rule's default in Placement.
 func Default(name string) string { return defaults[name].text }

@@ -57,7 +57,7 @@ func TestDefaults(t *testing.T) {
 }
 
 // TestScope: tokens of another scope than the rule's may do nothing, whatever
-// their roles and even where everybody may do everything.
+// their roles, even where a rule permits everybody.
 func TestScope(t *testing.T) {
 	t.Parallel()
 	var open strings.Builder
@@ -103,7 +103,7 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be read is an error, never a silent allow.
+// TestRefused: a rule that cannot be read is an error, never a silent permission.
 func TestRefused(t *testing.T) {
 	rule := func(text string) string { return "placement:traits:list: '" + text + "'" }
 	for _, text := range []string{

@@ -9,33 +9,33 @@ import (
 	"strings"
 )
 
-// BrowserGuard keeps web pages out that make the browser of somebody who may
-// reach the server send requests to it: pages of other origins, and pages whose
-// name was made to point at the server (DNS rebinding). It lets through what no
+// BrowserGuard stops web pages from using the server through the browser of
+// somebody who can reach it: pages of other origins, and pages whose name was
+// made to point at the server (DNS rebinding). It lets through requests that no
 // foreign page can have sent.
 type BrowserGuard struct {
-	// CheckHost makes requests call the server by a name of its own: one of
-	// Hosts, localhost, or an address of this machine's loopback, and if
-	// AnyAddress is set any IP address. A name that is none of these may be a
-	// foreign page's that was made to point here. IP addresses cannot be.
+	// CheckHost requires requests to address the server by a name of its own: one
+	// of Hosts, localhost, a loopback address of this machine, or, if AnyAddress
+	// is set, any IP address. Any other name may belong to a foreign page that
+	// was made to point here; an IP address cannot.
 	CheckHost  bool
 	AnyAddress bool
 	Hosts      []string
-	// Allowed reports whether the origin that a request comes from may use
-	// the API (CORS); nil: none may.
+	// Allowed reports whether the origin of a request may use the API (CORS);
+	// nil: no other origin may.
 	Allowed func(*http.Request) bool
-	// Open are the paths of documents that any page may have.
+	// Open are the paths of documents that any page may read.
 	Open []string
 
 	protection http.CrossOriginProtection
 }
 
-// Handler guards another handler.
+// Handler returns a handler that guards another one.
 func (g *BrowserGuard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.CheckHost && !g.knows(r.Host) {
-			http.Error(w, fmt.Sprintf("This server is not called %.200q. Call it by its address or localhost, "+
-				"or start it with --allowed-host for every other name that it has.", r.Host), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("This server does not answer to the name %.200q. Use its address or localhost, "+
+				"or start it with --allowed-host for each other name that it has.", r.Host), http.StatusForbidden)
 			return
 		}
 		if g.foreign(r) {
@@ -48,7 +48,7 @@ func (g *BrowserGuard) Handler(next http.Handler) http.Handler {
 }
 
 // knows reports whether the server has the name that a Host header gives. Only
-// HTTP/1.0 has none, which no browser speaks.
+// HTTP/1.0 has no Host header, and no browser speaks that.
 func (g *BrowserGuard) knows(host string) bool {
 	if host == "" {
 		return true
@@ -65,12 +65,12 @@ func (g *BrowserGuard) knows(host string) bool {
 }
 
 // foreign reports whether a page of another origin sends the request. Go's own
-// check is about writes; here reads count, too, since they cost, but for what
-// the user opens and no page can look into.
+// check is about writes only. Here reads count, too, because they cost, except
+// those that the user opens and no page can look into.
 func (g *BrowserGuard) foreign(r *http.Request) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case r.Method == http.MethodOptions: // asks what is allowed, and does nothing
+	case r.Method == http.MethodOptions: // It asks what is allowed, and does nothing.
 		return false
 	case reads && slices.Contains(g.Open, r.URL.EscapedPath()):
 		return false
@@ -82,9 +82,8 @@ func (g *BrowserGuard) foreign(r *http.Request) bool {
 	return g.protection.Check(asWrite) != nil && (g.Allowed == nil || !g.Allowed(r))
 }
 
-// CheckContentType refuses bodies of the types that pages may send to other
-// origins without asking, and bodies without a type. A POST is taken for one
-// that has a body.
+// CheckContentType refuses bodies without a type, and of types that pages may
+// send to other origins without a preflight. It assumes that a POST has a body.
 func CheckContentType(r *http.Request) error {
 	given := r.Header.Values("Content-Type")
 	if len(given) == 0 && r.ContentLength == 0 && r.Method != http.MethodPost {
@@ -100,5 +99,5 @@ func CheckContentType(r *http.Request) error {
 	return nil
 }
 
-// unasked are the types that need no preflight: those of the Fetch standard.
+// unasked are the types that need no preflight by the Fetch standard.
 var unasked = []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}

@@ -10,26 +10,27 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// What a client may say about how new an answer must be, on every server of a
-// ledger. Without it an answer holds all that anybody was told before it was
-// asked for, by whichever server.
+// How a client says how recent an answer must be, on every server of a ledger.
+// Without these headers an answer holds everything that any server told anybody
+// before the request.
 const (
-	// MinSequenceHeader names a commit that the answer must hold: what the client
-	// was told in an Allot-Sequence. The others are not asked.
+	// MinSequenceHeader names a commit that the answer must hold, such as the one
+	// that the client got in an Allot-Sequence. The server then asks no other
+	// server.
 	MinSequenceHeader = "Allot-Min-Sequence"
-	// ConsistencyHeader with the value "stale" has what this server holds answered
-	// at once, however old that is. It works while no server leads.
+	// ConsistencyHeader with the value "stale" makes the server answer at once
+	// from what it has, however old that is. It works even while no server leads.
 	ConsistencyHeader = "Allot-Consistency"
-	// Stale is its only value.
+	// Stale is the only value of ConsistencyHeader.
 	Stale = "stale"
 )
 
 // minSequenceWait is how long a request waits for its Allot-Min-Sequence.
 const minSequenceWait = 10 * time.Second
 
-// Await waits until the read models may be read for a request. Fresh is nil
-// where this server is the only one. What the request decided says that its
-// command alone counts, and that nothing is read before it.
+// Await waits until the read models may be read for a request. Fresh is nil for a
+// single server. decided means that the request's command alone counts, and that
+// nothing is read before it.
 func Await(r *http.Request, views *projector.Projector, fresh commands.Freshness, decided bool) error {
 	switch consistency := r.Header.Get(ConsistencyHeader); consistency {
 	case "":
@@ -66,12 +67,13 @@ func awaitSequence(ctx context.Context, views *projector.Projector, sequence uin
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-late.C:
-			return TryAgain("%s: %d has not come here yet, only %d", MinSequenceHeader, sequence, now)
+			return TryAgain("%s: this server has not folded %d yet, only %d", MinSequenceHeader, sequence, now)
 		}
 	}
 }
 
-// TellSequence says in an answer up to which commit the server had read the log.
+// TellSequence puts the commit up to which the server has read the log into an
+// answer.
 func TellSequence(w http.ResponseWriter, sequence uint64) {
 	w.Header().Set(SequenceHeader, strconv.FormatUint(sequence, 10))
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// RetryAfterSeconds is what a refused client is told to wait.
+// RetryAfterSeconds is how long a refused client is told to wait, in seconds.
 const RetryAfterSeconds = "1"
 
-// maxMessage bounds the text of an error, of which what the client has sent
-// may be a part.
+// maxMessage is the size of the longest error text, in bytes. Error texts may
+// quote what the client has sent.
 const maxMessage = 4 << 10
 
-// Message is the text of an error as far as it is told.
+// Message returns the text of an error, cut short if it is long.
 func Message(text string) string {
 	if len(text) <= maxMessage {
 		return text
@@ -29,13 +29,12 @@ func Message(text string) string {
 	return strings.ToValidUTF8(text[:maxMessage], "") + "..."
 }
 
-// Failure is an answer that is not a success. Each facade writes it in its own
-// format.
+// Failure is an answer other than success. Each API writes it in its own format.
 type Failure struct {
 	Status     int
-	Code       string // for programs, in the facade's terms; empty: the one that it has for most failures
+	Code       string // code for programs, in the API's terms; empty: the API's usual code
 	Message    string
-	Allow      string // of a 405: the methods that there are
+	Allow      string // of a 405: the methods that the path has
 	RetryAfter string // of a 503: seconds
 }
 
@@ -52,31 +51,31 @@ func (f *Failure) Header(header http.Header) {
 	}
 }
 
-// Errorf is a failure with a message, which is cut short if it is long.
+// Errorf returns a failure with a message, which is cut short if it is long.
 func Errorf(status int, format string, args ...any) *Failure {
 	return &Failure{Status: status, Message: Message(fmt.Sprintf(format, args...))}
 }
 
-// BadRequest is a 400.
+// BadRequest returns a 400.
 func BadRequest(format string, args ...any) *Failure {
 	return Errorf(http.StatusBadRequest, format, args...)
 }
 
-// NotFound is a 404.
+// NotFound returns a 404.
 func NotFound(format string, args ...any) *Failure {
 	return Errorf(http.StatusNotFound, format, args...)
 }
 
-// TryAgain is a 503: what hinders the request passes.
+// TryAgain returns a 503, for an obstacle that passes.
 func TryAgain(format string, args ...any) *Failure {
 	f := Errorf(http.StatusServiceUnavailable, format, args...)
 	f.RetryAfter = RetryAfterSeconds
 	return f
 }
 
-// FailureOf is what a client is told of an error. What is not the client's
-// fault is logged with the request's id, and is a 500, or a 503 if trying again
-// can help.
+// FailureOf returns the failure to answer for an error. An error that is not the
+// client's fault is logged with the request's id, and becomes a 500, or a 503 if
+// a retry can help.
 func FailureOf(err error, r *http.Request, id string, logger *slog.Logger) *Failure {
 	var failure *Failure
 	message, unavailable := Unavailable(err)
@@ -91,8 +90,8 @@ func FailureOf(err error, r *http.Request, id string, logger *slog.Logger) *Fail
 	return Errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
 }
 
-// Unavailable reports whether a request was not answered for a reason that
-// passes, and what to tell the client.
+// Unavailable reports whether the error is about a passing obstacle, with the
+// text for the client.
 func Unavailable(err error) (message string, unavailable bool) {
 	switch {
 	case errors.Is(err, auth.ErrUnavailable):

@@ -6,8 +6,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// EncodeObject writes a JSON object whose members stand in an order of their
-// own, which clients show as they get it.
+// EncodeObject writes a JSON object whose members keep their order, because
+// clients show them as they get them.
 func EncodeObject(n int, member func(i int) (key string, value any)) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteByte('{')

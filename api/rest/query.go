@@ -11,10 +11,10 @@ import (
 	"unicode/utf8"
 )
 
-// Query is the query string of a request. It is parsed once, and whoever asks
-// for a parameter, be it the policy or a handler, gets the same value: no
-// other code reads query strings, which a test checks. Of a query string that
-// cannot be read nobody gets anything.
+// Query is the query string of a request. It is parsed once, so that policy and
+// handlers get the same value of a parameter. No other code reads query strings;
+// a test checks that. If the query string cannot be parsed, no parameter has a
+// value.
 type Query struct {
 	values url.Values
 	fault  error
@@ -34,14 +34,14 @@ func ParseQuery(r *http.Request) *Query {
 	return &Query{values: values}
 }
 
-// Fault is why the query string cannot be read; nil if it can.
+// Fault returns why the query string cannot be parsed, or nil.
 func (q *Query) Fault() error { return q.fault }
 
-// Has reports whether a parameter is given, if only with an empty value.
+// Has reports whether a parameter is given, even with an empty value.
 func (q *Query) Has(key string) bool { return len(q.values[key]) > 0 }
 
-// Get is the value that counts of a parameter that has one: the last, as in
-// OpenStack; empty if there is none.
+// Get returns the value of a parameter that has one value: the last, as in
+// OpenStack; empty if it is missing.
 func (q *Query) Get(key string) string {
 	if list := q.values[key]; len(list) > 0 {
 		return list[len(list)-1]
@@ -49,19 +49,20 @@ func (q *Query) Get(key string) string {
 	return ""
 }
 
-// First is the first value, which counts for a few parameters of Placement's.
+// First returns the first value, which counts for a few of Placement's
+// parameters.
 func (q *Query) First(key string) string { return q.values.Get(key) }
 
-// All are all values of a parameter that may be repeated.
+// All returns all values of a parameter that may be repeated.
 func (q *Query) All(key string) []string { return q.values[key] }
 
-// Keys are the parameters that are given, in order.
+// Keys returns the names of the given parameters, in order.
 func (q *Query) Keys() []string {
 	return slices.Sorted(maps.Keys(q.values))
 }
 
-// Once finds the parameters that are none of the known ones, and the first
-// that is repeated and may not be.
+// Once returns the unknown parameters, and the first parameter that is repeated
+// and may not be.
 func (q *Query) Once(known []string, repeatable ...string) (unknown []string, repeated string) {
 	for _, key := range q.Keys() {
 		if !slices.Contains(known, key) {
@@ -73,19 +74,19 @@ func (q *Query) Once(known []string, repeatable ...string) (unknown []string, re
 	return unknown, repeated
 }
 
-// Values are all values by their keys, for whoever has made sure with Once
-// that each has one.
+// Values returns all values by parameter, for callers that have checked with Once
+// that each has one value.
 func (q *Query) Values() url.Values { return maps.Clone(q.values) }
 
-// take takes one of Allot's own parameters out, so that the facade's own
-// checks do not see it.
+// take removes one of Allot's own parameters, so that an API's own checks do not
+// see it.
 func (q *Query) take(key string) (value string, found bool, err error) {
 	if q.fault != nil {
 		return "", false, q.fault
 	}
 	list, found := q.values[key]
 	if len(list) > 1 {
-		return "", false, fmt.Errorf("'%s' may be given once", key)
+		return "", false, fmt.Errorf("'%s' may be given only once", key)
 	}
 	delete(q.values, key)
 	if found {
@@ -94,8 +95,8 @@ func (q *Query) take(key string) (value string, found bool, err error) {
 	return value, found, nil
 }
 
-// TakeAt takes the moment that a request is about out of it; empty: now. The
-// parameter wins over the header.
+// TakeAt removes and returns the moment that a request is about; empty: now. The
+// parameter overrides the header.
 func (q *Query) TakeAt(r *http.Request) (string, error) {
 	at := r.Header.Get(AtHeader)
 	value, found, err := q.take("at")
@@ -111,16 +112,16 @@ func (q *Query) TakeAt(r *http.Request) (string, error) {
 	return at, nil
 }
 
-// TakeDryRun takes the parameter dry_run=true out of a request: the command
-// is then decided, and nothing happens.
+// TakeDryRun removes the parameter dry_run=true from a request. The command is
+// then only decided, and changes nothing.
 func (q *Query) TakeDryRun(r *http.Request) (bool, error) {
 	if r.Method == http.MethodGet {
-		return false, nil // the facade knows no such parameter
+		return false, nil // the API has no such parameter
 	}
 	return q.TakeBool("dry_run")
 }
 
-// TakeBool takes a parameter of Allot's own that is true or false.
+// TakeBool removes a parameter of Allot's own that is true or false.
 func (q *Query) TakeBool(key string) (bool, error) {
 	text, found, err := q.take(key)
 	if err != nil || !found {

@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/api/rest"
 )
 
-// TestOneParser: no other file of the facades reads query strings or forms, so
-// that the policy and the handlers cannot read them differently.
+// TestOneParser: no other file of the REST APIs reads query strings or forms, so
+// policy and handlers cannot read them differently.
 func TestOneParser(t *testing.T) {
 	t.Parallel()
 	other := regexp.MustCompile(

@@ -17,18 +17,18 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// submitTimeout bounds how long a request waits for its command.
+// submitTimeout is how long a request waits for its command at most.
 const submitTimeout = 30 * time.Second
 
-// NewRequestID names a request: in its answer, the server's log and the record
-// of its command.
+// NewRequestID returns a new id for a request. Its answer, the server's messages
+// and the record of its command have it.
 func NewRequestID(w http.ResponseWriter) string {
 	id := "req-" + uuid.NewString()
 	w.Header().Set("X-Openstack-Request-Id", id)
 	return id
 }
 
-// Base is the scheme and host that the client used.
+// Base returns the scheme and host that the client used.
 func Base(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {
@@ -37,7 +37,7 @@ func Base(r *http.Request) string {
 	return scheme + "://" + r.Host
 }
 
-// CommandID is the id that the client gave its command, or a new one.
+// CommandID returns the id that the client gave its command, or a new one.
 func CommandID(r *http.Request) (ledger.UUID, error) {
 	given := r.Header.Get(CommandIDHeader)
 	if given == "" {
@@ -50,8 +50,8 @@ func CommandID(r *http.Request) (ledger.UUID, error) {
 	return id, nil
 }
 
-// NewID is a uuid for something that a request creates and does not name: the
-// same for the same command id, so that the request can be sent again.
+// NewID returns a uuid for something that a request creates without naming it. It
+// is the same for the same command id, so that the request can be repeated.
 func NewID(r *http.Request, what string) ledger.UUID {
 	if id, err := ledger.ParseUUID(r.Header.Get(CommandIDHeader)); err == nil && !id.IsNil() {
 		return ledger.UUID(uuid.NewSHA1(uuid.UUID(id), []byte(what)))
@@ -59,20 +59,20 @@ func NewID(r *http.Request, what string) ledger.UUID {
 	return ledger.UUID(uuid.New())
 }
 
-// Rehearsal is what a dry run of an accepted command ends with, in the place
-// of an error, since none of the facade's own answers fits.
+// Rehearsal takes the place of an error after a dry run of an accepted command,
+// because no answer of the API fits.
 type Rehearsal struct{ Events []ledger.Event }
 
 // Error implements error.
 func (*Rehearsal) Error() string { return "dry run" }
 
-// Body is the answer: what would have happened.
+// Body returns the answer: what would have happened.
 func (r *Rehearsal) Body() any {
 	return map[string]any{"dry_run": true, "events": ledger.EventLines(r.Events)}
 }
 
 // Submit carries a command out for a request, under the id that the client gave
-// it. A dry run of a command that is accepted ends with a Rehearsal.
+// it. For a dry run of an accepted command it returns a Rehearsal.
 func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outcome commands.Outcome, err error) {
 	if s.ID, err = CommandID(r); err != nil {
 		return outcome, BadRequest("%v", err)
@@ -86,7 +86,7 @@ func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outc
 	return outcome, err
 }
 
-// ViewAt is the view of the moment that a request is about: the newest if that
+// ViewAt returns the view of the moment that a request is about: the newest if at
 // is empty. Now is the clock; nil: time.Now.
 func ViewAt(views *projector.Projector, at string, now func() time.Time) (projector.View, error) {
 	if now == nil {
@@ -99,7 +99,7 @@ func ViewAt(views *projector.Projector, at string, now func() time.Time) (projec
 	return view, err
 }
 
-// ReadBody reads a body of at most limit bytes within a lease.
+// ReadBody reads a body of at most limit bytes, with memory from a lease.
 func ReadBody(r *http.Request, lease *intake.Lease, limit int64) ([]byte, error) {
 	body, err := lease.Read(r.Body, r.ContentLength, limit)
 	switch {
@@ -111,8 +111,8 @@ func ReadBody(r *http.Request, lease *intake.Lease, limit int64) ([]byte, error)
 	return body, err
 }
 
-// WriteJSON answers with a document, of which a HEAD gets the headers. If it
-// fails, nothing has been written.
+// WriteJSON answers with a document. A HEAD gets only its headers. If WriteJSON
+// fails it has written nothing.
 func WriteJSON(w http.ResponseWriter, r *http.Request, status int, document any) error {
 	body, err := ledger.PlainJSON(document)
 	if err != nil {
@@ -122,7 +122,7 @@ func WriteJSON(w http.ResponseWriter, r *http.Request, status int, document any)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client is gone if this fails
+		_, _ = w.Write(body) // if this fails the client is gone
 	}
 	return nil
 }

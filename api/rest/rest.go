@@ -1,21 +1,21 @@
-// Package rest is the kit of the REST port: what its facades have in common
-// beside the formats that they speak. A request gets an id, its microversion is
-// negotiated, its query string and body are read, it finds its moment, submits
-// a command, and is answered with a document or a Failure. What differs between
-// the facades, texts and formats above all, they hand in as data. And requests
-// that foreign web pages have browsers send are kept out.
+// Package rest is what the REST APIs share, apart from their formats. It gives a
+// request an id, negotiates its microversion, reads its query string and body,
+// finds its moment, submits its command, and answers with a document or a
+// Failure. Whatever differs between the APIs, above all texts and formats, they
+// pass in as data. The package also keeps out requests that foreign web pages
+// make browsers send.
 package rest
 
 // Allot's own headers.
 const (
-	// CommandIDHeader lets a client name its command, so that sending the
-	// request again after a lost answer is safe: the first result is answered
-	// again.
+	// CommandIDHeader is a client's own id for its command. After a lost answer
+	// the client can safely repeat the request with the same id, and gets the
+	// first result.
 	CommandIDHeader = "Allot-Command-Id"
-	// AtHeader and the query parameter "at" let any GET be answered as it was
-	// at a moment in the past: after the commit with a sequence, or at an RFC
-	// 3339 time. Everything else about request and answer is as without them.
+	// AtHeader and the query parameter "at" make any GET answer as of a moment in
+	// the past: after the commit with a sequence, or at an RFC 3339 time.
+	// Everything else about request and answer stays the same.
 	AtHeader = "Allot-At"
-	// SequenceHeader says, in the answer to a GET, after which commit it is so.
+	// SequenceHeader is in every answer: the commit up to which the answer holds.
 	SequenceHeader = "Allot-Sequence"
 )

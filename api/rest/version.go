@@ -8,30 +8,31 @@ import (
 	"strings"
 )
 
-// VersionHeader names the microversion that a request is written for, of each
-// service that the client has in mind: "placement 1.39, baremetal 1.91".
+// VersionHeader names the microversion of a request, for each service that the
+// client has in mind: "placement 1.39, baremetal 1.91".
 const VersionHeader = "Openstack-Api-Version"
 
 // Version is a microversion: the N of 1.N.
 type Version int
 
-// String is the microversion as headers have it.
+// String returns the microversion as headers have it.
 func (v Version) String() string { return fmt.Sprintf("1.%d", int(v)) }
 
-// Microversions are those that a facade speaks.
+// Microversions are the range of microversions of an API.
 type Microversions struct {
 	Service   string // its name in VersionHeader
-	OwnHeader string // counts where VersionHeader does not name the service; empty: there is none
+	OwnHeader string // header that counts if VersionHeader does not name the service; empty: none
 	Min, Max  Version
-	// Refuse is the failure for a version that the facade does not speak; nil
-	// if it does. The version was asked for as MAJOR.MINOR, or if wellFormed is
-	// not set as something else.
+	// Refuse returns the failure for a version that the API does not have, or
+	// nil. The client asked for MAJOR.MINOR or, if wellFormed is false, for a
+	// malformed version.
 	Refuse func(asked, major string, minor Version, wellFormed bool) *Failure
 }
 
 var versionPattern = regexp.MustCompile(`^(\d{1,9})\.(\d{1,9})$`)
 
-// Negotiate finds the microversion of a request: the lowest if it names none.
+// Negotiate finds the microversion of a request: the lowest if the request names
+// none.
 func (m *Microversions) Negotiate(header http.Header) (Version, *Failure) {
 	asked := ""
 	if m.OwnHeader != "" {

@@ -7,8 +7,9 @@ import (
 	"github.com/allot-project/allot/api/rest"
 )
 
-// TestNegotiate: the standard header counts for the service that it names, the
-// service's own where it does not, and the facade is asked about all others.
+// TestNegotiate: the standard header counts for the service that it names, and
+// the service's own header if it does not; the API is asked about all other
+// versions.
 func TestNegotiate(t *testing.T) {
 	t.Parallel()
 	versions := &rest.Microversions{

@@ -1,5 +1,5 @@
-// Package schema checks documents against JSON schemas and tells their faults
-// in the words of Python's jsonschema, parts of which OpenStack's clients match.
+// Package schema checks documents against JSON schemas. It reports faults in the
+// words of Python's jsonschema, because OpenStack's clients match parts of them.
 package schema
 
 import (
@@ -24,10 +24,10 @@ type Schema struct {
 	source   map[string]any
 }
 
-// Source is the schema itself.
+// Source returns the schema itself.
 func (s Schema) Source() map[string]any { return s.source }
 
-// Format checks the strings of a format; other values it lets pass.
+// Format checks the strings of a format. It accepts all other values.
 type Format struct {
 	Name  string
 	Valid func(string) bool
@@ -39,7 +39,7 @@ type Compiler struct {
 	count int
 }
 
-// NewCompiler returns a compiler that knows some formats.
+// NewCompiler returns a compiler that knows the formats.
 func NewCompiler(formats ...Format) *Compiler {
 	c := &Compiler{inner: jsonschema.NewCompiler()}
 	c.inner.AssertFormat()
@@ -54,8 +54,8 @@ func NewCompiler(formats ...Format) *Compiler {
 	return c
 }
 
-// MustCompile compiles a schema that the program holds, and panics on a
-// mistake in it.
+// MustCompile compiles a schema of the program itself. It panics on a mistake in
+// it.
 func (c *Compiler) MustCompile(source map[string]any) Schema {
 	c.count++
 	url := fmt.Sprintf("schema:///%d", c.count)
@@ -65,8 +65,8 @@ func (c *Compiler) MustCompile(source map[string]any) Schema {
 	return Schema{c.inner.MustCompile(url), source}
 }
 
-// Check validates a document, whose numbers may be json.Number. It returns
-// what is wrong with it and where, or "".
+// Check validates a document, whose numbers may be json.Number. It returns the
+// fault and its place, or "".
 func (s Schema) Check(doc any) string {
 	fault := s.validate(doc)
 	if fault == nil {
@@ -84,7 +84,7 @@ func (s Schema) Check(doc any) string {
 		subscripts(fault.InstanceLocation), shortRepr(value))
 }
 
-// Fault is Check's first sentence.
+// Fault returns Check's first sentence.
 func (s Schema) Fault(doc any) string {
 	fault := s.validate(doc)
 	if fault == nil {
@@ -100,12 +100,12 @@ func (s Schema) validate(doc any) *jsonschema.ValidationError {
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) {
-		panic(err) // Validate has no other errors
+		panic(err) // Validate returns no other errors.
 	}
 	return bestMatch(invalid)
 }
 
-// bestMatch picks the fault that is nearest the top, as Python's best_match.
+// bestMatch picks the fault nearest the top, like Python's best_match.
 func bestMatch(err *jsonschema.ValidationError) *jsonschema.ValidationError {
 	var leaves []*jsonschema.ValidationError
 	var collect func(*jsonschema.ValidationError)
@@ -127,7 +127,7 @@ func bestMatch(err *jsonschema.ValidationError) *jsonschema.ValidationError {
 	})
 }
 
-// schemaPath is where in the schema the broken rule stands.
+// schemaPath returns the place of the broken rule in the schema.
 func schemaPath(e *jsonschema.ValidationError) []string {
 	_, fragment, _ := strings.Cut(e.SchemaURL, "#")
 	var path []string
@@ -233,7 +233,7 @@ func additionalText(extra []string, rule any) string {
 	return fmt.Sprintf("%s %s not match any of the regexes: %s", names, verb, reprList(List(regexes)))
 }
 
-// List is a list of strings as a document holds it.
+// List converts a list of strings to the type that documents use.
 func List(items []string) []any {
 	out := make([]any, len(items))
 	for i := range items {
@@ -242,7 +242,7 @@ func List(items []string) []any {
 	return out
 }
 
-// maxReprRunes bounds how much of a value an error quotes.
+// maxReprRunes is how many characters of a value an error quotes.
 const maxReprRunes = 400
 
 func reprList(values []any) string {
@@ -260,11 +260,11 @@ func shortRepr(value any) string {
 // Repr writes a value as Python does, as far as an error quotes it.
 func Repr(value any) string { return shortRepr(value) }
 
-// reprWriter writes values as Python does until it is full, so that what is
-// quoted of a huge value takes no more than what is quoted.
+// reprWriter writes values as Python does until it is full, so that the quotation
+// of a huge value takes little memory.
 type reprWriter struct {
 	out  strings.Builder
-	left int // runes; below 0: something did not fit
+	left int // room left in runes; below 0: something did not fit
 }
 
 func (w *reprWriter) text() string {

@@ -1,6 +1,6 @@
-// Package turns shares a few places for costly work among clients, so that one
-// who asks for much waits for itself and not others for it. The work gives
-// its place up now and then, and clients take turns.
+// Package turns shares a few places for costly work among clients, so that a
+// client that asks for much delays only itself. Work gives its place up now and
+// then, and clients take turns.
 package turns
 
 import (
@@ -14,23 +14,24 @@ import (
 
 // Bounds of a pool.
 const (
-	// maxWaiting and maxWaitingAll bound what waits for places, of one client
-	// and of all.
+	// maxWaiting and maxWaitingAll are how many pieces of work may wait for
+	// places: of one client, and of all.
 	maxWaiting    = 16
 	maxWaitingAll = 512
-	// Free is the work that a piece may do before it needs a place, so that
-	// short ones wait for nobody. Only a few of a client's at once are free.
+	// Free is how long a piece of work may run before it needs a place, so that
+	// short pieces wait for nobody. Only a few of a client's pieces are free at a
+	// time.
 	Free    = time.Millisecond
 	maxFree = 2
-	// Limit is the work that a piece may do at all, in time.
+	// Limit is how long a piece of work may run in all.
 	Limit = 5 * time.Second
 )
 
 // Errors of Pause.
 var (
-	// ErrBusy: too much waits for places already.
+	// ErrBusy means that too many pieces of work wait for places already.
 	ErrBusy = errors.New("too many costly requests are under way; try again")
-	// ErrTooLong: the work has taken its whole time.
+	// ErrTooLong means that the work has taken all its time.
 	ErrTooLong = errors.New("the request took too long to answer; try again, or ask for less")
 )
 
@@ -60,8 +61,8 @@ type Work struct {
 	took   time.Duration // of work, before
 }
 
-// Begin begins a piece of work. The caller ends it. Without a pool it has one
-// of its own.
+// Begin begins a piece of work. The caller ends it. Without a pool the work gets
+// one of its own.
 func (p *Pool) Begin(client string) *Work {
 	if p == nil {
 		p = New(1)
@@ -78,12 +79,12 @@ func (p *Pool) Begin(client string) *Work {
 
 type workKey struct{}
 
-// Within is a context that carries the work.
+// Within returns a context that carries the work.
 func (w *Work) Within(ctx context.Context) context.Context {
 	return context.WithValue(ctx, workKey{}, w)
 }
 
-// Pause lets the work that a context carries pause, if it carries any.
+// Pause lets the work in a context pause, if the context carries any.
 func Pause(ctx context.Context) error {
 	if w, ok := ctx.Value(workKey{}).(*Work); ok {
 		return w.Pause(ctx)
@@ -91,8 +92,8 @@ func Pause(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Pause is called now and then by the work. It lets others work who wait, and
-// fails when the work has taken too long, or cannot have a place.
+// Pause is called by the work now and then. It lets waiting work run, and fails
+// when this work has taken too long, or cannot get a place.
 func (w *Work) Pause(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (w *Work) Pause(ctx context.Context) error {
 	return w.wait(ctx, w.placed, w.placed)
 }
 
-// Aside does something that is no work, such as waiting for the client, while
+// Aside calls a function that is no work, such as waiting for the client, while
 // others have the place.
 func (w *Work) Aside(ctx context.Context, do func()) error {
 	w.took += time.Since(w.since)
@@ -125,8 +126,8 @@ func (w *Work) Aside(ctx context.Context, do func()) error {
 	return w.wait(ctx, true, false)
 }
 
-// wait waits for a place. Work that was let in before is never turned away; it
-// may have a place to give up.
+// wait waits for a place. It may give up a place first. Work that had a place
+// before is never turned away.
 func (w *Work) wait(ctx context.Context, letIn, givesUp bool) error {
 	next, err := w.pool.queue(w.client, letIn, givesUp)
 	if err != nil {
@@ -152,7 +153,7 @@ func (w *Work) End() {
 	}
 }
 
-// giveUp gives the place up, if there is one.
+// giveUp gives up the work's place, if it has one.
 func (w *Work) giveUp() {
 	if w.placed {
 		w.placed = false
@@ -163,7 +164,7 @@ func (w *Work) giveUp() {
 	}
 }
 
-// queue lines a client's work up for a place.
+// queue puts a client's work into the line for a place.
 func (p *Pool) queue(client string, letIn, givesUp bool) (chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,7 +185,7 @@ func (p *Pool) queue(client string, letIn, givesUp bool) (chan struct{}, error) 
 	return next, nil
 }
 
-// serve gives free places to those whose turn it is; mu is held.
+// serve gives free places to the clients whose turn it is; mu is held.
 func (p *Pool) serve() {
 	for ; p.free > 0 && len(p.turns) > 0; p.free-- {
 		client := p.turns[0]
@@ -201,7 +202,7 @@ func (p *Pool) serve() {
 	}
 }
 
-// leave takes work out of the line, or gives back the place that it has just got.
+// leave takes work out of the line, or returns the place that it has just got.
 func (p *Pool) leave(client string, next chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

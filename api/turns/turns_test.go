@@ -11,7 +11,7 @@ import (
 	"github.com/allot-project/allot/api/turns"
 )
 
-// works for a while, in pieces of a millisecond, and counts them.
+// works runs for a while, in pieces of a millisecond, and counts them.
 func works(ctx context.Context, p *turns.Pool, client string, pieces int, did func()) error {
 	w := p.Begin(client)
 	defer w.End()
@@ -73,8 +73,8 @@ func TestShort(t *testing.T) {
 	})
 }
 
-// TestBounds: too much waiting is refused, to whom it is too much; what takes
-// too long ends; who gives up leaves the line, and no place is lost.
+// TestBounds: a client with too much waiting work is refused; work that takes too
+// long ends; a client that gives up leaves the line; and no place is lost.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestAside: who waits for the client holds no place, and its time does not count.
+// TestAside: work that waits for its client holds no place, and the waiting time
+// does not count.
 func TestAside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

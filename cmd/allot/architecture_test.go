@@ -63,13 +63,13 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// floor is where a package stands: the number of its floor, and its row in the
+// floor is the place of a package: the number of its floor, and its row in the
 // table, from the top.
 type floor struct{ number, row int }
 
-// readFloors reads the table of floors: where each package stands, and which
-// package is the only one that may import a module. Floors are whole numbers
-// that go down from row to row.
+// readFloors reads the table of floors: the place of each package, and which
+// package alone may import a module. Floors are whole numbers that go down from
+// row to row.
 func readFloors(t *testing.T, text string) (floors map[string]floor, owner map[string]string) {
 	t.Helper()
 	floors, owner = make(map[string]floor), make(map[string]string)
@@ -96,8 +96,8 @@ func readFloors(t *testing.T, text string) (floors map[string]floor, owner map[s
 	return floors, owner
 }
 
-// TestJSONIsPlain: everything that leaves the process is made by
-// ledger.PlainJSON, because encoding/json writes <, > and & as if for HTML.
+// TestJSONIsPlain: all JSON that leaves the process is made by ledger.PlainJSON,
+// because encoding/json escapes <, > and & for HTML.
 func TestJSONIsPlain(t *testing.T) {
 	escaping := regexp.MustCompile(`json\.(Marshal|NewEncoder)\(`)
 	for _, root := range []string{"../../api", "../../cmd", "../../commands/wire", "../../commands/rejected"} {

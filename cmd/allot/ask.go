@@ -14,18 +14,22 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// serverFlags say which running server a command asks.
+// newestIronic is the version of Ironic's API whose answers are printed.
+const newestIronic = "latest"
+
+// serverFlags name the running server that a command asks.
 type serverFlags struct {
 	HTTP   string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
-	URL    string `name:"url" help:"URL of the server, in the place of --http and --https." placeholder:"URL"`
-	HTTPS  bool   `name:"https" help:"The server speaks TLS."`
-	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; the server speaks TLS." type:"existingfile" placeholder:"FILE"`
-	Token  string `help:"Token that is sent as X-Auth-Token." default:"admin"`
+	URL    string `name:"url" help:"URL of the server, instead of --http and --https." placeholder:"URL"`
+	HTTPS  bool   `name:"https" help:"Connect with TLS."`
+	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; implies TLS." type:"existingfile" placeholder:"FILE"`
+	Token  string `help:"Token to send as X-Auth-Token." default:"admin"`
 
-	microversion string // of Placement's API, if it is asked
+	microversion string // microversion of Placement's API, if a request needs one
+	ironic       string // the version of Ironic's API, if it is asked
 }
 
-// resolved takes the server's address from its URL, if there is one.
+// resolved derives the server's address from --url, if it is given.
 func (s serverFlags) resolved() (serverFlags, error) {
 	if s.URL == "" {
 		return s, nil
@@ -38,7 +42,7 @@ func (s serverFlags) resolved() (serverFlags, error) {
 	return s, nil
 }
 
-// client speaks plain HTTP or TLS.
+// client returns an HTTP client, with TLS if the flags say so.
 func (s serverFlags) client() (scheme string, c *http.Client, err error) {
 	if !s.HTTPS && s.CAFile == "" {
 		return "http", http.DefaultClient, nil
@@ -53,13 +57,13 @@ func (s serverFlags) client() (scheme string, c *http.Client, err error) {
 	return "https", &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}, nil
 }
 
-// get asks the server; the caller closes the answer's body.
+// get sends a GET; the caller closes the answer's body.
 func (s serverFlags) get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
 	return s.send(ctx, http.MethodGet, path, query, nil)
 }
 
-// send sends a request with a body that becomes JSON, or without one (nil);
-// the caller closes the answer's body.
+// send sends a request with a body that is encoded as JSON, or without a body
+// (nil); the caller closes the answer's body.
 func (s serverFlags) send(
 	ctx context.Context, method, path string, query url.Values, body any,
 ) (*http.Response, error) {
@@ -91,19 +95,22 @@ func (s serverFlags) send(
 	if s.microversion != "" {
 		req.Header.Set("OpenStack-API-Version", s.microversion)
 	}
+	if s.ironic != "" {
+		req.Header.Set("X-OpenStack-Ironic-API-Version", s.ironic)
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("no server answers at %s: %w", s.HTTP, err)
 	}
 	if resp.StatusCode/100 != 2 {
 		defer func() { _ = resp.Body.Close() }()               // nothing was written
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // the status says enough
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // the status alone says enough
 		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, bytes.TrimSpace(text))
 	}
 	return resp, nil
 }
 
-// maxAnswerBytes bounds what is read of a server's answer.
+// maxAnswerBytes is how much of a server's answer is read.
 const maxAnswerBytes = 64 << 20
 
 func (s serverFlags) read(ctx context.Context, path string, query url.Values) ([]byte, error) {
@@ -115,21 +122,21 @@ func (s serverFlags) read(ctx context.Context, path string, query url.Values) ([
 	return io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
 }
 
-// readJSON is read for answers that are printed as they come.
+// readJSON is read for answers that are printed as they are.
 func (s serverFlags) readJSON(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	text, err := s.read(ctx, path, query)
 	if err == nil && !json.Valid(text) {
-		err = fmt.Errorf("the server sent something else than an answer: %.40q", text)
+		err = fmt.Errorf("the server's answer is not JSON: %.40q", text)
 	}
 	return text, err
 }
 
-// momentFlag says as of when a question is answered; default: now.
+// momentFlag is the moment that a question is about; default: now.
 type momentFlag struct {
 	At string `help:"As of this sequence or RFC 3339 time."`
 }
 
-// in adds the moment to a query.
+// in adds the moment to the parameters of a request.
 func (f momentFlag) in(query url.Values) url.Values {
 	if f.At != "" {
 		query.Set("at", f.At)
@@ -137,7 +144,7 @@ func (f momentFlag) in(query url.Values) url.Values {
 	return query
 }
 
-// ask gets an answer, prints it as it came if that is wanted, and decodes it
+// ask gets an answer. It prints the answer as JSON if raw is set, and decodes it
 // otherwise.
 func ask[T any](
 	ctx context.Context, s serverFlags, path string, query url.Values, raw bool, print func(*T) error,
@@ -157,7 +164,7 @@ func ask[T any](
 	}
 	var answer T
 	if err := json.Unmarshal(text, &answer); err != nil {
-		return fmt.Errorf("the server sent something else than an answer: %w", err)
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	return print(&answer)
 }

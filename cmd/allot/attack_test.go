@@ -14,7 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// resident is what the process has in memory. From now on peakRSS counts anew.
+// resident returns the resident memory of the process. From now on peakRSS counts
+// anew.
 func (s *server) resident() int64 {
 	s.t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.cmd.Process.Pid), []byte("5"), 0); err != nil {
@@ -23,14 +24,15 @@ func (s *server) resident() int64 {
 	return s.peakRSS()
 }
 
-// attack is what strangers do, again and again until they are told to stop.
+// attack is something that strangers do again and again, until they are told to
+// stop.
 type attack struct {
 	name string
-	most int64 // what the server may grow by
+	most int64 // bound of the server's growth, in bytes
 	do   func(t *testing.T, g *guarded, stop <-chan struct{})
 }
 
-// until calls a function until it is to stop.
+// until calls a function again and again, until it is to stop.
 func until(stop <-chan struct{}, do func()) {
 	for {
 		select {
@@ -76,7 +78,7 @@ func guesses(_ *testing.T, g *guarded, stop <-chan struct{}) {
 	all.Wait()
 }
 
-// waits asks for what can never be read.
+// waits asks for sequences that can never be read.
 func waits(t *testing.T, g *guarded, stop <-chan struct{}) {
 	nc := g.connect("nova")
 	inbox := nats.NewInbox()
@@ -110,7 +112,7 @@ func heavies(_ *testing.T, g *guarded, stop <-chan struct{}) {
 	all.Wait()
 }
 
-// typical is how long the requests of a well-behaved client take.
+// typical returns how long the requests of a well-behaved client take.
 func typical(t *testing.T, nc *nats.Conn) time.Duration {
 	t.Helper()
 	var took []time.Duration
@@ -125,7 +127,7 @@ func typical(t *testing.T, nc *nats.Conn) time.Duration {
 	return took[len(took)/2]
 }
 
-// attacks are what one attacker does.
+// attacks are the attacks of one client.
 var attacks = []attack{
 	{
 		"unread answers", mostAttackGrowth, unread,
@@ -133,9 +135,9 @@ var attacks = []attack{
 	{"heavy bodies", mostHeavyGrowth, heavies},
 }
 
-// TestAttacksAreBounded: whatever a client sends, and whatever it does not
-// read, the server's memory grows by a bounded amount, and it answers another
-// client all the while.
+// TestAttacksAreBounded: whatever a client sends or does not read, the server's
+// memory grows by a bounded amount, and the server answers another client all the
+// while.
 func TestAttacksAreBounded(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("skipped: only Linux tells what a process has in memory")
@@ -145,7 +147,7 @@ func TestAttacksAreBounded(t *testing.T) {
 	}
 }
 
-// measure attacks a server of its own, beside a well-behaved client.
+// measure attacks a new server, beside a well-behaved client.
 func (a attack) measure(t *testing.T) {
 	g := launchGuarded(t)
 	t.Cleanup(func() {
@@ -180,12 +182,12 @@ func (a attack) measure(t *testing.T) {
 	}
 }
 
-// attackTime is how long an attack is looked at.
+// attackTime is how long an attack lasts.
 const attackTime = 4 * time.Second
 
-// mostAttackGrowth is what one attacker may take of the server's memory.
+// mostAttackGrowth is how much of the server's memory one attacker may take.
 const mostAttackGrowth = 64 << 20
 
-// mostHeavyGrowth is what messages of 7 MB take on their way through the NATS
-// server, which docs/security.md tells about; 66 to 169 MB were measured.
+// mostHeavyGrowth is how much messages of 7 MB may take on their way through the
+// NATS server; docs/security.md explains it. 66 to 169 MB were measured.
 const mostHeavyGrowth = 224 << 20

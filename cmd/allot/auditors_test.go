@@ -16,7 +16,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestAuditorsQuestions asks at every door which commands of a project were
+// TestAuditorsQuestions asks through every API which commands of a project were
 // rejected, and who held something at a moment.
 func TestAuditorsQuestions(t *testing.T) {
 	address := freeAddress(t)
@@ -55,7 +55,7 @@ func TestAuditorsQuestions(t *testing.T) {
 	s.historyInWords(t)
 }
 
-// auditedProvider is the uuid of the provider that is asked about.
+// auditedProvider is the uuid of the provider in the questions.
 var auditedProvider = strings.TrimPrefix(provider, "/resource_providers/")
 
 // rejectedCommands names the commands that a query finds, newest first.
@@ -72,7 +72,7 @@ func rejectedCommands(t *testing.T, c *client.Client, q wire.RejectionsQuery) st
 	return strings.Join(names, " ")
 }
 
-// rejectionsAtEveryDoor asks which commands were rejected, narrowed down.
+// rejectionsAtEveryDoor asks for rejected commands, with filters.
 func (s *server) rejectionsAtEveryDoor(t *testing.T, c *client.Client) {
 	t.Helper()
 	id := func(n int) ledger.UUID { return mustParse(t, consumerID(n)) }
@@ -117,7 +117,7 @@ func (s *server) rejectionsAtEveryDoor(t *testing.T, c *client.Client) {
 	}
 }
 
-// holdersAtEveryDoor asks who held it at a moment, and who holds it now.
+// holdersAtEveryDoor asks for the holders at a moment, and now.
 func (s *server) holdersAtEveryDoor(t *testing.T, c *client.Client, held uint64) {
 	t.Helper()
 	for at, want := range map[string]string{fmt.Sprint(held): consumerID(1) + " first 1", "": consumerID(3) + " second 2"} {
@@ -144,7 +144,7 @@ func (s *server) holdersAtEveryDoor(t *testing.T, c *client.Client, held uint64)
 	}
 }
 
-// badQuestions are told what is wrong with them.
+// badQuestions get an error that says what is wrong with them.
 func (s *server) badQuestions(t *testing.T) {
 	t.Helper()
 	for _, bad := range []string{"since=noon", "project=", "consumer=x", "limit=0", "limit=1001", "colour=red"} {
@@ -172,7 +172,7 @@ func mustParse(t *testing.T, text string) ledger.UUID {
 	return id
 }
 
-// numbersAsMoments asks about a sequence as a number, in both encodings.
+// numbersAsMoments gives a sequence as a number, in both encodings.
 func (s *server) numbersAsMoments(t *testing.T, nc *nats.Conn, held uint64) {
 	t.Helper()
 	for _, at := range []string{fmt.Sprint(held), fmt.Sprintf(`"%d"`, held), "-1", "1.5", "{}", `"noon"`} {
@@ -202,7 +202,7 @@ func (s *server) numbersAsMoments(t *testing.T, nc *nats.Conn, held uint64) {
 	}
 }
 
-// historyInWords wants what changed to be said, however long the things are.
+// historyInWords checks that changes are described, however long the values are.
 func (s *server) historyInWords(t *testing.T) {
 	t.Helper()
 	out := allot(t, true, "history", "provider", strings.TrimPrefix(provider, "/resource_providers/"), "--http", s.http)
@@ -215,7 +215,7 @@ func (s *server) historyInWords(t *testing.T) {
 		t.Errorf("that is JSON:\n%s", out)
 	}
 	out = allot(t, true, "history", "consumer", consumerID(1), "--http", s.http)
-	for _, want := range []string{"it begins", "project: first", "it ends; it was"} {
+	for _, want := range []string{"it begins", "project: first", "it no longer exists; it was"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}

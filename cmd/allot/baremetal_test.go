@@ -42,8 +42,8 @@ func (s *server) makeNode(name, class string) {
 	s.mustMetal(202, "PUT", "/nodes/"+name+"/states/provision", `{"target":"provide"}`)
 }
 
-// TestBaremetalCommand runs Ironic's own command line client, and what it
-// prints must have what was asked for.
+// TestBaremetalCommand runs Ironic's own command line client, and checks its
+// output.
 func TestBaremetalCommand(t *testing.T) {
 	if err := exec.Command("baremetal", "allocation", "list", "--help").Run(); err != nil {
 		t.Skip("skipped: python3-ironicclient is not installed")
@@ -119,8 +119,8 @@ func TestBaremetalCommand(t *testing.T) {
 	run(false, "could not be found", "allocation show none")
 }
 
-// TestGophercloudBaremetal makes every call that gophercloud has for
-// allocations, and those for nodes that lead there.
+// TestGophercloudBaremetal makes every call that gophercloud has for allocations,
+// and those for nodes that an allocation needs.
 func TestGophercloudBaremetal(t *testing.T) {
 	s := launch(t, t.TempDir())
 	c, err := noauth.NewBareMetalNoAuth(noauth.EndpointOpts{IronicEndpoint: "http://" + s.http + "/baremetal/v1"})
@@ -196,8 +196,8 @@ func (s *server) allAllocations() []listed {
 	return page.Allocations
 }
 
-// TestKill9Allocations kills the server while it allocates nodes, 20 times:
-// every answered request is there, none is left waiting, no node is in two.
+// TestKill9Allocations kills the server while it allocates nodes, 20 times. Every
+// answered request is there, no allocation keeps waiting, and no node has two.
 func TestKill9Allocations(t *testing.T) {
 	const nodeCount = 12
 	data := t.TempDir()
@@ -252,8 +252,8 @@ func TestKill9Allocations(t *testing.T) {
 	t.Logf("seen waiting after a restart: %d", resumed)
 }
 
-// requestAndKill requests allocations until the server is killed, and returns
-// the names of those that were answered.
+// requestAndKill requests allocations until the server is killed, and returns the
+// names of those that were answered.
 func (s *server) requestAndKill(round int) map[string]bool {
 	var mu sync.Mutex
 	answered := make(map[string]bool)
@@ -282,7 +282,7 @@ func (s *server) requestAndKill(round int) map[string]bool {
 	return answered
 }
 
-// sdkScript is what openstacksdk's own functional tests of allocations do.
+// sdkScript does what openstacksdk's own functional tests of allocations do.
 const sdkScript = `
 import sys, openstack
 from openstack import exceptions

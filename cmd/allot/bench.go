@@ -23,21 +23,21 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// benchCommand is "allot bench": the same load through Writer.Submit in
-// the process and over NATS, on a ledger of its own, durable, in one run.
+// benchCommand is "allot bench": the same durable load through Writer.Submit in
+// the process and over NATS, in one run, on a ledger of its own.
 type benchCommand struct {
 	Dir       string        `help:"Folder for the ledger, on the disk to be measured; emptied afterwards." type:"path" default:"."`
-	Clients   int           `help:"Clients at a time." default:"64"`
-	Pipelined int           `help:"Commands under way per client in the pipelined runs." default:"16"`
-	Duration  time.Duration `help:"How long each way is measured." default:"6s"`
-	Rounds    int           `help:"Parts that this time is in; the ways take turns, so that a ledger that grows is the same to all." default:"6"`
-	Providers int           `help:"Providers that allocations go to." default:"100"`
+	Clients   int           `help:"Number of clients." default:"64"`
+	Pipelined int           `help:"Commands under way for each client, in the pipelined runs." default:"16"`
+	Duration  time.Duration `help:"How long to measure each way of submitting." default:"6s"`
+	Rounds    int           `help:"Number of turns into which that time is divided. The ways alternate, so that the growing ledger slows all of them alike." default:"6"`
+	Providers int           `help:"Number of providers to allocate from." default:"100"`
 }
 
 // submitFunc carries one command out.
 type submitFunc func(context.Context, commands.Command) error
 
-// Run prints a line per way to submit, with its ratio to the first.
+// Run prints a line for each way to submit, with its ratio to the first.
 func (c *benchCommand) Run(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp(c.Dir, "allot-bench-")
 	if err != nil {
@@ -92,8 +92,8 @@ func (c *benchCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// unread sends commands to where the NATS door's library answers pings: what a
-// request and its reply take by themselves.
+// unread sends commands to the subject on which the NATS service answers pings.
+// It measures the cost of a request and a reply alone.
 func unread(nc *nats.Conn) submitFunc {
 	return func(ctx context.Context, command commands.Command) error {
 		body, err := wire.Encode(command, wire.TypeMsgpack)
@@ -110,20 +110,20 @@ func unread(nc *nats.Conn) submitFunc {
 	}
 }
 
-// way is a way to submit, and what was measured of it.
+// way is a way to submit, and its measurements.
 type way struct {
 	name    string
 	submit  submitFunc
 	workers int
-	base    bool // what those after it are compared with
+	base    bool // later ways are compared with it
 	latency *hdrhistogram.Histogram
 	took    time.Duration
 }
 
 func (w *way) rate() float64 { return float64(w.latency.TotalCount()) / w.took.Seconds() }
 
-// measureAll lets the ways take turns, in no fixed order: who comes
-// next bears what the one before has left behind for Pebble to tidy up.
+// measureAll alternates the ways in a changing order, because each way bears the
+// cost of Pebble's compactions for the way before it.
 func (c *benchCommand) measureAll(ctx context.Context, ways []*way, providers []ledger.UUID) error {
 	for _, w := range ways {
 		w.latency = hdrhistogram.New(shortestMicros, longestMicros, digits)

@@ -52,9 +52,9 @@ func allocation() string {
 		`"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
 }
 
-// TestKill9 kills the server under load, again and again. Every answered
-// command must be in the log exactly once, every other one at most once, and
-// what is used must be what was allocated.
+// TestKill9 kills the server under load, again and again. Every answered command
+// must be in the log exactly once, every other one at most once, and usage must
+// equal the allocations.
 func TestKill9(t *testing.T) {
 	t.Parallel()
 	rounds := times(12, 50)
@@ -101,7 +101,7 @@ func (s *server) loadAndKill(after time.Duration) map[string]bool {
 				id := uuid.NewString()
 				status, answer, err := s.call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
 				if err != nil || status == http.StatusServiceUnavailable {
-					return // killed, or its disk has lost power: no promise was made
+					return // killed, or its disk has lost power: nothing was promised
 				}
 				if status != http.StatusNoContent {
 					s.t.Errorf("allocate: %d %s", status, answer)
@@ -153,8 +153,8 @@ func TestReadModelsAreDisposable(t *testing.T) {
 	}
 }
 
-// TestLostLogIsRefused deletes the log, or swaps it for another one: the
-// server must not begin a new history over what it has seen.
+// TestLostLogIsRefused deletes the log, or swaps it for another one. The server
+// must not begin a new history over one that it has seen.
 func TestLostLogIsRefused(t *testing.T) {
 	data, other := t.TempDir(), t.TempDir()
 	for _, dir := range []string{data, other} {
@@ -234,7 +234,7 @@ func TestLogCommand(t *testing.T) {
 	}
 }
 
-// TestRefusedSettings: what is dangerous or unknown is an error at the start.
+// TestRefusedSettings: dangerous or unknown settings are an error at the start.
 func TestRefusedSettings(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "allot.yaml")
 	if err := os.WriteFile(config, []byte("snapshot-recrods: 5\n"), 0o600); err != nil {
@@ -252,8 +252,8 @@ func TestRefusedSettings(t *testing.T) {
 	}
 }
 
-// TestMalformedHTTP: what the HTTP library refuses by itself is told in
-// Placement's error format, too.
+// TestMalformedHTTP: requests that the HTTP library itself refuses get an error
+// in Placement's format, too.
 func TestMalformedHTTP(t *testing.T) {
 	s := launch(t, t.TempDir())
 	for name, c := range map[string]struct {
@@ -294,14 +294,15 @@ func TestMalformedHTTP(t *testing.T) {
 	}
 }
 
-// TestSecurityFlags: a server that could let in anybody by mistake does not start.
+// TestSecurityFlags: a server that could let anybody in by mistake does not
+// start.
 func TestSecurityFlags(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(bad, []byte("placement:traits:list: 'role:admin or'\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for want, flags := range map[string][]string{
-		"it ends too early":        {"--policy-file", bad},
+		"the body ends too early":  {"--policy-file", bad},
 		"keystone-username":        {"--keystone-url", "http://127.0.0.1:5000/v3"},
 		"not authenticated":        {"--http", "0.0.0.0:0"},
 		"no certificates":          {"--keystone-url", "https://127.0.0.1:5000/v3", "--keystone-username", "a", "--keystone-password", "b", "--keystone-ca-file", bad},
@@ -315,7 +316,7 @@ func TestSecurityFlags(t *testing.T) {
 	}
 }
 
-// TestConfig: a flag wins over the environment, which wins over the file.
+// TestConfig: a flag overrides the environment, which overrides the file.
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "allot.yaml")
@@ -357,7 +358,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestBench: the bench command measures every way to submit, and leaves nothing.
+// TestBench: the bench command measures every way of submitting, and leaves
+// nothing behind.
 func TestBench(t *testing.T) {
 	dir := t.TempDir()
 	out, err := exec.Command(binary, "bench", "--dir", dir, "--duration", "100ms", "--clients", "4", "--pipelined", "2").

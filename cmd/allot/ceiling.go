@@ -9,34 +9,35 @@ import (
 	"time"
 )
 
-// ceiling bounds what the process takes in memory while clients make it hold
-// much. What they make it hold is bounded by the doors; but garbage may grow to
-// twice of all that is held, and the runtime keeps what it has had for the next
-// peak. So while a door says that it is heavy, the runtime's memory limit is
-// what the process took before, and some room. It ends with the load.
+// ceiling bounds the memory of the process while clients make it hold much. The
+// APIs bound what they hold. But garbage may grow to twice as much, and the
+// runtime keeps the memory of one peak for the next. So while an API reports a
+// heavy load, the runtime's memory limit is what the process took before, plus
+// some room. The limit ends with the load.
 type ceiling struct {
 	wake    chan struct{} // capacity 1
 	quit    chan struct{}
 	stopped chan struct{}
 
 	mu    sync.Mutex
-	heavy int // doors that are; guarded by mu
+	heavy int // number of APIs that are; guarded by mu
 }
 
 const (
-	// ceilingRoom is what the process may grow by under a heavy load.
+	// ceilingRoom is how much the process may grow under a heavy load, in bytes.
 	ceilingRoom = 32 << 20
-	// leastGarbage and garbageShare are what is left for garbage, in bytes and as
-	// a share of what is in use, however much that is: a limit that is too low
-	// would have the collector run all the time.
+	// leastGarbage and garbageShare are the room that is always left for garbage:
+	// in bytes, and as a share of the memory in use. With a limit that is too low
+	// the collector would run all the time.
 	leastGarbage = 8 << 20
 	garbageShare = 8
-	// quietEvery and heavyEvery are how often it is looked what the process takes.
+	// quietEvery and heavyEvery are how often the memory of the process is
+	// measured.
 	quietEvery = time.Second
 	heavyEvery = 20 * time.Millisecond
-	// calmAfter is how long a load must have ended until the limit does. There
-	// must have been a collection, too: after one of the load's own, garbage may
-	// grow to twice of what the load had held.
+	// calmAfter is how long after the end of a load the limit is removed. A
+	// collection must have run since, too, because after a collection during the
+	// load garbage may grow to twice what the load held.
 	calmAfter = 2 * time.Second
 )
 
@@ -61,9 +62,9 @@ func (c *ceiling) stop() {
 	<-c.stopped
 }
 
-// door returns what one door tells of itself with, when it becomes heavy and
-// when it is no longer. It never waits: to set the limit takes as long as a
-// collection that is under way.
+// door returns the function with which one API reports that its load becomes
+// heavy, and that it ends. The function never waits, because setting the limit
+// takes as long as the collection that is under way.
 func (c *ceiling) door() func(heavy bool) {
 	return func(heavy bool) {
 		c.mu.Lock()
@@ -86,13 +87,13 @@ func (c *ceiling) isHeavy() bool {
 	return c.heavy > 0
 }
 
-// run sets the limit, and takes it away.
+// run sets the limit, and removes it.
 func (c *ceiling) run() {
 	defer close(c.stopped)
 	given := debug.SetMemoryLimit(-1) // GOMEMLIMIT, or none
 	defer debug.SetMemoryLimit(given)
 	before, limit := memoryNow(), int64(math.MaxInt64)
-	var calm taken // when the load had ended
+	var calm taken // when the load ended
 	for every := quietEvery; ; {
 		select {
 		case <-c.quit:
@@ -122,7 +123,7 @@ func (c *ceiling) run() {
 	}
 }
 
-// taken is what the process takes in memory, as the runtime counts it.
+// taken returns the memory of the process, in bytes, as the runtime counts it.
 type taken struct {
 	at                       time.Time
 	total, live, goal, other int64
@@ -145,8 +146,9 @@ func memoryNow() taken {
 	}
 }
 
-// expected is what the process would take by the next collection anyway.
+// expected returns how much memory the process would take by the next collection
+// without a limit.
 func (t taken) expected() int64 { return max(t.total, t.goal+t.other) }
 
-// least is what the process must have for what is in use now.
+// least returns how much memory the process must have for what is in use now.
 func (t taken) least() int64 { return t.live + max(t.live/garbageShare, leastGarbage) + t.other }

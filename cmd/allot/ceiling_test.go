@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestCeiling: the memory limit is there while a door is heavy, is above what
-// is in use, and goes when the load has ended.
+// TestCeiling: the memory limit is set while an API reports a heavy load, is
+// above the memory in use, and is removed when the load has ended.
 func TestCeiling(t *testing.T) {
 	given := debug.SetMemoryLimit(-1)
 	c := startCeiling()

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// tlsFlags are the server's certificate, for both doors.
+// tlsFlags name the server's certificate for REST and NATS.
 type tlsFlags struct {
-	Cert string `help:"Certificate chain of the server in PEM, for REST and NATS. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
-	Key  string `help:"Its private key in PEM." type:"existingfile" placeholder:"FILE"`
+	Cert string `help:"Certificate chain of the server in PEM, for REST and NATS. The file is read again when it changes." type:"existingfile" placeholder:"FILE"`
+	Key  string `help:"Private key of --tls-cert, in PEM." type:"existingfile" placeholder:"FILE"`
 }
 
-// config is nil without a certificate.
+// config returns nil without a certificate.
 func (f tlsFlags) config(logger *slog.Logger) (*tls.Config, error) {
 	if f.Cert == "" && f.Key == "" {
 		return nil, nil
 	}
 	if f.Cert == "" || f.Key == "" {
-		return nil, fmt.Errorf("--tls-cert and --tls-key belong together")
+		return nil, fmt.Errorf("--tls-cert and --tls-key belong together: give both or neither")
 	}
 	c := &certificates{flags: f, logger: logger}
 	if err := c.load(); err != nil {
@@ -33,11 +33,11 @@ func (f tlsFlags) config(logger *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
-// checkEvery is how often at most the files are looked at.
+// checkEvery is the shortest time between two looks at the files.
 const checkEvery = time.Second
 
-// certificates reads the files again when they have changed. While they
-// cannot be used, what was read before goes on being used.
+// certificates reads the files again when they have changed. If they cannot be
+// used, it goes on with the last good certificate.
 type certificates struct {
 	flags  tlsFlags
 	logger *slog.Logger
@@ -54,7 +54,7 @@ func (c *certificates) current() *tls.Certificate {
 	c.mu.Unlock()
 	if due {
 		if err := c.load(); err != nil {
-			c.logger.Error("the certificate cannot be read again; the one before is used", "error", err)
+			c.logger.Error("the changed certificate cannot be read; the server goes on with the one before", "error", err)
 		}
 	}
 	c.mu.Lock()

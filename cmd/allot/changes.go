@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// changesIn says in words what differs between a thing before and after a
-// record: a line for each part of it.
+// changesIn describes in words the differences between an entity before and after
+// a record: one line for each changed part.
 func changesIn(before, after json.RawMessage) ([]string, error) {
 	was, err := parsed(before)
 	if err != nil {
@@ -26,7 +26,7 @@ func changesIn(before, after json.RawMessage) ([]string, error) {
 	case was == nil:
 		return append([]string{"it begins"}, parts("", is)...), nil
 	case is == nil:
-		return append([]string{"it ends; it was"}, parts("", was)...), nil
+		return append([]string{"it no longer exists; it was"}, parts("", was)...), nil
 	}
 	lines := differences("", was, is)
 	if len(lines) == 0 {
@@ -45,7 +45,7 @@ func parsed(text json.RawMessage) (value any, err error) {
 	return value, err
 }
 
-// differences lists the parts of two values that are not the same.
+// differences lists the parts in which two values differ.
 func differences(name string, was, is any) []string {
 	before, wasObject := keyed(was)
 	after, isObject := keyed(is)
@@ -78,7 +78,7 @@ func added(path string, value any) []string {
 	return []string{fmt.Sprintf("%s: %s, before nothing", path, shown(value))}
 }
 
-// parts lists what a thing consists of.
+// parts lists the parts of an entity.
 func parts(name string, value any) []string {
 	object, isObject := value.(map[string]any)
 	if !isObject {
@@ -93,8 +93,8 @@ func parts(name string, value any) []string {
 	return lines
 }
 
-// keyed is an object, or a list whose items have names of their own, such as
-// allocations and inventories, by those names.
+// keyed returns an object by its keys, or a list by the names of its items if
+// they have names, such as allocations and inventories.
 func keyed(value any) (map[string]any, bool) {
 	if object, isObject := value.(map[string]any); isObject {
 		return object, true
@@ -110,7 +110,7 @@ func keyed(value any) (map[string]any, bool) {
 	return byName, len(byName) == len(list)
 }
 
-// namesOfItems are the fields by which items of lists are told apart.
+// namesOfItems are the fields that identify the items of lists.
 var namesOfItems = []string{"provider", "class", "consumer", "user", "type"}
 
 func nameOf(item any) string {
@@ -127,7 +127,7 @@ func nameOf(item any) string {
 	return strings.Join(names, " ")
 }
 
-// amountOf is an item without its name.
+// amountOf returns an item without its name.
 func amountOf(item any) any {
 	object, isObject := item.(map[string]any)
 	if !isObject {
@@ -141,7 +141,7 @@ func amountOf(item any) any {
 	return rest
 }
 
-// shown is a value in one line.
+// shown returns a value in one line.
 func shown(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -13,14 +13,15 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// checkpointCommand is "allot checkpoint": the newest signed checkpoint of a
-// running server, and that nothing was taken back since an earlier one.
+// checkpointCommand is "allot checkpoint": it gets the newest signed checkpoint
+// of a running server, and checks that nothing was taken back since an earlier
+// one.
 type checkpointCommand struct {
 	serverFlags `embed:""`
 	momentFlag  `embed:""`
 	keyFlag     `embed:""`
 	Since       string `help:"File with an earlier checkpoint: the server must prove that the log still holds all of it." type:"existingfile" placeholder:"FILE"`
-	Out         string `help:"File to keep the checkpoint in; default: it is printed." type:"path" placeholder:"FILE"`
+	Out         string `help:"File to write the checkpoint to; default: standard output." type:"path" placeholder:"FILE"`
 }
 
 // Run asks for the checkpoint and checks it.
@@ -30,7 +31,7 @@ func (c *checkpointCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if keys == nil && c.Since != "" {
-		return errors.New("--since proves nothing without --public-key")
+		return errors.New("--since proves nothing without --public-key: give both")
 	}
 	var earlier *proof.Checkpoint
 	if c.Since != "" {
@@ -52,8 +53,8 @@ func (c *checkpointCommand) Run(ctx context.Context) error {
 	return os.WriteFile(c.Out, signed, 0o644)
 }
 
-// check checks what the server sent as far as the keys allow, and that the log
-// holds all of an earlier checkpoint, if there is one.
+// check checks the server's checkpoint as far as the given keys allow and, if
+// there is an earlier checkpoint, that the log still holds everything before it.
 func (c *checkpointCommand) check(
 	ctx context.Context, signed []byte, keys note.Verifiers, earlier *proof.Checkpoint,
 ) error {
@@ -73,7 +74,7 @@ func (c *checkpointCommand) check(
 	}
 	var growth audit.Growth
 	if err := audit.ReadEvidence(answer, &growth); err != nil {
-		return fmt.Errorf("the server sent something else than a proof: %w", err)
+		return fmt.Errorf("the server's proof cannot be read: %w", err)
 	}
 	if err := proof.CheckGrowth(growth.Path, earlier, newest); err != nil {
 		return err
@@ -84,7 +85,7 @@ func (c *checkpointCommand) check(
 
 func sayGrown(earlier, later *proof.Checkpoint) {
 	fmt.Fprintf(
-		os.Stderr, "the log holds the %d records that it held, and %d more\n", earlier.Size, later.Size-earlier.Size,
+		os.Stderr, "the log still holds the %d records of the earlier checkpoint, and %d more\n", earlier.Size, later.Size-earlier.Size,
 	)
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/allot-project/allot/api/auth/keystonetest"
 )
 
-// cloud runs the server behind a Keystone and returns a client that nova
-// would have, and one of somebody without a role.
+// cloud runs the server behind a Keystone. It returns a client such as nova's,
+// and one of a user without a role.
 func cloud(t *testing.T) (nova, nobody *gophercloud.ServiceClient) {
 	t.Helper()
 	keystone := keystonetest.Start(t,

@@ -18,9 +18,9 @@ import (
 
 // clusterCommand is "allot cluster".
 type clusterCommand struct {
-	Status   clusterStatusCommand   `cmd:"" help:"Print who the servers of a cluster are, who leads, and how far the others are behind."`
-	StepDown clusterStepDownCommand `cmd:"" name:"step-down" help:"Let another server lead; requests meanwhile wait for it."`
-	Remove   clusterRemoveCommand   `cmd:"" help:"Forget a server that is gone for good."`
+	Status   clusterStatusCommand   `cmd:"" help:"Print the servers of a cluster, the leader, and how far each server is behind."`
+	StepDown clusterStepDownCommand `cmd:"" name:"step-down" help:"Make another server lead; requests wait meanwhile."`
+	Remove   clusterRemoveCommand   `cmd:"" help:"Forget a server that will not come back."`
 }
 
 // clusterStatusCommand is "allot cluster status".
@@ -29,13 +29,13 @@ type clusterStatusCommand struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Run prints what a server says of all.
+// Run prints a server's status of the whole cluster.
 func (c *clusterStatusCommand) Run(ctx context.Context) error {
 	resp, err := c.get(ctx, clusterPath, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read
+	defer func() { _ = resp.Body.Close() }() // the answer was read
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func printStatus(w io.Writer, s cluster.Status) error {
 		}
 	}
 	if s.Problem != "" {
-		fmt.Fprintf(&text, "\nNot everything is known: %s\n", s.Problem)
+		fmt.Fprintf(&text, "\nThis status is incomplete: %s\n", s.Problem)
 	}
 	_, err = w.Write(text.Bytes())
 	return err
@@ -96,10 +96,10 @@ func printStatus(w io.Writer, s cluster.Status) error {
 // clusterStepDownCommand is "allot cluster step-down".
 type clusterStepDownCommand struct {
 	serverFlags
-	To string `help:"Name of the server that is to lead; default: the one that lags least." placeholder:"NAME"`
+	To string `help:"Name of the server to lead; default: the server that lags least." placeholder:"NAME"`
 }
 
-// Run asks, and waits until another server leads.
+// Run asks the leader to step down, and waits until another server leads.
 func (c *clusterStepDownCommand) Run(ctx context.Context) error {
 	before, err := c.leader(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *clusterStepDownCommand) Run(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s was asked to step down, and no other server leads after %v: see allot cluster status", before.Leader, stepDownWait)
+	return fmt.Errorf("%s was asked to step down, but no other server leads after %v: see allot cluster status", before.Leader, stepDownWait)
 }
 
 const (
@@ -123,13 +123,13 @@ const (
 	stepDownLook = 20 * time.Millisecond
 )
 
-// leader asks a server who leads.
+// leader asks a server for the name of the leader.
 func (c *clusterStepDownCommand) leader(ctx context.Context) (h health, err error) {
 	resp, err := c.get(ctx, healthPath, nil)
 	if err != nil {
 		return h, err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read
+	defer func() { _ = resp.Body.Close() }() // the answer was read
 	return h, json.NewDecoder(resp.Body).Decode(&h)
 }
 
@@ -139,7 +139,7 @@ type clusterRemoveCommand struct {
 	Name string `arg:"" help:"Name of the server."`
 }
 
-// Run has it forgotten.
+// Run asks the cluster to forget the server.
 func (c *clusterRemoveCommand) Run(ctx context.Context) error {
 	if err := c.wish(ctx, removePath, wish{Name: c.Name}); err != nil {
 		return err
@@ -148,19 +148,20 @@ func (c *clusterRemoveCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// wish sends what an operator wants, which the server answers when it has done it.
+// wish sends a request of an operator. The server answers once it has carried it
+// out.
 func (s serverFlags) wish(ctx context.Context, path string, body wish) error {
 	resp, err := s.send(ctx, http.MethodPost, path, nil, body)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read
+	defer func() { _ = resp.Body.Close() }() // the answer was read
 	var done wish
 	if err := json.NewDecoder(resp.Body).Decode(&done); err != nil {
-		return fmt.Errorf("the server sent something else than an answer: %w", err)
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	if done != body {
-		return fmt.Errorf("the server did something else than it was asked to: %+v", done)
+		return fmt.Errorf("the server did not do what it was asked: %+v", done)
 	}
 	return nil
 }

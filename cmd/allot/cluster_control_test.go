@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// controlled is the program with what makes Allot safe open to be switched off,
-// which no other build has.
+// controlled is the program with switches that turn off what makes Allot safe. No
+// other build has them.
 var controlled = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "allot-control")
 	out, err := exec.Command("go", "build", "-tags", "allot_control", "-o", path, ".").CombinedOutput()
@@ -34,7 +34,7 @@ func launchControlled(t *testing.T, env []string, flags ...string) *faultyCluste
 }
 
 // TestClusterControls: without the look at the lease, and without the condition
-// of an append, the test of faults finds that something is wrong.
+// of an append, the test of faults finds a fault.
 func TestClusterControls(t *testing.T) {
 	if os.Getenv("ALLOT_FAULTS") == "" {
 		t.Skip("skipped: it takes minutes; ALLOT_FAULTS=all runs it")
@@ -61,8 +61,8 @@ func TestClusterControls(t *testing.T) {
 }
 
 // TestWedgedLog: a log that is silent while its servers say that they are well
-// is an alarm in the server's log, in /readyz of all replicas and in the
-// metrics, and none when it goes on.
+// raises an alarm in the server's log, in /readyz of all replicas and in the
+// metrics. The alarm ends when the log goes on.
 func TestWedgedLog(t *testing.T) {
 	withhold := filepath.Join(t.TempDir(), "withhold")
 	c := launchControlled(t, []string{"ALLOT_CONTROL_WITHHOLD=" + withhold}, "--cluster-wait", "1s", "--metrics", "127.0.0.1:9778")
@@ -74,7 +74,7 @@ func TestWedgedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop := repeat(func() time.Duration {
-		_, _, _, _ = c.nodes[0].request( // what becomes of it is seen below
+		_, _, _, _ = c.nodes[0].request( // its outcome is checked below
 			c.client, 5*time.Second, http.MethodPut, "/traits/CUSTOM_"+strings.ReplaceAll(strings.ToUpper(uuid.NewString()), "-", "_"), "", nil,
 		)
 		return 100 * time.Millisecond
@@ -116,7 +116,7 @@ func TestWedgedLog(t *testing.T) {
 	}
 }
 
-// TestFullDiskOfOne: a replica whose disk is full is not asked to lead while
+// TestFullDiskOfOne: a replica with a full disk is not asked to lead while
 // another one can.
 func TestFullDiskOfOne(t *testing.T) {
 	c := launchFaulty(t, binary, nil)

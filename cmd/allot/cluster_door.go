@@ -9,7 +9,7 @@ import (
 	"github.com/allot-project/allot/commands/document"
 )
 
-// Where operators ask about the cluster, and tell it what to do.
+// The routes on which operators ask for the status of the cluster, and change it.
 const (
 	clusterPath  = "/cluster"
 	stepDownPath = "/cluster/step-down"
@@ -19,16 +19,16 @@ const (
 // clusterRule is the policy's rule that says who may.
 const clusterRule = "allot:cluster"
 
-// maxClusterBody is what a wish may take.
+// maxClusterBody is the size of the largest body, in bytes.
 const maxClusterBody = 4 << 10
 
-// errAlone: there is no cluster.
+// errAlone means that there is no cluster.
 var errAlone = errors.New("this server is the only one: it was started without --cluster")
 
-// wish is what the body of a POST may say.
+// wish is the body of a POST.
 type wish struct {
-	To   string `json:"to,omitempty"`   // who is to lead; empty: any other
-	Name string `json:"name,omitempty"` // who is to be forgotten
+	To   string `json:"to,omitempty"`   // name of the server that is to lead; empty: any other
+	Name string `json:"name,omitempty"` // name of the server to forget
 }
 
 // clusterRoutes are the routes about the cluster.
@@ -54,9 +54,9 @@ func (s *server) clusterRoutes() []route {
 		})
 	}
 	return []route{
-		{clusterPath, "how the cluster is", guarded(http.MethodGet, s.clusterStatus)},
-		{stepDownPath, "let another server lead", guarded(http.MethodPost, s.stepDown)},
-		{removePath, "forget a server that is gone for good", guarded(http.MethodPost, s.removeMember)},
+		{clusterPath, "status of the cluster", guarded(http.MethodGet, s.clusterStatus)},
+		{stepDownPath, "make another server lead", guarded(http.MethodPost, s.stepDown)},
+		{removePath, "forget a server that will not come back", guarded(http.MethodPost, s.removeMember)},
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *server) answerCluster(w http.ResponseWriter, r *http.Request, answer fu
 		return
 	}
 	if err := rest.WriteJSON(w, r, http.StatusOK, body); err != nil {
-		s.logger.Error("a question about the cluster was not answered", "error", err)
+		s.logger.Error("a request about the cluster could not be answered", "error", err)
 	}
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
-// faultyCluster is three replicas, each a process on a machine of its own as
-// far as network, disk and the time since boot are concerned.
+// faultyCluster is three replicas, each a process with a network, a disk and a
+// time since boot of its own.
 type faultyCluster struct {
 	t       *testing.T
 	binary  string
@@ -40,7 +40,7 @@ type node struct {
 	i       int
 	http    string
 	disk    *disk
-	boot    time.Duration // how much longer ago it was booted than the machine of the test
+	boot    time.Duration // how much earlier it was booted than the machine of the test
 	process atomic.Pointer[server]
 }
 
@@ -105,7 +105,7 @@ func (n *node) start() {
 }
 
 // signal sends the process a signal.
-func (n *node) signal(what syscall.Signal) { _ = n.server().cmd.Process.Signal(what) } // it may have ended
+func (n *node) signal(what syscall.Signal) { _ = n.server().cmd.Process.Signal(what) } // the process may have ended
 
 // alive reports whether the process runs.
 func (n *node) alive() bool {
@@ -125,7 +125,7 @@ func (n *node) restart(random *rand.Rand) {
 	n.start()
 }
 
-// health is what a replica says of itself at a path.
+// health returns a replica's answer at a path.
 func (n *node) health(path string) (status int, h standing) {
 	status, _, text, err := n.request(n.c.client, 2*time.Second, http.MethodGet, path, "", nil)
 	if err == nil {
@@ -137,7 +137,7 @@ func (n *node) health(path string) (status int, h standing) {
 	return status, h
 }
 
-// recovery is how long a cluster may need until all is well after a fault.
+// recovery is how long a cluster may take until all is well after a fault.
 const recovery = 2 * time.Minute
 
 // ready waits until every replica says that it takes reads and commands.
@@ -160,7 +160,7 @@ func (c *faultyCluster) ready() error {
 	return fmt.Errorf("not ready after %v: %s", recovery, strings.Join(said, "; "))
 }
 
-// leader is the replica that says that it leads, of those that can answer; -1:
+// leader returns the replica that says that it leads, of those that answer; -1:
 // none does.
 func (c *faultyCluster) leader() int {
 	leads, term := -1, uint64(0)
@@ -192,18 +192,18 @@ func (c *faultyCluster) makeProvider(id string, vcpus int) error {
 type scene struct {
 	*faultyCluster
 	random *rand.Rand
-	leads  int           // who led when it began
-	length time.Duration // of a fault that lasts
+	leads  int           // the leader at the beginning
+	length time.Duration // state of a fault that lasts
 }
 
 // one is any replica.
 func (s *scene) one() *node { return s.nodes[s.random.Intn(3)] }
 
-// follower is one that did not lead.
+// follower returns a replica that did not lead.
 func (s *scene) follower() *node { return s.nodes[others(s.leads)[s.random.Intn(2)]] }
 
-// clusterFault begins something that goes wrong, and returns what ends it. It
-// is undone then; that all recover is not waited for.
+// clusterFault begins a fault, and returns the function that ends it. Ending it
+// does not wait for the recovery.
 type clusterFault struct {
 	name  string
 	begin func(s *scene) (end func())
@@ -230,7 +230,7 @@ func (s *scene) pause(n *node) (end func()) {
 	return func() { n.signal(syscall.SIGCONT) }
 }
 
-// repeat does something again and again until the end.
+// repeat calls a function again and again until the end.
 func repeat(step func() time.Duration) (end func()) {
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -249,7 +249,7 @@ func repeat(step func() time.Duration) (end func()) {
 	}
 }
 
-// fill takes the rest of a replica's disk until the end.
+// fill fills a replica's disk until the end.
 func (s *scene) fill(n *node) (end func()) {
 	filler := filepath.Join(n.disk.mount, "filler")
 	logtest.FillUp(s.t, filler, 0)
@@ -276,7 +276,7 @@ func (s *scene) cutPower(nodes ...*node) (end func()) {
 
 // stepDown asks for another leader.
 func (s *scene) stepDown(through *node) {
-	_ = exec.Command(s.binary, "cluster", "step-down", "--url", "http://"+through.http).Run() // nobody may lead
+	_ = exec.Command(s.binary, "cluster", "step-down", "--url", "http://"+through.http).Run() // maybe no replica may lead
 }
 
 // rolling stops and starts the replicas in order, one after the other.
@@ -380,7 +380,7 @@ func faultNamed(name string) clusterFault {
 	return all[slices.IndexFunc(all, func(f clusterFault) bool { return f.name == name })]
 }
 
-// result is what became of one scenario.
+// result is the outcome of one scenario.
 type result struct {
 	fault    string
 	wrong    []string
@@ -389,8 +389,8 @@ type result struct {
 	unknown  int
 }
 
-// play injects faults while clients are at work on all replicas, undoes them,
-// waits until all is well, and judges what the clients saw.
+// play injects faults while clients work on all replicas, undoes them, waits
+// until all is well, and judges what the clients saw.
 func (c *faultyCluster) play(seed int64, length time.Duration, faults ...clusterFault) (r result) {
 	var names []string
 	for _, f := range faults {
@@ -408,7 +408,7 @@ func (c *faultyCluster) play(seed int64, length time.Duration, faults ...cluster
 	for _, f := range faults {
 		ends = append(ends, f.begin(s))
 	}
-	time.Sleep(length) // a fault has no other end than time
+	time.Sleep(length) // a fault ends only with time
 	for _, end := range slices.Backward(ends) {
 		end()
 	}
@@ -430,8 +430,8 @@ func (c *faultyCluster) play(seed int64, length time.Duration, faults ...cluster
 	return r
 }
 
-// progress waits until so many more writes were acknowledged, or, after a fault,
-// a process has ended that should run.
+// progress waits until this many more writes were acknowledged or, after a fault,
+// a process that should run has ended.
 func (w *crowd) progress(writes int, faulted bool) bool {
 	acked := func() int {
 		w.mu.Lock()
@@ -450,8 +450,8 @@ func (w *crowd) progress(writes int, faulted bool) bool {
 	return false
 }
 
-// agree wants the same records and the same digest of all replicas, no provider
-// over its capacity, and returns how often each command is in the log.
+// agree requires the same records and the same digest of all replicas, and no
+// provider over its capacity. It returns how often each command is in the log.
 func (c *faultyCluster) agree(w *crowd) (map[string]int, error) {
 	var texts, digests [3]string
 	same := func() bool {
@@ -503,7 +503,8 @@ func (c *faultyCluster) agree(w *crowd) (map[string]int, error) {
 	return logged, nil
 }
 
-// tellClusterFaults says what became of scenarios, by fault, for docs/reliability.md.
+// tellClusterFaults prints the outcome of scenarios, by fault, for
+// docs/reliability.md.
 func tellClusterFaults(t *testing.T, results []result) {
 	t.Helper()
 	byFault := make(map[string][]result)

@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
-// clusterFlags make the server one of several that serve one ledger.
+// clusterFlags make the server one of several servers of one ledger.
 type clusterFlags struct {
 	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..."`
 	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's; with --nats-url, the host's and a mark of its data folder." placeholder:"NAME"`
@@ -53,7 +53,7 @@ func (f *clusterFlags) fill(http, data string, external bool) (err error) {
 		return nil
 	}
 	if f.Secret == "" {
-		return errors.New("--cluster needs --cluster-secret-file: without it anybody could join, and write the log")
+		return errors.New("--cluster needs --cluster-secret-file: without a secret anybody could join, and write the log")
 	}
 	if f.Name == "" {
 		if f.Name, err = os.Hostname(); err != nil {
@@ -69,10 +69,10 @@ func (f *clusterFlags) fill(http, data string, external bool) (err error) {
 		}
 	}
 	if len(f.Members) < 3 {
-		return fmt.Errorf("--cluster names %d servers: a ledger that outlives one of them needs three", len(f.Members))
+		return fmt.Errorf("--cluster names %d servers, but a ledger that outlives a server needs three", len(f.Members))
 	}
 	if external {
-		return errors.New("--cluster makes the embedded NATS servers a cluster, and --nats-url names another one: choose one of them")
+		return errors.New("--cluster makes a cluster of embedded NATS servers, but --nats-url names external ones: give only one of the two")
 	}
 	if err := f.checkTLS(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (f *clusterFlags) fill(http, data string, external bool) (err error) {
 	if err != nil {
 		return err
 	}
-	return of.Check() // the server does, too, but after files were written
+	return of.Check() // The server checks this, too, but after it has written files.
 }
 
 // checkRates refuses what leaves others no time.
@@ -139,24 +139,24 @@ func (f *clusterFlags) checkName() error {
 	return nil
 }
 
-// checkTLS refuses to talk in the open over a network.
+// checkTLS refuses to talk without TLS over a network.
 func (f *clusterFlags) checkTLS() error {
 	some, all := f.Cert != "" || f.Key != "" || f.CA != "", f.Cert != "" && f.Key != "" && f.CA != ""
 	if some != all {
-		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together")
+		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together: give all or none")
 	}
 	local, err := isLocal(f.Listen)
 	if err != nil {
 		return fmt.Errorf("--cluster-listen: %w", err)
 	}
 	if !local && !all && !f.Plain {
-		return fmt.Errorf("--cluster-listen %s can be reached from other machines, and what the servers tell each other is the log: "+
-			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept it with --cluster-plaintext", f.Listen)
+		return fmt.Errorf("other machines can reach --cluster-listen %s, and the servers send each other the log: "+
+			"give them certificates with --cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca, or accept the risk with --cluster-plaintext", f.Listen)
 	}
 	return nil
 }
 
-// tls is what the servers speak among each other; nil: no TLS.
+// tls returns the TLS configuration of the servers among each other; nil: no TLS.
 func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
 	if f.Cert == "" {
 		return nil, nil
@@ -176,7 +176,7 @@ func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
 	}, nil
 }
 
-// ownAddress is the one of the list that is this machine's.
+// ownAddress returns the address in the list that belongs to this machine.
 func (f *clusterFlags) ownAddress() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -191,13 +191,12 @@ func (f *clusterFlags) ownAddress() (string, error) {
 		}
 	}
 	if len(own) != 1 {
-		return "", fmt.Errorf("which of --cluster %s is this server's? Say so with --cluster-listen", strings.Join(f.Members, ","))
+		return "", fmt.Errorf("none of the addresses in --cluster %s, or more than one, belongs to this machine: name this server's with --cluster-listen", strings.Join(f.Members, ","))
 	}
 	return own[0], nil
 }
 
-// embedded is the cluster that the NATS server in the process belongs to; nil:
-// none.
+// embedded returns the cluster of the NATS server in the process; nil: none.
 func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) {
 	if !f.on() {
 		return nil, nil
@@ -216,6 +215,6 @@ func (f *clusterFlags) embedded(logger *slog.Logger) (*embedded.Cluster, error) 
 	}, nil
 }
 
-// replicas is how many replicas streams of a cluster have: three, of which one
-// may be lost.
+// replicas returns how many replicas the streams of a cluster have: three, of
+// which one may be lost.
 func (f *clusterFlags) replicas() int { return min(len(f.Members), 3) }

@@ -16,9 +16,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestClusterGaps measures, with ALLOT_FAULTS set, how long no write is
+// TestClusterGaps measures, with ALLOT_FAULTS set, for how long no write is
 // acknowledged, and no stale read answered, when something happens to one of
-// three replicas; and how much of that is JetStream's.
+// three replicas, and how much of that is JetStream's part.
 func TestClusterGaps(t *testing.T) {
 	if os.Getenv("ALLOT_FAULTS") == "" {
 		t.Skip("skipped: a measurement; ALLOT_FAULTS=all runs it")
@@ -73,12 +73,12 @@ func TestClusterGaps(t *testing.T) {
 	}
 }
 
-// gaps are what a client notices of something that happens.
+// gaps are the times that a client notices when something happens.
 type gaps struct {
-	write, read time.Duration // the longest without an answer, through those whom it does not concern
+	write, read time.Duration // the longest time without an answer, through the replicas that nothing happens to
 	stream      time.Duration // until the leader of the log's stream answered again
-	bucket      time.Duration // and that of the bucket
-	first       time.Duration // until a write was acknowledged that was sent later
+	bucket      time.Duration // until that of the bucket did
+	first       time.Duration // until the first acknowledgement of a write that was sent later
 }
 
 // watchGap writes and reads through the replicas that nothing happens to.
@@ -86,7 +86,7 @@ func (c *faultyCluster) watchGap(leads int, happen func() ([]int, func())) (g ga
 	stop := make(chan struct{})
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	var writes, reads [][3]int64 // began and ended, through whom
+	var writes, reads [][3]int64 // when it began and ended, and through which replica
 	for i, n := range c.nodes {
 		for _, stale := range []bool{false, true} {
 			all.Go(func() {
@@ -131,7 +131,7 @@ func (c *faultyCluster) watchGap(leads int, happen func() ([]int, func())) (g ga
 	return g
 }
 
-// touch writes a trait, or reads what may be old.
+// touch writes a trait, or makes a stale read.
 func (n *node) touch(client *http.Client, stale bool) bool {
 	method, want, path, headers := http.MethodPut, http.StatusCreated, "/traits/CUSTOM_"+
 		strings.ReplaceAll(strings.ToUpper(uuid.NewString()), "-", "_"), map[string]string(nil)
@@ -143,8 +143,8 @@ func (n *node) touch(client *http.Client, stale bool) bool {
 	return err == nil && status == want
 }
 
-// longest is the longest time without an answer after a moment, and the time
-// until the first one to what was asked later.
+// longest returns the longest time without an answer after a moment, and the time
+// until the first answer to a later request.
 func longest(answers [][3]int64, hurt []int, at int64) (gap, first time.Duration) {
 	slices.SortFunc(answers, func(a, b [3]int64) int { return int(a[1] - b[1]) })
 	last := at
@@ -161,8 +161,8 @@ func longest(answers [][3]int64, hurt []int, at int64) (gap, first time.Duration
 	return gap, first
 }
 
-// streamBack is when the first of the replicas that live was told by a stream's
-// leader that nothing is appended out of order.
+// streamBack returns when the first of the surviving replicas learned from a
+// stream's leader that an append out of order is refused.
 func (c *faultyCluster) streamBack(what string, hurt []int, at int64) (back time.Duration) {
 	for i, n := range c.nodes {
 		if slices.Contains(hurt, i) {

@@ -18,13 +18,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// deed is one request of a client about a provider, and what it was told.
+// deed is one request of a client about a provider, and its answer.
 type deed struct {
 	kind     string // take, give, used, held or candidates
 	provider string
-	holder   int    // which consumer of the provider's
-	id       string // of the command; empty: it reads
-	output   int    // of a take or a give: 1 done, 0 refused; of a read: what was read
+	holder   int    // number of the provider's consumer
+	id       string // id of the command; empty: it reads
+	output   int    // of a take or a give: 1 done, 0 refused; of a read: the value read
 	known    bool   // it was answered
 	repeated bool   // it was sent more than once
 	client   int
@@ -33,11 +33,11 @@ type deed struct {
 	end      int64
 }
 
-// places are how many consumers a provider may see in one history.
+// places is how many consumers a provider may see in one history.
 const places = 1024
 
-// holders is the sequential specification's state: who holds a unit of the
-// provider's.
+// holders is the state of the sequential specification: the consumers that hold a
+// unit of the provider.
 type holders struct {
 	set  [places / 64]uint64
 	used int
@@ -91,7 +91,7 @@ func stepHolders(h holders, d deed, output, capacity int) (bool, any) {
 	return h.used == output, h
 }
 
-// crowd is clients on all replicas of a cluster, and what they saw.
+// crowd is a number of clients on all replicas of a cluster, and what they saw.
 type crowd struct {
 	c         *faultyCluster
 	seed      int64
@@ -110,7 +110,7 @@ type crowd struct {
 	answered int             // guarded by mu
 }
 
-// ground is a provider that a crowd fights for.
+// ground is a provider over which a crowd competes.
 type ground struct {
 	uuid      string
 	consumers [places]string
@@ -170,7 +170,7 @@ func (w *crowd) complain(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// soldier is one client: it does one thing after the other.
+// soldier is one client, which does one thing after the other.
 type soldier struct {
 	crowd   *crowd
 	ground  *ground
@@ -181,14 +181,14 @@ type soldier struct {
 	holds   []held
 }
 
-// held is a consumer that holds a unit, or may: nobody gives back what a client
-// was not told that it has, but itself.
+// held is a consumer that holds a unit, or may hold one. Only the client that
+// does not know that gives the unit back.
 type held struct {
 	holder int
-	doubt  time.Time // until then it may come to hold one yet; zero: it does
+	doubt  time.Time // until then it may still get one; zero: it has one
 }
 
-// doubtful is how long a command may be under way whose answer was lost.
+// doubtful is how long a command whose answer was lost may be under way.
 const doubtful = 20 * time.Second
 
 func (s *soldier) live() {
@@ -218,8 +218,8 @@ func (s *soldier) live() {
 	}
 }
 
-// tries is how often a command is sent with its id, through one replica after
-// the other, before its client goes on to something else.
+// tries is how often a command is sent with its id, through one replica after the
+// other, before its client goes on to something else.
 const tries = 3
 
 func (s *soldier) do(d *deed) {
@@ -247,7 +247,7 @@ func (s *soldier) do(d *deed) {
 	}
 }
 
-// remember keeps in mind what has to be given back.
+// remember notes what must be given back.
 func (s *soldier) remember(d *deed) {
 	one := held{holder: d.holder}
 	if d.kind == "give" {
@@ -263,7 +263,7 @@ func (s *soldier) remember(d *deed) {
 	}
 }
 
-// send sends a request once; false: its client does not know what became of it.
+// send sends a request once; false: its client does not know the outcome.
 func (s *soldier) send(d *deed, replica int) bool {
 	method, path, body := http.MethodGet, "/resource_providers/"+d.provider+"/usages", ""
 	consumer := s.ground.consumers[d.holder]
@@ -292,7 +292,7 @@ func (s *soldier) send(d *deed, replica int) bool {
 	return true
 }
 
-// understand notes what an answer says.
+// understand notes the contents of an answer.
 func (d *deed) understand(status int, text string, capacity int) error {
 	var body struct {
 		Usages      map[string]int `json:"usages"`
@@ -329,8 +329,8 @@ func (d *deed) understand(status int, text string, capacity int) error {
 	return nil
 }
 
-// readStale reads what one replica holds, however old: it may never go back
-// while its process lives.
+// readStale makes a stale read of one replica, which may never go back while its
+// process lives.
 func (w *crowd) readStale(replica int) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -360,8 +360,8 @@ func (w *crowd) readStale(replica int) {
 	}
 }
 
-// request sends a request to a replica, and returns the status, the sequence
-// that the answer names, and the body.
+// request sends a request to a replica, and returns the status, the sequence in
+// the answer, and the body.
 func (n *node) request(
 	client *http.Client, patience time.Duration, method, path, body string, headers map[string]string,
 ) (int, uint64, string, error) {
@@ -391,8 +391,8 @@ func (n *node) request(
 	return resp.StatusCode, sequence, string(text), err
 }
 
-// judge looks for an order that explains what the clients saw, given which
-// commands the log holds in the end, and returns what is wrong.
+// judge looks for an order that explains what the clients saw, given the commands
+// that the log holds in the end. It returns what is wrong.
 func (w *crowd) judge(logged map[string]int) []string {
 	wrong := w.wrong
 	var history []porcupine.Operation
@@ -413,9 +413,9 @@ func (w *crowd) judge(logged map[string]int) []string {
 					continue // it was not done
 				}
 				if n > 0 {
-					end, output = math.MaxInt64, 1 // at any time since
+					end, output = math.MaxInt64, 1 // at any time since then
 				} else if d.repeated {
-					continue // an answer to which of the tries?
+					continue // it may answer any of the tries
 				}
 			}
 		} else if !d.known {
@@ -435,7 +435,7 @@ func (w *crowd) judge(logged map[string]int) []string {
 	return wrong
 }
 
-// explain says with which request, of each provider, no order goes on.
+// explain names, for each provider, the request at which every order fails.
 func (w *crowd) explain(history []porcupine.Operation) string {
 	_, info := porcupine.CheckOperationsVerbose(holdersModel(w.capacity), history, time.Minute)
 	text := ""
@@ -449,10 +449,10 @@ func (w *crowd) explain(history []porcupine.Operation) string {
 	return text
 }
 
-// gap is the longest time in which no write was acknowledged.
+// gap returns the longest time in which no write was acknowledged.
 func (w *crowd) gap() (longest time.Duration) {
 	var last time.Duration
-	for _, at := range w.acks { // noted in order, but for a moment
+	for _, at := range w.acks { // almost in order
 		longest = max(longest, at-last)
 		last = max(last, at)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// clusterStatus is what a server says of its cluster.
+// clusterStatus is a server's answer about its cluster.
 type clusterStatus struct {
 	Leader  string
 	Members []struct {
@@ -29,7 +29,7 @@ type clusterStatus struct {
 	}
 }
 
-// current reports whether all servers hold everything, as one says.
+// current reports whether all servers hold everything, according to one.
 func (s *server) current() (clusterStatus, error) {
 	var told clusterStatus
 	out, err := exec.Command(binary, "cluster", "status", "--json", "--url", "http://"+s.http).Output()
@@ -65,7 +65,7 @@ func (r *replicas) waitCurrent() {
 	r.t.Fatal(err)
 }
 
-// waitLog waits until a server's log has a line with some words.
+// waitLog waits until a line of a server's log has some words.
 func (s *server) waitLog(words string) {
 	s.t.Helper()
 	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -95,8 +95,8 @@ func flipInLog(at func(size int) int) func(*testing.T, string) {
 	}
 }
 
-// TestReplicaLosesDisk: a follower whose log is damaged, or gone, is filled
-// again by the others, which take writes meanwhile; it holds everything then.
+// TestReplicaLosesDisk: when a follower's log is damaged or gone, the others fill
+// it again while they take writes. Then it holds everything.
 func TestReplicaLosesDisk(t *testing.T) {
 	r := launchReplicas(t)
 	for _, c := range []struct {
@@ -149,8 +149,8 @@ func removeAll(t *testing.T, path string) {
 	}
 }
 
-// TestNoLeave: while another replica is not current, one that lost its disk
-// gets no vote: the two would be a quorum without what only the third holds.
+// TestNoLeave: while another replica lags, one that lost its disk gets no vote.
+// The two would be a quorum without the commits that only the third holds.
 func TestNoLeave(t *testing.T) {
 	r := launchReplicas(t)
 	first := (r.leader() + 1) % 3
@@ -159,7 +159,7 @@ func TestNoLeave(t *testing.T) {
 		second = (first + 2) % 3
 	}
 	r.lose(first)
-	l := r.load(second) // what the first does not have
+	l := r.load(second) // the first does not have it
 	time.Sleep(300 * time.Millisecond)
 	l.end(t)
 	r.list[second].halt()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ran is what a command prints that has to succeed.
+// ran runs a command that must succeed, and returns its output.
 func ran(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary, args...).CombinedOutput()
@@ -21,13 +21,13 @@ func ran(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// lastDigest is what an export says of the last commit.
+// lastDigest returns the digest of the last commit in an export's output.
 func lastDigest(export string) string {
 	_, digest, _ := strings.Cut(strings.TrimSpace(export), "the last one's digest is ")
 	return digest
 }
 
-// generationOf is the consumer's generation.
+// generationOf returns the consumer's generation.
 func (s *server) generationOf(consumer string) float64 {
 	s.t.Helper()
 	var held struct {
@@ -39,9 +39,9 @@ func (s *server) generationOf(consumer string) float64 {
 	return held.Generation
 }
 
-// TestMove takes a ledger from a server that is alone to a cluster, whose first
-// server is killed while it fills the log, and back: sequences, digests and
-// generations stay.
+// TestMove moves a ledger from a single server to a cluster, whose first server
+// is killed while it fills the log, and back. Sequences, digests and generations
+// stay the same.
 func TestMove(t *testing.T) {
 	dir := t.TempDir()
 	alone := launch(t, filepath.Join(dir, "alone"))
@@ -64,7 +64,7 @@ func TestMove(t *testing.T) {
 	}
 	r.list[0].waitLog("filling the log")
 	r.lose(0)
-	time.Sleep(time.Second) // in which another one would lead
+	time.Sleep(time.Second) // long enough for another server to lead
 	for _, s := range r.list[1:] {
 		if _, h := s.standing("/healthz"); h.Role == "leader" {
 			t.Errorf("it leads before the log is filled: %+v", h)

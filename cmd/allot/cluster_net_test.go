@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network is an IPv4 network of the test's own: each replica has a network
-// namespace, the test's process is the wire between them. So packets can be
-// dropped and delayed in either direction of each pair, by a seed, with nothing
-// but the kernel's TUN device; netem is not in every kernel. Hosts 1, 2 and 3
-// are the replicas, and clientHost is the test itself.
+// network is an IPv4 network of the test's own. Each replica has a network
+// namespace, and the test's process is the wire between them. So the test can
+// drop and delay packets in either direction of each pair, by a seed, with only
+// the kernel's TUN device; not every kernel has netem. Hosts 1, 2 and 3 are the
+// replicas, and clientHost is the test itself.
 type network struct {
 	t      *testing.T
 	prefix string // of addresses: the first three bytes
@@ -30,7 +30,7 @@ type network struct {
 	links  map[[2]byte]*link // from one host to another; guarded by mu
 }
 
-// link is what becomes of packets in one direction.
+// link says what happens to packets in one direction.
 type link struct {
 	cut           bool
 	loss          float64
@@ -67,11 +67,11 @@ func newNetwork(t *testing.T) *network {
 	return n
 }
 
-// spaceNames begin the names of namespaces; the process that made one follows.
+// spaceNames begins the names of namespaces; the process that made one follows.
 const spaceNames = "allot-test-"
 
-// removeStale removes the namespaces of test processes that were killed, and the
-// replicas that they left in them.
+// removeStale removes the namespaces of killed test processes, and the replicas
+// that they left in them.
 func removeStale() {
 	entries, err := os.ReadDir("/run/netns")
 	if err != nil {
@@ -96,14 +96,15 @@ func removeStale() {
 	}
 }
 
-// space is the name of a host's namespace.
+// space returns the name of a host's namespace.
 func (n *network) space(host byte) string {
 	return fmt.Sprintf("%s%d-%s-%d", spaceNames, os.Getpid(), strings.ReplaceAll(n.prefix, ".", "_"), host)
 }
 
 func (n *network) address(host byte) string { return fmt.Sprint(n.prefix, host) }
 
-// plug makes a host's end of the network, which goes with its file.
+// plug makes a host's end of the network, which exists as long as its file is
+// open.
 func (n *network) plug(host byte) error {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -150,7 +151,7 @@ func run(args ...string) error {
 	return nil
 }
 
-// carry takes what one host sends to the others.
+// carry delivers the packets that one host sends.
 func (n *network) carry(from byte, port *os.File) {
 	for packet := make([]byte, 1<<16); ; {
 		size, err := port.Read(packet)
@@ -158,13 +159,13 @@ func (n *network) carry(from byte, port *os.File) {
 			return // the test has ended
 		}
 		if size < 20 || packet[0]>>4 != 4 {
-			continue // IPv6 looks for neighbours
+			continue // IPv6 discovers neighbours
 		}
 		to, late, lost := n.fate(from, packet[19])
 		switch {
 		case to == nil || lost:
 		case late == 0:
-			_, _ = to.Write(packet[:size]) // a packet that is lost is sent again
+			_, _ = to.Write(packet[:size]) // a lost packet is sent again
 		default:
 			later := append([]byte(nil), packet[:size]...)
 			time.AfterFunc(late, func() { _, _ = to.Write(later) })
@@ -172,7 +173,7 @@ func (n *network) carry(from byte, port *os.File) {
 	}
 }
 
-// fate is what becomes of a packet.
+// fate decides what happens to a packet.
 func (n *network) fate(from, to byte) (port *os.File, late time.Duration, lost bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -213,5 +214,5 @@ func (n *network) heal() {
 	clear(n.links)
 }
 
-// others are the replicas but one.
+// others are all replicas but one.
 func others(i int) []int { return []int{(i + 1) % 3, (i + 2) % 3} }

@@ -30,7 +30,7 @@ func (s *server) halt() {
 	}
 }
 
-// refuses makes sure that a server ends by itself, and says why and what to do.
+// refuses checks that a server ends by itself, and says why and what to do.
 func (s *server) refuses(words ...string) {
 	s.t.Helper()
 	if s.waitServing() {
@@ -46,7 +46,7 @@ func (s *server) refuses(words ...string) {
 	}
 }
 
-// sole is the data of a server that was alone, and wrote something.
+// sole makes the data of a single server that has written something.
 func sole(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()
@@ -56,8 +56,8 @@ func sole(t *testing.T) string {
 	return data
 }
 
-// TestReplicaRefusals: what cannot be one of a cluster's servers says so at
-// the start, and what to do; and the cluster goes on.
+// TestReplicaRefusals: a server that cannot be part of a cluster says so at the
+// start, with what to do, and the cluster goes on.
 func TestReplicaRefusals(t *testing.T) {
 	r := launchReplicas(t)
 	r.list[0].must(201, "PUT", "/traits/CUSTOM_BEFORE", "")
@@ -66,16 +66,16 @@ func TestReplicaRefusals(t *testing.T) {
 	alive := r.list[(victim+1)%3]
 	for _, c := range []struct {
 		name string
-		// prepare makes the folder, and says with which flags it starts.
+		// prepare makes the folder, and returns the flags of the start.
 		prepare func(t *testing.T, data string) (flags []string)
-		// beside: the replica of that place runs, too.
+		// beside: the replica in that place runs, too.
 		beside bool
 		words  []string
 	}{
 		{name: "data of a server that was alone", prepare: func(t *testing.T, data string) []string {
 			copyTree(t, other, data)
 			return nil
-		}, words: []string{"is the data of a server that is alone", "--from FILE", "nothing was changed"}},
+		}, words: []string{"is the data of a single server", "--from FILE", "nothing was changed"}},
 		{name: "read models of another ledger", prepare: func(t *testing.T, data string) []string {
 			copyTree(t, r.data(victim), data)
 			for _, name := range []string{"readmodel", "snapshots"} {
@@ -126,8 +126,8 @@ func TestReplicaRefusals(t *testing.T) {
 	})
 }
 
-// start starts a server in the place of a replica, on other data and with
-// other flags.
+// start starts a server in the place of a replica, on other data and with other
+// flags.
 func (r *replicas) start(t *testing.T, i int, data string, flags ...string) *server {
 	t.Helper()
 	before, secret, listener := r.list[i], r.secret, r.nats[i]
@@ -157,8 +157,8 @@ func replaceTree(t *testing.T, from, to string) {
 	copyTree(t, from, to)
 }
 
-// TestNewerLevel: a log that a newer release writes is refused where it says
-// so, before anything behind that is folded.
+// TestNewerLevel: a log of a newer release is refused at the term that says so,
+// before anything after that is folded.
 func TestNewerLevel(t *testing.T) {
 	log := new(memlog.Log)
 	_, sealed, err := commitOf(ledger.LedgerCreated{Ledger: ledger.UUID(uuid.New())}, ledger.TermBegan{Term: ledger.Term{
@@ -187,7 +187,7 @@ func TestNewerLevel(t *testing.T) {
 	start(t, data).refuses("newer release", fmt.Sprintf("knows level %d", ledger.Level+1))
 }
 
-// commitOf is the first commit of a log, with some events.
+// commitOf returns the first commit of a log, with some events.
 func commitOf(events ...ledger.Event) (*ledger.Commit, []byte, error) {
 	b := ledger.NewCommitBuilder()
 	b.Begin(ledger.Head{})

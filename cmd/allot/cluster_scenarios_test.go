@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// scenariosEach is how many scenarios one cluster lives through.
+// scenariosEach is how many scenarios one cluster plays.
 const scenariosEach = 10
 
-// TestClusterFaults plays some scenarios, the short ones, and with
-// "make cluster-faults" 200 of them; ALLOT_CLUSTER_SEED plays one again, and
-// ALLOT_CLUSTER_SCENARIOS, such as 21-40, some. What is done in which order follows
-// from the seed; what the processes make of it does
-// not.
+// TestClusterFaults plays some short scenarios, and with "make cluster-faults"
+// 200. ALLOT_CLUSTER_SEED replays one, and ALLOT_CLUSTER_SCENARIOS, such as
+// 21-40, plays a range. The seed determines the actions and their order, but not
+// how the processes react.
 func TestClusterFaults(t *testing.T) {
 	var results []result
 	defer func() { tellClusterFaults(t, results) }()
@@ -30,7 +29,7 @@ func TestClusterFaults(t *testing.T) {
 			t.Errorf("ALLOT_CLUSTER_SEED=%d: %s: %s", seed, r.fault, wrong)
 		}
 		if len(r.wrong) > 0 {
-			t.FailNow() // the cluster is no good for another scenario
+			t.FailNow() // the cluster cannot play another scenario
 		}
 	}
 	if seed := os.Getenv("ALLOT_CLUSTER_SEED"); seed != "" {
@@ -66,8 +65,8 @@ func TestClusterFaults(t *testing.T) {
 	}
 }
 
-// quickFaults are those after which a cluster goes on within seconds: no stream
-// has to elect a leader because one has vanished.
+// quickFaults are the faults after which a cluster goes on within seconds,
+// because no stream has to elect a leader.
 var quickFaults = []string{
 	"a follower is cut off from the others",
 	"a follower's process stands still",
@@ -83,8 +82,8 @@ var quickFaults = []string{
 	"kill -9 of the leader",
 }
 
-// drawScenario is what a seed stands for: each fault in its turn, one time in
-// four together with another one that may go with it.
+// drawScenario returns the scenario of a seed: each fault in its turn, one time
+// in four together with a compatible one.
 func drawScenario(seed int64) (time.Duration, []clusterFault) {
 	random := rand.New(rand.NewSource(seed))
 	all := clusterFaults()

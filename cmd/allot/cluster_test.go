@@ -21,7 +21,7 @@ import (
 type replicas struct {
 	t       *testing.T
 	dir     string
-	secret  string // the file
+	secret  string // the file's path
 	members []string
 	list    [3]*server
 	nats    [3]string
@@ -44,7 +44,7 @@ func launchReplicas(t *testing.T, flags ...string) *replicas {
 	return r
 }
 
-// prepareReplicas are three servers that have not started.
+// prepareReplicas prepares three servers without starting them.
 func prepareReplicas(t *testing.T) *replicas {
 	t.Helper()
 	r := &replicas{t: t, dir: t.TempDir()}
@@ -66,7 +66,7 @@ func (r *replicas) begin(i int, flags ...string) {
 	r.beginOn(r.t, i, r.data(i), flags...)
 }
 
-// beginOn starts one replica on some data folder.
+// beginOn starts one replica on a data folder.
 func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
 	t.Helper()
 	r.list[i] = start(t, data, append([]string{
@@ -75,7 +75,7 @@ func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
 	}, flags...)...)
 }
 
-// standing is what /healthz says of a server.
+// standing is a server's answer at /healthz.
 type standing struct {
 	Role, Leader, Status, Reads, Commands string
 	Term, Sequence                        uint64
@@ -94,8 +94,8 @@ func (s *server) standing(path string) (status int, h standing) {
 	return resp.StatusCode, h
 }
 
-// leader waits until exactly one replica of those that run leads, and all of
-// them know it.
+// leader waits until exactly one of the running replicas leads, and all of them
+// know it.
 func (r *replicas) leader() int {
 	r.t.Helper()
 	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -132,14 +132,15 @@ func (r *replicas) lose(i int) {
 	r.list[i] = nil
 }
 
-// load is clients that write through some replicas until it is stopped, each
-// one thing after the other, and notes what was not answered as it should be.
+// load is clients that write through some replicas until it is stopped, each one
+// request after the other. It notes requests that were not answered as they
+// should be.
 type load struct {
 	stop    chan struct{}
 	idle    sync.WaitGroup
 	mu      sync.Mutex
 	made    []string // traits whose making was acknowledged; guarded by mu
-	wrong   []string // answers that are none of success; guarded by mu
+	wrong   []string // answers other than success; guarded by mu
 	longest time.Duration
 }
 
@@ -190,7 +191,7 @@ func (l *load) note(name string, status int, err error, took time.Duration) {
 	l.made = append(l.made, name)
 }
 
-// end stops the clients, and fails the test if any was refused something.
+// end stops the clients, and fails the test if any request was refused.
 func (l *load) end(t *testing.T) {
 	t.Helper()
 	close(l.stop)
@@ -201,7 +202,7 @@ func (l *load) end(t *testing.T) {
 	t.Logf("%d writes, the longest took %v", len(l.made), l.longest.Round(time.Millisecond))
 }
 
-// holds makes sure that a replica has all that was acknowledged.
+// holds checks that a replica has everything that was acknowledged.
 func (l *load) holds(t *testing.T, s *server) {
 	t.Helper()
 	body := s.must(200, "GET", "/traits", "")
@@ -212,10 +213,9 @@ func (l *load) holds(t *testing.T, s *server) {
 	}
 }
 
-// TestReplicas: each of three servers is a whole one, whoever of them leads;
-// what one was told all can read; and any of them may end, in order or not,
-// without a request through the others failing, or one that was acknowledged
-// being lost.
+// TestReplicas: each of three servers serves everything, whichever leads, and
+// what one server told can be read at all. Any of them may end, in order or not:
+// no request through the others fails, and no acknowledged write is lost.
 func TestReplicas(t *testing.T) {
 	r := launchReplicas(t)
 	for i, s := range r.list {
@@ -275,7 +275,7 @@ func TestReplicas(t *testing.T) {
 	l.holds(t, r.list[now])
 }
 
-// checkStatus looks at what the servers say of each other.
+// checkStatus checks what the servers say of each other.
 func (r *replicas) checkStatus() {
 	r.t.Helper()
 	leader := r.leader()
@@ -310,8 +310,8 @@ func (r *replicas) checkStatus() {
 	}
 }
 
-// TestNoQuorum: a replica that is alone answers what may be old, and says of
-// everything else that nobody leads.
+// TestNoQuorum: a replica that is alone answers stale reads, and answers
+// everything else with the error that nobody leads.
 func TestNoQuorum(t *testing.T) {
 	r := launchReplicas(t, "--cluster-wait", "1s")
 	last := (r.leader() + 1) % 3
@@ -349,7 +349,7 @@ func TestNoQuorum(t *testing.T) {
 }
 
 // TestReplicasOverTLS: servers with certificates of one authority find each
-// other, and one whose certificate somebody else has signed stays outside.
+// other, and a server with a certificate of another authority stays outside.
 func TestReplicasOverTLS(t *testing.T) {
 	ours, theirs := t.TempDir(), t.TempDir()
 	issue(t, ours, 1)
@@ -394,16 +394,16 @@ func TestClusterFlags(t *testing.T) {
 	}
 	three := []string{"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "127.0.0.1:1", "--cluster-name", "a"}
 	for want, flags := range map[string][]string{
-		"need --cluster,":               {"--cluster-name", "a"},
-		"needs --cluster-secret-file":   three,
-		"shorter than 16 bytes":         append([]string{"--cluster-secret-file", short}, three...),
-		"needs three":                   {"--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1", "--cluster-secret-file", secret},
-		"Say so with --cluster-listen":  {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
-		"no blanks":                     {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
-		"renewed six times":             append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
-		"belong together":               append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
-		"can be reached":                {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
-		"--cluster-listen: \"nowhere\"": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},
+		"need --cluster,":                          {"--cluster-name", "a"},
+		"needs --cluster-secret-file":              three,
+		"shorter than 16 bytes":                    append([]string{"--cluster-secret-file", short}, three...),
+		"needs three":                              {"--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1", "--cluster-secret-file", secret},
+		"name this server's with --cluster-listen": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
+		"must not contain blanks":                  {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
+		"renewed six times":                        append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
+		"belong together":                          append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
+		"other machines can reach":                 {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
+		"--cluster-listen: \"nowhere\"":            {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},
 	} {
 		s := start(t, t.TempDir(), flags...)
 		if s.waitServing() || !strings.Contains(s.logs.String(), want) {
@@ -412,8 +412,7 @@ func TestClusterFlags(t *testing.T) {
 	}
 }
 
-// TestReplicasOutside: so do servers on a NATS that is not theirs, each with a
-// name.
+// TestReplicasOutside: replicas also work on an external NATS, each with a name.
 func TestReplicasOutside(t *testing.T) {
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
 	begin := func(name string) *server {

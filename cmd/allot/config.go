@@ -12,11 +12,12 @@ import (
 )
 
 // configFile resolves flags from the YAML file that --config or ALLOT_CONFIG
-// names. A key that is no flag is an error, not a silent default.
+// names. A key that is no flag is an error; otherwise a misspelt key would
+// silently leave the default.
 type configFile struct {
 	values map[string]any
 	loaded bool
-	failed error // why it could not be loaded
+	failed error // why the file could not be loaded
 }
 
 // Validate implements kong.Resolver.
@@ -46,11 +47,11 @@ func (c *configFile) Validate(app *kong.Application) error {
 // Resolve implements kong.Resolver.
 func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if c.load() != nil {
-		return nil, nil // Validate tells: here, the message would be about this flag
+		return nil, nil // Validate reports the error; an error from here would seem to be about this flag.
 	}
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {
-			return nil, nil // the environment wins; kong has read it already
+			return nil, nil // The environment wins; kong has read it already.
 		}
 	}
 	if value, ok := c.values[flag.Name]; ok {
@@ -62,7 +63,8 @@ func (c *configFile) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 	return nil, nil
 }
 
-// load finds the file before kong has parsed the flags that it resolves.
+// load finds the file before kong has parsed the flags, because the file resolves
+// them.
 func (c *configFile) load() error {
 	if !c.loaded {
 		c.loaded = true

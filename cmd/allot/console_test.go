@@ -19,12 +19,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// hostileName is what a client may call a provider.
+// hostileName is a name that a client may give a provider.
 const hostileName = `<img src=x onerror="window.pwned=1">"><script>window.pwned=1</script>`
 
-// TestConsole uses the console in a real browser, on a ledger of more than
-// 10,000 providers with hostile names among them. ALLOT_SCREENSHOTS names a
-// folder to keep what it looked like in.
+// TestConsole uses the console in a real browser, on a ledger of more than 10,000
+// providers with hostile names among them. ALLOT_SCREENSHOTS names a folder for
+// screenshots.
 func TestConsole(t *testing.T) {
 	chromium := "/usr/bin/chromium"
 	if _, err := os.Stat(chromium); err != nil {
@@ -128,8 +128,8 @@ func populate(t *testing.T, address string) {
 	must(list...)
 }
 
-// TestConsoleFiles: the page's own files and nothing else, with a policy that
-// lets it use nothing else.
+// TestConsoleFiles: the server serves the page's own files and nothing else, with
+// a policy that lets the page use nothing else.
 func TestConsoleFiles(t *testing.T) {
 	s := launch(t, t.TempDir())
 	for path, want := range map[string]int{

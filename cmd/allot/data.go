@@ -18,7 +18,7 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// What is in a data folder.
+// The names in a data folder.
 const (
 	lockFile          = "lock"
 	logFolder         = "log"
@@ -27,16 +27,17 @@ const (
 	checkpointsFolder = "checkpoints"
 )
 
-// dataFolder is a data folder that this process has to itself.
+// dataFolder is a data folder that this process has locked.
 type dataFolder struct {
 	dir   string
 	lock  *os.File
-	empty bool // nothing was there: a ledger may begin
-	// external says that the log is not here: only what is known of it is.
+	empty bool // the folder was empty: a ledger may begin
+	// external means that the log is elsewhere: the folder holds only heads that
+	// were seen of it.
 	external bool
 }
 
-// openDataFolder takes a folder, and makes it if there is none.
+// openDataFolder locks a folder, and makes it if it does not exist.
 func openDataFolder(dir string) (*dataFolder, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("the data folder cannot be made: %w", err)
@@ -55,21 +56,21 @@ func openDataFolder(dir string) (*dataFolder, error) {
 	return d, err
 }
 
-// lockFolder keeps servers and other commands off a data folder.
+// lockFolder keeps other servers and commands off a data folder.
 func lockFolder(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
 		return nil, err
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("the folder %s is in use by another process", dir), lock.Close())
+		return nil, errors.Join(fmt.Errorf("another process uses the folder %s: stop it, or name another folder", dir), lock.Close())
 	}
 	return lock, nil
 }
 
 func (d *dataFolder) path(name string) string { return filepath.Join(d.dir, name) }
 
-// files are the log's.
+// files returns the log's files.
 func (d *dataFolder) files() blocks.Folder {
 	if d.external {
 		return embedded.Files(d.dir)
@@ -77,7 +78,7 @@ func (d *dataFolder) files() blocks.Folder {
 	return embedded.Files(d.path(logFolder))
 }
 
-// has reports whether there is something of that name.
+// has reports whether the folder has an entry of that name.
 func (d *dataFolder) has(name string) (bool, error) {
 	_, err := os.Lstat(d.path(name))
 	if errors.Is(err, os.ErrNotExist) {
@@ -86,17 +87,17 @@ func (d *dataFolder) has(name string) (bool, error) {
 	return err == nil, err
 }
 
-// newestSeen is how many snapshots and signed checkpoints are asked for what
-// they know of the log: a newer one stands for those before it.
+// newestSeen is the number of snapshots, and of signed checkpoints, that are read
+// for the heads they have seen. A newer one stands for those before it.
 const newestSeen = 8
 
-// seen are the positions of the log that read models, snapshots and signed
-// checkpoints know of. Nothing is changed.
+// seen returns the heads of the log that read models, snapshots and signed
+// checkpoints know. It changes nothing.
 func (d *dataFolder) seen() ([]blocks.Seen, error) {
 	mark := filepath.Join(d.path(readModelFolder), "mark")
 	head, err := blocks.ReadHighWater(mark)
 	if err != nil && !errors.Is(err, blocks.ErrDamaged) {
-		return nil, err // a damaged one knows nothing, and is made anew
+		return nil, err // damaged read models know nothing, and are rebuilt
 	}
 	seen := []blocks.Seen{{Head: head, Where: mark}}
 	paths, err := snapshots.Files(d.path(snapshotsFolder))
@@ -106,7 +107,7 @@ func (d *dataFolder) seen() ([]blocks.Seen, error) {
 	for _, path := range paths[:min(newestSeen, len(paths))] {
 		head, err := snapshots.Position(path)
 		if errors.Is(err, snapshots.ErrDamaged) {
-			continue // it is skipped by whoever loads snapshots, too
+			continue // Whoever loads snapshots skips this one, too.
 		}
 		if err != nil {
 			return nil, err
@@ -117,8 +118,8 @@ func (d *dataFolder) seen() ([]blocks.Seen, error) {
 	return append(seen, signed...), err
 }
 
-// signed are the positions of the newest signed checkpoints. Whose signature
-// it is does not matter here: who can write into this folder owns the log.
+// signed returns the heads in the newest signed checkpoints. Their signatures do
+// not matter here, because anybody who can write into this folder owns the log.
 func (d *dataFolder) signed() ([]blocks.Seen, error) {
 	kept, err := proof.ReadFolder(d.path(checkpointsFolder))
 	if err != nil {
@@ -129,7 +130,7 @@ func (d *dataFolder) signed() ([]blocks.Seen, error) {
 		checkpoint, err := unverified(one.Signed)
 		if err != nil {
 			return nil, fmt.Errorf(
-				"%s: %w; it is no evidence any more; nothing was changed. To recover, restore it from a copy, or move it away",
+				"%s: %w; it is no longer evidence; nothing was changed. To recover, restore the file from a copy, or move it away",
 				one.Path, err,
 			)
 		}
@@ -138,13 +139,13 @@ func (d *dataFolder) signed() ([]blocks.Seen, error) {
 	return seen, nil
 }
 
-// judging are the options to judge the log by.
+// judging returns the options for judging the log.
 func (d *dataFolder) judging(bounds blocks.CheckOptions) (blocks.JudgeOptions, error) {
 	seen, err := d.seen()
 	return blocks.JudgeOptions{CheckOptions: bounds, Seen: seen}, err
 }
 
-// judge says whether the log is good. Nothing is changed.
+// judge reports what is wrong with the log. It changes nothing.
 func (d *dataFolder) judge(ctx context.Context, bounds blocks.CheckOptions) (*blocks.Verdict, error) {
 	opts, err := d.judging(bounds)
 	if err != nil {
@@ -160,7 +161,7 @@ func (d *dataFolder) judge(ctx context.Context, bounds blocks.CheckOptions) (*bl
 	return verdict, nil
 }
 
-// mayBegin gives an empty folder the leave to begin a ledger.
+// mayBegin permits an empty folder to begin a ledger.
 func (d *dataFolder) mayBegin() error {
 	if !d.empty {
 		return nil
@@ -170,19 +171,19 @@ func (d *dataFolder) mayBegin() error {
 
 func (d *dataFolder) missing() error {
 	if d.empty {
-		return fmt.Errorf("%s is empty: there is no log in it; name the data folder of a server", d.dir)
+		return fmt.Errorf("%s is empty, so it holds no log: name the data folder of a server", d.dir)
 	}
 	return fmt.Errorf(
-		"%s holds files, but there is no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
-			"or a replica, or take the commits from an export or another server with allot repair. If a new ledger is to begin here, "+
-			"say so: allot init --data %s",
+		"%s holds files, but no log; nothing was changed. To recover, restore %s (or the NATS stream) from a backup "+
+			"or a replica, or take the commits from an export or another server with allot repair. To begin a new ledger here instead, "+
+			"run: allot init --data %s",
 		d.dir,
 		d.path(logFolder),
 		d.dir,
 	)
 }
 
-// explain says what a refusal means and what to do.
+// explain adds to a refusal what it means and what to do.
 func (d *dataFolder) explain(err error) error {
 	if errors.Is(err, blocks.ErrUnfinished) {
 		return fmt.Errorf(
@@ -217,10 +218,10 @@ func (d *dataFolder) explain(err error) error {
 	return err
 }
 
-// ofKind refuses the data of a server that is alone for one of several, and
-// the other way round. JetStream takes neither over: in a cluster it would
-// forget a stream that the others do not know, and alone it would not know the
-// one that several had agreed on.
+// ofKind refuses the data of a single server for a replica, and the other way
+// round, because JetStream takes over neither. In a cluster it would forget a
+// stream that the others do not know; alone it would not know a stream that
+// several servers had agreed on.
 func (d *dataFolder) ofKind(cluster bool) error {
 	if d.external {
 		return nil
@@ -230,18 +231,18 @@ func (d *dataFolder) ofKind(cluster bool) error {
 		return err
 	}
 	if cluster {
-		return fmt.Errorf("%s is the data of a server that is alone, and --cluster makes it one of several; nothing was changed. "+
+		return fmt.Errorf("%s is the data of a single server, but --cluster makes this server one of several; nothing was changed. "+
 			"Start it without --cluster, or move the ledger: allot export --data %s FILE, and begin a cluster with that in an empty "+
 			"folder: allot init --data DIR --from FILE", d.dir, d.dir)
 	}
-	return fmt.Errorf("%s is the data of one of several servers, and without --cluster it would be alone; nothing was changed. "+
+	return fmt.Errorf("%s is the data of one of several servers, but without --cluster this server would be alone; nothing was changed. "+
 		"Start it with --cluster as before, or move the ledger: allot export --data %s FILE, and allot import FILE --data DIR into "+
 		"an empty folder", d.dir, d.dir)
 }
 
-// ofSeveral reports whether the log here is one of several servers'; nil:
-// there is none. Those that agree on streams keep what they agreed on in a
-// folder of the system's account.
+// ofSeveral reports whether the log here is that of one of several servers; nil:
+// there is no log. Servers that agree on streams keep the agreements in a folder
+// of the system's account.
 func (d *dataFolder) ofSeveral() (*bool, error) {
 	store := filepath.Join(d.path(logFolder), "jetstream")
 	var found [2]bool
@@ -258,13 +259,13 @@ func (d *dataFolder) ofSeveral() (*bool, error) {
 	return &found[0], nil
 }
 
-// explainReplica says what it means that a replica's folder and the log of its
-// cluster do not belong together, and what to do.
+// explainReplica explains that a replica's folder and the log of its cluster do
+// not belong together, and what to do.
 func (d *dataFolder) explainReplica(err error) error {
 	if !errors.Is(err, writer.ErrRefused) {
 		return err
 	}
-	return fmt.Errorf("what %s holds is of another ledger than the cluster's, or of commits that the cluster has lost: if it is "+
+	return fmt.Errorf("%s holds data of another ledger than the cluster's, or of commits that the cluster has lost: if it is "+
 		"the wrong folder, name the right one with --data; if the cluster is right, move the folder away and start with an empty one, "+
 		"which the others fill: %w", d.dir, err)
 }

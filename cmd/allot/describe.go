@@ -13,13 +13,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Where the descriptions of the doors are. Anybody may read them.
+// The paths of the API descriptions. Anybody may read them.
 const (
 	openAPIPath  = "/openapi.json"
 	asyncAPIPath = "/asyncapi.json"
 )
 
-// describeREST describes all that the REST port serves.
+// describeREST describes everything that the REST port serves.
 func describeREST() (*openapi.Document, error) {
 	d := openapi.New("Allot", version(),
 		"An allocation ledger: OpenStack Placement, Ironic's allocations and nodes, and Allot's own questions.")
@@ -34,7 +34,7 @@ func describeREST() (*openapi.Document, error) {
 		d.Add(serverOperations()...))
 }
 
-// serverOperations describe what is in no facade: see routes.
+// serverOperations describe the routes that belong to no API: see routes.
 func serverOperations() []openapi.Operation {
 	document := openapi.Object{"type": "object"}
 	healthy := func(path, id, summary string) openapi.Operation {
@@ -77,7 +77,7 @@ func serverOperations() []openapi.Operation {
 func (s *server) descriptions() []route {
 	described, err := describeREST()
 	if err != nil {
-		panic(err) // a mistake in the tables of the doors, which every test would meet
+		panic(err) // a mistake in the tables of the APIs, which every test would find
 	}
 	nats, err := wire.AsyncAPI()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The requests of the differential test: random, about a few things, so that
-// they meet; right for the most part, and wrong in many ways.
+// The requests of the differential test: random, about a few entities, so that
+// they conflict; valid for the most part, and invalid in many ways.
 
 func (d *differential) n(n int) int              { return d.draw.IntN(n) }
 func (d *differential) pick(of ...string) string { return of[d.n(len(of))] }
@@ -29,8 +29,8 @@ func (d *differential) provider() string {
 
 func (d *differential) consumer() string { return numberedID(2, d.n(manyConsumers)) }
 
-// aggregate is the uuid of an aggregate, each in a spelling of its own:
-// Placement compares the texts.
+// aggregate returns the uuid of an aggregate. Each always has the same spelling,
+// because Placement compares the texts.
 func (d *differential) aggregate() string {
 	n := d.n(3)
 	return []string{numberedID(3, 0), strings.ReplaceAll(numberedID(3, 1), "-", ""), strings.ToUpper("abcdef00-0000-4000-8000-000000000002")}[n]
@@ -60,7 +60,7 @@ func (d *differential) version() string {
 	return "1.39"
 }
 
-// amount is a number as it stands in JSON.
+// amount is a number in the form in which it stands in JSON.
 func (d *differential) amount(upTo int) string {
 	if d.n(30) == 0 {
 		return d.pick("0", "-1", "1.0", "1.5", `"1"`, "null", "true", "[]", "1e2", "99999", "2147483647")
@@ -68,7 +68,7 @@ func (d *differential) amount(upTo int) string {
 	return fmt.Sprint(1 + d.n(upTo))
 }
 
-// generation is a token, or something wrong.
+// generation is a token, or an invalid value.
 func (d *differential) providerGeneration(id string) string {
 	if d.n(15) == 0 {
 		return d.pick("0", "99", `"1"`, "null", "1.5", "-1")
@@ -306,8 +306,8 @@ func (d *differential) resources() string {
 	return d.shuffled(list)
 }
 
-// listedAllocations are the fields of one consumer's body below 1.12. A
-// provider can be there twice.
+// listedAllocations are the fields of one consumer's body below 1.12. A provider
+// can occur twice.
 func (d *differential) listedAllocations(version int) string {
 	var list []string
 	for range 1 + d.n(3) {
@@ -486,7 +486,7 @@ var (
 	unknownName      = regexp.MustCompile(`No .*such.* trait|No .*class .*such`)
 	missingInventory = regexp.MustCompile(`Inventory .*Unable .*allocate for invalid inventory on provider`)
 	noClass          = regexp.MustCompile(`"(|NOPE|vcpu)":\{`)
-	keyError         = regexp.MustCompile(`"detail":"\d+"`) // the number of a provider's row, and no more
+	keyError         = regexp.MustCompile(`"detail":"\d+"`) // only the number of a provider's row
 )
 
 // explain names a difference that docs/compatibility.md explains; empty: none.
@@ -539,8 +539,8 @@ func explain(r request, placement, allot answer) string {
 	return ""
 }
 
-// onlyMoreSharing: Allot's candidates are Placement's and some more, each of
-// which uses a sharing provider.
+// onlyMoreSharing reports whether Allot's candidates are Placement's and some
+// more, each of which uses a sharing provider.
 func onlyMoreSharing(placement, allot any) bool {
 	requests := func(body any) ([]any, map[string]any) {
 		object, _ := body.(map[string]any)
@@ -572,8 +572,8 @@ func onlyMoreSharing(placement, allot any) bool {
 	return len(known) > 0
 }
 
-// onlySumsDiffer: the candidates are the same but for amounts, and where
-// these differ Placement's are the larger ones.
+// onlySumsDiffer reports whether the candidates differ only in amounts, and
+// Placement's are the larger ones where they differ.
 func onlySumsDiffer(placement, allot any) bool {
 	requests := func(body any) (list []any) {
 		object, _ := body.(map[string]any)

@@ -59,7 +59,7 @@ func TestDifferential(t *testing.T) {
 	)
 }
 
-// peer is one of the two servers, with what it said of consumers.
+// peer is one of the two servers, with what it has said about consumers.
 type peer struct {
 	url   string
 	stale map[string]any // generations that consumers had before
@@ -74,8 +74,8 @@ type differential struct {
 	unexplained int
 }
 
-// request is a request for both. Generations in the body are written as
-// tokens that each server's own are put in for.
+// request is a request for both servers. Its body has tokens for generations,
+// which each server's own replace.
 type request struct {
 	method, path string
 	version      string
@@ -101,7 +101,8 @@ func (d *differential) compare(i int, r request) {
 	if difference == "" {
 		return
 	}
-	// An order has no explanation: explanations are about what bodies hold.
+	// A difference in order has no explanation, because explanations are about
+	// the contents of bodies.
 	if why := explain(r, answers[0], answers[1]); why != "" && !strings.HasPrefix(difference, "order: ") {
 		d.explained[why]++
 		return
@@ -113,10 +114,10 @@ func (d *differential) compare(i int, r request) {
 	)
 }
 
-// Placement leaves a consumer without allocations behind, at generation 0,
-// when its first write fails or allocates nothing; Allot does not. So that one
-// such difference does not lead to others, these are taken away: by an
-// allocation from a provider of their own, and its release, on both servers.
+// Placement keeps a consumer without allocations, at generation 0, when its first
+// write fails or allocates nothing; Allot does not. To keep one such difference
+// from causing others, these consumers are removed from both servers, by an
+// allocation from a provider of their own and its release.
 const healer = "99999999-0000-4000-8000-000000000000"
 
 func (d *differential) prepareHealing() {
@@ -131,8 +132,8 @@ func (d *differential) prepareHealing() {
 }
 
 // orderOfCandidates compares candidates in a world in which names, uuids and
-// numbers all have another order, without children and with one: what is done
-// at random leaves hardly any candidates with more than one of anything.
+// numbers all have different orders, with and without children, because random
+// requests hardly yield candidates with more than one of anything.
 func (d *differential) orderOfCandidates() {
 	compare := func(method, path, body string) {
 		d.compare(-100, request{method: method, path: path, version: "1.39", body: body})
@@ -175,9 +176,8 @@ func (d *differential) orderOfCandidates() {
 }
 
 // orderOfAllocations writes what two consumers hold in every way and in random
-// orders, in a world in which it fits, and compares it after each request:
-// what is done at random elsewhere leaves hardly any consumer with more than
-// one amount.
+// orders, in a world in which it fits, and compares it after each request,
+// because random requests hardly yield consumers with more than one amount.
 func (d *differential) orderOfAllocations() {
 	compare := func(version, method, path, body string) {
 		d.compare(-200, request{method: method, path: path, version: version, body: body})
@@ -249,7 +249,7 @@ func (w *orderWorld) consumer(id string) string {
 
 func (w *orderWorld) keyed(id string) string { return fmt.Sprintf(`%q:%s`, id, w.consumer(id)) }
 
-// listed is the body of a PUT below 1.12, in which a provider can be there twice.
+// listed is the body of a PUT below 1.12, in which a provider can occur twice.
 func (w *orderWorld) listed() string {
 	var list []string
 	for _, i := range [][]int{{1, 2}, {2, 0, 2}, {1, 0, 1, 2, 0}, {0, 2, 1}, {2, 2, 0}}[w.n(5)] {
@@ -292,8 +292,8 @@ func (d *differential) generation(k int, kind, id string) string {
 	a := d.send(k, request{method: "GET", path: path, version: "1.39"}, "")
 	body, _ := a.raw.(map[string]any)
 	if kind == "S" {
-		// Placement counts anew when a consumer comes again, so that an old
-		// generation may be right once more.
+		// Placement counts anew when a consumer comes again, so an old generation
+		// may be valid once more.
 		if old, known := d.peers[k].stale[id]; known && old != body[field] && old != 0.0 && old != 1.0 {
 			return fmt.Sprint(old)
 		}
@@ -308,7 +308,7 @@ func (d *differential) generation(k int, kind, id string) string {
 	return fmt.Sprint(body[field])
 }
 
-// answer is a response without what must differ.
+// answer is a response without the parts that must differ.
 type answer struct {
 	status  int
 	headers map[string]string
@@ -349,8 +349,8 @@ var (
 	ofConsumer     = regexp.MustCompile(`^/allocations/`)
 )
 
-// allocationsOrder is the order of what a consumer holds: of the providers, and
-// of each one's classes.
+// allocationsOrder returns the order of what a consumer holds: of the providers,
+// and of the classes of each.
 func allocationsOrder(text string) string {
 	body, err := inOrder(json.NewDecoder(strings.NewReader(text)))
 	if err != nil {
@@ -359,10 +359,10 @@ func allocationsOrder(text string) string {
 	return body.member("allocations").(members).shape("resources")
 }
 
-// candidatesOrder is the order of what a list of candidates has in one where
-// one group is asked for: the classes of each candidate, the providers in the
-// summaries, and their classes and custom traits. The candidates themselves
-// come out of Python's sets.
+// candidatesOrder returns the order in a list of candidates for one group: the
+// classes of each candidate, the providers in the summaries, and their classes
+// and custom traits. It leaves out the order of the candidates, which comes from
+// Python's sets.
 func candidatesOrder(r request, text string) string {
 	if strings.Count(r.path, "resources") != 1 || strings.Count(r.path, "resources=") != 1 {
 		return ""
@@ -391,7 +391,7 @@ func candidatesOrder(r request, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// members are those of a JSON object, in its order.
+// members returns the members of a JSON object, in its order.
 type members []struct {
 	key   string
 	value any
@@ -413,7 +413,7 @@ func (m members) keys() (keys []string) {
 	return keys
 }
 
-// shape is the keys, each with those of one of its members.
+// shape returns the keys, each with those of one of its members.
 func (m members) shape(of string) (text string) {
 	for _, one := range m {
 		text += fmt.Sprint(one.key, one.value.(members).member(of).(members).keys())
@@ -467,9 +467,10 @@ func nextInOrder(dec *json.Decoder) (any, error) {
 	return token, nil
 }
 
-// orderOf is the order in which an answer lists what comes in an order:
-// providers and custom traits as they were made, and inventories and what a
-// consumer holds as they were sent. Standard traits and stored inventories come out of Python's sets.
+// orderOf returns the orders in an answer: providers and custom traits as they
+// were made, inventories and what a consumer holds as they were sent. It leaves
+// out standard traits and stored inventories, whose order comes from Python's
+// sets.
 func orderOf(r request, text string) string {
 	item := providerInList
 	switch {
@@ -492,7 +493,7 @@ func orderOf(r request, text string) string {
 	return strings.Join(names, " ")
 }
 
-// withoutVary: Allot sends Vary with every answer that has a microversion,
+// withoutVary: Allot sends Vary with every answer that has a microversion.
 // Placement leaves it out of some errors.
 func withoutVary(a answer) map[string]string {
 	headers := maps.Clone(a.headers)
@@ -500,8 +501,8 @@ func withoutVary(a answer) map[string]string {
 	return headers
 }
 
-// comparedHeaders must be there on both, or on neither; of the ones marked
-// true the values are compared as well.
+// comparedHeaders must be there on both, or on neither. The values of those
+// marked true are compared, too.
 var comparedHeaders = map[string]bool{
 	"Openstack-Api-Version": true, "Vary": true, "Location": false, "Allow": true, "Content-Type": true,
 	"Last-Modified": false, "Cache-Control": true, "X-Openstack-Request-Id": false,
@@ -512,7 +513,7 @@ func (d *differential) send(k int, r request, body string) answer {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	req.Close = k == 0 // the reference closes connections when it likes
+	req.Close = k == 0 // the reference closes connections at will
 	req.Header.Set("X-Auth-Token", "admin")
 	if r.version != "" {
 		req.Header.Set("OpenStack-API-Version", "placement "+r.version)
@@ -559,12 +560,12 @@ func (d *differential) send(k int, r request, body string) answer {
 		return a
 	}
 	var again any
-	_ = json.Unmarshal(text, &again) // it did above
+	_ = json.Unmarshal(text, &again) // it succeeded above
 	a.body = canonical("", again)
 	return a
 }
 
-// canonical takes out what must differ and sorts what has no order.
+// canonical removes what must differ and sorts what has no order.
 func canonical(key string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -598,7 +599,7 @@ func canonical(key string, value any) any {
 	return value
 }
 
-// plainSpelling is how Allot shows every uuid, and Placement aggregates as
+// plainSpelling is Allot's spelling of every uuid. Placement shows aggregates as
 // they were sent.
 func plainSpelling(text string) string {
 	if id, err := ledger.ParseUUID(text); err == nil {
@@ -607,7 +608,7 @@ func plainSpelling(text string) string {
 	return text
 }
 
-// newerTraits came with os-traits after the release that Debian has.
+// newerTraits came with os-traits after Debian's release of it.
 var newerTraits = regexp.MustCompile(
 	`^(COMPUTE_ADDRESS_SPACE_|COMPUTE_NET_VIF_MODEL_IGB|COMPUTE_NET_VIRTIO_PACKED|COMPUTE_SECURITY_|COMPUTE_SHARE_LOCAL_FS|COMPUTE_SOUND_|` +
 		`COMPUTE_USB_|HW_CPU_X86_AMD_SEV_|HW_CPU_X86_AMX|HW_CPU_X86_INTEL_TDX|HW_NVME_|HW_PCI_)`,
@@ -634,8 +635,8 @@ var (
 	schemaAt         = regexp.MustCompile(`(?s)Failed validating .*`)
 )
 
-// detail compares texts as sets of words: lists in them are in the order of
-// Python's sets and dicts, and the sentence before them is webob's.
+// detail compares texts as sets of words, because lists in them are in the order
+// of Python's sets and dicts, and the sentence before them is webob's.
 func detail(s string) string {
 	if _, message, found := strings.Cut(s, "\n\n"); found {
 		s = message
@@ -653,7 +654,7 @@ func detail(s string) string {
 	return strings.Join(slices.Compact(list), " ")
 }
 
-// sweep compares everything that is there at the end.
+// sweep compares everything that exists at the end.
 func (d *differential) sweep(i int) {
 	for _, path := range append(d.readPaths(), "/resource_providers", "/traits", "/resource_classes") {
 		d.compare(i, request{method: "GET", path: path, version: "1.39"})

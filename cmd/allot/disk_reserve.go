@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The reserve, unless --disk-reserve says otherwise.
+// The default reserve, without --disk-reserve.
 const (
 	defaultReserve = 256 << 20
-	reserveShare   = 50 // at most one part in so many of the disk
+	reserveShare   = 50 // at most this fraction of the disk: one part in 50
 )
 
-// diskReserve is how much of the disk is kept free.
+// diskReserve is how much of the disk must stay free.
 type diskReserve struct {
 	bytes int64
 	given bool
@@ -34,13 +34,13 @@ func (r *diskReserve) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
-		return fmt.Errorf("%q is not a number of bytes, such as 256MiB, or auto", text)
+		return fmt.Errorf("%q is neither a number of bytes, such as 256MiB, nor auto", text)
 	}
 	*r = diskReserve{n * unit, true}
 	return nil
 }
 
-// of is the reserve on a disk of some size.
+// of returns the reserve on a disk of this size.
 func (r diskReserve) of(size int64) int64 {
 	if r.given {
 		return r.bytes

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// doors is a server with bare metal nodes and a walk through both of its
-// facades.
+// doors is a server with bare metal nodes, and random steps through both of its
+// APIs.
 type doors struct {
 	*server
 	t    *testing.T
@@ -22,9 +22,9 @@ type doors struct {
 func (d *doors) node(n int) string  { return fmt.Sprintf("11111111-0000-4000-8000-%012d", n) }
 func (d *doors) owner(n int) string { return fmt.Sprintf("33333333-0000-4000-8000-%012d", n) }
 
-// restart kills the server and starts it with node providers or without. One
-// that does not start because a node has two owners is started without, and
-// what Placement's clients hold is released.
+// restart kills the server and starts it with or without node providers. If it
+// does not start because a node has two owners, it is started without, and
+// everything that Placement's clients hold is released.
 func (d *doors) restart(on bool) {
 	d.t.Helper()
 	if d.server != nil {
@@ -52,7 +52,7 @@ func (d *doors) restart(on bool) {
 	d.on = on
 }
 
-// step sends one random request to one of the doors.
+// step sends one random request to one of the APIs.
 func (d *doors) step() string {
 	d.t.Helper()
 	n, owner, name := d.draw.IntN(3), d.draw.IntN(4), d.draw.IntN(3)
@@ -110,8 +110,8 @@ func (d *doors) ask(text string, into any) {
 	}
 }
 
-// agree wants both answers about every node to agree: one owner at most, and
-// the inventory reserved exactly while nobody may take it.
+// agree checks that both answers about every node agree: one owner at most, and
+// the inventory reserved exactly while nobody may take the node.
 func (d *doors) agree(after string) {
 	d.t.Helper()
 	var list struct {
@@ -162,8 +162,8 @@ func (d *doors) agree(after string) {
 	}
 }
 
-// TestBothDoorsOfTheBinary walks through both doors of a server that is
-// killed, and started with --node-providers and without, again and again.
+// TestBothDoorsOfTheBinary uses both APIs of a server that is killed, and started
+// with and without --node-providers, again and again.
 func TestBothDoorsOfTheBinary(t *testing.T) {
 	d := &doors{t: t, data: t.TempDir(), draw: rand.New(rand.NewPCG(20, 1))}
 	for _, on := range []bool{true, true, false, true, false, true, true} {

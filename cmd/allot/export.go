@@ -16,16 +16,17 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// exportCommand is "allot export": a log, or a range of it, into a file.
+// exportCommand is "allot export": it writes a log, or a range of it, to a file.
 type exportCommand struct {
 	sourceFlags `embed:""`
 	From        uint64 `help:"First sequence." default:"1"`
-	To          uint64 `help:"Last sequence; 0: the last one there is." default:"0"`
-	JSON        bool   `name:"json" help:"Records as lines of JSON, to be read and not to be imported."`
+	To          uint64 `help:"Last sequence; 0: the log's last." default:"0"`
+	JSON        bool   `name:"json" help:"Write records as lines of JSON, for reading; they cannot be imported."`
 	File        string `arg:"" help:"The file, which must not exist." type:"path"`
 }
 
-// Run writes the file under another name first: what has the name is whole.
+// Run writes the file under another name first, so that a file with the final
+// name is always whole.
 func (c *exportCommand) Run(ctx context.Context) (err error) {
 	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
@@ -43,7 +44,7 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(part.Name()) }() // it has its name by then
+	defer func() { _ = os.Remove(part.Name()) }() // The file has its final name by then.
 	out := bufio.NewWriterSize(part, 1<<20)
 	head, err := c.write(ctx, out, log, checkpoints)
 	err = errors.Join(err, out.Flush(), part.Sync(), part.Close())
@@ -89,11 +90,11 @@ func (c *exportCommand) write(
 	return head, err
 }
 
-// maxExported is how many checkpoints an export holds at most: the newest.
+// maxExported is the largest number of checkpoints in an export: the newest.
 const maxExported = 1000
 
-// within picks the checkpoints of a range of sequences. What is no checkpoint
-// is not the export's to hide.
+// within picks the checkpoints of a range of sequences. It keeps entries that are
+// no checkpoints, because an export must not hide them.
 func within(kept []proof.Kept, from, to uint64) [][]byte {
 	var list [][]byte
 	for _, one := range kept {
@@ -104,7 +105,7 @@ func within(kept []proof.Kept, from, to uint64) [][]byte {
 	return list[max(0, len(list)-maxExported):]
 }
 
-// unverified reads a signed checkpoint whatever its signature.
+// unverified reads a signed checkpoint without checking its signature.
 func unverified(signed []byte) (*proof.Checkpoint, error) {
 	text, _, _ := strings.Cut(string(signed), "\n\n")
 	return proof.Parse(text + "\n")

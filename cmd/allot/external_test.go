@@ -12,7 +12,7 @@ import (
 	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
-// outside starts a NATS server that is not Allot's.
+// outside starts an external NATS server.
 func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.Server {
 	t.Helper()
 	ns, err := natsserver.NewServer(&natsserver.Options{
@@ -30,8 +30,8 @@ func outside(t *testing.T, store string, port int, syncAlways bool) *natsserver.
 	return ns
 }
 
-// TestExternalNATS: a server that syncs always serves; one that does not, or
-// that nobody can ask, is refused unless the risk is accepted.
+// TestExternalNATS: Allot serves on a NATS server that syncs always. It refuses
+// one that does not, or that nobody can ask, unless the risk is accepted.
 func TestExternalNATS(t *testing.T) {
 	safe := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
 	lazy := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
@@ -61,8 +61,8 @@ func TestExternalNATS(t *testing.T) {
 	launch(t, t.TempDir(), "--nats-url", lazy.ClientURL(), "--accept-lazy-sync", "--accept-open-nats").makeProvider(10)
 }
 
-// TestNATSRestart takes the external server away and brings it back: the
-// writer must go on by itself, and nothing may be there twice.
+// TestNATSRestart stops the external server and starts it again. The writer must
+// go on by itself, and nothing may be there twice.
 func TestNATSRestart(t *testing.T) {
 	store := t.TempDir()
 	ns := outside(t, store, natsserver.RANDOM_PORT, true)

@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// times is how often a fault is injected: few times with the other tests, and
+// times is how often a fault is injected: a few times with the other tests, and
 // as often as docs/reliability.md says with "make faults".
 func times(few, many int) int {
 	switch {
@@ -33,7 +33,7 @@ func tell(t *testing.T, fault string, injected int, outcome string) {
 	t.Logf("FAULT | %s | %d | %s |", fault, injected, outcome)
 }
 
-// outcomes are counted by what was damaged.
+// outcomes counts outcomes by what was damaged.
 type outcomes struct {
 	mu     sync.Mutex
 	counts map[string]map[string]int // guarded by mu
@@ -71,7 +71,7 @@ func (c *outcomes) tell(t *testing.T) {
 	}
 }
 
-// damages are what may happen to a file.
+// damages are the kinds of damage to a file.
 var damages = map[string]func(*rand.Rand, string) error{
 	"a bit flipped": func(random *rand.Rand, path string) error {
 		return change(path, func(content []byte) []byte {
@@ -93,7 +93,7 @@ func change(path string, how func([]byte) []byte) error {
 	return os.WriteFile(path, how(content), 0o600)
 }
 
-// kindOf says what a file of a data folder is.
+// kindOf returns the kind of a file in a data folder.
 func kindOf(path string) string {
 	parts := strings.Split(filepath.ToSlash(path), "/")
 	switch {
@@ -113,9 +113,9 @@ func kindOf(path string) string {
 	return parts[0]
 }
 
-// TestDamagedFiles flips bits in, cuts and deletes files of every kind in the
-// data folder of a killed server and of one that stopped well. The server then
-// refuses, and leaves every byte as it is; or it serves the same contents.
+// TestDamagedFiles flips bits in files of every kind, cuts or deletes them, in
+// the data folder of a killed server and of one that stopped in order. The server
+// then refuses, and changes no byte; or it serves the same contents.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
@@ -171,7 +171,7 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// contents are what must be the same after damage has healed.
+// contents are everything that must be the same after damage was repaired.
 type contents struct{ records, allocations string }
 
 // damageOne damages a file of the nth kind.
@@ -210,7 +210,7 @@ func damageOne(t *testing.T, random *rand.Rand, data string, n int) (kind, what 
 	return kind, fmt.Sprintf("%s: %s", strings.TrimPrefix(path, data), way)
 }
 
-// afterDamage says what the server made of the damage.
+// afterDamage returns how the server reacted to the damage.
 func afterDamage(t *testing.T, data, what string, want contents) string {
 	t.Helper()
 	before := bytesOf(t, data)
@@ -235,8 +235,8 @@ func afterDamage(t *testing.T, data, what string, want contents) string {
 	return "served the same"
 }
 
-// eventually reads something that may be answered with 503 for a while, or,
-// where the answer had begun, with an error at its end.
+// eventually reads something that may be answered with 503 for a while, or with
+// an error at its end if the answer had begun.
 func (s *server) eventually(path string) (answer string) {
 	s.t.Helper()
 	waitFor(s.t, path, func() bool {

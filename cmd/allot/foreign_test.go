@@ -10,9 +10,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestForeignMessages: what others write into the log of an external server is
-// passed over, while the ledger runs and when it starts again, and by all who
-// read the log. What could be a damaged commit is refused, with a way out.
+// TestForeignMessages: foreign entries in the log of an external server are
+// skipped, while the ledger runs and when it starts again, by all readers of the
+// log. An entry that could be a damaged commit is refused, with a way out.
 func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)

@@ -12,38 +12,39 @@ import (
 	"github.com/allot-project/allot/commands/cluster"
 )
 
-// Where a supervisor or a load balancer asks how the server is. Anybody may:
-// the answers say nothing about the ledger.
+// The paths on which a supervisor or a load balancer asks for the health of the
+// server. Anybody may ask, because the answers say nothing about the ledger's
+// contents.
 const (
-	healthPath = "/healthz" // the process lives
-	livePath   = "/livez"   // and gets on with its work
-	readyPath  = "/readyz"  // and takes requests
+	healthPath = "/healthz" // the process runs
+	livePath   = "/livez"   // the process makes progress
+	readyPath  = "/readyz"  // the server takes requests
 )
 
-// readyWait is how long the question whether reads are up to date may take.
+// readyWait is how long the check that reads are up to date may take.
 const readyWait = time.Second
 
-// health is how the server is.
+// health is the answer to all three paths.
 type health struct {
-	Status   string `json:"status"` // "ok", or why not
+	Status   string `json:"status"` // "ok", or the reason why not
 	Role     string `json:"role"`   // leader, follower or starting
 	Term     uint64 `json:"term"`   // 0: this server is the only one
 	Leader   string `json:"leader,omitempty"`
-	Reads    string `json:"reads,omitempty"`    // "ok", or why they may be old; /readyz
-	Commands string `json:"commands,omitempty"` // "ok", or why they are not taken; /readyz
-	Sequence uint64 `json:"sequence"`           // up to which the log can be read here
+	Reads    string `json:"reads,omitempty"`    // "ok", or why reads may be stale; /readyz only
+	Commands string `json:"commands,omitempty"` // "ok", or why commands are not taken; /readyz only
+	Sequence uint64 `json:"sequence"`           // the sequence up to which the log can be read here
 }
 
 const fine = "ok"
 
-// leaving is why a server takes no more requests that is about to end.
+// leaving is the reason why a server that is about to end takes no more requests.
 const leaving = "the server is stopping"
 
-// startWait is how long requests wait for a server that is starting: most
-// starts take less than that.
+// startWait is how long requests wait for a server that is starting. Most starts
+// take less.
 const startWait = 10 * time.Second
 
-// answerStarting answers everything until the server has started.
+// answerStarting answers all requests until the server has started.
 func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
 	reason := "the server is starting"
 	if waits := s.waits.Load(); waits != nil {
@@ -68,11 +69,11 @@ func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
 		case <-late.C:
 		}
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, reason+", and has no answers yet; ask again", http.StatusServiceUnavailable)
+		http.Error(w, reason+", and cannot answer yet: try again", http.StatusServiceUnavailable)
 	}
 }
 
-// health is what all three are answered.
+// health returns the fields that all three answers have.
 func (s *server) health() health {
 	h := health{Status: fine, Role: cluster.RoleLeader, Sequence: s.views.Checkpoint().Sequence}
 	if s.replica != nil {
@@ -85,9 +86,8 @@ func (s *server) answerHealth(w http.ResponseWriter, r *http.Request) {
 	s.tellHealth(w, r, http.StatusOK, s.health())
 }
 
-// answerLive says that the process should be started again when it has been
-// unable to do anything about its log for long, though nothing outside of it
-// says why.
+// answerLive fails, so that the process is restarted, if the log's store has long
+// been broken and nothing outside of the process explains it.
 func (s *server) answerLive(w http.ResponseWriter, r *http.Request) {
 	h, status := s.health(), http.StatusOK
 	if err := s.alive(); err != nil {
@@ -96,8 +96,8 @@ func (s *server) answerLive(w http.ResponseWriter, r *http.Request) {
 	s.tellHealth(w, r, status, h)
 }
 
-// errLogBroken: to start again is what helps.
-var errLogBroken = errors.New("the log's store is broken, and not because the disk is full")
+// errLogBroken means that the log's store failed, and that only a restart helps.
+var errLogBroken = errors.New("the log's store is broken, but not because the disk is full: restart the server")
 
 func (s *server) alive() error {
 	if s.log.nats != nil && s.log.nats.Broken() != nil && s.space.refuse() == nil {
@@ -106,8 +106,8 @@ func (s *server) alive() error {
 	return nil
 }
 
-// answerReady says whether reads are up to date and commands are taken; with
-// for=reads or for=commands only the one counts.
+// answerReady says whether reads are up to date and whether commands are taken.
+// With for=reads or for=commands it checks only one of the two.
 func (s *server) answerReady(w http.ResponseWriter, r *http.Request) {
 	h, status := s.health(), http.StatusOK
 	ctx, cancel := context.WithTimeout(r.Context(), readyWait)
@@ -139,7 +139,7 @@ func (s *server) readsFresh(ctx context.Context) error {
 	return s.commands.Fresh(ctx)
 }
 
-// errStuck: the log has not answered for long.
+// errStuck means that the log has not answered for long.
 var errStuck = errors.New("the log does not answer")
 
 func (s *server) takesCommands() error {
@@ -172,6 +172,6 @@ func (s *server) tellHealth(w http.ResponseWriter, r *http.Request, status int, 
 		return
 	}
 	if err := rest.WriteJSON(w, r, status, h); err != nil {
-		s.logger.Error("a question about the server's health was not answered", "error", err)
+		s.logger.Error("a request for the server's health could not be answered", "error", err)
 	}
 }

@@ -9,20 +9,21 @@ import (
 	"time"
 )
 
-// historyCommand is "allot history": what happened to one thing, newest first.
+// historyCommand is "allot history": it prints what happened to one entity,
+// newest first.
 type historyCommand struct {
 	serverFlags `embed:""`
 	momentFlag  `embed:""`
-	Of          string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,chassis,command" help:"consumer, provider, project, user, node, node_allocation, chassis or command."`
-	Name        string `arg:"" help:"Its uuid or name."`
+	Of          string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,chassis,command" help:"Kind of entity: consumer, provider, project, user, node, node_allocation, chassis or command."`
+	Name        string `arg:"" help:"Uuid or name of the entity."`
 	Limit       int    `help:"Print at most this many entries; 0: all." default:"50"`
-	Since       string `help:"Only what happened at or after this RFC 3339 time."`
-	Until       string `help:"Only what happened at or before this RFC 3339 time."`
+	Since       string `help:"Only records at or after this RFC 3339 time."`
+	Until       string `help:"Only records at or before this RFC 3339 time."`
 	Kind        string `help:"Only records of this command, such as Reshape."`
-	JSON        bool   `name:"json" help:"One JSON object per entry."`
+	JSON        bool   `name:"json" help:"Print one JSON object per entry."`
 }
 
-// historyPage is audit.Page as it arrives.
+// historyPage is audit.Page as the client decodes it.
 type historyPage struct {
 	Entries []json.RawMessage `json:"entries"`
 	Next    string            `json:"next"`
@@ -32,7 +33,11 @@ const historyPageSize = 1000
 
 // Run prints the entries, page after page.
 func (c *historyCommand) Run(ctx context.Context) error {
-	query := c.in(url.Values{c.Of: {c.Name}})
+	name, err := c.named(ctx, c.Of, c.Name, c.At)
+	if err != nil {
+		return err
+	}
+	query := c.in(url.Values{c.Of: {name}})
 	for key, value := range map[string]string{"since": c.Since, "until": c.Until, "kind": c.Kind} {
 		if value != "" {
 			query.Set(key, value)
@@ -69,7 +74,7 @@ func (c *historyCommand) page(ctx context.Context, query url.Values) (*historyPa
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	var page historyPage
 	if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
-		return nil, fmt.Errorf("the server sent something else than a history: %w", err)
+		return nil, fmt.Errorf("the server's history cannot be read: %w", err)
 	}
 	return &page, nil
 }
@@ -86,7 +91,7 @@ func (c *historyCommand) print(raw json.RawMessage) error {
 		Before, After           json.RawMessage
 	}
 	if err := json.Unmarshal(raw, &e); err != nil {
-		return fmt.Errorf("the server sent something else than an entry: %w", err)
+		return fmt.Errorf("the server's entry cannot be read: %w", err)
 	}
 	_, err := fmt.Fprintf(
 		os.Stdout, "%-8s %s  %-12s %-22s %s\n", e.Address, e.Time.Format("2006-01-02T15:04:05.000Z"), e.Actor, e.Command,
@@ -97,7 +102,7 @@ func (c *historyCommand) print(raw json.RawMessage) error {
 	}
 	changes, err := changesIn(e.Before, e.After)
 	if err != nil {
-		return fmt.Errorf("the server sent something else than an entry: %w", err)
+		return fmt.Errorf("the server's entry cannot be read: %w", err)
 	}
 	for _, change := range changes {
 		if _, err = fmt.Printf("         %s\n", change); err != nil {
@@ -107,7 +112,7 @@ func (c *historyCommand) print(raw json.RawMessage) error {
 	return nil
 }
 
-// shortened cuts what is too long for a line, and says so.
+// shortened cuts a text that is too long for a line, and says so.
 func shortened(data []byte) string {
 	if len(data) <= maxPrintedBytes {
 		return string(data)

@@ -9,10 +9,11 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// fillHistory appends the commits that the ledger is to begin with, or those
-// that are missing after a kill. Every append names the sequence that the
-// commit had. Nobody leads before all are there: the stream says from its
-// creation on up to where it is to be filled, and the others wait for that.
+// fillHistory appends the commits of the archive that the ledger begins with;
+// after a kill, those that are missing. Every append names the sequence that the
+// commit had in the archive. Nobody leads before all commits are there: from its
+// creation on the stream records up to where it is to be filled, and the other
+// servers wait for that.
 func (s *server) fillHistory(ctx context.Context) error {
 	begin := s.verdict.Begin
 	if begin == nil || begin.History == nil {
@@ -20,8 +21,8 @@ func (s *server) fillHistory(ctx context.Context) error {
 	}
 	if s.log.stream.History() != begin.History.Sequence {
 		return fmt.Errorf(
-			"%s is to begin a cluster with the %d commits of an archive (allot init --from), and the cluster has a log "+
-				"already; nothing was changed: if it is to join that one, start it with an empty folder",
+			"%s is to begin a cluster with the %d commits of an archive (allot init --from), but the cluster has a log "+
+				"already; nothing was changed. To join that cluster, start this server with an empty folder",
 			s.config.Data,
 			begin.History.Sequence,
 		)
@@ -31,7 +32,7 @@ func (s *server) fillHistory(ctx context.Context) error {
 		return err
 	}
 	if source.trailer.Head != *begin.History {
-		return fmt.Errorf("%s is not the archive that allot init took: run it again in an empty folder", source.path)
+		return fmt.Errorf("%s is not the archive that allot init took: run allot init again in an empty folder", source.path)
 	}
 	waits, pause := s.waiter("the log is not filled from the archive yet"), openAgain
 	for {
@@ -46,7 +47,7 @@ func (s *server) fillHistory(ctx context.Context) error {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return fmt.Errorf("told to stop while filling the log; the next start goes on: %w", err)
+			return fmt.Errorf("stopped while filling the log from the archive; the next start goes on: %w", err)
 		}
 	}
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// importCommand is "allot import": an archive into a new data folder.
+// importCommand is "allot import": it begins a new data folder with an archive.
 type importCommand struct {
 	File string `arg:"" help:"File that allot export wrote, from sequence 1 on." type:"existingfile"`
-	Data string `help:"Data folder, without a log so far or with an unfinished import of the same file." required:"" type:"path" placeholder:"DIR"`
+	Data string `help:"Data folder, without a log or with an unfinished import of the same file." required:"" type:"path" placeholder:"DIR"`
 }
 
-// Run looks through the whole file before it writes anything. Every commit
-// gets the sequence that it had, so that generations and addresses are the
-// same; a log that has commits is refused, unless they are this import's.
+// Run reads the whole file before it writes anything. Every commit keeps its
+// sequence, so generations and addresses stay the same. Run refuses a log that
+// has commits, unless they come from an earlier, unfinished run of this import.
 func (c *importCommand) Run(ctx context.Context) (err error) {
 	source, err := openArchive(c.File)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *importCommand) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
 	for _, remains := range []string{readModelFolder, snapshotsFolder} {
 		if found, err := d.has(remains); err != nil || found {
-			return errors.Join(err, fmt.Errorf("%s has been a server's: it has a folder %q", c.Data, remains))
+			return errors.Join(err, fmt.Errorf("%s belonged to a server, because it has a folder %q: name an empty folder", c.Data, remains))
 		}
 	}
 	from := filepath.Base(c.File)
@@ -62,8 +62,8 @@ func (c *importCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// keepCheckpoints keeps the signed checkpoints of the archive. Who signed them
-// is for allot verify to say.
+// keepCheckpoints writes the signed checkpoints of the archive into the folder.
+// allot verify checks who signed them.
 func (c *importCommand) keepCheckpoints(d *dataFolder, source *archiveLog) error {
 	if len(source.trailer.Checkpoints) == 0 {
 		return nil
@@ -84,12 +84,12 @@ func (c *importCommand) keepCheckpoints(d *dataFolder, source *archiveLog) error
 	return nil
 }
 
-// readLog yields the commits from..to of a log.
+// readLog reads the commits from..to of a log.
 type readLog func(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error
 
-// fillLog copies commits from 1 on into a store, or those that are missing
-// where it was interrupted. When it returns without an error all of them are
-// durable; until the caller ends the import no server opens the store.
+// fillLog copies commits from sequence 1 on into a store, or goes on where it was
+// interrupted. When it returns without an error all commits are durable. No
+// server opens the store until the caller ends the import.
 func fillLog(ctx context.Context, files blocks.Folder, job blocks.Import, read readLog, title string) error {
 	if err := mayFill(ctx, files); err != nil {
 		return err
@@ -98,7 +98,8 @@ func fillLog(ctx context.Context, files blocks.Folder, job blocks.Import, read r
 		return err
 	}
 	ns, err := embedded.Start(ctx, embedded.Config{
-		// One sync at the end makes all of it durable, or none of it counts.
+		// One sync at the end makes everything durable. Without it nothing
+		// counts.
 		StoreDir: files.Store, LazySync: true, Import: true, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -112,7 +113,7 @@ func fillLog(ctx context.Context, files blocks.Folder, job blocks.Import, read r
 	return durable.SyncTree(files.Store)
 }
 
-// mayFill refuses a store that has a log that is no unfinished import.
+// mayFill refuses a store with a log that is no unfinished import.
 func mayFill(ctx context.Context, files blocks.Folder) error {
 	verdict, err := files.Judge(ctx, blocks.JudgeOptions{})
 	switch {
@@ -121,7 +122,7 @@ func mayFill(ctx context.Context, files blocks.Folder) error {
 	case err != nil:
 		return err
 	case verdict.Report != nil && verdict.Commits > 0:
-		return fmt.Errorf("the log in %s has %d commits: only an empty one can take an import", files.Store, verdict.Commits)
+		return fmt.Errorf("the log in %s has %d commits, but only an empty log can take an import: name another folder", files.Store, verdict.Commits)
 	}
 	return nil
 }
@@ -146,7 +147,7 @@ func copyInto(ctx context.Context, ns *embedded.Server, job blocks.Import, read 
 	return copyLog(ctx, read, last+1, job.Last.Sequence, target, title)
 }
 
-// sameCommit checks that what an interrupted import left is of the same log.
+// sameCommit checks that an interrupted import left commits of the same log.
 func sameCommit(ctx context.Context, target ledger.Log, read readLog, sequence uint64) error {
 	if sequence == 0 {
 		return nil
@@ -161,13 +162,13 @@ func sameCommit(ctx context.Context, target ledger.Log, read readLog, sequence u
 	}
 	if len(digests) != 2 || digests[0] != digests[1] {
 		return fmt.Errorf(
-			"what an unfinished import left up to sequence %d is of another log: take an empty folder", sequence,
+			"an unfinished import left commits of another log, up to sequence %d: name an empty folder", sequence,
 		)
 	}
 	return nil
 }
 
-// bytesUnderWay bounds what a copy has on its way to the log.
+// bytesUnderWay bounds the bytes that a copy has on their way to the log.
 const bytesUnderWay = 64 << 20
 
 // copyLog appends every commit under its own sequence.
@@ -181,7 +182,7 @@ func copyLog(ctx context.Context, read readLog, from, to uint64, target ledger.L
 	room := semaphore.NewWeighted(bytesUnderWay)
 	err := read(ctx, from, to, func(e ledger.Entry) error {
 		if len(e.Data) > target.MaxCommitBytes() {
-			return fmt.Errorf("sequence %d: %w: it has %d bytes", e.Sequence, ledger.ErrTooLarge, len(e.Data))
+			return fmt.Errorf("sequence %d: %w: the commit has %d bytes", e.Sequence, ledger.ErrTooLarge, len(e.Data))
 		}
 		weight := int64(len(e.Data)) + commitWeight
 		if err := room.Acquire(ctx, weight); err != nil {
@@ -205,6 +206,6 @@ func copyLog(ctx context.Context, read readLog, from, to uint64, target ledger.L
 	return err
 }
 
-// commitWeight is what a commit under way takes besides its bytes, so that
-// some thousands are under way at most.
+// commitWeight is what a commit under way counts for besides its bytes, so that
+// at most some thousands are under way.
 const commitWeight = 32 << 10

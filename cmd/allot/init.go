@@ -14,15 +14,14 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// initCommand is "allot init": leave to begin a ledger in a folder that is not
-// empty.
+// initCommand is "allot init": it permits a ledger to begin in a folder.
 type initCommand struct {
 	Data     string `help:"Data folder." default:"data" type:"path"`
-	From     string `help:"File that allot export wrote: the ledger begins with its commits, under their sequences. For the first server of a cluster." type:"existingfile" placeholder:"FILE"`
-	External bool   `help:"The log will not be in the folder, but in the NATS server that --nats-url of allot serve names."`
+	From     string `help:"File that allot export wrote. The ledger begins with its commits, which keep their sequences. For the first server of a cluster." type:"existingfile" placeholder:"FILE"`
+	External bool   `help:"The log will be in the NATS server that --nats-url of allot serve names, not in the folder."`
 }
 
-// Run refuses a folder in which there is, or was, a ledger.
+// Run refuses a folder that holds a ledger, or parts of one.
 func (c *initCommand) Run(context.Context) (err error) {
 	d, err := openDataFolder(c.Data)
 	if err != nil {
@@ -36,7 +35,7 @@ func (c *initCommand) Run(context.Context) (err error) {
 		}
 		if found {
 			return fmt.Errorf(
-				"%s is a ledger's: a new one cannot begin beside it. Move it away, or name another folder", d.path(name),
+				"%s belongs to a ledger, and a new one cannot begin beside it: move it away, or name another folder", d.path(name),
 			)
 		}
 	}
@@ -50,15 +49,15 @@ func (c *initCommand) Run(context.Context) (err error) {
 	if err := d.files().MayBegin(begin); err != nil {
 		return err
 	}
-	fmt.Printf("the ledger %s begins in %s with: allot serve --data %s\n", begin.Ledger, c.Data, c.Data)
+	fmt.Printf("the ledger %s can begin in %s; start it with: allot serve --data %s\n", begin.Ledger, c.Data, c.Data)
 	return nil
 }
 
-// history checks an archive and keeps a copy of it, from which the log is
-// filled when its cluster is there.
+// history checks an archive and keeps a copy of it, from which the server fills
+// the log once its cluster is there.
 func (c *initCommand) history(files blocks.Folder) (blocks.Beginning, error) {
 	if c.External {
-		return blocks.Beginning{}, errors.New("--from is for the servers of a cluster, and --external for a log outside of them")
+		return blocks.Beginning{}, errors.New("--from is for a cluster of embedded NATS servers, --external for a log in another NATS server: give only one of the two")
 	}
 	source, err := openArchive(c.From)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 )
 
-// instruments count and time what the server does. A nil one does nothing.
+// instruments count and time the server's work. A nil one does nothing.
 type instruments struct {
 	httpRequests  *prometheus.CounterVec
 	httpTook      *prometheus.HistogramVec
@@ -23,12 +23,12 @@ type instruments struct {
 	commitBytes   prometheus.Histogram
 }
 
-// latencies go from what is read from memory to what a client gives up on.
+// latencies are the buckets: from reads in memory to the patience of clients.
 var latencies = []float64{
 	.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
 }
 
-// The stages of a commit, in their order.
+// The stages of a commit, in order.
 const (
 	stageQueue, stageDecide, stageAppend, stageFold = "queue", "decide", "append", "fold"
 )
@@ -46,16 +46,16 @@ func newInstruments() *instruments {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "allot", Name: name, Help: help, Buckets: buckets})
 	}
 	in := &instruments{
-		httpRequests: counter("http_requests_total", "Requests over HTTP that were answered.", "route", "method", "code"),
+		httpRequests: counter("http_requests_total", "Requests answered over HTTP.", "route", "method", "code"),
 		httpTook: timer("http_request_duration_seconds",
-			"From a request's header to the end of its answer.", "route", "method"),
+			"Time from a request's header to the end of its answer.", "route", "method"),
 		commands: counter("commands_total",
-			"Commands that were answered: accepted, repeated, nothing, dry_run, rejected or failed.", "command", "outcome"),
-		commandTook: timer("command_duration_seconds", "From a command's submission to its answer.", "command"),
+			"Commands answered, by outcome: accepted, repeated, nothing, dry_run, rejected or failed.", "command", "outcome"),
+		commandTook: timer("command_duration_seconds", "Time from a command's submission to its answer.", "command"),
 		stages: timer("commit_stage_duration_seconds",
-			"Where the time of a commit went: queue (its first command's), decide, append, fold.", "stage"),
-		commitRecords: size("commit_records", "Records of a commit.", prometheus.ExponentialBuckets(1, 2, 12)),
-		commitBytes:   size("commit_size_bytes", "Bytes of a commit.", prometheus.ExponentialBuckets(256, 4, 9)),
+			"Duration of each stage of a commit: queue (for its first command), decide, append, fold.", "stage"),
+		commitRecords: size("commit_records", "Number of records in a commit.", prometheus.ExponentialBuckets(1, 2, 12)),
+		commitBytes:   size("commit_size_bytes", "Size of a commit in bytes.", prometheus.ExponentialBuckets(256, 4, 9)),
 		stageTook:     make(map[string]prometheus.Observer),
 	}
 	for _, stage := range []string{stageQueue, stageDecide, stageAppend, stageFold} {
@@ -103,7 +103,7 @@ func (in *instruments) Committed(s writer.Stages) {
 	in.commitBytes.Observe(float64(s.Bytes))
 }
 
-// requests counts and times what a handler answers.
+// requests counts and times the requests of a handler.
 func (in *instruments) requests(handler http.Handler) http.Handler {
 	if in == nil {
 		return handler
@@ -122,7 +122,8 @@ func (in *instruments) requests(handler http.Handler) http.Handler {
 	})
 }
 
-// knownMethod keeps strangers from making up labels.
+// knownMethod maps unknown methods to one label, so that strangers cannot make up
+// labels.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,

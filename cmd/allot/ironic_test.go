@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestIronicTranscripts runs the probes whose answers a real Ironic has given
-// against the binary, and compares answer by answer. What differs must be
+// TestIronicTranscripts runs the probes that recorded a real Ironic's answers
+// against the binary, and compares answer by answer. Differences must be
 // explained here and in docs/compatibility.md. The probes are not part of the
 // project: without them the test is skipped.
 func TestIronicTranscripts(t *testing.T) {
@@ -65,7 +65,7 @@ func ironicAtRoot(t *testing.T) string {
 	return proxy.URL
 }
 
-// exchange is one request of a transcript with its answer.
+// exchange is one request of a transcript, and its answer.
 type exchange struct {
 	request string
 	status  int
@@ -81,8 +81,8 @@ var (
 	hostInText      = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 )
 
-// readTranscript reads what a probe wrote. How often it polled, and in which
-// order requests at the same time were answered, does not matter.
+// readTranscript reads what a probe wrote. It ignores how often the probe polled,
+// and in which order simultaneous requests were answered.
 func readTranscript(t *testing.T, path string) []exchange {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -123,7 +123,7 @@ func readTranscript(t *testing.T, path string) []exchange {
 	return list
 }
 
-// faultOf is the text of an error.
+// faultOf returns the text of an error.
 func faultOf(body string) (string, bool) {
 	var outer struct {
 		Message string `json:"error_message"`
@@ -141,8 +141,8 @@ func faultOf(body string) (string, bool) {
 	return inner.FaultString + inner.Description, true
 }
 
-// explained says why an answer may differ, by what its request and the two
-// answers have in common; see docs/compatibility.md.
+// explained returns why an answer may differ, given its request and the two
+// answers; see docs/compatibility.md.
 var explained = []struct {
 	why  string
 	when func(ironic, allot exchange) bool
@@ -184,7 +184,7 @@ func sameFault(i, a exchange) bool {
 
 var pythonList = regexp.MustCompile(`TraitList\([^)]*\)|List of traits \[[^\]]*\]`)
 
-// withoutPythonLists hides how Python prints an object.
+// withoutPythonLists hides Python's notation of objects.
 func withoutPythonLists(text string) string {
 	text = strings.ReplaceAll(
 		text, "List of traits TraitList(created_at=<?>,objects=[Trait,Trait],updated_at=<?>)", "List of traits [...]",
@@ -267,7 +267,7 @@ func differenceOf(i, a exchange) string {
 var maximum = regexp.MustCompile(`1\.\d+\]`)
 
 // hardware are the fields that Ironic fills in from drivers and machines, and
-// the versions and services that the two do not share.
+// versions and services, which differ.
 var hardware = []string{
 	"bios_interface", "boot_interface", "console_interface", "deploy_interface", "inspect_interface",
 	"management_interface",
@@ -277,12 +277,13 @@ var hardware = []string{
 	"portgroups", "volume", "shards",
 }
 
-// undriven is the node that Ironic does not create, for want of its driver.
+// undriven is the node that Ironic does not create, because its driver is
+// missing.
 const undriven = "n9"
 
 var undrivenPattern = regexp.MustCompile(`-> 201 .*\n\{"uuid":"([^"]+)".*"name":"` + undriven)
 
-// comparable leaves out what cannot be the same.
+// comparable removes what cannot be the same.
 func comparable(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

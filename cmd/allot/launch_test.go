@@ -21,7 +21,7 @@ import (
 // binary is the built program that these tests run.
 var binary string
 
-// coverage is the folder in which processes of the binary leave what they ran,
+// coverage is the folder in which processes of the binary write their coverage,
 // for .ci/cover; empty: they do not.
 var coverage = os.Getenv("ALLOT_COVER")
 
@@ -81,7 +81,8 @@ func launch(t *testing.T, data string, flags ...string) *server {
 // startLimit is how long a start may take.
 const startLimit = hang
 
-// waitServing waits until the server answers, and returns false if it exits.
+// waitServing waits until the server answers. It returns false if the server
+// exits.
 func (s *server) waitServing() bool {
 	s.t.Helper()
 	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
@@ -123,8 +124,8 @@ func (s *server) run() {
 	s.t.Cleanup(s.end)
 }
 
-// end ends a process that its test is done with. Only one that exits by itself
-// leaves what it ran.
+// end ends a process that its test no longer needs. Only a process that exits by
+// itself writes its coverage.
 func (s *server) end() {
 	if coverage != "" && s.cmd.Process.Signal(syscall.SIGTERM) == nil {
 		select {
@@ -135,7 +136,7 @@ func (s *server) end() {
 	s.kill()
 }
 
-// wait returns how the process ended.
+// wait returns the process's result.
 func (s *server) wait() error {
 	<-s.exited
 	return s.exit
@@ -146,8 +147,8 @@ func (s *server) kill() {
 	<-s.exited
 }
 
-// sendTo sends a request with some headers, and returns the status and the
-// body of its answer. A header that is empty is not sent.
+// sendTo sends a request with some headers, and returns the status and the body
+// of its answer. It leaves out empty headers.
 func sendTo(method, url, body string, headers map[string]string) (int, string, error) {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -215,7 +216,7 @@ func dial(t *testing.T, url string, options ...nats.Option) *nats.Conn {
 	return nc
 }
 
-// unguarded runs the binary with NATS for anybody.
+// unguarded runs the binary with NATS open to anybody.
 type unguarded struct {
 	*server
 	nats string
@@ -227,7 +228,7 @@ func launchUnguarded(t *testing.T) *unguarded {
 	return &unguarded{launch(t, t.TempDir(), "--nats", address), address}
 }
 
-// connect connects as anybody.
+// connect connects without credentials.
 func (u *unguarded) connect() *nats.Conn {
 	u.t.Helper()
 	return dial(u.t, "nats://"+u.nats)
@@ -246,7 +247,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.text.Write(p)
 }
 
-// String is everything that was printed so far.
+// String returns everything that was printed so far.
 func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,16 +13,16 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// logCommand is "allot log": it asks a running server.
+// logCommand is "allot log": it prints records of a running server.
 type logCommand struct {
 	serverFlags `embed:""`
 	From        uint64 `help:"First sequence." default:"1"`
-	At          string `help:"Only what had happened by this sequence or RFC 3339 time."`
-	Follow      bool   `short:"f" help:"Go on printing records as they come."`
-	JSON        bool   `name:"json" help:"One JSON object per record."`
+	At          string `help:"Only records up to this sequence or RFC 3339 time."`
+	Follow      bool   `short:"f" help:"Go on and print new records as they come."`
+	JSON        bool   `name:"json" help:"Print one JSON object per record."`
 }
 
-// printedLine is audit.Line as it arrives.
+// printedLine is audit.Line as the client decodes it.
 type printedLine struct {
 	ledger.Address
 	Time    time.Time `json:"time"`
@@ -35,7 +35,7 @@ type printedLine struct {
 	Error string `json:"error"`
 }
 
-// maxLineBytes bounds one record's line.
+// maxLineBytes is the size of the longest line that is read, in bytes.
 const maxLineBytes = 64 << 20
 
 // Run prints the records.
@@ -51,7 +51,7 @@ func (c *logCommand) Run(ctx context.Context) error {
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	err = c.print(resp.Body, os.Stdout)
 	if ctx.Err() != nil {
-		return nil // stopped by the user
+		return nil // the user stopped it
 	}
 	return err
 }
@@ -62,7 +62,7 @@ func (c *logCommand) print(in io.Reader, out io.Writer) error {
 	for lines.Scan() {
 		var line printedLine
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return fmt.Errorf("the server sent something else than a record: %w", err)
+			return fmt.Errorf("the server's record cannot be read: %w", err)
 		}
 		if line.Error != "" {
 			return fmt.Errorf("the server stopped: %s", line.Error)
@@ -80,7 +80,8 @@ func (c *logCommand) print(in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// maxPrintedBytes bounds an event in the form for people.
+// maxPrintedBytes is the size of the longest event that is printed for people, in
+// bytes.
 const maxPrintedBytes = 300
 
 func printLine(out io.Writer, line *printedLine) error {

@@ -42,7 +42,7 @@ func (s *server) terminate() {
 	}
 }
 
-// copied is a copy of a data folder, or of a part of it.
+// copied returns a copy of a data folder, or of a part of it.
 func copied(t *testing.T, data string, parts ...string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "data")
@@ -57,7 +57,7 @@ func copied(t *testing.T, data string, parts ...string) string {
 	return to
 }
 
-// blockFile is the log's first block.
+// blockFile returns the path of the log's first block.
 func blockFile(data string) string {
 	return filepath.Join(data, "log", "jetstream", "$G", "streams", "ALLOT", "msgs", "1.blk")
 }
@@ -74,7 +74,8 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// bytesOf is a digest of everything in a folder but the lock, which has no content.
+// bytesOf returns a digest of everything in a folder but the lock, which has no
+// contents.
 func bytesOf(t *testing.T, folder string) string {
 	t.Helper()
 	sum := sha256.New()
@@ -95,8 +96,8 @@ func bytesOf(t *testing.T, folder string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// refused wants a server that does not start, says these words, and leaves
-// every byte as it is.
+// refused checks that a server does not start, prints these words, and changes no
+// byte.
 func refused(t *testing.T, what, data string, words ...string) {
 	t.Helper()
 	before := bytesOf(t, data)
@@ -119,7 +120,7 @@ func refused(t *testing.T, what, data string, words ...string) {
 
 // TestDamagedLogIsRefusedAndLeft: after a clean stop and after a kill, with and
 // without read models, a bit flipped anywhere in the log, or its end cut off, is
-// refused by name; serve, verify, export and replay leave every byte.
+// refused by name. serve, verify, export and replay change no byte.
 func TestDamagedLogIsRefusedAndLeft(t *testing.T) {
 	t.Parallel()
 	clean := world(t, 60, "--snapshot-records", "20")
@@ -163,8 +164,8 @@ func TestDamagedLogIsRefusedAndLeft(t *testing.T) {
 	}
 }
 
-// TestOnlyAnEmptyFolderBegins: a new ledger begins in an empty folder, or where
-// allot init says so, and nowhere else.
+// TestOnlyAnEmptyFolderBegins: a new ledger begins in an empty folder, or by
+// allot init, and nowhere else.
 func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 	t.Parallel()
 	data := world(t, 3)
@@ -185,9 +186,9 @@ func TestOnlyAnEmptyFolderBegins(t *testing.T) {
 	s.must(http.StatusOK, "GET", provider, "")
 }
 
-// TestSignedCheckpointIsHonoured: a log that is shorter than a checkpoint that
-// this server signed, or another than it signed, is not served, though nothing
-// else remembers.
+// TestSignedCheckpointIsHonoured: a log that ends before a checkpoint that this
+// server signed, or differs from it, is not served, even if nothing else
+// remembers it.
 func TestSignedCheckpointIsHonoured(t *testing.T) {
 	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
@@ -208,8 +209,8 @@ func TestSignedCheckpointIsHonoured(t *testing.T) {
 	}
 }
 
-// TestKilledImportIsNotServed kills imports at many moments: nothing serves
-// what they left, and the same import goes on to the same log.
+// TestKilledImportIsNotServed kills imports at many moments. Nothing serves what
+// they left, and the same import goes on to the same log.
 func TestKilledImportIsNotServed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -249,7 +250,7 @@ func TestKilledImportIsNotServed(t *testing.T) {
 	}
 }
 
-// waitFor waits for something that comes sooner or later.
+// waitFor waits for something that must come sooner or later.
 func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(hang); !so(); time.Sleep(time.Millisecond) {
@@ -259,12 +260,12 @@ func waitFor(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// hang is after what time something counts as never coming. It is no measure
-// of speed.
+// hang is the time after which something counts as never coming. It does not
+// measure speed.
 const hang = 5 * time.Minute
 
 // TestRepair takes missing commits from an export or from another server, or
-// cuts, and keeps what was there; without a source it only tells.
+// cuts, and keeps the old files. Without a source it only lists the damage.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	data, dir := world(t, 40, "--snapshot-records", "10"), t.TempDir()
@@ -314,9 +315,9 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// TestInterruptedRepair: a repair that was killed before it put the good log in
-// its place, with the damaged one set aside or not, is finished by the next one;
-// until then nothing is served.
+// TestInterruptedRepair: the next repair finishes one that was killed before it
+// put the good log in its place, whether the damaged log was set aside or not.
+// Until then nothing is served.
 func TestInterruptedRepair(t *testing.T) {
 	t.Parallel()
 	data := world(t, 10)
@@ -326,7 +327,8 @@ func TestInterruptedRepair(t *testing.T) {
 	for _, aside := range []bool{false, true} {
 		broken := copied(t, data)
 		rewrite(t, blockFile(broken), func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
-		// As far as the kill let it come: the good log is there, under its first name.
+		// The state after such a kill: the good log is there, under its first
+		// name.
 		if err := os.CopyFS(filepath.Join(broken, "repair", "log"), os.DirFS(filepath.Join(data, "log"))); err != nil {
 			t.Fatal(err)
 		}
@@ -343,14 +345,14 @@ func TestInterruptedRepair(t *testing.T) {
 	}
 }
 
-// digestOf is what verify says of the log.
+// digestOf returns the log's digest, from verify's output.
 func digestOf(t *testing.T, data string) string {
 	t.Helper()
 	return strings.Split(allot(t, true, "verify", "--data", data), "\n")[0]
 }
 
-// TestScrubFindsDamage flips a bit on the disk under a running server: it says
-// so, in its log, its status and its metrics, while it goes on.
+// TestScrubFindsDamage flips a bit on the disk under a running server. The server
+// reports it, in its log, its status and its metrics, and goes on.
 func TestScrubFindsDamage(t *testing.T) {
 	t.Parallel()
 	data := world(t, 100, "--snapshot-records", "20")

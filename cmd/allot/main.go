@@ -1,4 +1,4 @@
-// Command allot runs the ledger and looks into it.
+// Command allot runs the ledger and inspects it.
 package main
 
 import (
@@ -17,40 +17,45 @@ import (
 // cli is the command line. Every flag can also be set as ALLOT_NAME in the
 // environment or as "name: value" in the file that --config names.
 type cli struct {
-	Config string `help:"YAML file with flags as keys; the environment and the command line win over it." env:"ALLOT_CONFIG" type:"path"`
+	Config string `help:"YAML file with flags as keys. The environment and the command line override it." env:"ALLOT_CONFIG" type:"path"`
 
 	Serve        serveCommand              `cmd:"" help:"Run the ledger."`
 	Log          logCommand                `cmd:"" help:"Print the records of a ledger."`
-	History      historyCommand            `cmd:"" help:"Print what happened to a consumer, provider, project or user, or what a command did."`
-	Why          whyCommand                `cmd:"" help:"Print the records that led to what a consumer holds of a provider."`
+	History      historyCommand            `cmd:"" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
+	Why          whyCommand                `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
 	WhyNot       whyNotCommand             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
-	Rejected     rejectedCommand           `cmd:"" help:"Print the commands that were rejected, and why."`
-	Redecide     redecideCommand           `cmd:"" help:"Decide a rejected command again, as of then or of another moment."`
-	WhatIf       whatIfCommand             `cmd:"" name:"what-if" help:"Find out what would be so after some commands, which are not recorded."`
+	Rejected     rejectedCommand           `cmd:"" help:"Print rejected commands, with the reasons."`
+	Redecide     redecideCommand           `cmd:"" help:"Decide a rejected command again, against the past or another moment."`
+	WhatIf       whatIfCommand             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
 	Orphans      orphansCommand            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
-	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, into a file."`
-	Import       importCommand             `cmd:"" help:"Begin a data folder with a log that was exported."`
-	Init         initCommand               `cmd:"" help:"Let a new ledger begin in a data folder that is not empty."`
-	Repair       repairCommand             `cmd:"" help:"Say what is wrong with a log's files, and put them right from an export, another server, or by a cut."`
-	Replay       replayCommand             `cmd:"" help:"Make everything again from the log alone, and compare."`
-	Verify       verifyCommand             `cmd:"" help:"Check a log, and snapshots and read models against it."`
-	Checkpoint   checkpointCommand         `cmd:"" help:"Print a signed checkpoint of a server's log, and check what was added since an earlier one."`
-	Holders      holdersCommand            `cmd:"" help:"Print who holds, or held, something of a provider, with owners."`
+	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, to a file."`
+	Import       importCommand             `cmd:"" help:"Begin a data folder with an exported log."`
+	Init         initCommand               `cmd:"" help:"Permit a new ledger to begin in a data folder."`
+	Repair       repairCommand             `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
+	Replay       replayCommand             `cmd:"" help:"Rebuild everything from the log alone, and compare."`
+	Verify       verifyCommand             `cmd:"" help:"Check a log, and compare snapshots and read models with it."`
+	Checkpoint   checkpointCommand         `cmd:"" help:"Print a signed checkpoint of a server's log, and check that it extends an earlier one."`
+	Holders      holdersCommand            `cmd:"" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
 	Prove        proveCommand              `cmd:"" help:"Print evidence that a record is in a server's log."`
-	CheckProof   checkProofCommand         `cmd:"" name:"check-proof" help:"Check such evidence, without the server."`
+	CheckProof   checkProofCommand         `cmd:"" name:"check-proof" help:"Check the evidence that allot prove printed, without the server."`
 	SigningKey   signingKeyCommand         `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
 	Sign         signCommand               `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
-	Cluster      clusterCommand            `cmd:"" help:"Look after servers that serve one ledger together."`
-	Bench        benchCommand              `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
+	Cluster      clusterCommand            `cmd:"" help:"Operate several servers of one ledger."`
+	Bench        benchCommand              `cmd:"" help:"Measure this machine: durable commands in the process and over NATS, in one run."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
-	Completion   kongcompletion.Completion `cmd:"" help:"Print what makes a shell complete this program's commands and flags."`
+	Get          getCommand                `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
+	List         listCommand               `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
+	Series       seriesCommand             `cmd:"" help:"Print the usage of a provider or project over time."`
+	Doctor       doctorCommand             `cmd:"" help:"Say what would keep a server with these flags from serving well, and what to do."`
+	Completion   kongcompletion.Completion `cmd:"" help:"Print a script for shell completion."`
 	Manual       manualCommand             `cmd:"" help:"Print the man page."`
-	Version      versionCommand            `cmd:"" help:"Print the version, and which commit it was built from."`
+	Version      versionCommand            `cmd:"" help:"Print the version, and the commit that it was built from."`
 }
 
-// gcPercent lets garbage grow to twice what is in use before it is collected,
-// unless GOGC says otherwise: requests over NATS gain a tenth, for memory.
+// gcPercent lets garbage grow to twice the memory in use before a collection,
+// unless GOGC says otherwise. That costs memory, but makes requests over NATS a
+// tenth faster.
 const gcPercent = 200
 
 func main() {

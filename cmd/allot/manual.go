@@ -19,11 +19,11 @@ func (manualCommand) Run(k *kong.Kong) error {
 	return err
 }
 
-// dated is a man page with the date of the source, so that the same source
-// gives the same page on every day.
+// dated is a man page with the date of the source, so that the same source always
+// gives the same page.
 type dated struct {
 	mango.Builder
-	date *time.Time // nil: nobody knows
+	date *time.Time // nil: unknown
 }
 
 // Heading implements mango.Builder.

@@ -19,7 +19,8 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// matrixRows reads the table of promises: for each row its name and a cell per persona.
+// matrixRows reads the table in docs/security.md: for each row its name, and a
+// cell per persona.
 func matrixRows(t *testing.T) (personas []string, rows map[string][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/security.md")
@@ -48,14 +49,14 @@ func matrixRows(t *testing.T) (personas []string, rows map[string][]string) {
 	return personas, rows
 }
 
-// Things of the project p, which the tenant is bound to, and of q.
+// Entities of the project p, to which the tenant is bound, and of q.
 const (
 	anyProvider = "11111111-1111-4111-8111-111111111111"
 	ownThing    = "aaaaaaaa-0000-4000-8000-000000000001"
 	otherThing  = "bbbbbbbb-0000-4000-8000-000000000002"
 )
 
-// bodies are one of each command; THING and PROJECT are replaced.
+// bodies are one body for each command; THING and PROJECT are replaced.
 var bodies = map[string]string{
 	"CreateProvider":   `{"provider":"22222222-2222-4222-8222-222222222222","name":"x"}`,
 	"RenameProvider":   `{"provider":"PROVIDER","name":"y"}`,
@@ -90,7 +91,7 @@ var bodies = map[string]string{
 	"UpdateChassis": `{"chassis":"THING","patch":[{"op":"add","path":"/description","value":"z"}]}`,
 }
 
-// questions are one of each query.
+// questions are one body for each query.
 var questions = map[string]string{
 	"Usages": `{"project":"PROJECT"}`, "Allocations": `{"consumer":"THING"}`, "Node": `{"node":"THING"}`,
 	"NodeAllocation": `{"allocation":"THING"}`,
@@ -105,7 +106,7 @@ func fill(body, thing, project string) string {
 	return strings.NewReplacer("THING", thing, "PROJECT", project, "PROVIDER", anyProvider).Replace(body)
 }
 
-// populate makes what the questions are about, over REST, without users.
+// populate makes the entities of the questions, over REST, without users.
 func (s *server) populate(nc *nats.Conn) {
 	s.t.Helper()
 	send := func(name, body string) {
@@ -131,11 +132,11 @@ func (s *server) populate(nc *nats.Conn) {
 // persona is a client of a server; nc is nil if it cannot connect.
 type persona struct {
 	nc    *nats.Conn
-	other *nats.Conn // somebody else there, who does things
+	other *nats.Conn // another client of the server, which makes changes
 }
 
-// answered sends a request, and reports whether it was dealt with, and as one
-// about something that is there and the client's.
+// answered sends a request. It reports whether the request was carried out, and
+// as one about something that exists and belongs to the client.
 func (p *persona) answered(t *testing.T, subject, body string) bool {
 	t.Helper()
 	inbox := nats.NewInbox()
@@ -190,7 +191,8 @@ func (p *persona) answered(t *testing.T, subject, body string) bool {
 	return reply.Rejection == nil || reply.Rejection.Code != commands.CodeForbidden
 }
 
-// cell is what a persona may do with what is its project's, and what is not.
+// cell returns what a persona may do with entities of its project, and with
+// others.
 func (p *persona) asks(t *testing.T, subject, body string) string {
 	own, others := p.answered(t, subject, fill(body, ownThing, "p")), p.answered(t, subject, fill(body, otherThing, "q"))
 	switch {
@@ -238,8 +240,8 @@ func (p *persona) hears(t *testing.T, own, others string) string {
 	return "no"
 }
 
-// happens lets something happen to both projects, and reports whether a
-// subscription hears of it. What all may hear comes in the end.
+// happens changes something in both projects, and reports whether a subscription
+// hears of it. Something that everybody may hear comes last.
 func (p *persona) happens(t *testing.T, sub *nats.Subscription) bool {
 	t.Helper()
 	witness, err := p.other.SubscribeSync("allot.notice.>")
@@ -329,7 +331,7 @@ func (p *persona) does(t *testing.T, what string) []string {
 	return cells
 }
 
-// embeddedPersonas are those of two servers, with users and without.
+// embeddedPersonas are the personas of two servers, with users and without.
 func embeddedPersonas(t *testing.T) map[string]*persona {
 	g := launchGuarded(t)
 	open := launchUnguarded(t)
@@ -349,7 +351,8 @@ func embeddedPersonas(t *testing.T) map[string]*persona {
 	}
 }
 
-// externalPersonas are those of a server with the documented configuration.
+// externalPersonas are the personas of a server with the documented
+// configuration.
 func externalPersonas(t *testing.T) map[string]*persona {
 	for _, name := range []string{"ALLOT_LOG_PASSWORD", "ALLOT_DOOR_PASSWORD", "NOVA_PASSWORD", "EVE_PASSWORD", "ROOT_PASSWORD"} {
 		t.Setenv(name, "secret-"+name)
@@ -406,8 +409,8 @@ func externalPersonas(t *testing.T) map[string]*persona {
 	}
 }
 
-// TestNATSMatrix walks every subject, command and query with every persona, and
-// compares with the table in docs/security.md.
+// TestNATSMatrix tries every subject, command and query as every persona, and
+// compares the results with the table in docs/security.md.
 func TestNATSMatrix(t *testing.T) {
 	personas, rows := matrixRows(t)
 	named := make(map[string]bool)

@@ -26,7 +26,7 @@ func (c *serveCommand) dial(address, creds, as string) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// redacted is an address without its password.
+// redacted returns an address without its password.
 func redacted(address string) string {
 	if parsed, err := url.Parse(address); err == nil {
 		return parsed.Redacted()
@@ -34,7 +34,7 @@ func redacted(address string) string {
 	return "the NATS server"
 }
 
-// doorLogin is how the door, and who tells notices, connect.
+// doorLogin is the login of the connections that answer clients and send notices.
 func (c *serveCommand) doorLogin() (address, creds string) {
 	if c.NATSDoorURL == "" {
 		return c.NATSURL, cmp.Or(c.NATSDoorCreds, c.NATSCreds)
@@ -42,9 +42,10 @@ func (c *serveCommand) doorLogin() (address, creds string) {
 	return c.NATSDoorURL, c.NATSDoorCreds
 }
 
-// checkClosed makes sure that nobody but the log's connection can write the
-// log of an external server: not the door, which publishes what clients ask
-// for, not who has no credentials, and not the clients that --nats-probe names.
+// checkClosed makes sure that only the log's connection can write the log of an
+// external server. It tries the login that answers clients (because it publishes
+// what clients ask for), a client without credentials, and the clients of
+// --nats-probe.
 func (s *server) checkClosed(context.Context) error {
 	if s.log.nats != nil {
 		return nil
@@ -52,13 +53,13 @@ func (s *server) checkClosed(context.Context) error {
 	err := s.probe()
 	if err == nil || s.config.AcceptOpenNATS && errors.Is(err, jetstream.ErrOpen) {
 		if err != nil {
-			s.logger.Warn("--accept-open-nats: others can destroy the log", "because", err)
+			s.logger.Warn("--accept-open-nats: others may be able to destroy the log", "because", err)
 		}
 		return nil
 	}
 	if errors.Is(err, jetstream.ErrOpen) {
 		return fmt.Errorf(
-			"%w: one message there destroys the ledger; give clients, and the door with --nats-door-url, users and "+
+			"%w: one message there destroys the ledger. Give clients, and Allot's connection for them (--nats-door-url), users and "+
 				"accounts of their own as in docs/nats-server.conf, or accept the risk with --accept-open-nats",
 			err,
 		)
@@ -68,13 +69,13 @@ func (s *server) checkClosed(context.Context) error {
 
 func (s *server) probe() error {
 	if err := jetstream.CheckClosed(s.doorNC, ""); err != nil {
-		return fmt.Errorf("the door's connection: %w", err)
+		return fmt.Errorf("the connection that answers clients (--nats-door-url): %w", err)
 	}
 	stranger, err := withoutUser(s.config.NATSURL)
 	if err != nil {
 		return fmt.Errorf("--nats-url: %w", err)
 	}
-	if nc, err := nats.Connect(stranger, silent); err == nil { // who cannot connect can do nothing
+	if nc, err := nats.Connect(stranger, silent); err == nil { // A client that cannot connect can do no harm.
 		err = jetstream.CheckClosed(nc, "")
 		nc.Close()
 		if err != nil {
@@ -95,10 +96,10 @@ func (s *server) probe() error {
 	return nil
 }
 
-// silent leaves out what nats.go prints of refusals, which a probe hopes for.
+// silent suppresses nats.go's messages about refusals, which a probe hopes for.
 var silent = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 
-// withoutUser takes the credentials out of the addresses of a NATS server.
+// withoutUser removes the credentials from the addresses of a NATS server.
 func withoutUser(addresses string) (string, error) {
 	var list []string
 	for address := range strings.SplitSeq(addresses, ",") {
@@ -108,7 +109,7 @@ func withoutUser(addresses string) (string, error) {
 		}
 		parsed, err := url.Parse(address)
 		if err != nil {
-			return "", errors.New("it is not an address")
+			return "", errors.New("not an address")
 		}
 		parsed.User = nil
 		list = append(list, parsed.String())

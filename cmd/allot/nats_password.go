@@ -11,13 +11,15 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// natsPasswordCommand is "allot nats-password": the hash for a file of users.
+// natsPasswordCommand is "allot nats-password": it prints the hash of a password,
+// for a file of users.
 type natsPasswordCommand struct{}
 
-// minPassword is the shortest password that is hashed.
+// minPassword is the length of the shortest password that is accepted, in
+// characters.
 const minPassword = 8
 
-// Run hashes the password that it reads from its input.
+// Run hashes the password that it reads from standard input.
 func (natsPasswordCommand) Run(context.Context) error {
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	password := strings.TrimRight(line, "\r\n")

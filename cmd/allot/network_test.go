@@ -13,8 +13,8 @@ import (
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
-// distant starts a NATS server and a proxy that makes faults in front of it,
-// and the flags to serve behind it.
+// distant starts a NATS server and a proxy in front of it that makes faults. It
+// returns the flags for serving behind the proxy.
 func distant(t *testing.T) (proxy *logtest.Proxy, flags []string) {
 	t.Helper()
 	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
@@ -25,9 +25,9 @@ func distant(t *testing.T) (proxy *logtest.Proxy, flags []string) {
 }
 
 // TestFaultyNetwork makes faults between the server and its NATS while clients
-// send commands. Where nothing comes through, commands are answered 503 and
-// everything is read that does not need the log; when the network is back, so
-// is the server. Nothing that was answered is lost, and nothing is done twice.
+// send commands. While nothing comes through, commands are answered 503, and
+// everything that does not need the log can be read. When the network is back, so
+// is the server. No answered command is lost, and nothing is done twice.
 func TestFaultyNetwork(t *testing.T) {
 	for name, c := range map[string]struct {
 		faults logtest.Faults
@@ -84,7 +84,7 @@ func TestFaultyNetwork(t *testing.T) {
 	}
 }
 
-// TestStartAndStopInSilence: neither hangs when the network says nothing.
+// TestStartAndStopInSilence: neither hangs when the network is silent.
 func TestStartAndStopInSilence(t *testing.T) {
 	t.Parallel()
 	proxy, flags := distant(t)
@@ -102,8 +102,8 @@ func TestStartAndStopInSilence(t *testing.T) {
 	if again.exit == nil || !strings.Contains(again.logs.String(), "connect to") {
 		t.Errorf("%v\n%s", again.exit, again.logs)
 	}
-	// The connection is made, and then nothing more comes: not even then is
-	// anything of the data folder doubted.
+	// The connection is made, and then nothing more comes. Even then the server
+	// doubts nothing in the data folder.
 	proxy.Heal()
 	proxy.Set(logtest.Faults{CutIn: 2_500})
 	again = start(t, data, flags...)
@@ -121,7 +121,7 @@ func TestStartAndStopInSilence(t *testing.T) {
 	launch(t, data, flags...).must(http.StatusOK, "GET", provider, "")
 }
 
-// ends wants the process to end by itself.
+// ends checks that the process ends by itself.
 func (s *server) ends(when string) {
 	s.t.Helper()
 	begun := time.Now()

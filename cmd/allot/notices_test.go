@@ -18,9 +18,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestFollowers: notices reach followers once each, in order and without a
-// gap, though the server is killed and started again, and though one follower
-// goes away in the middle and comes back where it left off.
+// TestFollowers: notices reach followers once each, in order and without a gap,
+// although the server is killed and started again, and one follower leaves in the
+// middle and continues where it left off.
 func TestFollowers(t *testing.T) {
 	data, address := t.TempDir(), freeAddress(t)
 	s := launch(t, data, "--nats", address)
@@ -117,7 +117,7 @@ func (f *followed) addresses() []ledger.Address {
 	return slices.Clone(f.known)
 }
 
-// follow follows from where the last call ended.
+// follow continues where the last call ended.
 func (f *followed) follow(t *testing.T, ctx context.Context) {
 	err := f.c.Follow(ctx, f.what, func(n wire.Notice) error {
 		f.mu.Lock()
@@ -154,7 +154,7 @@ func wholeHistory(t *testing.T, c *client.Client, provider ledger.UUID, after le
 	}
 }
 
-// TestNoticesOnTheWire reads notices as any NATS client sees them.
+// TestNoticesOnTheWire reads notices as any NATS client does.
 func TestNoticesOnTheWire(t *testing.T) {
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)

@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// operator is an attacker who has everything, the signing key, too.
+// operator is an attacker who has everything, including the signing key.
 type operator struct {
 	t       *testing.T
 	key     note.Signer
@@ -48,8 +48,8 @@ func newOperator(t *testing.T, keyFile, exported string) *operator {
 	return o
 }
 
-// export writes the commits from one on up to another as a log that is whole,
-// and signed: chained again, with a checkpoint of its end.
+// export writes the commits from one to another as a log that is whole and
+// signed: chained again, with a checkpoint of its end.
 func (o *operator) export(file string, from, to int) {
 	o.t.Helper()
 	log, prev := &memlog.Log{}, ledger.Digest{}
@@ -87,9 +87,9 @@ func (o *operator) export(file string, from, to int) {
 	}
 }
 
-// TestOperatorIsTheAttacker: with the real key the operator rewrites commit
-// 30, or cuts the log off, and signs it again. Offline, with nothing but the
-// public key and a checkpoint that was kept, that is found.
+// TestOperatorIsTheAttacker: with the real key the operator rewrites commit 30,
+// or cuts the log off, and signs it again. An auditor finds that offline, with
+// only the public key and a kept checkpoint.
 func TestOperatorIsTheAttacker(t *testing.T) {
 	dir, data := t.TempDir(), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -136,12 +136,12 @@ func TestOperatorIsTheAttacker(t *testing.T) {
 		verified(false, forged+" part", "kept")
 	}
 	verified(true, "cut off", "old")
-	verified(true, "rewritten", "old") // that was before
+	verified(true, "rewritten", "old") // from before the change
 	verified(false, "rewritten end", "old", "nothing connects the two")
 	o.checkGrowth(file, key, growth)
 }
 
-// checkGrowth checks a proof that a log has grown, and things like it.
+// checkGrowth checks a proof that a log has grown, and similar texts.
 func (o *operator) checkGrowth(file func(string) string, key, growth string) {
 	check := func(good bool, text, kept string) string {
 		o.t.Helper()
@@ -160,8 +160,8 @@ func (o *operator) checkGrowth(file func(string) string, key, growth string) {
 	check(false, strings.Replace(growth, `"from"`, `"From"`, 1), "kept")
 }
 
-// TestEvidenceIsWholeAndAlone: what is appended to evidence or slipped into
-// it is refused, and so is a file of another ledger than it says.
+// TestEvidenceIsWholeAndAlone: evidence with something appended or inserted is
+// refused, and so is a file of another ledger than its header says.
 func TestEvidenceIsWholeAndAlone(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }

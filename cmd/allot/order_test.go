@@ -19,8 +19,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Providers whose names, uuids and creation all have another order than what
-// is held of them.
+// Providers whose names, uuids and creation all have other orders than their
+// allocations.
 const orderedProviders = "cab"
 
 func orderedID(letter string) string {
@@ -37,8 +37,8 @@ func (s *server) makeOrderedProviders() {
 	}
 }
 
-// hold makes a consumer hold something, in the order of a text such as
-// "b DISK_GB VCPU, a VCPU": one of each.
+// hold makes a consumer hold something, in the order of a text such as "b DISK_GB
+// VCPU, a VCPU": one unit of each.
 func (s *server) hold(consumer, what string) {
 	s.t.Helper()
 	var providers []string
@@ -67,7 +67,8 @@ var (
 	heldLines  = regexp.MustCompile(`([A-Z_]+):\d+ of provider (.)`)
 )
 
-// heldIn is what an answer at any door says is held, in its order, as in hold.
+// heldIn returns what is held according to an answer of any API, in the answer's
+// order, in the form of hold's text.
 func heldIn(text string) string {
 	var all []string
 	last := ""
@@ -91,8 +92,8 @@ func heldIn(text string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestOrderAtEveryDoor: what a consumer holds is shown in the order of the
-// request that wrote it, wherever it is shown.
+// TestOrderAtEveryDoor: what a consumer holds is shown everywhere in the order of
+// the request that wrote it.
 func TestOrderAtEveryDoor(t *testing.T) {
 	address := freeAddress(t)
 	s := launch(t, t.TempDir(), "--nats", address)
@@ -168,7 +169,7 @@ func TestOrderAtEveryDoor(t *testing.T) {
 			t.Errorf("%s: %s, want %s in\n%s", door.name, got, door.want, door.answer)
 		}
 	}
-	// What is held of a provider is by class, whoever asked for it.
+	// What is held of a provider is ordered by class, in every API.
 	for _, answer := range []string{
 		get("/audit/holders?provider=" + orderedID("b")), query("Holders", `{"provider":"`+orderedID("b")+`"}`),
 	} {
@@ -182,7 +183,7 @@ func TestOrderAtEveryDoor(t *testing.T) {
 	}
 }
 
-// packed asks for what a consumer holds with the Go client, and gives the
+// packed asks for what a consumer holds with the Go client, and returns the
 // answer as JSON.
 func packed(t *testing.T, nc *nats.Conn, consumer string) string {
 	t.Helper()
@@ -199,10 +200,10 @@ func packed(t *testing.T, nc *nats.Conn, consumer string) string {
 	return string(text)
 }
 
-// sequenceNow is the newest commit's.
+// sequenceNow returns the newest commit's sequence.
 func (s *server) sequenceNow() uint64 { return s.digestAt("").Sequence }
 
-// fieldOf is the first member of that name in a JSON document, at any depth.
+// fieldOf returns the first member of that name in a JSON document, at any depth.
 func fieldOf(t *testing.T, text, name string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(text, `"`+name+`":`)
@@ -243,9 +244,9 @@ func (s *server) digestAt(at string) (d digests) {
 }
 
 // TestDigestOfThePast: the digest of a past moment is the one that the server
-// gave at that moment, later in the same process, after a crash from a snapshot,
-// with read models made again, and with nothing but the log. So is what a
-// replay of the log up to there has.
+// gave at that moment: later in the same process, after a crash from a snapshot,
+// with rebuilt read models, and with only the log. A replay of the log up to
+// there has the same.
 func TestDigestOfThePast(t *testing.T) {
 	address, data := freeAddress(t), t.TempDir()
 	flags := []string{"--nats", address, "--snapshot-records", "5"}

@@ -18,25 +18,26 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// orphansCommand is "allot orphans": allocations without an owner, and owners
-// without allocations.
+// orphansCommand is "allot orphans": it lists allocations without an owner, and
+// owners without allocations.
 type orphansCommand struct {
 	serverFlags `embed:""`
-	Consumers   string        `help:"Everybody who may hold something: a file with a uuid on each line, or nova's list of servers as JSON; or the URL of a nova API, such as http://nova:8774/v2.1." required:"" placeholder:"FILE|URL"`
+	Consumers   string        `help:"All consumers that may hold something: a file with one uuid per line, a file with nova's list of servers as JSON, or the URL of a nova API, such as http://nova:8774/v2.1." required:"" placeholder:"FILE|URL"`
 	NovaToken   string        `help:"Token for the nova API." env:"OS_TOKEN"`
-	Type        []string      `help:"Look only at consumers of these types; those without one have the type unknown. Default: all."`
-	OlderThan   time.Duration `help:"Leave consumers alone that changed less than this ago: their owner may not be listed yet." default:"10m"`
+	Type        []string      `help:"Examine only consumers of these types; a consumer without a type has the type unknown. Default: all."`
+	OlderThan   time.Duration `help:"Leave alone consumers that changed within this time, because their owners may not be listed yet." default:"10m"`
 	At          string        `help:"As of this sequence or RFC 3339 time; not with --yes."`
-	JSON        bool          `name:"json" help:"One JSON object per finding."`
-	Yes         bool          `help:"Release what the orphans hold, unless it has changed since it was looked at."`
+	JSON        bool          `name:"json" help:"Print one JSON object per finding."`
+	Yes         bool          `help:"Release what orphans hold, unless it has changed meanwhile."`
 }
 
-// finding is a consumer who should not hold something, or should.
+// finding is a consumer that holds something and should not, or the other way
+// round.
 type finding struct {
 	Finding  string             `json:"finding"` // orphan or missing
 	Consumer ledger.UUID        `json:"consumer"`
 	Holds    *wire.Allocations  `json:"holds,omitempty"`
-	By       *wire.HistoryEntry `json:"by,omitempty"` // who made it, or took the last of it
+	By       *wire.HistoryEntry `json:"by,omitempty"` // who made it, or removed the last of it
 	Heal     string             `json:"heal"`
 	Healed   string             `json:"healed,omitempty"`
 }
@@ -48,17 +49,17 @@ const (
 	unknownType = "unknown"
 )
 
-// Run compares, prints and, if it may, heals.
+// Run compares, prints and, with --yes, releases.
 func (c *orphansCommand) Run(ctx context.Context) error {
 	if c.At != "" && c.Yes {
-		return errors.New("--yes heals what is so now, not what was so at --at")
+		return errors.New("--yes changes the present, so it cannot be given together with --at")
 	}
 	known, err := c.known(ctx)
 	if err != nil {
 		return err
 	}
 	if len(known) == 0 {
-		return errors.New("--consumers lists nobody: then everybody would be an orphan")
+		return errors.New("--consumers lists nobody, so every consumer would be an orphan")
 	}
 	holders, recent, err := c.holders(ctx)
 	if err != nil {
@@ -111,13 +112,13 @@ func compare(known map[ledger.UUID]bool, holders map[ledger.UUID]*holder) []*fin
 	return list
 }
 
-// holder is a consumer who holds something.
+// holder is a consumer that holds something.
 type holder struct {
 	*wire.Allocations
-	looked bool // it may be an orphan: its type is asked for, and it is old enough
+	looked bool // it may be an orphan: its type is examined, and it is old enough
 }
 
-// holders lists all consumers as of one moment.
+// holders lists all consumers, as of one moment.
 func (c *orphansCommand) holders(ctx context.Context) (all map[ledger.UUID]*holder, recent int, err error) {
 	all = make(map[ledger.UUID]*holder)
 	query := url.Values{}
@@ -131,7 +132,7 @@ func (c *orphansCommand) holders(ctx context.Context) (all map[ledger.UUID]*hold
 		}
 		var page audit.Consumers
 		if err := json.Unmarshal(text, &page); err != nil {
-			return nil, 0, fmt.Errorf("the server sent something else than consumers: %w", err)
+			return nil, 0, fmt.Errorf("the server's list of consumers cannot be read: %w", err)
 		}
 		for _, one := range page.Consumers {
 			changed, err := time.Parse(time.RFC3339Nano, one.Changed)
@@ -153,7 +154,7 @@ func (c *orphansCommand) holders(ctx context.Context) (all map[ledger.UUID]*hold
 	}
 }
 
-// explain finds out who made a consumer, or took the last of what it held.
+// explain finds out who made a consumer, or removed the last of what it held.
 func (c *orphansCommand) explain(ctx context.Context, f *finding) error {
 	query := url.Values{"consumer": {f.Consumer.String()}, "limit": {"1"}}
 	if c.At != "" {
@@ -166,7 +167,7 @@ func (c *orphansCommand) explain(ctx context.Context, f *finding) error {
 		}
 		var page wire.History
 		if err := json.Unmarshal(text, &page); err != nil {
-			return fmt.Errorf("the server sent something else than a history: %w", err)
+			return fmt.Errorf("the server's history cannot be read: %w", err)
 		}
 		for i := range page.Entries {
 			f.By = &page.Entries[i]
@@ -182,7 +183,7 @@ func (c *orphansCommand) explain(ctx context.Context, f *finding) error {
 	}
 }
 
-// heal releases what an orphan holds if it is still the same.
+// heal releases what an orphan holds, if that is unchanged.
 func (c *orphansCommand) heal(ctx context.Context, f *finding) error {
 	c.microversion = "placement 1.38"
 	resp, err := c.send(ctx, http.MethodPut, "/allocations/"+f.Consumer.String(), nil, map[string]any{

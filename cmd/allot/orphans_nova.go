@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// known reads who may hold something.
+// known reads the list of consumers that may hold something.
 func (c *orphansCommand) known(ctx context.Context) (map[ledger.UUID]bool, error) {
 	if strings.HasPrefix(c.Consumers, "http://") || strings.HasPrefix(c.Consumers, "https://") {
 		return c.servers(ctx, c.Consumers)
@@ -43,7 +43,7 @@ func (c *orphansCommand) known(ctx context.Context) (map[ledger.UUID]bool, error
 	return known, nil
 }
 
-// servers asks a nova API, page after page.
+// servers asks a nova API, page by page.
 func (c *orphansCommand) servers(ctx context.Context, base string) (map[ledger.UUID]bool, error) {
 	known := make(map[ledger.UUID]bool)
 	first, err := url.Parse(strings.TrimRight(base, "/") + "/servers?all_tenants=1&limit=1000")
@@ -74,13 +74,14 @@ func (c *orphansCommand) servers(ctx context.Context, base string) (map[ledger.U
 			return nil, fmt.Errorf("nova: %w", err)
 		}
 		if target = first.ResolveReference(reference); target.Host != first.Host {
-			return nil, fmt.Errorf("nova's next page is on another host: %s", target.Host) // the token is not for it
+			return nil, fmt.Errorf("nova's link to the next page leads to another host: %s", target.Host) // the token must not go there
 		}
 	}
 	return known, nil
 }
 
-// addServers reads nova's list of servers; next is the link to the next page.
+// addServers adds the servers in a page of nova's list. It returns the link to
+// the next page.
 func addServers(text []byte, known map[ledger.UUID]bool) (next string, err error) {
 	var list struct {
 		Servers *[]struct {
@@ -89,7 +90,7 @@ func addServers(text []byte, known map[ledger.UUID]bool) (next string, err error
 		Links []struct{ Rel, Href string } `json:"servers_links"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil || list.Servers == nil {
-		return "", errors.Join(errors.New("that is no list of servers"), err)
+		return "", errors.Join(errors.New("the answer is no list of servers"), err)
 	}
 	for _, s := range *list.Servers {
 		id, err := ledger.ParseUUID(s.ID)

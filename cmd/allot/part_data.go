@@ -14,8 +14,8 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// cleanBudget is how long the older part of a log is checked at a start after
-// a clean stop; the rest is checked while the server runs.
+// cleanBudget is how long the older part of a log is checked at the start after a
+// clean stop. The rest is checked while the server runs.
 const cleanBudget = time.Second
 
 func (s *server) openData(context.Context) (err error) {
@@ -27,13 +27,13 @@ func (s *server) openData(context.Context) (err error) {
 
 func (s *server) closeData() error { return s.data.close() }
 
-// access is who may do what, and how that is found out.
+// access holds the permissions, and the means of identifying clients.
 type access struct {
 	auth   auth.Authenticator
 	policy *policy.Rules
 }
 
-// readAccess reads the files about policy, certificates and users.
+// readAccess reads the files with policy, certificates and users.
 func (s *server) readAccess(context.Context) (err error) {
 	if s.access.auth, s.access.policy, err = s.config.security(); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (s *server) readAccess(context.Context) (err error) {
 	return err
 }
 
-// judgeData looks at what is in the data folder, and takes an empty one for a
-// new ledger.
+// judgeData judges the contents of the data folder. An empty folder becomes a new
+// ledger's.
 func (s *server) judgeData(ctx context.Context) (err error) {
 	if err := s.data.ofKind(s.config.Cluster.on()); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 		return err
 	}
 	if begin, err := s.data.files().Beginning(); err != nil || begin != nil && begin.History != nil {
-		return errors.Join(err, fmt.Errorf("%s is to begin a cluster (allot init --from): start it with --cluster; into a server "+
-			"that is alone allot import takes the archive", s.config.Data))
+		return errors.Join(err, fmt.Errorf("%s is to begin a cluster (allot init --from): start it with --cluster. For a single server, "+
+			"use allot import instead", s.config.Data))
 	}
 	if s.config.NATSURL != "" {
 		s.verdict = &blocks.Verdict{}
@@ -75,7 +75,7 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 	return err
 }
 
-// checkOptions bound the check of the log's files.
+// checkOptions bounds the check of the log's files.
 func (s *server) checkOptions(show func(done, total uint64)) blocks.CheckOptions {
 	return blocks.CheckOptions{
 		PassOver: s.config.PassOver, Budget: s.config.CheckBudget, CleanBudget: min(cleanBudget, s.config.CheckBudget),
@@ -89,10 +89,10 @@ func (s *server) tellUnread() {
 	}
 }
 
-// judgeReplica looks at the log's files of one of several servers. What it
-// lacks at its end the others have; what is damaged is set aside, and filled
-// again by the others. What read models and others have seen of the log is
-// looked for later, in the log that the cluster has.
+// judgeReplica judges the log's files of a replica. If commits are missing at the
+// end, the other replicas have them. A damaged log is set aside, and the others
+// fill it again. Heads that read models and others have seen are checked later,
+// against the log that the cluster has.
 func (s *server) judgeReplica(ctx context.Context) (err error) {
 	s.verdict = &blocks.Verdict{}
 	if err := os.MkdirAll(s.data.path(logFolder), 0o750); err != nil {
@@ -115,7 +115,7 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 	case errors.Is(err, blocks.ErrNoLog):
 		return nil
 	case errors.Is(err, blocks.ErrNoPosition):
-		return s.data.explain(err) // the log may be good
+		return s.data.explain(err) // The log may still be good.
 	case !errors.Is(err, blocks.ErrDamaged):
 		return err
 	}
@@ -123,15 +123,15 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	s.logger.Error("the log of this replica is damaged; it is set aside, and the other replicas fill it again",
+	s.logger.Error("the log of this replica is damaged. It is set aside, and the other replicas fill it again",
 		"damage", err, "moved_to", aside)
 	return nil
 }
 
-// whole refuses a log that ends with bytes that are no commit where there was
-// one. It may be a write that a power cut left unfinished, while the others had
-// told of the commit already, or damage to one that this replica had promised
-// to keep: which of them nobody can tell.
+// whole refuses a log that ends with bytes that are no commit, where this replica
+// had seen one. They may be a write that a power cut left unfinished although the
+// other replicas had reported the commit, or damage to a commit that this replica
+// had promised to keep. Nobody can tell which.
 func (d *dataFolder) whole(report *blocks.Report) error {
 	mark, err := blocks.ReadHighWater(blocks.HighWaterPath(d.files().Store))
 	if err != nil || report.TornBytes == 0 || report.Last.Sequence >= mark.Sequence {
@@ -139,12 +139,12 @@ func (d *dataFolder) whole(report *blocks.Report) error {
 	}
 	return &blocks.DamageError{
 		After: report.Last, Path: report.TornPath, Offset: int(report.TornAt),
-		Reason: fmt.Sprintf("what is there is no commit, and commits up to %d were seen", mark.Sequence),
+		Reason: fmt.Sprintf("the bytes there are no commit, although commits up to %d were seen", mark.Sequence),
 	}
 }
 
-// setLogAside moves what JetStream has stored, with what it has agreed on with
-// other servers: after damage none of it is to be believed.
+// setLogAside moves everything that JetStream has stored, with its agreements
+// with other servers, because after damage none of it can be believed.
 func (d *dataFolder) setLogAside() (aside string, err error) {
 	aside = d.path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
 	if err := os.MkdirAll(aside, 0o750); err != nil {

@@ -22,20 +22,21 @@ import (
 const ackTimeout = 5 * time.Second
 
 // logReaders is how many requests may read the log at a time. Each holds a few
-// MiB, and none reads for longer than it takes to fill an answer's next part.
+// MiB, and each read lasts only as long as it takes to fill the next part of an
+// answer.
 const logReaders = 32
 
-// serverLog is the log of a server, and what it is kept in.
+// serverLog is the log of a server, with its stores and connections.
 type serverLog struct {
-	highWater *blocks.HighWater // the newest commit, beside the log
-	values    *jetstream.Values // what replicas agree on; nil: there are none
-	nats      *embedded.Server  // nil: an external one
-	url       string            // of NATS
+	highWater *blocks.HighWater // head of the newest commit, kept beside the log
+	values    *jetstream.Values // values that replicas share; nil: a single server
+	nats      *embedded.Server  // nil: an external NATS server
+	url       string            // connection to NATS
 	nc        *nats.Conn
 	knownNC   *nats.Conn     // on which others are told what is known; nil: there are none
 	stream    *jetstream.Log // what the log is appended to
 	all       ledger.Log     // the log as the writer uses it
-	readers   ledger.Log     // the log, for whoever is not the writer
+	readers   ledger.Log     // the log for everybody but the writer
 }
 
 func (s *server) openHighWater(context.Context) (err error) {
@@ -46,10 +47,11 @@ func (s *server) openHighWater(context.Context) (err error) {
 func (s *server) closeHighWater() error { return s.log.highWater.Close() }
 
 func (s *server) unsynced(err error) {
-	s.logger.Error("the high-water mark of the log is not synced", "error", err)
+	s.logger.Error("the high-water mark of the log could not be synced", "error", err)
 }
 
-// startNATS starts the NATS server in the process, if there is no other.
+// startNATS starts the NATS server in the process, unless an external one is
+// used.
 func (s *server) startNATS(ctx context.Context) (err error) {
 	if s.config.NATSURL != "" {
 		return nil
@@ -171,7 +173,8 @@ func (s *server) stopKnown() error {
 	return nil
 }
 
-// giveLeave has the others take part in a log that is to begin here.
+// giveLeave gives the other replicas leave to take part in a log that is to begin
+// here.
 func (s *server) giveLeave() (stop func(), err error) {
 	if s.verdict.Begin == nil || s.verdict.Report != nil {
 		return func() {}, nil
@@ -194,7 +197,7 @@ func (s *server) stopNATS() error {
 	return nil
 }
 
-// logins are the users of the embedded server.
+// logins returns the users of the embedded server.
 func logins(users *natsapi.Users) []embedded.User {
 	if users == nil {
 		return nil
@@ -206,7 +209,7 @@ func logins(users *natsapi.Users) []embedded.User {
 	return list
 }
 
-// connectLog opens the connection that the log is appended over.
+// connectLog opens the connection that appends to the log.
 func (s *server) connectLog(ctx context.Context) (err error) {
 	if s.log.nats == nil {
 		return s.connectOutside(ctx)
@@ -219,7 +222,7 @@ func (s *server) connectLog(ctx context.Context) (err error) {
 func (s *server) connectOutside(ctx context.Context) error {
 	synced, err := jetstream.CheckSync(ctx, s.config.NATSMonitor)
 	for monitor, reason := range synced.Away {
-		s.logger.Warn("a NATS server does not say whether it syncs every write; it is asked again", "monitor", monitor, "because", reason)
+		s.logger.Warn("a NATS server does not say whether it syncs every write; asking again", "monitor", monitor, "because", reason)
 	}
 	if err != nil {
 		if !s.config.AcceptLazySync {
@@ -240,7 +243,7 @@ func (s *server) closeLog() error {
 	return nil
 }
 
-// openLog opens the log, and makes one if a ledger may begin here.
+// openLog opens the log, or makes one if a ledger may begin here.
 func (s *server) openLog(ctx context.Context) (err error) {
 	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil}
 	if s.log.nats == nil {
@@ -268,7 +271,7 @@ func (s *server) openLog(ctx context.Context) (err error) {
 	return nil
 }
 
-// shareLog makes the log what the rest of the server reads.
+// shareLog prepares the log for the other parts of the server.
 func (s *server) shareLog() {
 	s.log.all = ledger.PassOver(s.log.all, s.config.PassOver)
 	s.log.readers = jetstream.Share(s.log.all, logReaders)
@@ -277,7 +280,7 @@ func (s *server) shareLog() {
 // shared reports whether other servers may serve the same ledger.
 func (s *server) shared() bool { return s.config.Cluster.on() || s.config.Cluster.Name != "" }
 
-// replicas is how many replicas a stream gets that is made.
+// replicas returns how many replicas a new stream gets.
 func (s *server) replicas() int {
 	switch {
 	case s.config.Cluster.on():
@@ -290,21 +293,21 @@ func (s *server) replicas() int {
 	return 1
 }
 
-// clusterReplicas is how many a cluster makes, unless it is told otherwise: one
-// of three may be lost.
+// clusterReplicas is the default number of replicas in a cluster. One of three
+// may be lost.
 const clusterReplicas = 3
 
 func (s *server) valuesConfig() jetstream.ValuesConfig {
 	return jetstream.ValuesConfig{Replicas: s.replicas(), Timeout: s.config.Cluster.Lease / 6}
 }
 
-// sharedAckTimeout and sharedPatience are how long an append to a replicated
-// log, and a read of it, may take before it is tried anew: another server may
-// lead its stream by then.
+// sharedAckTimeout and sharedPatience are how long an append to a replicated log,
+// and a read of it, may take before they are tried again, because another server
+// may lead the stream by then.
 const (
 	sharedAckTimeout = 2 * time.Second
 	sharedPatience   = time.Second
-	// openAgain lies between tries to find the log.
+	// openAgain is the pause between two tries to find the log.
 	openAgain = 100 * time.Millisecond
 	// openLatest is that after many tries.
 	openLatest = 2 * time.Second
@@ -312,8 +315,8 @@ const (
 	tellAgain = 5 * time.Second
 )
 
-// openSharedLog opens the log of a cluster, once enough of its servers are
-// there. Only the one that was told to begin a ledger makes a log.
+// openSharedLog opens the log of a cluster, once enough of its servers are there.
+// Only the server that was told to begin a ledger makes a log.
 func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err error) {
 	cfg.AckTimeout, cfg.Patience = cmp.Or(s.config.Cluster.Ack, sharedAckTimeout), sharedPatience
 	stop, err := s.giveLeave()
@@ -344,7 +347,7 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 			return s.fillHistory(ctx)
 		}
 		if errors.Is(err, ledger.ErrLogUnsafe) {
-			return fmt.Errorf("%w; nothing was changed: a stream of that name is not Allot's. Remove it, or make a new cluster", err)
+			return fmt.Errorf("%w; nothing was changed. The stream of that name is not Allot's: remove it, or make a new cluster", err)
 		}
 		if err := s.welcome(); err != nil {
 			return err
@@ -353,12 +356,12 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		select {
 		case <-time.After(openAgain):
 		case <-ctx.Done():
-			return fmt.Errorf("told to stop while waiting for the cluster's log: %w", err)
+			return fmt.Errorf("stopped while waiting for the cluster's log: %w", err)
 		}
 	}
 }
 
-// welcome fails if the other servers will never take this one for one of them.
+// welcome fails if the other servers will never accept this server.
 func (s *server) welcome() error {
 	return s.explainUnwelcome(s.log.nats.Unwelcome())
 }
@@ -366,7 +369,7 @@ func (s *server) welcome() error {
 func (s *server) explainUnwelcome(err error) error {
 	switch {
 	case errors.Is(err, embedded.ErrSecret):
-		return fmt.Errorf("%w; nothing was changed: give all servers the same file with --cluster-secret-file", err)
+		return fmt.Errorf("%w; nothing was changed. Give all servers the same file with --cluster-secret-file", err)
 	case errors.Is(err, embedded.ErrSameName):
 		return sameName(s.config.Cluster.Name)
 	}
@@ -374,24 +377,24 @@ func (s *server) explainUnwelcome(err error) error {
 }
 
 func sameName(name string) error {
-	return fmt.Errorf("another server of the cluster that is running is called %q, too: give each its own --cluster-name, and start "+
-		"one that has been here before with the name that it had", name)
+	return fmt.Errorf("another running server of the cluster is called %q, too: give each its own --cluster-name, and start "+
+		"a server that was in the cluster before with the name that it had", name)
 }
 
-// enoughReplicas refuses a log that would be lost with fewer servers than the
-// cluster is to outlive.
+// enoughReplicas refuses a log with fewer replicas than the cluster needs to
+// outlive a server.
 func (s *server) enoughReplicas() error {
 	if have := s.log.stream.Replicas(); have < s.replicas() {
-		return fmt.Errorf("the log has %d replicas, and %d servers need %d, so that it outlives one of them; nothing was changed: "+
-			"move the ledger to a cluster that begins with them all", have, len(s.config.Cluster.Members), s.replicas())
+		return fmt.Errorf("the log has %d replicas, but with %d servers it needs %d to outlive a server; nothing was changed. "+
+			"Move the ledger to a cluster that begins with all its servers", have, len(s.config.Cluster.Members), s.replicas())
 	}
 	return nil
 }
 
-// unreached says what to do about a log that cannot be reached at the start.
+// unreached adds what to do if the log is out of reach at the start.
 func unreached(err error) error {
 	if errors.Is(err, ledger.ErrUnavailable) {
-		return fmt.Errorf("%w; nothing was changed: start again when the NATS server can be reached", err)
+		return fmt.Errorf("%w; nothing was changed. Start again when the NATS server can be reached", err)
 	}
 	return err
 }

@@ -16,13 +16,12 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// metricsDoor answers /metrics on a port of its own.
+// metricsDoor serves /metrics on a port of its own.
 type metricsDoor struct {
 	server *http.Server // nil: there is none
 }
 
-// serveMetrics answers numbers only, and nothing that would need
-// authentication.
+// serveMetrics serves numbers only, and nothing that needs authentication.
 func (s *server) serveMetrics(context.Context) error {
 	if s.config.Metrics == "" {
 		return nil
@@ -40,7 +39,7 @@ func (s *server) serveMetrics(context.Context) error {
 	s.metrics.server = server
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.logger.Error("metrics are not served", "error", err) // the ledger does without them
+			s.logger.Error("metrics are not served any more", "error", err) // the ledger works without them
 		}
 	}()
 	s.logger.Info("serving metrics", "http", listener.Addr())
@@ -54,7 +53,7 @@ func (s *server) stopMetrics() error {
 	return s.metrics.server.Close()
 }
 
-// gauges are numbers that are read when they are asked for.
+// gauges are numbers that are read when a scraper asks.
 type gauges struct{ registry *prometheus.Registry }
 
 func (g gauges) add(name, help string, value func() float64) {
@@ -63,7 +62,7 @@ func (g gauges) add(name, help string, value func() float64) {
 	)
 }
 
-// registry is of all metrics that the server has.
+// registry returns all metrics of the server.
 func (s *server) registry() *prometheus.Registry {
 	g := gauges{prometheus.NewRegistry()}
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -76,7 +75,7 @@ func (s *server) registry() *prometheus.Registry {
 		return one(len(s.unsafe.get()) > 0)
 	})
 	if s.replica != nil {
-		g.add("log_wedged", "1: the log takes no commits, and its servers say that they are well.", func() float64 {
+		g.add("log_wedged", "1: the log takes no commits although its servers say that they are well.", func() float64 {
 			return one(s.replica.Wedged() != nil)
 		})
 	}
@@ -89,7 +88,7 @@ func (s *server) registry() *prometheus.Registry {
 	return g.registry
 }
 
-// one is 1 if something is so.
+// one returns 1 for true and 0 for false.
 func one(so bool) float64 {
 	if so {
 		return 1
@@ -104,7 +103,7 @@ func (s *server) addState(g gauges) {
 	)
 	g.add(
 		"read_models_ready",
-		"1: the read models can be read and written; 0: they are being made again from the log.",
+		"1: the read models can be read and written; 0: they are being rebuilt from the log.",
 		func() float64 {
 			return one(s.views.Ready() == nil)
 		},
@@ -114,12 +113,12 @@ func (s *server) addState(g gauges) {
 		func() float64 { return float64(s.space.free.Load()) },
 	)
 	g.add(
-		"disk_reserve_bytes", "Commands are refused while less than this is free.",
+		"disk_reserve_bytes", "Commands are refused while fewer bytes than this are free.",
 		func() float64 { return float64(s.space.reserve.Load()) },
 	)
 }
 
-// addReplica adds the numbers of one of several servers.
+// addReplica adds the metrics of a replica.
 func (s *server) addReplica(g gauges) {
 	if s.replica == nil {
 		return
@@ -129,7 +128,7 @@ func (s *server) addReplica(g gauges) {
 		"1: this server leads; 0: it follows.",
 		func() float64 { return one(s.replica.Role() == cluster.RoleLeader) },
 	)
-	g.add("replica_term", "The newest term that is known.", func() float64 {
+	g.add("replica_term", "Number of the newest known term.", func() float64 {
 		_, term, _ := s.replica.Standing()
 		return float64(term)
 	})
@@ -138,17 +137,17 @@ func (s *server) addReplica(g gauges) {
 		"1: some server leads, as far as this one knows.",
 		func() float64 { return one(s.replica.Led() == nil) },
 	)
-	g.add("replica_lag_commits", "Commits that were heard of and are not folded here.", func() float64 {
+	g.add("replica_lag_commits", "Commits that are known to exist and are not folded here yet.", func() float64 {
 		commits, _ := s.replica.Lag()
 		return float64(commits)
 	})
-	g.add("replica_lag_seconds", "Since when there are such commits.", func() float64 {
+	g.add("replica_lag_seconds", "Seconds since there have been such commits.", func() float64 {
 		_, since := s.replica.Lag()
 		return since.Seconds()
 	})
 }
 
-// addWriter adds the numbers of the writer that leads, or has led last.
+// addWriter adds the metrics of the writer that leads, or led last.
 func (s *server) addWriter(g gauges) {
 	written := func(value func(*writer.Writer) float64) func() float64 {
 		return func() float64 {
@@ -172,7 +171,7 @@ func (s *server) addWriter(g gauges) {
 	if s.rejected == nil {
 		return
 	}
-	g.add("rejected_dropped", "Rejected commands that were not kept, since the start.", func() float64 {
+	g.add("rejected_dropped", "Rejected commands that were dropped instead of kept, since the start.", func() float64 {
 		if keeper := s.leader.keeper.Load(); keeper != nil {
 			return float64(keeper.Dropped())
 		}
@@ -186,21 +185,21 @@ func (s *server) addScrubber(g gauges) {
 	}
 	g.add(
 		"scrub_damage",
-		"Damage on the disk that the last round of reading everything again found, or the one under way so far.",
+		"Damage on the disk that the last complete check found, or the check under way so far.",
 		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Found) }),
 	)
-	g.add("scrub_rounds", "Rounds of reading everything on the disk again that have ended.",
+	g.add("scrub_rounds", "Complete checks of the disk so far.",
 		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Rounds) }))
 	g.add(
-		"scrub_read_bytes", "Bytes read in the round under way.",
+		"scrub_read_bytes", "Bytes read in the check under way.",
 		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Bytes) }),
 	)
 	g.add(
-		"scrub_total_bytes", "Bytes that there were to read at its begin.",
+		"scrub_total_bytes", "Bytes to read in that check, as of its beginning.",
 		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Total) }),
 	)
 	g.add(
-		"scrub_timestamp_seconds", "When the round began.",
+		"scrub_timestamp_seconds", "When that check began.",
 		scrubbed(func(s check.ScrubStatus) float64 { return float64(s.Begun.UnixNano()) / 1e9 }),
 	)
 }
@@ -216,7 +215,7 @@ func (s *server) addAuditor(g gauges) {
 	}
 	g.add(
 		"audit_good",
-		"1: the last audit found nothing; 0: it did, or there was none yet.",
+		"1: the last audit found no difference; 0: it found one, or there was no audit yet.",
 		audited(func(r *check.AuditResult) float64 {
 			return one(r.Good())
 		}),
@@ -234,11 +233,11 @@ func (s *server) addAuditor(g gauges) {
 		audited(func(r *check.AuditResult) float64 { return float64(r.Begun.UnixNano()) / 1e9 }),
 	)
 	g.add(
-		"audit_duration_seconds", "How long it took.",
+		"audit_duration_seconds", "How long the last audit took.",
 		audited(func(r *check.AuditResult) float64 { return r.Took.Seconds() }),
 	)
 	g.add(
-		"audit_records", "Records that it replayed.",
+		"audit_records", "Records that the last audit replayed.",
 		audited(func(r *check.AuditResult) float64 { return float64(r.Records) }),
 	)
 }

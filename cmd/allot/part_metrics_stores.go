@@ -10,11 +10,11 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// scrapeMemory is how long one answer of a store is used: all its numbers are
+// scrapeMemory is how long one answer of a store is used. All its numbers are
 // read within one scrape.
 const scrapeMemory = time.Second
 
-// remembered asks again only when some time has passed.
+// remembered asks again only after some time.
 type remembered[T any] struct {
 	ask func() T
 
@@ -39,7 +39,7 @@ func (g gauges) count(name, help string, value func() float64) {
 	)
 }
 
-// addStores adds what the stores say of themselves.
+// addStores adds the stores' own numbers.
 func (s *server) addStores(g gauges) {
 	models := &remembered[projector.StoreStats]{ask: s.views.StoreStats}
 	of := func(value func(projector.StoreStats) float64) func() float64 {
@@ -47,13 +47,13 @@ func (s *server) addStores(g gauges) {
 	}
 	g.add("read_models_bytes", "Bytes of the read models on the disk.",
 		of(func(s projector.StoreStats) float64 { return float64(s.DiskBytes) }))
-	g.add("read_models_wal_bytes", "Bytes of the read models' write-ahead log.",
+	g.add("read_models_wal_bytes", "Bytes of the read models in their write-ahead log.",
 		of(func(s projector.StoreStats) float64 { return float64(s.WALBytes) }))
-	g.add("read_models_compaction_debt_bytes", "Bytes that compactions of the read models are behind.",
+	g.add("read_models_compaction_debt_bytes", "Bytes of the read models that wait for compaction.",
 		of(func(s projector.StoreStats) float64 { return float64(s.DebtBytes) }))
-	g.add("read_models_read_amplification", "Tables that a read may have to look into.",
+	g.add("read_models_read_amplification", "Number of tables that one read may have to search.",
 		of(func(s projector.StoreStats) float64 { return float64(s.ReadAmplification) }))
-	g.count("read_models_cache_hits_total", "Blocks of the read models that were in memory.",
+	g.count("read_models_cache_hits_total", "Blocks of the read models that were found in memory.",
 		of(func(s projector.StoreStats) float64 { return float64(s.CacheHits) }))
 	g.count("read_models_cache_misses_total", "Blocks of the read models that were read from the disk.",
 		of(func(s projector.StoreStats) float64 { return float64(s.CacheMisses) }))
@@ -62,17 +62,17 @@ func (s *server) addStores(g gauges) {
 	g.count("read_models_flushes_total", "Flushes of the read models since the start.",
 		of(func(s projector.StoreStats) float64 { return float64(s.Flushes) }))
 	if s.log.nats == nil {
-		return // an external NATS has metrics of its own
+		return // an external NATS server has its own metrics
 	}
 	nats := &remembered[embedded.Stored]{ask: func() embedded.Stored {
 		stored, err := s.log.nats.Stored()
 		if err != nil {
-			s.logger.Warn("metrics lack what JetStream keeps", "error", err)
+			s.logger.Warn("metrics lack the size of JetStream's streams", "error", err)
 		}
 		return stored
 	}}
-	g.add("log_bytes", "Bytes that JetStream keeps: the log, and rejected commands.",
+	g.add("log_bytes", "Bytes in JetStream's streams: the log, and rejected commands.",
 		func() float64 { return float64(nats.get().Bytes) })
-	g.add("nats_connections", "Clients of the embedded NATS server, its own process among them.",
+	g.add("nats_connections", "Connections of the embedded NATS server, including this process's own.",
 		func() float64 { return float64(nats.get().Connections) })
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// natsActor is whom records name for commands over NATS where there are no
+// natsActor is the actor in records of commands over NATS where there are no
 // users.
 const natsActor = "nats:client"
 
@@ -32,7 +32,7 @@ func (c *serveCommand) natsUsers() (*natsapi.Users, error) {
 	return users, nil
 }
 
-// connectDoor opens the connection that takes requests.
+// connectDoor opens the connection that takes clients' requests.
 func (s *server) connectDoor(context.Context) (err error) {
 	if s.log.nats != nil {
 		s.doorNC, err = s.log.nats.ConnectDoor()
@@ -47,7 +47,7 @@ func (s *server) closeDoor() error {
 	return nil
 }
 
-// connectNotices opens the connection that tells what changed.
+// connectNotices opens the connection that sends notices.
 func (s *server) connectNotices(context.Context) (err error) {
 	if s.log.nats != nil {
 		s.noticesNC, err = s.log.nats.ConnectNotices()
@@ -62,13 +62,13 @@ func (s *server) closeNotices() error {
 	return nil
 }
 
-// dialDoor connects to the external server as the door's user.
+// dialDoor connects to the external server with the login that answers clients.
 func (s *server) dialDoor(as string) (*nats.Conn, error) {
 	address, creds := s.config.doorLogin()
 	return s.config.dial(address, creds, as)
 }
 
-// startNATSDoor answers commands and queries over NATS.
+// startNATSDoor starts to answer commands and queries over NATS.
 func (s *server) startNATSDoor(context.Context) (err error) {
 	queries := &natsapi.Queries{
 		Views: s.views, Log: s.log.readers, Notary: s.notary, MaxSteps: s.config.CandidatesBudget, Now: time.Now,
@@ -85,7 +85,7 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 
 func (s *server) stopNATSDoor() error { return s.leader.natsDoor.Stop() }
 
-// freshness is nil where this server is the only one.
+// freshness returns nil for a single server.
 func (s *server) freshness() commands.Freshness {
 	if s.replica == nil {
 		return nil
@@ -93,7 +93,8 @@ func (s *server) freshness() commands.Freshness {
 	return s.replica
 }
 
-// cutOff is how the door closes connections; those of an external server it cannot.
+// cutOff returns how the connections of clients are closed, or nil for an
+// external server, which Allot cannot tell to.
 func (s *server) cutOff() func(uint64) {
 	if s.log.nats == nil {
 		return nil

@@ -9,13 +9,13 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// leftHistoryPage is how many records of a history are looked at together.
+// leftHistoryPage is how many records of a history are examined together.
 const leftHistoryPage = 100
 
 // leftProviders lists the providers of nodes that were deleted while node
-// providers were off, when nobody took the provider along. A provider that was
-// made after its node was deleted, or changed since by more than consumers
-// that left it, is somebody else's now.
+// providers were off, unless somebody has taken the provider over. A provider
+// that was made after its node was deleted, or changed since by more than
+// consumers that left it, belongs to somebody else.
 func leftProviders(view projector.View) (left []ledger.UUID, err error) {
 	var failure error
 	err = view.Providers(func(p *ledger.Provider) bool {
@@ -58,14 +58,14 @@ func isLeftOfNode(view projector.View, p *ledger.Provider) (bool, error) {
 	}
 }
 
-// leaves reports whether a command leaves a provider to whom it belonged: it
-// changes only what consumers hold, or is one of the server's own. With any
-// other Placement's clients make the provider theirs.
+// leaves reports whether a command leaves the owner of a provider unchanged: it
+// changes only what consumers hold, or the server submits it. By any other
+// command a client of Placement takes the provider over.
 func leaves(command string) bool {
 	return commands.OnlyHoldings(command) || commands.Internal[command] != nil
 }
 
-// nodeProvidersAtATime bounds the record in which nodes become providers.
+// nodeProvidersAtATime is how many nodes at most become providers in one record.
 const nodeProvidersAtATime = 1000
 
 // setNodeProviders turns node providers on or off, as configured.
@@ -93,7 +93,7 @@ func (s *server) setNodeProviders(ctx context.Context) error {
 	}
 }
 
-// tellLeftProviders lists what is left of deleted nodes and in use.
+// tellLeftProviders logs the providers of deleted nodes that are still in use.
 func (s *server) tellLeftProviders(left []ledger.UUID) error {
 	view, listed := s.views.View(), []ledger.UUID{}
 	for _, id := range left {
@@ -106,12 +106,13 @@ func (s *server) tellLeftProviders(left []ledger.UUID) error {
 		}
 	}
 	if len(listed) > 0 {
-		s.logger.Warn("resource providers of deleted nodes are left, as they have allocations or children: "+
-			"release those and delete them through Placement",
+		s.logger.Warn("resource providers of deleted nodes remain, because they have allocations or children: "+
+			"release these, and delete the providers through Placement",
 			"number", len(listed), "providers", listed[:min(len(listed), maxListedProviders)])
 	}
 	return nil
 }
 
-// maxListedProviders bounds a line of the log.
+// maxListedProviders is how many providers a line of the server's log lists at
+// most.
 const maxListedProviders = 50

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestProvidersOfNodesDeletedMeanwhile: what is left of a node that was deleted
-// while node providers were off goes when they are on again, unless somebody
-// uses it, who is listed, or has made it their own.
+// TestProvidersOfNodesDeletedMeanwhile: the provider of a node that was deleted
+// while node providers were off is deleted when they are on again. It stays if
+// somebody uses it, which is logged, or has taken it over.
 func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 	data := t.TempDir()
 	s := launch(t, data, "--node-providers")
@@ -43,7 +43,7 @@ func TestProvidersOfNodesDeletedMeanwhile(t *testing.T) {
 
 	restart("--node-providers")
 	exist(map[string]int{free: 404, used: 200, taken: 200, foreign: 200})
-	if logged := s.logs.String(); !strings.Contains(logged, "providers of deleted nodes are left") ||
+	if logged := s.logs.String(); !strings.Contains(logged, "providers of deleted nodes remain") ||
 		!strings.Contains(logged, used) ||
 		strings.Contains(logged, taken) {
 		t.Errorf("%s", logged)

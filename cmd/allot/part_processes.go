@@ -28,7 +28,7 @@ func (s *server) stopExpirer() error {
 	return nil
 }
 
-// startAuditor begins to compare the writer's State with the log.
+// startAuditor starts the comparison of the writer's State with the log.
 func (s *server) startAuditor(context.Context) error {
 	if s.config.AuditEvery <= 0 {
 		return nil
@@ -47,7 +47,7 @@ func (s *server) stopAuditor() error {
 	return nil
 }
 
-// startScrubber begins to look for damage on the disk.
+// startScrubber starts the search for damage on the disk.
 func (s *server) startScrubber(context.Context) error {
 	if s.config.ScrubRate <= 0 {
 		return nil

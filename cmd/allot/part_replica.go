@@ -13,14 +13,14 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ledgerDoor is what doors and processes ask for commands, and for the State.
+// ledgerDoor takes commands from APIs and processes, and lends them the State.
 type ledgerDoor interface {
 	commands.Starter
 	commands.Freshness
 	Fork(context.Context) (*ledger.State, error)
 }
 
-// soleWriter is the ledgerDoor of a server that leads alone.
+// soleWriter is the ledgerDoor of a single server.
 type soleWriter struct{ leader *leader }
 
 var _ ledgerDoor = soleWriter{}
@@ -50,11 +50,11 @@ func (s soleWriter) Fork(ctx context.Context) (*ledger.State, error) {
 	return nil, commands.ErrStopped
 }
 
-// Fresh implements commands.Freshness: nobody is answered elsewhere.
+// Fresh implements commands.Freshness. A single server is always fresh.
 func (soleWriter) Fresh(context.Context) error { return nil }
 
-// startReplica begins to follow, if the server is one of several, and to stand
-// for election.
+// startReplica starts to follow, and to stand for election, if the server is one
+// of several.
 func (s *server) startReplica(ctx context.Context) (err error) {
 	if !s.shared() {
 		return nil
@@ -137,8 +137,8 @@ func (s *server) near() func() bool {
 	return s.log.nats.LeadsLog
 }
 
-// whole reports whether this server's JetStream holds what it should; nil: it is
-// not in this process.
+// whole reports whether this server's JetStream has everything that it should
+// have; nil: JetStream is elsewhere.
 func (s *server) whole() func() bool {
 	if s.log.nats == nil {
 		return nil
@@ -155,7 +155,7 @@ func (s *server) stopReplica() error {
 	return err
 }
 
-// followed are the read models of a server that follows.
+// followed are the read models of a follower.
 type followed struct {
 	marked
 	changed func() <-chan struct{}
@@ -164,7 +164,7 @@ type followed struct {
 // Changed implements cluster.Models.
 func (f *followed) Changed() <-chan struct{} { return f.changed() }
 
-// beginTerm has the others know that this server leads.
+// beginTerm tells the other replicas that this server leads.
 func (s *server) beginTerm(ctx context.Context) error {
 	if s.term == nil {
 		return nil
@@ -179,8 +179,8 @@ func (s *server) endTerm() error {
 	return nil
 }
 
-// takeTurns leads when this server is elected, and follows when it is not,
-// until the context ends.
+// takeTurns leads while this server is elected, and follows otherwise, until the
+// context ends.
 func (s *server) takeTurns(ctx context.Context) error {
 	for {
 		var asked <-chan string
@@ -215,7 +215,7 @@ func (s *server) takeTurns(ctx context.Context) error {
 	}
 }
 
-// takeOver leads.
+// takeOver starts to lead.
 func (s *server) takeOver(ctx context.Context, term *cluster.Term) error {
 	s.term = term
 	err := s.parts.start(ctx, lead)
@@ -230,7 +230,7 @@ func (s *server) takeOver(ctx context.Context, term *cluster.Term) error {
 	return s.giveBack(ctx, "")
 }
 
-// resign ends the term, if there is one: in order, or because it is lost.
+// resign ends the term, if there is one: in order, or because it was lost.
 func (s *server) resign(ctx context.Context, successor string, lost error) error {
 	if s.term == nil {
 		return nil
@@ -247,8 +247,9 @@ func (s *server) resign(ctx context.Context, successor string, lost error) error
 	return s.giveBack(ctx, successor)
 }
 
-// giveBack ends the term after its parts have stopped, and follows: from the
-// writer's State, or, if it has failed, from one that is made again.
+// giveBack ends the term after its parts have stopped, and follows again. It
+// follows with the writer's State or, if the writer has failed, with a rebuilt
+// one.
 func (s *server) giveBack(ctx context.Context, successor string) (err error) {
 	term := s.term
 	s.term = nil
@@ -265,7 +266,7 @@ func (s *server) giveBack(ctx context.Context, successor string) (err error) {
 	return nil
 }
 
-// handOver has a successor's NATS server lead the log's stream before this one
+// handOver makes a successor's NATS server lead the log's stream before this one
 // stops, so that appends need not wait for an election.
 func (s *server) handOver(successor string) string {
 	s.term.Yield()
@@ -278,7 +279,7 @@ func (s *server) handOver(successor string) string {
 		return successor
 	}
 	if err := s.log.stream.MoveLeader(ctx, successor); err != nil {
-		s.logger.Warn("the log's stream was not handed over", "to", successor, "error", err)
+		s.logger.Warn("the log's stream was not handed over to another server; appends wait for an election", "to", successor, "error", err)
 	}
 	return successor
 }

@@ -24,8 +24,8 @@ const (
 	maxHeaderBytes    = 64 << 10
 	// drainTimeout is how long requests under way may take after SIGTERM.
 	drainTimeout = 5 * time.Second
-	// leaveTime is how long one of several servers says that it ends, before it
-	// does: a few times as long as a busy client takes for a request.
+	// leaveTime is how long one of several servers announces its end before it
+	// ends: several times as long as a request of a busy client takes.
 	leaveTime = 300 * time.Millisecond
 )
 
@@ -34,11 +34,11 @@ type restDoor struct {
 	tls      *tls.Config // nil: none
 	listener net.Listener
 	server   *http.Server
-	handler  atomic.Pointer[http.Handler] // of the routes; until they are open, one that says so
+	handler  atomic.Pointer[http.Handler] // the routes; until they are open, an answer that the server starts
 
-	leaving      atomic.Bool     // requests had better go elsewhere
+	leaving      atomic.Bool     // clients should send requests elsewhere
 	opened       chan struct{}   // closed when the routes are open
-	stopping     context.Context // ends when followers of the log should
+	stopping     context.Context // ends when followers of the log should end
 	endFollowing context.CancelFunc
 
 	bodies   *intake.Pool
@@ -50,7 +50,7 @@ func (s *server) bindREST(context.Context) (err error) {
 	s.rest.stopping, s.rest.endFollowing = context.WithCancel(context.Background())
 	s.rest.opened = make(chan struct{})
 	s.rest.bodies = &intake.Pool{Heavy: s.ceiling.door()}
-	s.rest.searches = turns.New(runtime.GOMAXPROCS(0) / 2) // the rest is for everything else
+	s.rest.searches = turns.New(runtime.GOMAXPROCS(0) / 2) // everything else follows later
 	if s.rest.listener, err = net.Listen("tcp", s.config.HTTP); err != nil {
 		return fmt.Errorf("--http %s: %w", s.config.HTTP, err)
 	}
@@ -71,7 +71,7 @@ func (d *restDoor) address() string { return d.listener.Addr().String() }
 
 func (d *restDoor) endFollowers() { d.endFollowing() }
 
-// openREST has requests answered that need more than a port.
+// openREST answers all requests, once everything that they need has started.
 func (s *server) openREST(context.Context) error {
 	handler := s.instruments.requests(s.routes())
 	s.rest.handler.Store(&handler)
@@ -82,12 +82,12 @@ func (s *server) openREST(context.Context) error {
 // ServeHTTP implements http.Handler.
 func (d *restDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if d.tls != nil && r.TLS == nil {
-		r.TLS = new(tls.ConnectionState) // plainErrors hides it from net/http
+		r.TLS = new(tls.ConnectionState) // plainErrors hides the TLS connection from net/http.
 	}
 	(*d.handler.Load()).ServeHTTP(w, r)
 }
 
-// serveREST answers requests until drainREST, or unbindREST.
+// serveREST answers requests until drainREST or unbindREST.
 func (s *server) serveREST() error {
 	listener := s.rest.listener
 	if s.rest.tls != nil {
@@ -100,11 +100,12 @@ func (s *server) serveREST() error {
 	return err
 }
 
-// drainREST takes no more requests, and waits for those under way.
+// drainREST takes no new requests, and waits for those under way.
 func (s *server) drainREST() error {
 	if s.replica != nil {
-		// Whoever keeps a connection is told with its next answer that it ends, and
-		// goes to another server; a request on one that just ends would be lost.
+		// A client with a kept connection learns with its next answer that the
+		// connection ends, and goes to another server. A request on a connection
+		// that just ends would be lost.
 		s.rest.leaving.Store(true)
 		s.rest.server.SetKeepAlivesEnabled(false)
 		time.Sleep(leaveTime)

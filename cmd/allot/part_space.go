@@ -14,19 +14,19 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
-// How a full disk is met: writes are refused while less than a reserve is
-// free, before anything fails. If another process takes the rest at once, and
-// JetStream fails, its store is opened anew as soon as there is room. Reads go
-// on meanwhile.
+// How a full disk is handled: commands are refused while less than a reserve is
+// free, before anything fails. If another process takes the rest at once and
+// JetStream fails, its store is reopened as soon as there is room. Reads go on
+// meanwhile.
 
-// Intervals at which the disk is looked at: often when it is nearly full.
+// How often the free space is measured: often when the disk is nearly full.
 const (
 	spaceEvery  = 100 * time.Millisecond
 	spaceHurry  = 10 * time.Millisecond
 	nearlyTimes = 4 // the reserve
 )
 
-// leastRoom is what must be free before a store that failed is opened anew.
+// leastRoom is how much must be free before a failed store is reopened, in bytes.
 const leastRoom = 256 << 10
 
 // space watches the disks of a data folder.
@@ -35,16 +35,16 @@ type space struct {
 	folders []string
 	free    atomic.Int64 // on the fullest of the disks
 	reserve atomic.Int64
-	problem atomic.Pointer[error] // why nothing must be written
+	problem atomic.Pointer[error] // why the log must not be written
 	armed   atomic.Bool
 	quit    chan struct{}
 	ended   sync.WaitGroup
 }
 
-// errNoSpace: the disk is full, or nearly so.
+// errNoSpace means that the disk is full, or nearly full.
 var errNoSpace = errors.New("the disk is full")
 
-// watchSpace begins to look at the disks.
+// watchSpace starts to watch the disks.
 func (s *server) watchSpace(context.Context) error {
 	watch := &space{server: s, quit: make(chan struct{})}
 	for _, folder := range []string{"", "log", "readmodel", "snapshots"} {
@@ -64,8 +64,8 @@ func (s *server) stopSpace() error {
 	return nil
 }
 
-// armSpace lets the watch refuse commands: those of the start must go through,
-// so that a server whose disk is nearly full can start and be read.
+// armSpace lets the watch refuse commands. Commands of the start must go through
+// before, so that a server with a nearly full disk can start and be read.
 func (s *server) armSpace(context.Context) error {
 	s.space.armed.Store(true)
 	return nil
@@ -74,7 +74,7 @@ func (s *server) armSpace(context.Context) error {
 // disarm lets commands through again, for another start of the writer.
 func (s *space) disarm() { s.armed.Store(false) }
 
-// refuse says why nothing must be written now.
+// refuse returns why the log must not be written now, or nil.
 func (s *space) refuse() error {
 	if nats := s.server.log.nats; nats != nil {
 		if err := nats.Broken(); err != nil {
@@ -93,7 +93,7 @@ func (s *space) refuse() error {
 	return nil
 }
 
-// unfit says why another server should lead if one can.
+// unfit returns why another server should lead if one can, or nil.
 func (s *space) unfit() error {
 	if nats := s.server.log.nats; nats != nil {
 		if err := nats.Broken(); err != nil {
@@ -111,11 +111,11 @@ func (s *space) room() int64 { return s.free.Load() - s.reserve.Load() }
 
 // errReadModelsWait: Pebble asks for more at once than the reserve holds.
 var errReadModelsWait = fmt.Errorf(
-	"%w: the read models wait for room; make some, and writes go on by themselves", errNoSpace,
+	"%w: the read models wait for room. Free some space, and writes go on by themselves", errNoSpace,
 )
 
-// told is what clients are told of a store that is broken, without the names
-// of files.
+// told is the error for clients when the store is broken. It has no names of
+// files.
 func told(broken error) error {
 	if embedded.NoSpace(broken) {
 		return errNoSpace
@@ -123,20 +123,20 @@ func told(broken error) error {
 	return errBroken
 }
 
-// errBroken: JetStream failed, and not because the disk was full.
+// errBroken means that JetStream failed, but not because the disk was full.
 var errBroken = errors.New(
-	"its disk failed, and nobody knows what it holds; the server's log says more, and must be started again",
+	"its disk failed, and nobody knows what it holds: read the server's messages, and restart the server",
 )
 
-// measure looks at the disks.
+// measure measures the free space of the disks.
 func (s *space) measure() error {
 	free, reserve, left := int64(math.MaxInt64), int64(0), int64(math.MaxInt64)
 	for _, folder := range s.folders {
 		var disk syscall.Statfs_t
 		if err := syscall.Statfs(folder, &disk); errors.Is(err, syscall.ENOENT) {
-			continue // an external NATS keeps the log
+			continue // an external NATS server keeps the log
 		} else if err != nil {
-			return fmt.Errorf("how much of the disk is free at %s is not known: %w", folder, err)
+			return fmt.Errorf("the free space of the disk at %s cannot be measured: %w", folder, err)
 		}
 		here, wanted := int64(disk.Bavail)*disk.Bsize, s.server.config.DiskReserve.of(int64(disk.Blocks)*disk.Bsize)
 		if here-wanted < left {
@@ -150,7 +150,7 @@ func (s *space) measure() error {
 		return nil
 	}
 	problem := fmt.Errorf(
-		"%w: %d bytes are free, and --disk-reserve keeps %d; make room, and writes go on by themselves", errNoSpace, free,
+		"%w: %d bytes are free, but --disk-reserve keeps %d. Free some space, and writes go on by themselves", errNoSpace, free,
 		reserve,
 	)
 	s.problem.Store(&problem)
@@ -178,7 +178,7 @@ func (s *space) watch() {
 	}
 }
 
-// tell logs a change.
+// tell logs a change between room and no room.
 func (s *space) tell(err error, before bool) {
 	switch {
 	case err != nil && s.server.log.nats != nil && s.server.log.nats.Ailing() != nil:
@@ -190,7 +190,8 @@ func (s *space) tell(err error, before bool) {
 	}
 }
 
-// look measures, and mends what can be mended. It returns why writes are refused.
+// look measures the disks, and reopens a failed store if it can. It returns why
+// writes are refused, or nil.
 func (s *space) look() error {
 	if err := s.measure(); err != nil {
 		return err
@@ -207,21 +208,21 @@ func (s *space) look() error {
 	return s.refuse()
 }
 
-// failAppends ends the appends that a broken store will never answer.
+// failAppends ends appends that a broken store will never answer.
 func (s *space) failAppends() {
 	if s.server.log.nats.Broken() == nil || s.server.log.stream.Pending() == 0 {
 		return
 	}
 	if err := s.server.log.nc.ForceReconnect(); err != nil {
-		s.server.logger.Warn("the log's connection cannot be made anew", "error", err)
+		s.server.logger.Warn("the log's connection could not be made anew", "error", err)
 	}
 }
 
 func (s *space) reopen() {
 	begun := time.Now()
 	if err := s.server.log.nats.Reopen(); err != nil {
-		s.server.logger.Error("the log cannot be opened anew; trying again", "error", err)
+		s.server.logger.Error("the log's store could not be reopened; trying again", "error", err)
 		return
 	}
-	s.server.logger.Info("the log was opened anew after the disk had been full", "took", time.Since(begun))
+	s.server.logger.Info("the log's store was reopened after the disk had been full", "took", time.Since(begun))
 }

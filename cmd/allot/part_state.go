@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// follow brings State and read models to the end of the log, and finds out
-// which ledger this is.
+// follow brings State and read models to the end of the log, and learns the
+// ledger's id.
 func (s *server) follow(ctx context.Context) (err error) {
 	if s.state, err = s.restoreOrWait(ctx, s.joinOnce()); err != nil {
 		return err
@@ -21,14 +21,15 @@ func (s *server) follow(ctx context.Context) (err error) {
 	s.waits.Store(nil)
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
 		s.logger.Error(
-			"somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+			"somebody else has written into the log. The entries that are no commits of this ledger are skipped. "+
+				"Find out who can publish on the log's subject",
 			"after", s.state.Head().Sequence, "last", last,
 		)
 	}
 	id := s.state.LedgerID()
 	if begin := s.verdict.Begin; s.config.Cluster.on() && begin != nil && !id.IsNil() && begin.Ledger != id {
 		return fmt.Errorf(
-			"the log is that of the ledger %s, and %s was told to begin the ledger %s: if it is to join the other, remove it",
+			"the log is that of the ledger %s, but %s says that this server is to begin the ledger %s: to join the other ledger, remove that file",
 			id, s.config.Data, begin.Ledger,
 		)
 	}
@@ -62,7 +63,7 @@ func (s *server) restoreOrWait(ctx context.Context, join func(context.Context) e
 		state, err := s.restore(ctx)
 		begun := err == nil && (!state.LedgerID().IsNil() || s.verdict.Begin != nil)
 		if s.config.Cluster.on() && begun && state.Head().Sequence < s.log.stream.History() {
-			begun = false // it is being filled from an archive
+			begun = false // the log is being filled from an archive
 		}
 		if !s.config.Cluster.on() {
 			return state, err
@@ -83,13 +84,13 @@ func (s *server) restoreOrWait(ctx context.Context, join func(context.Context) e
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, fmt.Errorf("told to stop while waiting for the cluster's ledger: %w", ctx.Err())
+			return nil, fmt.Errorf("stopped while waiting for the cluster's ledger: %w", ctx.Err())
 		}
 	}
 }
 
-// restore brings State and read models to the end of the log, which must hold
-// all that is known of it.
+// restore brings State and read models to the end of the log. The log must agree
+// with every head that was seen of it.
 func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	seen, err := s.seen()
 	if err != nil {
@@ -114,8 +115,8 @@ func (s *server) seen() ([]ledger.Head, error) {
 	return seen, nil
 }
 
-// takeState gives a writer a State at the end of the log. A writer changes the
-// State that it is given, so that the next one needs another.
+// takeState gives a writer a State at the end of the log. The writer changes the
+// State that it gets, so the next writer needs another one.
 func (s *server) takeState(ctx context.Context) (state *ledger.State, err error) {
 	if s.term != nil {
 		return s.term.State(), nil
@@ -126,7 +127,7 @@ func (s *server) takeState(ctx context.Context) (state *ledger.State, err error)
 	return s.restore(ctx)
 }
 
-// marked moves the high-water mark beside the log before anybody is told of a
+// marked moves the high-water mark beside the log before anybody learns of a
 // commit.
 type marked struct {
 	writer.ReadModels
@@ -141,15 +142,15 @@ func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	return m.ReadModels.Fold(c, changes)
 }
 
-// adviseToPassOver names the way out if the log ends with an entry that may
-// be somebody else's.
+// adviseToPassOver names the way out if the log ends with an entry that may be
+// foreign.
 func adviseToPassOver(err error) error {
 	var bad *ledger.BadEntryError
 	if !errors.As(err, &bad) {
 		return err
 	}
 	return fmt.Errorf(
-		"%w. If somebody else wrote entry %d, and it is the log's last but for more of theirs, start with --pass-over %d "+
+		"%w. If somebody else wrote entry %d and everything after it, start with --pass-over %d "+
 			"and find out who can publish there",
 		err,
 		bad.Sequence,
@@ -158,7 +159,7 @@ func adviseToPassOver(err error) error {
 }
 
 // openRejected opens the stream of rejected commands, if they are kept. The
-// server can do without it.
+// server works without it.
 func (s *server) openRejected(ctx context.Context) error {
 	if s.config.RejectedBytes == 0 {
 		return nil

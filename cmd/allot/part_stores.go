@@ -10,7 +10,7 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// openCheckpoints reads the signing key, if there is one.
+// openCheckpoints reads the signing key, if one is given.
 func (s *server) openCheckpoints(context.Context) error {
 	signer, err := loadSigner(s.config.SigningKey)
 	s.notary = &answers.Notary{Key: signer}
@@ -21,7 +21,7 @@ func (s *server) openCheckpoints(context.Context) error {
 	return err
 }
 
-// saveCheckpoint signs the log as it is, and keeps that.
+// saveCheckpoint signs the present log, and stores the signed checkpoint.
 func (s *server) saveCheckpoint() {
 	view := s.views.View()
 	if s.vouchers == nil || view.Sequence() == 0 {
@@ -36,9 +36,9 @@ func (s *server) saveCheckpoint() {
 	}
 }
 
-// signStart keeps a checkpoint of what the server has found.
+// signStart stores a signed checkpoint of the log that the server has found.
 func (s *server) signStart(context.Context) error {
-	s.saveCheckpoint() // if it cannot be kept the log says so, and the next one may
+	s.saveCheckpoint() // If it cannot be stored, the failure is logged, and the next checkpoint may succeed.
 	return nil
 }
 

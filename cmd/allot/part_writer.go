@@ -16,9 +16,9 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// leader is what a server has while it leads. What is read by parts that go on
-// when lead stops can be read at any moment: nil before lead has started
-// first, and what was last there after it has stopped.
+// leader is what a server has while it leads. Parts that go on when lead stops
+// can read its fields at any moment: they are nil before lead has first started,
+// and keep their last value after it has stopped.
 type leader struct {
 	notices   *notices.Publisher
 	keeper    atomic.Pointer[rejected.Keeper] // nil: rejected commands are not kept
@@ -86,7 +86,7 @@ func (s *server) startWriter(ctx context.Context) error {
 	return nil
 }
 
-// runWriter returns when the writer has ended, and why.
+// runWriter returns the reason when the writer has ended.
 func (s *server) runWriter() error {
 	writer := s.leader.writer.Load()
 	<-writer.Done()
@@ -96,14 +96,13 @@ func (s *server) runWriter() error {
 func (s *server) stopWriter() error {
 	err := s.leader.writer.Load().Close()
 	if errors.Is(err, commands.ErrNotLeading) {
-		err = nil // who leads now goes on
+		err = nil // the server that leads now goes on
 	}
 	s.saveCheckpoint()
 	return err
 }
 
-// begin begins the ledger, or gives it the standard names that it does not
-// have yet.
+// begin begins the ledger, or adds the standard names that it lacks.
 func (s *server) begin(ctx context.Context) error {
 	names, err := commands.NewAddStandardNames(s.notary.Ledger)
 	if err != nil {
@@ -111,7 +110,7 @@ func (s *server) begin(ctx context.Context) error {
 	}
 	outcome, err := s.submit(ctx, commands.Submission{ID: commands.NewID(), Actor: "allot", Command: names})
 	if err == nil && outcome.Rejection != nil {
-		err = fmt.Errorf("the ledger cannot be begun: %s", outcome.Rejection)
+		err = fmt.Errorf("the ledger could not begin: %s", outcome.Rejection)
 	}
 	if err != nil {
 		return err
@@ -119,11 +118,11 @@ func (s *server) begin(ctx context.Context) error {
 	return s.data.files().Begun()
 }
 
-// submitPause lies between tries of the start.
+// submitPause is the pause between two tries of a command of the start.
 const submitPause = 50 * time.Millisecond
 
-// submit carries out a command of the start. Read models that turn out to be
-// damaged meanwhile are waited for: they are being made again.
+// submit carries out a command of the start. If the read models turn out to be
+// damaged meanwhile, it waits until they are rebuilt.
 func (s *server) submit(ctx context.Context, submission commands.Submission) (commands.Outcome, error) {
 	for {
 		outcome, err := s.leader.writer.Load().Submit(ctx, submission)

@@ -10,69 +10,69 @@ import (
 	"time"
 )
 
-// phase is what a server does while a part of it runs.
+// phase is a stage of a server's life in which a part runs.
 type phase string
 
-// The phases of a server, each on top of the one before.
+// The phases of a server. Each builds on the one before.
 const (
-	// open: the data folder, the policy, the port, the log and the stores are
-	// this process's, and found good.
+	// open: this process has the data folder, the policy, the port, the log and
+	// the stores, and has found them good.
 	open phase = "open"
-	// follow: State and read models are at the end of the log, and can be read.
+	// follow: State and read models are at the end of the log and can be read.
 	follow phase = "follow"
-	// lead: this process writes the log. It can stop and start again, any number
-	// of times, while the rest goes on.
+	// lead: this process writes the log. Lead can stop and start again, any
+	// number of times, while the rest goes on.
 	lead phase = "lead"
 )
 
-// part is a piece of a server that starts and stops by itself.
+// part is a component of a server that starts and stops by itself.
 type part struct {
 	phase phase
 	name  string
-	// start begins the part; its context is for the start alone. If it fails it
-	// leaves nothing behind, and stop is not called.
+	// start begins the part; its context is for the start alone. If start fails
+	// it leaves nothing behind, and stop is not called.
 	start func(context.Context) error
-	// run, if set, is what the part does until it is stopped. When it returns
-	// before that, the server cannot go on.
+	// run, if set, does the part's work until it is stopped. If it returns
+	// earlier, the server cannot go on.
 	run func() error
-	// interrupt, if set, makes whoever waits for the part give up. It is called
-	// before any part is stopped, because those that are stopped first may be
-	// waiting; and when a start is to end early. It does not block, may be called
-	// more than once, and cannot be taken back but by stop and start.
+	// interrupt, if set, makes everybody who waits for the part give up. It is
+	// called before any part is stopped, because parts that stop first may be
+	// waiting for this one; and when a start is to end early. It does not block,
+	// and may be called more than once. Only stop and start undo it.
 	interrupt func()
-	// stop, if set, ends what start began, and waits until it has ended.
+	// stop, if set, ends what start began, and waits until that has ended.
 	stop func() error
 }
 
-// partList is the list of a server's parts, in the order in which they start.
-// They stop in the reverse order, whatever the reason.
+// partList holds a server's parts in the order in which they start. They always
+// stop in the reverse order.
 type partList struct {
 	list   []part
 	logger *slog.Logger
 	failed chan error // why the server cannot go on
 
-	turn    sync.Mutex // held by the start or stop under way
-	running []*running // by place in the list; nil: it does not run; guarded by turn
+	turn    sync.Mutex // held while parts start or stop
+	running []*running // by place in the list; nil: the part does not run; guarded by turn
 
 	mu  sync.Mutex
-	end context.CancelCauseFunc // ends the start under way; nil: there is none; guarded by mu
+	end context.CancelCauseFunc // ends the start under way; nil: none is; guarded by mu
 }
 
 // running is a part that has started.
 type running struct {
-	stopping chan struct{} // closed before it is stopped
+	stopping chan struct{} // closed before the part is stopped
 	returned chan struct{} // closed when its run has returned
 }
 
-// errStopped: a stop came while parts were starting.
+// errStopped means that a stop came while parts were starting.
 var errStopped = errors.New("stopped before everything had started")
 
 func newPartList(logger *slog.Logger, list ...part) *partList {
 	return &partList{list: list, logger: logger, failed: make(chan error, 1), running: make([]*running, len(list))}
 }
 
-// start starts those parts of some phases that do not run. If one fails, those
-// that this call has started are stopped; what ran before goes on.
+// start starts the parts of some phases that do not run yet. If one fails, the
+// parts that this call has started are stopped; parts that ran before go on.
 func (p *partList) start(ctx context.Context, phases ...phase) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
@@ -89,7 +89,7 @@ func (p *partList) start(ctx context.Context, phases ...phase) error {
 		if err == nil {
 			begun = append(begun, i)
 			if one.interrupt != nil {
-				defer context.AfterFunc(ctx, one.interrupt)() // what starts later may wait for this part
+				defer context.AfterFunc(ctx, one.interrupt)() // later parts may wait for this one
 			}
 			if errors.Is(context.Cause(ctx), errStopped) {
 				err = errStopped
@@ -127,7 +127,7 @@ func (p *partList) startOne(ctx context.Context, i int) error {
 	return nil
 }
 
-// ended tells that a part has ended, unless that was to be.
+// ended reports that a part has ended, unless it was told to.
 func (p *partList) ended(one part, r *running, err error) {
 	select {
 	case <-r.stopping:
@@ -148,7 +148,7 @@ func (p *partList) fail(err error) {
 	}
 }
 
-// stop stops the parts of some phases. It also ends a start that is under way.
+// stop stops the parts of some phases. It also ends a start under way.
 func (p *partList) stop(phases ...phase) error {
 	p.mu.Lock()
 	if p.end != nil {
@@ -166,8 +166,8 @@ func (p *partList) stop(phases ...phase) error {
 	return p.stopThese(these)
 }
 
-// stopThese stops parts in the reverse order, all of them, and returns what
-// went wrong with any.
+// stopThese stops parts in the reverse order. It stops all of them, and returns
+// all errors.
 func (p *partList) stopThese(these []int) error {
 	slices.Reverse(these)
 	for _, i := range these {

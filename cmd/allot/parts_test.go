@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// diary is what happened to parts, in order.
+// diary lists what happened to parts, in order.
 type diary struct {
 	mu    sync.Mutex
 	lines []string // guarded by mu
@@ -35,7 +35,7 @@ func (d *diary) wants(t *testing.T, words string) {
 	d.lines = nil
 }
 
-// part is one that notes what happens to it.
+// part returns a part that notes what happens to it.
 func (d *diary) part(in phase, name string) part {
 	return part{
 		phase: in, name: name,
@@ -44,8 +44,8 @@ func (d *diary) part(in phase, name string) part {
 	}
 }
 
-// list has a part in each phase and two in lead, and one of follow at the end
-// as the server has. b is interrupted.
+// list has a part in each phase, two in lead, and one of follow at the end, as
+// the server has. b can be interrupted.
 func (d *diary) list() []part {
 	b := d.part(follow, "b")
 	b.interrupt = func() { d.note("!", "b") }
@@ -71,8 +71,9 @@ func TestPartsStartInOrder(t *testing.T) {
 	d.wants(t, "")
 }
 
-// TestFailingPart: for each place in the list, what started before it stops in
-// the reverse order, what comes after it does not start, and all errors are told.
+// TestFailingPart: for each place in the list, the parts that started before it
+// stop in the reverse order, later parts do not start, and all errors are
+// returned.
 func TestFailingPart(t *testing.T) {
 	all := (&diary{}).list()
 	for i := range all {
@@ -124,8 +125,8 @@ func TestStopCollectsErrors(t *testing.T) {
 	d.wants(t, "+a +b +c +d +e !b -e -d -c -b -a")
 }
 
-// TestStopDuringStart: a part that takes long is told, and the start ends. Then
-// nothing runs, whether that part has looked at its context or not.
+// TestStopDuringStart: a part that takes long is interrupted, and the start ends.
+// Then no part runs, whether that part has looked at its context or not.
 func TestStopDuringStart(t *testing.T) {
 	for _, obeys := range []bool{true, false} {
 		t.Run(fmt.Sprint("obeys ", obeys), func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestStopDuringStart(t *testing.T) {
 				}
 				return nil
 			}
-			list[1].interrupt = nil // when it comes is for TestInterruptedStart
+			list[1].interrupt = nil // TestInterruptedStart tests when it comes
 			p := quietParts(list)
 			started := make(chan error, 1)
 			go func() { started <- p.start(t.Context(), open, follow, lead) }()
@@ -178,8 +179,8 @@ func TestInterruptedStart(t *testing.T) {
 	d.wants(t, "+a +b -b -a")
 }
 
-// TestPartFailsAtRunTime: what runs and ends by itself is told; what ends
-// because it is stopped is not.
+// TestPartFailsAtRunTime: a part that ends by itself is reported; a part that
+// ends because it is stopped is not.
 func TestPartFailsAtRunTime(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct{ returns, want error }{
@@ -219,7 +220,7 @@ func TestPartFailsAtRunTime(t *testing.T) {
 	}
 }
 
-// TestLeadAgain: lead starts and stops while the rest stays, also when its start
+// TestLeadAgain: lead starts and stops while the rest stays, even if its start
 // fails.
 func TestLeadAgain(t *testing.T) {
 	var d diary

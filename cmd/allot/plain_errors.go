@@ -8,9 +8,10 @@ import (
 	"regexp"
 )
 
-// plainErrors puts Placement's error format in place of the plain text that
-// net/http itself answers to requests that it cannot parse: no handler sees
-// those. The answer is one write that begins like no other.
+// plainErrors replaces the plain text with which net/http itself answers requests
+// that it cannot parse by Placement's error format. No handler sees these
+// requests. net/http sends such an answer in one write, whose beginning no other
+// answer has.
 type plainErrors struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -24,7 +25,7 @@ func (l plainErrors) Accept() (net.Conn, error) {
 
 type plainErrorsConn struct {
 	net.Conn
-	read []byte // what was read last: the request, if it could not be parsed
+	read []byte // the last bytes read: the request, if it could not be parsed
 }
 
 var (

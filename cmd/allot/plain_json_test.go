@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTextsAsTheyAre: clients match on the texts of answers, in which <, >
-// and & stand as themselves at every door.
+// TestTextsAsTheyAre: clients match on the texts of answers, in which <, > and &
+// stand for themselves in every API.
 func TestTextsAsTheyAre(t *testing.T) {
 	s := launch(t, t.TempDir())
 	ask := func(method, path, body string) string {

@@ -8,10 +8,10 @@ import (
 
 // policyCommand is "allot policy": it prints a policy file to start from.
 type policyCommand struct {
-	Open bool `help:"Let everybody do everything, as behind a proxy that decides."`
+	Open bool `help:"Print rules that permit everything to everybody, for a server behind a proxy that decides."`
 }
 
-// Run prints every rule that requests are decided by.
+// Run prints every rule of the policy.
 func (c *policyCommand) Run() error {
 	for _, name := range policy.Names() {
 		text := policy.Default(name)

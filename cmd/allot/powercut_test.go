@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// disk is an ext4 file system in a file, whose power can be cut: what was not
-// synced is then gone.
+// disk is an ext4 file system in a file, whose power can be cut: everything that
+// was not synced is then gone.
 type disk struct {
 	t            *testing.T
 	image, mount string
@@ -70,8 +70,8 @@ func (d *disk) remount() {
 	}
 }
 
-// TestPowerCut cuts the power under load: no answered command may be lost.
-// The same with lazy syncing must lose some, or the test proves nothing.
+// TestPowerCut cuts the power under load: no answered command may be lost. With
+// lazy syncing some must be lost, or the test proves nothing.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
 	for _, lazy := range []bool{false, true} {
@@ -125,8 +125,8 @@ func (s *server) loadAndCut(d *disk, after time.Duration) map[string]bool {
 	return answered
 }
 
-// lostAfter starts again and counts the answered commands that are gone. A
-// server that refuses to start has noticed that everything is.
+// lostAfter starts again and counts the answered commands that are gone. If the
+// server refuses to start, it has noticed that everything is gone.
 func lostAfter(t *testing.T, data string, flags []string, answered map[string]bool) int {
 	t.Helper()
 	again := start(t, data, flags...)

@@ -12,11 +12,11 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 )
 
-// longReplay is how many commits a replay has when it is worth a message.
+// longReplay is the number of commits from which on a replay is worth a message.
 const longReplay = 1000
 
-// replayProgress shows how far a replay has come: a bar on a terminal, a line
-// at the end of a long one otherwise.
+// replayProgress shows the progress of a replay: a bar on a terminal, otherwise a
+// line at the end of a long replay.
 func replayProgress(logger *slog.Logger) (progress writer.Progress, end func()) {
 	begun := time.Now()
 	show, endBar := progressBar("replaying")
@@ -37,10 +37,10 @@ func replayProgress(logger *slog.Logger) (progress writer.Progress, end func()) 
 	return progress, end
 }
 
-// longCheck is how many bytes a check has when it is worth a message.
+// longCheck is the number of bytes from which on a check is worth a message.
 const longCheck = 1 << 30
 
-// checkProgress shows how far the check of the log's files has come.
+// checkProgress shows the progress of the check of the log's files.
 func checkProgress(logger *slog.Logger) (progress func(done, total uint64), end func()) {
 	begun := time.Now()
 	show, endBar := progressBar("checking the log")
@@ -60,7 +60,7 @@ func checkProgress(logger *slog.Logger) (progress func(done, total uint64), end 
 	return progress, end
 }
 
-// progressBar shows how far something has come, on a terminal.
+// progressBar shows progress on a terminal.
 func progressBar(what string) (show func(done, total uint64), end func()) {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return func(uint64, uint64) {}, func() {}
@@ -72,7 +72,7 @@ func progressBar(what string) (show func(done, total uint64), end func()) {
 				progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
 				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 		}
-		_ = bar.Set64(int64(done)) // a terminal that is gone is no reason to stop
+		_ = bar.Set64(int64(done)) // a lost terminal is no reason to stop
 	}
 	return show, func() {
 		if bar != nil {

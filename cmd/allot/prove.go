@@ -14,14 +14,14 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// proveCommand is "allot prove": evidence that a record is in the log, or that
-// the log holds all of an earlier one.
+// proveCommand is "allot prove": it prints evidence that a record is in the log,
+// or that the log still holds all of an earlier log.
 type proveCommand struct {
 	serverFlags `embed:""`
 	momentFlag  `embed:""`
 	keyFlag     `embed:""`
 	Record      string `arg:"" optional:"" help:"SEQUENCE.INDEX of the record."`
-	Since       string `help:"File with a checkpoint that you have kept: evidence that the log still holds all that it vouched for." type:"existingfile" placeholder:"FILE"`
+	Since       string `help:"File with a checkpoint that you have kept: print evidence that the log still holds everything before it." type:"existingfile" placeholder:"FILE"`
 }
 
 // Run prints the evidence.
@@ -39,7 +39,7 @@ func (c *proveCommand) Run(ctx context.Context) error {
 
 func (c *proveCommand) question() (string, url.Values, error) {
 	if (c.Record == "") == (c.Since == "") {
-		return "", nil, errors.New("either a RECORD or --since says what is to be proved")
+		return "", nil, errors.New("say what to prove: give either a RECORD or --since")
 	}
 	if c.Since == "" {
 		return "/audit/proof/record", url.Values{"record": {c.Record}}, nil
@@ -49,7 +49,7 @@ func (c *proveCommand) question() (string, url.Values, error) {
 		return "", nil, err
 	}
 	if keys == nil {
-		return "", nil, errors.New("--since is read with --public-key")
+		return "", nil, errors.New("--since needs --public-key to check the checkpoint")
 	}
 	kept, err := openKept(c.Since, keys)
 	if err != nil {
@@ -58,12 +58,12 @@ func (c *proveCommand) question() (string, url.Values, error) {
 	return "/audit/proof/growth", url.Values{"from": {fmt.Sprint(kept.Size)}}, nil
 }
 
-// checkProofCommand is "allot check-proof": evidence, checked offline.
+// checkProofCommand is "allot check-proof": it checks evidence offline.
 type checkProofCommand struct {
 	keyFlag `embed:""`
-	File    string `arg:"" help:"What allot prove printed; -: standard input."`
-	Since   string `help:"The checkpoint that you have kept, if the evidence is that the log still holds all that it vouched for." type:"existingfile" placeholder:"FILE"`
-	Out     string `help:"With --since, file to keep the later checkpoint in." type:"path" placeholder:"FILE"`
+	File    string `arg:"" help:"File with the output of allot prove; -: standard input."`
+	Since   string `help:"File with the checkpoint that you have kept, for evidence of allot prove --since." type:"existingfile" placeholder:"FILE"`
+	Out     string `help:"With --since: file to write the later checkpoint to." type:"path" placeholder:"FILE"`
 }
 
 // Run checks the evidence, and prints the record or the later checkpoint.

@@ -12,8 +12,8 @@ import (
 
 func consumerID(n int) string { return fmt.Sprintf("22222222-2222-4222-8222-%012d", n) }
 
-// TestOrphans compares a ledger with files and with a nova API of two pages,
-// and heals.
+// TestOrphans compares a ledger with files and with a nova API of two pages, and
+// releases what orphans hold.
 func TestOrphans(t *testing.T) {
 	s := launch(t, t.TempDir())
 	s.makeProvider(100)
@@ -90,7 +90,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestQuestions asks a server why, why not, what it rejected and what would be.
+// TestQuestions asks a server why, why not, what it rejected, and what if.
 func TestQuestions(t *testing.T) {
 	data := t.TempDir()
 	s := launch(t, data)
@@ -120,7 +120,7 @@ func TestQuestions(t *testing.T) {
 	}
 	check(
 		ask(true, "why", "consumer", consumerID(1), "provider", providerID), "VCPU:1, before: nothing",
-		"its inventories are so because of", "total 3",
+		"the provider's inventories come from", "total 3",
 	)
 	ask(false, "why", "consumer", consumerID(7), "provider", providerID)
 	ask(false, "why", "consumer", "x", "provider", providerID)
@@ -132,7 +132,7 @@ func TestQuestions(t *testing.T) {
 	ask(false, "what-if", "--at", "99999")
 	ask(false, "what-if", filepath.Join(data, "nothing"))
 
-	// Rejected commands outlive a restart; with no room none are kept.
+	// Rejected commands outlive a restart; without room none are kept.
 	s.kill()
 	s = launch(t, data)
 	check(ask(true, "redecide", id), "is rejected for the same reason")

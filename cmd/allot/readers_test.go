@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// consumers is how many consumers the log's stream has.
+// consumers returns how many consumers the log's stream has.
 func consumers(t *testing.T, ns *natsserver.Server) int {
 	t.Helper()
 	nc, err := nats.Connect(ns.ClientURL())
@@ -34,9 +34,9 @@ func consumers(t *testing.T, ns *natsserver.Server) int {
 	return stream.CachedInfo().State.Consumers
 }
 
-// TestReadersLeaveNothingBehind reads and follows the log far more often than
-// its stream has room for consumers. Everything is answered, and the stream
-// has none in the end, also when the server is killed in the middle.
+// TestReadersLeaveNothingBehind reads and follows the log far more often than its
+// stream has room for consumers. Everything is answered, and the stream has no
+// consumers in the end, even if the server is killed in the middle.
 func TestReadersLeaveNothingBehind(t *testing.T) {
 	const (
 		reads    = 3000
@@ -81,7 +81,7 @@ func TestReadersLeaveNothingBehind(t *testing.T) {
 }
 
 // followCommits follows the log while commands come one after the other, and
-// wants a line for each.
+// expects a line for each.
 func (s *server) followCommits(commits int) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

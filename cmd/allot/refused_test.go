@@ -31,12 +31,12 @@ func call(t *testing.T, args ...string) (out string, ok bool) {
 	return string(text), err == nil
 }
 
-// files are what refused commands are given.
+// files are the arguments of refused commands.
 type files struct {
 	text, nothing, badYAML, unknownKey, secret, key, archive, data, empty, missing string
 }
 
-// someFiles makes them; the data folder is that of a ledger of two commits.
+// someFiles makes the files. The data folder is that of a ledger of two commits.
 func someFiles(t *testing.T) (f files, public string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -65,16 +65,16 @@ func someFiles(t *testing.T) (f files, public string) {
 	return f, public
 }
 
-// newFolder stands for a data folder that is not there.
+// newFolder stands for a data folder that does not exist.
 const newFolder = "NEW FOLDER"
 
-// refusal is a command line that cannot be carried out, and what is said of it.
+// refusal is a command line that cannot be carried out, and a part of its error.
 type refusal struct {
 	says string
 	args []string
 }
 
-// refusals are lines by command, each for another reason.
+// refusals are command lines, each with another fault.
 func refusals(f files, public, taken string) []refusal {
 	const id = "11111111-1111-4111-8111-111111111111"
 	serve := func(args ...string) []string {
@@ -85,21 +85,21 @@ func refusals(f files, public, taken string) []refusal {
 	}
 	return slices.Concat([]refusal{
 		{`--http: "localhost" is not HOST:PORT`, serve("--http", "localhost")},
-		{"--http 0.0.0.0:0 can be reached from other machines", serve("--http", "0.0.0.0:0")},
+		{"other machines can reach --http 0.0.0.0:0", serve("--http", "0.0.0.0:0")},
 		{"--http " + taken, serve("--http", taken)},
 		{`--nats: "here" is not HOST:PORT`, serve("--nats", "here")},
-		{"--nats 0.0.0.0:0 can be reached from other machines", serve("--nats", "0.0.0.0:0")},
-		{"has users of its own", serve("--nats-url", "nats://127.0.0.1:1", "--nats-users", f.text)},
+		{"other machines can reach --nats 0.0.0.0:0", serve("--nats", "0.0.0.0:0")},
+		{"has its own users", serve("--nats-url", "nats://127.0.0.1:1", "--nats-users", f.text)},
 		{"--nats-monitor", serve("--nats-url", "nats://127.0.0.1:1")},
 		{"--nats-users " + f.text, serve("--nats", "127.0.0.1:0", "--nats-users", f.text)},
 		{"--metrics nowhere", serve("--metrics", "nowhere")},
 		{"--metrics " + taken, serve("--metrics", taken)},
-		{"is not a number of bytes, such as 256MiB, or auto", serve("--disk-reserve", "much")},
-		{"is not a number of bytes", serve("--disk-reserve=-1")},
-		{"is not a number of bytes", serve("--disk-reserve", "9999999999TiB")},
+		{"is neither a number of bytes, such as 256MiB, nor auto", serve("--disk-reserve", "much")},
+		{"is neither a number of bytes", serve("--disk-reserve=-1")},
+		{"is neither a number of bytes", serve("--disk-reserve", "9999999999TiB")},
 		{"--tls-cert and --tls-key belong together", serve("--tls-cert", f.text)},
 		{"--tls-cert " + f.text, serve("--tls-cert", f.text, "--tls-key", f.text)},
-		{"holds no private key that allot signing-key made", serve("--signing-key", f.text)},
+		{"has no private key that allot signing-key made", serve("--signing-key", f.text)},
 		{"--policy-file " + f.text, serve("--policy-file", f.text)},
 		{"error: config file: open " + f.missing, serve("--config", f.missing)},
 		{"error: config file " + f.badYAML + ": yaml", serve("--config=" + f.badYAML)},
@@ -109,14 +109,14 @@ func refusals(f files, public, taken string) []refusal {
 		{"the data folder cannot be made", serve("--data", f.text)},
 		{"need --cluster, the list of all servers", serve("--cluster-name", "a")},
 		{"--cluster needs --cluster-secret-file", cluster()},
-		{"has no blanks", cluster("--cluster-secret-file", f.secret, "--cluster-name", "a b")},
-		{"Say so with --cluster-listen", cluster("--cluster-secret-file", f.secret)},
+		{"must not contain blanks", cluster("--cluster-secret-file", f.secret, "--cluster-name", "a b")},
+		{"name this server's with --cluster-listen", cluster("--cluster-secret-file", f.secret)},
 		{"needs three", serve("--cluster", "a:1,b:2", "--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0")},
 		{"1s or more", cluster("--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0", "--cluster-lease", "10ms")},
 		{"shorter than 16 bytes", cluster("--cluster-secret-file", f.secret, "--cluster-listen", "127.0.0.1:0")},
 
 		{`"ftp://x" is not http://HOST:PORT`, []string{"log", "--url", "ftp://x"}},
-		{"no certificates in it", []string{"log", "--ca-file", f.text}},
+		{"contains no certificates", []string{"log", "--ca-file", f.text}},
 		{"<of> must be one of", []string{"history", "planet", "x"}},
 		{"<of> must be one of", []string{"why", "planet", id, "provider", id}},
 		{`expected "<provider>"`, []string{"why", "consumer", id, "provider"}},
@@ -128,7 +128,7 @@ func refusals(f files, public, taken string) []refusal {
 		{"open " + f.missing, []string{"what-if", f.missing}},
 		{f.text + ": invalid character", []string{"what-if", f.text}},
 		{"missing flags: --consumers", []string{"orphans"}},
-		{"heals what is so now", []string{"orphans", "--consumers", f.text, "--yes", "--at", "3"}},
+		{"changes the present", []string{"orphans", "--consumers", f.text, "--yes", "--at", "3"}},
 		{"lists nobody", []string{"orphans", "--consumers", f.nothing}},
 		{`line 1: "hello" is not a uuid`, []string{"orphans", "--consumers", f.text}},
 		{"open " + f.missing, []string{"orphans", "--consumers", f.missing}},
@@ -141,6 +141,14 @@ func refusals(f files, public, taken string) []refusal {
 		{"unexpected argument now", []string{"policy", "now"}},
 		{"give the password on standard input", []string{"nats-password"}},
 		{"unexpected argument now", []string{"version", "now"}},
+		{"unexpected argument now", []string{"manual", "now"}},
+		{"other machines can reach", []string{"doctor", "--data", f.missing, "--http", "0.0.0.0:0", "--nats", ""}},
+		{"<shell>] must be one of", []string{"completion", "sh"}},
+		{"<of> must be one of", []string{"get", "planet", "x"}},
+		{`expected "<name>"`, []string{"get", "provider"}},
+		{"<of> must be one of", []string{"list", "planets"}},
+		{"<of> must be one of", []string{"series", "planet", "x"}},
+		{"--csv and --json can't be used together", []string{"series", "project", "p", "--csv", "--json"}},
 		{"unexpected argument fly", []string{"fly"}},
 		{"expected one of", nil},
 	})
@@ -149,28 +157,28 @@ func refusals(f files, public, taken string) []refusal {
 // logRefusals are those of commands that read or write a log's files.
 func logRefusals(f files, public string) []refusal {
 	return []refusal{
-		{"one of --data, --nats-url and --archive says which log", []string{"export", f.missing}},
+		{"name the log with exactly one of --data, --nats-url and --archive", []string{"export", f.missing}},
 		{"one of --data, --nats-url and --archive", []string{"export", f.missing, "--data", f.data, "--archive", f.archive}},
 		{f.text + " exists", []string{"export", f.text, "--archive", f.archive}},
-		{"it is no archive that allot export wrote", []string{"export", f.missing, "--archive", f.text}},
+		{"not an archive that allot export wrote", []string{"export", f.missing, "--archive", f.text}},
 		{"no such range: 5 to 2", []string{"export", f.missing, "--archive", f.archive, "--from", "5"}},
 		{f.empty + " is empty", []string{"export", f.missing, "--data", f.empty}},
 		{"connect to the server", []string{"export", f.missing, "--nats-url", "nats://127.0.0.1:1"}},
-		{"it is no archive that allot export wrote", []string{"import", f.text, "--data", f.missing}},
-		{"has been a server's", []string{"import", f.archive, "--data", f.data}},
+		{"not an archive that allot export wrote", []string{"import", f.text, "--data", f.missing}},
+		{"belonged to a server", []string{"import", f.archive, "--data", f.data}},
 		{"missing flags: --data", []string{"import", f.archive}},
 		{"<file>: stat " + f.missing, []string{"import", f.missing, "--data", f.empty}},
-		{"is a ledger's: a new one cannot begin beside it", []string{"init", "--data", f.data}},
+		{"belongs to a ledger, and a new one cannot begin beside it", []string{"init", "--data", f.data}},
 		{"the data folder cannot be made", []string{"init", "--data", f.text}},
-		{"exclude each other", []string{"repair", "--data", f.data, "--archive", f.archive, "--cut-after", "1"}},
+		{"give only one of --archive, --nats-url and --cut-after", []string{"repair", "--data", f.data, "--archive", f.archive, "--cut-after", "1"}},
 		{f.empty + " is empty", []string{"repair", "--data", f.empty}},
-		{"one of --data, --nats-url and --archive says which log", []string{"replay"}},
+		{"name the log with exactly one of --data, --nats-url and --archive", []string{"replay"}},
 		{f.empty + " exists", []string{"replay", "--archive", f.archive, "--into", f.empty}},
 		{"ends at sequence 2", []string{"replay", "--archive", f.archive, "--to", "9"}},
-		{"it is no archive that allot export wrote", []string{"replay", "--archive", f.text}},
-		{"one of --data, --nats-url and --archive says which log", []string{"verify"}},
+		{"not an archive that allot export wrote", []string{"replay", "--archive", f.text}},
+		{"name the log with exactly one of --data, --nats-url and --archive", []string{"verify"}},
 		{"--since proves nothing without --public-key", []string{"verify", "--archive", f.archive, "--since", f.text}},
-		{"no public key as allot signing-key prints it", []string{"verify", "--archive", f.archive, "--public-key", f.text}},
+		{"not a public key that allot signing-key printed", []string{"verify", "--archive", f.archive, "--public-key", f.text}},
 		{"--public-key: open " + f.missing, []string{"verify", "--archive", f.archive, "--public-key", f.missing}},
 		{"no signed checkpoint", []string{"verify", "--archive", f.archive, "--public-key", public}},
 		{f.empty + " is empty", []string{"verify", "--data", f.empty}},
@@ -178,20 +186,20 @@ func logRefusals(f files, public string) []refusal {
 		{"not a good checkpoint", []string{"checkpoint", "--since", f.text, "--public-key", public}},
 		{"either a RECORD or --since", []string{"prove"}},
 		{"either a RECORD or --since", []string{"prove", "1.0", "--since", f.text}},
-		{"--since is read with --public-key", []string{"prove", "--since", f.text}},
+		{"--since needs --public-key", []string{"prove", "--since", f.text}},
 		{"--public-key is needed", []string{"check-proof", f.text}},
-		{"that is no evidence", []string{"check-proof", f.text, "--public-key", public}},
+		{"not evidence", []string{"check-proof", f.text, "--public-key", public}},
 		{"open " + f.missing, []string{"check-proof", f.missing, "--public-key", public}},
 		{"file exists", []string{"signing-key", "op.example", f.key}},
 		{`"a b" cannot name a key`, []string{"signing-key", "a b", f.missing}},
 		{`"" cannot name a key`, []string{"signing-key", "", f.missing}},
-		{"holds no private key that allot signing-key made", []string{"sign", "--data", f.data, "--signing-key", f.text}},
+		{"has no private key that allot signing-key made", []string{"sign", "--data", f.data, "--signing-key", f.text}},
 		{f.empty + " is empty", []string{"sign", "--data", f.empty, "--signing-key", f.key}},
 	}
 }
 
 // TestRefusedCommands: a command line that cannot be carried out ends with an
-// error that says why, and changes nothing. Each command has one. A server that
+// error that says why, and changes nothing. Every command has one. A server that
 // was refused once starts when its flags are right.
 func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
@@ -243,7 +251,7 @@ func TestRefusedCommands(t *testing.T) {
 	}
 }
 
-// commandNames are all commands, as the help lists them.
+// commandNames returns all commands, as the help lists them.
 func commandNames(t *testing.T) (names []string) {
 	t.Helper()
 	for _, match := range regexp.MustCompile(`(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)?) `).FindAllStringSubmatch(
@@ -257,8 +265,8 @@ func commandNames(t *testing.T) (names []string) {
 	return names
 }
 
-// TestServersThatCannotAnswer: each command that asks a server says so if none
-// is there, if it refuses, and if it sends something else than an answer.
+// TestServersThatCannotAnswer: each command that asks a server reports if there
+// is none, if it refuses, and if its answer cannot be read.
 func TestServersThatCannotAnswer(t *testing.T) {
 	t.Parallel()
 	f, public := someFiles(t)
@@ -269,7 +277,7 @@ func TestServersThatCannotAnswer(t *testing.T) {
 	answering := func(status int, body string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(body)) // the test sees what is missing
+			_, _ = w.Write([]byte(body)) // the test sees the missing part
 		}))
 		t.Cleanup(s.Close)
 		return s.URL
@@ -286,7 +294,9 @@ func TestServersThatCannotAnswer(t *testing.T) {
 		{"why-not", "--candidates", "resources=VCPU:1"}, {"rejected"}, {"redecide", id}, {"what-if", "--without", id},
 		{"orphans", "--consumers", signed}, {"holders", id}, {"checkpoint", "--public-key", public}, {"checkpoint"}, {"prove", "1.0"},
 		{"replay", "--archive", f.archive, "--compare"}, {"cluster", "status"}, {"cluster", "step-down"},
-		{"cluster", "remove", "x"},
+		{"cluster", "remove", "x"}, {"get", "provider", id}, {"get", "provider", "host"}, {"get", "consumer", id},
+		{"get", "project", "p"}, {"get", "node", id}, {"list", "providers"}, {"list", "consumers"}, {"list", "traits"},
+		{"list", "nodes"}, {"series", "project", "p"}, {"series", "provider", "host"},
 	} {
 		flag := "--url"
 		if args[0] == "replay" {

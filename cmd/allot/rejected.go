@@ -8,22 +8,23 @@ import (
 	"github.com/allot-project/allot/api/audit"
 )
 
-// rejectedCommand is "allot rejected": commands that were rejected, and why.
+// rejectedCommand is "allot rejected": it prints rejected commands, with the
+// reasons.
 type rejectedCommand struct {
 	serverFlags `embed:""`
-	Limit       int    `help:"At most this many, newest first; 1 to 1000." default:"50"`
-	Actor       string `help:"Only those of this actor."`
+	Limit       int    `help:"Print at most this many, newest first; 1 to 1000." default:"50"`
+	Actor       string `help:"Only commands of this actor."`
 	Command     string `help:"Only this command, such as Reshape."`
-	Code        string `help:"Only for this reason, such as capacity_exceeded."`
-	Project     string `help:"Only those about this project: of a client that is bound to it, naming it as an owner, or changing what its consumers hold."`
-	Consumer    string `help:"Only those that name this consumer or node allocation (uuid)."`
-	Provider    string `help:"Only those that name this provider or node (uuid)."`
-	Since       string `help:"Only those at or after this RFC 3339 time."`
-	Until       string `help:"Only those at or before this RFC 3339 time."`
-	JSON        bool   `name:"json" help:"The answer as JSON."`
+	Code        string `help:"Only commands rejected with this code, such as capacity_exceeded."`
+	Project     string `help:"Only commands about this project: from a client that is bound to it, naming it as an owner, or changing what its consumers hold."`
+	Consumer    string `help:"Only commands that name this consumer or node allocation (uuid)."`
+	Provider    string `help:"Only commands that name this provider or node (uuid)."`
+	Since       string `help:"Only commands at or after this RFC 3339 time."`
+	Until       string `help:"Only commands at or before this RFC 3339 time."`
+	JSON        bool   `name:"json" help:"Print the answer as JSON."`
 }
 
-// Run prints them.
+// Run prints the rejected commands.
 func (c *rejectedCommand) Run(ctx context.Context) error {
 	query := url.Values{"limit": {fmt.Sprint(c.Limit)}, "actor": {c.Actor}, "command": {c.Command}, "code": {c.Code},
 		"project": {c.Project}, "consumer": {c.Consumer}, "provider": {c.Provider}, "since": {c.Since}, "until": {c.Until}}
@@ -38,15 +39,15 @@ func (c *rejectedCommand) Run(ctx context.Context) error {
 	})
 }
 
-// redecideCommand is "allot redecide": a rejected command, decided again.
+// redecideCommand is "allot redecide": it decides a rejected command again.
 type redecideCommand struct {
 	serverFlags `embed:""`
-	CommandID   string `arg:"" help:"Its command id, as allot rejected prints it."`
-	At          string `help:"Against what was so at this sequence or RFC 3339 time, instead of when it was rejected."`
-	JSON        bool   `name:"json" help:"The answer as JSON."`
+	CommandID   string `arg:"" help:"Id of the command, as allot rejected prints it."`
+	At          string `help:"Decide as of this sequence or RFC 3339 time, instead of the time of the rejection."`
+	JSON        bool   `name:"json" help:"Print the answer as JSON."`
 }
 
-// Run prints how it is decided.
+// Run prints the new decision.
 func (c *redecideCommand) Run(ctx context.Context) error {
 	query := url.Values{"command_id": {c.CommandID}, "at": {c.At}}
 	return ask(ctx, c.serverFlags, "/audit/redecide", query, c.JSON, func(r *audit.Redecided) error {

@@ -14,18 +14,18 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// repairCommand is "allot repair": the one command that may take something
-// away from a log. It never changes the damaged files: it writes a good log
-// beside them, sets them aside, and puts the good one in their place.
+// repairCommand is "allot repair": the only command that may remove anything from
+// a log. It never changes the damaged files. It writes a good log beside them,
+// sets them aside, and puts the good log in their place.
 type repairCommand struct {
 	Data     string `help:"Data folder of a server that is not running." required:"" type:"existingdir" placeholder:"DIR"`
-	Archive  string `help:"File that allot export wrote, to take missing commits from." type:"existingfile" placeholder:"FILE"`
-	NATSURL  string `name:"nats-url" help:"NATS of a running server with the same log, to take missing commits from." placeholder:"URL"`
-	CutAfter uint64 `help:"Give up everything after this sequence. What is given up stays in a folder of its own." placeholder:"SEQUENCE"`
+	Archive  string `help:"File that allot export wrote: take missing commits from it." type:"existingfile" placeholder:"FILE"`
+	NATSURL  string `name:"nats-url" help:"NATS of a running server with the same log: take missing commits from it." placeholder:"URL"`
+	CutAfter uint64 `help:"Give up all commits after this sequence. They stay in a folder of their own." placeholder:"SEQUENCE"`
 }
 
-// Run says what is wrong; with a source, or a sequence to cut after, it puts
-// it right.
+// Run lists the damage. With a source of commits, or a sequence to cut after, it
+// also mends the log.
 func (c *repairCommand) Run(ctx context.Context) (err error) {
 	given := 0
 	for _, one := range []bool{c.Archive != "", c.NATSURL != "", c.CutAfter > 0} {
@@ -34,7 +34,7 @@ func (c *repairCommand) Run(ctx context.Context) (err error) {
 		}
 	}
 	if given > 1 {
-		return errors.New("--archive, --nats-url and --cut-after exclude each other")
+		return errors.New("give only one of --archive, --nats-url and --cut-after")
 	}
 	d, err := openDataFolder(c.Data)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *repairCommand) Run(ctx context.Context) (err error) {
 	return c.repair(ctx, d)
 }
 
-// survey prints all that is damaged, not only the first.
+// survey prints all damage, not only the first.
 func (d *dataFolder) survey(ctx context.Context) error {
 	whole := 0
 	damage, err := d.files().Salvage(ctx, func(ledger.Entry) error { whole++; return nil })
@@ -89,7 +89,7 @@ func (c *repairCommand) repair(ctx context.Context, d *dataFolder) error {
 	return err
 }
 
-// source opens where missing commits come from; nil if nothing is to come.
+// source opens the source of missing commits; nil if there is none.
 func (c *repairCommand) source(ctx context.Context) (ledger.Log, func() error, error) {
 	if c.CutAfter > 0 {
 		return nil, func() error { return nil }, nil
@@ -101,8 +101,8 @@ func (c *repairCommand) source(ctx context.Context) (ledger.Log, func() error, e
 	return log.Log, closeLog, nil
 }
 
-// build writes the good log beside the damaged one, and judges it by all that
-// is known of the log, unless something is to be given up.
+// build writes the good log beside the damaged one. Unless commits are to be
+// given up, it checks the result against all heads that were seen of the log.
 func (c *repairCommand) build(ctx context.Context, d *dataFolder, a *assembly, last ledger.Head) error {
 	if err := os.RemoveAll(d.path(repairFolder)); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (c *repairCommand) build(ctx context.Context, d *dataFolder, a *assembly, l
 	}
 	if _, err := files.JudgeImport(ctx, blocks.JudgeOptions{Seen: seen}); err != nil {
 		return fmt.Errorf(
-			"what could be put together is not enough: %w; nothing was changed. Take a newer export or another server, "+
-				"or give up what is missing with --cut-after",
+			"the commits that were found are not enough: %w; nothing was changed. Use a newer export or another server, "+
+				"or give up the missing commits with --cut-after",
 			err,
 		)
 	}
@@ -132,10 +132,10 @@ func (c *repairCommand) build(ctx context.Context, d *dataFolder, a *assembly, l
 // Folders of a repair.
 const (
 	repairFolder = "repair"  // the good log, until it takes its place
-	asideFolder  = "damaged" // and a time: what was there before
+	asideFolder  = "damaged" // and a time: the files from before
 )
 
-// finishRepair puts a good log in its place that a repair has built. It can be
+// finishRepair puts the good log that a repair has built in its place. It can be
 // interrupted anywhere and called again.
 func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
 	built := d.path(filepath.Join(repairFolder, logFolder))
@@ -143,7 +143,7 @@ func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
 	files.Store = built
 	verdict, err := files.Judge(ctx, blocks.JudgeOptions{})
 	if errors.Is(err, blocks.ErrUnfinished) || err == nil && verdict.Report == nil {
-		return false, nil // it was not finished: it is built anew
+		return false, nil // The build was interrupted; it begins anew.
 	}
 	if err != nil {
 		return false, err
@@ -162,14 +162,14 @@ func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	fmt.Printf(
-		"the log is good up to sequence %d (digest %s); what was there before is in %s\n", verdict.Last.Sequence,
+		"the log is good up to sequence %d (digest %s); the files from before are in %s\n", verdict.Last.Sequence,
 		verdict.Last.Digest, aside,
 	)
 	return true, nil
 }
 
-// setAside moves the log, and whatever knows of commits that the good log does
-// not have. Read models and snapshots are made again; signed checkpoints stay
+// setAside moves the log away, with everything that knows of commits that the
+// good log lacks. Read models and snapshots are rebuilt. Signed checkpoints stay,
 // as evidence of what was given up.
 func (d *dataFolder) setAside(aside string, last ledger.Head) error {
 	seen, err := d.seen()

@@ -9,15 +9,15 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 )
 
-// assembly puts a log together from the commits that are whole in damaged
-// files, and from another log where they are not.
+// assembly builds a log from the commits that are whole in damaged files, and
+// from another log where they are not.
 type assembly struct {
 	own      blocks.Folder
 	source   ledger.Log // nil: none
-	cutAfter uint64     // 0: nowhere
+	cutAfter uint64     // 0: no cut
 }
 
-// measure goes through all of it once and returns where it ends.
+// measure reads the whole assembly once and returns its head.
 func (a *assembly) measure(ctx context.Context) (last ledger.Head, err error) {
 	j := a.joint(1, a.cutAfter, func(ledger.Entry) error { return nil })
 	if err := j.run(ctx); err != nil {
@@ -38,11 +38,11 @@ func (a *assembly) joint(from, to uint64, yield func(ledger.Entry) error) *joint
 	return &joint{a: a, from: from, to: to, yield: yield, chain: ledger.NewChain(ledger.Head{})}
 }
 
-// joint is how far an assembly has come.
+// joint is the progress of an assembly.
 type joint struct {
 	a        *assembly
-	from, to uint64 // to is 0: to the end
-	last     uint64 // sequence of the entry that came last
+	from, to uint64 // last sequence; 0: to the end
+	last     uint64 // sequence of the last entry
 	chain    *ledger.Chain
 	yield    func(ledger.Entry) error
 }
@@ -58,7 +58,7 @@ func (j *joint) run(ctx context.Context) error {
 			}
 		}
 		if j.a.source != nil && !j.fits(e) {
-			return nil // the source says what belongs here
+			return nil // The source decides what belongs here.
 		}
 		return j.add(e)
 	})
@@ -73,7 +73,7 @@ func (j *joint) run(ctx context.Context) error {
 	return j.chain.End()
 }
 
-// fits reports whether an entry is the commit that follows.
+// fits reports whether an entry is the next commit.
 func (j *joint) fits(e ledger.Entry) bool {
 	sequence, prev, err := ledger.CommitLink(e.Data)
 	return err == nil && sequence == e.Sequence && prev == j.chain.Head().Digest
@@ -102,7 +102,7 @@ func (j *joint) add(e ledger.Entry) error {
 func (j *joint) fill(ctx context.Context, to uint64) error {
 	if j.a.source == nil {
 		return fmt.Errorf(
-			"the commits %d to %d are damaged or missing: cut before them, or take them from an export or another server",
+			"the commits %d to %d are damaged or missing: take them from an export or another server, or cut before them",
 			j.last+1, to,
 		)
 	}
@@ -111,13 +111,13 @@ func (j *joint) fill(ctx context.Context, to uint64) error {
 		return err
 	}
 	if last < to {
-		return fmt.Errorf("the commits %d to %d are damaged or missing, and the source ends at %d", j.last+1, to, last)
+		return fmt.Errorf("the commits %d to %d are damaged or missing, and the source ends at %d: use a newer source", j.last+1, to, last)
 	}
 	return j.a.source.Read(ctx, j.last+1, to, j.add)
 }
 
-// finish takes what the source has beyond the files, and checks that nothing
-// is missing.
+// finish takes the source's commits after the end of the files, and checks that
+// nothing is missing.
 func (j *joint) finish(ctx context.Context) error {
 	end := j.to
 	if end == 0 && j.a.source != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// replayCommand is "allot replay": everything again, from the log alone.
+// replayCommand is "allot replay": it rebuilds everything from the log alone.
 type replayCommand struct {
 	sourceFlags `embed:""`
 	serverFlags `embed:"" prefix:"server-"`
-	To          uint64 `help:"Last sequence; 0: the last one there is." default:"0"`
-	Into        string `help:"Folder for the read models and a snapshot, which must not exist; without it they are thrown away." type:"path" placeholder:"DIR"`
-	Compare     bool   `help:"Compare with what the server at --server-http was at that sequence."`
+	To          uint64 `help:"Last sequence; 0: the log's last." default:"0"`
+	Into        string `help:"Folder for the read models and a snapshot, which must not exist; default: throw them away." type:"path" placeholder:"DIR"`
+	Compare     bool   `help:"Compare with the digests that the server at --server-http had at that sequence."`
 }
 
-// Run replays, and says what came of it.
+// Run replays, and prints the result.
 func (c *replayCommand) Run(ctx context.Context) (err error) {
 	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
@@ -57,15 +57,15 @@ func (c *replayCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// replayed is what a replay comes to.
+// replayed is the result of a replay.
 type replayed struct {
 	audited
 	records int
 	took    time.Duration
 }
 
-// audited are the digests of a ledger at a sequence, as GET /audit/digest
-// answers them.
+// audited are the digests of a ledger at a sequence, as GET /audit/digest answers
+// them.
 type audited struct {
 	ledger.Head
 	State      ledger.Digest `json:"-"`
@@ -73,7 +73,8 @@ type audited struct {
 	Root       ledger.Digest `json:"root"`
 }
 
-// replayInto makes read models and a snapshot from a log's commits up to one.
+// replayInto makes read models and a snapshot from a log's commits up to a
+// sequence.
 func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*replayed, error) {
 	show, end := progressBar("replaying")
 	defer end()
@@ -92,7 +93,7 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 	}
 	if head := r.State.Head(); head.Sequence < to {
 		return nil, fmt.Errorf(
-			"the log's last commit up to sequence %d is %d; what comes after it is not this ledger's: use --to %d", to,
+			"the log's last commit up to sequence %d is %d, and the entries after it are not this ledger's: use --to %d", to,
 			head.Sequence, head.Sequence,
 		)
 	}
@@ -116,13 +117,13 @@ func (c *replayCommand) compare(ctx context.Context, mine *replayed) error {
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	var theirs audited
 	if err := json.NewDecoder(resp.Body).Decode(&theirs); err != nil {
-		return fmt.Errorf("the server sent something else than digests: %w", err)
+		return fmt.Errorf("the server's digests cannot be read: %w", err)
 	}
 	switch {
 	case theirs.Head != mine.Head:
-		return fmt.Errorf("the server has another commit %d: its digest is %s", theirs.Sequence, theirs.Digest)
+		return fmt.Errorf("the server's commit %d differs: its digest is %s", theirs.Sequence, theirs.Digest)
 	case theirs.Root != mine.Root:
-		return fmt.Errorf("the server's tree of all records has another root: %s", theirs.Root)
+		return fmt.Errorf("the server's tree of all records differs: its root is %s", theirs.Root)
 	case theirs.ReadModels != mine.ReadModels:
 		return fmt.Errorf("the server's read models differ: their digest is %s", theirs.ReadModels)
 	}

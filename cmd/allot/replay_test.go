@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// allot runs a command of the binary; it must end well or not, as wanted.
+// allot runs a command of the binary, which must succeed or fail, as wanted.
 func allot(t *testing.T, good bool, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary, args...).CombinedOutput()
@@ -24,7 +24,7 @@ func allot(t *testing.T, good bool, args ...string) string {
 	return string(out)
 }
 
-// busy runs a server that has something to tell of, with snapshots.
+// busy runs a server with some history and snapshots.
 func busy(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
 	s := launch(t, data, append([]string{"--snapshot-records", "5"}, flags...)...)
@@ -44,9 +44,9 @@ func busy(t *testing.T, data string, flags ...string) *server {
 
 var stateDigest = regexp.MustCompile(`state +([0-9a-f]{64})`)
 
-// TestReplayElsewhere exports the log of a running server, compares a replay
-// with the server, imports the log into a new folder and runs a server there:
-// it must answer as the first one did, generations included.
+// TestReplayElsewhere exports the log of a running server, compares a replay with
+// the server, imports the log into a new folder and runs a server there, which
+// must answer as the first one did, including generations.
 func TestReplayElsewhere(t *testing.T) {
 	address, data, dir := freeAddress(t), t.TempDir(), t.TempDir()
 	s := busy(t, data, "--nats", address)
@@ -101,8 +101,8 @@ func TestReplayElsewhere(t *testing.T) {
 	}
 }
 
-// TestVerifyFindsDamage flips, cuts and swaps what is in a data folder and in
-// an archive: verify must not call it good.
+// TestVerifyFindsDamage flips, cuts and swaps files in a data folder and in an
+// archive. verify must not call the result good.
 func TestVerifyFindsDamage(t *testing.T) {
 	data, dir := t.TempDir(), t.TempDir()
 	busy(t, data).kill()
@@ -145,7 +145,8 @@ func TestVerifyFindsDamage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// What it holds is good for its own sequence; a bit makes it bad.
+			// Its contents are good for its own sequence; a flipped bit makes it
+			// bad.
 			content[len(content)/2] ^= 4
 			if err := os.WriteFile(other, content, 0o600); err != nil {
 				t.Fatal(err)

@@ -11,20 +11,20 @@ import (
 	"github.com/allot-project/allot/api/placement"
 )
 
-// route is a path of the REST port, and what answers there. A path that ends
-// in a slash stands for everything below it, too.
+// route is a path of the REST port, and its handler. A path that ends in a slash
+// stands for everything below it, too.
 type route struct {
 	path    string
 	what    string
 	handler http.Handler
 }
 
-// router finds the route of a request: its own path, or else the first of those
-// that it is below.
+// router finds the route of a request: its own path, or else the first route that
+// it lies below.
 type router struct {
 	exact  map[string]http.Handler
 	below  []route
-	others http.Handler // what is on no route
+	others http.Handler // handler of paths without a route
 }
 
 func newRouter(others http.Handler, table []route) *router {
@@ -41,8 +41,8 @@ func newRouter(others http.Handler, table []route) *router {
 	return r
 }
 
-// ServeHTTP implements http.Handler. Paths are compared as they were sent: what
-// is escaped in them is no slash of ours.
+// ServeHTTP implements http.Handler. It compares paths as they were sent, because
+// an escaped slash does not separate parts of a path.
 func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	path := req.URL.EscapedPath()
 	handler, pattern := r.handler(path)
@@ -62,7 +62,7 @@ func (r *router) handler(path string) (handler http.Handler, pattern string) {
 	return r.others, ""
 }
 
-// routes puts the facades behind one port.
+// routes puts all APIs behind one port.
 func (s *server) routes() http.Handler {
 	mounted, metal := s.placement("/placement"), s.baremetal("/baremetal")
 	toConsole := http.RedirectHandler(console.Prefix, http.StatusMovedPermanently)
@@ -71,13 +71,13 @@ func (s *server) routes() http.Handler {
 		{"/placement/", "Placement, where a web server mounts it", mounted},
 		{"/baremetal", "Ironic's allocations and nodes", metal},
 		{"/baremetal/", "Ironic's allocations and nodes", metal},
-		{"/console", "the way to the page for auditors", toConsole},
+		{"/console", "redirect to the page for auditors", toConsole},
 		{console.Prefix, "the page for auditors", console.Handler()},
 	}
 	for path, handler := range map[string]http.HandlerFunc{
 		healthPath: s.answerHealth, livePath: s.answerLive, readyPath: s.answerReady,
 	} {
-		table = append(table, route{path, "how the server is", handler})
+		table = append(table, route{path, "health of the server", handler})
 	}
 	table = append(table, s.clusterRoutes()...)
 	table = append(table, s.descriptions()...)
@@ -87,7 +87,7 @@ func (s *server) routes() http.Handler {
 	return s.config.fromBrowsers(newRouter(s.placement(""), table))
 }
 
-// placement is Placement's API below a path.
+// placement serves Placement's API below a path.
 func (s *server) placement(prefix string) http.Handler {
 	return &placement.Handler{
 		Commands: s.commands, Fresh: s.freshness(), Views: s.views, Logger: s.logger, Prefix: prefix,
@@ -97,7 +97,7 @@ func (s *server) placement(prefix string) http.Handler {
 	}
 }
 
-// baremetal is Ironic's API below a path.
+// baremetal serves Ironic's API below a path.
 func (s *server) baremetal(prefix string) http.Handler {
 	return &baremetal.Handler{
 		Commands: s.commands, Fresh: s.freshness(), Views: s.views, Logger: s.logger, Prefix: prefix,
@@ -106,7 +106,7 @@ func (s *server) baremetal(prefix string) http.Handler {
 	}
 }
 
-// audits are the reads below /audit, by path.
+// audits returns the routes below /audit, by path.
 func (s *server) audits() map[string]http.Handler {
 	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
 	asked := &audit.Questions{

@@ -16,34 +16,34 @@ import (
 	"github.com/allot-project/allot/api/rest"
 )
 
-// keystoneFlags say where Keystone is, and the account that the server asks
-// it with: a password or an application credential.
+// keystoneFlags say where Keystone is, and which account the server uses there: a
+// password or an application credential.
 type keystoneFlags struct {
-	URL       string `name:"url" help:"Identity v3 endpoint, such as https://keystone.example:5000/v3; without it requests are not authenticated."`
-	PublicURL string `name:"public-url" help:"What clients are told in a 401; as --keystone-url if empty."`
-	Username  string `help:"The server's own user."`
-	Password  string `help:"Its password; better in the environment or the config file."`
+	URL       string `name:"url" help:"Identity v3 endpoint of Keystone, such as https://keystone.example:5000/v3. Without it requests are not authenticated."`
+	PublicURL string `name:"public-url" help:"Keystone's URL for clients, in answers with 401; default: --keystone-url."`
+	Username  string `help:"User name of the server in Keystone."`
+	Password  string `help:"Password of that user. Set it in the environment or the config file, where other users of the machine cannot see it."`
 	Project   string `help:"Its project." default:"service"`
 
-	UserDomain    string `help:"The user's domain." default:"Default"`
-	ProjectDomain string `help:"The project's domain." default:"Default"`
+	UserDomain    string `help:"Domain of the user." default:"Default"`
+	ProjectDomain string `help:"Domain of the project." default:"Default"`
 
-	ApplicationCredentialID     string `help:"Application credential instead of user and password."`
+	ApplicationCredentialID     string `help:"Application credential, instead of user and password."`
 	ApplicationCredentialSecret string `help:"Its secret."`
 
 	CAFile    string        `name:"ca-file" help:"Certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
-	CacheTime time.Duration `help:"How long an answer of Keystone's is believed." default:"5m"`
+	CacheTime time.Duration `help:"How long the server believes an answer of Keystone." default:"5m"`
 }
 
 // corsFlags are oslo.middleware's options of the same names.
 type corsFlags struct {
-	AllowedOrigin []string `help:"Origins of web pages that may use the API; none: cross-origin requests are not answered."`
-	AllowHeaders  []string `help:"Request headers that they may send." default:"X-Auth-Token,X-Openstack-Request-Id,X-Identity-Status,X-Roles,X-Service-Catalog,X-User-Id,X-Tenant-Id,OpenStack-API-Version"`
-	ExposeHeaders []string `help:"Response headers that they may see." default:"X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,X-Service-Token,OpenStack-API-Version"`
-	AllowMethods  []string `help:"Methods that they may use." default:"GET,PUT,POST,DELETE,PATCH"`
+	AllowedOrigin []string `help:"Origins of web pages that may use the API; default: none, so cross-origin requests are refused."`
+	AllowHeaders  []string `help:"Request headers that such pages may send." default:"X-Auth-Token,X-Openstack-Request-Id,X-Identity-Status,X-Roles,X-Service-Catalog,X-User-Id,X-Tenant-Id,OpenStack-API-Version"`
+	ExposeHeaders []string `help:"Response headers that such pages may read." default:"X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,X-Service-Token,OpenStack-API-Version"`
+	AllowMethods  []string `help:"Methods that such pages may use." default:"GET,PUT,POST,DELETE,PATCH"`
 }
 
-// security reads who may do what, and how that is found out.
+// security reads the permissions, and the means of identifying clients.
 func (c *serveCommand) security() (auth.Authenticator, *policy.Rules, error) {
 	var overrides []byte
 	var err error
@@ -94,18 +94,18 @@ func trusted(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("no certificates in it")
+		return nil, errors.New("it contains no certificates")
 	}
 	return pool, nil
 }
 
-// openDocuments are the paths of what any page may read, as upstream.
+// openDocuments are the paths that any page may read, as upstream.
 var openDocuments = []string{"", "/", "/placement", "/placement/"}
 
-// fromBrowsers answers preflights, outside of authentication, adds CORS headers
-// for allowed origins, and refuses what pages of other origins send. Where
-// requests are authenticated, a name that points here gives a page nothing, and
-// the names that the server has are only checked if they are listed.
+// fromBrowsers answers preflights before authentication, adds CORS headers for
+// allowed origins, and refuses requests from pages of other origins. Where
+// requests are authenticated, a page gains nothing from a name that points here,
+// so the request's host is checked only if names are listed.
 func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
 	guard := &rest.BrowserGuard{
 		Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil,
@@ -123,8 +123,9 @@ func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
 	return shared.Handler(guard.Handler(next))
 }
 
-// fromScrapers refuses what pages send to the port of metrics. It is open to
-// everybody, so names are only checked where it is for this machine alone.
+// fromScrapers refuses requests of web pages to the port of metrics. That port is
+// open to everybody, so names are checked only if it listens for this machine
+// alone.
 func (c *serveCommand) fromScrapers(next http.Handler) http.Handler {
 	local, err := isLocal(c.Metrics)
 	guard := &rest.BrowserGuard{

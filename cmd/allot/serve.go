@@ -26,8 +26,8 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// Run serves until the context ends. It then returns within StopTimeout, or
-// when another signal comes: what was answered is durable at any moment.
+// Run serves until the context ends. Then it returns within StopTimeout, or when
+// another signal comes. Whatever was answered is already durable.
 func (c *serveCommand) Run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- c.serve(ctx) }()
@@ -42,10 +42,10 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	case err := <-ended:
 		return err
 	case <-again:
-		return errors.New("ended at once by a second signal; what was answered is in the log")
+		return errors.New("ended at once by a second signal; everything that was answered is in the log")
 	case <-time.After(c.StopTimeout):
 		return fmt.Errorf(
-			"not everything had stopped %v after the signal (--stop-timeout); what was answered is in the log", c.StopTimeout,
+			"not everything had stopped %v after the signal (--stop-timeout); everything that was answered is in the log", c.StopTimeout,
 		)
 	}
 }
@@ -57,7 +57,7 @@ func (c *serveCommand) serve(ctx context.Context) error {
 	}
 	if c.NATS == defaultNATS && c.natsIsBackDoor() {
 		logger.Warn(
-			"NATS stays inside of the process: REST is authenticated, and clients of NATS have no users; name them with --nats-users",
+			"NATS stays inside the process, because REST is authenticated and NATS has no users: name them with --nats-users to serve it",
 		)
 		c.NATS = ""
 	}
@@ -69,8 +69,8 @@ func (c *serveCommand) serve(ctx context.Context) error {
 	return errors.Join(s.wait(ctx), s.stop())
 }
 
-// server is a running server. What a part makes is in the fields of its phase,
-// and is there from the part's start to its stop.
+// server is a running server. The results of a part are in the fields of its
+// phase, and are there from the part's start to its stop.
 type server struct {
 	config *serveCommand
 	logger *slog.Logger
@@ -91,7 +91,7 @@ type server struct {
 	space    *space
 
 	// follow
-	state    *ledger.State       // at the end of the log; nil: a writer has had it
+	state    *ledger.State       // at the end of the log; nil: a writer has taken it
 	rejected *jetstream.Rejected // nil: rejected commands are not kept
 	scrubber *check.Scrubber     // nil: there is none
 	metrics  metricsDoor
@@ -110,8 +110,8 @@ type server struct {
 	// lead
 	leader    leader
 	term      *cluster.Term // nil: this server does not lead, or is the only one
-	noticesNC *nats.Conn    // for slow followers, apart from the log's, so that they hold up no commit
-	doorNC    *nats.Conn    // for floods of requests, apart for the same reason
+	noticesNC *nats.Conn    // connection for slow followers, apart from the log's, so that they hold up no commit
+	doorNC    *nats.Conn    // connection for floods of requests, apart for the same reason
 }
 
 func newServer(config *serveCommand, logger *slog.Logger) *server {
@@ -124,7 +124,7 @@ func newServer(config *serveCommand, logger *slog.Logger) *server {
 	return s
 }
 
-// start goes through all phases; one of several servers leads when it is elected.
+// start starts all phases. One of several servers leads only when it is elected.
 func (s *server) start(ctx context.Context) error {
 	if s.shared() {
 		return s.parts.start(ctx, open, follow)
@@ -149,17 +149,18 @@ func (s *server) wait(ctx context.Context) error {
 	}
 }
 
-// list is all that a server consists of, in the order in which it starts; it
-// stops from the end to the beginning. A comment says what must be before what.
+// list returns all parts of a server in the order in which they start; they stop
+// in the reverse order. Comments give the reasons for the order.
 func (s *server) list() []part {
 	return []part{
 		{phase: open, name: "data folder", start: s.openData, stop: s.closeData},
-		// Doors tell it of their load from their first moment to their last.
+		// APIs report their load from their first moment to their last.
 		{phase: open, name: "memory ceiling", start: s.startCeiling, stop: s.stopCeiling},
 		{phase: open, name: "access", start: s.readAccess},
-		// The port is bound before a long replay, so that one that is taken is known at once.
-		// It says from then on that the server is starting. Followers of the log would
-		// hold up its end, and are told before.
+		// The port is bound before a long replay, so that a taken port is noticed
+		// at once, and clients learn from then on that the server is starting.
+		// Followers of the log are told first, because they would hold up its
+		// end.
 		{
 			phase:     open,
 			name:      "REST port",
@@ -168,7 +169,7 @@ func (s *server) list() []part {
 			interrupt: s.rest.endFollowers,
 			stop:      s.unbindREST,
 		},
-		// The log's files are judged before anything opens, or changes, what lies there.
+		// The log's files are judged before anything opens or changes them.
 		{phase: open, name: "judgement", start: s.judgeData},
 		{phase: open, name: "signed checkpoints", start: s.openCheckpoints},
 		// What another replica has sent comes to its place before anything there is opened.
@@ -177,40 +178,48 @@ func (s *server) list() []part {
 		// server stops: the writer, and with it the doors, would wait for a long time.
 		{phase: open, name: "read models", start: s.openViews, interrupt: s.interruptViews, stop: s.closeViews},
 		{phase: open, name: "snapshots", start: s.openSnapshots},
-		// The high-water mark moves with each commit that is folded, and is closed after the last one.
+		// The high-water mark moves with each folded commit, and is closed after
+		// the last one.
 		{phase: open, name: "high-water mark", start: s.openHighWater, stop: s.closeHighWater},
 		{phase: open, name: "NATS server", start: s.startNATS, stop: s.stopNATS},
 		{phase: open, name: "log connection", start: s.connectLog, stop: s.closeLog},
 		// A server that is told to begin a ledger asks while this one waits for its log.
 		{phase: open, name: "what is known of the ledger", start: s.tellKnown, stop: s.stopKnown},
 		{phase: open, name: "log", start: s.openLog},
-		// A writer that waits for a log whose disk is full is helped by the watch, which so outlives it.
+		// The watch of the disks outlives the writer, because it helps a writer
+		// that waits for a log on a full disk.
 		{phase: open, name: "disk space", start: s.watchSpace, stop: s.stopSpace},
 
-		// Read models that turn out to be damaged are made again while State is restored.
+		// Read models that turn out to be damaged while State is restored are
+		// rebuilt.
 		{phase: follow, name: "repair of read models", start: s.healViews},
 		{phase: follow, name: "State", start: s.follow},
 		{phase: follow, name: "rejected commands", start: s.openRejected},
 		{phase: follow, name: "replica", start: s.startReplica, stop: s.stopReplica},
 		{phase: follow, name: "copies for other replicas", start: s.startCopies, stop: s.stopCopies},
 
-		// Connections close after the writer: clients are told of all that it still does.
+		// Connections close after the writer, so that clients hear of everything
+		// that it still does.
 		{phase: lead, name: "notices connection", start: s.connectNotices, stop: s.closeNotices},
 		{phase: lead, name: "notices", start: s.startNotices, stop: s.stopNotices},
 		{phase: follow, name: "door connection", start: s.connectDoor, stop: s.closeDoor},
-		// The keeper and the publisher of notices take what the writer hands them until it has ended.
+		// The keeper of rejections and the publisher of notices take what the
+		// writer hands them until it has ended.
 		{phase: lead, name: "keeper", start: s.startKeeper, stop: s.stopKeeper},
 		{phase: lead, name: "writer", start: s.startWriter, run: s.runWriter, stop: s.stopWriter},
-		// Whoever led before is deposed by the first record of the new term.
+		// The first record of the new term deposes the former leader.
 		{phase: lead, name: "term", start: s.beginTerm, stop: s.endTerm},
 		{phase: lead, name: "standard names", start: s.begin},
 		{phase: lead, name: "node providers", start: s.setNodeProviders},
 		{phase: lead, name: "checkpoint of the start", start: s.signStart},
-		// Only now may a disk that is nearly full refuse commands: those of the start had to go through.
+		// From here on a nearly full disk refuses commands. The commands of the
+		// start had to go through before.
 		{phase: lead, name: "disk reserve", start: s.armSpace},
-		// No client is answered on a NATS server whose clients could write the log.
+		// No client is answered on an external NATS server whose clients could
+		// write the log.
 		{phase: follow, name: "closed log", start: s.checkClosed},
-		// Whoever submits commands ends before the writer does: everything that it took is answered.
+		// Parts that submit commands end before the writer does, so that
+		// everything that it took is answered.
 		{phase: lead, name: "node placer", start: s.startAllocator, stop: s.stopAllocator},
 		{phase: lead, name: "expirer", start: s.startExpirer, stop: s.stopExpirer},
 		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
@@ -219,9 +228,9 @@ func (s *server) list() []part {
 		{phase: follow, name: "watch of the log's safety", start: s.startWatch, stop: s.stopWatch},
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
-		// REST answers reads, too, and so stays when lead stops. It opens last, because
-		// what it is asked first may be a command, and drains first, while the writer
-		// can still answer.
+		// REST answers reads, too, and so stays when lead stops. It opens last,
+		// because the first request may be a command, and drains first, while the
+		// writer can still answer.
 		{phase: follow, name: "REST door", start: s.openREST, stop: s.drainREST},
 		{phase: follow, name: "supervisor", start: s.tellReady, stop: s.tellStopping},
 	}

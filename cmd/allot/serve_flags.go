@@ -15,58 +15,58 @@ import (
 type serveCommand struct {
 	Data string `help:"Folder of the log, the read models and the snapshots." default:"data" type:"path"`
 	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
-	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients; empty keeps it in-process, as does --keystone-url without --nats-users." default:"127.0.0.1:4222"`
+	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients. Empty keeps it inside the process, and so does --keystone-url without --nats-users." default:"127.0.0.1:4222"`
 
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
-	NATSDoorURL         string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
-	NATSDoorCreds       string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
-	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server at --nats-url with ordinary clients' credentials: a start finds out whether they could write the log. Who has none is always tried." placeholder:"URL"`
-	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
-	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
-	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
-	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
-	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
-	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
-	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
-	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
+	NATSDoorURL         string        `name:"nats-door-url" help:"The server of --nats-url, with the user that answers clients and sends notices; default: --nats-url." placeholder:"URL"`
+	NATSDoorCreds       string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds, if --nats-door-url is not given." type:"path" placeholder:"FILE"`
+	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server of --nats-url with the credentials of ordinary clients. The start tests whether these clients, or clients without credentials, could write the log." placeholder:"URL"`
+	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve even if clients of the external NATS could write the log."`
+	NATSUsers           string        `name:"nats-users" help:"YAML file with the users of the embedded NATS server. Without it anybody who reaches the server is an operator." type:"existingfile" placeholder:"FILE"`
+	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url, to find out whether they sync every write."`
+	NATSReplicas        int           `name:"nats-replicas" help:"Number of replicas of a stream that Allot creates behind --nats-url; 0: 3 if that is a cluster, otherwise 1." default:"0"`
+	AcceptLazySync      bool          `help:"Serve even if the external NATS may not sync every write. A power cut can then lose answered commands."`
+	LazySync            bool          `help:"Let the embedded NATS server sync only every two minutes. This is faster, but a power cut loses answered commands."`
+	AllowedHost         []string      `name:"allowed-host" help:"Host name under which requests may reach the server, besides localhost and the addresses of this machine." placeholder:"NAME"`
+	AllowNoauth         bool          `help:"Serve without authentication even on an address that other machines can reach."`
 	Cluster             clusterFlags  `embed:"" group:"Cluster"`
 	TLS                 tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
 	CORS                corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
 	PolicyFile          string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
-	EnforceNewDefaults  bool          `help:"Leave out the policy rules that Placement has deprecated: reshapes are then for services only."`
-	MaxCandidates       int           `help:"Most candidates that one request gets; 0: no bound." default:"0"`
-	CandidatesBudget    int           `help:"Most work that one request for candidates may take, in things looked at." default:"50000000"`
-	CandidatesOrder     string        `help:"depth-first: all candidates of a tree before the next tree's; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
+	EnforceNewDefaults  bool          `help:"Leave out the policy rules that Placement has deprecated. Reshapes are then for services only."`
+	MaxCandidates       int           `help:"Largest number of candidates in one answer; 0: no bound." default:"0"`
+	CandidatesBudget    int           `help:"Largest amount of work for one request for candidates: how many providers, combinations and parts of candidates it may examine." default:"50000000"`
+	CandidatesOrder     string        `help:"Order of candidates. depth-first: all candidates of a tree before those of the next tree; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
 	RandomizeCandidates bool          `help:"Answer candidates in random order."`
 
-	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one of its class."`
-	BaremetalURL  string `name:"baremetal-url" help:"What links in answers of the bare metal API begin with; default: the host that the client named, and /baremetal." placeholder:"URL"`
+	NodeProviders bool   `help:"Make each bare metal node a resource provider, too, with an inventory of one unit of its class."`
+	BaremetalURL  string `name:"baremetal-url" help:"Beginning of the links in answers of the bare metal API; default: the host that the client named, with /baremetal." placeholder:"URL"`
 
-	SigningKey string `help:"File with a private key that allot signing-key made: checkpoints of the log are signed with it." type:"existingfile" placeholder:"FILE"`
+	SigningKey string `help:"File with a private key that allot signing-key made. The server signs checkpoints of the log with it." type:"existingfile" placeholder:"FILE"`
 
-	PassOver []uint64 `help:"Sequences of entries of the log that are no commits of this ledger: somebody else could publish in its stream. Needed until its next commit." placeholder:"SEQUENCE"`
+	PassOver []uint64 `help:"Sequences of entries in the log that somebody else published; they are skipped. Needed until the ledger's next commit." placeholder:"SEQUENCE"`
 
-	Metrics    string        `help:"HOST:PORT that answers /metrics in Prometheus's form, to anybody; empty: none."`
-	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last time; 0: never. Takes a second State in memory."`
+	Metrics    string        `help:"HOST:PORT that serves /metrics in Prometheus's format to anybody; empty: none."`
+	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last comparison; 0: never. Needs memory for a second State."`
 
-	ScrubRate  int64         `help:"Read the log's files, the read models and the snapshots again in the background, at most this many bytes a second; 0: never." default:"16777216"`
-	ScrubPause time.Duration `help:"How long to rest between two rounds of that." default:"6h"`
+	ScrubRate  int64         `help:"Check the log's files, the read models and the snapshots for damage in the background, reading at most this many bytes a second; 0: never." default:"16777216"`
+	ScrubPause time.Duration `help:"Pause between two such checks." default:"6h"`
 
 	WatchEvery time.Duration `help:"How often to look whether the log is kept as it was at the start: every write synced, on as many servers." default:"1m"`
 
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
-	RejectedAge   time.Duration `help:"Keep rejected commands this long; 0: as long as there is room." default:"168h"`
+	RejectedAge   time.Duration `help:"Keep rejected commands for this time; 0: as long as there is room." default:"168h"`
 
-	DiskReserve  diskReserve   `help:"Refuse commands while less than this is free on the disk of the data folder, such as 256MiB; auto: 256MiB, and at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
-	AnswerWithin time.Duration `help:"Answer commands 503 when the log has said nothing for this long; others then at once, until it answers." default:"5s"`
-	StopTimeout  time.Duration `help:"After SIGTERM end within this time, whatever has not stopped by then; a second SIGTERM ends at once." default:"15s"`
+	DiskReserve  diskReserve   `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
+	AnswerWithin time.Duration `help:"Answer a command 503 when the log has been silent for this time. Further commands are then answered 503 at once, until the log answers." default:"5s"`
+	StopTimeout  time.Duration `help:"End within this time after SIGTERM, even if something has not stopped by then. A second SIGTERM ends the server at once." default:"15s"`
 
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
-	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are records; 0: never." default:"1h"`
-	CheckBudget     time.Duration `help:"After an unclean stop, check the older part of a large log for this long at the start, and the rest of it while the server runs; 0: all of it at the start." default:"30s"`
-	LogLevel        slog.Level    `help:"debug, info, warn or error." default:"info"`
+	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are new records; 0: never." default:"1h"`
+	CheckBudget     time.Duration `help:"Time for checking the older part of a large log at the start after an unclean stop. The rest is checked while the server runs; 0: check all of it at the start." default:"30s"`
+	LogLevel        slog.Level    `help:"Least level of messages: debug, info, warn or error." default:"info"`
 }
 
 // check refuses settings that are dangerous or contradict each other.
@@ -76,14 +76,14 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("--http: %w", err)
 	}
 	if !local && c.Keystone.URL == "" && !c.AllowNoauth {
-		return fmt.Errorf("--http %s can be reached from other machines, and requests are not authenticated: "+
-			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept it with --allow-noauth", c.HTTP)
+		return fmt.Errorf("other machines can reach --http %s, and requests are not authenticated: "+
+			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
 	}
 	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
 		return err
 	}
 	if c.NATSURL != "" && c.NATSUsers != "" {
-		return errors.New("--nats-users is for the embedded NATS server; the one at --nats-url has users of its own")
+		return errors.New("--nats-users is for the embedded NATS server, but the server of --nats-url has its own users: give only one of the two")
 	}
 	if c.NATSURL != "" || c.NATS == "" {
 		return nil
@@ -92,21 +92,21 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("--nats: %w", err)
 	}
 	if c.NATS != defaultNATS && c.natsIsBackDoor() {
-		return fmt.Errorf("--keystone-url authenticates requests over REST, and at --nats %s anybody would be an operator: "+
-			"name users with --nats-users, keep NATS in the process with --nats \"\", or accept it with --allow-noauth", c.NATS)
+		return fmt.Errorf("--keystone-url authenticates requests over REST, but at --nats %s anybody would be an operator: "+
+			"name users with --nats-users, keep NATS in the process with --nats \"\", or accept the risk with --allow-noauth", c.NATS)
 	}
 	if !local && c.NATSUsers == "" && !c.AllowNoauth {
-		return fmt.Errorf("--nats %s can be reached from other machines, and clients are not authenticated: "+
-			"name users with --nats-users, bind 127.0.0.1, or accept it with --allow-noauth", c.NATS)
+		return fmt.Errorf("other machines can reach --nats %s, and clients are not authenticated: "+
+			"name users with --nats-users, bind 127.0.0.1, or accept the risk with --allow-noauth", c.NATS)
 	}
 	return nil
 }
 
-// defaultNATS is where clients find NATS if nothing is said.
+// defaultNATS is the default address of NATS for clients.
 const defaultNATS = "127.0.0.1:4222"
 
-// natsIsBackDoor: anybody who reaches NATS would be an operator, whom over
-// REST Keystone would have to know.
+// natsIsBackDoor reports whether anybody who reaches NATS would be an operator,
+// although Keystone must know the clients of REST.
 func (c *serveCommand) natsIsBackDoor() bool {
 	return c.Keystone.URL != "" && c.NATSUsers == "" && c.NATSURL == "" && c.NATS != "" && !c.AllowNoauth
 }
@@ -123,7 +123,8 @@ func isLocal(address string) (bool, error) {
 	return host == "localhost", nil
 }
 
-// candidateOptions bound and order the answers to requests for candidates.
+// candidateOptions returns the bounds and the order of answers to requests for
+// candidates.
 func (c *serveCommand) candidateOptions() placement.CandidateOptions {
 	options := placement.CandidateOptions{
 		Max: c.MaxCandidates, MaxSteps: c.CandidatesBudget, Shuffle: c.RandomizeCandidates,

@@ -18,8 +18,8 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// TestOrderOfParts: what the parts need of each other, as the order in which
-// they stop.
+// TestOrderOfParts: the dependencies between parts, as the order in which they
+// stop.
 func TestOrderOfParts(t *testing.T) {
 	s := newServer(&serveCommand{}, slog.New(slog.DiscardHandler))
 	var stops []string
@@ -84,7 +84,7 @@ func startInside(t *testing.T) *server {
 	return s
 }
 
-// wants sends a request and wants a status.
+// wants sends a request and checks the status.
 func (s *server) wants(t *testing.T, status int, method, path, body string) string {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+s.rest.address()+path, strings.NewReader(body))
@@ -107,8 +107,8 @@ func (s *server) wants(t *testing.T, status int, method, path, body string) stri
 }
 
 // TestLeadStopsAndStarts: while a server does not lead it answers reads, and
-// commands with 503. When it leads again commands go on, and what was written
-// before is there.
+// commands with 503. When it leads again commands go on, and everything that was
+// written before is there.
 func TestLeadStopsAndStarts(t *testing.T) {
 	s := startInside(t)
 	defer func() {
@@ -145,8 +145,8 @@ func TestLeadStopsAndStarts(t *testing.T) {
 	}
 }
 
-// TestStartIsSigned: a server that has started has signed the log as it found
-// it, whatever becomes of it afterwards.
+// TestStartIsSigned: a server that has started has signed the log as it found it,
+// whatever happens to the log afterwards.
 func TestStartIsSigned(t *testing.T) {
 	s := startInside(t)
 	kept, err := proof.ReadFolder(s.data.path(checkpointsFolder))
@@ -158,8 +158,8 @@ func TestStartIsSigned(t *testing.T) {
 	}
 }
 
-// TestServerEndsWithAPart: when a part ends by itself the server does, and tells
-// why.
+// TestServerEndsWithAPart: when a part ends by itself the server ends, too, and
+// says why.
 func TestServerEndsWithAPart(t *testing.T) {
 	s := startInside(t)
 	if err := s.rest.listener.Close(); err != nil {
@@ -188,7 +188,7 @@ func TestFollowAlone(t *testing.T) {
 	}
 }
 
-// TestRouter: each path finds what is there, and no other.
+// TestRouter: each path finds its own route, and no other.
 func TestRouter(t *testing.T) {
 	found := ""
 	at := func(name string) http.Handler {

@@ -16,9 +16,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestSideBySide measures what needs consumer generations, which the load
-// generator takes to count from 1: migrations, with the generations read
-// before each as nova does, and reshapes. .ci/side-by-side runs it.
+// TestSideBySide measures requests that need consumer generations: migrations,
+// with the generations read before each as nova does, and reshapes. The load
+// generator cannot send them, because it assumes that generations count from 1.
+// .ci/side-by-side runs the test.
 func TestSideBySide(t *testing.T) {
 	url, out := os.Getenv("ALLOT_SIDE_BY_SIDE"), os.Getenv("ALLOT_SIDE_BY_SIDE_OUT")
 	if url == "" {

@@ -16,10 +16,10 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// maxKeyBytes bounds a file with a key.
+// maxKeyBytes is the size of the largest key file, in bytes.
 const maxKeyBytes = 4096
 
-// keyText is a key, or what is in the file of that name.
+// keyText returns a key: its argument, or the contents of the file of that name.
 func keyText(keyOrFile string) (string, error) {
 	if strings.Contains(keyOrFile, "+") && !strings.ContainsAny(keyOrFile, "/\\") {
 		return keyOrFile, nil
@@ -29,7 +29,7 @@ func keyText(keyOrFile string) (string, error) {
 		return keyOrFile, nil // base64 has slashes, too
 	}
 	if err == nil && len(text) > maxKeyBytes {
-		err = errors.New("that is no key")
+		err = errors.New("not a key")
 	}
 	return string(bytes.TrimSpace(text)), err
 }
@@ -45,12 +45,12 @@ func loadSigner(file string) (note.Signer, error) {
 	}
 	signer, err := note.NewSigner(string(bytes.TrimSpace(text)))
 	if err != nil {
-		return nil, fmt.Errorf("--signing-key %s: it holds no private key that allot signing-key made: %w", file, err)
+		return nil, fmt.Errorf("--signing-key %s: the file has no private key that allot signing-key made: %w", file, err)
 	}
 	return signer, nil
 }
 
-// signingKeyCommand is "allot signing-key": a new key of an operator.
+// signingKeyCommand is "allot signing-key": it makes a new key for an operator.
 type signingKeyCommand struct {
 	Name string `arg:"" help:"The operator's name in signatures, such as a domain."`
 	File string `arg:"" help:"File for the private key, which must not exist." type:"path"`
@@ -60,10 +60,10 @@ type signingKeyCommand struct {
 func (c *signingKeyCommand) Run() error {
 	private, public, err := note.GenerateKey(rand.Reader, c.Name)
 	if err == nil {
-		_, err = note.NewSigner(private) // only this looks at the name
+		_, err = note.NewSigner(private) // only this call checks the name
 	}
 	if err != nil {
-		return fmt.Errorf("%q cannot name a key: a name has one character or more, and no blanks or plus signs", c.Name)
+		return fmt.Errorf("%q cannot name a key: a name must not be empty, or contain blanks or plus signs", c.Name)
 	}
 	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -77,13 +77,15 @@ func (c *signingKeyCommand) Run() error {
 	return err
 }
 
-// signCommand is "allot sign": a checkpoint of a log that no server uses.
+// signCommand is "allot sign": it signs a checkpoint of a log that no server
+// uses.
 type signCommand struct {
 	Data       string `help:"Data folder of a server that is not running." type:"existingdir" required:"" placeholder:"DIR"`
 	SigningKey string `help:"File with the operator's private key." type:"existingfile" required:"" placeholder:"FILE"`
 }
 
-// Run replays the log, for its tree, and keeps a signed checkpoint of its end.
+// Run replays the log for its Merkle tree, and stores a signed checkpoint of its
+// end.
 func (c *signCommand) Run(ctx context.Context) (err error) {
 	signer, err := loadSigner(c.SigningKey)
 	if err != nil {

@@ -7,15 +7,16 @@ import (
 	"testing"
 )
 
-// TestSignedCheckpoints: an auditor who has kept a checkpoint can check what
-// became of the log since, offline and with nothing but the public key.
+// TestSignedCheckpoints: an auditor who has kept a checkpoint can check later
+// what happened to the log, offline and with only the public key.
 func TestSignedCheckpoints(t *testing.T) {
 	dir, data, address := t.TempDir(), t.TempDir(), freeAddress(t)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))
 	allot(t, false, "signing-key", "operator.example", file("key"))
 	other := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("other")))
-	// With a snapshot the log is signed, too, maybe after the last command. Without, what a kill leaves is unsigned.
+	// With a snapshot the log is signed, too, maybe after the last command.
+	// Without one, commits before a kill stay unsigned.
 	s := busy(t, data, "--signing-key", file("key"), "--nats", address, "--snapshot-records", "0", "--snapshot-age", "0s")
 	ask := func(good bool, args ...string) string {
 		t.Helper()

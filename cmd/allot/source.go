@@ -14,18 +14,18 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// sourceFlags say which log a command reads: exactly one of them.
+// sourceFlags name the log that a command reads. Exactly one of them is needed.
 type sourceFlags struct {
 	Data    string `help:"Data folder of a server that is not running." type:"existingdir" placeholder:"DIR"`
-	NATSURL string `name:"nats-url" help:"NATS of a running server; with users, nats://NAME:PASSWORD@HOST:PORT of an auditor or operator." placeholder:"URL"`
+	NATSURL string `name:"nats-url" help:"NATS of a running server. If it has users: nats://NAME:PASSWORD@HOST:PORT of an auditor or operator." placeholder:"URL"`
 	Archive string `help:"File that allot export wrote." type:"existingfile" placeholder:"FILE"`
 }
 
-// source is a log to read, with the signed checkpoints that are kept of it.
+// source is a log to read, with its signed checkpoints.
 type source struct {
 	ledger.Log
-	// checkpoints are those of commits up to a sequence, where they are kept;
-	// a server that runs signs one of just that.
+	// checkpoints returns the stored checkpoints of commits up to a sequence. A
+	// running server instead signs a checkpoint of just that sequence.
 	checkpoints func(ctx context.Context, upTo uint64) ([]proof.Kept, error)
 }
 
@@ -38,7 +38,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 		}
 	}
 	if given != 1 {
-		return nil, nil, errors.New("one of --data, --nats-url and --archive says which log")
+		return nil, nil, errors.New("name the log with exactly one of --data, --nats-url and --archive")
 	}
 	switch {
 	case f.Data != "":
@@ -59,8 +59,8 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 	return &source{whole, whole.kept}, func() error { return nil }, err
 }
 
-// openTo opens the log up to a sequence; 0 becomes the last one there is. The
-// caller calls close.
+// openTo opens the log up to a sequence; 0 becomes the log's last. The caller
+// calls close.
 func (f sourceFlags) openTo(ctx context.Context, to *uint64) (log *source, closeLog func() error, err error) {
 	if log, closeLog, err = f.open(ctx); err != nil || *to > 0 {
 		return log, closeLog, err
@@ -71,8 +71,8 @@ func (f sourceFlags) openTo(ctx context.Context, to *uint64) (log *source, close
 	return log, closeLog, nil
 }
 
-// openData reads the log in a data folder that no server uses, from its files:
-// nothing is changed, whatever state they are in.
+// openData reads the log in a data folder from its files. No server may use the
+// folder. It changes nothing, whatever state the files are in.
 func openData(ctx context.Context, dir string) (log ledger.Log, closeLog func() error, err error) {
 	d, err := openDataFolder(dir)
 	if err != nil {
@@ -92,5 +92,5 @@ func openData(ctx context.Context, dir string) (log ledger.Log, closeLog func() 
 
 var errReadOnly = errors.New("this log can only be read")
 
-// discardCommit looks at nothing.
+// discardCommit ignores its commit.
 func discardCommit(ledger.Entry) error { return nil }

@@ -13,14 +13,14 @@ import (
 )
 
 // archiveLog is the log in a file that "allot export" wrote, read only. Every
-// Read goes through the file, and checks it.
+// Read reads and checks the whole file.
 type archiveLog struct {
 	path    string
 	trailer archive.Trailer
 	last    uint64
 }
 
-// openArchive checks the whole file, which must begin at the beginning.
+// openArchive checks the whole file. Its log must begin at sequence 1.
 func openArchive(path string) (*archiveLog, error) {
 	l := &archiveLog{path: path}
 	var err error
@@ -29,7 +29,7 @@ func openArchive(path string) (*archiveLog, error) {
 	return l, err
 }
 
-// kept are the checkpoints in the file.
+// kept returns the checkpoints in the file.
 func (l *archiveLog) kept(context.Context, uint64) ([]proof.Kept, error) {
 	list := make([]proof.Kept, len(l.trailer.Checkpoints))
 	for i, signed := range l.trailer.Checkpoints {
@@ -38,7 +38,7 @@ func (l *archiveLog) kept(context.Context, uint64) ([]proof.Kept, error) {
 	return list, nil
 }
 
-// archiveHeader reads how an archive begins.
+// archiveHeader reads the header of an archive.
 func archiveHeader(path string) (header archive.Header, err error) {
 	_, err = readArchive(path, func(h archive.Header) error { header = h; return errEnough }, discardCommit)
 	if errors.Is(err, errEnough) {
@@ -47,7 +47,7 @@ func archiveHeader(path string) (header archive.Header, err error) {
 	return header, err
 }
 
-// readArchive is archive.Read of a file.
+// readArchive is archive.Read for a named file.
 func readArchive(
 	path string, begin func(archive.Header) error, yield func(ledger.Entry) error,
 ) (archive.Trailer, error) {
@@ -62,7 +62,7 @@ func readArchive(
 func (l *archiveLog) scan(yield func(ledger.Entry) error) (archive.Trailer, error) {
 	trailer, err := readArchive(l.path, func(h archive.Header) error {
 		if h.First != 1 {
-			return fmt.Errorf("it begins at sequence %d, but a log is read from its beginning", h.First)
+			return fmt.Errorf("it begins at sequence %d, but a log must begin at sequence 1", h.First)
 		}
 		return nil
 	}, yield)

@@ -18,19 +18,19 @@ import (
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
-// hangLimit is how long something may take before it counts as hanging.
+// hangLimit is the time after which an operation counts as hanging.
 const hangLimit = 2 * time.Minute
 
-// tally is what became of the commands of a test.
+// tally counts the outcomes of the commands of a test.
 type tally struct {
 	mu       sync.Mutex
 	answered map[string]bool // carried out
-	open     map[string]bool // 503, or no answer: perhaps
+	open     map[string]bool // 503, or no answer: perhaps carried out
 }
 
 func newTally() *tally { return &tally{answered: make(map[string]bool), open: make(map[string]bool)} }
 
-// allocate sends one command and notes what becomes of it.
+// allocate sends one command and notes its outcome.
 func (s *server) allocate(n *tally) (status int) {
 	id := uuid.NewString()
 	status, answer, err := s.call("PUT", "/allocations/"+uuid.NewString(), id, allocation())
@@ -65,8 +65,8 @@ func (s *server) until(n *tally, want int) {
 	clients.Wait()
 }
 
-// check wants every command that was answered in the log once, every other one
-// at most once, and as much in use as the log says.
+// check requires every answered command to be in the log once, every other one at
+// most once, and usage to equal the log's.
 func (n *tally) check(s *server) {
 	s.t.Helper()
 	counts := s.commandIDs()
@@ -91,7 +91,7 @@ func (n *tally) check(s *server) {
 	}
 }
 
-// reads wants everything to be read.
+// reads checks that everything can be read.
 func (s *server) reads() {
 	s.t.Helper()
 	s.must(http.StatusOK, "GET", provider, "")
@@ -99,9 +99,9 @@ func (s *server) reads() {
 	s.must(http.StatusOK, "GET", "/audit/records?limit=3", "")
 }
 
-// TestFullDisk fills the disk: slowly, so that the reserve is met first; at
-// once, so that JetStream fails; and both again. Meanwhile everything is read,
-// afterwards commands go on, and nothing that was answered is lost.
+// TestFullDisk fills the disk: slowly, so that the reserve is reached first; at
+// once, so that JetStream fails; and both again. Meanwhile everything can be
+// read, afterwards commands go on, and no answered command is lost.
 func TestFullDisk(t *testing.T) {
 	for name, c := range map[string]struct {
 		left  int64 // what another process leaves free
@@ -109,7 +109,7 @@ func TestFullDisk(t *testing.T) {
 		sign  string // in the server's log
 	}{
 		"reserve": {2 << 20, nil, "--disk-reserve keeps"},
-		"at once": {0, []string{"--disk-reserve", "0"}, "opened anew"},
+		"at once": {0, []string{"--disk-reserve", "0"}, "store was reopened"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

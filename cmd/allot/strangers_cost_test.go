@@ -15,8 +15,8 @@ import (
 	"github.com/allot-project/allot/api/auth/keystonetest"
 )
 
-// costlyQuery asks for one more provider than a tree has, each for itself: all
-// orders of them are tried, and none fits.
+// costlyQuery asks for one more provider than a tree has, each for a group of its
+// own: all orders of them are tried, and none fits.
 func costlyQuery(children int) string {
 	var q strings.Builder
 	q.WriteString("/allocation_candidates?group_policy=isolate")
@@ -47,7 +47,7 @@ func (s *server) makeWideTree(admin map[string]string, children int) {
 	}
 }
 
-// asks sends a request, and tells the status and how long it took.
+// asks sends a request, and returns the status and the time that it took.
 func (s *server) asks(ctx context.Context, path, token string) (int, time.Duration, http.Header) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.http+path, nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *server) asks(ctx context.Context, path, token string) (int, time.Durati
 	return answer.StatusCode, time.Since(begun), answer.Header
 }
 
-// latencies of n searches that a well-behaved client makes, in order.
+// latencies returns the times of n searches of a well-behaved client, in order.
 func (s *server) latencies(n int, token string) []time.Duration {
 	list := make([]time.Duration, n)
 	for i := range list {
@@ -107,8 +107,8 @@ func (s *server) floods(ctx context.Context, path, token string, refused *atomic
 	}
 }
 
-// TestCostlySearches: twenty costly searches at once of one user hold up
-// nobody else: what is too much is refused with 503, and another client's
+// TestCostlySearches: twenty costly searches of one user at once hold up nobody
+// else. Those beyond the bound are refused with 503, and another client's
 // searches take, by the median, at most twice as long as without them.
 func TestCostlySearches(t *testing.T) {
 	const children, rounds, requests = 12, 11, 60
@@ -141,7 +141,8 @@ func TestCostlySearches(t *testing.T) {
 	stop()
 	all.Wait()
 	t.Logf("beside costly searches %v, without %v", attacked.most, quiet.most)
-	// The slowest, which are logged, tell of the machine's other programs, too.
+	// The slowest searches, which are logged, also depend on the machine's other
+	// programs.
 	if quiet, attacked := quiet.half[rounds/2], attacked.half[rounds/2]; attacked > 2*quiet {
 		t.Errorf("beside costly searches half of another's take more than %v instead of %v", attacked, quiet)
 	}

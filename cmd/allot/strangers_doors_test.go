@@ -11,8 +11,8 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// hostileDocuments are JSON that readers could understand differently, or that
-// takes much, and whether it is read.
+// hostileDocuments are JSON texts that readers could understand differently, or
+// that take much memory, and whether they are accepted.
 func hostileDocuments() map[string]bool {
 	deep := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
 	return map[string]bool{
@@ -26,8 +26,8 @@ func hostileDocuments() map[string]bool {
 	}
 }
 
-// TestDoorsReadAlike: what one door refuses to read the other refuses, too,
-// whoever decodes it then: Placement, bare metal, audits or NATS.
+// TestDoorsReadAlike: all APIs accept and refuse the same documents, whoever
+// decodes them then: Placement, bare metal, audits and NATS.
 func TestDoorsReadAlike(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)

@@ -22,8 +22,7 @@ import (
 	"github.com/allot-project/allot/api/baremetal"
 )
 
-// What the routes' parameters stand for in the tests, and what ann's project
-// owns.
+// The values of the routes' parameters in the tests, and what ann's project owns.
 const (
 	aProvider   = "11111111-1111-4111-8111-111111111111"
 	aConsumer   = "22222222-2222-4222-8222-222222222222"
@@ -49,14 +48,14 @@ func (s *server) send(method, path, body string, headers map[string]string) (int
 	return status, answer
 }
 
-// nothing are the routes that answer everybody, as upstream, that there is
-// nothing to do there.
+// nothing are the routes that, as upstream, tell everybody that there is nothing
+// to do there.
 var nothing = []string{
 	"POST /baremetal/v1/allocations/{allocation}", "PATCH /baremetal/v1/allocations", "DELETE /baremetal/v1/allocations",
 }
 
-// served lists all routes of a server, as METHOD PATH, from what the facades
-// say of themselves.
+// served lists all routes of a server, as METHOD PATH, from the APIs' own
+// descriptions.
 func (s *server) served(admin map[string]string) []string {
 	s.t.Helper()
 	var routes []string
@@ -75,7 +74,7 @@ func (s *server) served(admin map[string]string) []string {
 		}
 	}
 	for _, path := range baremetal.Paths {
-		// Which methods a path has, one that it has not tells.
+		// A request with an unknown method returns the methods of a path.
 		r, err := http.NewRequest("TRACE", "http://"+s.http+parameters.Replace("/baremetal/v1"+path), nil)
 		if err != nil {
 			s.t.Fatal(err)
@@ -98,8 +97,8 @@ func (s *server) served(admin map[string]string) []string {
 	return append(routes, "GET /baremetal", "GET /baremetal/v1", "GET /console/")
 }
 
-// promised reads the table of docs/security.md: what each route answers to
-// each persona.
+// promised reads the table of docs/security.md: each route's answer to each
+// persona.
 func promised(t *testing.T) (personas []string, routes map[string][]string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/security.md")
@@ -127,7 +126,8 @@ func promised(t *testing.T) (personas []string, routes map[string][]string) {
 	return personas, routes
 }
 
-// populateForStrangers makes what the routes name, as an administrator.
+// populateForStrangers makes the entities that the routes name, as an
+// administrator.
 func (s *server) populateForStrangers(admin map[string]string) {
 	s.t.Helper()
 	for _, one := range []string{
@@ -157,8 +157,8 @@ func (s *server) populateForStrangers(admin map[string]string) {
 	}
 }
 
-// asked is the request that a route is tried with: one that changes nothing,
-// whoever may do it.
+// asked is the request with which a route is tried. It changes nothing, whoever
+// may send it.
 func asked(route string) (method, target, body string) {
 	method, path, _ := strings.Cut(route, " ")
 	target, body = parameters.Replace(path), "{}"
@@ -173,12 +173,12 @@ func asked(route string) (method, target, body string) {
 	return method, target, body
 }
 
-// outcome is what a status says of somebody's rights.
+// outcome returns what a status says about the sender's rights.
 func outcome(route string, status int) string {
 	switch status {
 	case http.StatusBadRequest:
 		if route == "GET /baremetal/v1/nodes/{node}/allocation" {
-			return "400" // of a node that does not exist
+			return "400" // the node does not exist
 		}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		return fmt.Sprint(status)
@@ -186,7 +186,7 @@ func outcome(route string, status int) string {
 	return "yes"
 }
 
-// prefixes are what a route of Placement's is mounted at.
+// prefixes are the paths at which Placement's routes are mounted.
 func prefixes(target string) []string {
 	for _, other := range []string{"/baremetal", "/audit", "/console", "/cluster"} {
 		if strings.HasPrefix(target, other) {
@@ -196,7 +196,7 @@ func prefixes(target string) []string {
 	return []string{"", "/placement"}
 }
 
-// compareMatrix asks for every route as every persona whose headers are known.
+// compareMatrix tries every route as every persona whose headers are known.
 func (s *server) compareMatrix(known map[string]map[string]string) {
 	s.t.Helper()
 	personas, routes := promised(s.t)
@@ -286,9 +286,9 @@ func TestRESTMatrix(t *testing.T) {
 	})
 }
 
-// TestForeignPages: whatever a page of another origin, or one whose name was
-// made to point here, can make a browser send is refused at every door, and
-// what needs no preflight cannot write.
+// TestForeignPages: requests that a page of another origin, or one whose name was
+// made to point here, can make a browser send are refused by every API, and
+// requests that need no preflight cannot write.
 func TestForeignPages(t *testing.T) {
 	t.Parallel()
 	metrics := freeAddress(t)
@@ -315,7 +315,7 @@ func TestForeignPages(t *testing.T) {
 				{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
 			} {
 				if headers["Host"] == "" && path == "/" {
-					continue // any page may have the version document
+					continue // any page may read the version document
 				}
 				headers["X-Auth-Token"] = "admin"
 				if status, text := d.server.send(method, parameters.Replace(path), "{}", headers); status != http.StatusForbidden {
@@ -353,7 +353,7 @@ func TestForeignPages(t *testing.T) {
 	}
 }
 
-// TestNATSPortAndPages: what a browser sends to the port of NATS is no request there.
+// TestNATSPortAndPages: NATS's port does not accept what a browser sends.
 func TestNATSPortAndPages(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
@@ -374,14 +374,14 @@ func TestNATSPortAndPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := io.ReadAll(conn) // up to the end: NATS breaks off
+	answer, err := io.ReadAll(conn) // to the end: NATS closes the connection
 	if strings.Contains(string(answer), "PONG") || strings.Contains(string(answer), "+OK") {
 		t.Errorf("NATS answers a page: %s, %v", answer, err)
 	}
 }
 
-// TestNATSInsideWithKeystone: where REST is authenticated and nobody has named
-// users of NATS, NATS is not open to all.
+// TestNATSInsideWithKeystone: with authentication over REST and no users of NATS,
+// NATS is not open to all.
 func TestNATSInsideWithKeystone(t *testing.T) {
 	t.Parallel()
 	keystone := keystonetest.Start(
@@ -390,13 +390,13 @@ func TestNATSInsideWithKeystone(t *testing.T) {
 	s := launch(t, t.TempDir(), "--nats", "127.0.0.1:4222", // the default
 		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret")
 	s.kill()
-	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside of the process") ||
+	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside the process") ||
 		strings.Contains(logs, "4222") {
 		t.Errorf("%s", logs)
 	}
 }
 
-// peakRSS is the most memory that a process has had, in bytes.
+// peakRSS returns the largest memory that a process has had, in bytes.
 func (s *server) peakRSS() int64 {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
@@ -411,7 +411,7 @@ func (s *server) peakRSS() int64 {
 	return kilobytes << 10
 }
 
-// hostileBodies are large ones that are wrong in one way or another.
+// hostileBodies are large bodies that are invalid in one way or another.
 func hostileBodies() map[string]string {
 	return map[string]string{
 		"numbers":     "[" + strings.Repeat("1,", 4<<20) + "1]",
@@ -440,13 +440,14 @@ func manyKeys(n int) string {
 	return b.String() + `"last":1`
 }
 
-// mostBodiesGrowth is what one attacker may take of the server's memory.
+// mostBodiesGrowth is how much of the server's memory one attacker may take, in
+// bytes.
 const mostBodiesGrowth = 64 << 20
 
-// TestHostileBodies: large wrong bodies to every route that takes one, several
-// at once, are refused in short answers, and the memory grows by less than
-// mostBodiesGrowth over what the first ordinary requests took. Without a bound
-// it grew by gigabytes.
+// TestHostileBodies: large invalid bodies to every route that takes a body,
+// several at once, are refused in short answers, and the memory grows by less
+// than mostBodiesGrowth over what the first ordinary requests took. Without a
+// bound it grew by gigabytes.
 func TestHostileBodies(t *testing.T) {
 	s := launch(t, t.TempDir())
 	admin := map[string]string{"X-Auth-Token": "admin"}

@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// requests are one that the door answers on each kind of subject.
+// requests are one valid request for each kind of subject.
 func requests() map[string]*nats.Msg {
 	create := nats.NewMsg("allot.command.CreateTrait")
 	create.Data = []byte(`{"name":"CUSTOM_X"}`)
@@ -31,7 +31,8 @@ func requests() map[string]*nats.Msg {
 	}
 }
 
-// hears subscribes to whatever a connection may hear, and returns what came.
+// hears subscribes to everything that a connection may hear, and returns what
+// came.
 func hears(t *testing.T, nc *nats.Conn, subjects ...string) func() []string {
 	t.Helper()
 	got := make(chan string, 1000)
@@ -55,8 +56,8 @@ func hears(t *testing.T, nc *nats.Conn, subjects ...string) func() []string {
 	}
 }
 
-// attackReplies sends every kind of request with every reply subject that is
-// not the sender's to name.
+// attackReplies sends every kind of request with every reply subject that does
+// not belong to the sender.
 func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 	t.Helper()
 	for _, reply := range []string{
@@ -72,7 +73,8 @@ func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 			}
 		}
 	}
-	// What was sent before is dealt with when one of each kind is answered, three times over.
+	// Earlier requests have been handled when one of each kind is answered, three
+	// times over.
 	for range 3 {
 		for _, name := range []string{"query", "discovery", "discovery all"} { // everybody may ask these
 			if _, err := nc.RequestMsg(requests()[name], hang); err != nil {
@@ -83,9 +85,8 @@ func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 }
 
 // TestReplySubjects: a request's reply goes to its sender and nowhere else,
-// whatever reply subject it names: not to the log, not to JetStream, not to
-// those who listen for notices or for answers of their own. With users and
-// without.
+// whatever reply subject it names: not to the log, to JetStream, or to clients
+// that listen for notices or for their own answers. With users and without.
 func TestReplySubjects(t *testing.T) {
 	t.Parallel()
 	g := launchGuarded(t)
@@ -123,7 +124,7 @@ func TestReplySubjects(t *testing.T) {
 			t.Errorf("%s: the server has gone:\n%s", name, s.logs)
 		default:
 		}
-		s.makeProvider(10) // the log is as it was, and takes commands
+		s.makeProvider(10) // the log is unchanged, and takes commands
 	}
 }
 
@@ -162,8 +163,8 @@ func TestAnswersArePrivate(t *testing.T) {
 	}
 }
 
-// TestPortTaken: a start that cannot have its NATS port ends at once, names
-// it, and leaves nothing behind.
+// TestPortTaken: a start that cannot have its NATS port ends at once, names the
+// port, and leaves nothing behind.
 func TestPortTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -191,8 +192,8 @@ func (s *server) endsSoon() error {
 	}
 }
 
-// TestUsersNamedLikeOurs: a user may have any name, also one that a connection
-// of the process has, and gets no more for it.
+// TestUsersNamedLikeOurs: a user may have any name, even that of one of the
+// process's own connections, and gets no more rights for it.
 func TestUsersNamedLikeOurs(t *testing.T) {
 	t.Parallel()
 	hash := hashed(t, "correct horse")

@@ -7,20 +7,20 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// supervisor tells systemd how the server is, if it was started by a unit of
-// Type=notify: that it is ready, that it lives (WatchdogSec), that it stops.
+// supervisor reports the server's state to systemd, if a unit of Type=notify
+// started it: that it is ready, that it lives (WatchdogSec), that it stops.
 type supervisor struct {
-	end  context.CancelFunc // nil: systemd does not watch
+	end  context.CancelFunc // nil: systemd has no watchdog for this unit
 	done chan struct{}
 }
 
-// tellReady says that the server serves, and from then on that it lives, as
+// tellReady reports that the server serves, and from then on that it lives, as
 // often as systemd wants to hear it.
 func (s *server) tellReady(context.Context) error {
 	s.tellSupervisor(daemon.SdNotifyReady)
 	every, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		s.logger.Warn("systemd's watchdog cannot be told that the server lives", "error", err)
+		s.logger.Warn("systemd's watchdog cannot be used", "error", err)
 	}
 	if err != nil || every == 0 {
 		return nil
@@ -31,8 +31,8 @@ func (s *server) tellReady(context.Context) error {
 	return nil
 }
 
-// feedWatchdog is silent while the server does not live (see answerLive), so
-// that systemd starts it again.
+// feedWatchdog reports nothing while the server is not alive (see answerLive), so
+// that systemd restarts it.
 func (s *server) feedWatchdog(ctx context.Context, every time.Duration) {
 	defer close(s.supervisor.done)
 	tick := time.NewTicker(every)
@@ -59,9 +59,9 @@ func (s *server) tellStopping() error {
 	return nil
 }
 
-// tellSupervisor sends a message, if anybody wants it.
+// tellSupervisor sends a message, if systemd wants it.
 func (s *server) tellSupervisor(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
-		s.logger.Warn("systemd was not told how the server is", "state", state, "error", err)
+		s.logger.Warn("the server's state could not be reported to systemd", "state", state, "error", err)
 	}
 }

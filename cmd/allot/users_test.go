@@ -33,10 +33,10 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// quiet leaves out what nats.go prints of permissions violations.
+// quiet suppresses nats.go's messages about permissions violations.
 var quiet = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 
-// hashed runs "allot nats-password".
+// hashed returns the output of "allot nats-password".
 func hashed(t *testing.T, password string) string {
 	t.Helper()
 	cmd := exec.Command(binary, "nats-password")
@@ -98,14 +98,14 @@ func (g *guarded) client(user string) *client.Client {
 	return client.New(g.connect(user), client.Options{TryTimeout: 500 * time.Millisecond})
 }
 
-// shortly is how long one waits for an answer that must not come.
+// shortly is how long the test waits for an answer that must not come.
 func shortly(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// patiently is how long one waits for an answer that must come.
+// patiently is how long the test waits for an answer that must come.
 func patiently(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	t.Cleanup(cancel)
@@ -133,8 +133,8 @@ func code(err error) string {
 	return "no answer"
 }
 
-// TestUsers: everybody may do what the role says and nothing else, and records
-// name who did it, whatever a client says of itself.
+// TestUsers: every user may do what its role permits and nothing else, and
+// records name the user, whatever a client says of itself.
 func TestUsers(t *testing.T) {
 	g := launchGuarded(t)
 	if _, err := nats.Connect("nats://" + g.nats); err == nil {
@@ -223,8 +223,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestForgedSender: what a client says of itself in the server's own header
-// does not count.
+// TestForgedSender: a client's own value of the server's header does not count.
 func TestForgedSender(t *testing.T) {
 	g := launchGuarded(t)
 	msg := nats.NewMsg("allot.command.ReleaseConsumer")
@@ -248,8 +247,8 @@ func TestForgedSender(t *testing.T) {
 	}
 }
 
-// TestNobodyWritesTheLog: whoever it is, a client can neither publish on the
-// log's subject, nor change, purge or delete its stream, nor tell notices.
+// TestNobodyWritesTheLog: no client can publish on the log's subject, change,
+// purge or delete its stream, or send notices.
 func TestNobodyWritesTheLog(t *testing.T) {
 	g := launchGuarded(t)
 	open := launchUnguarded(t)
@@ -273,7 +272,7 @@ func TestNobodyWritesTheLog(t *testing.T) {
 			}
 		}
 		if _, err := nc.SubscribeSync("allot.log"); err == nil {
-			_ = nc.Flush() // the violation comes as an error of the connection
+			_ = nc.Flush() // the violation is reported as an error of the connection
 			if nc.LastError() == nil {
 				t.Errorf("%s may listen to the log as it is written", user)
 			}
@@ -284,7 +283,7 @@ func TestNobodyWritesTheLog(t *testing.T) {
 			t.Errorf("%s: the log has %d records", name, n)
 		}
 	}
-	// Auditors and operators can read what is in the log, and replay it.
+	// Auditors and operators can read the log's contents, and replay them.
 	for user, want := range map[string]string{"eve": "accepted", "root": "accepted", "nova": wire.ErrorForbidden, "tenant": wire.ErrorForbidden} {
 		answer, err := client.New(connections[user], client.Options{}).Commits(patiently(t), wire.CommitsQuery{From: 1})
 		if code(err) != want {
@@ -309,7 +308,7 @@ func TestNobodyWritesTheLog(t *testing.T) {
 	}
 }
 
-// TestFollowingIsBound: a tenant hears of its project only.
+// TestFollowingIsBound: a tenant hears only of its project.
 func TestFollowingIsBound(t *testing.T) {
 	g := launchGuarded(t)
 	nc := g.connect("tenant")
@@ -365,7 +364,7 @@ func TestFollowingIsBound(t *testing.T) {
 	}
 }
 
-// TestBadUsers: a file that makes no sense stops the start.
+// TestBadUsers: an invalid file stops the start.
 func TestBadUsers(t *testing.T) {
 	hash := hashed(t, "correct horse")
 	for name, text := range map[string]string{
@@ -418,8 +417,8 @@ func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 	pool := x509.NewCertPool()
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	pool.AppendCertsFromPEM(certificate)
-	// The key first: the pair is read when either file changes, and then
-	// again when the other does.
+	// The key first: the pair is read when either file changes, and then again
+	// when the other does.
 	for name, data := range map[string][]byte{"key.pem": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}), "cert.pem": certificate} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
@@ -428,8 +427,8 @@ func issue(t *testing.T, dir string, serial int64) *x509.CertPool {
 	return pool
 }
 
-// TestTLS speaks TLS on both doors, and the certificate is replaced while the
-// server runs; one that is no good is not taken.
+// TestTLS speaks TLS over REST and NATS while the certificate is replaced on a
+// running server. An invalid certificate is not used.
 func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	pool := issue(t, dir, 1)

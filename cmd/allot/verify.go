@@ -15,8 +15,8 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// verifyCommand is "allot verify": the log, and whatever else there is in a
-// data folder or an archive, checked against the log.
+// verifyCommand is "allot verify": it checks the log, and compares everything
+// else in a data folder or an archive with it.
 type verifyCommand struct {
 	sourceFlags `embed:""`
 	keyFlag     `embed:""`
@@ -25,14 +25,13 @@ type verifyCommand struct {
 
 // sinceFlag names checkpoints that the auditor has kept.
 type sinceFlag struct {
-	Since []string `help:"File with a checkpoint that you have kept: the log must still hold all that it vouched for. May be given more than once." type:"existingfile" placeholder:"FILE"`
+	Since []string `help:"File with a checkpoint that you have kept: the log must still hold everything before it. May be repeated." type:"existingfile" placeholder:"FILE"`
 }
 
-// kept reads the files, whose signatures are checked with what they are
-// compared with.
+// kept reads the files. Their signatures are checked when they are compared.
 func (f sinceFlag) kept(keys note.Verifiers) ([]proof.Kept, error) {
 	if len(f.Since) > 0 && keys == nil {
-		return nil, errors.New("--since proves nothing without --public-key")
+		return nil, errors.New("--since proves nothing without --public-key: give both")
 	}
 	var list []proof.Kept
 	for _, path := range f.Since {
@@ -45,9 +44,9 @@ func (f sinceFlag) kept(keys note.Verifiers) ([]proof.Kept, error) {
 	return list, nil
 }
 
-// keyFlag names the public key that checkpoints are signed with.
+// keyFlag names the public key that verifies checkpoints.
 type keyFlag struct {
-	PublicKey string `help:"The operator's public key, or a file with it: signed checkpoints are checked, and one must vouch for the last commit." placeholder:"KEY|FILE"`
+	PublicKey string `help:"Public key of the operator, or a file with it. Signed checkpoints are checked, and one must vouch for the last commit." placeholder:"KEY|FILE"`
 }
 
 // verifiers reads the key; nil if none is given.
@@ -61,13 +60,12 @@ func (f keyFlag) verifiers() (note.Verifiers, error) {
 	}
 	verifier, err := note.NewVerifier(key)
 	if err != nil {
-		return nil, fmt.Errorf("--public-key: that is no public key as allot signing-key prints it: %w", err)
+		return nil, fmt.Errorf("--public-key: not a public key that allot signing-key printed: %w", err)
 	}
 	return note.VerifierList(verifier), nil
 }
 
-// Run goes through the log once, compares on the way, and says what is good
-// and what is not.
+// Run reads the log once, compares everything with it, and prints the results.
 func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	keys, err := c.verifiers()
 	if err != nil {
@@ -126,16 +124,16 @@ func (c *verifyCommand) print(r *check.Report, signed bool) {
 			fmt.Printf("kept         %d of %d are of this log\n", r.Kept, len(c.Since))
 		}
 	} else {
-		fmt.Println("checkpoints  not looked at: there is no --public-key")
+		fmt.Println("checkpoints  not checked: there is no --public-key")
 	}
 }
 
-// verifyRange checks an archive of a range: that its commits follow each
-// other, that checkpoints which somebody has kept are of them, and that a
-// checkpoint vouches for the last one.
+// verifyRange checks an archive of a range of the log: its commits follow each
+// other, kept checkpoints agree with it, and a checkpoint vouches for its last
+// commit.
 func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []proof.Kept) error {
 	var header archive.Header
-	digests := make(map[uint64]ledger.Digest) // of the commits that kept checkpoints are of
+	digests := make(map[uint64]ledger.Digest) // the commits that kept checkpoints are of
 	for _, k := range kept {
 		checkpoint, err := proof.Open(k.Signed, keys)
 		if err != nil {
@@ -165,11 +163,11 @@ func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []proof.Kept) erro
 		}
 	}
 	fmt.Printf(
-		"log          the commits %d to %d follow each other; without those before nothing can be replayed\n", header.First,
+		"log          the commits %d to %d follow each other; without the earlier commits nothing can be replayed\n", header.First,
 		trailer.Sequence,
 	)
 	if keys == nil {
-		fmt.Println("checkpoints  not looked at: there is no --public-key")
+		fmt.Println("checkpoints  not checked: there is no --public-key")
 		return nil
 	}
 	for _, signed := range trailer.Checkpoints {
@@ -178,16 +176,16 @@ func (c *verifyCommand) verifyRange(keys note.Verifiers, kept []proof.Kept) erro
 			return err
 		}
 		if checkpoint.Ledger == header.Ledger && checkpoint.Head == trailer.Head {
-			fmt.Printf("checkpoints  one vouches for sequence %d, and by the digest chain for all before\n", checkpoint.Sequence)
+			fmt.Printf("checkpoints  one vouches for sequence %d and, by the digest chain, for everything before it\n", checkpoint.Sequence)
 			return nil
 		}
 	}
 	return fmt.Errorf("%w vouches for sequence %d", check.ErrUnsigned, trailer.Sequence)
 }
 
-// keptInRange wants a checkpoint that somebody has kept to be of a commit of
-// the range, or of the one before it. By the digest chain it then vouches for
-// all before that.
+// keptInRange checks that a kept checkpoint is of a commit of the range, or of
+// the one before it. By the digest chain it then vouches for everything before
+// that commit.
 func keptInRange(k proof.Kept, keys note.Verifiers, header archive.Header, digests map[uint64]ledger.Digest) error {
 	checkpoint, err := proof.Open(k.Signed, keys)
 	if err != nil {
@@ -196,14 +194,14 @@ func keptInRange(k proof.Kept, keys note.Verifiers, header archive.Header, diges
 	digest := digests[checkpoint.Sequence]
 	switch {
 	case checkpoint.Ledger != header.Ledger:
-		return fmt.Errorf("it is of the ledger %s, and the file of %s", checkpoint.Ledger, header.Ledger)
+		return fmt.Errorf("it is of the ledger %s, but the file is of %s", checkpoint.Ledger, header.Ledger)
 	case digest == ledger.Digest{}:
 		return fmt.Errorf(
-			"it is of sequence %d, which the file, from %d on, does not show: nothing connects the two. Export a range that has it",
+			"it is of sequence %d, but the file begins at %d, so nothing connects the two: export a range that includes that sequence",
 			checkpoint.Sequence, header.First,
 		)
 	case digest != checkpoint.Digest:
-		return fmt.Errorf("%w: commit %d has the digest %s, and had %s when the checkpoint was signed",
+		return fmt.Errorf("%w: commit %d has the digest %s, but had %s when the checkpoint was signed",
 			ledger.ErrChain, checkpoint.Sequence, digest, checkpoint.Digest)
 	}
 	fmt.Printf("kept         %s is of this log\n", k.Path)

@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// release is the version that `make release` and `make deb` build; otherwise
-// the go command's own record of the module's version counts.
+// release is the version that `make release` and `make deb` build. Without it the
+// module's version counts, as the go command recorded it.
 var release string
 
-// devVersion is the version of a build that recorded none.
+// devVersion is the version of a build without a recorded one.
 const devVersion = "0.1.0-dev"
 
-// build describes the program.
+// build describes the program's build.
 type build struct {
 	Version string `json:"version"`
-	// Commit is the source's; empty if the build recorded none, as `go run` does.
+	// Commit is the source's commit; empty if the build recorded none, as with
+	// `go run`.
 	Commit string `json:"commit,omitempty"`
-	// Date is the commit's.
+	// Date is the commit's date.
 	Date *time.Time `json:"date,omitempty"`
-	// Modified says that the source had changes that were not committed.
+	// Modified means that the source had uncommitted changes.
 	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// version is the program's version.
+// version returns the program's version.
 func version() string {
 	if release != "" {
 		return release
@@ -67,7 +68,7 @@ type versionCommand struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// Run prints the version, and which commit it was built from.
+// Run prints the version, and the commit that it was built from.
 func (c *versionCommand) Run() error {
 	b := thisBuild()
 	if c.JSON {
@@ -77,7 +78,7 @@ func (c *versionCommand) Run() error {
 	return err
 }
 
-// source says which commit the program was built from.
+// source names the commit that the program was built from.
 func (b build) source() string {
 	if b.Commit == "" {
 		return "commit unknown: the build recorded none"

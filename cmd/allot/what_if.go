@@ -12,17 +12,17 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// whatIfCommand is "allot what-if": what would be so after some commands.
+// whatIfCommand is "allot what-if": it shows the outcome of some commands.
 type whatIfCommand struct {
 	serverFlags `embed:""`
-	At          string   `help:"Begin with what was so at this sequence or RFC 3339 time; default: now."`
-	Without     []string `help:"Providers (uuids) that are gone, with what is below them." placeholder:"UUID"`
+	At          string   `help:"Begin at this sequence or RFC 3339 time; default: now."`
+	Without     []string `help:"Providers (uuids) to remove, with their descendants." placeholder:"UUID"`
 	File        string   `arg:"" optional:"" help:"JSON: {\"steps\": [{\"command\": NAME, \"body\": {...}}], \"questions\": [{\"query\": NAME, \"body\": {...}}]}; -: standard input." `
 	Resources   []string `help:"Ask for candidates for these amounts, CLASS=AMOUNT." placeholder:"CLASS=AMOUNT"`
 	Project     []string `help:"Ask for the usages of these projects." placeholder:"ID"`
 }
 
-// Run sends steps and questions and prints the answer.
+// Run sends the steps and questions, and prints the answer.
 func (c *whatIfCommand) Run(ctx context.Context) error {
 	asked, err := c.body()
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *whatIfCommand) Run(ctx context.Context) error {
 	out.SetIndent("", "  ")
 	var answer any
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
-		return fmt.Errorf("the server sent something else than an answer: %w", err)
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	return out.Encode(answer)
 }

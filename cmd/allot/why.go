@@ -11,20 +11,25 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// whyCommand is "allot why": the records behind what a consumer holds.
+// whyCommand is "allot why": it prints the records that explain what a consumer
+// holds.
 type whyCommand struct {
 	serverFlags `embed:""`
 	momentFlag  `embed:""`
 	Of          string `arg:"" enum:"consumer" help:"The word consumer."`
 	Consumer    string `arg:"" help:"Its uuid."`
 	On          string `arg:"" enum:"provider" help:"The word provider."`
-	Provider    string `arg:"" help:"Its uuid."`
-	JSON        bool   `name:"json" help:"The answer as JSON."`
+	Provider    string `arg:"" help:"Its uuid or name."`
+	JSON        bool   `name:"json" help:"Print the answer as JSON."`
 }
 
 // Run prints the records, newest first.
 func (c *whyCommand) Run(ctx context.Context) error {
-	query := c.in(url.Values{"consumer": {c.Consumer}, "provider": {c.Provider}})
+	provider, err := c.named(ctx, wire.OfProvider, c.Provider, c.At)
+	if err != nil {
+		return err
+	}
+	query := c.in(url.Values{"consumer": {c.Consumer}, "provider": {provider}})
 	return ask(ctx, c.serverFlags, "/audit/why", query, c.JSON, func(w *audit.Why) error {
 		fmt.Printf(
 			"after sequence %d consumer %s holds %s of provider %s\n\n", w.Sequence, w.Consumer, amounts(w.Holds), w.Provider,
@@ -34,14 +39,14 @@ func (c *whyCommand) Run(ctx context.Context) error {
 			fmt.Printf("         %s, before: %s\n", amounts(change.After), amounts(change.Before))
 		}
 		if len(w.Inventories) > 0 {
-			fmt.Print("\nits inventories are so because of\n\n")
+			fmt.Print("\nthe provider's inventories come from\n\n")
 		}
 		for _, change := range w.Inventories {
 			printEntry(&change.HistoryEntry)
 			fmt.Printf("         %s: %s, before: %s\n", change.Class, inventory(change.After), inventory(change.Before))
 		}
 		if w.Incomplete {
-			fmt.Println("\nthere is more than one answer looks at; allot history has it all")
+			fmt.Println("\nthis answer is cut off; allot history shows everything")
 		}
 		return nil
 	})

@@ -14,15 +14,15 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// whyNotCommand is "allot why-not": why a request has no candidates.
+// whyNotCommand is "allot why-not": it explains why a request has no candidates.
 type whyNotCommand struct {
 	serverFlags `embed:""`
 	momentFlag  `embed:""`
 	Candidates  string `help:"Query of Placement's GET /allocation_candidates, such as 'resources=VCPU:1&required=CUSTOM_GOLD'." required:"" placeholder:"QUERY"`
-	JSON        bool   `name:"json" help:"The answer as JSON."`
+	JSON        bool   `name:"json" help:"Print the answer as JSON."`
 }
 
-// Run prints what each filter left.
+// Run prints how many providers each filter left.
 func (c *whyNotCommand) Run(ctx context.Context) error {
 	query, err := url.ParseQuery(c.Candidates)
 	if err != nil {
@@ -36,7 +36,7 @@ func (c *whyNotCommand) Run(ctx context.Context) error {
 	c.microversion = "placement 1.39"
 	return ask(ctx, c.serverFlags, "/allocation_candidates", c.in(query), c.JSON, func(a *answer) error {
 		if a.Explanation == nil {
-			return errors.New("the server did not explain itself")
+			return errors.New("the server's answer has no explanation: it may be of an older release")
 		}
 		var table strings.Builder
 		for _, g := range a.Explanation.Groups {

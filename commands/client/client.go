@@ -4,9 +4,9 @@
 //	ledger := client.New(nc, client.Options{})
 //	result, err := ledger.Submit(ctx, &commands.ReleaseConsumer{Consumer: id})
 //
-// A command is sent again under the same id until it is answered, so that it
-// is carried out once whatever happens on the way. Any number of calls may be
-// under way on one connection at the same time.
+// A command is sent again with the same id until it is answered, so it is carried
+// out once, whatever happens on the way. Any number of calls may be under way on
+// one connection at the same time.
 package client
 
 import (
@@ -23,27 +23,27 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Options are a Client's choices; the zero value is good.
+// Options configure a Client. The zero value is good.
 type Options struct {
 	// Encoding is wire.TypeMsgpack (the default) or wire.TypeJSON.
 	Encoding string
-	// TryTimeout is how long one try waits for its reply, 5 seconds if 0.
+	// TryTimeout is how long one try waits for its reply; 0: 5 seconds.
 	TryTimeout time.Duration
-	// Pause lies between tries; it doubles, with some chance in it, from
-	// 20 milliseconds if 0 up to a second.
+	// Pause is the first pause between two tries; 0: 20 milliseconds. It doubles
+	// with each try, with some randomness, up to a second.
 	Pause time.Duration
 }
 
 const maxPause = time.Second
 
-// Client speaks to a ledger. It may be used by any number of goroutines.
+// Client speaks to a ledger. Any number of goroutines may use it.
 type Client struct {
 	nc       *nats.Conn
 	opts     Options
 	pipeline pipeline
 }
 
-// New returns a Client on a connection, which stays the caller's.
+// New returns a Client on a connection, which still belongs to the caller.
 func New(nc *nats.Conn, opts Options) *Client {
 	if opts.Encoding == "" {
 		opts.Encoding = wire.TypeMsgpack
@@ -59,35 +59,36 @@ func New(nc *nats.Conn, opts Options) *Client {
 	return c
 }
 
-// Result is what became of an accepted command.
+// Result is the outcome of an accepted command.
 type Result struct {
-	// Address is that of the command's record. Its sequence is the new
-	// generation of every consumer that the command changed. It is zero for
-	// a command that had nothing to do.
+	// Address is that of the command's record. Its sequence is the new generation
+	// of every consumer that the command changed. It is zero for a command that
+	// had nothing to change.
 	Address ledger.Address
-	// Repeated: the id was known, and this is the first result.
+	// Repeated means that the id was known, and that this is the first result.
 	Repeated bool
 }
 
-// RejectedError says that the command was understood and not accepted. It
-// changed nothing.
+// RejectedError means that the command was understood and rejected. It changed
+// nothing.
 type RejectedError struct{ commands.Rejection }
 
 // Error implements error.
 func (e *RejectedError) Error() string { return e.String() }
 
-// ErrUnanswered says that the context ended before the command was answered. It may
-// still be carried out; the same id submitted again gives its result.
+// ErrUnanswered means that the context ended before the command was answered. The
+// command may still be carried out; submit it again with the same id to get its
+// result.
 var ErrUnanswered = errors.New("client: no answer in time")
 
-// Submit carries a command out under a new id. It tries until the context
-// ends. A rejection is a *RejectedError.
+// Submit carries a command out under a new id. It tries until the context ends. A
+// rejection is a *RejectedError.
 func (c *Client) Submit(ctx context.Context, command commands.Command) (Result, error) {
 	return c.SubmitAs(ctx, commands.NewID(), command)
 }
 
-// SubmitAs is Submit under an id of the caller's, which makes it safe to
-// submit the command again after a crash.
+// SubmitAs is Submit under an id of the caller's. With the id, the caller can
+// safely submit the command again after a crash.
 func (c *Client) SubmitAs(ctx context.Context, id ledger.UUID, command commands.Command) (Result, error) {
 	reply, err := c.command(ctx, map[string]string{wire.HeaderCommandID: id.String()}, command)
 	if err != nil {
@@ -96,7 +97,7 @@ func (c *Client) SubmitAs(ctx context.Context, id ledger.UUID, command commands.
 	return Result{Address: ledger.Address{Sequence: reply.Sequence, Index: reply.Index}, Repeated: reply.Repeated}, nil
 }
 
-// DryRun says what would happen if the command were carried out now: the
+// DryRun returns what would happen if the command were carried out now: the
 // events, or a *RejectedError.
 func (c *Client) DryRun(ctx context.Context, command commands.Command) ([]ledger.EventLine, error) {
 	reply, err := c.command(ctx, map[string]string{wire.HeaderDryRun: "true"}, command)
@@ -122,13 +123,13 @@ func (c *Client) command(ctx context.Context, headers map[string]string, command
 	return reply, err
 }
 
-// Item is one command of a batch of independent ones.
+// Item is one command of a batch of independent commands.
 type Item struct {
-	ID      ledger.UUID // keep it to submit the command again after a crash
+	ID      ledger.UUID // keep it, to submit the command again after a crash
 	Command commands.Command
 }
 
-// ItemResult is what became of one command of a batch.
+// ItemResult is the outcome of one command of a batch.
 type ItemResult struct {
 	Result
 	// Err is nil, a *RejectedError, or a *wire.Error.
@@ -136,8 +137,8 @@ type ItemResult struct {
 }
 
 // SubmitAll carries many independent commands out with one message. Each is
-// answered on its own; those that could not be dealt with for a reason that
-// passes are submitted again, under their ids.
+// answered on its own. Commands that fail for a passing reason are submitted
+// again, under their ids.
 func (c *Client) SubmitAll(ctx context.Context, items []Item) ([]ItemResult, error) {
 	results := make([]ItemResult, len(items))
 	left := make([]int, len(items))
@@ -188,8 +189,8 @@ func itemResult(r wire.Reply) ItemResult {
 	return ItemResult{Result: Result{Address: ledger.Address{Sequence: r.Sequence, Index: r.Index}, Repeated: r.Repeated}}
 }
 
-// SubmitAtomic carries commands out in order in one record, under one id: all
-// of them or none.
+// SubmitAtomic carries commands out in order in one record, under one id: all of
+// them or none.
 func (c *Client) SubmitAtomic(ctx context.Context, id ledger.UUID, list ...commands.Command) (Result, error) {
 	batch := wire.Batch{Atomic: true}
 	for _, one := range list {
@@ -220,64 +221,64 @@ func (c *Client) batch(ctx context.Context, headers map[string]string, batch wir
 	return reply, err
 }
 
-// Allocations asks what a consumer holds.
+// Allocations returns what a consumer holds.
 func (c *Client) Allocations(ctx context.Context, q wire.AllocationsQuery) (wire.Answer[wire.Allocations], error) {
 	return ask[wire.Allocations](ctx, c, &q)
 }
 
-// Usages asks what a project's consumers hold.
+// Usages returns what a project's consumers hold.
 func (c *Client) Usages(ctx context.Context, q wire.UsagesQuery) (wire.Answer[[]wire.Usage], error) {
 	return ask[[]wire.Usage](ctx, c, &q)
 }
 
-// Provider asks for a provider.
+// Provider returns a provider.
 func (c *Client) Provider(ctx context.Context, q wire.ProviderQuery) (wire.Answer[wire.Provider], error) {
 	return ask[wire.Provider](ctx, c, &q)
 }
 
-// Node asks for a bare metal node.
+// Node returns a bare metal node.
 func (c *Client) Node(ctx context.Context, q wire.NodeQuery) (wire.Answer[wire.Node], error) {
 	return ask[wire.Node](ctx, c, &q)
 }
 
-// Chassis asks for a chassis.
+// Chassis returns a chassis.
 func (c *Client) Chassis(ctx context.Context, q wire.ChassisQuery) (wire.Answer[wire.Chassis], error) {
 	return ask[wire.Chassis](ctx, c, &q)
 }
 
-// NodeAllocation asks for the allocation of a whole node.
+// NodeAllocation returns the allocation of a whole node.
 func (c *Client) NodeAllocation(
 	ctx context.Context, q wire.NodeAllocationQuery,
 ) (wire.Answer[wire.NodeAllocation], error) {
 	return ask[wire.NodeAllocation](ctx, c, &q)
 }
 
-// History asks what happened to one thing, newest first.
+// History returns a page of the history of one entity, newest first.
 func (c *Client) History(ctx context.Context, q wire.HistoryQuery) (wire.Answer[wire.History], error) {
 	return ask[wire.History](ctx, c, &q)
 }
 
-// Commits asks for a piece of the log itself.
+// Commits returns a piece of the log itself.
 func (c *Client) Commits(ctx context.Context, q wire.CommitsQuery) (wire.Answer[wire.Commits], error) {
 	return ask[wire.Commits](ctx, c, &q)
 }
 
-// Checkpoint asks for a signed checkpoint of the log.
+// Checkpoint returns a signed checkpoint of the log.
 func (c *Client) Checkpoint(ctx context.Context, q wire.CheckpointQuery) (wire.Answer[wire.Checkpoint], error) {
 	return ask[wire.Checkpoint](ctx, c, &q)
 }
 
-// Holders asks who holds something of a provider, with owners.
+// Holders returns the holders of a provider, with their owners.
 func (c *Client) Holders(ctx context.Context, q wire.HoldersQuery) (wire.Answer[wire.Holders], error) {
 	return ask[wire.Holders](ctx, c, &q)
 }
 
-// Rejections asks which commands were rejected, newest first.
+// Rejections returns rejected commands, newest first.
 func (c *Client) Rejections(ctx context.Context, q wire.RejectionsQuery) (wire.Answer[[]wire.RejectedCommand], error) {
 	return ask[[]wire.RejectedCommand](ctx, c, &q)
 }
 
-// Candidates asks which allocations would satisfy a request.
+// Candidates returns allocations that would satisfy a request.
 func (c *Client) Candidates(ctx context.Context, q wire.CandidatesQuery) (wire.Answer[[]wire.Candidate], error) {
 	return ask[[]wire.Candidate](ctx, c, &q)
 }
@@ -298,8 +299,8 @@ func ask[T any](ctx context.Context, c *Client, q wire.Query) (wire.Answer[T], e
 	return answer, err
 }
 
-// request sends the same message until it is answered with something that is
-// not worth another try. An error that the server sent is a *wire.Error.
+// request sends the same message until the answer is final, that is, not worth
+// another try. An error that the server sent is a *wire.Error.
 func (c *Client) request(
 	ctx context.Context, subject string, headers map[string]string, body any,
 	read func(data []byte, encoding string) (*wire.Error, error),
@@ -329,7 +330,7 @@ func (c *Client) request(
 	}
 }
 
-// try sends the message once and says whether another try makes sense.
+// try sends the message once, and returns whether another try makes sense.
 func (c *Client) try(
 	ctx context.Context, msg *nats.Msg, read func([]byte, string) (*wire.Error, error),
 ) (again bool, err error) {
@@ -349,7 +350,7 @@ func (c *Client) try(
 	return false, nil
 }
 
-// permanent errors stay however often one tries.
+// permanent errors do not go away however often one tries.
 func permanent(err error) bool {
 	for _, one := range []error{
 		nats.ErrConnectionClosed, nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrPermissionViolation, context.Canceled,

@@ -21,7 +21,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// flaky loses answers, or says that it is too busy, now and then.
+// flaky loses answers, or reports that it is busy, now and then.
 type flaky struct {
 	*writer.Writer
 	count atomic.Int64
@@ -44,7 +44,7 @@ func (f *flaky) Start(s commands.Submission, done func(commands.Outcome, error))
 	go func() { done(f.Submit(context.Background(), s)) }()
 }
 
-// serve runs a ledger behind the NATS door.
+// serve runs a ledger behind the NATS service.
 func serve(t testing.TB, unreliable bool) (*commandstest.Ledger, *nats.Conn) {
 	t.Helper()
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// TestRetries: whatever gets lost, each command is carried out once.
+// TestRetries: each command is carried out once, whatever messages are lost.
 func TestRetries(t *testing.T) {
 	l, conn := serve(t, true)
 	for _, encoding := range []string{wire.TypeMsgpack, wire.TypeJSON} {
@@ -122,7 +122,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestSameID: an id that a caller keeps makes a command safe across crashes.
+// TestSameID: with an id that the caller keeps, a command is safe across crashes.
 func TestSameID(t *testing.T) {
 	l, conn := serve(t, false)
 	c := client.New(conn, client.Options{})
@@ -143,7 +143,7 @@ func TestSameID(t *testing.T) {
 	}
 }
 
-// TestQueries asks for the present, the past and for what was just written.
+// TestQueries asks about the present, the past and what was just written.
 func TestQueries(t *testing.T) {
 	l, conn := serve(t, false)
 	provider := l.Provider(t, "node", commands.Inventory{Class: "VCPU", Total: 10})
@@ -223,7 +223,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestDryRun: it says what would happen, and nothing does.
+// TestDryRun: a dry run returns what would happen, and changes nothing.
 func TestDryRun(t *testing.T) {
 	l, conn := serve(t, false)
 	c := client.New(conn, client.Options{})
@@ -268,7 +268,7 @@ func Example() {
 		if last, err = allot.Submit(ctx, command); err != nil {
 			var rejected *client.RejectedError
 			if errors.As(err, &rejected) {
-				panic(rejected.Message) // understood, and not accepted: rejected.Code and rejected.Facts say why
+				panic(rejected.Message) // understood, but rejected: rejected.Code and rejected.Facts give the reason
 			}
 			panic(err)
 		}
@@ -282,8 +282,8 @@ func Example() {
 	_ = held.Result.Generation // to be sent with the next change of this consumer
 }
 
-// TestNodes declares nodes, allocates one, patches and reads back what
-// happened: every command about nodes, in both encodings.
+// TestNodes declares nodes, allocates one, patches it and reads the result: every
+// command about nodes, in both encodings.
 func TestNodes(t *testing.T) {
 	l, conn := serve(t, false)
 	process := processes.StartNodePlacer(l.Writer, l.Views, slog.New(slog.DiscardHandler))
@@ -368,8 +368,8 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// TestBatches submits independent commands, of which some are no good, and
-// atomic ones, in both encodings.
+// TestBatches submits independent commands, some of them invalid, and atomic
+// ones, in both encodings.
 func TestBatches(t *testing.T) {
 	for _, unreliable := range []bool{false, true} {
 		l, conn := serve(t, unreliable)
@@ -406,7 +406,7 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// allOrNothing submits batches of which all or nothing must happen.
+// allOrNothing submits batches of which everything or nothing must happen.
 func allOrNothing(t *testing.T, l *commandstest.Ledger, c *client.Client) {
 	t.Helper()
 	made, consumer, id := commandstest.NewID(), commandstest.NewID(), commandstest.NewID()

@@ -10,8 +10,8 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// TestEncodingsAgree: a command is the same, by its fingerprint, in whichever
-// encoding it is sent. So a retry may use another one.
+// TestEncodingsAgree: a command has the same fingerprint in both encodings, so a
+// retry may use the other one.
 func TestEncodingsAgree(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)

@@ -14,24 +14,24 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Following says what a follower wants to be told.
+// Following says which entity a follower follows.
 type Following struct {
 	Of   string // a subject of histories, such as wire.OfProvider
-	Name string // its uuid, or the id of a project or user
-	// After is the last record that the follower has dealt with, perhaps in
-	// an earlier life. Zero: only what happens from now on.
+	Name string // uuid of the entity, or id of a project or user
+	// After is the last record that the follower has handled, perhaps before a
+	// restart. Zero: only records from now on.
 	After ledger.Address
 }
 
-// pendingNotices is how many notices wait for a follower that is busy. More
-// are dropped, and then read from the history.
+// pendingNotices is how many notices may wait for a busy follower. Further
+// notices are dropped, and read from the history later.
 const pendingNotices = 64 << 10
 
-// Follow calls deliver for every record that touches what is followed: each
-// once, in the order of the log, without a gap, whatever happens to the
-// connection or the server meanwhile. It returns when the context ends, or
-// with the first error of deliver. To go on later without a gap or a
-// duplicate, keep the address of the last notice.
+// Follow calls deliver for every record that touches the followed entity: each
+// record once, in the order of the log, without a gap, whatever happens to the
+// connection or the server meanwhile. It returns when the context ends, or with
+// the first error of deliver. To continue later without a gap or a duplicate,
+// keep the address of the last notice.
 func (c *Client) Follow(ctx context.Context, what Following, deliver func(wire.Notice) error) error {
 	f := &follower{c: c, what: what, last: what.After, deliver: deliver}
 	messages := make(chan *nats.Msg, pendingNotices)
@@ -70,18 +70,18 @@ type follower struct {
 	what    Following
 	deliver func(wire.Notice) error
 	subs    []*nats.Subscription
-	last    ledger.Address // delivered last
+	last    ledger.Address // the last record delivered
 
-	// What was so when the history was read last: if it is so no more,
-	// something may have been missed.
+	// The state when the history was last read. If it has changed, notices may
+	// have been missed.
 	mark       string
 	reconnects uint64
 	dropped    int
 }
 
-// begin reads what happened since the follower was away.
+// begin reads the records since the follower was away.
 func (f *follower) begin(ctx context.Context) error {
-	// The subscriptions must be there before the history is read.
+	// The subscriptions must exist before the history is read.
 	if err := f.flush(ctx); err != nil {
 		return fmt.Errorf("client: %w", err)
 	}
@@ -96,7 +96,7 @@ func (f *follower) begin(ctx context.Context) error {
 	return nil
 }
 
-// flushPause lies between tries while the connection is made again.
+// flushPause is the pause between tries while the connection is made again.
 const flushPause = 10 * time.Millisecond
 
 // flush waits until the server knows the subscriptions.
@@ -105,7 +105,8 @@ func (f *follower) flush(ctx context.Context) error {
 		limited, cancel := context.WithTimeout(ctx, f.c.opts.TryTimeout)
 		err := f.c.nc.FlushWithContext(limited)
 		cancel()
-		// nats.go calls a connection closed that was lost while it waited, and that it makes again.
+		// nats.go reports a connection as closed if it was lost during the flush,
+		// although nats.go makes it again.
 		if !errors.Is(err, nats.ErrConnectionClosed) || f.c.nc.IsClosed() {
 			return err
 		}
@@ -117,7 +118,7 @@ func (f *follower) flush(ctx context.Context) error {
 	}
 }
 
-// take deals with one message.
+// take handles one message.
 func (f *follower) take(ctx context.Context, msg *nats.Msg) error {
 	mark := msg.Header.Get(wire.HeaderNoticeMark)
 	var entry wire.HistoryEntry
@@ -142,7 +143,7 @@ func (f *follower) take(ctx context.Context, msg *nats.Msg) error {
 	return f.pass(entry)
 }
 
-// missed reports whether something may have got lost since the last look.
+// missed reports whether notices may have been lost since the last look.
 func (f *follower) missed(mark string) bool {
 	dropped := 0
 	for _, sub := range f.subs {
@@ -156,7 +157,7 @@ func (f *follower) missed(mark string) bool {
 	return missed
 }
 
-// catchUp delivers from the history what was not delivered yet.
+// catchUp delivers from the history the records that were not delivered yet.
 func (f *follower) catchUp(ctx context.Context) error {
 	for {
 		answer, err := f.c.History(ctx, wire.HistoryQuery{
@@ -178,8 +179,8 @@ func (f *follower) catchUp(ctx context.Context) error {
 
 const catchUpPage = 500
 
-// ErrDelivery wraps an error of the function that notices are delivered to.
-var ErrDelivery = errors.New("client: the notice was not taken")
+// ErrDelivery is in every error of the function that gets notices.
+var ErrDelivery = errors.New("client: the notice was not accepted")
 
 // pass delivers an entry unless it was delivered before.
 func (f *follower) pass(entry wire.HistoryEntry) error {

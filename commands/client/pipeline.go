@@ -14,11 +14,11 @@ import (
 
 // How started commands travel.
 const (
-	// batchesUnderWay is how many messages with started commands wait for
-	// their replies. Commands that come meanwhile travel in the next one
-	// together, so that messages grow with the load.
+	// batchesUnderWay is how many messages with started commands may wait for
+	// their replies. Commands that come meanwhile travel together in the next
+	// message, so that messages grow with the load.
 	batchesUnderWay = 8
-	// maxStarted bounds the commands of one message.
+	// maxStarted is the largest number of commands in one message.
 	maxStarted = 512
 )
 
@@ -27,21 +27,21 @@ type Pending struct {
 	item   Item
 	done   chan struct{}
 	once   sync.Once
-	forget func() bool // of the context
+	forget func() bool // ends with the context
 	result Result
 	err    error
 }
 
 // Start submits a command without waiting for its answer, so that many can be
-// under way on one connection: those that are started while others are on
-// their way share messages. Each is answered on its own, and the order in
-// which they are carried out is not that in which they were started.
+// under way on one connection. Commands that are started while others are on
+// their way share messages. Each is answered on its own. They may be carried out
+// in another order than that in which they were started.
 func (c *Client) Start(ctx context.Context, command commands.Command) *Pending {
 	return c.StartAs(ctx, commands.NewID(), command)
 }
 
-// StartAs is Start under an id of the caller's, which makes it safe to submit
-// the command again after a crash.
+// StartAs is Start under an id of the caller's. With the id, the caller can
+// safely submit the command again after a crash.
 func (c *Client) StartAs(ctx context.Context, id ledger.UUID, command commands.Command) *Pending {
 	p := &Pending{item: Item{ID: id, Command: command}, done: make(chan struct{})}
 	p.forget = context.AfterFunc(ctx, func() {
@@ -51,13 +51,13 @@ func (c *Client) StartAs(ctx context.Context, id ledger.UUID, command commands.C
 	return p
 }
 
-// Wait returns what became of the command.
+// Wait returns the outcome of the command.
 func (p *Pending) Wait() (Result, error) {
 	<-p.done
 	return p.result, p.err
 }
 
-// resolve answers the command; only the first answer counts.
+// resolve answers the command. Only the first answer counts.
 func (p *Pending) resolve(result Result, err error) {
 	p.once.Do(func() {
 		p.result, p.err = result, err
@@ -71,7 +71,7 @@ type pipeline struct {
 
 	mu       sync.Mutex
 	waiting  []*Pending // guarded by mu
-	underWay int        // batches; guarded by mu
+	underWay int        // number of batches; guarded by mu
 }
 
 func (q *pipeline) add(p *Pending) {
@@ -84,7 +84,7 @@ func (q *pipeline) add(p *Pending) {
 	}
 }
 
-// run sends batches until nothing waits.
+// run sends batches until no command waits.
 func (q *pipeline) run() {
 	for {
 		batch := q.take()
@@ -108,8 +108,8 @@ func (q *pipeline) take() []*Pending {
 	return batch
 }
 
-// send sends a batch and answers its commands. It gives up when the contexts
-// of all of them have ended.
+// send sends a batch and answers its commands. It gives up when the contexts of
+// all of them have ended.
 func (q *pipeline) send(batch []*Pending) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

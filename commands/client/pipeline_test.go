@@ -14,9 +14,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// TestPipeline starts commands from many goroutines at once, in both
-// encodings: each gets the answer to itself, accepted or not, and a second
-// time under the same id the first one.
+// TestPipeline starts commands from many goroutines at once, in both encodings.
+// Each gets its own answer, accepted or not, and the first answer again under the
+// same id.
 func TestPipeline(t *testing.T) {
 	l, nc := serve(t, false)
 	provider := l.Provider(t, "p", commands.Inventory{Class: "VCPU", Total: 500})
@@ -59,8 +59,8 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestPipelineLimits: a command whose context has ended is answered at once,
-// and commands that are too much for one message together travel apart.
+// TestPipelineLimits: a command whose context has ended is answered at once, and
+// commands that do not fit into one message travel in several.
 func TestPipelineLimits(t *testing.T) {
 	l, nc := serve(t, false)
 	c := client.New(nc, client.Options{})

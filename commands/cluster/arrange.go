@@ -7,30 +7,31 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// Which servers lead the two streams decides what the loss of one costs, since
-// a stream that loses its leader takes nothing for 4 to 9 s. The log's belongs
-// with the writer: the loss of any other server then costs nothing. The
-// bucket's belongs elsewhere: who takes the lease of a leader that is lost
-// waits for one election then, not for the later one of two; and while the
-// bucket has no leader, the lease is renewed in the log.
+// The loss of a server costs most if it leads a stream, because a stream that
+// loses its leader takes nothing for 4 to 9 s. So the leaders of the two streams
+// are placed on purpose. The writer's server leads the log's stream: then the
+// loss of any other server costs nothing. Another server leads the bucket's
+// stream: then the successor of a lost leader waits for one election before it
+// takes the lease, not for the later of two. While the bucket has no leader, the
+// lease is renewed in the log.
 
 const (
-	// arrangeFirst is how long after a term has begun streams are moved first, and
-	// arrangeEvery how often they are looked at. A move costs writes a tenth of a
-	// second.
+	// arrangeFirst is how long after the beginning of a term streams are first
+	// moved, and arrangeEvery how often they are checked. A move costs writes a
+	// tenth of a second.
 	arrangeFirst = time.Second
 	arrangeEvery = 5 * time.Second
 	// arrangeWait is how long each question may take.
 	arrangeWait = 2 * time.Second
 )
 
-// Yield says that this term is about to end: streams are left where they are.
+// Yield announces that this term is about to end: streams stay where they are.
 func (t *Term) Yield() { t.yields.Store(true) }
 
 // arranging keeps the streams where they belong while the term lasts.
 func (t *Term) arranging() {
 	if t.r.cfg.Near == nil {
-		return // the streams are led by servers that are not ours
+		return // servers that are not Allot's lead the streams
 	}
 	wait := time.NewTimer(arrangeFirst)
 	defer wait.Stop()
@@ -73,7 +74,7 @@ func (t *Term) arrange() error {
 	return nil
 }
 
-// upToDate reports whether a server that does not lead a stream has all of it.
+// upToDate reports whether a server that does not lead a stream holds all of it.
 func upToDate(peers jetstream.Peers, name string) bool {
 	for _, p := range peers.Others {
 		if p.Name == name {

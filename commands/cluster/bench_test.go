@@ -13,13 +13,13 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// messageBytes is what a commit of one allocation takes.
+// messageBytes is the size of a commit of one allocation.
 const messageBytes = 300
 
-// BenchmarkReplicated sets commands on three replicas, all in this process,
-// beside JetStream alone: conditional publishes, one after the other, on another
-// stream of the same servers with as many replicas. Each figure is the first
-// line's ratio, from one run.
+// BenchmarkReplicated compares commands on three replicas, all in this process,
+// with JetStream alone: conditional publishes, one after the other, on another
+// stream of the same servers with as many replicas. Each figure is relative to
+// the first line of the same run.
 func BenchmarkReplicated(b *testing.B) {
 	g := &group{t: b, sync: true}
 	g.start(nil)

@@ -24,10 +24,10 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for something that must come.
 const patience = 2 * time.Minute
 
-// member is one replica with all that it is made of, in the test's process.
+// member is one replica with all its parts, in the test's process.
 type member struct {
 	*cluster.Replica
 	name   string
@@ -39,7 +39,7 @@ type member struct {
 	quit   chan struct{}
 	idle   sync.WaitGroup
 	conns  []*nats.Conn
-	// mute has the writer lead without a lease: what must not be.
+	// mute lets the writer lead without a lease, which must never happen.
 	mute bool
 	term *cluster.Term // guarded by mu
 	cut  atomic.Bool   // its connections are closed
@@ -143,7 +143,7 @@ func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*clu
 	m.idle.Go(func() { m.lead(t) })
 }
 
-// openLog opens the log as soon as the servers have found each other.
+// openLog opens the log once the servers have found each other.
 func (m *member) openLog(t testing.TB, nc *nats.Conn, mayCreate bool) *jetstream.Values {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -168,7 +168,7 @@ func (m *member) openLog(t testing.TB, nc *nats.Conn, mayCreate bool) *jetstream
 	}
 }
 
-// lead does what a server does with its terms.
+// lead handles the replica's terms as a server does.
 func (m *member) lead(t testing.TB) {
 	for {
 		select {
@@ -218,7 +218,7 @@ func (m *member) serve(t testing.TB, term *cluster.Term) {
 	}
 }
 
-// unsafe is a leadership that is believed to be for ever.
+// unsafe is a leadership that never ends.
 type unsafe struct{ *cluster.Term }
 
 // Await implements writer.Leadership.
@@ -248,7 +248,7 @@ func (m *member) get() *writer.Writer {
 	return m.writer
 }
 
-// stop ends a replica, as a process does that is told to.
+// stop ends a replica in order.
 func (m *member) stop(t testing.TB) {
 	t.Helper()
 	if m.quit == nil {
@@ -269,7 +269,7 @@ func (m *member) stop(t testing.TB) {
 	}
 }
 
-// leader waits until one of the replicas that run leads.
+// leader waits until one of the running replicas leads.
 func (g *group) leader() *member {
 	g.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -283,7 +283,7 @@ func (g *group) leader() *member {
 	return nil
 }
 
-// others are those that run and do not lead.
+// others are the running replicas that do not lead.
 func (g *group) others() (list []*member) {
 	leader := g.leader()
 	for _, m := range g.members {
@@ -308,8 +308,8 @@ func (m *member) submitAs(t testing.TB, id ledger.UUID, c commands.Command) comm
 	return outcome
 }
 
-// TestEveryReplicaTakesCommands: whoever is asked, the command is decided once,
-// with everything that was said of it, and can be read where it was answered.
+// TestEveryReplicaTakesCommands: whichever replica takes a command, it is decided
+// once, with all its circumstances, and can be read where it was answered.
 func TestEveryReplicaTakesCommands(t *testing.T) {
 	g := startGroup(t, nil)
 	g.leader()
@@ -351,7 +351,7 @@ func TestEveryReplicaTakesCommands(t *testing.T) {
 	}
 }
 
-// TestLeaderIsReplaced: in order and without, and the log says who led when.
+// TestLeaderIsReplaced, in order and by a loss, and the log says who led when.
 func TestLeaderIsReplaced(t *testing.T) {
 	g := startGroup(t, nil)
 	first := g.leader()
@@ -381,9 +381,9 @@ func TestLeaderIsReplaced(t *testing.T) {
 	}
 }
 
-// TestDeposedLeaderSaysNothing: a writer that another replica has deposed must
-// not reject what is right by now. With a lease that is not looked at it does,
-// which shows that the test can fail.
+// TestDeposedLeaderSaysNothing: a deposed writer must not reject a command that
+// the new leader would accept. Without a look at the lease it does, which shows
+// that the test can fail.
 func TestDeposedLeaderSaysNothing(t *testing.T) {
 	for name, mute := range map[string]bool{"by the rules": false, "without a lease": true} {
 		t.Run(name, func(t *testing.T) {
@@ -392,8 +392,8 @@ func TestDeposedLeaderSaysNothing(t *testing.T) {
 			frozen = g.leader()
 			old := frozen.get()
 			frozen.submit(t, &commands.CreateTrait{Name: "CUSTOM_X"})
-			// From here on it hears and says nothing, as if it were stopped, but for
-			// whoever has its writer.
+			// From here on it hears and sends nothing, as if it were stopped,
+			// except to the holder of its writer.
 			frozen.cut.Store(true)
 			frozen.mu.Lock()
 			frozen.term.Close()

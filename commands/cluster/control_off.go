@@ -2,7 +2,7 @@
 
 package cluster
 
-// leaseIgnored has a leader answer without a look at its lease. It is a
-// constant: only the programs that tests build, to see that they find what is
-// wrong then, can be told so.
+// leaseIgnored makes a leader answer without a look at its lease. It is a
+// constant here. Only test programs, built to check that tests notice the fault,
+// can change it.
 const leaseIgnored = false

@@ -12,49 +12,52 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// Who leads is a lease in a bucket of JetStream's. It would be simpler to have
-// whichever server leads the log's stream lead, but that is known only where
-// the NATS server is in the process, and what it believes of itself is worth
-// nothing while it is cut off. So the lease decides, and the server that leads
-// the stream has a head start: commits then reach their leader without a hop.
+// The leader is the holder of a lease in a bucket of JetStream. A simpler rule,
+// that the server that leads the log's stream also leads here, does not work:
+// that is known only if the NATS server is in the process, and what that server
+// believes of itself is worth nothing while it is cut off. So the lease decides,
+// and the server that leads the stream gets a head start, because commits then
+// reach the stream's leader without a hop.
 
 const (
 	// leaseKey is the lease's key in the bucket.
 	leaseKey = "leader"
-	// look is how often those who follow look at the lease.
+	// look is how often followers look at the lease.
 	look = 100 * time.Millisecond
 	// renewals is how often a lease is renewed in its time.
 	renewals = 6
-	// renewAgain lies between tries to renew it.
+	// renewAgain is the pause between two tries to renew it.
 	renewAgain = 50 * time.Millisecond
-	// headStart is how long whoever does not lead the stream waits for the one
-	// who does.
+	// headStart is how long servers that do not lead the stream wait for the one
+	// that does.
 	headStart = 500 * time.Millisecond
-	// spread is how long others wait for a successor that was named.
+	// spread is how long others wait for a named successor.
 	spread = time.Second
-	// unfitWait is how long a replica that should not lead waits for one that may.
+	// unfitWait is how long a replica that should not lead waits for one that
+	// may.
 	unfitWait = 10 * time.Second
 )
 
-// lease is who leads, as the bucket has it.
+// lease is the leader according to the bucket.
 type lease struct {
 	Leader   string      `json:"leader"`
 	Instance ledger.UUID `json:"instance"`
-	// Released: the leader has given it back, to Successor if that is named.
+	// Released means that the leader has given the lease back, to Successor if
+	// one is named.
 	Released  bool   `json:"released,omitempty"`
 	Successor string `json:"successor,omitempty"`
 }
 
-// candidate is what a replica that follows knows of the lease.
+// candidate is what a follower knows of the lease.
 type candidate struct {
 	r        *Replica
 	now      lease
 	revision uint64
-	seen     time.Duration // when it saw that revision first
-	eligible time.Duration // since when it might take it; 0: it may not
+	seen     time.Duration // when it first saw that revision
+	eligible time.Duration // since when it might take the lease; 0: it may not
 }
 
-// stand takes the lease when nobody has it, again and again.
+// stand takes the lease whenever nobody has it.
 func (r *Replica) stand() {
 	c := &candidate{r: r}
 	tick := time.NewTicker(look)
@@ -68,7 +71,7 @@ func (r *Replica) stand() {
 		}
 		if r.follower.Load() == nil {
 			c.eligible = 0
-			continue // it leads
+			continue // this replica leads
 		}
 		if term := c.try(r.ctx); term != nil {
 			r.hand(term)
@@ -77,7 +80,7 @@ func (r *Replica) stand() {
 	}
 }
 
-// hand gives a term to whoever has writers begin.
+// hand hands a term to the part that begins writers.
 func (r *Replica) hand(term *Term) {
 	f := r.follower.Swap(nil)
 	term.state = f.stop()
@@ -88,7 +91,7 @@ func (r *Replica) hand(term *Term) {
 	}
 }
 
-// try takes the lease if that is allowed now.
+// try takes the lease if that is permitted now.
 func (c *candidate) try(ctx context.Context) *Term {
 	if err := c.observe(ctx); err != nil || !c.may() || !c.ready(ctx) {
 		return nil
@@ -97,7 +100,7 @@ func (c *candidate) try(ctx context.Context) *Term {
 	mine := lease{Leader: c.r.cfg.Name, Instance: c.r.instance}
 	revision, err := c.r.setLease(ctx, c.revision, mine)
 	if err != nil {
-		return nil // it shows next time what has become of it
+		return nil // the next look shows the outcome
 	}
 	c.r.cfg.Logger.Info("this replica is to lead", "revision", revision)
 	t := newTenure(c.r.instance, c.r.cfg.Lease, c.r.clock)
@@ -149,8 +152,8 @@ func (c *candidate) since(now time.Duration) bool {
 	return true
 }
 
-// ready reports whether this replica should lead: it has folded what there is,
-// and nobody is in a better place.
+// ready reports whether this replica should lead: it has folded everything, and
+// no other replica is in a better position.
 func (c *candidate) ready(ctx context.Context) bool {
 	f := c.r.follower.Load()
 	if f == nil || !f.current.Load() {
@@ -216,7 +219,7 @@ func (t *Term) renew(ctx context.Context, revision uint64) {
 				return
 			}
 			if err == nil && at > revision {
-				revision = at // an earlier try whose answer was lost
+				revision = at // an earlier try, whose answer was lost
 			}
 			wait = renewAgain
 		default:

@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// announced is how many commits may wait to be folded; more are read from
-	// the log again.
+	// announced is how many commits may wait to be folded. Further commits are
+	// read from the log again.
 	announced = 1024
-	// poll is how often the log is looked at, should the leader say nothing.
+	// poll is how often the log is checked, in case the leader announces nothing.
 	poll = 200 * time.Millisecond
-	// pollTimeout bounds one look.
+	// pollTimeout is how long one such check may take.
 	pollTimeout = 10 * time.Second
 )
 
 // follower folds the log's commits into State and read models. The leader
-// announces them when they are durable, which saves looking for them; what
-// was missed is read from the log. No consumer is needed, which somebody would
-// have to make anew just when servers are lost.
+// announces durable commits, which saves searching for them; missed commits are
+// read from the log. It needs no consumer, which somebody would have to make anew
+// just when servers are lost.
 type follower struct {
 	r       *Replica
-	state   *ledger.State // the run's alone
+	state   *ledger.State // for the run only
 	commits chan []byte
 	forks   chan chan *ledger.State
 	quit    chan struct{}
 	done    chan struct{}
-	current atomic.Bool   // it has folded what the log held a moment ago
-	head    atomic.Uint64 // the sequence that it has come to
+	current atomic.Bool   // it has folded everything that the log held a moment ago
+	head    atomic.Uint64 // the sequence that it has folded
 	polled  time.Time
 
 	saving       atomic.Bool
@@ -43,7 +43,7 @@ type follower struct {
 	lastSnapshot time.Time
 }
 
-// follow begins to follow from a State.
+// follow starts to follow from a State.
 func (r *Replica) follow(state *ledger.State) {
 	f := &follower{
 		r: r, state: state, commits: make(chan []byte, announced), forks: make(chan chan *ledger.State),
@@ -55,7 +55,7 @@ func (r *Replica) follow(state *ledger.State) {
 	go f.run()
 }
 
-// stop ends it, and returns the State that it has come to.
+// stop ends the follower, and returns the State that it has reached.
 func (f *follower) stop() *ledger.State {
 	close(f.quit)
 	<-f.done
@@ -87,11 +87,11 @@ func (f *follower) run() {
 	<-f.quit
 }
 
-// take folds a commit that was announced.
+// take folds an announced commit.
 func (f *follower) take(encoded []byte) error {
 	sequence, prev, err := ledger.CommitLink(encoded)
 	if err != nil || sequence < f.state.Next() {
-		return nil // what cannot be read is looked for in the log
+		return nil // commits that cannot be read are looked for in the log
 	}
 	if sequence > f.state.Next() || prev != f.state.Head().Digest {
 		return f.poll()
@@ -126,7 +126,7 @@ func (f *follower) poll() error {
 	})
 	f.polled = time.Now()
 	if errors.Is(err, ledger.ErrUnavailable) {
-		return nil // the next look may find somebody
+		return nil // the next check may find a replica
 	}
 	if err == nil {
 		f.current.Store(f.head.Load() >= f.r.view.sequence.Load())
@@ -154,7 +154,7 @@ func (f *follower) fold(commit *ledger.Commit) error {
 	return nil
 }
 
-// snapshot saves the State when it is time for that.
+// snapshot saves the State when a snapshot is due.
 func (f *follower) snapshot(records int) {
 	cfg := &f.r.cfg
 	f.unsaved += records

@@ -11,15 +11,15 @@ import (
 
 var _ commands.Freshness = (*Replica)(nil)
 
-// questions are those who wait to hear from the leader what was answered so
-// far: one question at a time, for all who came before it was sent.
+// questions are the reads that wait until the leader says what was answered so
+// far. One question at a time is sent, for all reads that came before it.
 type questions struct {
 	mu      sync.Mutex
 	running bool
-	next    *question // for whoever comes while one is under way; guarded by mu
+	next    *question // for reads that come while one is under way; guarded by mu
 }
 
-// question is one that is put to the leader for some who wait.
+// question is one question to the leader, for all reads that wait for it.
 type question struct {
 	done     chan struct{}
 	sequence uint64
@@ -57,7 +57,8 @@ func (r *Replica) tryFresh(ctx context.Context) error {
 	return r.arrived(ctx, q.sequence)
 }
 
-// join adds somebody to the next question, and puts it unless one is under way.
+// join adds a read to the next question, and sends the question unless one is
+// under way.
 func (qs *questions) join(ask func() (uint64, error)) *question {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
@@ -72,7 +73,7 @@ func (qs *questions) join(ask func() (uint64, error)) *question {
 	return q
 }
 
-// put puts questions as long as somebody waits.
+// put sends questions as long as some read waits.
 func (qs *questions) put(ask func() (uint64, error)) {
 	for {
 		qs.mu.Lock()
@@ -88,7 +89,7 @@ func (qs *questions) put(ask func() (uint64, error)) {
 	}
 }
 
-// askHead asks the leader up to where anybody was answered.
+// askHead asks the leader for the newest sequence that anybody was told.
 func (r *Replica) askHead() (uint64, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, r.cfg.Lease)
 	defer cancel()

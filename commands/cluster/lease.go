@@ -10,12 +10,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// sinceBoot is a clock that no one sets, and that goes on while the process, or
-// the machine, sleeps.
+// sinceBoot is a clock that nobody can set, and that goes on while the process,
+// or the machine, sleeps.
 func sinceBoot() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		panic(err) // Linux has had it since 2.6.39
+		panic(err) // Linux has had this clock since 2.6.39.
 	}
 	return time.Duration(now.Nano())
 }
@@ -23,18 +23,18 @@ func sinceBoot() time.Duration {
 // tenure is the time in which this replica leads, or tries to begin a term. It
 // implements writer.Leadership.
 //
-// It holds a lease, which is renewed by writing through a quorum, and is valid
-// for a time from before that was begun: nobody else takes it over who has not
-// waited that long since it saw the renewal, which was later.
+// It holds a lease that is renewed by a write through a quorum. The lease is
+// valid for a time from before that write began. Another replica takes it over
+// only after it has waited that long since it saw the renewal, which was later.
 type tenure struct {
 	instance ledger.UUID
 	length   time.Duration
 	clock    func() time.Duration
 
 	mu    sync.Mutex
-	until time.Duration // the lease is valid before; guarded by mu
-	later chan struct{} // closed when until moves; guarded by mu
-	lost  chan struct{} // closed when somebody else leads, or may
+	until time.Duration // the lease is valid until then; guarded by mu
+	later chan struct{} // closed when until changes; guarded by mu
+	lost  chan struct{} // closed when another replica leads, or may lead
 	ended sync.Once
 }
 
@@ -44,8 +44,8 @@ func newTenure(instance ledger.UUID, length time.Duration, clock func() time.Dur
 	}
 }
 
-// extend makes the lease valid from a moment on, at which it had not been
-// renewed yet.
+// extend makes the lease valid from a moment at which it had not been renewed
+// yet.
 func (t *tenure) extend(from time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,15 +56,15 @@ func (t *tenure) extend(from time.Duration) {
 	}
 }
 
-// left is how long the lease is valid yet, and a channel that is closed when
-// that changes.
+// left returns how much longer the lease is valid, and a channel that is closed
+// when that changes.
 func (t *tenure) left() (time.Duration, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.until - t.clock(), t.later
 }
 
-// lose ends it: nothing is certain from now on.
+// lose ends the tenure: nothing is certain from now on.
 func (t *tenure) lose() {
 	t.ended.Do(func() { close(t.lost) })
 }

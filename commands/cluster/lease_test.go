@@ -9,8 +9,8 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// TestTenure: a lease is valid for its length from before it was renewed; who
-// waits for it learns of a renewal, of its loss, and that it has to quit.
+// TestTenure: a lease is valid for its length from before its renewal. A caller
+// that waits for it learns of a renewal, of its loss, and that it must quit.
 func TestTenure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now time.Duration
@@ -32,7 +32,7 @@ func TestTenure(t *testing.T) {
 				t.Errorf("at %v: valid %v", now, got)
 			}
 		}
-		begun.extend(7 * time.Second) // an answer that came late takes nothing away
+		begun.extend(7 * time.Second) // a late answer does not shorten the lease
 		now = 10_900 * time.Millisecond
 		if !valid() {
 			t.Error("a renewal that was begun before the last one made it shorter")
@@ -61,8 +61,9 @@ func TestTenure(t *testing.T) {
 	})
 }
 
-// TestQuestions: whoever comes while a question is under way waits for the
-// next: the answer to the first may not hold what they were told before.
+// TestQuestions: a read that comes while a question is under way waits for the
+// next question, because the answer to the first may not hold what the read's
+// client was told before.
 func TestQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var qs questions
@@ -95,7 +96,7 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
-// TestMay: who may take the lease, and when.
+// TestMay: which replica may take the lease, and when.
 func TestMay(t *testing.T) {
 	const length = 3 * time.Second
 	other, own := commands.NewID(), commands.NewID()

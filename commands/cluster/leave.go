@@ -13,51 +13,55 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// A replica that has lost its part of the log has also forgotten what it
-// promised: that a commit is safe, and whom it has voted for. Two of three make
-// a quorum. If it voted as it is, it and one that lags could elect a leader that
-// lacks what the third had acknowledged together with the lost disk. So it
-// begins with JetStream off, where it can neither vote nor acknowledge, and asks
-// whoever leads for leave to turn it on. The leave says that all other servers
-// hold all that was committed. No acknowledged commit can be lost then:
+// A replica that has lost its part of the log has also forgotten its promises:
+// which commits are safe, and which server it voted for. Two of three are a
+// quorum. If it voted at once, it could, together with a replica that lags, elect
+// a leader that lacks commits which the third replica and the lost disk had
+// acknowledged. So it begins with JetStream off, where it can neither vote nor
+// acknowledge, and asks the leader for leave to turn it on. The leave says that
+// all other servers hold everything that was committed. No acknowledged commit
+// can be lost then:
 //
-//  1. The leader L of a stream gives the figures. Every other server but the one
-//     that asks, O, has answered L, as its leader, after O had come up without
-//     JetStream (Peer.Active is less than the time that O has waited). Whoever
-//     might have been elected with the vote of the lost disk needed another vote
-//     as well, L's or that of one who answered, which would then be of a later
-//     term and not answer L. So L is the leader, and not one that was deposed.
-//  2. From then on until it has leave O takes part in nothing, so that what is
-//     committed is on the disks of the others. They lag by nothing, and each says
-//     itself that it is not catching up. So all of them hold all of it.
-//  3. With leave O is a voter like any that is new. It acknowledges what it has
-//     stored, and keeps that. Who wins an election with its vote alone is one of
-//     the others, who holds what was committed before the leave; what was
-//     committed after it is on a majority of disks that none forgot.
+//  1. The leader L of a stream gives the figures. Let O be the server that
+//     asks. Every other server has answered L, as its leader, after O had come
+//     up without JetStream (Peer.Active is less than the time that O has
+//     waited). A server that had been elected with the vote of the lost disk
+//     would have needed another vote, too: that of L, or of a server that
+//     answered L. That voter would then be in a later term and not answer L. So
+//     L is the leader, and was not deposed.
+//  2. From then until it gets leave, O takes part in nothing, so everything
+//     that is committed is on the disks of the others. They lag by nothing, and
+//     each says itself that it is not catching up. So all of them hold all of
+//     it.
+//  3. With leave O is a voter like any new server. It acknowledges what it has
+//     stored, and keeps that. If a server wins an election with O's vote alone,
+//     it is one of the others, and holds everything that was committed before
+//     the leave; everything that was committed later is on a majority of disks
+//     that have forgotten nothing.
 //  4. If a second disk is lost meanwhile, its server gets no leave until O is
 //     current, and cannot vote.
 //
-// This holds for each stream for itself, so that it is asked of the log's and of
-// the bucket's.
+// This argument is about one stream, so the leaders of both, the log's and the
+// bucket's, must answer.
 
 // leaveSubject is where a replica asks for leave.
 const leaveSubject = "allot.cluster.leave"
 
 const (
-	// askAgain lies between questions.
+	// askAgain is the pause between two requests.
 	askAgain = 200 * time.Millisecond
 )
 
-// leave is the question, and the answer to it.
+// leave is the request, and the answer to it.
 type leave struct {
 	Name string `json:"name"`
-	// Waited is for how long the one who asks has been without JetStream.
+	// Waited is how long the asking replica has been without JetStream.
 	Waited time.Duration `json:"waited,omitempty"`
-	// Why there is no leave; empty: there is.
+	// Why is the reason for a refusal; empty: leave is given.
 	Why string `json:"why,omitempty"`
 }
 
-// errNoLeave: there is no leave yet.
+// errNoLeave means that no leave is given yet.
 var errNoLeave = errors.New("no leave yet")
 
 // AwaitLeave returns when a replica that has no log may turn JetStream on, or
@@ -82,7 +86,7 @@ func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, w Waiting) erro
 	}
 }
 
-// askLeave asks everybody: the one who leads answers, or the one who is told to
+// askLeave asks all replicas. The leader answers, or the replica that was told to
 // begin the ledger and has no log yet.
 func askLeave(ctx context.Context, nc *nats.Conn, question leave) (why string, err error) {
 	data, err := json.Marshal(question)
@@ -105,12 +109,12 @@ func askLeave(ctx context.Context, nc *nats.Conn, question leave) (why string, e
 	return "", nil
 }
 
-// GiveLeave gives leave to everybody, for the one who is to begin the ledger:
-// while nothing is committed nothing can be lost. The connection must be closed
-// before that one begins it, which the others wait for.
+// GiveLeave gives leave to all replicas, for the one that is to begin the ledger:
+// while nothing is committed, nothing can be lost. The connection must be closed
+// before that replica begins the ledger, for which the others wait.
 func GiveLeave(nc *nats.Conn) error {
 	_, err := nc.Subscribe(leaveSubject, func(msg *nats.Msg) {
-		_ = msg.Respond([]byte("{}")) // whoever asks does so again
+		_ = msg.Respond([]byte("{}")) // a replica that asks does so again
 	})
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
@@ -118,8 +122,8 @@ func GiveLeave(nc *nats.Conn) error {
 	return nc.Flush()
 }
 
-// answerLeave gives leave, or says why not. It asks others, and holds up no
-// command meanwhile.
+// answerLeave gives leave, or says why not. It asks other servers, without
+// holding up commands meanwhile.
 func (t *Term) answerLeave(msg *nats.Msg) {
 	t.r.ended.Go(func() {
 		var answer leave
@@ -162,8 +166,8 @@ func (t *Term) mayJoin(data []byte) error {
 	return t.Await(ctx.Done())
 }
 
-// safeWithout reports whether all that a stream's leader has committed is on
-// the disks of all its servers but one.
+// safeWithout reports whether everything that a stream's leader has committed is
+// on the disks of all its servers but one.
 func safeWithout(p jetstream.Peers, one leave, members map[string]Member) error {
 	var missing []string
 	lack := func(name, why string) { missing = append(missing, name+" "+why) }

@@ -16,57 +16,59 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Subjects is all that replicas tell each other on. Nobody else may publish
+// Subjects are the subjects of messages between replicas. Nobody else may publish
 // or listen there.
 const Subjects = "allot.cluster.>"
 
-// What they tell each other.
+// The messages between replicas.
 const (
 	commitSubject = "allot.cluster.commit" // a durable commit, to all
-	leaderSubject = "allot.cluster.leader" // who leads, to all
+	leaderSubject = "allot.cluster.leader" // the name of the leader, to all
 	submitSubject = "allot.cluster.submit" // a command, to the leader
-	headSubject   = "allot.cluster.head"   // what was answered so far? to the leader
-	statusSubject = "allot.cluster.status" // how are you? to all
-	giveSubject   = "allot.cluster.give"   // let another one lead, to the leader
+	headSubject   = "allot.cluster.head"   // "what was answered so far?", to the leader
+	statusSubject = "allot.cluster.status" // "how are you?", to all
+	giveSubject   = "allot.cluster.give"   // a request to let another replica lead, to the leader
 )
 
-// hailEvery is how often a leader says that it leads.
+// hailEvery is how often a leader announces that it leads.
 const hailEvery = 200 * time.Millisecond
 
-// upgradeEvery is how often a leader looks whether all replicas know more than
-// is in use.
+// upgradeEvery is how often a leader checks whether all replicas know a newer
+// level than the one in use.
 const upgradeEvery = 5 * time.Second
 
-// peers is what replicas hear of each other.
+// peers is what a replica knows from the others' messages.
 type peers struct{ subs []*nats.Subscription }
 
-// hail is what a leader says to all: that it leads, or leads no more.
+// hail is a leader's announcement to all: that it leads, or leads no more.
 type hail struct {
 	Name     string      `json:"name"`
 	Instance ledger.UUID `json:"instance"`
 	Sequence uint64      `json:"sequence"`
 	Term     uint64      `json:"term"`
-	// Released: it leads no more, and Successor is to be the next.
+	// Released means that it leads no more, and that Successor, if named, is to
+	// be the next.
 	Released  bool   `json:"released,omitempty"`
 	Successor string `json:"successor,omitempty"`
-	// Wedged: the log takes no commits, and says that it is well.
+	// Wedged means that the log takes no commits, although its servers say that
+	// they are well.
 	Wedged bool `json:"wedged,omitempty"`
 }
 
 // leaderView is what is known of the leader.
 type leaderView struct {
-	sequence atomic.Uint64 // of the newest commit that was heard of
-	termSeen atomic.Int64  // when the last term was seen in the log; since boot
-	term     atomic.Uint64 // the newest that is known
-	heard    atomic.Int64  // when a leader was heard of last; since boot
-	wedged   atomic.Bool   // the leader says that of the log
+	sequence atomic.Uint64 // of the newest commit that was announced
+	termSeen atomic.Int64  // when the last term was seen in the log, since boot
+	term     atomic.Uint64 // the newest known term
+	heard    atomic.Int64  // when a leader was last heard, since boot
+	wedged   atomic.Bool   // the leader says that the log is wedged
 
 	mu      sync.Mutex
 	last    hail          // guarded by mu
-	changed chan struct{} // closed when another one leads, or none; guarded by mu
+	changed chan struct{} // closed when another replica leads, or none; guarded by mu
 }
 
-// next is closed when the leader has changed.
+// next returns a channel that is closed when the leader has changed.
 func (v *leaderView) next() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -79,7 +81,7 @@ func (v *leaderView) get() (hail, <-chan struct{}) {
 	return v.last, v.changed
 }
 
-// set takes note of what a leader says.
+// set notes what a leader has announced.
 func (v *leaderView) set(h hail) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -91,7 +93,7 @@ func (v *leaderView) set(h hail) {
 	}
 }
 
-// listen begins to hear what others say.
+// listen starts to listen to the others' messages.
 func (r *Replica) listen() error {
 	for subject, handle := range map[string]nats.MsgHandler{
 		commitSubject: r.hearCommit, leaderSubject: r.hearLeader, statusSubject: r.answerStatus,
@@ -115,7 +117,7 @@ func (p *peers) close() error {
 	return errors.Join(errs...)
 }
 
-// hearCommit passes a commit on to whoever folds it here.
+// hearCommit passes a commit on to the follower.
 func (r *Replica) hearCommit(msg *nats.Msg) {
 	f := r.follower.Load()
 	if f == nil {
@@ -144,14 +146,14 @@ func (r *Replica) hearLeader(msg *nats.Msg) {
 	r.note(h)
 }
 
-// announce tells the others of a durable commit.
+// announce sends a durable commit to the others.
 func (r *Replica) announce(encoded []byte) {
 	if err := r.cfg.Conn.Publish(commitSubject, encoded); err != nil {
 		r.cfg.Logger.Debug("a commit was not announced; others find it in the log", "error", err)
 	}
 }
 
-// hail tells all who leads.
+// hail tells all replicas who leads.
 func (r *Replica) hail(t *Term, released bool, successor string) {
 	h := hail{
 		Name: r.cfg.Name, Instance: t.instance, Sequence: r.cfg.Models.Checkpoint().Sequence,
@@ -168,7 +170,7 @@ func (r *Replica) hail(t *Term, released bool, successor string) {
 	r.note(h)
 }
 
-// note takes note of what a leader says.
+// note notes a leader's announcement.
 func (r *Replica) note(h hail) {
 	if !h.Released {
 		r.view.heard.Store(int64(r.clock()))
@@ -179,7 +181,7 @@ func (r *Replica) note(h hail) {
 	r.view.set(h)
 }
 
-// hailing says that this replica leads until it does not.
+// hailing announces that this replica leads, as long as it does.
 func (t *Term) hailing() {
 	tick, upgrade := time.NewTicker(hailEvery), time.NewTicker(upgradeEvery)
 	defer tick.Stop()
@@ -212,7 +214,7 @@ func (t *Term) upgrade() {
 	}
 }
 
-// serve takes what is sent to the leader.
+// serve takes messages to the leader.
 func (t *Term) serve() error {
 	for subject, handle := range map[string]nats.MsgHandler{
 		submitSubject: t.takeCommand, headSubject: t.answerHead, giveSubject: t.answerGive, leaveSubject: t.answerLeave,
@@ -243,20 +245,21 @@ type carried struct {
 	Address   ledger.Address      `json:"address"`
 	Repeated  bool                `json:"repeated,omitempty"`
 	Rejection *commands.Rejection `json:"rejection,omitempty"`
-	Events    []byte              `json:"events,omitempty"` // of a dry run
+	Events    []byte              `json:"events,omitempty"` // events of a dry run
 	Failure   string              `json:"failure,omitempty"`
-	Reason    string              `json:"reason,omitempty"` // of the failure: a key of failures
-	// Sequence is up to where everything was decided that the answer depends on.
+	Reason    string              `json:"reason,omitempty"` // kind of the failure: a key of failures
+	// Sequence is the sequence up to which everything was decided that the answer
+	// depends on.
 	Sequence uint64 `json:"sequence"`
 }
 
-// failures are the errors that keep their meaning on the way.
+// failures are the errors that keep their meaning between replicas.
 var failures = map[string]error{
 	"busy": commands.ErrBusy, "stopped": commands.ErrStopped, "no_answer": commands.ErrNoAnswer,
 	"unreadable": commands.ErrUnreadable, "not_leading": commands.ErrNotLeading, "log": commands.ErrLogUnavailable,
 }
 
-// encodeSubmission makes what readSubmission reads.
+// encodeSubmission encodes a submission for readSubmission.
 func encodeSubmission(s commands.Submission) ([]byte, error) {
 	data, err := wire.Encode(submitted{
 		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
@@ -268,7 +271,7 @@ func encodeSubmission(s commands.Submission) ([]byte, error) {
 	return data, nil
 }
 
-// takeCommand has the leader's writer carry a command out.
+// takeCommand lets the leader's writer carry a command out.
 func (t *Term) takeCommand(msg *nats.Msg) {
 	submission, err := readSubmission(msg.Data)
 	if err != nil {
@@ -299,8 +302,8 @@ func readSubmission(data []byte) (commands.Submission, error) {
 	}, nil
 }
 
-// answerOf is the answer to a command. What it depends on was decided up to a
-// sequence.
+// answerOf returns the answer to a command. Everything that it depends on was
+// decided up to a sequence.
 func answerOf(outcome commands.Outcome, err error, sequence uint64) carried {
 	out := carried{
 		Address: outcome.Address, Repeated: outcome.Repeated, Rejection: outcome.Rejection,
@@ -331,7 +334,7 @@ func (t *Term) respond(msg *nats.Msg, answer carried) {
 	}
 }
 
-// outcome is what an answer says.
+// outcome returns the outcome in an answer.
 func (c *carried) outcome() (commands.Outcome, error) {
 	out := commands.Outcome{Address: c.Address, Repeated: c.Repeated, Rejection: c.Rejection}
 	if c.Failure != "" {
@@ -356,8 +359,8 @@ type answered struct {
 	Failure  string `json:"failure,omitempty"`
 }
 
-// answerHead says up to where anybody was answered. Waiting for the lease is
-// left to a goroutine, so that one question does not hold up commands.
+// answerHead answers the newest sequence that anybody was told. A goroutine waits
+// for the lease, so that one question does not hold up commands.
 func (t *Term) answerHead(msg *nats.Msg) {
 	if left, _ := t.left(); left > 0 {
 		t.respondHead(msg)

@@ -15,9 +15,9 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// TestCommandsArriveWhole: a command that is passed on to the leader is the
-// same command there, down to its fingerprint: otherwise a client that tries
-// again elsewhere would be told that its id stands for another one.
+// TestCommandsArriveWhole: a command that is passed on to the leader is the same
+// command there, with the same fingerprint. Otherwise a client that retries
+// elsewhere would be told that its id belongs to another command.
 func TestCommandsArriveWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		command := commandstest.RandomCommand(t)
@@ -51,7 +51,7 @@ func TestCommandsArriveWhole(t *testing.T) {
 	})
 }
 
-// TestAnswersArriveWhole: so is what the leader answers.
+// TestAnswersArriveWhole: the same holds for the leader's answers.
 func TestAnswersArriveWhole(t *testing.T) {
 	id, generation, command := ledgertest.ID(1, 1), int64(-3), 5
 	rejection := &commands.Rejection{Code: commands.CodeCapacityExceeded, Message: "full <&> ☃", Facts: commands.Facts{
@@ -105,8 +105,7 @@ func carry(t *testing.T, outcome commands.Outcome, err error) (commands.Outcome,
 	return got.outcome()
 }
 
-// TestFailuresAreKnown: every error that passes, and so may be met again, keeps
-// its meaning on the way.
+// TestFailuresAreKnown: every passing error keeps its meaning between replicas.
 func TestFailuresAreKnown(t *testing.T) {
 	for _, err := range []error{
 		commands.ErrBusy, commands.ErrStopped, commands.ErrNoAnswer, commands.ErrUnreadable, commands.ErrNotLeading,

@@ -1,34 +1,38 @@
 // Package cluster lets several servers, its replicas, serve one ledger. One of
 // them leads: its writer alone decides commands. The others follow: they fold
-// what the log takes, answer reads, pass commands on to the leader, and are
-// ready to lead. The files are: election and lease, who leads; follow, what
-// the others do; route and fresh, how commands and questions find the leader;
-// peers, what replicas tell each other; status, who they are; wedge, a log that
-// does not say that it is ill; arrange, which servers lead the streams.
+// what the log takes, answer reads, pass commands on to the leader, and are ready
+// to lead. The files are: election and lease (who leads), follow (what followers
+// do), route and fresh (how commands and questions find the leader), peers
+// (messages between replicas), status (the replicas and their state), wedge (a
+// log that fails silently), arrange (which servers lead the streams).
 //
-// The log alone decides what happened: every append names the one sequence it
-// may have, so that no two leaders can both be taken. What leaves no record
-// (rejections, dry runs, reads) is safe by these rules:
+// The log alone decides what happened: every append names the one sequence that
+// it may get, so no two leaders can both append. Answers that leave no record
+// (rejections, dry runs, reads) are safe by these rules:
 //
-//  1. A leader has a lease: a value in a replicated bucket. It is renewed on the
-//     condition that nobody else changed it, and is valid for Lease from before
-//     the renewal was sent. While the bucket has no quorum, the leader may begin
-//     another term of its own in the log instead, which counts as a renewal.
-//  2. Nobody takes the lease over who has not waited Lease, and a tenth of it,
-//     since it saw the last renewal, be it in the bucket or in the log; and it
-//     takes it over on the condition that there was no other renewal. Then it
-//     begins a term: it appends a record to the end of the log. If it finds
-//     another's term there instead, it has to wait again.
-//  3. So a valid lease means that no other term had begun: clocks of two replicas
-//     would have to differ in speed by a tenth for a leader to answer what is not
-//     so any more. Clocks are those that count the time since boot, while a
-//     machine sleeps, too; what time it is does not matter.
-//  4. A leader answers what left no record once it has seen its lease valid after
-//     it decided. A process that was stopped looks after it goes on again.
-//  5. A leader that reads another's term in the log, or finds another's name on
-//     the lease, leads no more, and says so to everybody who waits for it.
-//  6. A replica that follows answers reads when it has folded what the leader
-//     had answered when the read came. The leader says that on its valid lease.
+//  1. A leader has a lease: a value in a replicated bucket. It renews the lease
+//     on the condition that nobody else changed it. The lease is valid for
+//     Lease from before the renewal was sent. While the bucket has no quorum,
+//     the leader may begin another term of its own in the log instead, which
+//     counts as a renewal.
+//  2. A replica takes the lease over only after it has waited Lease, and a
+//     tenth of it, since it saw the last renewal, in the bucket or in the log,
+//     and only on the condition that there was no other renewal. Then it begins
+//     a term: it appends a record to the end of the log. If it finds another
+//     replica's term there instead, it has to wait again.
+//  3. So a valid lease means that no other term has begun. For a leader to
+//     answer what is no longer true, the clocks of two replicas would have to
+//     differ in speed by a tenth. These clocks count the time since boot,
+//     including the time in which a machine sleeps; the time of day does not
+//     matter.
+//  4. A leader gives an answer that left no record once it has seen its lease
+//     valid after the decision. A process that was stopped looks again after it
+//     goes on.
+//  5. A leader that reads another replica's term in the log, or finds another
+//     name on the lease, leads no more, and tells everybody who waits for it.
+//  6. A follower answers a read when it has folded everything that the leader
+//     had answered when the read came. The leader says what that is, on its
+//     valid lease.
 package cluster
 
 import (
@@ -57,38 +61,39 @@ const (
 // Models are the read models of a replica.
 type Models interface {
 	writer.ReadModels
-	// Changed is closed with the next commit that is folded.
+	// Changed returns a channel that is closed with the next folded commit.
 	Changed() <-chan struct{}
 }
 
-// Config is what a replica needs.
+// Config configures a replica.
 type Config struct {
-	// Name tells the replicas apart; no two may have the same.
+	// Name identifies the replica; no two may have the same.
 	Name string
-	// HTTP is where clients reach this one, to be shown.
+	// HTTP is where clients reach this replica, for display.
 	HTTP string
-	// Version of the program, to be shown.
+	// Version of the program, for display.
 	Version string
-	// Conn leads to the other replicas, as somebody who may publish and
+	// Conn leads to the other replicas, with the permission to publish and
 	// subscribe on Subjects.
 	Conn *nats.Conn
-	// Log is the log, and Values where replicas agree on who leads.
+	// Log is the log, and Values are where replicas agree on the leader.
 	Log    *jetstream.Log
 	Reader ledger.Log
 	Values *jetstream.Values
 	Models Models
-	// Lease is how long a leader may be silent; DefaultLease if 0.
+	// Lease is how long a leader may be silent; 0: DefaultLease.
 	Lease time.Duration
-	// Limit is how long a command or a read waits for a leader; DefaultLimit if 0.
+	// Limit is how long a command or a read waits for a leader; 0: DefaultLimit.
 	Limit time.Duration
-	// Near reports whether the log's stream is led by this replica's own NATS
-	// server; nil: it has none.
+	// Near reports whether this replica's own NATS server leads the log's stream;
+	// nil: it has no server of its own.
 	Near func() bool
-	// Whole reports whether this replica's own NATS server holds what the leaders
-	// of its streams have, and is not catching up; nil: it has none.
+	// Whole reports whether this replica's own NATS server holds everything that
+	// the leaders of its streams have, and is not catching up; nil: it has no
+	// server of its own.
 	Whole func() bool
-	// Unfit, if set, says why another replica should lead if one can, such as a
-	// full disk; or nil.
+	// Unfit, if set, returns why another replica should lead if one can, such as
+	// a full disk; or nil.
 	Unfit func() error
 	// Lazy: this replica's own NATS server does not sync every write.
 	Lazy bool
@@ -101,8 +106,8 @@ type Config struct {
 	Logger          *slog.Logger
 }
 
-// Replica is one of the servers of a ledger. It implements commands.Starter
-// and commands.Freshness.
+// Replica is one of the servers of a ledger. It implements commands.Starter and
+// commands.Freshness.
 type Replica struct {
 	cfg      Config
 	instance ledger.UUID
@@ -110,19 +115,19 @@ type Replica struct {
 
 	elected  chan *Term
 	failed   chan error
-	leading  atomic.Pointer[Term] // whose writer decides; nil: another replica leads, or none
+	leading  atomic.Pointer[Term] // the term whose writer decides; nil: another replica leads, or none
 	view     leaderView
 	follower atomic.Pointer[follower] // nil while it leads
 	fresh    questions
 	peers    peers
-	lacks    atomic.Int64 // since when it lacks commits that it has heard of; since boot
+	lacks    atomic.Int64 // since when it lacks commits that were announced; since boot
 
 	ctx   context.Context
 	end   context.CancelFunc
 	ended sync.WaitGroup
 }
 
-// Start begins to follow, from a State at some commit of the log, and to stand
+// Start starts to follow, from a State at some commit of the log, and to stand
 // for election.
 func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	if cfg.Lease == 0 {
@@ -147,7 +152,7 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	return r, nil
 }
 
-// Stop ends all that it does. It must not lead.
+// Stop ends the replica, which must not lead.
 func (r *Replica) Stop() error {
 	r.end()
 	r.ended.Wait()
@@ -157,10 +162,10 @@ func (r *Replica) Stop() error {
 	return r.peers.close()
 }
 
-// Elected passes on a term each time that this replica is to lead.
+// Elected delivers a term each time that this replica is to lead.
 func (r *Replica) Elected() <-chan *Term { return r.elected }
 
-// Failed says why this replica cannot go on.
+// Failed delivers the reason why this replica cannot go on.
 func (r *Replica) Failed() <-chan error { return r.failed }
 
 func (r *Replica) fail(err error) {
@@ -170,36 +175,36 @@ func (r *Replica) fail(err error) {
 	}
 }
 
-// Term is the time in which this replica leads: Begin starts it, Resign ends it.
-// The writer's Options.Leadership is the Term.
+// Term is the time in which this replica leads. Begin starts it, Resign ends it.
+// The Term is the writer's Options.Leadership.
 type Term struct {
 	*tenure
 	r      *Replica
 	state  *ledger.State
 	writer *writer.Writer
-	resign chan string // who is to lead next; somebody asks the term to end
+	resign chan string // the replica that is to lead next, when somebody asks the term to end
 	serves []*nats.Subscription
 	renews sync.WaitGroup
-	// revision of the lease when it was renewed last, set when that has ended.
+	// revision of the lease's last renewal, set when renewing has ended
 	revision atomic.Uint64
 	stop     context.CancelFunc
-	number   atomic.Uint64 // of the term
-	level    atomic.Uint64 // of features, as the term began
-	yields   atomic.Bool   // it is about to end
-	wedged   atomic.Bool   // the log says that it is well, and takes nothing
+	number   atomic.Uint64 // number of the term
+	level    atomic.Uint64 // level of features at the beginning of the term
+	yields   atomic.Bool   // the term is about to end
+	wedged   atomic.Bool   // the log says that it is well, but takes nothing
 }
 
-// State is what the writer of the term begins with.
+// State returns the State that the writer of the term begins with.
 func (t *Term) State() *ledger.State { return t.state }
 
-// Asked passes on the wish that another replica, or any if it is empty, leads.
+// Asked delivers the request that another replica lead; any if the name is empty.
 func (t *Term) Asked() <-chan string { return t.resign }
 
-// Landed is the writer's Options.Landed: it tells the others of a commit.
+// Landed is the writer's Options.Landed: it announces a commit to the others.
 func (t *Term) Landed(encoded []byte) { t.r.announce(encoded) }
 
-// Begin begins the term with a record in the log, decided by its writer, and
-// has commands and questions come here.
+// Begin begins the term with a record in the log, decided by the term's writer,
+// and takes commands and questions from then on.
 func (t *Term) Begin(ctx context.Context, w *writer.Writer) error {
 	t.writer = w
 	if err := t.confirm(ctx); err != nil {
@@ -218,7 +223,7 @@ func (t *Term) Begin(ctx context.Context, w *writer.Writer) error {
 	return nil
 }
 
-// confirm appends a term to the log, which is proof that nobody else leads.
+// confirm appends a term to the log, which proves that no other replica leads.
 func (t *Term) confirm(ctx context.Context) error {
 	level, err := t.r.commonLevel(ctx)
 	if err != nil {
@@ -245,8 +250,8 @@ func (t *Term) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what takes commands and questions here; the writer may still
-// answer what it has.
+// Close takes no more commands and questions. The writer may still answer those
+// that it has.
 func (t *Term) Close() {
 	t.r.leading.CompareAndSwap(t, nil)
 	for _, sub := range t.serves {
@@ -255,8 +260,8 @@ func (t *Term) Close() {
 	t.serves = nil
 }
 
-// Resign ends the term, after its writer has stopped, gives the lease back and
-// follows again. The State is the writer's at its end.
+// Resign ends the term after its writer has stopped, gives the lease back and
+// follows again. The State is the writer's last.
 func (t *Term) Resign(state *ledger.State, successor string) {
 	t.Close()
 	t.lose()

@@ -12,23 +12,23 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// retry lies between tries to find a leader that takes a command.
+// retry is the pause between tries to find a leader that takes a command.
 const retry = 20 * time.Millisecond
 
 var _ commands.Starter = (*Replica)(nil)
 
-// again reports whether a command may succeed with another leader, or later.
-// It can be submitted again without harm, since its id stays.
+// again reports whether a command may succeed with another leader, or later. It
+// can safely be submitted again, because it keeps its id.
 func again(err error) bool {
 	return errors.Is(err, commands.ErrNotLeading) || errors.Is(err, commands.ErrStopped) ||
 		errors.Is(err, commands.ErrLogUnavailable) || errors.Is(err, errNoLeader)
 }
 
-// errNoLeader: nobody took what was sent to the leader.
+// errNoLeader means that nobody took a message to the leader.
 var errNoLeader = fmt.Errorf("%w: no replica leads now", commands.ErrNotLeading)
 
-// Submit implements commands.Submitter: the command is carried out by whoever
-// leads, the next leader if need be.
+// Submit implements commands.Submitter. The leader carries the command out, if
+// need be the next leader.
 func (r *Replica) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
 	if t := r.leading.Load(); t != nil {
 		if outcome, err := t.writer.Submit(ctx, s); !again(err) {
@@ -83,7 +83,7 @@ func (r *Replica) pause(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// attempt has the present leader carry a command out.
+// attempt lets the present leader carry a command out.
 func (r *Replica) attempt(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
 	if t := r.leading.Load(); t != nil {
 		return t.writer.Submit(ctx, s)
@@ -118,8 +118,8 @@ func tooLarge(size, limit int) *commands.Rejection {
 	}
 }
 
-// ask sends the leader something and waits for its answer: until another one
-// leads, who has to be asked anew.
+// ask sends the leader a message and waits for its answer, until another replica
+// leads, which must be asked anew.
 func (r *Replica) ask(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
 	asking, cancel := context.WithTimeout(ctx, r.cfg.Lease) // a request may be lost
 	defer cancel()

@@ -21,9 +21,9 @@ import (
 const memberKeys = "member."
 
 const (
-	// registerAgain lies between tries to become known.
+	// registerAgain is the pause between tries to register.
 	registerAgain = 500 * time.Millisecond
-	// statusWait is how long the answers of the others are waited for.
+	// statusWait is how long the others' answers are waited for.
 	statusWait = 500 * time.Millisecond
 	// everybody is more answers than there are replicas.
 	everybody = 1 << 10
@@ -37,23 +37,23 @@ const (
 	RoleAway     = "away"    // it does not answer
 )
 
-// Member is one replica, as it is told of.
+// Member is one replica in a status.
 type Member struct {
 	Name     string      `json:"name"`
 	Role     string      `json:"role"`
 	HTTP     string      `json:"http"`
 	Version  string      `json:"version"`
-	Level    uint64      `json:"level"` // of features that it knows
+	Level    uint64      `json:"level"` // level of features that it knows
 	Instance ledger.UUID `json:"instance"`
-	// Sequence is up to where it has folded the log, and LagCommits how far that
-	// is behind the newest.
+	// Sequence is the sequence up to which it has folded the log, and LagCommits
+	// how many commits that is behind the newest.
 	Sequence   uint64 `json:"sequence"`
 	LagCommits uint64 `json:"lag_commits"`
 	// LagSeconds is how long ago it had folded everything that it knew of.
 	LagSeconds float64 `json:"lag_seconds"`
-	// Whole: its NATS server holds all of the log, as far as it knows.
+	// Whole means that its NATS server holds all of the log, as far as it knows.
 	Whole bool `json:"whole"`
-	// Unfit is why it should not lead; empty: it may.
+	// Unfit is the reason why it should not lead; empty: it may.
 	Unfit string `json:"unfit,omitempty"`
 	// Lazy: it acknowledges what is not on its disk yet.
 	Lazy bool `json:"lazy,omitempty"`
@@ -65,21 +65,21 @@ type Member struct {
 	Since int64 `json:"since"`
 }
 
-// Status is how a cluster is.
+// Status is the state of a cluster.
 type Status struct {
 	Leader  string          `json:"leader"` // empty: nobody leads
 	Term    uint64          `json:"term"`
-	Level   uint64          `json:"level"` // of features that are in use
+	Level   uint64          `json:"level"` // level of features in use
 	Members []Member        `json:"members"`
 	Stream  jetstream.Peers `json:"stream"` // the servers that keep the log
-	// Problem is why something of this is not known.
+	// Problem says why a part of the status is missing.
 	Problem string `json:"problem,omitempty"`
 }
 
-// started is when this process began to be a replica.
+// started is when this process became a replica.
 var started = time.Now()
 
-// own is this replica.
+// own returns this replica's status.
 func (r *Replica) own() Member {
 	m := Member{
 		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Version: r.cfg.Version, Level: ledger.Level,
@@ -101,7 +101,7 @@ func (r *Replica) own() Member {
 	return m
 }
 
-// Lag is how many commits this replica has heard of and not folded, and since
+// Lag returns how many announced commits this replica has not folded, and since
 // when it lacks some.
 func (r *Replica) Lag() (commits uint64, since time.Duration) {
 	newest := r.view.sequence.Load()
@@ -109,7 +109,7 @@ func (r *Replica) Lag() (commits uint64, since time.Duration) {
 	return commits, r.behind(commits > 0)
 }
 
-// unfit says why another replica should lead if one can.
+// unfit returns why another replica should lead if one can.
 func (r *Replica) unfit() error {
 	if r.cfg.Unfit == nil {
 		return nil
@@ -117,7 +117,7 @@ func (r *Replica) unfit() error {
 	return r.cfg.Unfit()
 }
 
-// behind is since when this replica lacks commits that it has heard of.
+// behind returns since when this replica lacks announced commits.
 func (r *Replica) behind(lacks bool) time.Duration {
 	now := int64(r.clock())
 	if !lacks {
@@ -128,10 +128,10 @@ func (r *Replica) behind(lacks bool) time.Duration {
 	return time.Duration(now - r.lacks.Load())
 }
 
-// Role is what this replica is now.
+// Role returns this replica's present role.
 func (r *Replica) Role() string { return r.own().Role }
 
-// ErrSameName says that two replicas have one name.
+// ErrSameName means that two replicas have the same name.
 var ErrSameName = errors.New("another replica has this name")
 
 // findNamesake ends this replica if there is another one of its name.
@@ -203,11 +203,13 @@ func (r *Replica) register() {
 	r.cfg.Logger.Error("this replica cannot be registered", "error", err)
 }
 
-// commonLevel is the level of features that all known replicas can read.
+// commonLevel returns the newest level of features that all known replicas can
+// read.
 func (r *Replica) commonLevel(ctx context.Context) (uint64, error) {
 	members, err := r.registered(ctx)
 	if err != nil {
-		// Without the bucket nobody can have joined, and what was in use stays.
+		// Without the bucket no replica can have joined, so the level in use
+		// stays.
 		if f := r.leading.Load(); f != nil {
 			return f.level.Load(), nil
 		}
@@ -236,7 +238,7 @@ func (r *Replica) registered(ctx context.Context) (map[string]Member, error) {
 	return members, nil
 }
 
-// answerStatus tells another replica how this one is.
+// answerStatus sends another replica this one's status.
 func (r *Replica) answerStatus(msg *nats.Msg) {
 	data, err := json.Marshal(r.own())
 	if err == nil {
@@ -247,7 +249,7 @@ func (r *Replica) answerStatus(msg *nats.Msg) {
 	}
 }
 
-// gather asks what all replicas say of themselves.
+// gather asks all replicas for their status.
 func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
 	found := make(map[string]Member)
 	for _, m := range r.hear(ctx, want) {
@@ -333,7 +335,7 @@ func TellJoining(conn *nats.Conn, now func() Member) (stop func(), err error) {
 	return func() { _ = sub.Unsubscribe() }, conn.Flush() // the connection may be gone
 }
 
-// Status asks all replicas how they are.
+// Status asks all replicas for their status.
 func (r *Replica) Status(ctx context.Context) Status {
 	var s Status
 	known, err := r.registered(ctx)
@@ -368,7 +370,7 @@ func (r *Replica) Status(ctx context.Context) Status {
 	return s
 }
 
-// lags measures all members by the one that has come farthest.
+// lags compares all members with the one that has come farthest.
 func (s *Status) lags() {
 	var newest uint64
 	for _, m := range s.Members {
@@ -379,13 +381,13 @@ func (s *Status) lags() {
 	}
 }
 
-// give is the wish that another replica leads.
+// give is the request that another replica lead.
 type give struct {
 	To string `json:"to"`
 }
 
-// StepDown asks whoever leads to let another replica lead: the one that is
-// named, or the one that lags least.
+// StepDown asks the leader to let another replica lead: the named one or, if the
+// name is empty, the one that lags least.
 func (r *Replica) StepDown(ctx context.Context, to string) error {
 	data, err := json.Marshal(give{To: to})
 	if err != nil {
@@ -401,7 +403,7 @@ func (r *Replica) StepDown(ctx context.Context, to string) error {
 	return nil
 }
 
-// answerGive passes the wish on to whoever ends the term.
+// answerGive passes the request on to the part that ends the term.
 func (t *Term) answerGive(msg *nats.Msg) {
 	var wish give
 	err := json.Unmarshal(msg.Data, &wish)
@@ -422,7 +424,7 @@ func (t *Term) answerGive(msg *nats.Msg) {
 	} else {
 		select {
 		case t.resign <- wish.To:
-		default: // somebody else has asked before
+		default: // another request came before
 		}
 	}
 	if err := msg.Respond([]byte(text)); err != nil {
@@ -430,8 +432,8 @@ func (t *Term) answerGive(msg *nats.Msg) {
 	}
 }
 
-// Successor is the replica that should lead next: the one that lags least of
-// those that may. Empty: there is none.
+// Successor returns the replica that should lead next: of those that may, the one
+// that lags least. Empty: there is none.
 func (r *Replica) Successor(ctx context.Context) string {
 	var best Member
 	known, err := r.registered(ctx)
@@ -450,8 +452,8 @@ func (r *Replica) Successor(ctx context.Context) string {
 	return best.Name
 }
 
-// Remove forgets a replica that is gone for good: its level of features does
-// not hold back the others any more.
+// Remove forgets a replica that will not come back, so that its level of features
+// no longer holds back the others.
 func (r *Replica) Remove(ctx context.Context, name string) error {
 	known, err := r.registered(ctx)
 	if err != nil {
@@ -466,7 +468,7 @@ func (r *Replica) Remove(ctx context.Context, name string) error {
 	return r.cfg.Values.Delete(ctx, memberKeys+name)
 }
 
-// Standing is what this replica is, in which term, and who leads.
+// Standing returns this replica's role, the term, and the leader.
 func (r *Replica) Standing() (role string, term uint64, leader string) {
 	role, term = RoleFollower, r.view.term.Load()
 	if r.leading.Load() != nil {
@@ -479,7 +481,7 @@ func (r *Replica) Standing() (role string, term uint64, leader string) {
 	return role, term, leader
 }
 
-// Led is nil if some replica leads, as far as is known.
+// Led returns nil if some replica leads, as far as is known.
 func (r *Replica) Led() error {
 	if r.leading.Load() != nil {
 		return nil

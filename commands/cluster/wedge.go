@@ -9,23 +9,24 @@ import (
 )
 
 // A replicated stream can be wedged: its servers say that they are a healthy
-// group with a leader, and what is appended is never answered (nats-server
-// issue 8519). Nothing in the cluster ends that by itself: the lease is in
-// another stream, which goes on. So it is an alarm.
+// group with a leader, but appends are never answered (nats-server issue 8519).
+// Nothing in the cluster ends that by itself, because the lease is in another
+// stream, which goes on. So it raises an alarm.
 
-// ErrWedged means that the log's servers say that they are well, and take no commits.
+// ErrWedged means that the log takes no commits, although its servers say that
+// they are well.
 var ErrWedged = errors.New("the log takes no commits, though its servers say that they are well: " +
 	"restart the server that leads its stream (docs/reliability.md, Replicas)")
 
 const (
-	// wedgeLook is how often the log is looked at.
+	// wedgeLook is how often the log is checked.
 	wedgeLook = time.Second
-	// wedgeWait is how long its servers may take to say how they are.
+	// wedgeWait is how long its servers may take to report their state.
 	wedgeWait = time.Second
 )
 
-// Wedged is ErrWedged once the log has taken nothing for twice Config.Limit,
-// while its servers said that they are well.
+// Wedged returns ErrWedged once the log has taken nothing for twice Config.Limit,
+// although its servers said that they are well.
 func (r *Replica) Wedged() error {
 	if r.view.wedged.Load() {
 		return ErrWedged
@@ -33,11 +34,11 @@ func (r *Replica) Wedged() error {
 	return nil
 }
 
-// watchLog looks whether the log is wedged while the term lasts.
+// watchLog checks whether the log is wedged while the term lasts.
 func (t *Term) watchLog() {
 	tick := time.NewTicker(wedgeLook)
 	defer tick.Stop()
-	var since time.Duration // since when it says that it is well, and is not; 0: it does not
+	var since time.Duration // since when it says that it is well although it takes nothing; 0: that is not so
 	for {
 		select {
 		case <-tick.C:
@@ -62,8 +63,8 @@ func (t *Term) watchLog() {
 	}
 }
 
-// wellByItself reports whether the log's servers say that most of them are
-// there, and that one leads.
+// wellByItself reports whether the log's servers say that most of them are there,
+// and that one leads.
 func (t *Term) wellByItself() bool {
 	ctx, cancel := context.WithTimeout(t.r.ctx, wedgeWait)
 	defer cancel()

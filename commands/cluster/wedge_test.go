@@ -6,8 +6,8 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// TestQuorate: servers are well by themselves when one leads and most of them
-// are there.
+// TestQuorate: a stream's servers count as well if one leads and most of them are
+// there.
 func TestQuorate(t *testing.T) {
 	well, lags, away := jetstream.Peer{Current: true}, jetstream.Peer{}, jetstream.Peer{Current: true, Offline: true}
 	for name, c := range map[string]struct {
@@ -28,7 +28,8 @@ func TestQuorate(t *testing.T) {
 	}
 }
 
-// TestUpToDate: only a server that has all of a stream is given it to lead.
+// TestUpToDate: the leadership of a stream is given only to a server that has all
+// of it.
 func TestUpToDate(t *testing.T) {
 	peers := jetstream.Peers{Leader: "1", Others: []jetstream.Peer{
 		{Name: "2", Current: true}, {Name: "3", Current: true, Lag: 1}, {Name: "4", Current: true, Offline: true}, {Name: "5"},

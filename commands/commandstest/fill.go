@@ -11,12 +11,12 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Filled is read models of a long history, for benchmarks.
+// Filled holds read models of a long history, for benchmarks.
 type Filled struct {
 	Views     *projector.Projector
 	State     *ledger.State
 	Providers []ledger.UUID
-	Consumers []ledger.UUID // that change again and again
+	Consumers []ledger.UUID // consumers that change again and again
 	// Rare is a consumer that changed RareChanges times, evenly over the history.
 	Rare ledger.UUID
 
@@ -31,8 +31,8 @@ const (
 	fillGroup = 500
 )
 
-// Fill makes read models of so many records about so many providers: all as
-// the writer would decide them, without a log.
+// Fill makes read models of this many records about this many providers, decided
+// as by the writer, without a log.
 func Fill(b testing.TB, dir string, records, providers int) *Filled {
 	b.Helper()
 	views, err := projector.Open(dir, slog.New(slog.DiscardHandler))
@@ -83,7 +83,7 @@ func Fill(b testing.TB, dir string, records, providers int) *Filled {
 	return f
 }
 
-// Change is the n-th change of what a consumer holds.
+// Change returns the n-th change of what a consumer holds.
 func (f *Filled) Change(consumer ledger.UUID, n int) commands.Command {
 	c := Allocate(consumer, f.Providers[n%len(f.Providers)], "VCPU", int64(1+n%7))
 	c.Allocations[0].AnyGeneration = true

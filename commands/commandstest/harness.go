@@ -36,7 +36,7 @@ type Ledger struct {
 	rejected []commands.Rejected // guarded by mu
 }
 
-// Rejected lists the commands that were decided and rejected so far.
+// Rejected lists the commands that were rejected so far.
 func (l *Ledger) Rejected() []commands.Rejected {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, er
 	}
 	state, err := writer.Restore(context.Background(), log, snaps, views, nil, nil)
 	if err != nil {
-		_ = views.Close() // the error that counts is the one before
+		_ = views.Close() // the error before is the one that counts
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
@@ -114,12 +114,12 @@ func (l *Ledger) Stop(t testing.TB) {
 	l.Views = nil
 }
 
-func init() { uuid.EnableRandPool() } // benchmarks are not to measure the kernel's generator
+func init() { uuid.EnableRandPool() } // benchmarks must not measure the kernel's generator
 
 // NewID returns a random id.
 func NewID() ledger.UUID { return ledger.UUID(uuid.New()) }
 
-// Submit carries a command out under a new id and fails the test on an error.
+// Submit carries a command out under a new id. It fails the test on an error.
 func (l *Ledger) Submit(t testing.TB, c commands.Command) commands.Outcome {
 	t.Helper()
 	outcome, err := l.Writer.Submit(
@@ -150,7 +150,7 @@ func (l *Ledger) Provider(t testing.TB, name string, inventories ...commands.Inv
 	return id
 }
 
-// Allocate is a command that gives a new consumer an amount of one class.
+// Allocate returns a command that gives a new consumer an amount of one class.
 func Allocate(consumer, provider ledger.UUID, class string, amount int64) *commands.AllocateForConsumers {
 	return &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{{
 		Consumer: consumer, Project: "project", User: "user",

@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
-// What random commands are about: few things, so that they get in each
-// other's way. Nodes are providers, too, and node allocations consumers.
+// The entities of random commands. They are few, so that commands conflict. Nodes
+// are providers, too, and node allocations consumers.
 var (
 	someProviders  = ids(1, 5)
 	someConsumers  = ids(2, 4)
@@ -37,7 +37,8 @@ var (
 		"ProvisionState": {"enroll", ledger.NodeAvailable},
 		"Target":         {"manage", "provide", "active", "deleted", "adopt", "power on", "power off"},
 	}
-	// someIDs are the ids of fields, by name; someProviders for all others.
+	// someIDs are the ids of fields, by name; someProviders are the ids of all
+	// others.
 	someIDs = map[string][]ledger.UUID{
 		"Consumer": someConsumers, "Allocation": someConsumers, "NewAllocation": someConsumers,
 		"InstanceUUID": someConsumers, "Aggregates": someAggregates, "Chassis": someChassis, "ChassisUUID": someChassis,
@@ -51,8 +52,8 @@ func ids(kind, n byte) (list []ledger.UUID) {
 	return list
 }
 
-// everyKind is what can be drawn: all commands but the one that a ledger begins
-// with.
+// everyKind are the kinds of commands that can be drawn: all but the one that
+// begins a ledger.
 var everyKind = func() []string {
 	kinds := slices.AppendSeq(slices.Collect(maps.Keys(commands.Registry)), maps.Keys(commands.Internal))
 	kinds = slices.DeleteFunc(
@@ -61,14 +62,14 @@ var everyKind = func() []string {
 	return append(slices.Sorted(slices.Values(kinds)), "Batch")
 }()
 
-// RandomCommand draws any command that clients or Allot's own processes
-// submit, from their vocabulary: a new kind of command is drawn, too.
+// RandomCommand draws any command that clients or Allot's own processes submit.
+// It draws from the registry, so new kinds of commands are drawn, too.
 func RandomCommand(t *rapid.T) commands.Command {
 	return draw(t, everyKind)
 }
 
-// RandomProviderCommand draws a command that changes providers, or several in
-// one batch.
+// RandomProviderCommand draws a command that changes providers, or several in one
+// batch.
 func RandomProviderCommand(t *rapid.T) commands.Command {
 	return draw(t, []string{
 		"Batch", "Batch", "Batch", "CreateProvider", "ReparentProvider", "UpdateProvider", "DeleteProvider",
@@ -77,8 +78,8 @@ func RandomProviderCommand(t *rapid.T) commands.Command {
 	})
 }
 
-// RandomNodeCommand draws a command that changes nodes or what is allocated of
-// them, or several in one batch.
+// RandomNodeCommand draws a command that changes nodes or their allocations, or
+// several in one batch.
 func RandomNodeCommand(t *rapid.T) commands.Command {
 	return draw(t, []string{
 		"Batch", "SetNodeProvisionState", "SetNodeProvisionState", "ReleaseNodeAllocation", "RequestNodeAllocation",
@@ -88,8 +89,8 @@ func RandomNodeCommand(t *rapid.T) commands.Command {
 	})
 }
 
-// RandomChassisCommand draws a command that changes chassis or which nodes are
-// in them, or several in one batch.
+// RandomChassisCommand draws a command that changes chassis or the nodes in them,
+// or several in one batch.
 func RandomChassisCommand(t *rapid.T) commands.Command {
 	return draw(
 		t,
@@ -112,8 +113,8 @@ func draw(t *rapid.T, kinds []string) commands.Command {
 	return batch
 }
 
-// SomeThings are commands that make some of what random commands are about:
-// on an empty ledger most of them find nothing.
+// SomeThings returns commands that make some of the entities of random commands.
+// On an empty ledger most random commands find nothing.
 func SomeThings() []commands.Command {
 	list := []commands.Command{
 		&commands.SetNodeProviders{On: true, Limit: 1}, &commands.CreateChassis{Chassis: someChassis[0]},
@@ -136,7 +137,7 @@ func SomeThings() []commands.Command {
 	return list
 }
 
-// drawCommand fills a command's fields, most of them with something that fits.
+// drawCommand fills a command's fields, most of them with fitting values.
 func drawCommand(t *rapid.T, kind string) commands.Command {
 	create, known := commands.Registry[kind]
 	if !known {
@@ -227,7 +228,8 @@ func fillSlice(t *rapid.T, v reflect.Value, name string) {
 	}
 }
 
-// key tells what nothing in a list may have twice: the item, or what it is about.
+// key returns the property that no two items of a list may share: the item
+// itself, or the entity that it is about.
 func key(v reflect.Value) any {
 	if v.Kind() == reflect.Struct {
 		return v.Field(0).Interface()

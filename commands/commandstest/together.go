@@ -12,7 +12,7 @@ import (
 // Together is a ledger whose commits are as large as a test wants.
 type Together struct {
 	*Ledger
-	gate *sync.RWMutex // held: no append ends
+	gate *sync.RWMutex // while held, no append ends
 	held int           // appends that were held so far
 }
 
@@ -24,8 +24,8 @@ func StartTogether(t testing.TB) *Together {
 	return &Together{Ledger: Start(t, t.TempDir(), log), gate: gate}
 }
 
-// Submit submits commands while a commit before them is being appended, so
-// that they share the next one if they may. It waits for their answers.
+// Submit submits commands while an earlier commit is being appended, so that they
+// share the next commit if they may. It waits for their answers.
 func (l *Together) Submit(t testing.TB, list ...commands.Command) []commands.Outcome {
 	t.Helper()
 	submissions := make([]commands.Submission, len(list))

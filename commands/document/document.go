@@ -15,14 +15,14 @@ import (
 // Errors of a document that is not exactly one value.
 var (
 	errEmpty = errors.New("the body is empty")
-	errMore  = errors.New("there is something after the end")
+	errMore  = errors.New("there is text after the end")
 )
 
-// strictly refuses what readers understand differently.
+// strictly refuses documents that different readers understand differently.
 var strictly = json.JoinOptions(jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false))
 
-// Reader reads the tokens of a document, strictly: repeated names and text
-// that is not UTF-8 are errors. It copies no more than what it returns.
+// Reader reads the tokens of a document strictly: repeated names and text that is
+// not UTF-8 are errors. It copies no more than it returns.
 type Reader struct{ *jsontext.Decoder }
 
 // Read returns a Reader of a document.
@@ -30,7 +30,7 @@ func Read(document []byte) Reader {
 	return Reader{jsontext.NewDecoder(bytes.NewBuffer(document), strictly)}
 }
 
-// End is called behind the document's value, where there must be nothing.
+// End is called after the document's value. It fails if anything follows.
 func (r Reader) End() error {
 	switch _, err := r.ReadToken(); {
 	case errors.Is(err, io.EOF):
@@ -40,8 +40,8 @@ func (r Reader) End() error {
 	}
 }
 
-// Check finds what is wrong with a document that something else will decode.
-// It decodes nothing.
+// Check finds the faults of a document that something else will decode. It
+// decodes nothing.
 func Check(document []byte) error {
 	if len(bytes.TrimSpace(document)) == 0 {
 		return errEmpty
@@ -60,31 +60,31 @@ func Check(document []byte) error {
 	}
 }
 
-// Decode reads a document into a value: what Check refuses, and names that the
-// value does not have, are errors. It has been weighed.
+// Decode reads a document, which must have been weighed, into a value. Whatever
+// Check refuses is an error, and so are names that the value does not have.
 func Decode(document []byte, into any) error {
 	return Plain(json.Unmarshal(document, into, jsonv1.DefaultOptionsV1(), strictly,
 		json.RejectUnknownMembers(true), json.MatchCaseInsensitiveNames(false)))
 }
 
-// DecodeLoosely reads a document of somebody who is trusted, such as a server's
-// answer. Names that the value does not have are skipped.
+// DecodeLoosely reads a document from a trusted source, such as a server's
+// answer. It skips names that the value does not have.
 func DecodeLoosely(document []byte, into any) error {
 	return json.Unmarshal(document, into, jsonv1.DefaultOptionsV1())
 }
 
-// Encode writes a value as encoding/json does, but for HTML.
+// Encode writes a value as encoding/json does, but without HTML escaping.
 func Encode(value any) ([]byte, error) {
 	return json.Marshal(value, jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false))
 }
 
-// Plain says in plain words what a Reader found wrong.
+// Plain returns a Reader's error in plain words.
 func Plain(err error) error {
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("it ends too early: %w", io.ErrUnexpectedEOF)
+		return fmt.Errorf("the body ends too early: %w", io.ErrUnexpectedEOF)
 	}
 	var unread *jsontext.SyntacticError
 	if errors.As(err, &unread) {

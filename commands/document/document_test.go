@@ -8,7 +8,7 @@ import (
 	"github.com/allot-project/allot/commands/document"
 )
 
-// documents are good and bad ones.
+// documents are valid and invalid ones.
 var documents = map[string]bool{
 	`{"a":1,"b":{"a":[1,"x",null]}}`: true, `1`: true, ` [] `: true, `{"A":1,"a":2}`: true, `{"a":"\ud83d\ude00"}`: true,
 	`{"a":1,"a":2}`: false, `{"x":[{"a":1,"\u0061":2}]}`: false, "\"\xff\"": false, "{\"\xff\":1}": false,
@@ -18,8 +18,7 @@ var documents = map[string]bool{
 	`'a'`: false, `[1]]`: false, `{"a" 1}`: false, `01`: false, "\ufeff{}": false, "\"\x00\"": false,
 }
 
-// TestReaders: whoever checks a document and whoever decodes it agree whether
-// it is one.
+// TestReaders: Check and Decode agree whether a text is a document.
 func TestReaders(t *testing.T) {
 	t.Parallel()
 	for text, good := range documents {
@@ -34,7 +33,7 @@ func TestReaders(t *testing.T) {
 }
 
 // TestScale: a document weighs the same in whatever pieces it arrives, and is
-// refused at the first piece that is too much.
+// refused at the first piece that exceeds the bound.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	p := document.Prices{Byte: 1, Object: 10, Array: 100, Element: 1000, Pair: 10_000, Most: 1 << 20}

@@ -1,5 +1,5 @@
-// Package document reads JSON that strangers send, for every door alike: it
-// weighs a document before anything is made of it, and reads it in one way
+// Package document reads JSON from strangers, for all APIs. It estimates the
+// memory that a document will take before it is decoded, and reads it in one way
 // only, so that no two readers understand it differently.
 package document
 
@@ -9,38 +9,38 @@ import (
 	"fmt"
 )
 
-// MaxDepth is how deep values may be in each other: a ledger.Document of 64
-// levels has room in a command of a batch.
+// MaxDepth is how deep values may nest. A ledger.Document of 64 levels fits into
+// a command of a batch.
 const MaxDepth = 72
 
 // Errors of a Scale.
 var (
-	// ErrTooHeavy: what the document stands for would take too much memory.
+	// ErrTooHeavy means that the decoded document would take too much memory.
 	ErrTooHeavy = errors.New("the body has too many elements")
-	// ErrTooDeep: the document is nested deeper than MaxDepth.
+	// ErrTooDeep means that the document nests deeper than MaxDepth.
 	ErrTooDeep = fmt.Errorf("the body is nested deeper than %d", MaxDepth)
 )
 
-// TooHeavy is an ErrTooHeavy that says what a document may weigh.
+// TooHeavy returns an ErrTooHeavy with the largest weight of a document.
 func TooHeavy(most int) error {
-	return fmt.Errorf("%w: what it stands for may take %d MiB of memory at most; send it in parts", ErrTooHeavy, most>>20)
+	return fmt.Errorf("%w: decoded, it may take %d MiB of memory at most; send it in parts", ErrTooHeavy, most>>20)
 }
 
-// Prices are what the parts of a document take in memory, in bytes, once they
-// are what a door makes of them.
+// Prices are the memory that the parts of a document take once an API has decoded
+// them, in bytes.
 type Prices struct {
-	Byte    int // of the document
-	Object  int // without its first pair
-	Array   int // without its first element
-	Element int // of an array
-	Pair    int // of an object
-	// Most is what a document may weigh.
+	Byte    int // a byte of the document
+	Object  int // an object, without its first pair
+	Array   int // an array, without its first element
+	Element int // an element of an array
+	Pair    int // a pair of an object
+	// Most is the largest weight of a document.
 	Most int
 }
 
-// Scale weighs a document piece by piece, as it arrives, without decoding it.
-// It looks only for what can make values, so that a text that is no JSON weighs
-// no less than what a decoder makes of it before it finds out.
+// Scale weighs a document in pieces, as it arrives, without decoding it. It looks
+// only for what can make values. So a text that is not JSON weighs at least as
+// much as what a decoder makes of it before it finds the fault.
 type Scale struct {
 	Prices
 
@@ -51,7 +51,7 @@ type Scale struct {
 	escaped  bool
 }
 
-// Add weighs the next piece, and returns the weight of all so far.
+// Add weighs the next piece, and returns the weight of all pieces so far.
 func (s *Scale) Add(piece []byte) (int, error) {
 	s.weight += len(piece) * s.Byte
 	for i := 0; i < len(piece); i++ {
@@ -83,8 +83,8 @@ func (s *Scale) Add(piece []byte) (int, error) {
 	return s.weight, nil
 }
 
-// open counts an array or object, with the element or pair that it has more
-// than commas.
+// open counts an array or object, with the one element or pair that it has beyond
+// its commas.
 func (s *Scale) open(isArray bool) error {
 	if s.depth++; s.depth > MaxDepth {
 		return ErrTooDeep
@@ -107,7 +107,8 @@ func (s *Scale) another() {
 	}
 }
 
-// endOfString is where the string that the scale is in ends, if it does.
+// endOfString returns the end of the string that the scale is in, if it is in
+// this piece.
 func (s *Scale) endOfString(piece []byte, i int) int {
 	if s.escaped {
 		s.escaped = false
@@ -119,7 +120,7 @@ func (s *Scale) endOfString(piece []byte, i int) int {
 		}
 		escape := bytes.IndexByte(piece[i:end], '\\')
 		switch {
-		case escape >= 0: // what is behind it ends nothing
+		case escape >= 0: // the character after a backslash ends nothing
 			i += escape + 2
 		case end < len(piece):
 			s.inString = false
@@ -132,7 +133,7 @@ func (s *Scale) endOfString(piece []byte, i int) int {
 	return i
 }
 
-// quoteFrom is where the next quote is, or the end.
+// quoteFrom returns the place of the next quote, or the end.
 func quoteFrom(piece []byte, i int) int {
 	if n := bytes.IndexByte(piece[i:], '"'); n >= 0 {
 		return i + n

@@ -11,18 +11,18 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// ExpirerActor is whom the Expirer's records name.
+// ExpirerActor is the actor in the Expirer's records.
 const ExpirerActor = "allot:expirer"
 
 const (
 	// endingAtATime is how many reservations are being ended at a time.
 	endingAtATime = 256
 	// longestSleep is how long the Expirer sleeps without looking at its clock,
-	// which may be set.
+	// which somebody may set.
 	longestSleep = time.Minute
 )
 
-// ReservationList is what the Expirer reads; projector.Projector has it.
+// ReservationList is what the Expirer reads. projector.Projector implements it.
 type ReservationList interface {
 	Changed() <-chan struct{}
 	Reservations(limit int) ([]projector.Reservation, error)
@@ -39,7 +39,7 @@ type Expirer struct {
 	done   chan struct{}
 }
 
-// StartExpirer begins to end reservations by a clock, the writer's.
+// StartExpirer starts to end reservations, by the writer's clock.
 func StartExpirer(
 	submit commands.Submitter, views ReservationList, now func() time.Time, logger *slog.Logger,
 ) *Expirer {
@@ -49,7 +49,7 @@ func StartExpirer(
 	return e
 }
 
-// Stop ends the process. What it has submitted may still be carried out.
+// Stop ends the process. Commands that it has submitted may still be carried out.
 func (e *Expirer) Stop() {
 	e.stop()
 	<-e.done
@@ -65,7 +65,7 @@ func (e *Expirer) run(ctx context.Context) {
 		}
 		timer := time.NewTimer(wait)
 		select {
-		case <-changed: // perhaps a reservation that ends earlier
+		case <-changed: // the change may be a reservation that ends earlier
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -73,8 +73,8 @@ func (e *Expirer) run(ctx context.Context) {
 	}
 }
 
-// round ends what is over. It returns how long to wait for the next one, or
-// that there is more to do now.
+// round ends the reservations whose time is over. It returns how long to wait for
+// the next one, or that there is more to do now.
 func (e *Expirer) round(ctx context.Context) (wait time.Duration, again bool) {
 	list, err := e.views.Reservations(endingAtATime)
 	if err != nil {
@@ -107,7 +107,7 @@ func (e *Expirer) round(ctx context.Context) (wait time.Duration, again bool) {
 	return wait, due == endingAtATime
 }
 
-// end has the writer end one reservation.
+// end submits the command that ends one reservation.
 func (e *Expirer) end(ctx context.Context, consumer ledger.UUID, now int64) bool {
 	outcome, err := e.submit.Submit(ctx, commands.Submission{
 		ID: commands.NewID(), Actor: ExpirerActor, Command: &commands.ExpireReservation{Consumer: consumer, Now: now},

@@ -13,7 +13,7 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// clock is one that a test sets.
+// clock is a clock that the test sets.
 type clock struct{ at atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
@@ -32,8 +32,8 @@ func rejects(t *testing.T, l *commandstest.Ledger, c commands.Command, want comm
 	}
 }
 
-// TestReservations reserves, confirms, cancels, moves and lets expire, also
-// over a restart, and looks at what is free after each step.
+// TestReservations reserves, confirms, cancels, moves and expires reservations,
+// even over a restart, and checks the free amounts after each step.
 func TestReservations(t *testing.T) {
 	log, dir := &memlog.Log{}, t.TempDir()
 	l := commandstest.Start(t, dir, log)
@@ -70,7 +70,7 @@ func TestReservations(t *testing.T) {
 	l.Accept(t, &commands.CancelReservation{Consumer: b})
 	rejects(t, l, &commands.CancelReservation{Consumer: b}, commands.CodeConsumerNotFound)
 	used(provider, 7)
-	// A reservation that another command moves still ends when it was to.
+	// A reservation that another command moves keeps its end.
 	end := until(c)
 	move := commandstest.Allocate(c, other, "VCPU", 5)
 	move.Allocations[0].Generation = &moved.Sequence

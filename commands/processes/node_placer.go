@@ -11,25 +11,25 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// NodePlacerActor is whom the NodePlacer's records name.
+// NodePlacerActor is the actor in the NodePlacer's records.
 const NodePlacerActor = "allot:allocator"
 
 const (
 	// placingAtATime is how many node allocations are being decided at a time.
 	placingAtATime = 512
-	// retryPause lies before another try of what was not answered.
+	// retryPause is the pause before unanswered commands are tried again.
 	retryPause = 100 * time.Millisecond
 )
 
-// WaitingList is what the NodePlacer reads; projector.Projector has it.
+// WaitingList is what the NodePlacer reads. projector.Projector implements it.
 type WaitingList interface {
 	Changed() <-chan struct{}
 	WaitingNodeAllocations(after uint64, limit int) ([]*ledger.NodeAllocation, error)
 	RequestOf(*ledger.NodeAllocation) (ledger.Address, bool, error)
 }
 
-// NodePlacer gives nodes to the node allocations that wait for one: it submits
-// a command for each, and the writer decides.
+// NodePlacer gives nodes to waiting node allocations: it submits a command for
+// each, and the writer decides.
 type NodePlacer struct {
 	submit commands.Submitter
 	views  WaitingList
@@ -38,10 +38,10 @@ type NodePlacer struct {
 	done   chan struct{}
 	slots  chan struct{}
 	work   sync.WaitGroup
-	again  chan struct{} // something was not answered
+	again  chan struct{} // some command was not answered
 }
 
-// StartNodePlacer begins with what waits already.
+// StartNodePlacer starts with the allocations that wait already.
 func StartNodePlacer(submit commands.Submitter, views WaitingList, logger *slog.Logger) *NodePlacer {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &NodePlacer{
@@ -52,18 +52,18 @@ func StartNodePlacer(submit commands.Submitter, views WaitingList, logger *slog.
 	return a
 }
 
-// Stop ends the process. What it has submitted may still be carried out.
+// Stop ends the process. Commands that it has submitted may still be carried out.
 func (a *NodePlacer) Stop() {
 	a.stop()
 	<-a.done
 }
 
-// run looks at each waiting allocation once, in the order of the requests;
-// when some were not answered it begins again.
+// run handles each waiting allocation once, in the order of the requests. If some
+// commands were not answered it begins again.
 func (a *NodePlacer) run(ctx context.Context) {
 	defer close(a.done)
 	defer a.work.Wait()
-	last := uint64(0) // number of the last one looked at
+	last := uint64(0) // number of the last allocation handled
 	for {
 		changed := a.views.Changed()
 		waiting, err := a.views.WaitingNodeAllocations(last, placingAtATime)
@@ -102,7 +102,7 @@ func (a *NodePlacer) run(ctx context.Context) {
 	}
 }
 
-// choose has the writer decide one allocation.
+// choose submits the command that decides one allocation.
 func (a *NodePlacer) choose(ctx context.Context, one *ledger.NodeAllocation) {
 	submission := commands.Submission{
 		ID: commands.NewID(), Actor: NodePlacerActor,

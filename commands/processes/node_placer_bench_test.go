@@ -52,8 +52,8 @@ func commit(tb testing.TB, s *ledger.State, events ...ledger.Event) {
 }
 
 // BenchmarkChoose decides and applies allocations of one class of 1,000 nodes
-// beside nodes of other classes: their number must not matter. "traits" asks
-// for what one node in ten has.
+// beside nodes of other classes, whose number must not matter. "traits" asks for
+// a trait that one node in ten has.
 func BenchmarkChoose(b *testing.B) {
 	for _, others := range []int{0, 10_000, 100_000} {
 		for _, traits := range [][]string{nil, {"CUSTOM_T"}} {
@@ -134,7 +134,7 @@ func makeNodes(b *testing.B, l *commandstest.Ledger, nodes, classes int) {
 	work.Wait()
 }
 
-// allocateAndRelease is what a client does that polls.
+// allocateAndRelease does what a polling client does.
 func allocateAndRelease(b *testing.B, l *commandstest.Ledger, id ledger.UUID, class string) {
 	l.Accept(b, &commands.RequestNodeAllocation{Allocation: id, NodeRequest: commands.NodeRequest{ResourceClass: class}})
 	for {

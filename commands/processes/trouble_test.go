@@ -28,10 +28,10 @@ type troubled struct {
 
 	mu       sync.Mutex
 	reads    int // that fail, still
-	commands int // that fail, still: one half with an error, the other with a rejection
+	commands int // number of further failures: one half with an error, the other with a rejection
 }
 
-// fails counts one that fails, and returns how many more do.
+// fails counts a failure, and returns how many more are to come.
 func (l *troubled) fails(left *int) (more int, fails bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// saysAll wants a log to hold some texts.
+// saysAll checks that a log has some texts.
 func saysAll(t *testing.T, logs *lockedBuffer, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -98,7 +98,7 @@ func saysAll(t *testing.T, logs *lockedBuffer, texts ...string) {
 	}
 }
 
-// until waits until something is so in the read models.
+// until waits until a condition holds in the read models.
 func until(t *testing.T, l *commandstest.Ledger, what string, is func(projector.View) bool) {
 	t.Helper()
 	for deadline := time.After(5 * time.Minute); ; {
@@ -114,8 +114,8 @@ func until(t *testing.T, l *commandstest.Ledger, what string, is func(projector.
 	}
 }
 
-// TestExpirerInTrouble: reservations end, all of them and each once, also where
-// there are more than are ended at a time, and reading and submitting fail first.
+// TestExpirerInTrouble: all reservations end, each once, even if there are more
+// than are ended at a time, and reading and submitting fail first.
 func TestExpirerInTrouble(t *testing.T) {
 	t.Parallel()
 	const n = 600
@@ -167,9 +167,9 @@ func recordsOf(t *testing.T, l *commandstest.Ledger, name string) (n int) {
 	return n
 }
 
-// TestNodePlacerInTrouble: every allocation is decided, once, and by a record
-// that names the one that requested it, also where more wait than are decided at
-// a time, and reading and submitting fail first.
+// TestNodePlacerInTrouble: every allocation is decided once, by a record that
+// names the one that requested it, even if more wait than are decided at a time,
+// and reading and submitting fail first.
 func TestNodePlacerInTrouble(t *testing.T) {
 	t.Parallel()
 	const nodes, requests = 100, 1100 // of which 512 are decided at a time
@@ -240,8 +240,8 @@ func (s silent) Submit(ctx context.Context, _ commands.Submission) (commands.Out
 	return commands.Outcome{}, ctx.Err()
 }
 
-// TestStopInSilence: processes stop while what they submitted is not answered,
-// and complain about nothing.
+// TestStopInSilence: processes stop while their commands are unanswered, and
+// complain about nothing.
 func TestStopInSilence(t *testing.T) {
 	t.Parallel()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})

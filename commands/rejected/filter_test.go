@@ -79,8 +79,8 @@ func someRejections() []commands.Rejected {
 	}
 }
 
-// TestFilters picks by who, what, when and what a command or its rejection is
-// about, newest first.
+// TestFilters selects by sender, command, time and by the entities that a command
+// or its rejection names, newest first.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	store := keepAll(t, someRejections()...)
@@ -161,8 +161,8 @@ func TestEntriesAreWhole(t *testing.T) {
 	}
 }
 
-// TestOldEntriesAreNotRead: a list ends where entries are too old, or are enough,
-// without reading what is older, which may be damaged.
+// TestOldEntriesAreNotRead: a list ends where entries are too old, or where it is
+// full, without reading older entries, which may be damaged.
 func TestOldEntriesAreNotRead(t *testing.T) {
 	t.Parallel()
 	store := keepAll(t, someRejections()...)
@@ -179,7 +179,7 @@ func TestOldEntriesAreNotRead(t *testing.T) {
 	}
 }
 
-// TestListFails: what cannot be read, or looked up, is an error.
+// TestListFails: entries that cannot be read, or looked up, are an error.
 func TestListFails(t *testing.T) {
 	t.Parallel()
 	errInjected := errors.New("injected")
@@ -212,8 +212,8 @@ type gone struct{ err error }
 func (g gone) Append(context.Context, []byte) error                              { return g.err }
 func (g gone) Newest(context.Context, func([]byte) (more bool, err error)) error { return g.err }
 
-// TestWhatCannotBeKept: a command that JSON cannot say is dropped, counted and
-// told; nothing is stored for it, and others are kept.
+// TestWhatCannotBeKept: a command that JSON cannot express is dropped, counted
+// and logged; nothing is stored for it, and others are stored.
 func TestWhatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	store := &slow{let: make(chan struct{})}
@@ -224,7 +224,7 @@ func TestWhatCannotBeKept(t *testing.T) {
 	odd.Command = &commands.Reserve{Seconds: math.NaN()}
 	k.Keep(odd)
 	k.Stop()
-	if k.Dropped() != 1 || len(store.kept) > 0 || !strings.Contains(logs.String(), "a rejected command was not kept") {
+	if k.Dropped() != 1 || len(store.kept) > 0 || !strings.Contains(logs.String(), "a rejected command could not be kept") {
 		t.Errorf("%d dropped, %q kept: %s", k.Dropped(), store.kept, &logs)
 	}
 	k = rejected.Start(store, slog.New(slog.DiscardHandler))
@@ -237,8 +237,8 @@ func TestWhatCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestManyInOneMessage: rejections that come together are kept together, but a
-// message has a bound in number and in bytes.
+// TestManyInOneMessage: rejections that come together are stored together, but a
+// message is bounded in number and in bytes.
 func TestManyInOneMessage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ n, bytes, atLeast, atMost int }{

@@ -1,6 +1,6 @@
-// Package rejected keeps the commands that were rejected, with the facts that
-// decided them, for as long as their stream's bounds allow. They are not a
-// part of the log: what is lost of them changes nothing.
+// Package rejected keeps rejected commands, with the facts that the decisions
+// rest on, within the bounds of their stream. They are not part of the log, so
+// losing some changes nothing.
 package rejected
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Entry is one rejected command as it is kept.
+// Entry is one rejected command as it is stored.
 type Entry struct {
 	Version   int             `json:"version"`
 	Time      time.Time       `json:"time"`
@@ -26,17 +26,17 @@ type Entry struct {
 	Command   string          `json:"command"`
 	CommandID ledger.UUID     `json:"command_id"`
 	RequestID string          `json:"request_id,omitempty"`
-	Project   string          `json:"project,omitempty"` // that the client is bound to
-	Body      json.RawMessage `json:"body"`              // of the command
-	// Place is the address that its record would have had: it was decided
-	// against everything before.
+	Project   string          `json:"project,omitempty"` // the project that the client is bound to
+	Body      json.RawMessage `json:"body"`              // the command itself
+	// Place is the address that its record would have had. The command was
+	// decided against everything before that address.
 	Place     ledger.Address      `json:"place"`
 	Rejection *commands.Rejection `json:"rejection"`
 }
 
 const entryVersion = 1
 
-// Store keeps messages in order; the oldest may go.
+// Store keeps messages in order. It may drop the oldest.
 type Store interface {
 	Append(ctx context.Context, data []byte) error
 	Newest(ctx context.Context, yield func([]byte) (more bool, err error)) error
@@ -44,11 +44,13 @@ type Store interface {
 
 // Bounds of the keeper.
 const (
-	// queueLength is how many rejections may wait to be kept, each counted
-	// once and once more for each consumer in it. More are dropped and
-	// counted: a flood of them must cost the writer nothing, and little memory.
+	// queueLength is how many rejections may wait to be stored. A rejection
+	// counts once, and once more for each consumer in it. Further ones are
+	// dropped and counted: a flood must cost the writer nothing, and little
+	// memory.
 	queueLength = 4096
-	// pause collects rejections into one message, of at most maxEntries or maxBytes.
+	// pause is how long rejections are collected into one message, which has at
+	// most maxEntries and maxBytes.
 	pause         = 50 * time.Millisecond
 	maxEntries    = 256
 	maxBytes      = 512 << 10
@@ -73,7 +75,7 @@ func Start(store Store, logger *slog.Logger) *Keeper {
 	return k
 }
 
-// Stop keeps what waits and stops.
+// Stop stores what waits, and stops.
 func (k *Keeper) Stop() {
 	close(k.quit)
 	k.idle.Wait()
@@ -87,12 +89,12 @@ func (k *Keeper) Keep(r commands.Rejected) {
 		k.dropped.Add(1)
 		return
 	}
-	k.queue <- r // which has a place for it: each that waits there weighs 1 or more
+	k.queue <- r // The queue has a place for it, because each entry there weighs 1 or more.
 }
 
 func weightOf(r commands.Rejected) int64 { return 1 + int64(len(r.Command.Consumers())) }
 
-// Dropped is how many rejected commands were not kept.
+// Dropped returns how many rejected commands were not stored.
 func (k *Keeper) Dropped() uint64 { return k.dropped.Load() }
 
 func (k *Keeper) run() {
@@ -113,7 +115,7 @@ func (k *Keeper) run() {
 	}
 }
 
-// append keeps a rejection and those that have come since, in one message.
+// append stores a rejection and those that have come since, in one message.
 func (k *Keeper) append(r commands.Rejected) {
 	var entries []Entry
 	size := 0
@@ -121,7 +123,7 @@ func (k *Keeper) append(r commands.Rejected) {
 		entry, err := entryOf(r)
 		k.waiting.Add(-weightOf(r))
 		if err != nil {
-			k.logger.Error("a rejected command was not kept", "command", r.Command.CommandName(), "error", err)
+			k.logger.Error("a rejected command could not be kept", "command", r.Command.CommandName(), "error", err)
 			k.dropped.Add(1)
 		} else {
 			entries, size = append(entries, entry), size+len(entry.Body)
@@ -141,7 +143,7 @@ func (k *Keeper) append(r commands.Rejected) {
 		cancel()
 	}
 	if err != nil {
-		k.logger.Warn("rejected commands were not kept", "commands", len(entries), "error", err)
+		k.logger.Warn("rejected commands could not be kept", "commands", len(entries), "error", err)
 		k.dropped.Add(uint64(len(entries)))
 	}
 }
@@ -155,19 +157,19 @@ func entryOf(r commands.Rejected) (Entry, error) {
 	}, err
 }
 
-// Filter picks entries; what is empty does not filter.
+// Filter selects entries. Empty fields do not filter.
 type Filter struct {
 	CommandID      ledger.UUID
 	Actor, Command string
 	Code           commands.Code
 	Before         time.Time
 	Since, Until   time.Time // inclusive
-	// Project is the one that the client was bound to, or that the command is
-	// about: it names it as an owner, or a consumer that OwnerOf says is the
-	// project's at the command's place.
+	// Project is the project that the client was bound to, or that the command is
+	// about: it names the project as an owner, or a consumer that belonged to the
+	// project at the command's place, as OwnerOf says.
 	Project            string
 	OwnerOf            func(consumer ledger.UUID, place ledger.Address) (project string, err error)
-	Consumer, Provider ledger.UUID // that the command or its rejection names
+	Consumer, Provider ledger.UUID // named by the command or its rejection
 }
 
 func (f *Filter) picks(e *Entry) bool {
@@ -177,7 +179,7 @@ func (f *Filter) picks(e *Entry) bool {
 		(f.Since.IsZero() || !e.Time.Before(f.Since)) && (f.Until.IsZero() || !e.Time.After(f.Until))
 }
 
-// isAbout picks entries by what their commands name.
+// isAbout selects entries by the names in their commands.
 func (f *Filter) isAbout(e *Entry) (bool, error) {
 	if f.Project == "" && f.Consumer.IsNil() && f.Provider.IsNil() {
 		return true, nil
@@ -204,7 +206,7 @@ func (f *Filter) isAbout(e *Entry) (bool, error) {
 	return false, nil
 }
 
-// names are what a command names, in any of its parts.
+// names are the names in a command, in any of its parts.
 type names struct {
 	projects             []string
 	consumers, providers []ledger.UUID
@@ -259,10 +261,10 @@ func (n *names) name(key, text string) {
 	}
 }
 
-// ErrDamaged reports a kept message that cannot be read.
+// ErrDamaged means that a stored message cannot be read.
 var ErrDamaged = errors.New("rejected: a kept message is damaged")
 
-// List returns the entries that a filter picks, newest first, at most limit.
+// List returns the entries that a filter selects, newest first, at most limit.
 func List(ctx context.Context, store Store, f Filter, limit int) ([]Entry, error) {
 	list := []Entry{}
 	err := store.Newest(ctx, func(data []byte) (bool, error) {
@@ -301,10 +303,10 @@ func decode(data []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// ErrNoCommand says that what was kept is no command that can be decided again.
-var ErrNoCommand = errors.New("rejected: it cannot be decided again")
+// ErrNoCommand means that an entry has no command that can be decided again.
+var ErrNoCommand = errors.New("rejected: the command cannot be decided again")
 
-// Submission is the entry as it was submitted.
+// Submission returns the entry as it was submitted.
 func (e *Entry) Submission() (commands.Submission, error) {
 	command, err := commands.Decode(e.Command, e.Body)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// slow is a store that takes nothing before it is let go.
+// slow is a store that blocks until it is released.
 type slow struct {
 	let  chan struct{}
 	mu   sync.Mutex
@@ -55,8 +55,8 @@ func rejection(consumers int) commands.Rejected {
 	}
 }
 
-// TestFlood: more than may wait is dropped and counted, at once; the rest is
-// kept, newest first.
+// TestFlood: rejections beyond the bound are dropped and counted at once; the
+// rest is stored, newest first.
 func TestFlood(t *testing.T) {
 	store := &slow{let: make(chan struct{})}
 	k := rejected.Start(store, slog.New(slog.DiscardHandler))
@@ -81,7 +81,8 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestTrouble: what cannot be kept is counted, and damage is not silent.
+// TestTrouble: rejections that cannot be stored are counted, and damage is
+// reported.
 func TestTrouble(t *testing.T) {
 	store := &slow{let: make(chan struct{}), err: errors.New("full")}
 	close(store.let)

@@ -14,16 +14,16 @@ import (
 
 type object = map[string]any
 
-// RequestSchema is the JSON schema of a command or query.
+// RequestSchema returns the JSON schema of a command or query.
 func RequestSchema(request any) *jsonschema.Schema { return schemaOf(request, false) }
 
-// ReplySchema is the JSON schema of a reply to commands.
+// ReplySchema returns the JSON schema of a reply to commands.
 func ReplySchema() *jsonschema.Schema { return schemaOf(Reply{}, true) }
 
-// BatchReplySchema is the JSON schema of a reply to a batch.
+// BatchReplySchema returns the JSON schema of a reply to a batch.
 func BatchReplySchema() *jsonschema.Schema { return schemaOf(BatchReply{}, true) }
 
-// AnswerSchema is the JSON schema of the answer to a query.
+// AnswerSchema returns the JSON schema of the answer to a query.
 func AnswerSchema(q Query) (*jsonschema.Schema, error) {
 	answer, err := answerTo(q)
 	if err != nil {
@@ -63,8 +63,8 @@ func answerTo(q Query) (any, error) {
 	return nil, fmt.Errorf("wire: query %s has no answer", q.QueryName())
 }
 
-// schemaOf reflects a type whole, for those who read one schema by itself.
-// Requests are closed; replies may get more fields.
+// schemaOf reflects a type as a single, complete schema. Requests permit no other
+// fields; replies may get more.
 func schemaOf(value any, open bool) *jsonschema.Schema {
 	r := reflector(open)
 	r.DoNotReference, r.ExpandedStruct = true, true
@@ -101,7 +101,7 @@ func AsyncAPI() (map[string]any, error) {
 	}, nil
 }
 
-// asyncAPI is the part of the document that is made from what travels.
+// asyncAPI is the part of the document that is made from the types of messages.
 type asyncAPI struct {
 	channels, operations object
 	schemas              *Schemas
@@ -164,7 +164,7 @@ func (a asyncAPI) add(r request) error {
 	return err
 }
 
-// notices describes what is told without a request.
+// notices describes messages without a request.
 func (a asyncAPI) notices() error {
 	entry, err := a.schemas.Reply(HistoryEntry{})
 	beat, beatErr := a.schemas.Reply(Heartbeat{})
@@ -217,7 +217,7 @@ func headerSchemas() object {
 	}
 }
 
-// EncodeAsyncAPI is the document as it is kept in docs/asyncapi.json.
+// EncodeAsyncAPI returns the document as it is in docs/asyncapi.json.
 func EncodeAsyncAPI() ([]byte, error) {
 	document, err := AsyncAPI()
 	if err != nil {

@@ -51,9 +51,9 @@ func compile(t *testing.T, schema any) *jsonschema.Schema {
 	return compiler.MustCompile("schema.json")
 }
 
-// TestSchemasAgreeWithDecoding: a field that the schema does not know is one
-// that decoding refuses, for every command and query, and empty ones pass or
-// fail both ways for the same reason: what they lack.
+// TestSchemasAgreeWithDecoding: a field that the schema does not know is refused
+// by decoding, for every command and query. Empty messages pass or fail both, for
+// the same missing fields.
 func TestSchemasAgreeWithDecoding(t *testing.T) {
 	requests := map[string]any{}
 	for name, empty := range commands.Registry {

@@ -7,12 +7,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// BatchSubject takes many commands in one message.
+// BatchSubject takes several commands in one message.
 const BatchSubject = "allot.batch"
 
 // Batch is the body of a request on BatchSubject. Independent commands are
-// each answered on their own, and carried out in no certain order; with
-// Atomic they are carried out in order in one record, all or none.
+// answered one by one, and carried out in an undefined order. With Atomic the
+// commands are carried out in order in one record: all of them or none.
 type Batch struct {
 	Atomic   bool           `json:"atomic,omitempty"`
 	Commands []BatchCommand `json:"commands"`
@@ -20,8 +20,8 @@ type Batch struct {
 
 // BatchCommand is one command of a batch.
 type BatchCommand struct {
-	Command string `json:"command"` // its name
-	// ID is the command's own id: required with independent commands but for
+	Command string `json:"command"` // name of the command
+	// ID is the command's own id: required for independent commands, except in
 	// dry runs. An atomic batch has one in the header Allot-Command-Id.
 	ID   ledger.UUID `json:"id,omitzero"`
 	Body Body        `json:"body"`
@@ -29,21 +29,22 @@ type BatchCommand struct {
 
 // BatchReply is the reply to a batch.
 type BatchReply struct {
-	// Replies are those of independent commands, in the order of the request.
+	// Replies are the replies to independent commands, in the order of the
+	// request.
 	Replies []Reply `json:"replies,omitempty"`
-	// Result is that of an atomic batch.
+	// Result is the reply to an atomic batch.
 	Result *Reply `json:"result,omitempty"`
 	Error  *Error `json:"error,omitempty"`
 }
 
-// Body is a command inside of another message: as it came, or, in the other
-// direction, a value to be encoded with the message.
+// Body is a command inside another message: encoded, as it came, or a value that
+// is still to be encoded with the message.
 type Body struct {
 	Value any
 	raw   []byte
 }
 
-// Decode reads the body, which came with a message in an encoding.
+// Decode reads the body of a message that had an encoding.
 func (b Body) Decode(encoding string, into commands.Command) error {
 	return Decode(b.raw, encoding, into)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/allot-project/allot/commands/wire"
 )
 
-// TestOlderPatches: what clients sent of a patch before a null was kept. Unknown
+// TestOlderPatches: patches of clients from before nulls were preserved. Unknown
 // fields are refused as everywhere.
 func TestOlderPatches(t *testing.T) {
 	decode := func(op map[string]any) (commands.PatchOperation, error) {

@@ -11,10 +11,10 @@ import (
 
 var errCutOff = errors.New("the msgpack body is cut off")
 
-// walk goes over a msgpack body before it is decoded: every length must fit
-// into what is left, so that no length prefix makes the decoder allocate more
-// than the body could hold; texts are UTF-8, and the keys of a map differ, as
-// in JSON.
+// walk reads through a msgpack body before it is decoded. Every length must fit
+// into the rest of the body, so that no length makes the decoder allocate more
+// than the body could hold. Texts must be UTF-8, and the keys of a map must
+// differ, as in JSON.
 type walk struct {
 	most   int // weight
 	weight int
@@ -23,12 +23,12 @@ type walk struct {
 func (w *walk) check(data []byte) error {
 	rest, err := w.value(data, 0)
 	if err == nil && len(rest) > 0 {
-		err = errors.New("there is something after the command")
+		err = errors.New("there are bytes after the command")
 	}
 	return err
 }
 
-// shape says how long a value or its length field is, and what its length counts.
+// shape says how long a value or its length field is, and what the length counts.
 type shape struct {
 	fixed  int  // bytes of the value
 	length int  // bytes of the length field
@@ -49,7 +49,7 @@ var sizedFormats = map[byte]shape{
 	0xde: {length: 2, dict: true}, 0xdf: {length: 4, dict: true},
 }
 
-// head reads what stands before a value: its shape and its length.
+// head reads the head of a value: its shape and its length.
 func head(data []byte) (s shape, n uint64, rest []byte, err error) {
 	if len(data) == 0 {
 		return s, 0, nil, errCutOff
@@ -100,7 +100,7 @@ func (w *walk) value(data []byte, depth int) ([]byte, error) {
 	return data[n:], nil
 }
 
-// add weighs n things before they are looked at.
+// add adds the weight of n things, before they are read.
 func (w *walk) add(n uint64, bytes int, left int) error {
 	if n > uint64(left) {
 		return errCutOff

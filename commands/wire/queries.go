@@ -11,17 +11,18 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// When is what every query can say of the moment that it asks about.
+// When is the moment that a query asks about. Every query has it.
 type When struct {
-	// At is a commit's sequence or an RFC 3339 time; empty: now. A sequence
-	// may be a number, too.
+	// At is a commit's sequence or an RFC 3339 time; empty: now. A sequence may
+	// be a number, too.
 	At Instant `json:"at,omitempty"`
-	// MinSequence waits until this commit can be read: that of an answered
+	// MinSequence waits until this commit can be read. The commit of an answered
 	// command always can, on the server that answered it.
 	MinSequence uint64 `json:"min_sequence,omitempty"`
-	// Stale has what the server holds answered at once, however old that is. It
-	// works while no server leads. Otherwise, and without MinSequence, an answer
-	// holds all that anybody was told before, by whichever server.
+	// Stale makes the server answer at once from what it has, however old that
+	// is. It works even while no server leads. Otherwise, and without
+	// MinSequence, an answer holds everything that any server told anybody
+	// before.
 	Stale bool `json:"stale,omitempty"`
 }
 
@@ -50,7 +51,7 @@ func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
 		*i = Instant(v)
 	case int64:
 		if v < 0 {
-			return fmt.Errorf("at: %d is no sequence", v)
+			return fmt.Errorf("at: %d is not a sequence", v)
 		}
 		*i = Instant(strconv.FormatInt(v, 10))
 	case uint64:
@@ -64,12 +65,12 @@ func (i *Instant) DecodeMsgpack(d *msgpack.Decoder) error {
 // Moment implements Query.
 func (w When) Moment() When { return w }
 
-// Query asks for something as it is or was. The queries are the types in this
+// Query asks about the present or the past. The queries are types in this
 // package.
 type Query interface {
-	// QueryName is the query's name on NATS and in the docs.
+	// QueryName returns the query's name on NATS and in the docs.
 	QueryName() string
-	// Moment is when it asks about.
+	// Moment returns the moment that the query asks about.
 	Moment() When
 }
 
@@ -89,9 +90,9 @@ var Queries = map[string]func() Query{
 	"Rejections":     func() Query { return new(RejectionsQuery) },
 }
 
-// Answer is the reply to a query: what was asked for, or an error.
+// Answer is the reply to a query: a result, or an error.
 type Answer[T any] struct {
-	// Sequence is of the commit after which it is so.
+	// Sequence is that of the commit that the answer holds for.
 	Sequence uint64 `json:"sequence,omitempty"`
 	Result   T      `json:"result,omitempty"`
 	Error    *Error `json:"error,omitempty"`
@@ -106,16 +107,18 @@ type AllocationsQuery struct {
 // QueryName implements Query.
 func (*AllocationsQuery) QueryName() string { return "Allocations" }
 
-// Allocations is what a consumer holds. One that holds nothing is not there.
+// Allocations is what a consumer holds. A consumer that holds nothing does not
+// exist.
 type Allocations struct {
 	Consumer   ledger.UUID `json:"consumer"`
 	Generation uint64      `json:"generation"` // to be sent with the next change
 	Project    string      `json:"project"`
 	User       string      `json:"user"`
 	Type       string      `json:"type,omitempty"`
-	Since      string      `json:"since"`   // when the consumer first held something, RFC 3339
-	Changed    string      `json:"changed"` // when that changed last, RFC 3339
-	// ReservedUntil is when a reservation ends, RFC 3339; absent: it is none.
+	Since      string      `json:"since"`   // RFC 3339; when the consumer first held something
+	Changed    string      `json:"changed"` // RFC 3339; time of the last change
+	// ReservedUntil is the end of a reservation, RFC 3339; absent: the
+	// allocations are permanent.
 	ReservedUntil string       `json:"reserved_until,omitempty"`
 	Allocations   []Allocation `json:"allocations"`
 }
@@ -127,7 +130,8 @@ type Allocation struct {
 	Amount   int64       `json:"amount"`
 }
 
-// UsagesQuery asks what the consumers of a project, or of one of its users, hold.
+// UsagesQuery asks what the consumers of a project, or of one of its users, hold
+// together.
 type UsagesQuery struct {
 	When
 	Project string `json:"project"`
@@ -142,7 +146,7 @@ type Usage struct {
 	User      string           `json:"user"`
 	Type      string           `json:"type,omitempty"`
 	Consumers int64            `json:"consumers"`
-	Amounts   map[string]int64 `json:"amounts"` // by class
+	Amounts   map[string]int64 `json:"amounts"` // amounts by class
 }
 
 // ProviderQuery asks for a provider by its uuid or its name.
@@ -167,7 +171,7 @@ type Provider struct {
 	Aggregates  []ledger.UUID `json:"aggregates"`
 }
 
-// Inventory is one class of a provider's, with what is used of it.
+// Inventory is one class of a provider, with its usage.
 type Inventory struct {
 	Class string `json:"class"`
 	InventoryAmounts
@@ -175,7 +179,8 @@ type Inventory struct {
 	Used     int64 `json:"used"`
 }
 
-// InventoryAmounts is what a provider has of one class, and in which pieces.
+// InventoryAmounts are the amount of a class on a provider, and the units in
+// which it is allocated.
 type InventoryAmounts struct {
 	Total    int64   `json:"total"`
 	Reserved int64   `json:"reserved"`
@@ -185,7 +190,7 @@ type InventoryAmounts struct {
 	Ratio    float64 `json:"allocation_ratio"`
 }
 
-// AmountsOf are the amounts of an inventory.
+// AmountsOf returns the amounts of an inventory.
 func AmountsOf(inv *ledger.Inventory) InventoryAmounts {
 	return InventoryAmounts{
 		Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
@@ -193,8 +198,8 @@ func AmountsOf(inv *ledger.Inventory) InventoryAmounts {
 	}
 }
 
-// CandidatesQuery asks which allocations would satisfy a request; the words
-// are those of Placement's GET /allocation_candidates.
+// CandidatesQuery asks which allocations would satisfy a request, in the terms of
+// Placement's GET /allocation_candidates.
 type CandidatesQuery struct {
 	When
 	Groups        []CandidateGroup `json:"groups"`
@@ -205,14 +210,14 @@ type CandidatesQuery struct {
 	Limit         int              `json:"limit,omitempty"` // 1..10000; default 1000
 }
 
-// CandidateGroup is one request group. The one without a suffix may be served
-// by several providers, every other one is served by one.
+// CandidateGroup is one request group. Several providers may serve the group
+// without a suffix; one provider serves each other group.
 type CandidateGroup struct {
 	Suffix      string           `json:"suffix,omitempty"`
-	Resources   map[string]int64 `json:"resources,omitempty"` // class: amount
-	Required    [][]string       `json:"required,omitempty"`  // of each list, any
+	Resources   map[string]int64 `json:"resources,omitempty"` // amounts by class
+	Required    [][]string       `json:"required,omitempty"`  // one of each list is required
 	Forbidden   []string         `json:"forbidden,omitempty"`
-	MemberOf    [][]ledger.UUID  `json:"member_of,omitempty"` // of each list, any
+	MemberOf    [][]ledger.UUID  `json:"member_of,omitempty"` // one of each list is required
 	NotMemberOf []ledger.UUID    `json:"not_member_of,omitempty"`
 	InTree      *ledger.UUID     `json:"in_tree,omitempty"`
 }
@@ -223,7 +228,7 @@ func (*CandidatesQuery) QueryName() string { return "Candidates" }
 // Candidate is one way to satisfy the request.
 type Candidate struct {
 	Allocations []Allocation             `json:"allocations"`
-	Mappings    map[string][]ledger.UUID `json:"mappings"` // providers by the suffix of the group they serve
+	Mappings    map[string][]ledger.UUID `json:"mappings"` // providers by the suffix of the group that they serve
 }
 
 // NodeQuery asks for a bare metal node by its uuid or its name.
@@ -243,16 +248,16 @@ type Node struct {
 	Instance          *ledger.UUID `json:"instance,omitempty"`
 	Allocation        *ledger.UUID `json:"allocation,omitempty"`
 	ProvisionState    string       `json:"provision_state"`
-	PowerState        string       `json:"power_state,omitempty"` // absent: not known
+	PowerState        string       `json:"power_state,omitempty"` // absent: unknown
 	Maintenance       bool         `json:"maintenance"`
 	MaintenanceReason string       `json:"maintenance_reason,omitempty"`
 	Traits            []string     `json:"traits"`
-	Since             string       `json:"since"`             // when it was created, RFC 3339
-	Changed           string       `json:"changed,omitempty"` // when it changed last, RFC 3339
+	Since             string       `json:"since"`             // RFC 3339
+	Changed           string       `json:"changed,omitempty"` // RFC 3339; time of the last change
 }
 
-// NodeAllocationQuery asks for the allocation of a whole node by its uuid or
-// its name.
+// NodeAllocationQuery asks for the allocation of a whole node by its uuid or its
+// name.
 type NodeAllocationQuery struct {
 	When
 	Allocation ledger.UUID `json:"allocation,omitzero"`
@@ -262,7 +267,7 @@ type NodeAllocationQuery struct {
 // QueryName implements Query.
 func (*NodeAllocationQuery) QueryName() string { return "NodeAllocation" }
 
-// NodeAllocation is a request for one whole node, and what became of it.
+// NodeAllocation is a request for one whole node, and its outcome.
 type NodeAllocation struct {
 	Allocation     ledger.UUID     `json:"allocation"`
 	Name           string          `json:"name,omitempty"`
@@ -274,8 +279,8 @@ type NodeAllocation struct {
 	State          string          `json:"state"` // allocating, active or error
 	LastError      string          `json:"last_error,omitempty"`
 	Node           *ledger.UUID    `json:"node,omitempty"`
-	Since          string          `json:"since"`             // when it was requested, RFC 3339
-	Changed        string          `json:"changed,omitempty"` // when it changed last, RFC 3339
+	Since          string          `json:"since"`             // RFC 3339
+	Changed        string          `json:"changed,omitempty"` // RFC 3339; time of the last change
 }
 
 // ChassisQuery asks for a chassis by its uuid.
@@ -287,12 +292,12 @@ type ChassisQuery struct {
 // QueryName implements Query.
 func (*ChassisQuery) QueryName() string { return "Chassis" }
 
-// Chassis is what nodes are mounted in, as its operator declares it.
+// Chassis is an enclosure of nodes, as its operator declares it.
 type Chassis struct {
 	Chassis ledger.UUID `json:"chassis"`
 	ledger.ChassisDescription
-	Since   string `json:"since"`             // when it was created, RFC 3339
-	Changed string `json:"changed,omitempty"` // when it changed last, RFC 3339
+	Since   string `json:"since"`             // RFC 3339
+	Changed string `json:"changed,omitempty"` // RFC 3339; time of the last change
 }
 
 // Subjects of histories.
@@ -312,24 +317,24 @@ var subjects = []string{
 	OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis, OfCommand,
 }
 
-// HistoryQuery asks what happened to one thing, newest first.
+// HistoryQuery asks for the history of one entity, newest first.
 type HistoryQuery struct {
 	When
 	Of   string `json:"of"`   // one of the subjects above
 	Name string `json:"name"` // a uuid, or the id of a project or user
-	// Limit is how many entries a page has, 1 to 1000; 50 if absent.
+	// Limit is the number of entries on a page, 1 to 1000; 50 if absent.
 	Limit int `json:"limit,omitempty"`
-	// Before is SEQUENCE.INDEX of the last entry of the page before.
+	// Before is the SEQUENCE.INDEX of the last entry of the page before.
 	Before string `json:"before,omitempty"`
-	// After is SEQUENCE.INDEX of an entry: those after it, oldest first.
+	// After is the SEQUENCE.INDEX of an entry. The answer has the entries after
+	// it, oldest first.
 	After string `json:"after,omitempty"`
-	// Brief leaves the state before each record out, and the usages of
-	// projects.
+	// Brief leaves out the state before each record, and the usages of projects.
 	Brief bool `json:"brief,omitempty"`
 	// Since and Until bound the time of the records, inclusive; RFC 3339.
 	Since string `json:"since,omitempty"`
 	Until string `json:"until,omitempty"`
-	// Kind leaves only records of this command, such as Reshape.
+	// Kind selects records of this command, such as Reshape.
 	Kind string `json:"kind,omitempty"`
 }
 
@@ -339,8 +344,8 @@ func (*HistoryQuery) QueryName() string { return "History" }
 // History is one page of a history.
 type History struct {
 	Entries []HistoryEntry `json:"entries"`
-	// Next is what before, or after, must be for the page after this one;
-	// empty: there is none.
+	// Next is the value of before, or after, for the next page; empty: this is
+	// the last page.
 	Next string `json:"next,omitempty"`
 }
 
@@ -353,15 +358,14 @@ type HistoryEntry struct {
 	CommandID ledger.UUID     `json:"command_id"`
 	RequestID string          `json:"request_id,omitempty"`
 	Cause     *ledger.Address `json:"cause,omitempty"`
-	// Before and After are the subject as it was before and after the
-	// record's commit; null where it did not exist. Of a command they are
-	// everything that it was about, such as "consumer UUID", at most 100 of
-	// them. Users have neither.
+	// Before and After are the subject before and after the record's commit; null
+	// where it did not exist. For a command they hold the entities that it was
+	// about, such as "consumer UUID", at most 100. Users have neither.
 	Before any `json:"before"`
 	After  any `json:"after"`
 }
 
-// CommitsQuery asks for the log itself, to be replayed elsewhere.
+// CommitsQuery asks for the log itself, for a replay elsewhere.
 type CommitsQuery struct {
 	When
 	From  uint64 `json:"from"`            // sequence, 1 or more
@@ -371,12 +375,12 @@ type CommitsQuery struct {
 // QueryName implements Query.
 func (*CommitsQuery) QueryName() string { return "Commits" }
 
-// Commits is a piece of the log; none: it ends before it.
+// Commits is a piece of the log. If it is empty, the log ends before it.
 type Commits struct {
 	Commits []Commit `json:"commits"`
 }
 
-// Commit is one commit as it is stored; package ledger decodes it.
+// Commit is one commit as stored; package ledger decodes it.
 type Commit struct {
 	Sequence uint64 `json:"sequence"`
 	Digest   string `json:"digest"` // SHA-256 of Data, in hexadecimal
@@ -396,45 +400,45 @@ type Checkpoint struct {
 	Signed string `json:"signed"`
 }
 
-// HoldersQuery asks who holds something of a provider, or of the node that it is.
+// HoldersQuery asks for the holders of a provider, or of the node that it stands
+// for.
 type HoldersQuery struct {
 	When
 	Provider ledger.UUID `json:"provider"`
-	// Limit is how many holders an answer has, 1 to 1000, which is the default.
+	// Limit is the number of holders in an answer, 1 to 1000; 1000 if absent.
 	Limit int `json:"limit,omitempty"`
-	// After is the consumer that the answer before this one ended with.
+	// After is the last consumer of the answer before.
 	After ledger.UUID `json:"after,omitzero"`
 }
 
 // QueryName implements Query.
 func (*HoldersQuery) QueryName() string { return "Holders" }
 
-// Holders is who holds something of a provider: each consumer with its owner,
-// and what it holds of the provider.
+// Holders are the consumers that hold something of a provider, each with its
+// owner and its allocations of the provider.
 type Holders struct {
 	Provider ledger.UUID   `json:"provider"`
 	Name     string        `json:"name"`
 	Holders  []Allocations `json:"holders"` // by uuid
-	// Node says whose the bare metal node is that the provider is, if it is one.
+	// Node is the owner of the bare metal node, if the provider is one.
 	Node *Node `json:"node,omitempty"`
-	// Next is what after must be for the rest; absent: that is all.
+	// Next is the value of after for the rest; absent: there is no more.
 	Next *ledger.UUID `json:"next,omitempty"`
 }
 
-// RejectionsQuery asks which commands were rejected, newest first. What is
-// empty does not narrow it down. What is kept does not go with the past: at
-// has no meaning.
+// RejectionsQuery asks for rejected commands, newest first. Empty fields do not
+// filter. Rejected commands are not part of the past, so at has no meaning.
 type RejectionsQuery struct {
 	When
 	CommandID ledger.UUID `json:"command_id,omitzero"`
 	Actor     string      `json:"actor,omitempty"`
 	Command   string      `json:"command,omitempty"`
 	Code      string      `json:"code,omitempty"`
-	// Project is the one that the client was bound to, that the command names
-	// as an owner, or whose consumer it would have changed.
+	// Project is the project that the client was bound to, that the command names
+	// as an owner, or whose consumer the command would have changed.
 	Project  string      `json:"project,omitempty"`
-	Consumer ledger.UUID `json:"consumer,omitzero"` // that the command names; or node allocation
-	Provider ledger.UUID `json:"provider,omitzero"` // that the command names; or node
+	Consumer ledger.UUID `json:"consumer,omitzero"` // named by the command; or a node allocation
+	Provider ledger.UUID `json:"provider,omitzero"` // named by the command; or a node
 	Since    string      `json:"since,omitempty"`   // RFC 3339, inclusive
 	Until    string      `json:"until,omitempty"`   // RFC 3339, inclusive
 	Before   string      `json:"before,omitempty"`  // RFC 3339, exclusive
@@ -451,8 +455,8 @@ type RejectedCommand struct {
 	Command   string              `json:"command"`
 	CommandID ledger.UUID         `json:"command_id"`
 	RequestID string              `json:"request_id,omitempty"`
-	Project   string              `json:"project,omitempty"` // that the client is bound to
-	Body      any                 `json:"body"`              // of the command
-	Place     ledger.Address      `json:"place"`             // that its record would have had
+	Project   string              `json:"project,omitempty"` // the project that the client is bound to
+	Body      any                 `json:"body"`              // the command itself
+	Place     ledger.Address      `json:"place"`             // the address that its record would have had
 	Rejection *commands.Rejection `json:"rejection"`
 }

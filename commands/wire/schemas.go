@@ -14,8 +14,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// vocabulary is what the source says about what travels: made from it by
-// `go test ./commands/wire -update`, since a program cannot read its comments.
+// vocabulary holds the comments about the types of messages, because a program
+// cannot read its own source. `go test ./commands/wire -update` makes it.
 var vocabulary = func() (v Vocabulary) {
 	if err := json.Unmarshal(vocabularyFile, &v); err != nil {
 		panic(err) // a mistake in the file
@@ -33,7 +33,8 @@ type Vocabulary struct {
 	Codes    []CodeMeaning     `json:"codes"`
 }
 
-// CodeMeaning is a code of rejections, and what it means; empty: what it says.
+// CodeMeaning is a code of rejections with its meaning, which is empty if the
+// code says it all.
 type CodeMeaning struct {
 	Code  commands.Code `json:"code"`
 	Means string        `json:"means,omitempty"`
@@ -42,8 +43,8 @@ type CodeMeaning struct {
 // Codes are all codes of rejections.
 func Codes() []CodeMeaning { return vocabulary.Codes }
 
-// Schemas collects the JSON schemas of types for a document that describes an
-// API: each is there once, by name, and others refer to it.
+// Schemas collects the JSON schemas of types for an API description: each schema
+// is there once, by name, and others refer to it.
 type Schemas struct {
 	named map[string]any
 	types map[string]reflect.Type
@@ -54,7 +55,7 @@ func NewSchemas() *Schemas {
 	return &Schemas{named: make(map[string]any), types: make(map[string]reflect.Type)}
 }
 
-// schemaPath is where documents of both kinds, AsyncAPI and OpenAPI, keep schemas.
+// schemaPath is where AsyncAPI and OpenAPI documents have their schemas.
 const schemaPath = "#/components/schemas/"
 
 // Add adds a schema that was made by hand.
@@ -63,10 +64,11 @@ func (s *Schemas) Add(name string, schema any) { s.named[name] = schema }
 // Components returns the collected schemas by name.
 func (s *Schemas) Components() map[string]any { return s.named }
 
-// Request returns the schema of what clients send: it has no unknown members.
+// Request returns the schema of what clients send, which permits no unknown
+// members.
 func (s *Schemas) Request(value any) (map[string]any, error) { return s.reflect(value, false) }
 
-// Reply returns the schema of what clients get: newer servers may add members.
+// Reply returns the schema of what clients get. Newer servers may add members.
 func (s *Schemas) Reply(value any) (map[string]any, error) { return s.reflect(value, true) }
 
 func (s *Schemas) reflect(value any, open bool) (map[string]any, error) {
@@ -91,8 +93,8 @@ func (s *Schemas) reflect(value any, open bool) (map[string]any, error) {
 	return schema, nil
 }
 
-// name gives each type a name of its own. What clients send and what they get
-// of the same type differs in whether it may have members that are not known.
+// name gives each type its own name. The schemas for sending and for receiving
+// the same type differ, because only the latter permits unknown members.
 func (s *Schemas) name(t reflect.Type, open bool) string {
 	if t.PkgPath() == "" {
 		return t.Name() // Go's own
@@ -112,7 +114,7 @@ func (s *Schemas) name(t reflect.Type, open bool) string {
 	return name
 }
 
-// plainName is a type's name without packages: Answer[[]wire.Usage] is
+// plainName returns a type's name without packages: Answer[[]wire.Usage] is
 // UsageListAnswer.
 func plainName(t reflect.Type) string {
 	outer, inner, generic := strings.Cut(t.Name(), "[")
@@ -128,7 +130,7 @@ func plainName(t reflect.Type) string {
 	return inner + outer
 }
 
-// enumerated are the members that have one of a list of values, by type and member.
+// enumerated are the members with a fixed list of values, by type and member.
 var enumerated = map[string]map[string]func() []any{
 	"EventLine":    {"kind": func() []any { return anyOf(ledger.EventKinds()) }},
 	"HistoryQuery": {"of": func() []any { return anyOf(subjects) }},
@@ -136,7 +138,7 @@ var enumerated = map[string]map[string]func() []any{
 	"Error":        {"code": func() []any { return anyOf(ErrorCodes) }},
 }
 
-// enumerate lists the values of a type's members where they are known.
+// enumerate adds the values of such members to a schema.
 func enumerate(name string, schema any) any {
 	whole, _ := schema.(map[string]any)
 	members, _ := whole["properties"].(map[string]any)
@@ -166,7 +168,7 @@ func anyOf(values []string) []any {
 	return list
 }
 
-// reflector makes schemas. Closed ones let no unknown member through.
+// reflector makes schemas. Closed ones permit no unknown members.
 func reflector(open bool) *jsonschema.Reflector {
 	return &jsonschema.Reflector{
 		Anonymous: true, AllowAdditionalProperties: open,

@@ -7,25 +7,27 @@ import (
 	"github.com/allot-project/allot/commands/document"
 )
 
-// What a request takes in memory has little to do with its length: each nil of
-// a list may become a value of a hundred bytes. So bodies are weighed before
-// anything is made of them. Every element of a list counts as the largest that
-// any command or query has, and every pair of a map as one of a Go map.
+// The memory that a request takes has little to do with its length: each nil in a
+// list may become a value of a hundred bytes. So a body is weighed before it is
+// decoded. Every element of a list counts as much as the largest element of any
+// command or query, and every pair of a map as much as a pair of a Go map.
 const (
-	// MaxWeight is what one request may weigh: 200,000 elements.
+	// MaxWeight is the largest weight of a request, in bytes: that of 200,000
+	// elements.
 	MaxWeight = 32 << 20
-	// elementBytes is more than the largest element of a list takes; a test
-	// looks at all of them.
+	// elementBytes is more than the largest element of a list takes. A test
+	// measures all kinds of elements.
 	elementBytes = 160
-	// pairBytes is more than a name and a value of a map take, but for their text.
+	// pairBytes is more than a name and a value of a map take, apart from their
+	// text.
 	pairBytes = 64
 )
 
-// prices are those of JSON: of a list or map with its first element or pair.
+// prices are the prices of JSON: of a list or map with its first element or pair.
 var prices = document.Prices{Element: elementBytes, Pair: pairBytes, Most: MaxWeight}
 
-// Weigh bounds what a body takes in memory when it is decoded, at most
-// MaxWeight; more is an error. It may leave other mistakes to Decode.
+// Weigh estimates the memory of a decoded body, and returns an error if it
+// exceeds MaxWeight. It may leave other faults to Decode.
 func Weigh(data []byte, encoding string) (int, error) {
 	if encoding == TypeMsgpack {
 		w := walk{most: MaxWeight}
@@ -42,16 +44,16 @@ var (
 	errKey      = errors.New("the msgpack body has a map with a key that is no text")
 )
 
-// keys are those of one map of a msgpack body.
+// keys are the keys of one map in a msgpack body.
 type keys struct {
 	few  [][]byte
-	many map[string]bool // if there are more than few
+	many map[string]bool // used if there are more than a few
 }
 
 // fewKeys is how many keys are compared one by one.
 const fewKeys = 16
 
-// add notes a key; it must not have been there.
+// add adds a key, which must be new.
 func (k *keys) add(key []byte) error {
 	if !utf8.Valid(key) {
 		return errNotText

@@ -75,7 +75,7 @@ func places(t reflect.Type, at place, found *[]place, element func(uintptr)) {
 	}
 }
 
-// messages makes an empty value of whatever can be sent.
+// messages makes an empty value of each type that can be sent.
 func messages() map[string]func() any {
 	all := map[string]func() any{"Batch": func() any { return new(wire.Batch) }}
 	for name, empty := range commands.Registry {
@@ -87,7 +87,7 @@ func messages() map[string]func() any {
 	return all
 }
 
-// full is the largest message with as many elements in one place as fit.
+// full returns the largest message with as many elements in one place as fit.
 func (p place) full(element string) []byte {
 	var b bytes.Buffer
 	b.WriteString(p.before)
@@ -147,7 +147,7 @@ func (p place) packed(element byte) []byte {
 	return b.Bytes()
 }
 
-// grown is how many bytes a function allocates.
+// grown returns how many bytes a function allocates.
 func grown(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -156,8 +156,8 @@ func grown(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestSmallMessagesStaySmall: whatever list or map of whatever message is
-// filled with whatever is smallest, in either encoding, little is made of it.
+// TestSmallMessagesStaySmall: no list or map of any message, filled with the
+// smallest elements, takes much memory, in either encoding.
 func TestSmallMessagesStaySmall(t *testing.T) {
 	count := 0
 	for name, empty := range messages() {
@@ -189,8 +189,8 @@ func TestSmallMessagesStaySmall(t *testing.T) {
 	}
 }
 
-// TestElementsAreWeighedInFull: no element of a list takes more than it is
-// weighed with.
+// TestElementsAreWeighedInFull: no element of a list takes more memory than its
+// weight.
 func TestElementsAreWeighedInFull(t *testing.T) {
 	t.Parallel()
 	for name, empty := range messages() {
@@ -203,7 +203,7 @@ func TestElementsAreWeighedInFull(t *testing.T) {
 	}
 }
 
-// TestLargestCommands: what may be sent in one message still may.
+// TestLargestCommands: the largest permitted commands still fit into one message.
 func TestLargestCommands(t *testing.T) {
 	t.Parallel()
 	var batch wire.Batch
@@ -233,8 +233,8 @@ func TestLargestCommands(t *testing.T) {
 	}
 }
 
-// TestStrictReader: what the REST door refuses of JSON this one does, too, and
-// msgpack is read no less strictly.
+// TestStrictReader: JSON that REST refuses is refused here, too, and msgpack is
+// read just as strictly.
 func TestStrictReader(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ encoding, body string }{

@@ -1,5 +1,5 @@
-// Package wire is what travels over NATS: subjects, headers, queries, replies
-// and their encodings, for server and clients alike.
+// Package wire defines what travels over NATS: subjects, headers, queries,
+// replies and their encodings, for server and clients alike.
 package wire
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Subjects: each is followed by a dot and the name of the command or query.
+// Subjects. Each is followed by a dot and the name of the command or query.
 const (
 	CommandPrefix = "allot.command"
 	QueryPrefix   = "allot.query"
 )
 
-// Services are the subjects that requests go to, with those of discovery.
+// Services are the subjects of requests, with those of discovery.
 func Services() []string {
 	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, "$SRV.>"}
 }
@@ -34,15 +34,16 @@ const (
 	HeaderContentType = "Content-Type"
 	HeaderCommandID   = "Allot-Command-Id"
 	HeaderRequestID   = "Allot-Request-Id"
-	// HeaderDryRun: "true" decides a command and says what would happen.
+	// HeaderDryRun with the value "true" decides a command and answers what would
+	// happen.
 	HeaderDryRun = "Allot-Dry-Run"
-	// HeaderDeadline is an RFC 3339 time after which the request is not dealt
-	// with any more.
+	// HeaderDeadline is an RFC 3339 time after which the request is not carried
+	// out.
 	HeaderDeadline = "Allot-Deadline"
 )
 
-// HeaderLimits are the bytes that each header of a request may have. It is
-// there once at most, and text. What is kept in records is among them.
+// HeaderLimits are the sizes, in bytes, of the largest value of each header. Each
+// may occur once, and must be text. Some are stored in records.
 var HeaderLimits = map[string]int{
 	HeaderContentType: 64,
 	HeaderCommandID:   64,
@@ -51,7 +52,8 @@ var HeaderLimits = map[string]int{
 	HeaderDeadline:    64,
 }
 
-// MaxHeaderBytes bounds all headers of a request, whatever their names.
+// MaxHeaderBytes is the size of all headers of a request together, whatever their
+// names.
 const MaxHeaderBytes = 16 << 10
 
 // Encodings.
@@ -60,26 +62,26 @@ const (
 	TypeMsgpack = "application/msgpack"
 )
 
-// Reply is the answer to every request. Exactly one of Sequence, Nothing,
-// DryRun, Rejection and Error says what became of the command.
+// Reply is the answer to every request. Exactly one of Sequence, Nothing, DryRun,
+// Rejection and Error gives the outcome of the command.
 type Reply struct {
 	Sequence  uint64              `json:"sequence,omitempty"` // of the commit: the consumers' new generation
-	Index     int                 `json:"index,omitempty"`    // of the record in the commit
+	Index     int                 `json:"index,omitempty"`    // index of the record in the commit
 	Repeated  bool                `json:"repeated,omitempty"` // the id was known; this is the first result
 	Nothing   bool                `json:"nothing,omitempty"`  // accepted, and nothing had to change
 	DryRun    bool                `json:"dry_run,omitempty"`  // accepted, and Events would happen
-	Events    []ledger.EventLine  `json:"events,omitempty"`   // of a dry run
+	Events    []ledger.EventLine  `json:"events,omitempty"`   // events of a dry run
 	Rejection *commands.Rejection `json:"rejection,omitempty"`
 	Error     *Error              `json:"error,omitempty"`
 }
 
-// Error says that a request could not be dealt with.
+// Error reports that a request was not carried out, as far as is known.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// Retry: the same request, with the same command id, may succeed.
+	// Retry means that the same request, with the same command id, may succeed.
 	Retry bool `json:"retry,omitempty"`
-	// RetryAfterMS is how long to wait before that, in milliseconds.
+	// RetryAfterMS is how long to wait before a retry, in milliseconds.
 	RetryAfterMS int `json:"retry_after_ms,omitempty"`
 }
 
@@ -91,9 +93,9 @@ const (
 	ErrorBadRequest  = "bad_request"
 	ErrorUnavailable = "unavailable"
 	ErrorInternal    = "internal"
-	ErrorNotFound    = "not_found" // a query about what is not there
+	ErrorNotFound    = "not_found" // a query about something that does not exist
 	ErrorTooLarge    = "too_large" // the answer would be larger than NATS takes
-	ErrorForbidden   = "forbidden" // the user may not ask for that
+	ErrorForbidden   = "forbidden" // the user may not send that request
 	ErrorTooLate     = "too_late"  // the deadline had passed
 )
 
@@ -102,12 +104,12 @@ var ErrorCodes = []string{
 	ErrorBadRequest, ErrorUnavailable, ErrorInternal, ErrorNotFound, ErrorTooLarge, ErrorForbidden, ErrorTooLate,
 }
 
-// Decode reads a request strictly: unknown fields, repeated names, text that is
-// not UTF-8, trailing bytes and wrong types are errors, and so is more than a
-// request may weigh.
+// Decode reads a request strictly. These are errors: unknown fields, repeated
+// names, text that is not UTF-8, trailing bytes, wrong types, and a request above
+// MaxWeight.
 func Decode(data []byte, encoding string, c any) error { return decode(data, encoding, c, true) }
 
-// DecodeReply reads a reply. Fields that a newer server added are skipped.
+// DecodeReply reads a reply. It skips fields that a newer server added.
 func DecodeReply(data []byte, encoding string, reply any) error {
 	return decode(data, encoding, reply, false)
 }
@@ -129,7 +131,7 @@ func decode(data []byte, encoding string, value any, strict bool) error {
 }
 
 func decodeMsgpack(data []byte, value any, strict bool) error {
-	w := walk{most: math.MaxInt} // a reply may have any number of elements
+	w := walk{most: math.MaxInt} // A reply may have any number of elements.
 	if strict {
 		w.most = MaxWeight
 	}
@@ -146,7 +148,7 @@ func decodeMsgpack(data []byte, value any, strict bool) error {
 		return errors.New(strings.TrimPrefix(err.Error(), "msgpack: "))
 	}
 	if in.Len() > 0 {
-		return errors.New("there is something after the end")
+		return errors.New("there is text after the end")
 	}
 	return nil
 }
@@ -165,5 +167,5 @@ func Encode(value any, encoding string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// usualBytes is what most commands and replies take.
+// usualBytes is the size that most commands and replies do not exceed.
 const usualBytes = 256

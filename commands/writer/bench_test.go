@@ -21,8 +21,8 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// BenchmarkDurable compares commands through Writer.Submit with what the
-// disk and JetStream do by themselves, in one run: look at the ratios.
+// BenchmarkDurable compares commands through Writer.Submit with the disk and
+// JetStream alone, in one run: look at the ratios.
 func BenchmarkDurable(b *testing.B) {
 	b.Run("baseline=fsync", benchFsync)
 	b.Run("baseline=publish", benchPublish)
@@ -88,8 +88,8 @@ func benchPublish(b *testing.B) {
 	perSecond(b, b.N)
 }
 
-// benchAtomicBatch publishes batches of 100 messages, for which nats.go has
-// no function. A command is one message.
+// benchAtomicBatch publishes batches of 100 messages, for which nats.go has no
+// function. A command is one message.
 func benchAtomicBatch(b *testing.B) {
 	const size = 100
 	_, nc := rawStream(b)
@@ -228,8 +228,8 @@ func BenchmarkDecideApply(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory reports what a consumer with three classes and a provider
-// with three inventories take in the State.
+// BenchmarkMemory reports how much memory a consumer with three classes and a
+// provider with three inventories take in the State.
 func BenchmarkMemory(b *testing.B) {
 	const providers, consumers = 20_000, 200_000
 	for b.Loop() {

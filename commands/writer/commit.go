@@ -11,32 +11,32 @@ import (
 
 // Limits of a commit.
 const (
-	// maxAhead is how many commits may be on their way to the log, behind each
-	// other: all but the last are full.
+	// maxAhead is how many commits may be on their way to the log at once. All
+	// but the last are full.
 	maxAhead = 2
-	// groupRecords and groupBytes end a commit, so that a flood, be it of
-	// commands that are rejected, does not make the first caller in it wait
-	// for ever.
+	// groupRecords and groupBytes are the limits at which a commit ends. Without
+	// them a flood of commands, even of rejected ones, would keep the first
+	// caller of the commit waiting for ever.
 	groupRecords = 2048
 	groupBytes   = 1 << 20
 )
 
-// flight is a commit on its way to the log, or, without a commit, answers
+// flight is a commit on its way to the log. Without a commit, it carries answers
 // that must wait for the commits before them.
 type flight struct {
 	commit   *ledger.Commit   // nil: nothing to append
-	encoded  []byte           // the commit
-	undo     ledger.UndoPoint // with changes, takes the commit back
+	encoded  []byte           // the encoded commit
+	undo     ledger.UndoPoint // takes the commit back, with changes
 	changes  ledger.Changes
 	calls    []*call
-	appended chan error // the append's fate; capacity 1
+	appended chan error // the append's result; capacity 1
 	opened   time.Time  // zero: nobody wants to know
 	sent     time.Time
 	fork     *ledger.State  // to be saved as a snapshot once durable
 	barrier  chan []*flight // see Writer.sync
 }
 
-// buildCommit decides what is waiting and sends the commit off.
+// buildCommit decides the waiting calls and sends the commit off.
 func (w *Writer) buildCommit() error {
 	f := &flight{appended: make(chan error, 1), undo: w.state.Begin()}
 	if w.opts.Observer != nil {
@@ -66,13 +66,13 @@ func (w *Writer) buildCommit() error {
 		err = w.send(f)
 	}
 	if err != nil {
-		w.again = append(f.calls, w.again...) // stop answers them
+		w.again = append(f.calls, w.again...) // stop answers its calls
 	}
 	return err
 }
 
-// decide decides one call and applies and adds its record. It reports full if
-// the record must go into the next commit.
+// decide decides one call, applies its events and adds its record. It reports
+// full if the record must go into the next commit.
 func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full bool, err error) {
 	if w.drop(c) {
 		return false, nil
@@ -81,8 +81,8 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 		return w.fork(c, f), nil
 	}
 	if anyOf(changed, c.consumers) {
-		// A consumer changes at most once in a commit: wait for the next
-		// one, and let others on the same consumers wait behind.
+		// A commit changes a consumer once at most: this call waits for the next
+		// commit, and later calls on the same consumers wait behind it.
 		markAll(changed, c.consumers)
 		w.again = append(w.again, c)
 		return false, nil
@@ -107,8 +107,8 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 	}
 	touched := ledger.ConsumersChanged(events)
 	if anyOf(changed, touched) {
-		// It turns out to change a consumer that it does not name. It comes
-		// first in the next commit: nothing may overtake it.
+		// The command turned out to change a consumer that it does not name. Put
+		// it first in the next commit, so that nothing overtakes it.
 		c.consumers = slices.Concat(c.consumers, touched)
 		w.forget(c)
 		return true, nil
@@ -116,7 +116,8 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 	return w.add(c, f, changed, touched, events)
 }
 
-// notYet rejects what a replica of an older release could not read.
+// notYet rejects a command whose events a replica of an older release could not
+// read.
 func (w *Writer) notYet(events []ledger.Event) *commands.Rejection {
 	term := w.state.Term()
 	if term.Number == 0 {
@@ -128,7 +129,7 @@ func (w *Writer) notYet(events []ledger.Event) *commands.Rejection {
 	}
 	return &commands.Rejection{
 		Code: commands.CodeNotYet,
-		Message: fmt.Sprintf("this needs level %d of features, and some replica knows level %d only: upgrade all of them",
+		Message: fmt.Sprintf("this needs level %d of features, but some replica has level %d only: upgrade all replicas",
 			level, term.Level),
 	}
 }
@@ -139,8 +140,8 @@ func isTerm(events []ledger.Event) bool {
 	return begins
 }
 
-// add applies what was decided and adds its record to the open commit, unless
-// that is too large.
+// add applies the decided events and adds their record to the open commit. It
+// does neither if the record is too large.
 func (w *Writer) add(
 	c *call, f *flight, changed map[ledger.UUID]bool, touched []ledger.UUID, events []ledger.Event,
 ) (full bool, err error) {
@@ -173,8 +174,8 @@ func (w *Writer) add(
 	return false, nil
 }
 
-// reject answers a command without a record; without a rejection it had
-// nothing to do.
+// reject answers a command that has no record: with its rejection, or, if that is
+// nil, that nothing had to change.
 func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
 	c.outcome = commands.Outcome{Rejection: rejection}
 	if rejection != nil {
@@ -183,8 +184,8 @@ func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
 	f.calls = append(f.calls, c)
 }
 
-// fork answers with a copy of the State, which must be between commits: behind
-// the records of an open one it waits for the next.
+// fork answers with a copy of the State, which must be between two commits: if
+// the open commit has records, the fork waits for the next commit.
 func (w *Writer) fork(c *call, f *flight) (full bool) {
 	if w.builder.Len() > 0 {
 		return true
@@ -194,8 +195,8 @@ func (w *Writer) fork(c *call, f *flight) (full bool) {
 	return false
 }
 
-// rehearse decides a dry run. Its answer waits, like a rejection, for the
-// commits that it was decided after: what it says has then come true so far.
+// rehearse decides a dry run. Like a rejection, its answer waits for the commits
+// that it was decided after, so that everything it rests on has come true.
 func (w *Writer) rehearse(c *call, f *flight) {
 	events, rejection := commands.DecideChecked(c.Submission, w.state)
 	c.outcome = commands.Outcome{Rejection: rejection, Events: events}
@@ -220,12 +221,12 @@ func markAll(set map[ledger.UUID]bool, ids []ledger.UUID) {
 func tooLarge(size, limit int) *commands.Rejection {
 	return &commands.Rejection{
 		Code:    commands.CodeTooLarge,
-		Message: fmt.Sprintf("the record would take %d bytes, and the log takes at most %d", size, limit),
+		Message: fmt.Sprintf("the record would take %d bytes, but the log takes at most %d", size, limit),
 		Facts:   commands.Facts{SizeBytes: size, LimitBytes: limit},
 	}
 }
 
-// now is the writer's clock, which never goes back in the log.
+// now returns the writer's clock, which never goes back in the log.
 func (w *Writer) now() int64 {
 	return max(w.opts.Now().UnixNano(), w.state.LastTime())
 }
@@ -253,7 +254,7 @@ func (w *Writer) send(f *flight) error {
 	return nil
 }
 
-// forkIfDue returns a copy of the State when it is time for a snapshot.
+// forkIfDue returns a copy of the State when a snapshot is due, otherwise nil.
 func (w *Writer) forkIfDue(records int) *ledger.State {
 	w.unsaved += records
 	due := w.opts.SnapshotRecords > 0 && w.unsaved >= w.opts.SnapshotRecords ||

@@ -7,8 +7,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// finish takes flights in order and answers their calls. After a failed
-// append it only collects, until the loop has seen the failure.
+// finish takes the flights in order and answers their calls. After a failed
+// append it only collects flights, until the loop has seen the failure.
 func (w *Writer) finish() {
 	var failed []*flight
 	for f := range w.flights {
@@ -33,7 +33,7 @@ func (w *Writer) finish() {
 		}
 		if err != nil || len(failed) > 0 {
 			if len(failed) == 0 {
-				w.opts.Logger.Warn("a commit was not appended; reading the log", "error", err)
+				w.opts.Logger.Warn("a commit was not appended; reading the log to its end and deciding again", "error", err)
 			}
 			failed = append(failed, f)
 			w.signalTrouble()
@@ -45,14 +45,15 @@ func (w *Writer) finish() {
 			w.answer(c)
 		}
 	}
-	// Nobody will decide these again.
+	// Nobody will decide these calls again.
 	for _, f := range failed {
 		w.giveUp(f.calls, commands.ErrStopped)
 	}
 }
 
-// certain waits until it is certain that nobody else led when some calls were
-// decided that left no record. A commit that the log took is proof enough.
+// certain returns once it is certain that no other server led when the calls of a
+// flight were decided. Only calls without a record need that: if the log took a
+// commit of the flight, that is proof enough.
 func (w *Writer) certain() error {
 	if w.opts.Leadership == nil {
 		return nil
@@ -60,7 +61,7 @@ func (w *Writer) certain() error {
 	return w.opts.Leadership.Await(w.quit)
 }
 
-// land makes a durable commit readable.
+// land folds a durable commit, so that it can be read.
 func (w *Writer) land(f *flight) error {
 	if f.commit == nil {
 		return nil
@@ -81,7 +82,7 @@ func (w *Writer) land(f *flight) error {
 	return nil
 }
 
-// tell passes a rejection on that has become final.
+// tell reports a rejection that has become final.
 func (w *Writer) tell(c *call) {
 	if w.opts.Rejected != nil && c.decided > 0 && c.outcome.Rejection != nil {
 		w.opts.Rejected(
@@ -90,7 +91,7 @@ func (w *Writer) tell(c *call) {
 	}
 }
 
-// answer answers a call and those that wait for the same command.
+// answer answers a call, and the calls that wait for the same command.
 func (w *Writer) answer(c *call) {
 	w.mu.Lock()
 	if w.pending[c.ID] == c {

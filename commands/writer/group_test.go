@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// gated is a ledger on a log whose appends end one by one, when a test says so.
+// gated is a ledger on a log whose appends end one by one, when the test says so.
 type gated struct {
 	*commandstest.Ledger
 	log     *memlog.Log
@@ -33,7 +33,7 @@ func startGated(t *testing.T) *gated {
 	return g
 }
 
-// open lets every append end, until it is shut again.
+// open lets all appends end, until it is shut again.
 func (g *gated) open() (shut func()) {
 	quit, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -55,7 +55,8 @@ func (g *gated) stop(t *testing.T) {
 	g.Stop(t)
 }
 
-// begin starts commands and returns where their records will be told.
+// begin starts commands and returns a channel with the addresses of their
+// records.
 func (g *gated) begin(t *testing.T, n int) <-chan ledger.Address {
 	told := make(chan ledger.Address, n)
 	for i := range n {
@@ -75,7 +76,7 @@ func (g *gated) begin(t *testing.T, n int) <-chan ledger.Address {
 	return told
 }
 
-// appended waits until the log has so many more commits.
+// appended waits until the log has this many more commits.
 func (g *gated) appended(t *testing.T, more uint64) {
 	t.Helper()
 	want := g.base + more
@@ -90,7 +91,7 @@ func (g *gated) appended(t *testing.T, more uint64) {
 	}
 }
 
-// TestGroup: what comes while a commit is on its way shares the next one.
+// TestGroup: commands that come while a commit is on its way share the next one.
 func TestGroup(t *testing.T) {
 	g := startGated(t)
 	first := g.begin(t, 1)
@@ -109,7 +110,7 @@ func TestGroup(t *testing.T) {
 }
 
 // TestRunsAhead: behind a full commit another one is sent before the first is
-// durable, and no more than that; nothing is answered before its turn.
+// durable, but no more than that; nothing is answered before its turn.
 func TestRunsAhead(t *testing.T) {
 	const full, commits = 2048, 5
 	g := startGated(t)

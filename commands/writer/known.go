@@ -7,8 +7,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// known answers a call whose command id was accepted before, and lets it wait
-// for the first one if that is still on its way. Otherwise the id is taken.
+// known answers a call whose command id was accepted before. If the first call
+// with the id is still pending, this call follows it. Otherwise known reserves
+// the id for the call.
 func (w *Writer) known(c *call) (bool, error) {
 	w.mu.Lock()
 	earlier, ok := w.pending[c.ID]
@@ -39,21 +40,21 @@ func orFirst(earlier, c *call) *call {
 	return c
 }
 
-// repeatedOutcome answers a call whose command id has been used. The first
-// command has no address if it was rejected, or had nothing to do, while this
+// repeatedOutcome answers a call whose command id was used before. The first
+// command has no address if it was rejected, or had nothing to change, while this
 // call waited for it.
 func repeatedOutcome(c *call, first ledger.CommandResult) commands.Outcome {
 	if first.Fingerprint == c.fingerprint {
 		return commands.Outcome{Address: first.Address, Repeated: true}
 	}
-	message := fmt.Sprintf("command id %s stands for another command, at %s", c.ID, first.Address)
+	message := fmt.Sprintf("command id %s belongs to another command, at %s", c.ID, first.Address)
 	if first.Address.Sequence == 0 {
 		message = fmt.Sprintf("command id %s was given to another command at the same time", c.ID)
 	}
 	return commands.Outcome{Rejection: &commands.Rejection{Code: commands.CodeCommandIDReused, Message: message}}
 }
 
-// forget gives a command id back that known took.
+// forget releases a command id that known reserved.
 func (w *Writer) forget(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// TestNothingNewForOldReplicas: as long as a replica is known that knows no
-// event at all, none is written but of terms, which can raise the level.
+// TestNothingNewForOldReplicas: as long as some known replica knows no event at
+// all, only terms are written, which can raise the level.
 func TestNothingNewForOldReplicas(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	begin := func(level uint64) *commands.BeginTerm {

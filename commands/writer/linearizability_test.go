@@ -16,7 +16,7 @@ import (
 )
 
 // operation is one step of a client on a provider of a few VCPUs: take one,
-// give it back, or read how many are used.
+// return it, or read the usage.
 type operation struct{ kind string }
 
 // usedVCPUs is the sequential specification: a counter from 0 to capacity.
@@ -40,8 +40,8 @@ func usedVCPUs(capacity int) porcupine.Model {
 	}
 }
 
-// TestLinearizable records what concurrent clients see, on a log that is slow
-// and unreliable, and looks for an order that explains it.
+// TestLinearizable records what concurrent clients see, on a log that is slow and
+// unreliable, and looks for an order that explains it.
 func TestLinearizable(t *testing.T) {
 	const capacity, clients, steps = 3, 5, 24
 	log := &memlog.Log{}

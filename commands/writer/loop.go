@@ -6,7 +6,7 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// run is the loop. It ends when Close was called and nothing is left, or when
+// run is the loop. It ends when Close was called and no work is left, or when
 // going on could break an invariant.
 func (w *Writer) run() {
 	finished := make(chan struct{})
@@ -18,11 +18,11 @@ func (w *Writer) run() {
 	close(w.flights)
 	<-finished
 	if err == nil || errors.Is(err, commands.ErrNotLeading) || errors.Is(err, commands.ErrStopped) {
-		// All that is not known to be durable has been taken back.
+		// Everything that is not known to be durable has been taken back.
 		w.left = w.state
 	}
 	w.stop(err)
-	w.saves.Wait() // what it reads is closed after the processor
+	w.saves.Wait() // The snapshot reads things that are closed after the writer.
 	close(w.done)
 }
 
@@ -57,8 +57,8 @@ func (w *Writer) decideAll() error {
 	}
 }
 
-// drain waits for the commits under way after the last call. If one fails
-// there is work again.
+// drain waits for the commits under way after the last call. If one fails there
+// is work again.
 func (w *Writer) drain() error {
 	failed := w.sync()
 	if len(failed) == 0 {
@@ -71,7 +71,7 @@ func (w *Writer) drain() error {
 }
 
 // takeTurn waits until another commit may be under way. It returns false if an
-// append failed meanwhile.
+// append has failed meanwhile.
 func (w *Writer) takeTurn() bool {
 	others := 0
 	if w.full {
@@ -89,8 +89,8 @@ func (w *Writer) takeTurn() bool {
 	return true
 }
 
-// nextWaiting waits for a call, unless some must be decided again. It returns
-// false when Close was called and the queue is empty.
+// nextWaiting waits for a call, unless some calls must be decided again. It
+// returns false when Close was called and the queue is empty.
 func (w *Writer) nextWaiting() (*call, bool) {
 	if len(w.again) > 0 {
 		return nil, true
@@ -118,7 +118,7 @@ func (w *Writer) nextWaiting() (*call, bool) {
 	}
 }
 
-// stop answers everything that is still waiting.
+// stop answers all calls that are still waiting.
 func (w *Writer) stop(err error) {
 	w.mu.Lock()
 	w.closed = true

@@ -6,38 +6,38 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// Observer is told how long things take. The writer's goroutines call it, so
-// that it must neither block nor take long.
+// Observer measures the writer. The writer's goroutines call it, so it must
+// neither block nor take long.
 type Observer interface {
-	// Answered is told of each command, with the time since it was submitted.
-	// Forks of the State are no commands.
+	// Answered is called for each command, with the time since its submission.
+	// Forks of the State do not count as commands.
 	Answered(command string, outcome commands.Outcome, err error, took time.Duration)
-	// Committed is told of each commit once it can be read.
+	// Committed is called for each commit once it can be read.
 	Committed(Stages)
 }
 
-// Stages says where the time of a commit went, from one to the next.
+// Stages are the times that a commit spent in each stage.
 type Stages struct {
-	// Queue is how long its first command had waited when it was decided.
+	// Queue is how long its first command waited until it was decided.
 	Queue time.Duration
-	// Decide is from then until the commit was sent to the log.
+	// Decide is the time from then until the commit was sent to the log.
 	Decide time.Duration
-	// Append is from then until the log had it.
+	// Append is the time from then until the log had it.
 	Append time.Duration
-	// Fold is from then until the read models had it.
+	// Fold is the time from then until the read models had it.
 	Fold time.Duration
-	// Records and Bytes are its size.
+	// Records and Bytes are the size of the commit.
 	Records, Bytes int
 }
 
-// begun notes when a call was submitted, if anybody wants to know.
+// begun notes when a call was submitted, if there is an observer.
 func (w *Writer) begun(c *call) {
 	if w.opts.Observer != nil {
 		c.submitted = time.Now()
 	}
 }
 
-// observe tells of a commit that can be read since now, and that the log had at
+// observe reports a commit that can be read from now on, and that the log had at
 // a time.
 func (w *Writer) observe(f *flight, appended time.Time) {
 	if w.opts.Observer == nil || f.commit == nil {
@@ -53,7 +53,7 @@ func (w *Writer) observe(f *flight, appended time.Time) {
 	w.opts.Observer.Committed(stages)
 }
 
-// observeAnswer tells of a command that is answered.
+// observeAnswer reports an answered command.
 func (w *Writer) observeAnswer(c *call, outcome commands.Outcome, err error) {
 	if w.opts.Observer != nil && !c.forking {
 		w.opts.Observer.Answered(c.Command.CommandName(), outcome, err, time.Since(c.submitted))

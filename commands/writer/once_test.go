@@ -12,9 +12,9 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// TestConsumersChangeOnceInACommit: whatever is submitted together, no
-// consumer changes twice in one commit, and every record that changed one is
-// in its history.
+// TestConsumersChangeOnceInACommit: no consumer changes twice in one commit,
+// whatever is submitted together, and the history has every record that changed
+// one.
 func TestConsumersChangeOnceInACommit(t *testing.T) {
 	t.Parallel()
 	flood := rapid.SliceOfN(
@@ -65,9 +65,9 @@ func checkOnce(rt interface{ Fatalf(string, ...any) }, t *testing.T, l *commands
 	}
 }
 
-// TestUnnamedConsumers: a node command that takes a consumer away does not name
-// it. It shares no commit with the one that made it, is not rejected for that,
-// and nothing that was submitted after it overtakes it.
+// TestUnnamedConsumers: a node command that removes a consumer does not name it.
+// It shares no commit with the command that made the consumer, is not rejected
+// for that, and no later command overtakes it.
 func TestUnnamedConsumers(t *testing.T) {
 	t.Parallel()
 	l := commandstest.StartTogether(t)

@@ -9,38 +9,39 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// QueueLength is how many calls may wait; more are refused with
-// commands.ErrBusy.
+// QueueLength is the number of calls that may wait. Further calls are refused
+// with commands.ErrBusy.
 const QueueLength = 8192
 
-// maxPatience is how long a commit waits for more calls at most.
+// maxPatience is the longest time that a commit waits for more calls.
 const maxPatience = 2 * time.Millisecond
 
-// call is one submission on its way.
+// call is one submission and its progress.
 type call struct {
 	commands.Submission
 	fingerprint ledger.Fingerprint
-	consumers   []ledger.UUID // that it names, or was seen to change
+	consumers   []ledger.UUID // the consumers that it names, or was seen to change
 	tries       int
-	forking     bool           // it asks for a fork of the State, and has no command
+	forking     bool           // the call asks for a fork of the State, and has no command
 	place       ledger.Address // where it was decided
-	decided     int64          // when, if it was rejected; Unix nanoseconds
+	decided     int64          // when it was rejected, in Unix nanoseconds; otherwise unused
 	outcome     commands.Outcome
-	forked      *ledger.State // the answer to forking
+	forked      *ledger.State // the answer, if forking
 	err         error
 	done        func(commands.Outcome, error)
 	submitted   time.Time // zero: nobody wants to know
-	followers   []*call   // the same submission again, while this one is pending
+	followers   []*call   // later calls with the same submission
 
 	told          atomic.Bool // done was called before the outcome was known
-	listed        bool        // in the list of those who wait, between:
+	listed        bool        // the call is in the list of waiting calls, between:
 	before, after *call
-	born          uint32 // when it began to wait, in ticks
+	born          uint32 // the watch's tick at which it began to wait
 }
 
-// enqueue takes a call, or says why not. Whether the writer is closed, whether
-// the call may wait, and its place in the queue and in the list of those who
-// wait are one step under mu: Close and the watch see either all of it or none.
+// enqueue takes a call, or returns the reason why not. Under mu it decides in one
+// step whether the writer is closed and whether the call may wait, and puts the
+// call into the queue and into the list of waiting calls. So Close and the watch
+// see either all of this or nothing.
 func (w *Writer) enqueue(c *call) error {
 	w.begun(c)
 	if err := w.models.Ready(); err != nil {
@@ -64,7 +65,7 @@ func (w *Writer) enqueue(c *call) error {
 	}
 }
 
-// nextCall takes from the calls that were put back, then from the queue.
+// nextCall returns a call that was put back, or else one from the queue.
 func (w *Writer) nextCall(waiting *[]*call) *call {
 	if len(*waiting) > 0 {
 		c := (*waiting)[0]
@@ -79,8 +80,9 @@ func (w *Writer) nextCall(waiting *[]*call) *call {
 	}
 }
 
-// straggler waits for another call while the commit is smaller than those
-// before it: for as long as it would have to wait for another append.
+// straggler waits for another call while the commit is smaller than the commits
+// before it. It waits at most as long as an append takes, because the call would
+// otherwise wait for one.
 func (w *Writer) straggler(have int) *call {
 	if have >= (w.lastCalls[0]+w.lastCalls[1])/2 || len(w.again) > 0 {
 		return nil

@@ -14,7 +14,8 @@ const (
 	// appendTries is how often a call is decided again after failed appends
 	// before its caller is told that the log cannot be written.
 	appendTries = 10
-	// retryPause, times the tries so far, lies between tries.
+	// retryPause, times the number of tries so far, is the pause between two
+	// tries.
 	retryPause = 20 * time.Millisecond
 )
 
@@ -25,7 +26,7 @@ func (w *Writer) signalTrouble() {
 	}
 }
 
-// recover deals with failed appends.
+// recover recovers from failed appends.
 func (w *Writer) recover() error { return w.recoverFrom(w.sync()) }
 
 // recoverFrom takes back everything that is not known to be durable, reads
@@ -66,13 +67,13 @@ func (w *Writer) recoverFrom(failed []*flight) error {
 	}
 	w.again = append(again, w.again...)
 	if tries > 1 {
-		time.Sleep(time.Duration(tries) * retryPause) // the log needs a moment
+		time.Sleep(time.Duration(tries) * retryPause) // give the log a moment
 	}
 	return nil
 }
 
-// depose ends the work of a writer that leads no more. What was sent may have
-// become durable, and is waited for; nothing else is decided.
+// depose ends the work of a writer that no longer leads. Commits that were sent
+// may have become durable, so it waits for them; it decides nothing else.
 func (w *Writer) depose() error {
 	failed := w.sync()
 	if len(failed) == 0 {
@@ -81,8 +82,8 @@ func (w *Writer) depose() error {
 	return w.recoverFrom(failed)
 }
 
-// catchUp folds what the log holds beyond the State. While the log cannot be
-// reached it tries again; a log that is wrong is an error.
+// catchUp folds the commits that the log holds beyond the State. While the log is
+// out of reach it tries again; a broken log is an error.
 func (w *Writer) catchUp() error {
 	wait, began, warned := firstCatchUp, time.Now(), time.Time{}
 	w.owes(began)
@@ -113,14 +114,15 @@ func (w *Writer) catchUp() error {
 	}
 }
 
-// catchUp waits between tries, longer each time, and says so now and then.
+// catchUp waits between tries, longer each time, and logs that now and then.
 const (
 	firstCatchUp = 10 * time.Millisecond
 	lastCatchUp  = 250 * time.Millisecond
 	warnEvery    = 5 * time.Second
 )
 
-// isLogBroken tells a log that is wrong from one that is out of reach.
+// isLogBroken reports whether an error means a broken log rather than a log that
+// is out of reach.
 func isLogBroken(err error) bool {
 	for _, broken := range []error{
 		ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogBehind, ledger.ErrLogGap, errReadModels,
@@ -132,12 +134,12 @@ func isLogBroken(err error) bool {
 	return false
 }
 
-// errReadModels: the read models could not be written.
+// errReadModels means that the read models could not be written.
 var errReadModels = errors.New("commands: the read models cannot be written")
 
 const (
 	readTailTimeout = 30 * time.Second
-	// closingRead is how much longer the log may be read after Close.
+	// closingRead is the time for which the log may still be read after Close.
 	closingRead = 2 * time.Second
 )
 
@@ -164,7 +166,7 @@ func (w *Writer) readTail() error {
 			return err
 		}
 		if c.Sequence <= w.models.Checkpoint().Sequence {
-			return nil // it was folded before an answer to it failed
+			return nil // The commit was folded before an answer to it failed.
 		}
 		if err := w.models.Fold(c, changes); err != nil {
 			return fmt.Errorf("%w: %w", errReadModels, err)
@@ -178,8 +180,9 @@ func (w *Writer) readTail() error {
 	return w.stillLeads()
 }
 
-// stillLeads looks whether what was read says that somebody else leads. Who
-// has not begun its term yet waits for nobody else's.
+// stillLeads returns an error if the records just read began a term of another
+// instance. A term that was known before does not count, because this writer's
+// own term may not have begun yet.
 func (w *Writer) stillLeads() error {
 	if w.opts.Leadership == nil {
 		return nil
@@ -197,20 +200,21 @@ func (w *Writer) stillLeads() error {
 	}
 }
 
-// passOver goes on after entries at the end of the log that are not ours.
+// passOver skips entries at the end of the log that this ledger did not write.
 func (w *Writer) passOver(last uint64) {
 	if w.state.Next() > last {
 		return
 	}
 	w.opts.Logger.Error(
-		"somebody else has written into the log; what is no commit of this ledger is passed over. Find out who can publish there",
+		"somebody else has written into the log. The entries that are no commits of this ledger are skipped. "+
+			"Find out who can publish on the log's subject",
 		"after", w.state.Head().Sequence, "last", last,
 	)
 	w.state.PassOver(last)
 }
 
-// sync waits until every flight has been dealt with and returns those whose
-// append failed, or that came after one.
+// sync waits until the finisher has dealt with every flight. It returns the
+// flights whose append failed, and those behind them.
 func (w *Writer) sync() []*flight {
 	barrier := make(chan []*flight, 1)
 	w.flights <- &flight{barrier: barrier}

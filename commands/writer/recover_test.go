@@ -25,8 +25,8 @@ import (
 
 var errInjected = errors.New("injected")
 
-// models are read models whose methods a test lets fail. What it sets is asked
-// before the method of the real ones.
+// models are read models whose methods a test can make fail: a hook of the test
+// is called before the real method.
 type models struct {
 	*projector.Projector
 	ready, command func() error
@@ -63,7 +63,7 @@ func (m *models) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	return errors.Join(m.Projector.Fold(c, changes), after)
 }
 
-// unreadable is a log that a test lets be out of reach.
+// unreadable is a log that a test can put out of reach.
 type unreadable struct {
 	*memlog.Log
 	last func(context.Context) error
@@ -78,7 +78,7 @@ func (l *unreadable) Last(ctx context.Context) (uint64, error) {
 	return l.Log.Last(ctx)
 }
 
-// rig is a writer whose log and read models a test lets fail.
+// rig is a writer whose log and read models a test can make fail.
 type rig struct {
 	*writer.Writer
 	t      *testing.T
@@ -128,7 +128,7 @@ func (r *rig) accept(c commands.Command) ledger.Address {
 	return outcome.Address
 }
 
-// stops wants the writer to have stopped for a reason.
+// stops checks that the writer has stopped for a reason.
 func (r *rig) stops(why error) {
 	r.t.Helper()
 	select {
@@ -166,8 +166,8 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// TestAppendsThatKeepFailing: a caller is told that the log cannot be written,
-// after some tries; its command was not carried out, and later ones are.
+// TestAppendsThatKeepFailing: after some tries a caller is told that the log
+// cannot be written. Its command was not carried out, and later ones are.
 func TestAppendsThatKeepFailing(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []memlog.Fault{memlog.Conflict, memlog.LostAppend} {
@@ -195,7 +195,7 @@ func TestAppendsThatKeepFailing(t *testing.T) {
 	}
 }
 
-// TestLostEnd: a log that has lost what was durable is never written again.
+// TestLostEnd: a log that has lost durable commits is never written again.
 func TestLostEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(*writer.Options) {})
@@ -210,9 +210,8 @@ func TestLostEnd(t *testing.T) {
 	}
 }
 
-// TestForeignEntryAtTheEnd: what somebody else wrote at the end of the log, and
-// is like nothing of the writer's, is passed over and told. A commit that is
-// damaged there stops the writer.
+// TestForeignEntryAtTheEnd: a foreign entry at the end of the log that resembles
+// no commit is skipped and reported. A damaged commit there stops the writer.
 func TestForeignEntryAtTheEnd(t *testing.T) {
 	t.Parallel()
 	foreign := func(data []byte) *rig {
@@ -241,8 +240,8 @@ func TestForeignEntryAtTheEnd(t *testing.T) {
 	r.stops(ledger.ErrChain)
 }
 
-// TestUnreadableModels: while the read models cannot be read commands are
-// refused, and nothing happens.
+// TestUnreadableModels: while the read models cannot be read, commands are
+// refused without effect.
 func TestUnreadableModels(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -267,8 +266,8 @@ func TestUnreadableModels(t *testing.T) {
 	}
 }
 
-// TestUnreadableIDs: a writer that cannot tell whether a command id is known
-// must not decide the command, nor any other.
+// TestUnreadableIDs: a writer that cannot find out whether a command id is known
+// must decide neither the command nor any other.
 func TestUnreadableIDs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(*writer.Options) {})
@@ -279,9 +278,9 @@ func TestUnreadableIDs(t *testing.T) {
 	r.stops(errInjected)
 }
 
-// TestFoldFails: a commit that is durable and cannot be folded is read from the
-// log and folded again; if that fails, too, the writer stops and answers all who
-// wait.
+// TestFoldFails: a durable commit that cannot be folded is read from the log and
+// folded again. If that fails, too, the writer stops and answers all waiting
+// calls.
 func TestFoldFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -321,7 +320,7 @@ func TestFoldFails(t *testing.T) {
 }
 
 // TestClosedWhileTheLogIsSilent: Close does not wait for a log that is out of
-// reach: it returns soon, and all who wait are told.
+// reach. It returns soon, and all waiting calls are answered.
 func TestClosedWhileTheLogIsSilent(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]func(context.Context) error{
@@ -360,7 +359,7 @@ func TestClosedWhileTheLogIsSilent(t *testing.T) {
 }
 
 // TestCloseDecidesWhatFailed: a commit that fails while the writer is being
-// closed is decided again, and answered, wherever the loop was meanwhile.
+// closed is decided again, and answered, wherever the loop was at that moment.
 func TestCloseDecidesWhatFailed(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -401,8 +400,8 @@ func closeWhileItFails(t *testing.T) {
 	}
 }
 
-// TestSnapshotAfterAFailure: a snapshot of a commit that was not appended is not
-// written, and does not keep the next one from being written.
+// TestSnapshotAfterAFailure: no snapshot is written of a commit that was not
+// appended, and the next snapshot is written all the same.
 func TestSnapshotAfterAFailure(t *testing.T) {
 	t.Parallel()
 	const rounds = 50
@@ -444,8 +443,8 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a record that the log cannot take is rejected with its size, and
-// one that only does not fit beside others waits for the next commit.
+// TestTooLarge: a record that the log cannot take is rejected with its size. One
+// that merely does not fit beside others waits for the next commit.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	log := &memlog.Log{MaxBytes: 64 << 10}
@@ -479,7 +478,7 @@ func TestTooLarge(t *testing.T) {
 	if len(slices.Compact(sequences)) != 8 {
 		t.Errorf("two records of 40 KiB share a commit of 64: %v", sequences)
 	}
-	// What waits in a queue behind a gate shares commits as far as they take.
+	// Calls that wait behind a gate share commits as far as there is room.
 	together := commandstest.StartTogether(t)
 	var list []commands.Command
 	for range 40 {
@@ -503,9 +502,9 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestOneIDManyTimes submits the same id again and again while the first one is
-// under way: the same command gets the first result, another one is refused, and
-// what one of them comes to is decided once.
+// TestOneIDManyTimes submits the same id again and again while the first call is
+// under way. The same command gets the first result, another command is refused,
+// and the outcome is decided once.
 func TestOneIDManyTimes(t *testing.T) {
 	t.Parallel()
 	l := commandstest.StartTogether(t)
@@ -552,8 +551,8 @@ func TestOneIDManyTimes(t *testing.T) {
 	}
 }
 
-// TestFollowersOfAFailure: who waits for the same command id is told what the
-// first one is told, also if that is an error.
+// TestFollowersOfAFailure: calls with the same command id get the same answer as
+// the first, even if it is an error.
 func TestFollowersOfAFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(*writer.Options) {})

@@ -11,15 +11,16 @@ import (
 
 // SnapshotSource finds snapshots for Restore.
 type SnapshotSource interface {
-	// Heads lists the positions that snapshots were taken at, newest first,
-	// also those of damaged snapshots whose position can still be read.
+	// Heads lists the heads of all snapshots, newest first. It includes damaged
+	// snapshots whose head can still be read.
 	Heads() ([]ledger.Head, error)
 	// Load returns the newest undamaged snapshot at or before a sequence,
 	// or false if there is none.
 	Load(atOrBefore uint64) (*ledger.State, bool, error)
 }
 
-// ErrRefused wraps whatever makes Restore refuse a log. Nothing was written.
+// ErrRefused is in every error with which Restore refuses a log. Nothing was
+// written then.
 var ErrRefused = errors.New("the log does not match what this server has seen of it")
 
 // recovery is printed with every refusal.
@@ -27,13 +28,13 @@ const recovery = `nothing was changed. To recover, put back the log (the NATS st
 	`this data directory, from a backup or a replica. If the log as it is now is the truth you want, move the folders ` +
 	`"readmodel" and "snapshots" of the data directory away; they are rebuilt from the log`
 
-// Progress is told how far a replay has come.
+// Progress is called with the progress of a replay.
 type Progress func(done, total uint64)
 
-// Restore brings State and read models to the end of the log: from the newest
-// good snapshot that the read models have reached, or from nothing. On the
-// way it checks the log against its digest chain and against every position
-// that read models, snapshots and others have seen of it.
+// Restore brings State and read models to the end of the log. It begins with the
+// newest good snapshot that the read models have reached, or with nothing. On the
+// way it checks the log against its digest chain, and against every head that
+// read models, snapshots and others have seen.
 func Restore(
 	ctx context.Context, log ledger.Log, snaps SnapshotSource, models ReadModels, seen []ledger.Head, progress Progress,
 ) (*ledger.State, error) {
@@ -84,7 +85,7 @@ func checkSeen(ctx context.Context, log ledger.Log, last uint64, seen []ledger.H
 		}
 		if err := log.Read(ctx, head.Sequence, head.Sequence, func(e ledger.Entry) error {
 			if got := ledger.DigestOf(e.Data); got != head.Digest {
-				return fmt.Errorf("%w: sequence %d has digest %s, but %s was seen: the log was cut off and written again, or swapped",
+				return fmt.Errorf("%w: sequence %d has digest %s, but %s was seen: the log was cut and written again, or swapped",
 					ledger.ErrChain, head.Sequence, got, head.Digest)
 			}
 			return nil
@@ -102,9 +103,10 @@ func refuse(err error) error {
 	return err
 }
 
-// StateAt makes the State that a command was decided against whose record has,
-// or would have had, an address: after all records before it. It takes the
-// newest good snapshot before it and the log from there.
+// StateAt makes the State that the command at an address was decided against: the
+// State after all records before the address. The address need not have a record,
+// because the command may have been rejected. StateAt begins with the newest good
+// snapshot before the address.
 func StateAt(ctx context.Context, log ledger.Log, snaps SnapshotSource, at ledger.Address) (*ledger.State, error) {
 	if at.Sequence == 0 {
 		return nil, errors.New("commands: there is no sequence 0")
@@ -136,7 +138,7 @@ func StateAt(ctx context.Context, log ledger.Log, snaps SnapshotSource, at ledge
 	return state, ledger.ReadCommits(ctx, log, state.Head(), last, fold)
 }
 
-// replay folds everything after the State's head.
+// replay folds every commit after the State's head.
 func replay(
 	ctx context.Context, log ledger.Log, state *ledger.State, models ReadModels, last uint64, progress Progress,
 ) error {

@@ -39,7 +39,8 @@ func (s *states) Load(atOrBefore uint64) (*ledger.State, bool, error) {
 	return nil, false, s.loader
 }
 
-// past is a log of some commits, with what read models and snapshots kept of it.
+// past is a log of some commits, with the read models and snapshots that were
+// made of it.
 type past struct {
 	commits []*ledger.Commit
 	log     *unreadable
@@ -47,8 +48,8 @@ type past struct {
 	snaps   *states
 }
 
-// newPast makes one with n commits, of which the read models have folded some,
-// and snapshots were taken after some.
+// newPast makes a log of n commits. The read models have folded some of them, and
+// snapshots were taken after some.
 func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 	t.Helper()
 	views, err := projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler))
@@ -89,7 +90,8 @@ func newPast(t *testing.T, n, folded int, snapshots ...int) *past {
 }
 
 // TestRestore: the State is that of the whole log, and the read models have all
-// of it, whatever was folded and saved before. No more is read than it takes.
+// of it, whatever was folded and saved before. No more of the log is read than
+// necessary.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	const n = 9
@@ -133,8 +135,8 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreGoesBehindForeignEntries: the next commit comes after what is no
-// commit at the end of the log.
+// TestRestoreGoesBehindForeignEntries: the next commit comes after the foreign
+// entries at the end of the log.
 func TestRestoreGoesBehindForeignEntries(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, 4, 2)
@@ -145,9 +147,9 @@ func TestRestoreGoesBehindForeignEntries(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses a log that is not the one that was seen, whoever has seen
-// it, and says what to do; nothing is written. What may pass is no reason to
-// refuse a log.
+// TestRestoreRefuses a log that differs from what was seen of it, whoever has
+// seen it, and says what to do; nothing is written. A passing error is no reason
+// to refuse a log.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	forged := ledger.Head{Sequence: 3, Digest: ledger.Digest{1}}
@@ -208,7 +210,7 @@ func swap(sequence int) func(*past) {
 	}
 }
 
-// TestStateAt: the State that a record was decided against is that after all
+// TestStateAt: the State that a record was decided against is the one after all
 // records before it, from whichever snapshot it is made.
 func TestStateAt(t *testing.T) {
 	t.Parallel()

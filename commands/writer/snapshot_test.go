@@ -14,8 +14,8 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// TestCloseWaitsForTheSnapshot: what a snapshot is made with is closed after
-// the processor, so that the processor ends after the snapshot.
+// TestCloseWaitsForTheSnapshot: the writer ends only after the snapshot, because
+// the parts that a snapshot needs are closed after the writer.
 func TestCloseWaitsForTheSnapshot(t *testing.T) {
 	t.Parallel()
 	views, err := projector.Open(filepath.Join(t.TempDir(), "readmodel"), slog.New(slog.DiscardHandler))
@@ -38,7 +38,7 @@ func TestCloseWaitsForTheSnapshot(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- p.Close() }()
 	for {
-		// Once it refuses commands, nothing but the snapshot is left to wait for.
+		// Once it refuses commands, only the snapshot is left to wait for.
 		if _, err := p.Submit(t.Context(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: begin}); err != nil {
 			break
 		}

@@ -8,42 +8,42 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// How long a caller waits while the log says nothing:
+// How long a caller waits while the log is silent:
 //
-// Calls that wait stand in one list, the oldest first. Once the log has been
-// silent for Options.AnswerWithin those in it are told ErrLogUnavailable as
-// they get that old. What was sent may still become durable; what was not
-// decided yet is dropped. From then on the log counts as stuck: one call at a
-// time is let in to try it, and has less time, and all others are refused at
-// once. The first append that succeeds ends this.
+// Waiting calls stand in one list, the oldest first. Once the log has been silent
+// for Options.AnswerWithin, each call that has waited that long is answered with
+// ErrLogUnavailable. If its commit was sent it may still become durable; if the
+// call was not decided yet it is dropped. From then on the log counts as stuck:
+// one call at a time may try the log, for a shorter time, and all others are
+// refused at once. The first append that succeeds ends this.
 
 const (
-	// answerTicks and stuckTicks are how long a call may wait, in ticks of
-	// the watch; the second counts while the log is stuck.
+	// answerTicks and stuckTicks are how long a call may wait, in ticks of the
+	// watch: normally, and while the log is stuck.
 	answerTicks = 20
 	stuckTicks  = 4
-	// outage is how long the log may be out of reach, once that is certain,
-	// before all who wait are told.
+	// outage is how long the log may be out of reach for certain before all
+	// waiting calls are answered.
 	outage = 500 * time.Millisecond
 )
 
-// callers is what the Writer knows of those who wait for it.
+// callers is the Writer's knowledge of its waiting callers.
 type callers struct {
 	calls   callList     // guarded by the Writer's mu
-	tick    uint32       // of the watch; guarded by the Writer's mu
-	silent  atomic.Int64 // since when the log owes an answer, in Unix nanoseconds; 0: it does not
-	stuck   atomic.Bool  // the log has been silent for too long, and has taken nothing since
-	refused atomic.Int64 // calls that were told so
+	tick    uint32       // ticks of the watch; guarded by the Writer's mu
+	silent  atomic.Int64 // Unix nanoseconds since when the log owes an answer; 0: it owes none
+	stuck   atomic.Bool  // the log was silent for too long, and has taken no commit since
+	refused atomic.Int64 // calls answered with ErrLogUnavailable
 }
 
-// Refused is how many calls were told that the log cannot be written.
+// Refused returns how many calls were told that the log cannot be written.
 func (w *Writer) Refused() int64 { return w.callers.refused.Load() }
 
-// Stuck reports whether the log has not answered for too long, and has taken
-// no commit since.
+// Stuck reports whether the log was silent for too long and has taken no commit
+// since.
 func (w *Writer) Stuck() bool { return w.callers.stuck.Load() }
 
-// refusal says why the log must not be written now.
+// refusal returns why the log must not be written now, or nil.
 func (w *Writer) refusal() error {
 	if w.opts.Refuse == nil {
 		return nil
@@ -54,7 +54,7 @@ func (w *Writer) refusal() error {
 	return nil
 }
 
-// writes reports whether a call wants something written.
+// writes reports whether a call is to write a record.
 func (c *call) writes() bool { return !c.forking && !c.DryRun }
 
 // admit decides whether a call may wait. The caller holds mu.
@@ -72,10 +72,10 @@ func (w *Writer) admit(c *call) error {
 	return err
 }
 
-var errSilent = fmt.Errorf("%w: it does not answer", commands.ErrLogUnavailable)
+var errSilent = fmt.Errorf("%w: the log does not answer", commands.ErrLogUnavailable)
 
-// drop answers a call that must not be decided: its caller has been told, or
-// the log must not be written. It returns false for all others.
+// drop answers a call that must not be decided, because its caller was already
+// answered or the log must not be written. It returns false for all other calls.
 func (w *Writer) drop(c *call) bool {
 	if c.told.Load() {
 		w.giveUp([]*call{c}, errSilent)
@@ -92,11 +92,11 @@ func (w *Writer) drop(c *call) bool {
 	return false
 }
 
-// owes notes since when the log owes an answer; what it owed before counts
-// until it takes a commit.
+// owes notes that the log owes an answer from now on. An earlier debt stands
+// until the log takes a commit.
 func (w *Writer) owes(since time.Time) { w.callers.silent.CompareAndSwap(0, since.UnixNano()) }
 
-// watch tells callers when the log is silent for too long.
+// watch answers waiting callers when the log is silent for too long.
 func (w *Writer) watch() {
 	ticker := time.NewTicker(w.opts.AnswerWithin / answerTicks)
 	defer ticker.Stop()
@@ -110,7 +110,7 @@ func (w *Writer) watch() {
 	}
 }
 
-// expire tells those that have waited for too long.
+// expire answers the calls that have waited for too long.
 func (w *Writer) expire() {
 	silent := w.callers.silent.Load()
 	patience := w.opts.AnswerWithin
@@ -127,8 +127,8 @@ func (w *Writer) expire() {
 	}
 }
 
-// tellWaiting tells the oldest calls, as long as they are late, that their
-// command was not carried out, as far as is known.
+// tellWaiting answers the oldest calls, as long as they are late: as far as the
+// writer knows, their commands were not carried out.
 func (w *Writer) tellWaiting(err error, late func(*call) bool) {
 	w.mu.Lock()
 	var told []*call
@@ -153,7 +153,7 @@ func (w *Writer) tellWaiting(err error, late func(*call) bool) {
 
 func everyone(*call) bool { return true }
 
-// took notes that the log has taken a commit, and the read models, too.
+// took notes that the log and the read models have taken a commit.
 func (w *Writer) took() {
 	w.callers.silent.Store(0)
 	if w.callers.stuck.Load() && w.callers.stuck.Swap(false) {
@@ -161,8 +161,8 @@ func (w *Writer) took() {
 	}
 }
 
-// callList is a list of calls in the order in which they came. A call is in
-// one list at most.
+// callList is a list of calls in the order in which they came. A call is in one
+// list at most.
 type callList struct{ first, last *call }
 
 func (l *callList) add(c *call) {
@@ -175,7 +175,7 @@ func (l *callList) add(c *call) {
 	l.last = c
 }
 
-// remove takes a call out, if it is there.
+// remove removes a call from the list, if it is there.
 func (l *callList) remove(c *call) {
 	if !c.listed {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// answered waits for what a command comes to; the limit is for hangs.
+// answered waits for the answer to a command; the limit catches hangs.
 func answered(t *testing.T, l *commandstest.Ledger, s commands.Submission) (commands.Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -26,9 +26,9 @@ func answered(t *testing.T, l *commandstest.Ledger, s commands.Submission) (comm
 	return outcome, err
 }
 
-// TestSilentLog holds an append back: whoever waits is told so, also those who
-// wait behind it, and later ones at once. When the log answers, everything
-// goes on: what was sent is there once, what was not sent is not.
+// TestSilentLog holds an append back. All waiting calls are answered, including
+// those behind it, and later ones at once. When the log answers, everything goes
+// on: commits that were sent are there once, the others are not.
 func TestSilentLog(t *testing.T) {
 	t.Parallel()
 	log := &memlog.Log{}
@@ -75,8 +75,9 @@ func TestSilentLog(t *testing.T) {
 	checkLog(t, l, map[ledger.UUID]ledger.Address{sent.ID: outcome.Address})
 }
 
-// TestRefusedLog: while the log must not be written nothing reaches it, what
-// only reads goes on, and commands go on as soon as it may be written again.
+// TestRefusedLog: while the log must not be written nothing reaches it, and
+// everything that only reads goes on. Commands go on as soon as it may be written
+// again.
 func TestRefusedLog(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
@@ -118,9 +119,9 @@ func TestRefusedLog(t *testing.T) {
 	}
 }
 
-// TestUnreachableLog: once it is certain that the log cannot be read, all who
-// wait are told soon. Then one command at a time waits for it, and others are
-// refused at once; when the log is back, everything goes on.
+// TestUnreachableLog: once it is certain that the log cannot be read, all waiting
+// calls are answered soon. Then one command at a time waits for the log, and
+// others are refused at once. When the log is back, everything goes on.
 func TestUnreachableLog(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *writer.Options) { o.AnswerWithin = time.Hour })
@@ -190,8 +191,8 @@ func TestUnreachableLog(t *testing.T) {
 	}
 }
 
-// TestRefusedInTheQueue: what waits when the log must not be written any more is
-// refused when its turn comes, and what was under way is not.
+// TestRefusedInTheQueue: if the log must no longer be written, waiting calls are
+// refused when their turn comes, but commits under way are not.
 func TestRefusedInTheQueue(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
@@ -230,8 +231,8 @@ func TestRefusedInTheQueue(t *testing.T) {
 	}
 }
 
-// TestForkBehindARecord: a copy of the State is taken between commits, after all
-// that was submitted before it was asked for.
+// TestForkBehindARecord: a copy of the State is taken between commits, after
+// everything that was submitted before the request for it.
 func TestForkBehindARecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(*writer.Options) {})

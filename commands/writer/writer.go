@@ -1,42 +1,42 @@
-// Package writer is the single writer: it decides commands one after the
-// other, appends the accepted ones to the log, and answers. The files are the
-// way of a command, in order: queue, commit, known, finish, and recover when an
-// append fails; waiting tells callers when the log is silent, and restore makes
-// the State that a writer begins with.
+// Package writer is the single writer: it decides commands one after the other,
+// appends the accepted ones to the log, and answers. A command passes through
+// these files in turn: queue, commit, known, finish, and recover if an append
+// fails. The file waiting answers callers while the log is silent, and restore
+// makes the State that a writer begins with.
 //
-// # How a command goes
+// # The way of a command
 //
 //  1. Submit puts a call into one bounded queue (queue.go).
-//  2. The loop takes what is queued, decides each command against its State,
+//  2. The loop takes the queued calls, decides each command against the State,
 //     applies the events at once and adds the record to the open commit
-//     (commit.go). So a command is decided against everything before it,
-//     durable or not. A command id that was accepted before is answered with
-//     its first result (known.go).
-//  3. The commit is sealed and appended under the one sequence that it may
-//     have (Writer.send). What comes meanwhile shares the next one. That one
-//     waits a moment for those who have just been answered, of whom most come
-//     right back: alone, the first of them would keep all others waiting for
-//     another append. Only behind a full commit the loop runs ahead, by at
-//     most maxAhead.
-//  4. The finisher takes the commits in order. When one is durable it is
+//     (commit.go). So a command is decided against everything before it, durable
+//     or not. A command id that was accepted before is answered with its first
+//     result (known.go).
+//  3. The commit is sealed and appended under the one sequence that it may get
+//     (Writer.send). Calls that come meanwhile share the next commit. That commit
+//     stays open for a moment for the callers that were just answered, because
+//     most of them call again at once; otherwise the first of them would keep the
+//     others waiting for an append of its own. Only behind a full commit the loop
+//     runs ahead, by at most maxAhead.
+//  4. The finisher takes the commits in order. When a commit is durable, it is
 //     folded into the read models and its calls are answered (finish.go).
-//     Rejections wait for the commits they may depend on in the same way.
-//  5. When an append fails, everything since is taken back, the log is read to
-//     its end, and the calls are decided again (recover.go). A call whose
-//     command id turns up in the log is answered from there.
+//     Rejections wait in the same way for the commits that they may depend on.
+//  5. When an append fails, its commit and all later ones are taken back, the log
+//     is read to its end, and the calls are decided again (recover.go). If the
+//     log turns out to have a call's command id, the call is answered from there.
 //
 // # Invariants
 //
-//  1. Only the loop touches State and builder, so that they need no lock; the
-//     finisher gets what it needs with the flight, and the loop undoes only
-//     after a barrier behind which the finisher is idle.
+//  1. Only the loop touches State and builder, so they need no lock. The finisher
+//     gets what it needs with the flight, and the loop undoes only behind a
+//     barrier, where the finisher is idle.
 //  2. Nothing is answered before it is durable in the log and readable: calls
 //     are answered by the finisher, after Fold, in the order of the log.
-//  3. An answer without a record (a rejection, nothing to do, a dry run, a
-//     fork) depends on what was decided before it, and is answered behind it;
-//     where others could lead, only when it is certain that none did.
-//  4. Every append names the one sequence it may have: at most one writer's
-//     commit is accepted, and a flight after a failed one is failed, too.
+//  3. An answer without a record (a rejection, nothing to change, a dry run, a
+//     fork) rests on earlier decisions, and is given after theirs. Where another
+//     server could lead, it is given only when it is certain that none did.
+//  4. Every append names the one sequence that it may get, so the log accepts one
+//     writer's commit at most, and a flight behind a failed one fails, too.
 //  5. A command id is in the log at most once: it is pending from the moment it
 //     is looked up until it is answered, and the same id submitted meanwhile
 //     follows the first call instead of being decided.
@@ -58,104 +58,104 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Options are a Writer's choices.
+// Options configure a Writer.
 type Options struct {
-	// Now is the writer's clock.
+	// Now returns the current time for records.
 	Now    func() time.Time
 	Logger *slog.Logger
-	// SaveSnapshot, if set, is offered a fork of the State when
-	// SnapshotRecords records or SnapshotAge have passed since the last one.
-	// It is called once the State is durable, one call at a time.
+	// SaveSnapshot, if set, gets a fork of the State when SnapshotRecords records
+	// or SnapshotAge have passed since the last snapshot. It is called once the
+	// fork's last commit is durable, one call at a time.
 	SaveSnapshot    func(*ledger.State)
 	SnapshotRecords int
 	SnapshotAge     time.Duration
-	// Rejected, if set, is told of every command that was decided and
-	// rejected, but for dry runs. It must not block.
+	// Rejected, if set, is called with every rejected command, except dry runs.
+	// It must not block.
 	Rejected func(commands.Rejected)
-	// AnswerWithin, if set, is how long callers wait while the log says
-	// nothing; then they are told ErrLogUnavailable.
+	// AnswerWithin, if set, is how long callers wait while the log is silent,
+	// until they get ErrLogUnavailable.
 	AnswerWithin time.Duration
-	// Refuse, if set, says why nothing must be written to the log now, nor
-	// what it holds be believed; or nil. It is asked for each command.
+	// Refuse, if set, is asked for each command. It returns why the log must not
+	// be written now, nor its contents be believed; or nil.
 	Refuse func() error
-	// Leadership, if set, is why this writer may decide, where others could.
+	// Leadership, if set, says whether this writer may decide, where other
+	// servers could.
 	Leadership Leadership
-	// Landed, if set, is told of each commit, encoded, that is durable and can be
-	// read, before anybody else is. It must not block.
+	// Landed, if set, is called with each encoded commit that is durable and
+	// readable, before any caller is answered. It must not block.
 	Landed func(encoded []byte)
 	// Observer, if set, is told how long commands and commits take.
 	Observer Observer
 }
 
-// Leadership is what a writer has while it is the one that decides. It is lost
-// for good.
+// Leadership is the right to decide. Once lost, it never comes back.
 type Leadership interface {
-	// Await returns nil once it is certain that at the time of the call nobody
-	// else had begun to lead. It fails with commands.ErrNotLeading if somebody
-	// has, or if it is not certain when quit is closed.
+	// Await returns nil once it is certain that no other server had begun to lead
+	// at the time of the call. It fails with commands.ErrNotLeading if one had,
+	// or if that is still uncertain when quit is closed.
 	Await(quit <-chan struct{}) error
-	// Lost is closed when somebody else leads.
+	// Lost is closed when another server leads.
 	Lost() <-chan struct{}
-	// Instance is who leads, as the records of terms name it.
+	// Instance names this leader, as it stands in the records of terms.
 	Instance() ledger.UUID
 }
 
-// Writer is the single writer. Two goroutines share the work: the loop
-// decides, and the finisher waits for the log. Were it one, nothing could be
+// Writer is the single writer. Two goroutines share the work: the loop decides,
+// and the finisher waits for the log. With a single goroutine nothing could be
 // decided while the disk writes.
 type Writer struct {
 	log    ledger.Log
 	models ReadModels
 	opts   Options
 
-	// queue holds what was submitted. It is bounded, so that overload is an
-	// error at once and not a wait without end; callers never block on it.
+	// queue holds submitted calls. It is bounded and callers never block on it,
+	// so that overload is an error at once instead of an endless wait.
 	queue chan *call
-	// flights leads from the loop to the finisher, in the order of the log: that
-	// order is the order of the answers (invariants 2 and 3). It takes one more
-	// than can be under way, and a barrier, so that the loop never blocks on it.
+	// flights leads from the loop to the finisher, in the order of the log, which
+	// is the order of the answers (invariants 2 and 3). It holds one flight more
+	// than may be under way, and a barrier, so that the loop never blocks on it.
 	flights chan *flight
-	// acked tells the loop that the append of a commit has ended, well or not, so
-	// that the next may begin before the finisher has folded this one.
+	// acked tells the loop that an append has ended, with or without success, so
+	// that the next commit may begin before the finisher has folded this one.
 	acked chan struct{}
-	// trouble tells the loop that an append failed. One token: whoever takes it
-	// without recovering puts it back.
+	// trouble tells the loop that an append failed. It holds one token: whoever
+	// takes the token without recovering puts it back.
 	trouble chan struct{}
 	// quit is closed by Close: decide what is queued, and stop.
 	quit chan struct{}
 	// done is closed when loop and finisher have ended.
 	done chan struct{}
-	// lost is closed when somebody else leads; nil: nobody else can.
+	// lost is closed when another server leads; nil if no other can.
 	lost <-chan struct{}
 
-	// mu guards what submitters, loop and finisher share. It is held for a map's
-	// or a list's change and never during I/O or a callback, so that a slow log
-	// keeps nobody from being refused.
+	// mu guards the fields that submitters, loop and finisher share. It is held
+	// while a map or a list changes and never during I/O or a callback, so that
+	// even with a slow log callers are refused at once.
 	mu      sync.Mutex
 	pending map[ledger.UUID]*call // accepted, not yet answered
-	closed  bool                  // nothing more is taken
+	closed  bool                  // no more calls are taken
 	failure error                 // why the writer stopped by itself
 	callers callers
 
-	// What follows is the loop's alone (invariant 1).
+	// The following fields belong to the loop alone (invariant 1).
 	state        *ledger.State
 	builder      *ledger.CommitBuilder
-	again        []*call // to be decided before the queue
+	again        []*call // to be decided before the calls in the queue
 	lastSnapshot time.Time
 	unsaved      int         // records since the last snapshot
 	underWay     int         // commits that are being appended
 	full         bool        // the last commit ended because it was full
-	lastCalls    [2]int      // of the last two commits
+	lastCalls    [2]int      // number of calls in the last two commits
 	patience     *time.Timer // how much longer the open commit waits for calls
-	impatient    bool        // patience runs
-	term         ledger.Term // when the log was read last
+	impatient    bool        // runs for patience
+	term         ledger.Term // the State's term when the log was last read
 
-	appendTook atomic.Int64   // the last one, in nanoseconds: the finisher measures, the loop waits as long
-	saving     atomic.Bool    // a snapshot is being written: one at a time
-	saves      sync.WaitGroup // so that done comes after it
+	appendTook atomic.Int64   // nanoseconds; the finisher measures it, the loop waits as long
+	saving     atomic.Bool    // a snapshot is being written; there is one at a time
+	saves      sync.WaitGroup // done waits for the snapshot
 
-	// left is the State at the last commit that is durable and readable, set when
-	// the writer has stopped; nil: that is not known.
+	// left is the State at the last durable and readable commit, set when the
+	// writer has stopped. It is nil if that State is unknown.
 	left *ledger.State
 }
 
@@ -186,17 +186,17 @@ func New(log ledger.Log, models ReadModels, state *ledger.State, opts Options) *
 	return w
 }
 
-// Submit carries a command out. It returns when the command's record is
-// durable and readable, or with the reason why it was rejected. An error says
-// nothing about the command; see the errors above.
+// Submit carries a command out. It returns when the command's record is durable
+// and readable, or with the reason of its rejection. After an error it is unknown
+// whether the command was carried out; see the errors of package commands.
 func (w *Writer) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
 	return await(ctx, func(done func(commands.Outcome, error)) { w.Start(s, done) })
 }
 
-// Start is Submit for those who have many commands under way: it returns at
-// once, and done is told what Submit would return. It is told once, by the
-// writer itself, maybe before Start returns, and must not block. What became
-// durable together is told together.
+// Start is Submit for callers with many commands under way. It returns at once,
+// and done is called with the result of Submit: once, by the writer's goroutine,
+// maybe before Start returns. done must not block. Commands that became durable
+// together are reported together.
 func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)) {
 	if s.ID.IsNil() && !s.DryRun {
 		w.turnAway(s, done, commands.Outcome{Rejection: &commands.Rejection{
@@ -227,8 +227,8 @@ func (w *Writer) turnAway(
 	done(outcome, err)
 }
 
-// Fork returns a copy of the State as it is after some commit that is durable
-// and readable. It is the caller's.
+// Fork returns a copy of the State after a commit that is durable and readable.
+// The copy belongs to the caller.
 func (w *Writer) Fork(ctx context.Context) (*ledger.State, error) {
 	var c *call
 	_, err := await(ctx, func(done func(commands.Outcome, error)) {
@@ -243,7 +243,7 @@ func (w *Writer) Fork(ctx context.Context) (*ledger.State, error) {
 	return c.forked, nil
 }
 
-// await starts something and waits for its answer.
+// await starts a call and waits for its answer.
 func await(ctx context.Context, start func(done func(commands.Outcome, error))) (commands.Outcome, error) {
 	type answer struct {
 		outcome commands.Outcome
@@ -259,8 +259,8 @@ func await(ctx context.Context, start func(done func(commands.Outcome, error))) 
 	}
 }
 
-// Close lets what is queued be decided and answered and a snapshot that is
-// being written come to its end, and stops.
+// Close stops the writer after queued calls are decided and answered and a
+// snapshot that is being written is complete.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	if !w.closed {
@@ -274,8 +274,9 @@ func (w *Writer) Close() error {
 	return w.failure
 }
 
-// State returns the State at the last durable commit to its next user, once
-// the writer is done; nil if it is not known, because the writer has failed.
+// State returns the State at the last durable commit, for its next user, once the
+// writer is done. It returns nil if that State is unknown, because the writer has
+// failed.
 func (w *Writer) State() *ledger.State {
 	<-w.done
 	return w.left
@@ -284,5 +285,5 @@ func (w *Writer) State() *ledger.State {
 // Done is closed when the writer has stopped, by Close or by itself.
 func (w *Writer) Done() <-chan struct{} { return w.done }
 
-// Waiting is how many calls are queued.
+// Waiting returns how many calls are queued.
 func (w *Writer) Waiting() int { return len(w.queue) }

@@ -71,8 +71,8 @@ func submitMany(
 	return accepted
 }
 
-// checkLog wants every accepted command in the log exactly once, where its
-// answer said.
+// checkLog checks that every accepted command is in the log exactly once, at the
+// address in its answer.
 func checkLog(t *testing.T, l *commandstest.Ledger, accepted map[ledger.UUID]ledger.Address) {
 	t.Helper()
 	last, err := l.Log.Last(context.Background())
@@ -112,8 +112,8 @@ func checkCapacity(t *testing.T, l *commandstest.Ledger, provider ledger.UUID) {
 	}
 }
 
-// TestRepeatedCommand submits the same id again: at once, later, after a
-// restart, and with another content.
+// TestRepeatedCommand submits the same id again: at once, later, after a restart,
+// and with another command.
 func TestRepeatedCommand(t *testing.T) {
 	log := &memlog.Log{}
 	dir := t.TempDir()
@@ -190,8 +190,8 @@ func TestConsumerChangesOncePerCommit(t *testing.T) {
 	}
 }
 
-// TestForeignWriter appends behind the writer's back: it must notice, fold the
-// other one's commits and go on without a restart.
+// TestForeignWriter appends behind the writer's back. The writer must notice,
+// fold the other writer's commits and go on without a restart.
 func TestForeignWriter(t *testing.T) {
 	log := &memlog.Log{}
 	a := commandstest.Start(t, t.TempDir(), log)
@@ -222,8 +222,8 @@ func TestBusyAndStopped(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	var refused error
-	// With the log at a standstill the queue fills up behind the commits that
-	// may be decided meanwhile.
+	// With the log at a standstill the queue fills up behind the commits that may
+	// be decided meanwhile.
 	for range 4 * writer.QueueLength {
 		_, err := l.Writer.Submit(expired(ctx), commands.Submission{
 			ID: commandstest.NewID(), Command: &commands.CreateTrait{Name: "CUSTOM_X"},

@@ -1,13 +1,13 @@
-// Package archive keeps a log, or a range of it, in a portable file. The form
-// is a zstd stream of msgpack values, one after the other:
+// Package archive stores a log, or a range of it, in a portable file: a zstd
+// stream of msgpack values.
 //
 //	["allot archive", version, ledger (16 bytes), first sequence, digest of the commit before it (32 bytes)]
 //	[sequence, commit as it is stored]       for each commit, in order
 //	[0, number of commits, digest of the last commit (32 bytes), [signed checkpoints]]
 //
-// In version 1 there are no checkpoints, and the last array has three elements.
-// The commits are those of the log, byte for byte, so that sequences, digests
-// and generations are the same wherever the file is imported.
+// Version 1 has no checkpoints, and its last array has three elements. The
+// commits are those of the log, byte for byte, so sequences, digests and
+// generations are the same wherever the file is imported.
 package archive
 
 import (
@@ -25,42 +25,42 @@ import (
 const (
 	magic   = "allot archive"
 	version = 2
-	// maxCheckpoints and maxCheckpointBytes bound what vouches for a file.
+	// maxCheckpoints and maxCheckpointBytes bound the checkpoints in a file.
 	maxCheckpoints     = 10_000
 	maxCheckpointBytes = 16 << 10
-	// maxCommitBytes bounds what is read as one commit.
+	// maxCommitBytes is the size of the largest commit that is read.
 	maxCommitBytes = 128 << 20
-	// maxWindow bounds what decompression takes.
+	// maxWindow bounds the memory of decompression.
 	maxWindow = 64 << 20
 )
 
-// ErrDamaged reports a file that is no archive, or not a whole one.
+// ErrDamaged means that a file is not an archive, or not a whole one.
 var ErrDamaged = errors.New("archive: the file is damaged")
 
-// ErrRange reports a range of sequences that the log does not have.
+// ErrRange means that the log does not have a range of sequences.
 var ErrRange = errors.New("archive: no such range")
 
-// Header says what an archive holds.
+// Header describes the contents of an archive.
 type Header struct {
 	Ledger ledger.UUID
 	First  uint64        // sequence of the first commit
 	Prev   ledger.Digest // of the commit before it; zero if First is 1
 }
 
-// Progress is told how far it has come.
+// Progress is called with the progress of an archive.
 type Progress func(done, total uint64)
 
-// Trailer is what stands at the end of an archive.
+// Trailer is the end of an archive.
 type Trailer struct {
 	ledger.Head          // of the last commit
-	Checkpoints [][]byte // signed; what they say is the reader's to check
+	Checkpoints [][]byte // signed; the reader must check what they say
 }
 
 // Extent says what goes into an archive.
 type Extent struct {
 	From, To    uint64 // sequences
 	Checkpoints [][]byte
-	Progress    Progress // nil: nobody is told
+	Progress    Progress // nil: not reported
 }
 
 // Write archives a range of a log. It returns the head of the last commit.
@@ -105,7 +105,7 @@ func Write(ctx context.Context, out io.Writer, log ledger.Log, extent Extent) (l
 	return head, errors.Join(err, packer.Close())
 }
 
-// headerOf reads what the header needs of the log.
+// headerOf reads the header's values from the log.
 func headerOf(ctx context.Context, log ledger.Log, from uint64) (Header, error) {
 	header := Header{First: from}
 	last, err := log.Last(ctx)
@@ -147,10 +147,10 @@ func encode(enc *msgpack.Encoder, values ...any) error {
 	return nil
 }
 
-// Read reads an archive to its end: begin is called with the header, then
-// yield with every entry. The commits are checked to follow each other; what
-// else is in the log, see ledger.Chain. Nothing is known to be whole before Read
-// has returned without an error.
+// Read reads an archive to its end. It calls begin with the header, then yield
+// with every entry. It checks that the commits follow one another; about foreign
+// entries see ledger.Chain. Nothing is known to be whole before Read has returned
+// without an error.
 func Read(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error) (Trailer, error) {
 	unpacker, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
 	if err != nil {
@@ -209,7 +209,7 @@ func (r *reader) bytes(limit int) ([]byte, error) {
 	if n < 0 || n > limit {
 		return nil, fmt.Errorf("%d bytes, at most %d", n, limit)
 	}
-	// A length that lies costs no more than what is there.
+	// A false length costs no more memory than the bytes that are there.
 	var data []byte
 	for len(data) < n {
 		piece := make([]byte, min(n-len(data), 1<<20))
@@ -232,11 +232,11 @@ func (r *reader) fixed(into []byte) error {
 func (r *reader) header() (Header, error) {
 	var h Header
 	if n, err := r.dec.DecodeArrayLen(); err != nil || n != 5 {
-		return h, damaged("it is no archive that allot export wrote: %d fields, %v", n, err)
+		return h, damaged("it is not an archive that allot export wrote: %d fields, %v", n, err)
 	}
 	name, err := r.bytes(len(magic))
 	if err != nil || string(name) != magic {
-		return h, damaged("it is no archive that allot export wrote: %v", err)
+		return h, damaged("it is not an archive that allot export wrote: %v", err)
 	}
 	r.version, err = r.dec.DecodeUint64()
 	if err != nil || r.version < 1 || r.version > version {
@@ -291,7 +291,7 @@ func (r *reader) entry(where, count uint64, chain *ledger.Chain) (ledger.Entry, 
 	return ledger.Entry{Sequence: where, Data: data}, nil
 }
 
-// belongs wants the first commits to begin the ledger that the header names.
+// belongs checks that the first commits begin the ledger that the header names.
 func (r *reader) belongs(data []byte) error {
 	id, err := beginning(data)
 	switch {
@@ -309,9 +309,9 @@ func (r *reader) belongs(data []byte) error {
 // errFound ends a search.
 var errFound = errors.New("archive: found")
 
-// beginning is the ledger that begins in one of a log's first commits; nil if
-// it begins in a later one: one of several servers has to lead first, so that
-// terms may stand before it, and nothing else.
+// beginning returns the ledger that begins in one of a log's first commits, or
+// nil. Before that commit there may be terms, because one of several servers has
+// to lead first, and nothing else.
 func beginning(data []byte) (ledger.UUID, error) {
 	commit, err := ledger.DecodeCommit(data)
 	if err != nil {
@@ -357,10 +357,10 @@ func (r *reader) trailer(count uint64, head ledger.Head) error {
 	return nil
 }
 
-// end wants nothing after the trailer, and a whole zstd stream.
+// end checks that nothing follows the trailer, and that the zstd stream is whole.
 func (r *reader) end() error {
 	if _, err := r.dec.PeekCode(); !errors.Is(err, io.EOF) {
-		return damaged("there is something after the end: %v", err)
+		return damaged("there are bytes after the end: %v", err)
 	}
 	return nil
 }

@@ -52,8 +52,8 @@ func read(data []byte) (first uint64, heads []ledger.Head, err error) {
 	return first, heads, err
 }
 
-// TestRanges: what was written is read, whole or in part; ranges that are not
-// there are refused.
+// TestRanges: an archive returns what was written, whole or in part; ranges that
+// the log does not have are refused.
 func TestRanges(t *testing.T) {
 	log, heads := filled(t, 20)
 	for _, r := range []struct{ from, to uint64 }{{1, 20}, {1, 1}, {7, 12}, {20, 20}} {
@@ -76,7 +76,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestDamage: flipped bits, cuts and additions are found, all of them.
+// TestDamage: flipped bits, cuts and additions are all found.
 func TestDamage(t *testing.T) {
 	log, _ := filled(t, 20)
 	var out bytes.Buffer
@@ -144,8 +144,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// TestLedgerOfHeader: a file whose header names another ledger than the log
-// in it is no good, however whole it is.
+// TestLedgerOfHeader: a file whose header names another ledger than its log is
+// refused, even if it is otherwise whole.
 func TestLedgerOfHeader(t *testing.T) {
 	log, _ := filled(t, 5)
 	var out bytes.Buffer

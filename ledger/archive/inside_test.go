@@ -17,7 +17,7 @@ import (
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
-// plain is what is compressed in an archive.
+// plain returns the uncompressed contents of an archive.
 func plain(t *testing.T, log ledger.Log, extent archive.Extent) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -40,7 +40,7 @@ var packer = sync.OnceValues(func() (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
 })
 
-// packed compresses it again, so that its checksum is right.
+// packed compresses contents again, so that the checksum is right.
 func packed(t *testing.T, data []byte) []byte {
 	t.Helper()
 	encoder, err := packer()
@@ -50,7 +50,7 @@ func packed(t *testing.T, data []byte) []byte {
 	return encoder.EncodeAll(data, nil)
 }
 
-// entries reads an archive without a look at what its entries are.
+// entries reads an archive without checking its entries.
 func entries(data []byte) (n int, err error) {
 	_, err = archive.Read(bytes.NewReader(data), func(archive.Header) error { return nil }, func(ledger.Entry) error {
 		n++
@@ -59,8 +59,8 @@ func entries(data []byte) (n int, err error) {
 	return n, err
 }
 
-// TestDamageInside changes every byte of what is compressed, and cuts it at
-// every one: what compression does not find, the archive's own form does.
+// TestDamageInside changes every byte of the uncompressed contents, and cuts them
+// at every byte. The archive's own form reveals what compression does not.
 func TestDamageInside(t *testing.T) {
 	t.Parallel()
 	log, _ := filled(t, 4)
@@ -72,7 +72,7 @@ func TestDamageInside(t *testing.T) {
 		for i := range whole {
 			changed := bytes.Clone(whole)
 			changed[i] ^= 1 << (i % 8)
-			// The ledger's id is looked at where the log begins.
+			// The ledger's id is checked where the log begins.
 			_, err := entries(packed(t, changed))
 			if inID := from > 1 && i >= 18 && i < 34; !inID && !errors.Is(err, archive.ErrDamaged) {
 				t.Fatalf("from %d: byte %d of %d changed from %x to %x: %v", from, i, len(whole), whole[i], changed[i], err)
@@ -90,7 +90,7 @@ func TestDamageInside(t *testing.T) {
 	}
 }
 
-// file is an archive made of values, the whole of which compression vouches for.
+// file returns an archive of some values, with a right checksum.
 func file(t *testing.T, arrays ...[]any) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -103,7 +103,7 @@ func file(t *testing.T, arrays ...[]any) []byte {
 	return packed(t, out.Bytes())
 }
 
-// TestLies: an archive that somebody has made says what is not so.
+// TestLies: an archive that somebody has made contains false statements.
 func TestLies(t *testing.T) {
 	t.Parallel()
 	log, heads := filled(t, 3)
@@ -152,7 +152,7 @@ func TestLies(t *testing.T) {
 		"too many checkpoints":         file(t, good, one, end(1, heads[0], many)),
 		"a checkpoint too large":       file(t, good, one, end(1, heads[0], [][]byte{make([]byte, 16<<10+1)})),
 		"checkpoints that are no list": file(t, good, one, end(1, heads[0], 7)),
-		"something after the end":      file(t, good, one, end(1, heads[0], nil), one),
+		"bytes after the end":          file(t, good, one, end(1, heads[0], nil), one),
 		"the beginning of nothing":     file(t, good, []any{1, commits[1]}, end(1, heads[1], nil)),
 		"the beginning is no commit":   file(t, good, []any{1, []byte("hello")}, end(1, ledger.Head{}, nil)),
 		"no header":                    file(t, one, end(1, heads[0], nil)),
@@ -179,7 +179,7 @@ func mustEncode(t *testing.T, value any) []byte {
 type troubled struct {
 	*memlog.Log
 	last, read error
-	from       uint64 // reads from here on fail
+	from       uint64 // first sequence that cannot be read
 }
 
 func (l troubled) Last(ctx context.Context) (uint64, error) {
@@ -196,7 +196,7 @@ func (l troubled) Read(ctx context.Context, from, to uint64, yield func(ledger.E
 	return l.Log.Read(ctx, from, to, yield)
 }
 
-// full is a file on a disk that takes some bytes.
+// full is a file on a disk that takes only some bytes.
 type full struct{ left int }
 
 var errFull = errors.New("no space left on device")
@@ -208,8 +208,8 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWriteFails: a log that cannot be read, or is damaged, and a disk that is
-// full are errors, and a log with entries of somebody else is none.
+// TestWriteFails: a log that cannot be read, a damaged log and a full disk are
+// errors; a log with foreign entries is not.
 func TestWriteFails(t *testing.T) {
 	t.Parallel()
 	errInjected := errors.New("injected")
@@ -263,8 +263,8 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// TestReadersErrors: whoever reads may refuse the header or a commit, and is
-// told its own error.
+// TestReadersErrors: a reader may refuse the header or a commit, and gets its own
+// error back.
 func TestReadersErrors(t *testing.T) {
 	t.Parallel()
 	errInjected := errors.New("injected")
@@ -292,8 +292,8 @@ func TestReadersErrors(t *testing.T) {
 	}
 }
 
-// TestForeignEntries: what somebody else wrote into the log goes into the file
-// and out of it again, under its sequence.
+// TestForeignEntries: foreign entries of the log go into the file and out of it
+// again, under their sequences.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	log, _ := filled(t, 3)

@@ -37,7 +37,7 @@ func server(t *testing.T, store string) (log *embedded.Log, stop func()) {
 	}
 }
 
-// written makes a log of n commits, of which every hundredth is as large as a
+// written makes a log of n commits, every hundredth of which is as large as a
 // quarter of a block, and stops the server.
 func written(t *testing.T, n int) (store string, heads []ledger.Head) {
 	t.Helper()
@@ -80,8 +80,9 @@ func appendCommits(t *testing.T, log ledger.Log, head ledger.Head, n int) (heads
 	return heads
 }
 
-// TestIndexIsAsTheServerWritesIt: what Settle writes is what nats-server wrote
-// at its clean stop, to the byte. A nats-server with another form fails here.
+// TestIndexIsAsTheServerWritesIt: Settle writes what nats-server wrote at its
+// clean stop, to the byte. The test fails with a nats-server that has another
+// form.
 func TestIndexIsAsTheServerWritesIt(t *testing.T) {
 	store, heads := written(t, 1500)
 	files := embedded.Files(store)
@@ -111,8 +112,8 @@ func TestIndexIsAsTheServerWritesIt(t *testing.T) {
 	}
 }
 
-// TestReadsWhatTheServerReads compares reading the files with reading through
-// the server, while it appends.
+// TestReadsWhatTheServerReads compares reads of the files with reads through the
+// server, while it appends.
 func TestReadsWhatTheServerReads(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "log")
 	log, stop := server(t, store)
@@ -149,8 +150,8 @@ func TestReadsWhatTheServerReads(t *testing.T) {
 	}
 }
 
-// TestDamageIsNamedAndLeft flips bits and cuts everywhere in the log's files:
-// a server is not started on them, and not a byte changes.
+// TestDamageIsNamedAndLeft flips bits and cuts everywhere in the log's files. No
+// server is started on them, and no byte changes.
 func TestDamageIsNamedAndLeft(t *testing.T) {
 	store, heads := written(t, 450)
 	mark := heads[len(heads)-1]
@@ -195,8 +196,8 @@ func TestDamageIsNamedAndLeft(t *testing.T) {
 	}
 }
 
-// TestTornEndIsCut: what a write left that was not finished goes, and what was
-// there before stays.
+// TestTornEndIsCut: an unfinished write is removed, and everything before it
+// stays.
 func TestTornEndIsCut(t *testing.T) {
 	store, heads := written(t, 30)
 	files := embedded.Files(store)
@@ -227,8 +228,8 @@ func TestTornEndIsCut(t *testing.T) {
 	}
 }
 
-// TestBudget: with no time to read them, blocks that an index vouches for are
-// left for later; those that it does not know are read all the same.
+// TestBudget: without time to read them, blocks that an index vouches for are
+// left for later; those that it does not know are still read.
 func TestBudget(t *testing.T) {
 	store, heads := written(t, 1500)
 	files := embedded.Files(store)

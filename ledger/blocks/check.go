@@ -17,24 +17,25 @@ import (
 )
 
 var (
-	// ErrDamaged says that a file is not what was written.
+	// ErrDamaged means that a file differs from what was written.
 	ErrDamaged = errors.New("the log is damaged")
-	// ErrUnreadable says that the files have a form that this package does not read.
+	// ErrUnreadable means that the files have a form that this package does not
+	// read.
 	ErrUnreadable = errors.New("blocks: these files cannot be read")
 )
 
-// DamageError names where a log is damaged. It wraps ErrDamaged
-// and ledger.ErrCorrupt.
+// DamageError says where a log is damaged. It wraps ErrDamaged and
+// ledger.ErrCorrupt.
 type DamageError struct {
 	// After is the last good commit before the damage.
 	After ledger.Head
-	// Next is the sequence of the first good commit behind the damage; 0 if
-	// there is none, or if it was not looked for.
+	// Next is the sequence of the first good commit after the damage; 0: there is
+	// none, or it was not looked for.
 	Next   uint64
-	Path   string // the file
-	Offset int    // in it, in bytes
+	Path   string // path of the file
+	Offset int    // offset in the file, in bytes
 	Reason string
-	Err    error // what the chain says; nil: it is a file that is damaged
+	Err    error // the chain's error; nil: a file is damaged
 }
 
 // Error implements error.
@@ -46,7 +47,7 @@ func (e *DamageError) Error() string {
 	return text
 }
 
-// Unwrap returns ErrDamaged and ledger.ErrCorrupt, or what the chain says.
+// Unwrap returns ErrDamaged and ledger.ErrCorrupt, or the chain's error.
 func (e *DamageError) Unwrap() []error {
 	if e.Err != nil {
 		return []error{ErrDamaged, e.Err}
@@ -54,20 +55,21 @@ func (e *DamageError) Unwrap() []error {
 	return []error{ErrDamaged, ledger.ErrCorrupt}
 }
 
-// Report says what a check found.
+// Report is the result of a check.
 type Report struct {
 	Last    ledger.Head // the last whole commit
 	Commits uint64
-	Bytes   int64 // looked at
+	Bytes   int64 // blocks read
 	// Unread is how many blocks were not read because the time was over.
 	Unread int
-	// TornPath and TornAt are the file, and the offset in it, from which on an
-	// unfinished write left bytes that are no record; none if TornBytes is 0.
+	// TornPath is the file, and TornAt the offset in it, from which on an
+	// unfinished write left bytes that are no record. They are empty if TornBytes
+	// is 0.
 	TornPath  string
 	TornAt    int64
 	TornBytes int64
 
-	read []blockFacts // of all blocks, in order
+	read []blockFacts // facts of all blocks, in order
 }
 
 // blockFacts is what is known of one block.
@@ -78,35 +80,36 @@ type blockFacts struct {
 	bytes               uint64 // of its records
 	lastSum             [checksumBytes]byte
 
-	// odd says that not every record is a commit that follows the one before.
-	// If none is odd, prev is the digest of the commit before the first one, and
-	// end that of the last one.
+	// odd means that not every record is a commit that follows the one before. If
+	// none is odd, prev is the digest of the commit before the first one, and end
+	// that of the last one.
 	odd       bool
 	prev, end ledger.Digest
-	bad       *DamageError // what is behind the last good record, if something is
-	torn      bool         // it looks like a write that was not finished
-	unread    bool         // the facts are an index's
+	bad       *DamageError // what is wrong after the last good record; nil: nothing
+	torn      bool         // it looks like an unfinished write
+	unread    bool         // the facts come from an index
 }
 
 func (b *blockFacts) empty() bool { return b.last < b.first || b.first == 0 }
 
 // CheckOptions bound a check.
 type CheckOptions struct {
-	// Budget is how long blocks may be read that an index vouches for; 0: as
-	// long as it takes. Blocks without an index are always read.
+	// Budget is how long blocks that an index vouches for may be read; 0: as long
+	// as it takes. Blocks without an index are always read.
 	Budget time.Duration
-	// CleanBudget is the budget if the server that wrote the log stopped well.
+	// CleanBudget is the budget if the server that wrote the log stopped in
+	// order.
 	CleanBudget time.Duration
-	// PassOver names entries that are not the ledger's, see ledger.Chain.
+	// PassOver names foreign entries, see ledger.Chain.
 	PassOver []uint64
-	// Progress is told how many bytes of how many were read.
+	// Progress is called with how many bytes of how many were read.
 	Progress func(done, total uint64)
 }
 
-// Check reads the files, newest first, and says whether they hold a whole log:
+// Check reads the files, newest first, and checks that they hold a whole log:
 // every record with its checksum, sequences from 1 without a gap, every commit
 // with the digest of the one before. The error is a *DamageError, or wraps
-// ErrDamaged or ErrNoLog, or is about reading. Nothing is changed.
+// ErrDamaged or ErrNoLog, or is about reading. Check changes nothing.
 func (f Folder) Check(ctx context.Context, opts CheckOptions) (*Report, error) {
 	list, err := f.blocks()
 	if err != nil {
@@ -123,8 +126,8 @@ func (f Folder) Check(ctx context.Context, opts CheckOptions) (*Report, error) {
 	return f.join(facts, opts.PassOver)
 }
 
-// scanAll reads blocks side by side, newest first: the newest are those that a
-// kill can have damaged, and those without an index.
+// scanAll reads blocks in parallel, newest first, because a kill can damage only
+// the newest, and those without an index.
 func (f Folder) scanAll(ctx context.Context, list []block, known *index, opts CheckOptions) ([]blockFacts, error) {
 	facts := make([]blockFacts, len(list))
 	var total uint64
@@ -172,7 +175,8 @@ func (f Folder) closedWell(list []block, known *index) bool {
 	return err == nil && bytes.Equal(sum, known.lastSum[:])
 }
 
-// scan reads one block. What is wrong behind its last good record is in bad.
+// scan reads one block. The fault after its last good record, if there is one, is
+// in bad.
 func (f Folder) scan(b block) (blockFacts, error) {
 	buf, err := os.ReadFile(b.path)
 	if err != nil {
@@ -193,7 +197,7 @@ func (f Folder) scanBytes(b block, buf []byte) blockFacts {
 		}
 		if reason != "" {
 			facts.bad = &DamageError{Path: b.path, Offset: offset, Reason: reason}
-			// A write that was not finished is no whole record, and nothing is behind it.
+			// An unfinished write is no whole record, and nothing follows it.
 			next, more := goodAfter(buf, offset+1, facts.last, sum)
 			facts.bad.Next = next.sequence
 			facts.torn = unfinished != "" && !more
@@ -205,7 +209,8 @@ func (f Folder) scanBytes(b block, buf []byte) blockFacts {
 	return facts
 }
 
-// add takes note of a record; the reason says why it cannot be there.
+// add notes a record. It returns the reason why the record cannot be there, or
+// "".
 func (b *blockFacts) add(f Folder, r record) (reason string) {
 	if reason := f.strange(r); reason != "" {
 		return reason
@@ -223,7 +228,7 @@ func (b *blockFacts) add(f Folder, r record) (reason string) {
 	return ""
 }
 
-// strange says what is wrong with a whole record, whatever it holds.
+// strange returns what is wrong with a whole record, apart from its contents.
 func (f Folder) strange(r record) string {
 	if r.sequence&(erasedBit|tombstoneBit) != 0 {
 		return "it says that a message was deleted"
@@ -267,14 +272,14 @@ func (f Folder) join(facts []blockFacts, passOver []uint64) (*Report, error) {
 	return report, nil
 }
 
-// joint follows the chain over blocks that come in order.
+// joint follows the chain over blocks in order.
 type joint struct {
 	f     Folder
 	chain *ledger.Chain
 	last  uint64 // sequence
-	path  string // of the block with it
-	// lost says that the chain is not known, as it is behind blocks that were
-	// not read, and behind damage.
+	path  string // facts of the block that has it
+	// lost means that the chain is unknown, as after blocks that were not read,
+	// and after damage.
 	lost    bool
 	vouched []uint64
 }
@@ -315,8 +320,8 @@ func (j *joint) next(b *blockFacts) *DamageError {
 	return j.damage(j.oneByOne(b))
 }
 
-// oneByOne feeds the chain with what is in a block: something that is no commit,
-// or none that follows, is in it or before it.
+// oneByOne feeds the chain with the entries of a block, because an entry that is
+// no commit, or does not follow, is in it or before it.
 func (j *joint) oneByOne(b *blockFacts) error {
 	buf, err := os.ReadFile(b.path)
 	if err != nil {
@@ -325,7 +330,7 @@ func (j *joint) oneByOne(b *blockFacts) error {
 	for offset := 0; offset < len(buf); {
 		r, unfinished := parse(buf, offset, nil)
 		if unfinished != "" || r.sequence > b.last {
-			return nil // it is said in bad
+			return nil // the fault is in bad
 		}
 		if _, err := j.chain.NextLink(ledger.Entry{Sequence: r.sequence, Data: r.data}); err != nil {
 			return err
@@ -335,7 +340,7 @@ func (j *joint) oneByOne(b *blockFacts) error {
 	return nil
 }
 
-// end says whether the log may end here.
+// end returns an error if the log must not end here.
 func (j *joint) end() *DamageError { return j.damage(j.chain.End()) }
 
 func (j *joint) damage(err error) *DamageError {
@@ -345,7 +350,7 @@ func (j *joint) damage(err error) *DamageError {
 	return &DamageError{After: j.chain.Head(), Path: j.path, Reason: err.Error(), Err: err}
 }
 
-// beforeNext completes what is said of damage with what is around it.
+// beforeNext adds to a damage the good commits around it.
 func beforeNext(d *DamageError, after ledger.Head, behind []blockFacts) *DamageError {
 	d.After = after
 	if d.Next == 0 {

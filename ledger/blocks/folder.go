@@ -1,7 +1,7 @@
-// Package blocks reads the log's files as nats-server keeps them, without
-// nats-server and without changing a byte: to judge them before a server opens
-// them, which would cut away what it cannot read; to read a log that no server
-// runs on; and to look again, from time to time, at what lies there.
+// Package blocks reads the log's files in nats-server's form, without nats-server
+// and without changing a byte. It judges them before a server opens them, because
+// a server would cut away what it cannot read. It reads a log that no server
+// uses. And it checks the files again from time to time.
 package blocks
 
 import (
@@ -21,16 +21,16 @@ import (
 type Folder struct {
 	Store   string // the server's store directory
 	Stream  string // the stream's name
-	Subject string // of all its messages
+	Subject string // subject of all its messages
 }
 
-// account is the one that has the stream.
+// account is the account that has the stream.
 const account = "$G"
 
-// ErrNoLog says that the folder holds no stream of that name.
+// ErrNoLog means that the folder has no stream of that name.
 var ErrNoLog = errors.New("blocks: there is no log")
 
-// Dir is the stream's own folder.
+// Dir returns the stream's own folder.
 func (f Folder) Dir() string {
 	return filepath.Join(f.Store, "jetstream", account, "streams", f.Stream)
 }
@@ -50,8 +50,8 @@ type block struct {
 	size   int64
 }
 
-// blocks lists the block files in their order. The error wraps ErrNoLog if
-// there is no stream.
+// blocks lists the block files in order. The error wraps ErrNoLog if there is no
+// stream.
 func (f Folder) blocks() ([]block, error) {
 	entries, err := os.ReadDir(f.messages())
 	if errors.Is(err, os.ErrNotExist) {
@@ -77,8 +77,8 @@ func (f Folder) blocks() ([]block, error) {
 	return list, nil
 }
 
-// checkMeta checks the file with the stream's configuration, which a server
-// reads first: if it is damaged the server takes the stream for missing.
+// checkMeta checks the file with the stream's configuration. A server reads it
+// first, and if it is damaged the server believes that the stream does not exist.
 func (f Folder) checkMeta() error {
 	path := filepath.Join(f.Dir(), "meta.inf")
 	meta, err := os.ReadFile(path)

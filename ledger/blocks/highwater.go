@@ -15,29 +15,29 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// Two slots are written in turn, so that a torn write leaves the other one.
+// Two slots are written in turn, so that a torn write leaves the other one
+// intact.
 const (
-	// SlotsBytes is the size of a file.
+	// SlotsBytes is the size of the file, in bytes.
 	SlotsBytes    = 2 * slotBytes
 	slotBytes     = 64 // sequence 8 | digest 32 | check 8, padded
 	slotUsedBytes = 8 + 32
 	slotCheck     = 8
 )
 
-// syncEvery bounds how old the position is after a power cut.
+// syncEvery bounds how old the mark is after a power cut.
 const syncEvery = time.Second
 
-// ErrNoPosition reports a file that holds something else than a position. A
-// file of which one slot is good is not damaged.
+// ErrNoPosition means that a file holds something other than a mark. A file with
+// one good slot is not damaged.
 var ErrNoPosition = errors.New("the file holds no position")
 
-// HighWater keeps the newest position of a log that was ever seen, in a small
-// file beside what it is about. A log that ends before it has lost something,
-// whatever else is gone.
+// HighWater keeps the newest head of a log that was ever seen, in a small file. A
+// log that ends before it has lost something, whatever else is gone.
 //
-// The file is written before a commit is answered, so that a killed process
-// leaves it up to date, and synced every second, so that after a power cut it
-// is at most that old. It is safe for concurrent use.
+// The file is written before a commit is answered, so a killed process leaves it
+// up to date. It is synced every second, so after a power cut it is at most a
+// second old. It is safe for concurrent use.
 type HighWater struct {
 	f *os.File
 
@@ -45,14 +45,14 @@ type HighWater struct {
 	head  ledger.Head // guarded by mu
 	dirty bool        // written since the last sync; guarded by mu
 
-	failed  func(error) // told why a sync failed
+	failed  func(error) // called if a sync failed
 	stopped chan struct{}
 	idle    sync.WaitGroup
 }
 
-// ReadHighWater returns the position in a file without changing anything; none, at
-// sequence 0, if there is no file. The error wraps ErrDamaged if there is one
-// that cannot be read as a position.
+// ReadHighWater returns the head in a file without changing anything; the zero
+// head if there is no file. The error wraps ErrDamaged if the file cannot be read
+// as a mark.
 func ReadHighWater(path string) (ledger.Head, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -79,8 +79,8 @@ func readSlots(f *os.File) (ledger.Head, error) {
 	return newest, nil
 }
 
-// NewestSlot is the newest position in the two slots of a file; none, at
-// sequence 0, if neither is good.
+// NewestSlot returns the newest head in the two slots of a file; the zero head if
+// neither is good.
 func NewestSlot(slots []byte) (newest ledger.Head) {
 	for _, slot := range [][]byte{slots[:slotBytes], slots[slotBytes:]} {
 		sum := sha256.Sum256(slot[:slotUsedBytes])
@@ -92,14 +92,15 @@ func NewestSlot(slots []byte) (newest ledger.Head) {
 	return newest
 }
 
-// Slot is a position as it is written, and where in the file.
+// Slot returns a head in the form in which it is written, and its place in the
+// file.
 func Slot(head ledger.Head) (slot []byte, at int64) {
 	encoded := encodeSlot(head)
 	return encoded[:], int64(head.Sequence%2) * slotBytes
 }
 
-// OpenHighWater opens or makes the file. failed is told when it could not be
-// synced, which is tried again a second later.
+// OpenHighWater opens or makes the file. failed is called if it could not be
+// synced; a second later that is tried again.
 func OpenHighWater(path string, failed func(error)) (*HighWater, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o640)
 	if err != nil {
@@ -113,14 +114,14 @@ func OpenHighWater(path string, failed func(error)) (*HighWater, error) {
 	return m, nil
 }
 
-// Head is the position.
+// Head returns the mark.
 func (m *HighWater) Head() ledger.Head {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.head
 }
 
-// Set moves the mark forward. Positions before it leave it.
+// Set raises the mark. It ignores heads before the mark.
 func (m *HighWater) Set(head ledger.Head) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,7 +144,7 @@ func encodeSlot(head ledger.Head) (slot [slotBytes]byte) {
 	return slot
 }
 
-// Sync makes the position durable. What could not be synced stays to be synced.
+// Sync makes the mark durable. If it fails, the next Sync tries again.
 func (m *HighWater) Sync() error {
 	m.mu.Lock()
 	dirty := m.dirty
@@ -183,9 +184,8 @@ func (m *HighWater) Close() error {
 	return errors.Join(m.Sync(), m.f.Close())
 }
 
-// WriteHighWater makes a file with a position, durable, in the place of what is there.
-// A position before the one that is there takes something back: that is for a
-// repair alone.
+// WriteHighWater replaces the file by one with this head, durably. The head may
+// be before the mark that is there, which only a repair may do.
 func WriteHighWater(path string, head ledger.Head) error {
 	var content [SlotsBytes]byte
 	slot, at := Slot(head)

@@ -9,33 +9,33 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// The stream's index is what nats-server writes at a clean stop, and now and
-// then before: what is in which block. If it fits the last block, the server
-// believes it; otherwise it reads every block, and cuts a block where it cannot
-// read on. So that it never does, Settle writes an index that fits. This is the
-// form of nats-server 2.15 (server/filestore.go, writeFullState); a test
-// compares every byte with what the server writes.
+// The stream's index says what is in which block. nats-server writes it at a
+// clean stop, and now and then before. If it fits the last block, the server
+// believes it. Otherwise the server reads every block, and cuts a block where it
+// cannot read on. To prevent that, Settle writes an index that fits. This is the
+// form of nats-server 2.15 (server/filestore.go, writeFullState); a test compares
+// every byte with what the server writes.
 const (
 	indexMagic   = 11
 	indexVersion = 4
 )
 
-// index is what a stream's index says.
+// index is the contents of a stream's index.
 type index struct {
 	blocks  map[int]indexed
-	newest  int // the number of its last block
+	newest  int // number of its last block
 	lastSum [checksumBytes]byte
 }
 
-// indexed is one block as an index knows it.
+// indexed is one block as an index describes it.
 type indexed struct {
 	bytes               uint64
 	first, last         uint64
 	firstTime, lastTime int64
 }
 
-// readIndex reads the index, or returns nil if there is none that can be
-// believed. It only ever spares work.
+// readIndex reads the index. It returns nil if there is none, or none that can be
+// believed, because an index only saves work.
 func (f Folder) readIndex() *index {
 	data, err := os.ReadFile(f.indexPath())
 	if err != nil || len(data) < 2+checksumBytes {
@@ -50,7 +50,7 @@ func (f Folder) readIndex() *index {
 	return parseIndex(body[2:])
 }
 
-// numbers reads variable-length numbers; after the first that is none, bad is
+// numbers reads numbers of variable length. After the first malformed one, bad is
 // set and all are zero.
 type numbers struct {
 	data []byte
@@ -91,10 +91,10 @@ func parseIndex(body []byte) *index {
 	n.uint()             // messages
 	n.uint()             // bytes
 	n.uint()             // first sequence
-	baseTime := n.int()  // of the first message
+	baseTime := n.int()  // time of the first message
 	n.uint()             // last sequence
 	n.int()              // time of the last message
-	subjects := n.uint() // of the log, at most one
+	subjects := n.uint() // of the log; at most one
 	for range min(subjects, 2) {
 		n.bytes(n.uint())
 		n.uint() // messages
@@ -124,8 +124,8 @@ func parseIndex(body []byte) *index {
 	return ix
 }
 
-// vouches reports whether the index knows a block that was full when it was
-// written, and the file still has the size it had.
+// vouches reports whether the index knows the block as full, and the file still
+// has the size that it had.
 func (ix *index) vouches(b block) bool {
 	if ix == nil || b.number >= ix.newest {
 		return false
@@ -142,7 +142,7 @@ func (ix *index) facts(b block) blockFacts {
 	}
 }
 
-// fits reports whether a server would believe the index: it is of the last
+// fits reports whether a server would believe the index: it describes the last
 // block as it is.
 func (ix *index) fits(facts []blockFacts) bool {
 	if ix == nil || len(facts) == 0 || len(ix.blocks) != len(facts) {
@@ -157,7 +157,7 @@ func (ix *index) fits(facts []blockFacts) bool {
 	return newest.number == ix.newest && newest.lastSum == ix.lastSum
 }
 
-// encodeIndex is the index of these blocks.
+// encodeIndex returns the index of these blocks.
 func (f Folder) encodeIndex(facts []blockFacts) []byte {
 	first, last := facts[0], facts[len(facts)-1]
 	var messages, size uint64
@@ -195,9 +195,9 @@ func (f Folder) encodeIndex(facts []blockFacts) []byte {
 	return h.Sum(buf)
 }
 
-// Settle makes the files such that a server changes nothing of them: it cuts
-// off what the report says an unfinished write left, and writes an index that
-// fits. Only a report without damage may be settled.
+// Settle changes the files so that a server will change nothing in them: it cuts
+// off the unfinished write in the report, and writes an index that fits. The
+// report must be without damage.
 func (f Folder) Settle(r *Report) error {
 	if r.TornBytes > 0 {
 		if err := truncate(r.TornPath, r.TornAt); err != nil {
@@ -210,7 +210,8 @@ func (f Folder) Settle(r *Report) error {
 	facts := make([]blockFacts, 0, len(r.read))
 	for _, b := range r.read {
 		if b.empty() {
-			// A server that stopped between making a block and writing to it.
+			// A server that stopped between making a block and writing to it
+			// leaves an empty one.
 			if err := os.Remove(b.path); err != nil {
 				return fmt.Errorf("blocks: %w", err)
 			}

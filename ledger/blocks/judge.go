@@ -17,51 +17,51 @@ import (
 const (
 	highWaterFile = "high-water"
 	newFile       = "new"         // a log may begin here
-	historyFile   = "new.archive" // what it begins with
-	importFile    = "importing"   // a log is being copied to here
+	historyFile   = "new.archive" // commits that it begins with
+	importFile    = "importing"   // a log is being copied into the store
 )
 
-// HighWaterPath is the file with the newest position of the log in a store.
-// Its name sorts before the server's folder, so that a copy that is made while
-// a server runs has a mark that is older than the commits, and not newer.
+// HighWaterPath returns the path of the file with the newest head of the log in a
+// store. Its name sorts before the server's folder, so that a copy that is made
+// while a server runs has a mark that is older than the commits, not newer.
 func HighWaterPath(store string) string { return filepath.Join(store, highWaterFile) }
 
 // Verdicts of Judge.
 var (
-	// ErrBehind: the log ends before a position that was seen.
+	// ErrBehind means that the log ends before a head that was seen.
 	ErrBehind = fmt.Errorf("the log is shorter than it was: %w", ledger.ErrLogBehind)
-	// ErrGone: there was a log.
+	// ErrGone means that there was a log, and is none.
 	ErrGone = fmt.Errorf("the log does not exist: %w", ledger.ErrLogBehind)
-	// ErrAnother: a commit is another one than the one that was seen: the log
-	// was cut off and written again, or swapped.
+	// ErrAnother means that a commit differs from the one that was seen: the log
+	// was cut and written again, or swapped.
 	ErrAnother = fmt.Errorf("the log is another one: %w", ledger.ErrChain)
-	// ErrUnfinished: an import into this folder has not ended.
+	// ErrUnfinished means that an import into this folder has not ended.
 	ErrUnfinished = errors.New("an import into this folder is unfinished")
 )
 
-// Seen is a position of the log that something else keeps.
+// Seen is a head of the log that something else keeps.
 type Seen struct {
 	ledger.Head
-	Where string // what keeps it, to be named
+	Where string // who keeps it, for error texts
 }
 
-// JudgeOptions are what Judge goes by.
+// JudgeOptions are the options of Judge.
 type JudgeOptions struct {
 	CheckOptions
-	// Seen are positions that the log must still hold.
+	// Seen are heads that the log must still hold.
 	Seen []Seen
 }
 
-// Verdict is what Judge found, and what may be done.
+// Verdict is the result of Judge.
 type Verdict struct {
 	*Report             // nil if there is no log
 	Begin   *Beginning  // a log may begin here
 	Mark    ledger.Head // the high-water mark beside the log
 }
 
-// Judge says whether a server may open the store, without changing a byte. An
-// error says why not: a *DamageError, or one that wraps ErrDamaged, ErrBehind, ErrGone,
-// ErrAnother or ErrUnfinished.
+// Judge decides whether a server may open the store, without changing a byte. The
+// error is the reason why not: a *DamageError, or one that wraps ErrDamaged,
+// ErrBehind, ErrGone, ErrAnother or ErrUnfinished.
 func (f Folder) Judge(ctx context.Context, opts JudgeOptions) (*Verdict, error) {
 	if job, err := f.importing(); err != nil || job != nil {
 		if err == nil {
@@ -90,7 +90,7 @@ func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, 
 	return v, f.holds(ctx, v, append(opts.Seen, Seen{v.Mark, HighWaterPath(f.Store)}))
 }
 
-// holds looks for positions that were seen.
+// holds checks that the log holds the heads that were seen.
 func (f Folder) holds(ctx context.Context, v *Verdict, seen []Seen) error {
 	var last uint64
 	if v.Report != nil {
@@ -129,44 +129,44 @@ func (f Folder) holds(ctx context.Context, v *Verdict, seen []Seen) error {
 	return nil
 }
 
-// Beginning is the leave to begin a log.
+// Beginning is the permission to begin a log.
 type Beginning struct {
-	Ledger ledger.UUID `json:"ledger"` // the id that it gets
-	// History is where the commits end that it begins with, which are in the
-	// archive at HistoryPath; nil: there are none.
+	Ledger ledger.UUID `json:"ledger"` // id of the new ledger
+	// History is the head of the commits that the log begins with, which are in
+	// the archive at HistoryPath; nil: there are none.
 	History *ledger.Head `json:"history,omitempty"`
 }
 
-// HistoryPath is the archive that a log begins with.
+// HistoryPath returns the path of the archive that a log begins with.
 func (f Folder) HistoryPath() string { return filepath.Join(f.Store, historyFile) }
 
-// Beginning reads the leave to begin a log; nil if there is none.
+// Beginning reads the permission to begin a log; nil if there is none.
 func (f Folder) Beginning() (*Beginning, error) {
 	return readNote[Beginning](filepath.Join(f.Store, newFile))
 }
 
-// MayBegin gives leave to begin a log.
+// MayBegin gives permission to begin a log.
 func (f Folder) MayBegin(b Beginning) error {
 	return writeNote(filepath.Join(f.Store, newFile), b)
 }
 
-// Begun takes the leave back: the log has begun.
+// Begun withdraws the permission, because the log has begun.
 func (f Folder) Begun() error {
 	return errors.Join(removeNote(filepath.Join(f.Store, newFile)), removeNote(f.HistoryPath()))
 }
 
-// Import is a copy of commits into a store that has not ended.
+// Import is an unfinished copy of commits into a store.
 type Import struct {
-	From string      `json:"from"` // where from, in words
-	Last ledger.Head `json:"last"` // where it ends
+	From string      `json:"from"` // the source, in words
+	Last ledger.Head `json:"last"` // head of its last commit
 }
 
 func (f Folder) importing() (*Import, error) {
 	return readNote[Import](filepath.Join(f.Store, importFile))
 }
 
-// BeginImport makes the store one that no server opens until EndImport. If an
-// import of the same commits is unfinished it goes on.
+// BeginImport marks the store, so that no server opens it until EndImport. An
+// unfinished import of the same commits goes on.
 func (f Folder) BeginImport(job Import) error {
 	before, err := f.importing()
 	if err != nil {
@@ -179,7 +179,7 @@ func (f Folder) BeginImport(job Import) error {
 	return writeNote(filepath.Join(f.Store, importFile), job)
 }
 
-// EndImport says that all commits are there, and durable.
+// EndImport removes the mark: all commits are there, and durable.
 func (f Folder) EndImport(last ledger.Head) error {
 	if err := WriteHighWater(HighWaterPath(f.Store), last); err != nil {
 		return err
@@ -187,7 +187,7 @@ func (f Folder) EndImport(last ledger.Head) error {
 	return removeNote(filepath.Join(f.Store, importFile))
 }
 
-// JudgeImport is Judge for the one who carries on an import.
+// JudgeImport is Judge for the import itself.
 func (f Folder) JudgeImport(ctx context.Context, opts JudgeOptions) (*Verdict, error) {
 	return f.judgeFiles(ctx, opts)
 }
@@ -208,7 +208,7 @@ func readNote[T any](path string) (*T, error) {
 	return note, nil
 }
 
-// writeNote writes a small file of JSON, durable, in the place of what is there.
+// writeNote replaces a small file of JSON, durably.
 func writeNote(path string, note any) error {
 	data, err := json.Marshal(note)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Log reads a log from its files. A server may be appending to it meanwhile:
-// what it has acknowledged is there.
+// Log reads a log from its files. A server may append to it meanwhile: Log reads
+// what the server has acknowledged.
 type Log struct {
 	folder Folder
 
 	mu     sync.Mutex
-	firsts []place // of the blocks, in order; guarded by mu
+	firsts []place // the blocks, in order; guarded by mu
 
 	// Offsets of the records of some blocks, by number; guarded by mu.
 	offsets map[int][]uint32
@@ -31,15 +31,15 @@ type place struct {
 	first  uint64
 }
 
-// cachedBlocks bounds the offsets that are remembered, of some 100 KB a block.
+// cachedBlocks is how many blocks' offsets are kept, at some 100 KB a block.
 const cachedBlocks = 128
 
 var _ ledger.Log = (*Log)(nil)
 
-// ErrReadOnly says that this log cannot be appended to.
+// ErrReadOnly means that this log cannot be appended to.
 var ErrReadOnly = errors.New("blocks: this log can only be read")
 
-// Open opens a log to read it. The error wraps ErrNoLog if there is none.
+// Open opens a log for reading. The error wraps ErrNoLog if there is none.
 func (f Folder) Open() (*Log, error) {
 	if _, err := f.blocks(); err != nil {
 		return nil, err
@@ -47,13 +47,13 @@ func (f Folder) Open() (*Log, error) {
 	return &Log{folder: f, offsets: make(map[int][]uint32)}, nil
 }
 
-// Append implements ledger.Log: it fails.
+// Append implements ledger.Log. It always fails.
 func (l *Log) Append(_ uint64, _ []byte, done func(error)) { done(ErrReadOnly) }
 
 // MaxCommitBytes implements ledger.Log.
 func (l *Log) MaxCommitBytes() int { return maxRecordBytes }
 
-// Last implements ledger.Log. An unfinished write at the end does not count.
+// Last implements ledger.Log. It ignores an unfinished write at the end.
 func (l *Log) Last(context.Context) (uint64, error) {
 	list, err := l.folder.blocks()
 	if err != nil {
@@ -97,11 +97,11 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 	return nil
 }
 
-// find returns the block in which a sequence is.
+// find returns the block that holds a sequence.
 func (l *Log) find(sequence uint64) (place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// The newest block known may have got successors since.
+	// Later blocks may have been added since.
 	if i := l.search(sequence); i >= 0 && i < len(l.firsts)-1 {
 		return l.firsts[i], nil
 	}
@@ -128,7 +128,7 @@ func (l *Log) search(sequence uint64) int {
 	return low - 1
 }
 
-// refresh looks for blocks that came since. The caller holds mu.
+// refresh looks for blocks that were added since. The caller holds mu.
 func (l *Log) refresh() error {
 	list, err := l.folder.blocks()
 	if err != nil {
@@ -180,7 +180,8 @@ func readAt(path string, offset int64, size int) ([]byte, error) {
 	return buf, nil
 }
 
-// readBlock yields what a block has of from..to and returns what comes next.
+// readBlock yields the entries from..to of a block, and returns the next
+// sequence.
 func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield func(ledger.Entry) error) (uint64, error) {
 	path := l.folder.blockPath(b.number)
 	fresh := false
@@ -192,7 +193,8 @@ func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield fun
 		r := &blockRead{path: path, subject: l.folder.Subject, sum: blockHash(l.folder.Stream, b.number), next: from, to: to}
 		err = r.run(ctx, offsets, b.first, yield)
 		from = r.next
-		// An unfinished write may have been cut off since, and another one be there.
+		// An unfinished write may have been cut off since, and another one taken
+		// its place.
 		if errors.Is(err, ErrDamaged) && !looked {
 			fresh = true
 			continue
@@ -246,11 +248,11 @@ func (b *blockRead) one(buf []byte, begin, offset int, yield func(ledger.Entry) 
 	return nil
 }
 
-// readBytes is how much of a block is read at once.
+// readBytes is how much of a block is read at once, in bytes.
 const readBytes = 1 << 20
 
-// part is how many offsets to take for one read: those of the records that are
-// wanted besides the first, of about readBytes, and the end of the last one.
+// part returns how many offsets to take for one read: those of the wanted records
+// besides the first, of about readBytes, and the end of the last one.
 func part(offsets []uint32, more uint64) int {
 	n := 2
 	for n < len(offsets) && uint64(n-1) <= more && offsets[n]-offsets[0] <= readBytes {

@@ -8,9 +8,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Salvage yields every entry that is whole, in the order of the files, whatever
-// is damaged between them, and returns the damage. Whether an entry is a commit
-// that follows the one before is for the caller to see.
+// Salvage yields every whole entry, in the order of the files, whatever damage
+// lies between them, and returns the damage. The caller must check whether an
+// entry is a commit that follows the one before.
 func (f Folder) Salvage(ctx context.Context, yield func(ledger.Entry) error) ([]DamageError, error) {
 	list, err := f.blocks()
 	if err != nil {

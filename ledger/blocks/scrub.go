@@ -10,17 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pace holds a reader up, so that it leaves room for others. A rate.Limiter is
-// one; its burst must be at least PaceBytes.
+// Pace slows a reader down, so that it leaves room for others. A rate.Limiter
+// implements it; its burst must be at least PaceBytes.
 type Pace interface {
 	WaitN(ctx context.Context, n int) error
 }
 
-// PaceBytes is how much is read at once.
+// PaceBytes is how much is read at once, in bytes.
 const PaceBytes = 256 << 10
 
-// ReadPaced reads a file from the disk, and not from what the system remembers
-// of it, at a pace.
+// ReadPaced reads a file from the disk, past the system's cache, at a pace.
 func ReadPaced(ctx context.Context, path string, pace Pace) (data []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -31,8 +30,8 @@ func ReadPaced(ctx context.Context, path string, pace Pace) (data []byte, err er
 	if err != nil {
 		return nil, fmt.Errorf("blocks: %w", err)
 	}
-	// Without it a damaged sector stays hidden behind a good copy in memory.
-	// That is a wish: pages that are not on disk yet stay.
+	// Without this a damaged sector stays hidden behind a good copy in memory. It
+	// is only a request: pages that are not on the disk yet stay in memory.
 	_ = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
 	data = make([]byte, 0, info.Size())
 	for len(data) < cap(data) {
@@ -43,7 +42,7 @@ func ReadPaced(ctx context.Context, path string, pace Pace) (data []byte, err er
 		n, err := io.ReadFull(file, data[len(data):len(data)+piece])
 		data = data[:len(data)+n]
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			break // it was cut meanwhile
+			break // the file was cut meanwhile
 		}
 		if err != nil {
 			return nil, fmt.Errorf("blocks: %w", err)
@@ -52,10 +51,10 @@ func ReadPaced(ctx context.Context, path string, pace Pace) (data []byte, err er
 	return data, nil
 }
 
-// Scrub reads the whole log at a pace while a server appends to it, and calls
-// tell for every damage: a block that is not what was written, or does not
-// follow the one before. The durable position is asked for before the newest
-// block is read, which may have an unfinished write behind it.
+// Scrub reads the whole log at a pace while a server appends to it. It calls tell
+// for every damage: a block that differs from what was written, or does not
+// follow the one before. It asks for the durable head before it reads the newest
+// block, which may end with an unfinished write.
 func (f Folder) Scrub(
 	ctx context.Context, pace Pace, durable func() uint64, tell func(*DamageError), read func(bytes int64),
 ) error {
@@ -79,7 +78,7 @@ func (f Folder) Scrub(
 			tell(damage)
 			j.lost = true
 		}
-		// Behind what is durable there may be an unfinished write.
+		// After the durable head there may be an unfinished write.
 		if facts.bad != nil && facts.last < sequence {
 			facts.bad.After = j.chain.Head()
 			tell(facts.bad)

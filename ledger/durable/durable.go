@@ -1,5 +1,5 @@
-// Package durable writes, syncs and lists files such that a power cut leaves
-// either what was there or what is there now.
+// Package durable writes, syncs and lists files so that a power cut leaves either
+// the old contents or the new ones.
 package durable
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Replace puts a file with some contents in the place of what is there. The
-// old contents stay until the new ones and their name are on the disk.
+// Replace replaces a file's contents. The old contents stay until the new ones
+// and their name are on the disk.
 func Replace(path string, contents []byte) error {
 	return ReplaceWith(path, func(f *os.File) error {
 		_, err := f.Write(contents)
@@ -19,8 +19,8 @@ func Replace(path string, contents []byte) error {
 	})
 }
 
-// ReplaceWith is Replace for contents that write writes. If it fails, what was
-// there is still there, and nothing else.
+// ReplaceWith is Replace for contents that the function write writes. If it
+// fails, the old file is still there, and nothing else.
 func ReplaceWith(path string, write func(*os.File) error) error {
 	part, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
 	if err != nil {
@@ -48,9 +48,9 @@ func ignoreMissing(err error) error {
 }
 
 // Files lists the files of a folder whose names end in a suffix, in the order of
-// their names: none if there is no such folder. filepath.Glob is not for this: it
-// takes a folder's own name for a pattern, and keeps quiet about a folder that
-// cannot be read.
+// their names; none if there is no such folder. It is not filepath.Glob, because
+// that takes a folder's own name for a pattern, and hides that a folder cannot be
+// read.
 func Files(dir, suffix string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err := ignoreMissing(err); err != nil {
@@ -78,7 +78,7 @@ func SyncTree(root string) error {
 	})
 }
 
-// sync opens a file or folder again for it: the kernel syncs what anybody has
+// sync opens a file or folder again to sync it: the kernel syncs what anybody has
 // written.
 func sync(path string) error {
 	f, err := os.Open(filepath.Clean(path))

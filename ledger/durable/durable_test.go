@@ -10,7 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// TestReplace: a write that fails leaves what was there, and no other file.
+// TestReplace: a write that fails leaves the old file, and no other.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
@@ -32,7 +32,7 @@ func TestReplace(t *testing.T) {
 	holds(t, dir, "two")
 }
 
-// holds wants a folder to hold one file, with some contents.
+// holds checks that a folder holds one file, with these contents.
 func holds(t *testing.T, dir, want string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -44,7 +44,7 @@ func holds(t *testing.T, dir, want string) {
 	}
 }
 
-// TestMissingFolder: what cannot be written or synced is an error.
+// TestMissingFolder: a file that cannot be written or synced is an error.
 func TestMissingFolder(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for name, err := range map[string]error{
@@ -58,7 +58,7 @@ func TestMissingFolder(t *testing.T) {
 	}
 }
 
-// TestFiles lists what ends as asked, in order, in a folder of any name. A
+// TestFiles lists the files with a suffix, in order, in a folder of any name. A
 // folder that cannot be read is an error.
 func TestFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")

@@ -11,20 +11,19 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// Accounts are apart: what is published in one does not exist in another. The
-// process has the server's own account, with the log in it. Every client has
-// an account to itself: each user has one, and where there are none, each
-// connection has. A client's account imports the services and streams that it
-// may use. So whatever a client publishes or listens on, and whatever reply
-// subject it names, is its own: answers go to the account that asked, and
-// nowhere else.
+// Accounts are separate: a message in one does not exist in another. The process
+// has the server's own account, with the log in it. Every client has an account
+// of its own: each user has one, and where there are none, each connection has
+// one. A client's account imports the services and streams that it may use. So a
+// client's subjects, including any reply subject that it names, are its own:
+// answers go to the account that asked, and nowhere else.
 
 // anybodyAccount begins the names of the accounts of connections without
 // credentials; a number follows.
 const anybodyAccount = "anybody:"
 
-// anybodyOf keeps the accounts of two servers of a cluster apart: servers take
-// accounts of one name for one account.
+// anybodyOf keeps the accounts of two servers of a cluster apart, because servers
+// take accounts of the same name for one account.
 func anybodyOf(cfg Config) string {
 	if cfg.Cluster == nil {
 		return anybodyAccount
@@ -35,19 +34,19 @@ func anybodyOf(cfg Config) string {
 // ownAccount is the account of the process, which NATS gives that name.
 const ownAccount = "$G"
 
-// answerWithin is after what time the server forgets where an answer goes. The
-// door answers everything before.
+// answerWithin is the time after which the server forgets where an answer goes.
+// Allot answers every request sooner.
 const answerWithin = 45 * time.Second
 
-// replySubjects are what the server puts in the place of clients' own reply
-// subjects when a request passes from account to account.
+// replySubjects are the subjects with which the server replaces clients' own
+// reply subjects when a request passes from account to account.
 const replySubjects = "_R_.>"
 
 // role is what one of this process's own connections may do.
 type role struct {
 	name        string
 	permissions server.Permissions
-	// toAll: what is published may go to every client.
+	// its messages may go to every client
 	toAll bool
 }
 
@@ -55,7 +54,7 @@ func allow(subjects ...string) *server.SubjectPermission {
 	return &server.SubjectPermission{Allow: subjects}
 }
 
-// nothing is no subject at all. An empty list would mean every one.
+// nothing is no subject at all, because an empty list would mean every subject.
 var nothing = &server.SubjectPermission{Deny: []string{">"}}
 
 var (
@@ -63,7 +62,7 @@ var (
 		Publish:   allow(jetstream.Subject, jetstream.RejectedSubject, jetstream.ValuesSubject, "$JS.API.>"),
 		Subscribe: allow("_INBOX.>", jetstream.ElectedSubject+"*"),
 	}}
-	// What these two may do depends on the server's services and streams.
+	// The permissions of these two depend on the server's services and streams.
 	doorRole = role{name: "door", permissions: server.Permissions{Publish: allow(replySubjects)}}
 	peerRole = role{name: "replica", permissions: server.Permissions{
 		Publish: allow(ClusterSubjects, "_INBOX.>"), Subscribe: allow(ClusterSubjects, "_INBOX.>"),
@@ -71,7 +70,8 @@ var (
 	noticesRole = role{name: "notices", permissions: server.Permissions{Subscribe: nothing}, toAll: true}
 )
 
-// ownPermissions are those of this process's connections, by the role's name.
+// ownPermissions are the permissions of this process's connections, by the role's
+// name.
 func ownPermissions(cfg Config) map[string]*server.Permissions {
 	door, notices, log, peer := doorRole.permissions, noticesRole.permissions, logRole.permissions, peerRole.permissions
 	door.Subscribe = orNothing(cfg.Services)
@@ -88,12 +88,12 @@ func orNothing(subjects []string) *server.SubjectPermission {
 	return allow(subjects...)
 }
 
-// permissionsOf are those of a user in its own account.
+// permissionsOf returns the permissions of a user in its own account.
 func permissionsOf(u User) *server.Permissions {
 	return &server.Permissions{Publish: orNothing(u.Publish), Subscribe: orNothing(u.Subscribe)}
 }
 
-// anybody may use everything that clients can be given.
+// anybody returns the permission to use everything that clients can be given.
 func anybody(cfg Config) User {
 	return User{Publish: cfg.Services, Subscribe: append([]string{"_INBOX.>"}, cfg.Streams...)}
 }
@@ -102,11 +102,11 @@ func anybody(cfg Config) User {
 type accounts struct {
 	ns                *server.Server
 	services, streams []string
-	anybody           string // begins the names of the accounts of connections without credentials
+	anybody           string // beginning of the names of the accounts of connections without credentials
 
 	mu    sync.Mutex
 	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
-	next  int               // where to look for one that is not in use; guarded by mu
+	next  int               // where the search for an unused one begins; guarded by mu
 }
 
 // openAccounts exports from the process's own account what clients may import.
@@ -152,9 +152,9 @@ func (a *accounts) add(name string) (*server.Account, error) {
 	return account, nil
 }
 
-// seat calls take with an account that no connection uses, the one that has
-// been without for longest, so that what is still on its way to the last one
-// finds nobody. It fails if all are in use.
+// seat calls take with an account that no connection uses. It picks the one that
+// has been unused for longest, so that messages that are still on their way to
+// its last user find nobody. It fails if all are in use.
 func (a *accounts) seat(take func(*server.Account)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

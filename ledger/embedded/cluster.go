@@ -11,36 +11,36 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// The servers of replicas are one NATS cluster: they know each other by routes,
-// over which JetStream replicates its streams and requests find the server
-// that answers them.
+// The servers of replicas form one NATS cluster. They are connected by routes,
+// over which JetStream replicates its streams, and requests find the server that
+// answers them.
 
-// clusterUser is what servers call themselves to each other.
+// clusterUser is the user name of servers among each other.
 const clusterUser = "allot-replica"
 
-// ClusterSubjects are what replicas tell each other on.
+// ClusterSubjects are the subjects of messages between replicas.
 const ClusterSubjects = "allot.cluster.>"
 
-// minSecret is how long the secret between replicas must be, in bytes.
+// minSecret is the length of the shortest secret between replicas, in bytes.
 const minSecret = 16
 
 // Cluster makes the server one of several.
 type Cluster struct {
-	// Member names the server. No two of a cluster may have the same.
+	// Member names the server. No two servers of a cluster may have the same
+	// name.
 	Member string
 	// Listen is HOST:PORT for the other servers.
 	Listen string
-	// Members are the addresses, HOST:PORT, that all servers of the cluster listen
-	// at for each other, this one's among them.
+	// Members are the addresses, HOST:PORT, on which all servers of the cluster
+	// listen for each other, this one included.
 	Members []string
-	// Secret is what servers prove to each other that they belong together with.
+	// Secret is the secret that a server must have to join the others.
 	Secret string
-	// TLS, if set, is what they speak among each other, both sides with a
-	// certificate.
+	// TLS, if set, is used among the servers. Both sides show a certificate.
 	TLS *tls.Config
 }
 
-// Check refuses what could not work.
+// Check refuses settings that cannot work.
 func (c *Cluster) Check() error {
 	switch {
 	case c.Member == "":
@@ -53,7 +53,7 @@ func (c *Cluster) Check() error {
 	return nil
 }
 
-// join has the server's options say that it is one of a cluster.
+// join configures the server as one of a cluster.
 func (c *Cluster) join(opts *server.Options) error {
 	host, port, err := splitHostPort(c.Listen)
 	if err != nil {
@@ -78,19 +78,19 @@ func (c *Cluster) join(opts *server.Options) error {
 	return nil
 }
 
-// LeadsLog reports whether this server's JetStream leads the log's stream:
-// commits then reach their leader without another hop. False while there is no
-// leader, or it is elsewhere.
+// LeadsLog reports whether this server's JetStream leads the log's stream, so
+// that commits reach the stream's leader without another hop. It is false while
+// there is no leader, or if JetStream is elsewhere.
 func (s *Server) LeadsLog() bool {
 	return s.ns.JetStreamIsStreamLeader(ownAccount, jetstream.DefaultStream)
 }
 
-// Whole reports whether this server holds all that the leaders of the log's
-// stream and of the bucket have told it of, and is not catching up.
+// Whole reports whether this server holds everything that the leaders of the
+// log's stream and of the bucket have announced to it, and is not catching up.
 func (s *Server) Whole() bool {
 	return s.ns.JetStreamIsStreamCurrent(ownAccount, jetstream.DefaultStream) &&
 		s.ns.JetStreamIsStreamCurrent(ownAccount, "KV_"+jetstream.ValuesBucket)
 }
 
-// Peers is how many other servers of the cluster this one is connected to.
+// Peers returns how many other servers of the cluster this one is connected to.
 func (s *Server) Peers() int { return s.ns.NumRemotes() }

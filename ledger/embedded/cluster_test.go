@@ -10,7 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
-// TestClusterWithoutClients: servers that listen for no clients find each
+// TestClusterWithoutClients: servers that do not listen for clients find each
 // other, too.
 func TestClusterWithoutClients(t *testing.T) {
 	var members []string
@@ -57,8 +57,8 @@ func TestClusterWithoutClients(t *testing.T) {
 	}
 }
 
-// TestNobodyComesIn: a server that serves its process only lets nobody else in,
-// though nats-server has it listen.
+// TestNobodyComesIn: a server that serves only its process lets nobody else in,
+// although nats-server makes it listen.
 func TestNobodyComesIn(t *testing.T) {
 	s, err := embedded.Start(t.Context(), embedded.Config{
 		StoreDir: t.TempDir(),

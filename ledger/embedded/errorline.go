@@ -2,7 +2,8 @@ package embedded
 
 import "sync"
 
-// errorLine keeps the last error NATS logged, for messages about a failed start.
+// errorLine keeps the last error that NATS logged, for messages about a failed
+// start.
 type errorLine struct {
 	mu  sync.Mutex
 	err error

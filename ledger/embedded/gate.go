@@ -10,48 +10,48 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// To compare a password with its hash takes a tenth of a second of a
-// processor, on purpose. The gate keeps those who guess from taking it from
-// everybody else: one comparison is under way at a time, after a wrong one
-// there is a pause as long as it took, and its user waits, in the place where it
-// came from, for longer with every further one. Passwords that were right before are
-// known again at once.
+// Comparing a password with its hash takes a tenth of a second of a processor, on
+// purpose. The gate keeps clients that guess passwords from taking that time from
+// everybody else. One comparison is under way at a time. After a wrong password
+// there is a pause as long as the comparison took, and its user waits, in the
+// place where it came from, for longer with every further wrong one. Passwords
+// that were right before are recognised at once.
 
 // Bounds of the gate.
 const (
 	// gateWait is how long a login may wait for its turn.
 	gateWait = 4 * time.Second
-	// gatePlaces are how many places may wait or have to wait at a time.
+	// gatePlaces is how many places may wait, or be made to wait, at a time.
 	gatePlaces = 1024
-	// firstPenalty is what a place waits after a wrong password, and
-	// lastPenalty what it waits at most.
+	// firstPenalty is how long a place waits after a wrong password, and
+	// lastPenalty the longest such wait.
 	firstPenalty = 100 * time.Millisecond
 	lastPenalty  = 2 * time.Second
-	// longestPassword is what bcrypt looks at.
+	// longestPassword is how many bytes of a password bcrypt reads.
 	longestPassword = 72
-	// longestName bounds names of users.
+	// longestName is the length of the longest user name, in bytes.
 	longestName = 256
 )
 
 type gate struct {
-	compare chan struct{} // whoever holds it may compare
+	compare chan struct{} // a token: its holder may compare
 	quit    chan struct{}
 	once    sync.Once
-	key     [32]byte // of the digests of passwords that were right
-	nobody  []byte   // a hash, for names that nobody has
+	key     [32]byte // key of the digests of passwords that were right
+	nobody  []byte   // a hash for unknown names
 	hash    func(hash, password []byte) error
 
 	mu     sync.Mutex
-	known  map[string][32]byte // by user: the password that was right last; guarded by mu
+	known  map[string][32]byte // by user: the digest of the last right password; guarded by mu
 	places map[string]*queue   // guarded by mu
 }
 
-// queue is what waits in one place.
+// queue holds the waiting logins of one place.
 type queue struct {
-	turn    chan struct{} // whoever holds it may go to the gate
-	users   int           // logins that wait, or have their turn; guarded by the gate's mu
-	wrong   int           // in a row; guarded by the gate's mu
-	blocked time.Time     // until then nobody from there gets a turn; guarded by the gate's mu
+	turn    chan struct{} // a token: its holder may go to the gate
+	users   int           // number of logins that wait, or have their turn; guarded by the gate's mu
+	wrong   int           // wrong passwords in a row; guarded by the gate's mu
+	blocked time.Time     // nobody from there gets a turn until then; guarded by the gate's mu
 }
 
 func newGate() (*gate, error) {
@@ -70,8 +70,8 @@ func newGate() (*gate, error) {
 
 func (g *gate) stop() { g.once.Do(func() { close(g.quit) }) }
 
-// pass reports whether a password is the one of a hash, or gives up when it
-// takes too long to find out.
+// pass reports whether a password belongs to a hash. It returns false if it would
+// take too long to find out.
 func (g *gate) pass(place, user, hash, password string) bool {
 	if len(password) > longestPassword || len(user) > longestName {
 		return false
@@ -80,8 +80,8 @@ func (g *gate) pass(place, user, hash, password string) bool {
 		return true
 	}
 	if hash != "" {
-		// Who guesses one user's password holds up that user's logins from
-		// the same place only. Names that nobody has are all one.
+		// A client that guesses one user's password delays only that user's
+		// logins from the same place. All unknown names count as one user.
 		place += " " + user
 	}
 	q := g.enter(place)
@@ -95,7 +95,7 @@ func (g *gate) pass(place, user, hash, password string) bool {
 		return false
 	}
 	defer func() { <-q.turn }()
-	// The one before, from the same place, may have had the same password.
+	// The login before, from the same place, may have had the same password.
 	if g.remembers(user, hash, password) {
 		return true
 	}
@@ -115,13 +115,13 @@ func (g *gate) pass(place, user, hash, password string) bool {
 
 func (g *gate) right(hash, password string) bool {
 	if hash == "" {
-		_ = g.hash(g.nobody, []byte(password)) // for the time that it takes
+		_ = g.hash(g.nobody, []byte(password)) // the pause equals the time of the comparison
 		return false
 	}
 	return g.hash([]byte(hash), []byte(password)) == nil
 }
 
-// take waits for a token until it is too late.
+// take waits for a token, until it is too late.
 func take(token chan struct{}, late <-chan time.Time, quit chan struct{}) bool {
 	select {
 	case token <- struct{}{}:
@@ -132,7 +132,7 @@ func take(token chan struct{}, late <-chan time.Time, quit chan struct{}) bool {
 	return false
 }
 
-// sleep waits for a while unless it is too late before.
+// sleep waits for a while, unless it would be too late then.
 func (g *gate) sleep(d time.Duration, late <-chan time.Time) bool {
 	if d <= 0 {
 		return true
@@ -150,7 +150,7 @@ func (g *gate) digest(user, hash, password string) (sum [32]byte) {
 	mac := hmac.New(sha256.New, g.key[:])
 	for _, part := range []string{user, hash, password} {
 		mac.Write([]byte(part))
-		mac.Write([]byte{0}) // bcrypt's passwords and NATS's names have none
+		mac.Write([]byte{0}) // neither bcrypt's passwords nor NATS's names contain one
 	}
 	mac.Sum(sum[:0])
 	return sum
@@ -164,7 +164,7 @@ func (g *gate) remembers(user, hash, password string) bool {
 	return ok && hash != "" && hmac.Equal(known[:], sum[:])
 }
 
-// learn notes what came out.
+// learn notes the result of a comparison.
 func (g *gate) learn(q *queue, user, hash, password string, right bool) {
 	sum := g.digest(user, hash, password)
 	g.mu.Lock()
@@ -212,7 +212,7 @@ func (g *gate) forget() {
 	}
 }
 
-// leave ends what enter began. A place without failures is forgotten.
+// leave ends what enter began. A place without wrong passwords is forgotten.
 func (g *gate) leave(place string, q *queue) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

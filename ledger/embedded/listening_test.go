@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestListening: it is noticed at once when somebody begins to listen.
+// TestListening: a new listener is noticed at once.
 func TestListening(t *testing.T) {
 	s, err := Start(
 		t.Context(),
@@ -28,7 +28,7 @@ func TestListening(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.listening.at = time.Time{} // whoever has gone is noticed within a second only
+		s.listening.at = time.Time{} // a listener that has gone is noticed only within a second
 		if _, err := nc.SubscribeSync(subject); err != nil {
 			t.Fatal(err)
 		}

@@ -12,13 +12,14 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// Files is where a server with this store directory keeps the log.
+// Files returns the place where a server with this store directory keeps the log.
 func Files(storeDir string) blocks.Folder {
 	return blocks.Folder{Store: storeDir, Stream: jetstream.DefaultStream, Subject: jetstream.Subject}
 }
 
-// judge looks at the log's files before the server does, which would cut away
-// what it cannot read, and makes them such that it has nothing to cut.
+// judge judges the log's files before the server opens them, because the server
+// would cut away what it cannot read. It also changes the files so that the
+// server has nothing to cut.
 func judge(ctx context.Context, cfg Config) (*blocks.Verdict, error) {
 	files := Files(cfg.StoreDir)
 	if cfg.Verdict != nil {
@@ -46,8 +47,8 @@ func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.V
 	return verdict, files.Settle(verdict.Report)
 }
 
-// Log is the log of this server: appended to through JetStream, and read from
-// its files, of which JetStream would cut what it finds damaged.
+// Log is the log of this server. It appends through JetStream, and reads from the
+// files, because JetStream would cut what it finds damaged.
 type Log struct {
 	*jetstream.Log
 	files *blocks.Log
@@ -55,7 +56,7 @@ type Log struct {
 
 var _ ledger.Log = (*Log)(nil)
 
-// ReadFiles is a log of this server that is read from its files.
+// ReadFiles returns the log with reads from this server's files.
 func (s *Server) ReadFiles(appending *jetstream.Log) (*Log, error) {
 	reading, err := Files(s.store.StoreDir).Open()
 	if err != nil {
@@ -64,8 +65,8 @@ func (s *Server) ReadFiles(appending *jetstream.Log) (*Log, error) {
 	return &Log{Log: appending, files: reading}, nil
 }
 
-// OpenLog opens the log on a connection of this server's, or begins it if the
-// configuration allows that.
+// OpenLog opens the log on a connection of this server, or begins it if the
+// configuration permits that.
 func (s *Server) OpenLog(ctx context.Context, nc *nats.Conn, cfg jetstream.Config) (*Log, error) {
 	appending, err := jetstream.Open(ctx, nc, cfg)
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *Server) judgeAgain() error {
 	return files.Settle(verdict.Report)
 }
 
-// againBudget is how long the older part of the log is read then: it was good
+// againBudget is how long the older part of the log may be read then. It was good
 // a moment ago.
 const againBudget = 100 * time.Millisecond
 

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// logins decides who may connect, and as whom. It implements
+// logins decides who may connect, and with which permissions. It implements
 // server.Authentication.
 type logins struct {
 	secret    string // of this process's own connections
@@ -83,7 +83,7 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 		return true
 	}
 	if shut(l.cfg) {
-		return false // the process's own only
+		return false // only the process's own connections
 	}
 	if len(l.cfg.Users) == 0 {
 		return l.admitAnybody(c, given)
@@ -105,10 +105,10 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-// admitAnybody gives a connection without credentials an account to itself.
+// admitAnybody gives a connection without credentials an account of its own.
 func (l *logins) admitAnybody(c server.ClientAuthentication, given *server.ClientOpts) bool {
 	if given.Username != "" || given.Password != "" || given.Nkey != "" || given.Token != "" || given.JWT != "" {
-		return false // who thinks that it has a name is wrong here
+		return false // a client with a name does not belong here
 	}
 	err := l.accounts.seat(func(account *server.Account) {
 		c.RegisterUser(&server.User{Permissions: permissionsOf(anybody(l.cfg)), Account: account})
@@ -119,7 +119,7 @@ func (l *logins) admitAnybody(c server.ClientAuthentication, given *server.Clien
 	return err == nil
 }
 
-// signedIn finds the user whose key signed what the server had sent.
+// signedIn finds the user whose key signed the server's challenge.
 func (l *logins) signedIn(c server.ClientAuthentication, given *server.ClientOpts) *login {
 	one := l.keys[given.Nkey]
 	if one == nil {
@@ -138,8 +138,8 @@ func (l *logins) signedIn(c server.ClientAuthentication, given *server.ClientOpt
 	return one
 }
 
-// knowsPassword finds the user whose password was given. Names that nobody has
-// take as long as wrong passwords.
+// knowsPassword finds the user whose password was given. Unknown names take as
+// long as wrong passwords.
 func (l *logins) knowsPassword(c server.ClientAuthentication, given *server.ClientOpts) *login {
 	if given.Username == "" {
 		return nil
@@ -155,8 +155,8 @@ func (l *logins) knowsPassword(c server.ClientAuthentication, given *server.Clie
 	return one
 }
 
-// place is where a client is, for the gate: those on one machine, or in one
-// network that is usually given to one customer, are one.
+// place returns where a client is, for the gate. Clients on one machine, or in
+// one network that is usually given to one customer, are in one place.
 func place(address net.Addr) string {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {

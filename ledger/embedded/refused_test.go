@@ -18,8 +18,8 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// TestRefusedConfigs: a server that cannot run as it is told does not start,
-// says why, and leaves the folder as it was.
+// TestRefusedConfigs: a server that cannot run with its configuration does not
+// start, says why, and leaves the folder unchanged.
 func TestRefusedConfigs(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,8 +85,8 @@ func TestRefusedConfigs(t *testing.T) {
 	}
 }
 
-// TestInterruptedStart: a server that is told to stop while it starts is not
-// there afterwards.
+// TestInterruptedStart: a server that is stopped while it starts leaves nothing
+// running.
 func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
@@ -111,8 +111,8 @@ func TestInterruptedStart(t *testing.T) {
 	s.Shutdown() // a second time is nothing
 }
 
-// TestWhoMayConnect: only who proves to be one of the users, and with what that
-// user proves it.
+// TestWhoMayConnect: only a client that proves to be one of the users may
+// connect, with that user's kind of proof.
 func TestWhoMayConnect(t *testing.T) {
 	t.Parallel()
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
@@ -201,8 +201,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// TestTooManyConnections: one user, and all who have no name together, have so
-// many connections and no more. One that goes makes room.
+// TestTooManyConnections: the connections of one user, and of all clients without
+// a name together, are bounded. A connection that ends makes room.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
@@ -256,8 +256,8 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// TestGateIsBounded: guesses from a thousand places take no more memory than
-// that; a place that need not wait any more makes room.
+// TestGateIsBounded: guesses from a thousand places take bounded memory; a place
+// that need not wait any more makes room.
 func TestGateIsBounded(t *testing.T) {
 	t.Parallel()
 	g, err := newGate()
@@ -318,8 +318,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestNATSErrors: what the server says of its failures is kept for who asks, and
-// one that it cannot go on after is told once.
+// TestNATSErrors: the server's errors are kept for callers, and one after which
+// it cannot go on is reported once.
 func TestNATSErrors(t *testing.T) {
 	t.Parallel()
 	var logs strings.Builder

@@ -16,21 +16,21 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// When JetStream cannot write it says so in its log, gives those who published
-// no answer at all, and takes nothing more on that stream, not even when the
-// disk has room again: until its store is opened anew. Reads go on meanwhile.
+// When JetStream cannot write, it logs that, gives publishers no answer, and
+// takes nothing more on that stream until its store is opened anew, even if the
+// disk has room again. Reads go on meanwhile.
 //
-// If the disk was full at the first message of a new block, a store that is
-// then closed in order writes down that this message was deleted: its sequence
-// is lost for good, and the log has a gap. After a crash it would not be. So a
-// broken log is put back, once it is closed, to what it was when it broke.
+// If the disk was full at the first message of a new block, and the store is then
+// closed in order, the store writes down that this message was deleted: its
+// sequence is lost for good, and the log has a gap. After a crash this does not
+// happen. So a broken log is restored, once it is closed, to its state when it
+// broke.
 
-// noLimit takes the place of JetStream's own limits. Without it JetStream
-// takes three quarters of what is free when it starts for its limit, which
-// stays when the disk grows.
+// noLimit replaces JetStream's own limits. Otherwise JetStream limits itself to
+// three quarters of the free space at its start, even if the disk grows later.
 const noLimit = 1 << 60
 
-// ErrBroken says that JetStream could not write, and takes nothing until Reopen.
+// ErrBroken means that JetStream could not write, and takes nothing until Reopen.
 var ErrBroken = errors.New("embedded: JetStream could not write to its store")
 
 // trouble is what is known of stores that could not write.
@@ -38,13 +38,13 @@ type trouble struct {
 	broken atomic.Bool // log is not nil
 
 	mu    sync.Mutex
-	log   error     // of the log's stream; guarded by mu
-	other error     // of another one; guarded by mu
-	files *logFiles // the log's, when it broke; guarded by mu
+	log   error     // error of the log's stream; guarded by mu
+	other error     // error of another stream; guarded by mu
+	files *logFiles // the log's files when it broke; guarded by mu
 }
 
-// note takes note of lines that say that a store is broken. The store is
-// locked while it logs them, so that its files are what they were then.
+// note reads lines that report a broken store. The store is locked while it logs
+// them, so its files are still as they were when it broke.
 func (t *trouble) note(text, storeDir string) {
 	if !strings.Contains(strings.ToLower(text), "critical write error") {
 		return
@@ -80,7 +80,7 @@ func (t *trouble) set(log error) {
 	t.broken.Store(log != nil)
 }
 
-// Broken says that and why JetStream takes nothing for the log, or nil.
+// Broken returns why JetStream takes nothing for the log, or nil.
 func (s *Server) Broken() error {
 	if !s.lines.trouble.broken.Load() {
 		return nil
@@ -89,26 +89,26 @@ func (s *Server) Broken() error {
 	return log
 }
 
-// Ailing says that and why JetStream takes nothing for some stream, or nil.
+// Ailing returns why JetStream takes nothing for some stream, or nil.
 func (s *Server) Ailing() error {
 	_, log, other := s.lines.trouble.get()
 	return errors.Join(log, other)
 }
 
-// NoSpace reports whether a store broke because the disk was full, which
-// passes. After other errors nobody knows what the disk holds.
+// NoSpace reports whether a store broke because the disk was full, which passes.
+// After other errors nobody knows what the disk holds.
 func NoSpace(err error) bool {
 	if err == nil {
 		return false
 	}
-	text := err.Error() // NATS passes on no more
+	text := err.Error() // NATS passes on no more than the text
 	return strings.Contains(text, "no space left") || strings.Contains(text, "quota exceeded")
 }
 
-// Reopen opens JetStream's store anew, as after a crash, while the server and
-// its connections go on. Before, everything that was written is synced: what
-// the store then says that it holds must be on the disk, and the log's files
-// must be good.
+// Reopen opens JetStream's store anew, as after a crash, while the server and its
+// connections go on. First everything that was written is synced, because
+// whatever the store then says that it holds must be on the disk, and the log's
+// files must be good.
 func (s *Server) Reopen() error {
 	files, broken, _ := s.lines.trouble.get()
 	if err := s.ns.ShutdownJetStream(); err != nil {
@@ -168,7 +168,7 @@ func readLogFiles(storeDir string) (*logFiles, error) {
 	return f, err
 }
 
-// putBack takes away what was added to the files since.
+// putBack removes what was added to the files since.
 func (f *logFiles) putBack() error {
 	if f == nil {
 		return nil
@@ -203,8 +203,8 @@ func (f *logFiles) putBack() error {
 	return os.WriteFile(filepath.Join(f.dir, indexFile), f.index, 0o600)
 }
 
-// enableAccount gives the server's own account JetStream. With more accounts
-// than its own the server does not.
+// enableAccount enables JetStream for the server's own account. With more than
+// one account the server does not do that itself.
 func (s *Server) enableAccount() error {
 	if err := s.ns.GlobalAccount().EnableJetStream(nil, nil); err != nil {
 		return fmt.Errorf("embedded: %w", err)
@@ -212,7 +212,7 @@ func (s *Server) enableAccount() error {
 	return nil
 }
 
-// jetStream is the configuration that the server started JetStream with.
+// jetStream returns the configuration with which the server started JetStream.
 func (s *Server) jetStream() *server.JetStreamConfig {
 	return &server.JetStreamConfig{
 		StoreDir: s.store.StoreDir, SyncAlways: s.store.SyncAlways, SyncInterval: s.store.SyncInterval, MaxStore: noLimit,

@@ -38,7 +38,7 @@ func startOn(t *testing.T, dir string, users []embedded.User) *brokenLog {
 	return &brokenLog{Server: ns, dir: dir, nc: nc, log: log}
 }
 
-// breakAt appends, fills the disk before some append, and goes on until
+// breakAt appends, fills the disk before a given append, and goes on until
 // JetStream is broken.
 func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 	t.Helper()
@@ -67,8 +67,8 @@ func (b *brokenLog) breakAt(t *testing.T, sequence uint64) {
 	}
 }
 
-// goesOn wants all that was acknowledged, nothing that is missing, and more
-// to be appended.
+// goesOn checks that everything that was acknowledged is there, that nothing is
+// missing, and that more can be appended.
 func (b *brokenLog) goesOn(t *testing.T) {
 	t.Helper()
 	last, err := b.log.Last(context.Background())
@@ -84,8 +84,8 @@ func (b *brokenLog) goesOn(t *testing.T) {
 	readAll(t, b.log, last+1)
 }
 
-// firstOfBlock is the sequence of the first message that goes into the stream's
-// second block.
+// firstOfBlock returns the sequence of the first message in the stream's second
+// block.
 func firstOfBlock(t *testing.T) uint64 {
 	b := startOn(t, logtest.SmallDisk(t, "24m"), nil)
 	second, err := filepath.Abs(
@@ -102,11 +102,11 @@ func firstOfBlock(t *testing.T) uint64 {
 	return 0
 }
 
-// TestReopenAfterFullDisk fills the disk before the first message, in the
-// middle of a block, and before the first message of another block. The server
-// says that it is broken; when there is room it stays so, until its store is
-// opened anew, or the server is stopped and started. All that was acknowledged
-// is there, no sequence is lost, and the log goes on.
+// TestReopenAfterFullDisk fills the disk before the first message, in the middle
+// of a block, and before the first message of another block. The server reports
+// that it is broken, and stays so when there is room, until its store is
+// reopened, or the server is stopped and started. Everything that was
+// acknowledged is there, no sequence is lost, and the log goes on.
 func TestReopenAfterFullDisk(t *testing.T) {
 	t.Parallel()
 	users := []embedded.User{{Name: "u", PasswordHash: "x", Publish: []string{"a"}}}
@@ -138,7 +138,7 @@ func TestReopenAfterFullDisk(t *testing.T) {
 	}
 }
 
-// TestReopenIsJudged: a log that was damaged meanwhile is not opened, and not
+// TestReopenIsJudged: a log that was damaged meanwhile is neither opened nor
 // changed.
 func TestReopenIsJudged(t *testing.T) {
 	t.Parallel()
@@ -177,7 +177,7 @@ func TestReopenIsJudged(t *testing.T) {
 	b.goesOn(t)
 }
 
-// commits are those of every test, of 100 KB each.
+// commits are the commits of every test, of 100 KB each.
 var commits struct {
 	sync.Mutex
 	made []*ledger.Commit
@@ -212,11 +212,11 @@ func commitOf(sequence uint64) []byte {
 	return commits.data[sequence-1]
 }
 
-// hangLimit is how long something may take before it counts as hanging.
+// hangLimit is the time after which an operation counts as hanging.
 const hangLimit = 2 * time.Minute
 
-// append appends one entry. An append that a broken store does not answer is
-// ended, as the server does.
+// append appends one entry. It ends an append that a broken store does not
+// answer, as the server does.
 func (b *brokenLog) append(sequence uint64) error {
 	result := make(chan error, 1)
 	b.log.Append(sequence, commitOf(sequence), func(err error) { result <- err })

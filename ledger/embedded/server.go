@@ -1,5 +1,5 @@
-// Package embedded runs a NATS server with JetStream inside the process. It
-// is the only package that knows nats-server.
+// Package embedded runs a NATS server with JetStream inside the process. No other
+// package knows nats-server.
 package embedded
 
 import (
@@ -21,30 +21,32 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 )
 
-// MaxPayload is the largest message: a reshape of 10,000 consumers is one
-// message, and takes about 3 MiB.
+// MaxPayload is the size of the largest message, in bytes. A reshape of 10,000
+// consumers is one message, and takes about 3 MiB.
 const MaxPayload = 8 << 20
 
-// startTimeout bounds the recovery of the stream at start.
+// startTimeout is how long the recovery of the stream may take at the start.
 const startTimeout = 10 * time.Minute
 
 // Bounds of what connections may take.
 const (
-	// maxConnections are those of all clients, and maxOfUser those of one user.
+	// maxConnections is the number of connections of all clients, and maxOfUser
+	// of one user.
 	maxConnections = 4096
 	maxOfUser      = 1024
-	// maxSubscriptions are those of one connection.
+	// maxSubscriptions is the number of subscriptions of one connection.
 	maxSubscriptions = 4096
-	// maxPending is what the server keeps for one connection until it reads. At
-	// three quarters of it the server holds up whoever sends there: that keeps
-	// floods from the door. It must not happen to the door, which sends to all;
-	// so clients may leave less unread (see maxUnread).
+	// maxPending is how many bytes the server keeps for one connection until it
+	// reads. At three quarters of it the server slows down whoever sends there,
+	// which protects Allot's own connection from floods. It must not slow down
+	// Allot's connection, which sends to all clients; so clients may leave less
+	// unread (see maxUnread).
 	maxPending = 64 << 20
 	// writeDeadline is how long a client with a full socket may take nothing at
-	// all; then it is cut off. Who reads slowly is not. It is also how long the
-	// server keeps what a client that was cut off has not read.
+	// all, until it is cut off. A client that reads slowly is not cut off. It is
+	// also how long the server keeps what a client that was cut off has not read.
 	writeDeadline = 2 * time.Second
-	// authTimeout is how long a client may take to say who it is.
+	// authTimeout is how long a client may take to authenticate.
 	authTimeout = 5 * time.Second
 )
 
@@ -58,37 +60,39 @@ type Config struct {
 	// LazySync makes JetStream sync every two minutes instead of before each
 	// acknowledgement. A power cut then loses acknowledged commits.
 	LazySync bool
-	// Users may connect, and nobody else; none: anybody may, and send requests
-	// to all Services and listen on all Streams.
+	// Users are the users that may connect. If there are none, anybody may
+	// connect, send requests to all Services and listen on all Streams.
 	Users []User
-	// Services are the subjects that clients may be given to send requests on;
-	// the server adds who sent each. The rest of this process's own account is
-	// out of their reach.
+	// Services are the subjects on which clients may be permitted to send
+	// requests. The server adds the sender to each request. Clients cannot reach
+	// the rest of this process's own account.
 	Services []string
-	// Streams are the subjects that clients may be given to listen on.
+	// Streams are the subjects on which clients may be permitted to listen.
 	Streams []string
-	// TLS, if set, is what clients outside of the process must speak.
+	// TLS, if set, is required from clients outside of the process.
 	TLS    *tls.Config
 	Logger *slog.Logger
-	// Verdict is what was said of the log's files just now; without it they
-	// are judged at the start, by Judge.
+	// Verdict is a recent verdict about the log's files. Without it they are
+	// judged at the start, by Judge.
 	Verdict *blocks.Verdict
 	Judge   blocks.JudgeOptions
-	// Heavy, if set, is told when clients leave much unread, and when no longer.
+	// Heavy, if set, is called when clients leave much unread, and when no
+	// longer.
 	Heavy func(bool)
 	// Import opens a log that an import has not finished.
 	Import bool
-	// Outside keeps JetStream off: the server passes messages on, and has no part
-	// in what is stored, nor a vote.
+	// Outside keeps JetStream off: the server passes messages on, but stores
+	// nothing and has no vote.
 	Outside bool
-	// Cluster makes it one of several servers; nil: it is alone.
+	// Cluster makes it one of several servers; nil: a single server.
 	Cluster *Cluster
 }
 
-// User is one that may connect, with a password or an nkey, and what it may do.
+// User is a user that may connect, with a password or an nkey, and its
+// permissions.
 type User struct {
 	Name, PasswordHash, NKey string
-	Account                  string // its own; the name that requests come with
+	Account                  string // the user's own account, whose name its requests carry
 	Publish, Subscribe       []string
 }
 
@@ -105,12 +109,13 @@ type Server struct {
 	ending    sync.Once
 }
 
-// Verdict is what was found in the log's files before the server opened them.
+// Verdict returns what was found in the log's files before the server opened
+// them.
 func (s *Server) Verdict() *blocks.Verdict { return s.verdict }
 
-// Start starts a server and waits until it is ready, or the context ends. It
-// changes nothing on disk, and fails with what blocks.Folder.Judge says, unless
-// the log's files are good.
+// Start starts a server and waits until it is ready, or the context ends. If the
+// log's files are not good it fails with the error of blocks.Folder.Judge, and
+// changes nothing on the disk.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -164,8 +169,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// checkFree finds out whether an address can be listened on, before anything that
-// takes time or touches the log's files.
+// checkFree checks that an address can be listened on, before anything that takes
+// time or touches the log's files.
 func checkFree(address string) error {
 	if address == "" {
 		return nil
@@ -180,7 +185,7 @@ func checkFree(address string) error {
 	return l.Close()
 }
 
-// ready waits until the server is, has failed, or need not be any more.
+// ready waits until the server is ready, has failed, or is to stop.
 func ready(ctx context.Context, ns *server.Server, log *natsLogger) error {
 	up := make(chan bool, 1)
 	go func() { up <- ns.ReadyForConnections(startTimeout) }()
@@ -218,7 +223,7 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		DontListen:     cfg.Listen == "",
 
 		CustomClientAuthentication: auth,
-		AlwaysEnableNonce:          true, // for those who sign in with an nkey
+		AlwaysEnableNonce:          true, // for clients that sign in with an nkey
 		AuthTimeout:                authTimeout.Seconds(),
 	}
 	if cfg.TLS != nil {
@@ -231,7 +236,7 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		}
 	}
 	if shut(cfg) {
-		// Without a listener of clients NATS opens no routes, either.
+		// Without a listener for clients NATS opens no routes, either.
 		opts.DontListen, opts.Host, opts.Port = false, "127.0.0.1", server.RANDOM_PORT
 	}
 	if cfg.Listen != "" {
@@ -247,13 +252,13 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 	return opts, nil
 }
 
-// shut reports whether the server has a listener of clients, and lets nobody in
-// there but this process.
+// shut reports whether the server has a listener for clients but admits only this
+// process.
 func shut(cfg Config) bool { return cfg.Listen == "" && cfg.Cluster != nil }
 
 const tlsTimeout = 5 * time.Second
 
-// splitHostPort reads HOST:PORT; port 0 lets the system choose one.
+// splitHostPort reads HOST:PORT; with port 0 the system chooses one.
 func splitHostPort(address string) (string, int, error) {
 	host, portText, err := net.SplitHostPort(address)
 	if err != nil {
@@ -269,7 +274,7 @@ func splitHostPort(address string) (string, int, error) {
 	return host, port, nil
 }
 
-// ClientURL is where clients connect, or empty if the server serves this
+// ClientURL returns the address for clients, or "" if the server serves this
 // process only.
 func (s *Server) ClientURL() string {
 	if s.ns.Addr() == nil || shut(s.logins.cfg) {
@@ -278,7 +283,7 @@ func (s *Server) ClientURL() string {
 	return s.ns.ClientURL()
 }
 
-// MonitorURL is the monitoring endpoint, or empty.
+// MonitorURL returns the monitoring endpoint, or "".
 func (s *Server) MonitorURL() string {
 	if addr := s.ns.MonitorAddr(); addr != nil {
 		return "http://" + addr.String()
@@ -286,8 +291,8 @@ func (s *Server) MonitorURL() string {
 	return ""
 }
 
-// Connect opens a connection of the log's: the only one that may publish on
-// its subjects and use JetStream, and nothing else.
+// Connect opens a connection for the log. Only this connection may publish on the
+// log's subjects and use JetStream, and it may do nothing else.
 func (s *Server) Connect() (*nats.Conn, error) { return s.connect(logRole) }
 
 // ConnectDoor opens a connection that takes the requests of clients. It can
@@ -297,12 +302,12 @@ func (s *Server) ConnectDoor() (*nats.Conn, error) { return s.connect(doorRole) 
 // ConnectNotices opens a connection that can publish notices, and nothing else.
 func (s *Server) ConnectNotices() (*nats.Conn, error) { return s.connect(noticesRole) }
 
-// ConnectReplica opens a connection on which replicas tell each other what only
-// they may hear.
+// ConnectReplica opens a connection for messages between replicas, which nobody
+// else can hear.
 func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRole) }
 
-// connectTimeout is for a server that recovers its streams meanwhile: nats.go's
-// own 2 s ended processes on busy machines.
+// connectTimeout allows for a server that recovers its streams meanwhile.
+// nats.go's default of 2 s ended processes on busy machines.
 const connectTimeout = time.Minute
 
 func (s *Server) connect(as role) (*nats.Conn, error) {
@@ -327,10 +332,10 @@ func (s *Server) connect(as role) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// Listening picks the names that some client may listen on, on subjects that
-// begin with a prefix, a dot and the name. It costs little unless clients have
-// begun to listen on something since it was asked last; prefix and names must
-// be the same every time.
+// Listening returns the names that some client may listen on, on subjects of a
+// prefix, a dot and the name. It costs little unless clients have begun to listen
+// on something since the last call. prefix and names must be the same in every
+// call.
 func (s *Server) Listening(prefix string, names []string) []string {
 	s.listening.mu.Lock()
 	defer s.listening.mu.Unlock()
@@ -355,22 +360,22 @@ func (s *Server) Listening(prefix string, names []string) []string {
 }
 
 const (
-	// rescan is after what time those that have gone are noticed.
+	// rescan is the time after which ended subscriptions are noticed.
 	rescan = time.Second
-	// maxListed is how many subscriptions are looked through.
+	// maxListed is how many subscriptions are examined.
 	maxListed = 10_000
 )
 
-// listening is what Listening found last.
+// listening is the last result of Listening.
 type listening struct {
 	mu      sync.Mutex
-	inserts uint64          // subscriptions ever made, when it was looked; guarded by mu
+	inserts uint64          // number of subscriptions ever made at that time; guarded by mu
 	at      time.Time       // guarded by mu
 	found   map[string]bool // by name; guarded by mu
 }
 
-// mayMatch reports whether a subscription's subject, which may have
-// wildcards, can match subjects that begin with the tokens of a prefix.
+// mayMatch reports whether a subscription's subject, which may have wildcards,
+// can match subjects that begin with the tokens of a prefix.
 func mayMatch(subject, prefix string) bool {
 	have, want := strings.Split(subject, "."), strings.Split(prefix, ".")
 	for i, token := range want {
@@ -410,10 +415,10 @@ func (s *Server) shutdown() {
 type natsLogger struct {
 	log       *slog.Logger
 	last      errorLine
-	store     string // the folder
+	store     string // the store's folder
 	trouble   trouble
 	unwelcome unwelcome
-	fatal     chan error // the first error that the server cannot go on after
+	fatal     chan error // the first error after which the server cannot go on
 }
 
 func newNATSLogger(log *slog.Logger, store string) *natsLogger {
@@ -438,7 +443,7 @@ func (l *natsLogger) Errorf(format string, v ...any)  { l.line(slog.LevelError, 
 func (l *natsLogger) Debugf(format string, v ...any)  { l.line(slog.LevelDebug, format, v) }
 func (l *natsLogger) Tracef(format string, v ...any)  { l.line(slog.LevelDebug, format, v) }
 
-// Fatalf implements server.Logger. The process goes on; Start tells.
+// Fatalf implements server.Logger. The process goes on; Start returns the error.
 func (l *natsLogger) Fatalf(format string, v ...any) {
 	l.line(slog.LevelError, format, v)
 	select {

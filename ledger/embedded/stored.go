@@ -6,12 +6,12 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Stored is what JetStream keeps on the disk.
+// Stored is how much JetStream stores.
 type Stored struct {
-	// Bytes and Messages are those of all streams: the log, and, where they are
-	// kept, rejected commands.
+	// Bytes and Messages are those of all streams: the log and, if they are kept,
+	// rejected commands.
 	Bytes, Messages uint64
-	// Connections are those of clients, the server's own among them.
+	// Connections is the number of connections, including the process's own.
 	Connections int
 }
 

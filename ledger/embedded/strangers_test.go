@@ -15,9 +15,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestUnreadIsBounded: clients that never read what they are sent cannot fill
-// the server's memory: those that leave most are cut off, and one that reads is
-// served all the while.
+// TestUnreadIsBounded: clients that never read cannot fill the server's memory.
+// Those that leave most unread are cut off, and a client that reads is served all
+// the while.
 func TestUnreadIsBounded(t *testing.T) {
 	s, err := Start(
 		t.Context(), Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}},
@@ -69,8 +69,8 @@ func TestUnreadIsBounded(t *testing.T) {
 	}
 }
 
-// TestGreediest: whoever has left most is cut off with all its connections that
-// left much, and nobody else unless that is not enough.
+// TestGreediest: the client that has left most unread is cut off with all its
+// connections that left much, and no other unless that is not enough.
 func TestGreediest(t *testing.T) {
 	t.Parallel()
 	const all = maxUnread
@@ -102,8 +102,8 @@ func TestGreediest(t *testing.T) {
 	}
 }
 
-// TestGate: whoever guesses passwords has one compared at a time, and does not
-// hold up logins with a password that was right before, or from another place.
+// TestGate: guessed passwords are compared one at a time. They do not hold up
+// logins with a password that was right before, or from another place.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	g, err := newGate()
@@ -154,7 +154,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestOwnRoles: none of the process's connections can do what another is for.
+// TestOwnRoles: none of the process's connections can do what another one is for.
 func TestOwnRoles(t *testing.T) {
 	t.Parallel()
 	s, err := Start(t.Context(), Config{

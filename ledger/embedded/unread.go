@@ -10,45 +10,49 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// maxUnread is what all clients together may leave unread. Beyond it, who has
-// left most is cut off: a client that does not read takes room from itself.
+// maxUnread is how many bytes all clients together may leave unread. Beyond it,
+// the client that has left most is cut off, so a client that does not read harms
+// only itself.
 const maxUnread = 24 << 20
 
 const (
-	// lookEvery is how often it is asked whether much was sent.
+	// lookEvery is how often the server checks whether much was sent.
 	lookEvery = 10 * time.Millisecond
-	// lookAfter is after how many bytes it is looked who has not read them.
+	// lookAfter is how many bytes are sent until the server checks who has not
+	// read them.
 	lookAfter = 1 << 20
-	// lookAgain is after how many looks it is looked again while much is unread.
+	// lookAgain is after how many such checks the unread bytes are measured again
+	// while there are many.
 	lookAgain = 10
-	// muchUnread is what clients that read do not leave.
+	// muchUnread is an amount that clients that read do not leave unread.
 	muchUnread = 2 << 20
-	// muchArrived is what does not come between two looks if requests are small,
+	// muchArrived is more than arrives between two checks if requests are small,
 	// however many they are.
 	muchArrived = 2 << 20
-	// mostListed is more connections than there are.
+	// mostListed is more connections than there can be.
 	mostListed = maxConnections + 16
 )
 
 // unread watches what clients leave unread. Only this process sends clients
-// anything, so it need look only when it has.
+// anything, so it need look only when the process has sent something.
 type unread struct {
 	mu    sync.Mutex
 	conns map[*nats.Conn]sent // guarded by mu
 	quit  chan struct{}
 	done  chan struct{}
-	gone  []gone // clients that were cut off; of one goroutine
+	gone  []gone // clients that were cut off; for one goroutine only
 }
 
-// sent is what one of this process's connections had sent and received when it
-// was looked last, and whether what it sends may go to every client.
+// sent is how much one of this process's connections had sent and received at the
+// last check, and whether its messages may go to every client.
 type sent struct {
 	bytes, arrived uint64
 	toAll          bool
 }
 
-// watchUnread cuts off who leaves too much unread, and tells whether clients
-// make the server hold much: what they do not read, or large messages.
+// watchUnread cuts off clients that leave too much unread. It also reports
+// whether clients make the server hold much memory, for what they do not read or
+// for large messages.
 func (s *Server) watchUnread(heavily func(bool)) {
 	s.unread.quit, s.unread.done = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -81,7 +85,7 @@ func (u *unread) watch(nc *nats.Conn, as role) {
 	if u.conns == nil {
 		u.conns = make(map[*nats.Conn]sent)
 	}
-	if as.name != logRole.name { // clients cannot reach what it sends
+	if as.name != logRole.name { // clients cannot receive what it sends
 		u.conns[nc] = sent{toAll: as.toAll}
 	}
 }
@@ -91,7 +95,7 @@ func (u *unread) stop() {
 	<-u.done
 }
 
-// moved is how many bytes clients may have been sent since it was asked last,
+// moved returns how many bytes clients may have been sent since the last call,
 // and how many have come from them.
 func (u *unread) moved(clients int) (grown, arrived int) {
 	u.mu.Lock()
@@ -122,15 +126,14 @@ func (s *Server) CutOff(connection uint64) {
 }
 
 // gone is what a client that was cut off had left unread. The server keeps it
-// until a write that had begun ends, so that it counts until then.
+// until a write under way ends, so it counts until then.
 type gone struct {
 	account string
 	bytes   int
 	until   time.Time
 }
 
-// cutOff closes connections until what is unread has room, and returns how much
-// there is.
+// cutOff closes connections until there is room, and returns how much is unread.
 func (s *Server) cutOff() int {
 	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed, Sort: server.ByPending})
 	if err != nil {
@@ -149,15 +152,14 @@ func (s *Server) cutOff() int {
 	return total
 }
 
-// littleUnread is what a connection may leave unread whatever others of its
+// littleUnread is how much a connection may leave unread, whatever others of its
 // client do.
 const littleUnread = 64 << 10
 
-// greediest finds connections to be closed, so that what is left has room:
-// all those of the client that has left most, with what it had left before it
-// was last cut off, and then of the next one. What others had left is no reason
-// to cut off a client that would have room without them. It also returns what
-// all have left.
+// greediest finds the connections to close so that there is room: all those of
+// the client that has left most, including what it had left before it was last
+// cut off, and then of the next client. A client that alone would have room is
+// not cut off because of others. It also returns how much all clients have left.
 func greediest(conns []*server.ConnInfo, before []gone) (worst []*server.ConnInfo, total int) {
 	by, live := make(map[string]int), 0
 	for _, c := range conns {

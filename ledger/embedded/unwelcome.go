@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Why the other servers of a cluster have nothing to do with this one. NATS
-// says so in its log only, and tries again for ever.
+// Why the other servers of a cluster reject this one. NATS only logs that, and
+// tries again for ever.
 var (
-	// ErrSecret: they have another secret.
+	// ErrSecret means that the others have another secret.
 	ErrSecret = errors.New("embedded: the other servers have another secret")
-	// ErrSameName: one of them has this server's name.
+	// ErrSameName means that another server has this server's name.
 	ErrSameName = errors.New("embedded: another server has this name")
 )
 
-// refusedFor is how long every server that is reached must have refused the
-// secret: one that is being given a new one may be the exception.
+// refusedFor is how long every server that this one reaches must have refused the
+// secret. A server that is just being given a new one may be the exception.
 const refusedFor = 5 * time.Second
 
-// unwelcome is what NATS's log has said about that.
+// unwelcome is what NATS has logged about that.
 type unwelcome struct {
-	member string // this server's name; empty: there is no cluster
+	member string // this server's name; empty: a single server
 
 	mu       sync.Mutex
 	refused  time.Time // since when servers refuse the secret; guarded by mu
-	by       string    // the one that did last; guarded by mu
+	by       string    // the server that refused last; guarded by mu
 	sameName bool      // guarded by mu
 }
 
-// note takes note of lines that say so. That a stranger was refused here says
-// nothing: only a server that this one has called on, because --cluster names
-// it, is believed.
+// note reads lines about it. If this server refused a stranger, that says
+// nothing; it believes only servers that it has called, because --cluster names
+// these.
 func (u *unwelcome) note(text string) {
 	if u.member == "" {
 		return
@@ -51,8 +51,8 @@ func (u *unwelcome) note(text string) {
 	}
 }
 
-// Unwelcome says why the other servers of the cluster do not take this one as
-// one of them, or nil. The error wraps ErrSecret or ErrSameName.
+// Unwelcome returns why the other servers of the cluster do not accept this one,
+// or nil. The error wraps ErrSecret or ErrSameName.
 func (s *Server) Unwelcome() error {
 	u := &s.lines.unwelcome
 	u.mu.Lock()

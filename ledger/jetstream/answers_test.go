@@ -22,17 +22,17 @@ import (
 )
 
 // replicated answers for a stream with replicas, of which one leads and others
-// may lag: each of its answers is a test's to choose. JetStream itself gives
+// may lag. The test chooses each of its answers, because JetStream itself gives
 // such answers for moments only.
 type replicated struct {
 	t  *testing.T
 	nc *nats.Conn // the client's
 
 	mu       sync.Mutex
-	replica  uint64                        // up to where the one has entries that answers direct gets
-	leader   uint64                        // up to where the leader has entries
+	replica  uint64                        // last sequence of the replica that answers direct gets
+	leader   uint64                        // last sequence of the leader
 	lacks    map[uint64]int                // how often the leader denies a sequence
-	info     func() (last uint64, err any) // what the leader says of the stream; nil: leader
+	info     func() (last uint64, err any) // the stream's state according to the leader; nil: leader
 	direct   func(msg *nats.Msg) bool      // answers a direct get; false: as usual
 	get      func(msg *nats.Msg) bool      // answers a get from the leader; false: as usual
 	gets     int                           // of the leader
@@ -77,7 +77,7 @@ func startReplicated(t *testing.T, entries uint64) *replicated {
 	return r
 }
 
-// set changes what it answers.
+// set changes the answers.
 func (r *replicated) set(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,7 +192,7 @@ func (r *replicated) open(patience time.Duration) *jetstream.Log {
 	return log
 }
 
-// reads wants the entries from..to, each once and in order.
+// reads checks that the entries from..to come, each once and in order.
 func reads(log ledger.Log, from, to uint64) error {
 	next := from
 	err := log.Read(context.Background(), from, to, func(e ledger.Entry) error {
@@ -208,8 +208,8 @@ func reads(log ledger.Log, from, to uint64) error {
 	return err
 }
 
-// TestLaggingReplicas: a replica that does not have an entry yet, or leaves one
-// out, says nothing: the leader is asked, and the log is read in order.
+// TestLaggingReplicas: if a replica does not have an entry yet, or leaves one
+// out, the leader is asked, and the log is read in order.
 func TestLaggingReplicas(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*replicated){
@@ -242,7 +242,7 @@ func TestLaggingReplicas(t *testing.T) {
 			r.lacks[1] = 1
 			asked := 0
 			r.info = func() (uint64, any) {
-				if asked++; asked == 2 { // 1 is Open
+				if asked++; asked == 2 { // the first one is Open's
 					return 0, apiError(404, js.JSErrCodeStreamNotFound, "stream not found")
 				}
 				return 10, nil
@@ -260,8 +260,8 @@ func TestLaggingReplicas(t *testing.T) {
 	}
 }
 
-// TestLeadersWord: what the leader says is so, after it had time to come to
-// what was seen of its stream.
+// TestLeadersWord: the leader's word counts, after it had time to reach what was
+// seen of its stream.
 func TestLeadersWord(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -296,9 +296,9 @@ func TestLeadersWord(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayNothing: what says nothing about the log is asked again,
-// and at last the log is out of reach; what nobody should answer is an error
-// that tells the answer.
+// TestAnswersThatSayNothing: after an answer that says nothing about the log, the
+// request is repeated, and at last the log is out of reach. An answer that nobody
+// should give is an error that quotes it.
 func TestAnswersThatSayNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -364,7 +364,7 @@ func TestAnswersThatSayNothing(t *testing.T) {
 	}
 }
 
-// TestReadersErrorFromTheLeader: who reads is told its own error, wherever the
+// TestReadersErrorFromTheLeader: a reader gets its own error back, wherever the
 // entry came from.
 func TestReadersErrorFromTheLeader(t *testing.T) {
 	t.Parallel()
@@ -384,7 +384,7 @@ func TestReadersErrorFromTheLeader(t *testing.T) {
 }
 
 // TestLastWaits: a leader that is behind what was seen of its stream was just
-// elected, and gets some time; a stream that stays behind is told as it is.
+// elected, and gets some time. If the stream stays behind, that is reported.
 func TestLastWaits(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 10)
@@ -420,8 +420,9 @@ func TestLastWaits(t *testing.T) {
 	}
 }
 
-// TestAppendsAnswers: only the one answer that it is stored under its sequence
-// makes a commit durable. Everything else has a fate that is known, or not.
+// TestAppendsAnswers: only the answer that the commit is stored under its
+// sequence makes it durable. Every other answer leaves its fate known to be bad,
+// or unknown.
 func TestAppendsAnswers(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 0)
@@ -487,8 +488,8 @@ func TestAppendsAnswers(t *testing.T) {
 	}
 }
 
-// TestSharedReadersWait: a place that gets free is given to one that waits, and
-// one that gives up leaves the queue.
+// TestSharedReadersWait: a place that becomes free is given to a waiting reader,
+// and a reader that gives up leaves the queue.
 func TestSharedReadersWait(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 3)
@@ -519,7 +520,7 @@ func TestSharedReadersWait(t *testing.T) {
 	if err := <-first; err != nil {
 		t.Errorf("the first one: %v", err)
 	}
-	// It waits for a second only, which may be over on a slow machine.
+	// It waits only for a second, which may be over on a slow machine.
 	if err := <-second; err != nil && !errors.Is(err, ledger.ErrTooManyReaders) {
 		t.Errorf("the second one: %v", err)
 	}
@@ -564,7 +565,7 @@ func TestMonitorsThatDoNotSay(t *testing.T) {
 }
 
 // TestRejectedStream: rejected commands are read newest first, past those that
-// went meanwhile, and a stream that cannot be reached is an error.
+// were removed meanwhile. A stream that cannot be reached is an error.
 func TestRejectedStream(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(plainServer(t).ClientURL(), quietly)
@@ -627,7 +628,7 @@ func TestRejectedStream(t *testing.T) {
 	}
 }
 
-// TestProbesOfAClosedConnection: a probe that cannot be sent says nothing.
+// TestProbesOfAClosedConnection: a probe that cannot be sent proves nothing.
 func TestProbesOfAClosedConnection(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 1)

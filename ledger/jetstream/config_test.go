@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// harmful are settings with which a stream is no log, by field.
+// harmful are settings, by field, with which a stream is no log.
 var harmful = map[string]any{
 	"Subjects": []string{"other"}, "Retention": jetstream.WorkQueuePolicy, "Storage": jetstream.MemoryStorage,
 	"MaxMsgs": int64(1), "MaxBytes": int64(1), "MaxAge": time.Second, "MaxMsgsPerSubject": int64(1),
@@ -19,7 +19,7 @@ var harmful = map[string]any{
 	"AllowDirect": false, "AllowMsgTTL": true, "SubjectDeleteMarkerTTL": time.Second, "AllowMsgSchedules": true,
 }
 
-// harmless are settings that a log may have, and why.
+// harmless are settings that a log may have, with the reasons.
 var harmless = map[string]string{
 	"Name":                 "Allot is told it",
 	"Description":          "nobody reads it",
@@ -38,8 +38,8 @@ var harmless = map[string]string{
 	"AllowBatchPublish":    "only the writer may publish, and it does not",
 }
 
-// TestEverySettingIsJudged: whatever a stream can be set to is refused, or
-// said to be harmless. A new field of nats.go is neither until somebody says.
+// TestEverySettingIsJudged: every setting of a stream is either refused or
+// declared harmless. A new field of nats.go is neither until somebody decides.
 func TestEverySettingIsJudged(t *testing.T) {
 	good := streamConfig(Config{Stream: DefaultStream})
 	if err := checkConfig(good); err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Limits of a connection that goes over a network. One that has gone silent
-// is given up after at most (maxPings + 1) * pingEvery.
+// Limits of a connection over a network. A silent connection is given up after at
+// most (maxPings + 1) * pingEvery.
 const (
 	dialTimeout   = 2 * time.Second
 	writeTimeout  = 2 * time.Second
@@ -16,10 +16,10 @@ const (
 	reconnectWait = 250 * time.Millisecond
 )
 
-// LogConnection are the options of a connection that carries commits over a
-// network: silence is noticed within seconds, and a new connection is tried
-// for ever. What is published while there is none fails at once, instead of
-// waiting for an hour that its sender does not know.
+// LogConnection returns the options of a connection that carries commits over a
+// network. It notices silence within seconds, and tries for ever to connect
+// again. Without a connection a publish fails at once, because it would otherwise
+// be sent at a time that its sender does not know.
 func LogConnection() []nats.Option {
 	return []nats.Option{
 		nats.Timeout(dialTimeout), nats.FlusherTimeout(writeTimeout),

@@ -26,8 +26,9 @@ const (
 	lookTimeout = 100 * time.Millisecond
 )
 
-// probe appends to the log, and to the bucket, again and again where that cannot
-// be: the stream's leader, once there is one, refuses that. It prints when it was sent and refused.
+// probe appends to the log, and to the bucket, again and again with a condition
+// that cannot hold, which the stream's leader refuses once there is one. It
+// prints when each append was sent and refused.
 func probe(l *Log) {
 	if os.Getenv("ALLOT_CONTROL") != "probe" {
 		return

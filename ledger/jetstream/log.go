@@ -1,7 +1,7 @@
 // Package jetstream keeps the ledger's log in a NATS JetStream stream: one
 // message is one commit, on one subject, fenced by the stream's last sequence.
 //
-// It is the only package that knows nats.go's JetStream API.
+// No other package knows nats.go's JetStream API.
 package jetstream
 
 import (
@@ -25,18 +25,20 @@ const (
 	Subject = "allot.log"
 )
 
-// headroomBytes is what a message's headers and framing take of the payload limit.
+// headroomBytes is how much of the payload limit a message's headers and framing
+// take.
 const headroomBytes = 4096
 
-// fileStoreMaxBytes is the largest record JetStream's file store takes.
+// fileStoreMaxBytes is the size of the largest record that JetStream's file store
+// takes.
 const fileStoreMaxBytes = 32 << 20
 
-// DefaultAckTimeout is how long an append waits for JetStream's answer before
-// its fate counts as unknown.
+// DefaultAckTimeout is how long an append waits for JetStream's answer until its
+// fate counts as unknown.
 const DefaultAckTimeout = 10 * time.Second
 
-// DefaultPatience is how long a read waits for a log that says nothing before
-// the log counts as out of reach.
+// DefaultPatience is how long a read waits for a silent log until the log counts
+// as out of reach.
 const DefaultPatience = 14 * time.Second
 
 // Config says where the log is.
@@ -46,21 +48,21 @@ type Config struct {
 	AckTimeout time.Duration // DefaultAckTimeout if 0
 	Patience   time.Duration // DefaultPatience if 0
 
-	// MayCreate allows Open to create a missing stream. It must be false
-	// when anything on this machine has seen commits of the log before.
+	// MayCreate allows Open to create a missing stream. It must be false if
+	// anything on this machine has seen commits of the log before.
 	MayCreate bool
-	// History, if it is not zero, is up to where a log that is created has to be
-	// filled before anybody leads. It stays known of the stream.
+	// History, if it is not zero, is the sequence up to which a newly created log
+	// must be filled before anybody leads. The stream remembers it.
 	History ledger.Head
 }
 
-// historyKey is where the stream's metadata say that.
+// historyKey is the key of History in the stream's metadata.
 const historyKey = "allot.history"
 
-// ErrNoStream says that the stream does not exist and may not be created.
+// ErrNoStream means that the stream does not exist and may not be created.
 var ErrNoStream = errors.New("jetstream: the log's stream does not exist")
 
-// JetStream's codes for a lost race; replicated streams answer the second one,
+// JetStream's codes for a lost race. Replicated streams answer the second one,
 // which nats.go's ErrKeyExists does not match.
 var conflictCodes = map[jetstream.ErrorCode]bool{
 	jetstream.JSErrCodeStreamWrongLastSequence:         true,
@@ -84,8 +86,8 @@ type Log struct {
 
 var _ ledger.Log = (*Log)(nil)
 
-// Open finds or creates the stream and checks that its configuration keeps
-// what Allot promises; otherwise the error wraps ledger.ErrLogUnsafe.
+// Open finds or creates the stream, and checks that its configuration keeps
+// Allot's promises; otherwise the error wraps ledger.ErrLogUnsafe.
 func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	if cfg.Stream == "" {
 		cfg.Stream = DefaultStream
@@ -134,8 +136,9 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// streamConfig keeps everything for ever and lets nobody delete a message.
-// Message ids are not used: idempotency is the ledger's own and has no window.
+// streamConfig keeps everything for ever and lets nobody delete a message. It
+// does not use message ids, because the ledger has its own idempotency, without a
+// time window.
 func streamConfig(cfg Config) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        cfg.Stream,
@@ -161,12 +164,12 @@ func historyMetadata(head ledger.Head) map[string]string {
 	return map[string]string{historyKey: strconv.FormatUint(head.Sequence, 10)}
 }
 
-// History is up to which sequence the log has to be filled before anybody
-// leads, since it was created to begin with commits of another one; 0: it was
-// not.
+// History returns the sequence up to which the log must be filled before anybody
+// leads, because it was created to begin with commits of another log; 0: there
+// are none.
 func (l *Log) History() uint64 { return l.history }
 
-// checkConfig refuses a stream that would not keep the log as it is.
+// checkConfig refuses a stream that would not preserve a log.
 func checkConfig(cfg jetstream.StreamConfig) error {
 	for _, rule := range []struct {
 		broken bool
@@ -199,7 +202,7 @@ func checkConfig(cfg jetstream.StreamConfig) error {
 // MaxCommitBytes implements ledger.Log.
 func (l *Log) MaxCommitBytes() int { return l.maxBytes }
 
-// Replicas is how many servers keep the log.
+// Replicas returns how many servers keep the log.
 func (l *Log) Replicas() int { return l.replicas }
 
 // Append implements ledger.Log.
@@ -214,7 +217,7 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	}
 	options := [...]jetstream.PublishOpt{
 		jetstream.WithExpectStream(l.stream),
-		jetstream.WithRetryAttempts(0), // a retry could hide that the first try was stored
+		jetstream.WithRetryAttempts(0), // A retry could hide that the first try was stored.
 		jetstream.WithExpectLastSequence(sequence - 1),
 	}
 	given := options[:]
@@ -230,7 +233,7 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	go func() { done(l.fate(sequence, future, moved)) }()
 }
 
-// fate waits for what becomes of an append.
+// fate waits for the outcome of an append.
 func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan struct{}) error {
 	var late <-chan time.Time
 	for {
@@ -251,7 +254,7 @@ func (l *Log) fate(sequence uint64, future jetstream.PubAckFuture, moved <-chan 
 	}
 }
 
-// Pending is how many appends have no answer yet.
+// Pending returns how many appends have no answer yet.
 func (l *Log) Pending() int { return l.js.PublishAsyncPending() }
 
 func appendError(err error) error {

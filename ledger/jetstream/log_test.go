@@ -77,7 +77,7 @@ func TestUnsafeStreamsAreRefused(t *testing.T) {
 	}
 }
 
-// TestCheckSync asks real servers, one that syncs always and one that does not.
+// TestCheckSync asks real servers: one that syncs always, and one that does not.
 func TestCheckSync(t *testing.T) {
 	for _, lazy := range []bool{false, true} {
 		ns, _ := start(t, embedded.Config{Monitor: "127.0.0.1:0", LazySync: lazy})
@@ -91,8 +91,8 @@ func TestCheckSync(t *testing.T) {
 	}
 }
 
-// TestCheckSyncOfMany: a server that is down is not one that syncs lazily, as
-// long as those that can vouch for a commit answer.
+// TestCheckSyncOfMany: a server that is down does not count as one that syncs
+// lazily, as long as a majority answers.
 func TestCheckSyncOfMany(t *testing.T) {
 	url := func(lazy bool) string {
 		ns, _ := start(t, embedded.Config{Monitor: "127.0.0.1:0", LazySync: lazy})
@@ -115,7 +115,7 @@ func TestCheckSyncOfMany(t *testing.T) {
 }
 
 // TestClientsCannotTouchTheLog tries what only the writer may do. JetStream
-// answers a denied request with silence, so the log itself is looked at.
+// answers a denied request with silence, so the test checks the log itself.
 func TestClientsCannotTouchTheLog(t *testing.T) {
 	ns, nc := start(t, embedded.Config{})
 	log := open(t, nc, true)

@@ -8,12 +8,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ElectedSubject begins the subject on which JetStream tells that a stream has
-// another leader.
+// ElectedSubject begins the subject on which JetStream announces that a stream
+// has another leader.
 const ElectedSubject = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."
 
-// afterMove is how long an append may take yet after the stream has got another
-// leader: what the former one has not taken by then it has most likely lost.
+// afterMove is how much longer an append may take after the stream has got
+// another leader. What the former leader has not taken by then is most likely
+// lost.
 const afterMove = 100 * time.Millisecond
 
 // moves tells appends that the stream has got another leader.
@@ -22,9 +23,9 @@ type moves struct {
 	moved chan struct{} // closed with the next move; nil: nobody waits; guarded by mu
 }
 
-// HearMoves has appends under way fail soon, their fate unknown, when the
+// HearMoves makes appends under way fail early, with unknown fate, when the
 // stream has got another leader, instead of after Config.AckTimeout. The
-// connection needs the right to hear JetStream's advisories.
+// connection must be allowed to hear JetStream's advisories.
 func (l *Log) HearMoves() error {
 	if _, err := l.nc.Subscribe(ElectedSubject+l.stream, func(*nats.Msg) { l.moves.tell() }); err != nil {
 		return fmt.Errorf("jetstream: %w", err)
@@ -41,7 +42,7 @@ func (m *moves) tell() {
 	}
 }
 
-// next is closed when the stream gets another leader.
+// next returns a channel that is closed when the stream gets another leader.
 func (m *moves) next() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()

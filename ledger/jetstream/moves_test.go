@@ -20,8 +20,8 @@ func (s *silent) Ok() <-chan *jetstream.PubAck { return s.ok }
 func (s *silent) Err() <-chan error            { return s.err }
 func (s *silent) Msg() *nats.Msg               { return nil }
 
-// TestAppendAfterMove: the fate of an append that the stream's former leader has
-// lost is unknown soon, and that of one that it had taken is told.
+// TestAppendAfterMove: an append that the stream's former leader has lost soon
+// has an unknown fate, and one that the leader had taken is reported as stored.
 func TestAppendAfterMove(t *testing.T) {
 	l := &Log{}
 	moved := l.moves.next()

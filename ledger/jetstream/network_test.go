@@ -34,7 +34,7 @@ func plainServer(t *testing.T) *natsserver.Server {
 	return ns
 }
 
-// hangLimit is how long something may take before it counts as hanging.
+// hangLimit is the time after which an operation counts as hanging.
 const hangLimit = 2 * time.Minute
 
 // distant is a log behind a network with faults, and the same log without.
@@ -44,8 +44,8 @@ type distant struct {
 	log, near *jetstream.Log
 }
 
-// startDistant starts both; behind the network the log waits no longer than a
-// limit for answers.
+// startDistant starts both. Behind the network the log waits for answers only for
+// limit.
 func startDistant(t *testing.T, limit time.Duration) *distant {
 	t.Helper()
 	ns := plainServer(t)
@@ -74,7 +74,7 @@ func startDistant(t *testing.T, limit time.Duration) *distant {
 // quietly leaves out what the connection says of itself.
 var quietly = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 
-// fill appends entries of some size past the network.
+// fill appends entries of some size, not through the network.
 func (d *distant) fill(t *testing.T, from, to uint64, size int) {
 	t.Helper()
 	results := make(chan error, to-from+1)
@@ -102,7 +102,7 @@ func within(t *testing.T, what string, run func() error) error {
 	}
 }
 
-// TestSuiteBehindABadNetwork: what only takes time changes nothing.
+// TestSuiteBehindABadNetwork: faults that only take time change nothing.
 func TestSuiteBehindABadNetwork(t *testing.T) {
 	for name, faults := range map[string]logtest.Faults{
 		"late answers":    {DelayIn: 20 * time.Millisecond},
@@ -117,9 +117,9 @@ func TestSuiteBehindABadNetwork(t *testing.T) {
 	}
 }
 
-// TestSilenceIsNoGap: a network that falls silent, in both directions or in
-// one, makes every call end within its time, with an error that says that the
-// log is out of reach. When the network is back, so is the log.
+// TestSilenceIsNoGap: when a network falls silent, in both directions or in one,
+// every call ends within its time, with the error that the log is out of reach.
+// When the network is back, so is the log.
 func TestSilenceIsNoGap(t *testing.T) {
 	for name, faults := range map[string]logtest.Faults{
 		"silent": logtest.Silence, "answers are lost": {SilentIn: true}, "requests are lost": {SilentOut: true},
@@ -183,8 +183,8 @@ func appended(log ledger.Log, sequence uint64) error {
 	return <-result
 }
 
-// wholeLog reads everything through the network, and tries again as long as
-// that is out of reach.
+// wholeLog reads everything through the network, and tries again as long as that
+// is out of reach.
 func (d *distant) wholeLog(want uint64) error {
 	for {
 		next := uint64(1)
@@ -204,8 +204,8 @@ func (d *distant) wholeLog(want uint64) error {
 	}
 }
 
-// TestReadsSurviveCuts: connections that break in the middle of a message, or
-// are reset again and again, cost a reader time, and nothing else.
+// TestReadsSurviveCuts: connections that break in the middle of a message, or are
+// reset again and again, cost a reader only time.
 func TestReadsSurviveCuts(t *testing.T) {
 	t.Parallel()
 	d := startDistant(t, hangLimit)

@@ -13,12 +13,13 @@ import (
 // probeTimeout is how long a probe waits for an answer that may not come.
 const probeTimeout = 2 * time.Second
 
-// ErrOpen says that somebody who must not could write the log, or change its stream.
+// ErrOpen means that somebody without the right to could write the log, or change
+// its stream.
 var ErrOpen = errors.New("jetstream: the log is open to others")
 
-// CheckClosed finds out whether who uses a connection could publish on the
-// log's subjects or reach its stream with JetStream's API. Nothing is changed
-// and nothing is stored: the probes are such that JetStream refuses them.
+// CheckClosed tests whether the user of a connection could publish on the log's
+// subjects, or reach its stream with JetStream's API. It changes and stores
+// nothing, because JetStream refuses its probes.
 func CheckClosed(nc *nats.Conn, stream string) error {
 	if stream == "" {
 		stream = DefaultStream
@@ -45,8 +46,8 @@ func CheckClosed(nc *nats.Conn, stream string) error {
 	return nil
 }
 
-// reaches reports whether a message gets anywhere. Only a refusal by the
-// server and the news that nobody listens say that it does not.
+// reaches reports whether a message gets anywhere. Only a refusal by the server,
+// or the answer that nobody listens, means that it does not.
 func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
 	before := nc.LastError()
 	answer, err := nc.RequestMsg(msg, probeTimeout)
@@ -67,8 +68,8 @@ func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
 	return !refused, nil
 }
 
-// saysNoStream recognizes JetStream's answer where there is no such stream: an
-// account of its own, with streams of its own.
+// saysNoStream recognizes JetStream's answer for a missing stream: the user is in
+// an account of its own, with its own streams.
 func saysNoStream(answer *nats.Msg) bool {
 	var said struct {
 		Error struct {

@@ -14,29 +14,29 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// How the log is read: by direct gets, which take nothing of the stream's and
-// leave nothing behind, whatever becomes of the reader. Consumers would: a
-// stream has a bounded number, and they outlive those who made them.
+// The log is read by direct gets, which use no resources of the stream and leave
+// nothing behind, whatever becomes of the reader. Consumers would: a stream has a
+// bounded number, and they outlive their makers.
 //
-// On a replicated stream a direct get may be answered by a replica that lags.
-// So only the leader's word counts when an entry is not there: it is missing
-// if the leader has later ones. Silence says nothing about what the log holds.
+// On a replicated stream a replica that lags may answer a direct get. So only the
+// leader can say that an entry does not exist: it is missing if the leader has
+// later ones. Silence says nothing about the log's contents.
 
 const (
-	// batchMessages and batchBytes bound what one request asks for, and with
-	// it the memory of a reader: an entry more than batchBytes.
+	// batchMessages and batchBytes bound what one request asks for, and so the
+	// memory of a reader, which may take one entry more than batchBytes.
 	batchMessages = 512
 	batchBytes    = 2 << 20
-	// firstWait is how long a reader waits before it asks again; it doubles,
-	// so that a large entry comes through a slow network.
+	// firstWait is how long a reader waits before it asks again. The wait
+	// doubles, so that a large entry gets through a slow network.
 	firstWait = 2 * time.Second
-	// retryPause lies before a request to a log that has just refused one.
+	// retryPause is the pause after a refusal by the log.
 	retryPause = 50 * time.Millisecond
-	// settling is how long a leader may be behind what was seen of its
-	// stream: one that was just elected still applies what it holds. As long
-	// it must go on to say that an entry is missing.
+	// settling is how long a leader may be behind what was seen of its stream,
+	// because a leader that was just elected still applies what it holds. It must
+	// say for as long that an entry is missing.
 	settling = 3 * time.Second
-	// lookUp is how often a reader that waits looks for a new connection.
+	// lookUp is how often a waiting reader looks for a new connection.
 	lookUp = 100 * time.Millisecond
 )
 
@@ -85,7 +85,7 @@ func (l *Log) saw(sequence uint64) {
 }
 
 // outOfReach wraps the error of a request that the stream did not answer.
-// What JetStream itself said is passed on as it is.
+// JetStream's own errors are passed on unchanged.
 func outOfReach(what string, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
@@ -133,27 +133,28 @@ type reader struct {
 	log      *Log
 	want, to uint64
 	yield    func(ledger.Entry) error
-	wait     time.Duration // for the next message
-	heard    time.Time     // when an entry came last
+	wait     time.Duration // wait for the next message
+	heard    time.Time     // when the last entry came
 	denied   uint64        // the entry that the leader did not have
-	since    time.Time     // when it said so first
+	since    time.Time     // when the leader first said so
 }
 
-// What a request can come to that is not the caller's business.
+// Outcomes of a request that its caller handles.
 var (
 	errSilent  = errors.New("no answer")
 	errNotHere = errors.New("the replica does not hold it")
 )
 
-// again decides what becomes of a request that was not answered: it is sent
-// again until the log's patience has ended.
+// again decides about a request that was not answered: it is sent again until the
+// log's patience has ended.
 func (r *reader) again(ctx context.Context, err error) error {
 	what := fmt.Sprintf("stream %s: sequence %d", r.log.stream, r.want)
 	if ctx.Err() != nil {
 		return outOfReach(what, ctx.Err())
 	}
 	if silent := time.Since(r.heard); silent >= r.log.patience {
-		// Also what JetStream has said is silence here: it was not about the entry.
+		// An error of JetStream counts as silence here, because it was not about
+		// the entry.
 		return fmt.Errorf("%w: %s: %w for %v", ledger.ErrUnavailable, what, err, silent.Round(time.Millisecond))
 	}
 	if err := pause(ctx, retryPause); err != nil {
@@ -162,7 +163,7 @@ func (r *reader) again(ctx context.Context, err error) error {
 	return nil
 }
 
-// getRequest asks for a message, or for some.
+// getRequest asks for one message, or for several.
 type getRequest struct {
 	Sequence uint64 `json:"seq"`
 	Batch    int    `json:"batch,omitempty"`
@@ -204,18 +205,18 @@ func (r *reader) batch(ctx context.Context) error {
 type silence struct {
 	r           *reader
 	timer       *time.Timer
-	connections uint64 // that there were when the request was sent
+	connections uint64 // that existed when the request was sent
 }
 
 func newSilence(r *reader) *silence {
 	return &silence{r, time.NewTimer(lookUp), r.log.nc.Stats().Reconnects}
 }
 
-// next waits for a message: until the reader's wait has passed, and no longer
-// than the connection on which the request was sent.
+// next waits for a message, at most for the reader's wait, and only as long as
+// the connection lasts on which the request was sent.
 func (s *silence) next(ctx context.Context, answers <-chan *nats.Msg) (*nats.Msg, error) {
 	select {
-	case msg := <-answers: // mostly there already
+	case msg := <-answers: // usually it is there already
 		return msg, nil
 	default:
 	}
@@ -237,7 +238,7 @@ func (s *silence) next(ctx context.Context, answers <-chan *nats.Msg) (*nats.Msg
 	return nil, errSilent
 }
 
-// take deals with one message of an answer. It returns false after the last.
+// take handles one message of an answer. It returns false after the last.
 func (r *reader) take(msg *nats.Msg) (more bool, err error) {
 	sequence := msg.Header.Get(jetstream.SequenceHeader)
 	if sequence == "" {
@@ -258,7 +259,7 @@ func (r *reader) take(msg *nats.Msg) (more bool, err error) {
 	return r.want <= r.to, nil
 }
 
-// status is what an answer without an entry means.
+// status interprets an answer without an entry.
 func (r *reader) status(code, description string) error {
 	switch code {
 	case "204": // the end of a batch
@@ -271,7 +272,7 @@ func (r *reader) status(code, description string) error {
 	return fmt.Errorf("jetstream: stream %s: a read was answered %s %s", r.log.stream, code, description)
 }
 
-// askLeader reads an entry that a replica did not hold from the one whose
+// askLeader reads an entry that a replica did not hold from the leader, whose
 // word counts, and yields it.
 func (r *reader) askLeader(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, r.wait)
@@ -303,12 +304,13 @@ func (r *reader) askLeader(ctx context.Context) error {
 	return nil
 }
 
-// missing says what it means that the leader does not give an entry.
+// missing interprets the leader's answer that it does not have an entry.
 func (r *reader) missing(ctx context.Context, err *jetstream.APIError) error {
 	if err.ErrorCode != jetstream.JSErrCodeMessageNotFound {
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
-	// The leader may have just been elected: Last waits until it has what was seen.
+	// The leader may have just been elected: Last waits until it has what was
+	// seen.
 	last, lastErr := r.log.Last(ctx)
 	switch {
 	case errors.Is(lastErr, ErrNoStream):
@@ -316,7 +318,7 @@ func (r *reader) missing(ctx context.Context, err *jetstream.APIError) error {
 	case lastErr != nil:
 		return fmt.Errorf("sequence %d cannot be read: %w", r.want, lastErr)
 	case last >= r.want && r.denied != r.want:
-		r.denied, r.since = r.want, time.Now() // it may have come just now
+		r.denied, r.since = r.want, time.Now() // the entry may have come just now
 		return nil
 	case last >= r.want && time.Since(r.since) < settling:
 		if err := pause(ctx, retryPause); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// TestReadsTakeNothingOfTheStream: however a read ends, the stream has neither
-// a consumer nor the connection a subscription because of it.
+// TestReadsTakeNothingOfTheStream: however a read ends, it leaves no consumer in
+// the stream and no subscription on the connection.
 func TestReadsTakeNothingOfTheStream(t *testing.T) {
 	t.Parallel()
 	_, nc := start(t, embedded.Config{})
@@ -67,8 +67,8 @@ func panics(run func()) (caught any) {
 	return nil
 }
 
-// TestSharedReaders: so many read at a time and no more, each place is free
-// again when its reader has ended, and the log itself is held up by nobody.
+// TestSharedReaders: a bounded number of readers read at a time, each place is
+// free again when its reader has ended, and the log itself waits for nobody.
 func TestSharedReaders(t *testing.T) {
 	t.Parallel()
 	_, nc := start(t, embedded.Config{})

@@ -10,13 +10,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Names of the stream of rejected commands, which is not a part of the log.
+// Names of the stream of rejected commands, which is not part of the log.
 const (
 	RejectedStream  = "ALLOT_REJECTED"
 	RejectedSubject = "allot.rejected"
 )
 
-// RejectedConfig bounds what is kept of rejected commands: the oldest go first.
+// RejectedConfig bounds the rejected commands that are kept. The oldest are
+// removed first.
 type RejectedConfig struct {
 	MaxBytes int64
 	MaxAge   time.Duration
@@ -26,8 +27,8 @@ type RejectedConfig struct {
 // Rejected keeps messages about rejected commands.
 type Rejected struct{ js jetstream.JetStream }
 
-// OpenRejected finds the stream, or makes it, and sets its bounds. It is not
-// synced with every message: what it holds may be lost.
+// OpenRejected finds the stream, or makes it, and sets its bounds. The stream is
+// not synced with every message, so its contents may be lost.
 func OpenRejected(ctx context.Context, nc *nats.Conn, cfg RejectedConfig) (*Rejected, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -47,7 +48,7 @@ func OpenRejected(ctx context.Context, nc *nats.Conn, cfg RejectedConfig) (*Reje
 	return &Rejected{js}, nil
 }
 
-// Append keeps a message.
+// Append stores a message.
 func (r *Rejected) Append(ctx context.Context, data []byte) error {
 	if _, err := r.js.Publish(ctx, RejectedSubject, data, jetstream.WithExpectStream(RejectedStream)); err != nil {
 		return fmt.Errorf("jetstream: stream %s: %w", RejectedStream, err)
@@ -55,8 +56,8 @@ func (r *Rejected) Append(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// Newest calls yield with the messages that are kept, newest first, as long
-// as it returns true.
+// Newest calls yield with the stored messages, newest first, as long as it
+// returns true.
 func (r *Rejected) Newest(ctx context.Context, yield func([]byte) (more bool, err error)) error {
 	stream, err := r.js.Stream(ctx, RejectedStream)
 	if err != nil {
@@ -66,7 +67,7 @@ func (r *Rejected) Newest(ctx context.Context, yield func([]byte) (more bool, er
 	for sequence := state.LastSeq; sequence >= max(state.FirstSeq, 1); sequence-- {
 		msg, err := stream.GetMsg(ctx, sequence)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			continue // it went meanwhile
+			continue // the message was removed meanwhile
 		}
 		if err != nil {
 			return fmt.Errorf("jetstream: stream %s: %w", RejectedStream, err)

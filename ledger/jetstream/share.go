@@ -8,18 +8,18 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// shareWait is how long a reader waits for one of the others to end.
+// shareWait is how long a reader waits for another one to end.
 const shareWait = time.Second
 
-// Share returns a log for readers who are not the writer: at most so many of
-// them read at a time, which bounds their memory and what they ask of the
-// stream. More wait a moment, and then get ledger.ErrTooManyReaders. Whoever
-// holds the log itself, as the writer does, is not held up by them.
+// Share returns a log for all readers but the writer. At most a given number of
+// them read at a time, which bounds their memory and their load on the stream.
+// Further readers wait a moment, and then get ledger.ErrTooManyReaders. A holder
+// of the log itself, such as the writer, does not wait for them.
 func Share(log ledger.Log, readers int) ledger.Log {
 	return &shared{log, make(chan struct{}, readers)}
 }
 
-// shared is a log that not everybody reads at once.
+// shared is a log with a bounded number of readers at a time.
 type shared struct {
 	ledger.Log
 	reading chan struct{}

@@ -17,14 +17,14 @@ import (
 // Names of what replicas of one ledger share beside its log.
 const (
 	ValuesBucket = "ALLOT"
-	// ValuesSubject is what values are published on.
+	// ValuesSubject is the subject on which values are published.
 	ValuesSubject = "$KV." + ValuesBucket + ".>"
 	valuesStream  = "KV_" + ValuesBucket
 )
 
-// Values are small values that replicas share, by key, in a bucket of
-// JetStream's that is replicated as the log is. A value is changed on the
-// condition that it has the revision that was seen.
+// Values are small values that replicas share, by key, in a bucket of JetStream
+// that is replicated like the log. A value is changed only if it still has the
+// revision that was seen.
 type Values struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
@@ -32,14 +32,14 @@ type Values struct {
 	timeout time.Duration
 }
 
-// ValuesConfig says how values are kept.
+// ValuesConfig configures Values.
 type ValuesConfig struct {
 	Replicas int
 	// Timeout is how long one request may take.
 	Timeout time.Duration
 }
 
-// ErrRevision says that a value has another revision by now.
+// ErrRevision means that a value has another revision by now.
 var ErrRevision = errors.New("jetstream: somebody else changed the value")
 
 // OpenValues finds or makes the bucket.
@@ -61,8 +61,8 @@ func OpenValues(ctx context.Context, nc *nats.Conn, cfg ValuesConfig) (*Values, 
 	return &Values{nc, js, bucket, cfg.Timeout}, nil
 }
 
-// Get reads a value; revision 0: there is none. A replica of the bucket that
-// lags may answer: what it says was so.
+// Get reads a value; revision 0: there is none. A replica of the bucket that lags
+// may answer, so the value may be an old one.
 func (v *Values) Get(ctx context.Context, key string) (value []byte, revision uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
@@ -77,14 +77,14 @@ func (v *Values) Get(ctx context.Context, key string) (value []byte, revision ui
 }
 
 // Set changes a value that has a revision, 0 if it does not exist, and returns
-// its new one. The error wraps ErrRevision if it has another one by now; after
-// any other error it may or may not have been changed.
+// the new revision. The error wraps ErrRevision if it has another one by now.
+// After any other error the value may or may not have changed.
 func (v *Values) Set(ctx context.Context, key string, revision uint64, value []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
 	ack, err := v.js.PublishMsg(ctx, &nats.Msg{Subject: "$KV." + ValuesBucket + "." + key, Data: value},
 		jetstream.WithExpectStream(valuesStream), jetstream.WithExpectLastSequencePerSubject(revision),
-		jetstream.WithRetryAttempts(0)) // a retry could hide that the first try was stored
+		jetstream.WithRetryAttempts(0)) // A retry could hide that the first try was stored.
 	if err != nil {
 		var api *jetstream.APIError
 		if errors.As(err, &api) && conflictCodes[api.ErrorCode] {
@@ -95,7 +95,7 @@ func (v *Values) Set(ctx context.Context, key string, revision uint64, value []b
 	return ack.Sequence, nil
 }
 
-// Put sets a value whatever it was.
+// Put sets a value, whatever it was.
 func (v *Values) Put(ctx context.Context, key string, value []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
@@ -105,7 +105,7 @@ func (v *Values) Put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Delete takes a value away.
+// Delete removes a value.
 func (v *Values) Delete(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
@@ -115,8 +115,8 @@ func (v *Values) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// List are the values whose keys begin with a prefix, by the rest of the key.
-// It makes no consumer, which would outlive a process that is killed.
+// List returns the values whose keys begin with a prefix, by the rest of the key.
+// It makes no consumer, because a consumer would outlive a killed process.
 func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, v.timeout)
 	defer cancel()
@@ -142,27 +142,27 @@ func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, er
 	return values, nil
 }
 
-// Peers are the servers that keep the bucket.
+// Peers returns the servers that keep the bucket.
 func (v *Values) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, v.nc, valuesStream) }
 
-// MoveLeader has another server lead the bucket's stream.
+// MoveLeader makes another server lead the bucket's stream.
 func (v *Values) MoveLeader(ctx context.Context, to string) error {
 	return stepDown(ctx, v.nc, valuesStream, to)
 }
 
 // Peers are the servers that keep a stream.
 type Peers struct {
-	Leader string `json:"leader"` // empty: none leads, as far as the one who answered knows
+	Leader string `json:"leader"` // empty: none, as far as the answering server knows
 	Others []Peer `json:"others"`
 }
 
-// Peer is a server that keeps a stream, and does not lead it.
+// Peer is a server that keeps a stream without leading it.
 type Peer struct {
 	Name    string        `json:"name"`
 	Current bool          `json:"current"`
 	Offline bool          `json:"offline,omitempty"`
 	Lag     uint64        `json:"lag,omitempty"`
-	Active  time.Duration `json:"active"` // since it was heard of, in nanoseconds
+	Active  time.Duration `json:"active"` // time since it was heard, in nanoseconds
 }
 
 // Safe says what of a log that was good when it was opened would not keep it any
@@ -199,7 +199,7 @@ func (l *Log) Safe(ctx context.Context, replicas int, values *Values) (unsafe []
 // Peers are the servers that keep the log.
 func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.stream) }
 
-// MoveLeader has another server lead the log's stream.
+// MoveLeader makes another server lead the log's stream.
 func (l *Log) MoveLeader(ctx context.Context, to string) error {
 	return stepDown(ctx, l.nc, l.stream, to)
 }
@@ -224,7 +224,7 @@ func peersOf(ctx context.Context, nc *nats.Conn, stream string) (Peers, error) {
 	return Peers{answer.Cluster.Leader, answer.Cluster.Replicas}, nil
 }
 
-// stepDown has the leader of a stream give way to another server.
+// stepDown makes the leader of a stream hand over to another server.
 func stepDown(ctx context.Context, nc *nats.Conn, stream, to string) error {
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`

@@ -15,16 +15,16 @@ import (
 
 const monitorTimeout = 5 * time.Second
 
-// maxMonitorBytes bounds what is read of a monitoring answer.
+// maxMonitorBytes is how much of a monitoring answer is read, in bytes.
 const maxMonitorBytes = 1 << 20
 
-// Synced is what the servers that can hold the log say about syncing.
+// Synced says which of the servers that can hold the log sync each write.
 type Synced struct {
-	// Always are the names of those that sync each write before they
+	// Always are the names of the servers that sync each write before they
 	// acknowledge it.
 	Always []string
-	// Away are the monitors that did not answer: a server that is down is not
-	// one that syncs lazily, and says nothing.
+	// Away are the monitors that did not answer. A server that is down says
+	// nothing; it does not count as one that syncs lazily.
 	Away map[string]error
 }
 

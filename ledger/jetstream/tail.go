@@ -9,9 +9,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Tail yields the entries from a sequence on that a replica of the stream
-// holds, in order, and ends where it knows no more. The leader is not asked, so
-// that it works while there is none: there may be later ones. It fails with
+// Tail yields the entries from a sequence on that a replica of the stream holds,
+// in order, up to the last that the replica knows. It does not ask the leader, so
+// it works while there is none, but there may be later entries. It fails with
 // ErrUnavailable if no replica answers.
 func (l *Log) Tail(ctx context.Context, from uint64, yield func(ledger.Entry) error) error {
 	r := &reader{log: l, want: from, to: math.MaxUint64 - 1, yield: yield, wait: firstWait, heard: time.Now()}
@@ -29,6 +29,6 @@ func (l *Log) Tail(ctx context.Context, from uint64, yield func(ledger.Entry) er
 	}
 }
 
-// Saw tells the log that it holds a sequence, from elsewhere than itself:
-// whoever says of it that it ends earlier is behind.
+// Saw tells the log that it holds a sequence, as known from another source. A
+// replica that reports an earlier end is then known to lag.
 func (l *Log) Saw(sequence uint64) { l.saw(sequence) }

@@ -15,8 +15,8 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// TestValues: a value is changed by whoever has seen its revision, once, and
-// listed by its prefix as long as it is there.
+// TestValues: a value can be changed once by a caller that has seen its revision,
+// and is listed by its prefix as long as it exists.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	nc, err := nats.Connect(plainServer(t).ClientURL(), quietly)
@@ -88,8 +88,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestTail: what a replica holds is read without its leader, up to where it
-// knows no more.
+// TestTail: the entries of a replica are read without the leader, up to the last
+// that the replica knows.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 2000)

@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write golden files that do not exist yet; existing ones are never changed")
 
-// Golden reads a file in testdata of the package under test. If it does not
-// exist, -update writes what it should hold.
+// Golden reads a file in testdata of the package under test. If the file does not
+// exist, -update writes the given contents.
 func Golden(t *testing.T, name, now string) string {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -33,8 +33,8 @@ func Golden(t *testing.T, name, now string) string {
 	return string(text)
 }
 
-// GoldenLines compares a list with a file in testdata to which lines are only
-// ever added: each line that one of them lacks is an error. -update adds lines.
+// GoldenLines compares a list with a file in testdata, which is only ever added
+// to. Each line that one of them lacks is an error. -update adds lines.
 func GoldenLines(t *testing.T, name string, now []string) {
 	t.Helper()
 	whole := Golden(t, name, strings.Join(now, "\n")+"\n")

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Key makes a key to sign checkpoints with.
+// Key makes a key for signing checkpoints.
 func Key(t testing.TB) (note.Signer, note.Verifiers) {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, "operator.example")

@@ -13,7 +13,7 @@ func ID(kind, n byte) ledger.UUID {
 	return ledger.UUID{0: kind, 6: 0x40, 8: 0x80, 15: n}
 }
 
-// Vocabulary is a record that holds every kind of event once or more, in an
+// Vocabulary returns a record that holds every kind of event at least once, in an
 // order in which they can be folded.
 func Vocabulary() []ledger.Event {
 	provider, child, consumer := ID(1, 1), ID(1, 2), ID(2, 1)
@@ -55,8 +55,8 @@ func Vocabulary() []ledger.Event {
 	}
 }
 
-// NodeVocabulary is a record that holds every kind of event about nodes, in an
-// order in which they can be folded.
+// NodeVocabulary returns a record that holds every kind of event about nodes, in
+// an order in which they can be folded.
 func NodeVocabulary() []ledger.Event {
 	node, second, active, failed := ID(5, 1), ID(5, 2), ID(6, 1), ID(6, 2)
 	description := ledger.NodeDescription{
@@ -95,7 +95,7 @@ func NodeVocabulary() []ledger.Event {
 	}
 }
 
-// Reservation is an event of a reservation.
+// Reservation returns an event of a reservation.
 func Reservation() ledger.Event {
 	return ledger.AllocationsReserved{Lifetime: 60_000_000_000, AllocationsReplaced: ledger.AllocationsReplaced{
 		Consumer: ID(2, 77), Project: "p", User: "u",
@@ -104,7 +104,7 @@ func Reservation() ledger.Event {
 }
 
 // ReservationCommits returns a log of a reservation that is made, moved and
-// taken away.
+// removed.
 func ReservationCommits(t testing.TB) []*ledger.Commit {
 	t.Helper()
 	moved := Reservation().(ledger.AllocationsReserved)
@@ -114,8 +114,8 @@ func ReservationCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
-// NodeCommits returns a log of three commits: the vocabulary, the one about
-// nodes, and a node that is released.
+// NodeCommits returns a log of three commits: the vocabulary, that of nodes, and
+// a node that is released.
 func NodeCommits(t testing.TB) []*ledger.Commit {
 	t.Helper()
 	return chain(t, [][]ledger.Event{
@@ -132,8 +132,8 @@ func TermCommits(t testing.TB) []*ledger.Commit {
 	return chain(t, [][]ledger.Event{Vocabulary(), {ledger.TermBegan{Term: first}}, {ledger.TermBegan{Term: second}}})
 }
 
-// Commits returns a log of n commits: the vocabulary, then consumers that
-// come, and one that goes.
+// Commits returns a log of n commits: the vocabulary, then consumers that come,
+// and one that goes.
 func Commits(t testing.TB, n int) []*ledger.Commit {
 	t.Helper()
 	events := [][]ledger.Event{Vocabulary(), {ledger.ConsumerRemoved{Consumer: ID(2, 1)}}}
@@ -146,7 +146,7 @@ func Commits(t testing.TB, n int) []*ledger.Commit {
 	return chain(t, events[:n])
 }
 
-// chain makes a log with a record for each list of events.
+// chain makes a log with one record for each list of events.
 func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
 	t.Helper()
 	var head ledger.Head
@@ -172,15 +172,15 @@ func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
 	return commits
 }
 
-// History is a log whose every stored form is on file: the commits themselves,
-// the State after them and the read models made from them.
+// History is a log whose stored forms are all on file: the commits themselves,
+// the State after them, and the read models made from them.
 type History struct {
-	Name    string // of its files
+	Name    string // name of its files
 	Commits []*ledger.Commit
 }
 
-// Histories are logs that hold every kind of event between them. They never
-// change: a new kind of event comes in a new one.
+// Histories are logs that together hold every kind of event. They never change: a
+// new kind of event needs a new log.
 func Histories(t testing.TB) []History {
 	t.Helper()
 	return []History{
@@ -194,9 +194,9 @@ func Histories(t testing.TB) []History {
 	}
 }
 
-// OrderCommits returns a log of consumers whose allocations are in no other
-// order than that of their events: neither by provider nor by class, one
-// provider's not side by side, and the same amounts in another order.
+// OrderCommits returns a log of consumers whose allocations are in no order but
+// that of their events: not by provider or class, those of one provider not side
+// by side, and the same amounts in another order.
 func OrderCommits(t testing.TB) []*ledger.Commit {
 	t.Helper()
 	low, high := ID(1, 1), ID(1, 9)
@@ -225,8 +225,8 @@ func OrderCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
-// ChassisVocabulary is a record that holds every kind of event about chassis,
-// in an order in which they can be folded.
+// ChassisVocabulary returns a record that holds every kind of event about
+// chassis, in an order in which they can be folded.
 func ChassisVocabulary() []ledger.Event {
 	rack, second := ID(8, 1), ID(8, 2)
 	return []ledger.Event{
@@ -242,8 +242,8 @@ func ChassisVocabulary() []ledger.Event {
 	}
 }
 
-// ChassisCommits returns a log of three commits: the vocabulary, the one about
-// chassis, and a chassis that comes and goes.
+// ChassisCommits returns a log of three commits: the vocabulary, that of chassis,
+// and a chassis that comes and goes.
 func ChassisCommits(t testing.TB) []*ledger.Commit {
 	t.Helper()
 	return chain(t, [][]ledger.Event{
@@ -252,7 +252,7 @@ func ChassisCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
-// EveryEvent holds every kind of event once or more, in an order in which they
+// EveryEvent returns every kind of event at least once, in an order in which they
 // can be folded.
 func EveryEvent() []ledger.Event {
 	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
@@ -269,7 +269,7 @@ func waitingCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
-// Fold is the State after some commits.
+// Fold returns the State after some commits.
 func Fold(t testing.TB, commits []*ledger.Commit) *ledger.State {
 	t.Helper()
 	s := ledger.NewState()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// SmallDisk mounts a file system of some size, such as 64m, for as long as the
-// test runs. Without the right to, the test is skipped.
+// SmallDisk mounts a file system of this size, such as 64m, until the test ends.
+// Without the right to mount it skips the test.
 func SmallDisk(t *testing.T, size string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -22,7 +22,7 @@ func SmallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// FillUp writes a file until so many bytes are left on its disk.
+// FillUp writes a file until this many bytes are left on its disk.
 func FillUp(t *testing.T, path string, left int64) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

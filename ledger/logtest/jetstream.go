@@ -10,7 +10,7 @@ import (
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
-// StartNATS starts an embedded NATS server, and connects to it, until the test
+// StartNATS starts an embedded NATS server and connects to it, until the test
 // ends.
 func StartNATS(t testing.TB, cfg embedded.Config) (*embedded.Server, *nats.Conn) {
 	t.Helper()

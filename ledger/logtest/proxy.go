@@ -8,30 +8,31 @@ import (
 	"time"
 )
 
-// Faults are what a Proxy does to the bytes that pass it. The zero value
-// passes them on as they are.
+// Faults are what a Proxy does to the bytes that pass it. The zero value passes
+// them on unchanged.
 type Faults struct {
-	// SilentOut and SilentIn hold back what clients and the server send; it
-	// is passed on once the fault has ended. Both together are a network that
-	// has gone silent, one of them is a half-open connection.
+	// SilentOut and SilentIn hold back what clients and the server send, until
+	// the fault has ended. Both together are a network that has gone silent; one
+	// alone is a half-open connection.
 	SilentOut, SilentIn bool
-	// DelayOut and DelayIn are waited before each piece that clients and the
-	// server send: a slow network, or acknowledgements that come late.
+	// DelayOut and DelayIn are the delays before each piece that clients and the
+	// server send: a slow network, or late acknowledgements.
 	DelayOut, DelayIn time.Duration
-	// Piece is the most bytes that are passed on at a time; 0: any.
+	// Piece is the largest number of bytes that are passed on at a time; 0: no
+	// bound.
 	Piece int
 	// Refuse resets new connections.
 	Refuse bool
-	// CutOut and CutIn reset each connection after so many more bytes from
-	// the client or the server, mostly in the middle of a message; 0: never.
+	// CutOut and CutIn reset each connection after this many more bytes from the
+	// client or the server, usually in the middle of a message; 0: never.
 	CutOut, CutIn int
 }
 
-// Silence is a network that passes nothing on, and says nothing about it.
+// Silence is a network that passes nothing on and reports nothing.
 var Silence = Faults{SilentOut: true, SilentIn: true}
 
-// Proxy passes TCP connections on to a server and makes the faults of a
-// network between it and its clients.
+// Proxy passes TCP connections on to a server, and makes network faults between
+// the server and its clients.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -64,10 +65,10 @@ func StartProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Address is where clients connect.
+// Address returns the address that clients connect to.
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// Set makes faults from now on, for the connections that there are, too.
+// Set makes faults from now on, on existing connections, too.
 func (p *Proxy) Set(f Faults) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +93,7 @@ func (p *Proxy) close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
-	_ = p.listener.Close() // it is being thrown away
+	_ = p.listener.Close() // the connection is thrown away
 	p.Reset()
 	p.pumps.Wait()
 }
@@ -203,8 +204,8 @@ func (p *Proxy) pump(l *link, from, to *net.TCPConn, w way) {
 	}
 }
 
-// admit waits until something may pass. It returns no channel if the
-// connection has ended.
+// admit waits until something may pass. It returns no channel if the connection
+// has ended.
 func (p *Proxy) admit(l *link, w way) (Faults, <-chan struct{}) {
 	for {
 		faults, changed := p.now()
@@ -232,7 +233,7 @@ func (l *link) reset() {
 		close(l.closed)
 		for _, conn := range []*net.TCPConn{l.client, l.server} {
 			if conn != nil {
-				_ = conn.SetLinger(0) // it may be gone already
+				_ = conn.SetLinger(0) // the end may be gone already
 				_ = conn.Close()
 			}
 		}

@@ -1,4 +1,4 @@
-// Package logtest holds the promises of ledger.Log as tests that every
+// Package logtest holds the promises of ledger.Log, as tests that every
 // implementation must pass.
 package logtest
 
@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Run checks an empty log and a second handle on the same log, as another
-// writer would hold it.
+// Run checks an empty log, and a second handle on the same log, such as another
+// writer would hold.
 func Run(t *testing.T, log, other ledger.Log) {
 	ctx := context.Background()
 	wantLast(t, log, 0)
@@ -59,7 +59,7 @@ func Run(t *testing.T, log, other ledger.Log) {
 
 func ignore(ledger.Entry) error { return nil }
 
-// inFlight starts many appends without waiting; then some that must all fail
+// inFlight starts many appends without waiting, and then some that must all fail
 // because the first of them does.
 func inFlight(t *testing.T, log ledger.Log) {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Package memlog keeps a ledger.Log in memory and injects faults into it. It
-// is for tests of what happens when the log is slow, contended or unsure.
+// Package memlog keeps a ledger.Log in memory and injects faults into it, for
+// tests with a log that is slow, contended or uncertain.
 package memlog
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Fault is what happens to one append.
+// Fault is the outcome of one append.
 type Fault int
 
-// The ways an append can go.
+// The outcomes of an append.
 const (
 	None       Fault = iota
 	Conflict         // refused, as if another writer had been first
@@ -27,17 +27,17 @@ type Log struct {
 	mu      sync.Mutex
 	entries [][]byte
 
-	// Decide, if set, is asked for each append under the log's lock.
+	// Decide, if set, chooses the outcome of each append, under the log's lock.
 	Decide func(sequence uint64) Fault
 	// Gate, if set, holds each append back until it returns.
 	Gate func()
-	// MaxBytes is the largest commit; 1 MiB if 0.
+	// MaxBytes is the size of the largest commit; 0: 1 MiB.
 	MaxBytes int
 }
 
 var _ ledger.Log = (*Log)(nil)
 
-// ErrInjected is the text behind an injected unknown fate.
+// ErrInjected is the cause of an injected unknown fate.
 var ErrInjected = errors.New("memlog: injected fault")
 
 // MaxCommitBytes implements ledger.Log.

@@ -12,9 +12,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Checkpoint is what gets signed: the log up to a commit. Its text is that of
-// a tlog checkpoint (c2sp.org/tlog-checkpoint), so that the tools of
-// transparency logs read it:
+// Checkpoint describes the log up to a commit, for a signature. Its text is that
+// of a tlog checkpoint (c2sp.org/tlog-checkpoint), so that the tools of
+// transparency logs can read it:
 //
 //	allot/LEDGER
 //	number of records
@@ -22,8 +22,8 @@ import (
 //	sequence SEQUENCE of the last commit
 //	digest SHA-256 of the last commit, hexadecimal
 //
-// By the log's digest chain the last line vouches for the log, too, also where
-// only a range of it is at hand.
+// By the log's digest chain the last line vouches for the whole log, too, even
+// where only a range of it is at hand.
 type Checkpoint struct {
 	Ledger ledger.UUID
 	Size   int64
@@ -31,10 +31,12 @@ type Checkpoint struct {
 	ledger.Head
 }
 
-// ErrCheckpoint reports what is no checkpoint, or is not signed with a known key.
+// ErrCheckpoint means that a text is not a checkpoint, or is not signed with a
+// known key.
 var ErrCheckpoint = errors.New("proof: not a good checkpoint")
 
-// maxCheckpointBytes bounds what is read as one.
+// maxCheckpointBytes is the size of the longest checkpoint that is read, in
+// bytes.
 const maxCheckpointBytes = 16 << 10
 
 const (
@@ -43,7 +45,7 @@ const (
 	digestPrefix   = "digest "
 )
 
-// Text is the checkpoint as it is signed.
+// Text returns the checkpoint as it is signed.
 func (c *Checkpoint) Text() string {
 	return fmt.Sprintf("%s%s\n%d\n%s\n%s%d\n%s%s\n", originPrefix, c.Ledger, c.Size,
 		base64.StdEncoding.EncodeToString(c.Root[:]), sequencePrefix, c.Sequence, digestPrefix, c.Digest)
@@ -87,26 +89,26 @@ func Parse(text string) (*Checkpoint, error) {
 	name, found := strings.CutPrefix(lines[0], originPrefix)
 	id, err := ledger.ParseUUID(name)
 	if c.Ledger = id; !found || err != nil {
-		return nil, fmt.Errorf("%w: %q is no ledger", ErrCheckpoint, lines[0])
+		return nil, fmt.Errorf("%w: %q is not a ledger", ErrCheckpoint, lines[0])
 	}
 	if c.Size, err = strconv.ParseInt(lines[1], 10, 64); err != nil || c.Size < 1 {
-		return nil, fmt.Errorf("%w: %q is no size", ErrCheckpoint, lines[1])
+		return nil, fmt.Errorf("%w: %q is not a size", ErrCheckpoint, lines[1])
 	}
 	root, err := base64.StdEncoding.DecodeString(lines[2])
 	if err != nil || len(root) != len(c.Root) {
-		return nil, fmt.Errorf("%w: %q is no root", ErrCheckpoint, lines[2])
+		return nil, fmt.Errorf("%w: %q is not a root", ErrCheckpoint, lines[2])
 	}
 	c.Root = ledger.Digest(root)
 	number, found := strings.CutPrefix(lines[3], sequencePrefix)
 	if c.Sequence, err = strconv.ParseUint(number, 10, 64); !found || err != nil || c.Sequence == 0 {
-		return nil, fmt.Errorf("%w: %q is no sequence", ErrCheckpoint, lines[3])
+		return nil, fmt.Errorf("%w: %q is not a sequence", ErrCheckpoint, lines[3])
 	}
 	digest, found := strings.CutPrefix(lines[4], digestPrefix)
 	if err := c.Digest.UnmarshalText([]byte(digest)); !found || err != nil {
-		return nil, fmt.Errorf("%w: %q is no digest", ErrCheckpoint, lines[4])
+		return nil, fmt.Errorf("%w: %q is not a digest", ErrCheckpoint, lines[4])
 	}
 	if c.Text() != text {
-		return nil, fmt.Errorf("%w: it is not written as it should be", ErrCheckpoint)
+		return nil, fmt.Errorf("%w: it is not in the canonical form", ErrCheckpoint)
 	}
 	return c, nil
 }

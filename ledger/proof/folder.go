@@ -8,8 +8,8 @@ import (
 	"github.com/allot-project/allot/ledger/durable"
 )
 
-// Folder is a folder of signed checkpoints of the log, a few hundred bytes
-// each. They are never pruned: each one bears witness.
+// Folder is a folder of signed checkpoints of the log, a few hundred bytes each.
+// They are never pruned, because each one is evidence.
 type Folder struct{ dir string }
 
 const checkpointSuffix = ".checkpoint"
@@ -22,7 +22,7 @@ func OpenFolder(dir string) (*Folder, error) {
 	return &Folder{dir: dir}, nil
 }
 
-// Save keeps a signed checkpoint of the log up to a sequence.
+// Save stores a signed checkpoint of the log up to a sequence.
 func (f *Folder) Save(sequence uint64, signed []byte) error {
 	path := filepath.Join(f.dir, fmt.Sprintf("%020d%s", sequence, checkpointSuffix))
 	if err := durable.Replace(path, signed); err != nil {
@@ -31,7 +31,7 @@ func (f *Folder) Save(sequence uint64, signed []byte) error {
 	return nil
 }
 
-// Kept is a signed checkpoint that somebody has kept, and where.
+// Kept is a signed checkpoint that somebody has kept, and its place.
 type Kept struct {
 	Path   string
 	Signed []byte

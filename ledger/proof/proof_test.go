@@ -20,7 +20,7 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// grow adds leaves in commits of random sizes and returns what is kept.
+// grow adds leaves in commits of random sizes and returns the stored hashes.
 func grow(t *rapid.T, upTo int) (tree *proof.Tree, leaves, kept []ledger.Digest) {
 	tree = &proof.Tree{}
 	for tree.Size() < int64(upTo) {
@@ -44,9 +44,8 @@ func reader(kept []ledger.Digest) proof.Hashes {
 	}
 }
 
-// TestTree: the tree is the one of RFC 6962 as tlog computes it, it can be
-// loaded again, and every record and every earlier tree can be proved, and
-// nothing else.
+// TestTree: the tree is that of RFC 6962 as tlog computes it, it can be loaded
+// again, and every record and every earlier tree can be proved, and nothing else.
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree, leaves, kept := grow(t, rapid.IntRange(1, 200).Draw(t, "up to"))
@@ -99,8 +98,8 @@ func checkpoint() *proof.Checkpoint {
 	}
 }
 
-// TestCheckpoint: a signed checkpoint is read again with the key, and with no
-// byte changed.
+// TestCheckpoint: a signed checkpoint can be read with the key, and not after any
+// byte was changed.
 func TestCheckpoint(t *testing.T) {
 	signer, keys := ledgertest.Key(t)
 	signed, err := checkpoint().Sign(signer)

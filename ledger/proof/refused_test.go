@@ -17,8 +17,8 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// TestChangedEvidence: evidence of which anything is changed proves nothing: not
-// with a hash more, less, or another one, and not about another number or size.
+// TestChangedEvidence: changed evidence proves nothing: with a hash more, less,
+// or changed, or about another number or size.
 func TestChangedEvidence(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -109,9 +109,9 @@ func TestGrowthOfWhat(t *testing.T) {
 		"nothing before":           {before(func(c *proof.Checkpoint) { c.Size = 0 }), &now, "had 0 records"},
 		"fewer records":            {&now, &then, "had 7 records"},
 		"an earlier sequence":      {before(func(c *proof.Checkpoint) { c.Sequence = 6 }), &now, "up to sequence 6"},
-		"as many, another root":    {same(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), &now, "another one"},
-		"as many, another digest":  {same(func(c *proof.Checkpoint) { c.Digest[0] ^= 1 }), &now, "another one"},
-		"as many, at an earlier":   {same(func(c *proof.Checkpoint) { c.Sequence-- }), &now, "another one"},
+		"as many, another root":    {same(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), &now, "another log"},
+		"as many, another digest":  {same(func(c *proof.Checkpoint) { c.Digest[0] ^= 1 }), &now, "another log"},
+		"as many, at an earlier":   {same(func(c *proof.Checkpoint) { c.Sequence-- }), &now, "another log"},
 		"other records before":     {before(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), &now, "does not hold"},
 		"other records afterwards": {&then, same(func(c *proof.Checkpoint) { c.Root[0] ^= 1 }), "does not hold"},
 	} {
@@ -134,7 +134,7 @@ func someLeaves(n int) (leaves []ledger.Digest) {
 	return leaves
 }
 
-// TestHashesThatCannotBeRead: nothing is proved from less than it takes.
+// TestHashesThatCannotBeRead: nothing is proved if a needed hash is missing.
 func TestHashesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("the disk is gone")
@@ -157,7 +157,8 @@ func TestHashesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestTreesApart: a copy grows without the tree, which begins with nothing.
+// TestTreesApart: a copy grows independently of the tree, and an empty tree
+// works.
 func TestTreesApart(t *testing.T) {
 	t.Parallel()
 	tree := &proof.Tree{}
@@ -172,8 +173,8 @@ func TestTreesApart(t *testing.T) {
 	}
 }
 
-// TestNoCheckpoints: a text is a checkpoint in one form only, so that no two
-// texts are the same one.
+// TestNoCheckpoints: a checkpoint has one form only, so no two texts are the same
+// checkpoint.
 func TestNoCheckpoints(t *testing.T) {
 	t.Parallel()
 	text := checkpoint().Text()
@@ -185,24 +186,24 @@ func TestNoCheckpoints(t *testing.T) {
 		{text, "", "0 lines"},
 		{"\ndigest", "\n\ndigest", "6 lines"},
 		{"4924d\n", "4924d", "4 lines"},
-		{"allot/", "", "no ledger"},
-		{"allot/", "other/", "no ledger"},
-		{id, "", "no ledger"},
-		{id, "0" + id, "no ledger"},
-		{"\n42\n", "\n0\n", "no size"},
-		{"\n42\n", "\n-1\n", "no size"},
-		{"\n42\n", "\n9223372036854775808\n", "no size"},
-		{"\n42\n", "\n042\n", "not written as it should be"},
-		{"d7I=", "d7I", "no root"},
-		{"SBNJ", "SBNJSBNJ", "no root"},
-		{"d7I=", "d7J=", "not written as it should be"},
-		{"sequence 7", "sequence 0", "no sequence"},
-		{"sequence 7", "sequence", "no sequence"},
-		{"sequence 7", "sequence -7", "no sequence"},
-		{"sequence 7", "sequence 07", "not written as it should be"},
-		{"digest 9f", "digest ", "no digest"},
-		{"digest 9f", "9f", "no digest"},
-		{"digest 9f", "digest 9F", "not written as it should be"},
+		{"allot/", "", "not a ledger"},
+		{"allot/", "other/", "not a ledger"},
+		{id, "", "not a ledger"},
+		{id, "0" + id, "not a ledger"},
+		{"\n42\n", "\n0\n", "not a size"},
+		{"\n42\n", "\n-1\n", "not a size"},
+		{"\n42\n", "\n9223372036854775808\n", "not a size"},
+		{"\n42\n", "\n042\n", "not in the canonical form"},
+		{"d7I=", "d7I", "not a root"},
+		{"SBNJ", "SBNJSBNJ", "not a root"},
+		{"d7I=", "d7J=", "not in the canonical form"},
+		{"sequence 7", "sequence 0", "not a sequence"},
+		{"sequence 7", "sequence", "not a sequence"},
+		{"sequence 7", "sequence -7", "not a sequence"},
+		{"sequence 7", "sequence 07", "not in the canonical form"},
+		{"digest 9f", "digest ", "not a digest"},
+		{"digest 9f", "9f", "not a digest"},
+		{"digest 9f", "digest 9F", "not in the canonical form"},
 	} {
 		damaged := strings.Replace(text, c.old, c.new, 1)
 		got, err := proof.Parse(damaged)
@@ -212,7 +213,7 @@ func TestNoCheckpoints(t *testing.T) {
 	}
 }
 
-// TestSignatures: a signature has one form, too, and a file has an end.
+// TestSignatures: a signature has one form, too, and nothing may follow it.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	signer, keys := ledgertest.Key(t)
@@ -271,9 +272,9 @@ type failingSigner struct {
 
 func (s failingSigner) Sign([]byte) ([]byte, error) { return nil, s.err }
 
-// TestFolder: checkpoints are read in the order of the log, from a folder of
-// any name. A folder, or a checkpoint in it, that cannot be read is an error: who
-// does not see them believes a log that they speak against.
+// TestFolder: checkpoints are read in the order of the log, from a folder of any
+// name. A folder, or a checkpoint in it, that cannot be read is an error, because
+// a reader that does not see them would believe a log that they contradict.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "of [a-z]*, ?")

@@ -1,11 +1,12 @@
-// Package proof makes the log provable to somebody who does not trust whoever
-// keeps it. All records are the leaves of one Merkle tree (RFC 6962), in the
-// order of the log; a signed checkpoint is the root of the tree at some
-// moment, signed with the operator's key. With checkpoints that an auditor has
-// kept, a record can be proved to be in the log, and a later log to hold
-// everything that an earlier one held.
+// Package proof makes the log provable to somebody who does not trust its
+// operator. All records are the leaves of one Merkle tree (RFC 6962), in the
+// order of the log; a signed checkpoint is the root of the tree at some moment,
+// signed with the operator's key. With kept checkpoints, an auditor can check
+// that a record is in the log, and that a later log holds everything of an
+// earlier one.
 //
-// All but the Folder of signed checkpoints is pure. The tree's hashes are kept by whoever folds the log.
+// Everything but the Folder of signed checkpoints is pure. The caller that folds
+// the log stores the tree's hashes.
 package proof
 
 import (
@@ -18,21 +19,21 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// ErrProof reports evidence that does not prove what it should.
-var ErrProof = errors.New("proof: it does not prove that")
+// ErrProof means that evidence does not prove what it should.
+var ErrProof = errors.New("proof: the evidence does not prove it")
 
-// Tree is the tree of all records so far, as far as adding another one and
-// knowing the root takes: the roots of its complete subtrees, the largest
+// Tree is the Merkle tree of all records so far, as much of it as adding a record
+// and computing the root takes: the roots of its complete subtrees, the largest
 // first. The zero value is the empty tree.
 type Tree struct {
 	size  int64
 	roots []tlog.Hash
 }
 
-// Size is the number of records in the tree.
+// Size returns the number of records in the tree.
 func (t *Tree) Size() int64 { return t.size }
 
-// Root is the root of the tree; of the empty one the hash of nothing.
+// Root returns the root of the tree; for the empty tree the hash of nothing.
 func (t *Tree) Root() ledger.Digest {
 	if t.size == 0 {
 		return ledger.DigestOf(nil)
@@ -44,15 +45,15 @@ func (t *Tree) Root() ledger.Digest {
 	return ledger.Digest(root)
 }
 
-// Add adds a commit's records. It returns the hashes that are complete with
-// them, in the order in which tlog numbers hashes that are kept.
+// Add adds a commit's records. It returns the hashes that they complete, in the
+// order in which tlog numbers stored hashes.
 func (t *Tree) Add(leaves []ledger.Digest) []ledger.Digest {
 	complete := make([]ledger.Digest, 0, 2*len(leaves))
 	for _, leaf := range leaves {
 		hash := tlog.Hash(leaf)
 		complete = append(complete, leaf)
-		// Every one at the end of the size's binary form is a subtree that
-		// the new leaf completes a larger one with.
+		// Each 1 at the end of the size's binary form stands for a subtree with
+		// which the new leaf completes a larger one.
 		for range bits.TrailingZeros64(^uint64(t.size)) {
 			last := len(t.roots) - 1
 			hash = tlog.NodeHash(t.roots[last], hash)
@@ -70,10 +71,10 @@ func (t *Tree) Copy() *Tree {
 	return &Tree{size: t.size, roots: append([]tlog.Hash(nil), t.roots...)}
 }
 
-// Hashes finds kept hashes by their numbers.
+// Hashes finds stored hashes by their numbers.
 type Hashes func(numbers []int64) ([]ledger.Digest, error)
 
-// HashCount is how many hashes are kept for a tree of a size.
+// HashCount returns how many hashes are stored for a tree of a size.
 func HashCount(size int64) int64 { return tlog.StoredHashCount(size) }
 
 // ReadHashes implements tlog.HashReader.
@@ -82,7 +83,7 @@ func (h Hashes) ReadHashes(numbers []int64) ([]tlog.Hash, error) {
 	return hashes(found), err
 }
 
-// LoadTree reads a tree of a size from its kept hashes.
+// LoadTree reads a tree of a size from its stored hashes.
 func LoadTree(size int64, kept Hashes) (*Tree, error) {
 	var numbers []int64
 	begin := int64(0)
@@ -99,8 +100,8 @@ func LoadTree(size int64, kept Hashes) (*Tree, error) {
 	return &Tree{size: size, roots: roots}, nil
 }
 
-// Inclusion proves from kept hashes that a leaf, numbered from 0, is in the
-// tree of a size: the hashes beside its way to the root.
+// Inclusion proves from stored hashes that a leaf, numbered from 0, is in the
+// tree of a size. It returns the sibling hashes on the leaf's path to the root.
 func Inclusion(leaf, size int64, kept Hashes) ([]ledger.Digest, error) {
 	path, err := tlog.ProveRecord(size, leaf, kept)
 	if err != nil {
@@ -120,8 +121,8 @@ func CheckInclusion(path []ledger.Digest, c *Checkpoint, number int64, leaf ledg
 	return nil
 }
 
-// Growth proves from kept hashes that a tree of a size holds all of an
-// earlier one, of one leaf or more.
+// Growth proves from stored hashes that a tree of a size holds all of an earlier
+// one, of one leaf or more.
 func Growth(earlier, size int64, kept Hashes) ([]ledger.Digest, error) {
 	path, err := tlog.ProveTree(size, earlier, kept)
 	if err != nil {
@@ -130,17 +131,18 @@ func Growth(earlier, size int64, kept Hashes) ([]ledger.Digest, error) {
 	return digests(path), nil
 }
 
-// CheckGrowth checks that the log of a checkpoint holds all of an earlier one's.
+// CheckGrowth checks that the log of a checkpoint holds all of an earlier
+// checkpoint's log.
 func CheckGrowth(path []ledger.Digest, earlier, later *Checkpoint) error {
 	if earlier.Ledger != later.Ledger {
 		return fmt.Errorf("%w: the checkpoints are of the ledgers %s and %s", ErrProof, earlier.Ledger, later.Ledger)
 	}
 	if earlier.Size < 1 || earlier.Size > later.Size || earlier.Sequence > later.Sequence {
-		return fmt.Errorf("%w: the log had %d records up to sequence %d, and has %d up to %d", ErrProof,
+		return fmt.Errorf("%w: the log had %d records up to sequence %d, but has %d up to %d", ErrProof,
 			earlier.Size, earlier.Sequence, later.Size, later.Sequence)
 	}
 	if earlier.Size == later.Size && *earlier != *later {
-		return fmt.Errorf("%w: the log up to sequence %d is another one", ErrProof, later.Sequence)
+		return fmt.Errorf("%w: the log up to sequence %d is another log", ErrProof, later.Sequence)
 	}
 	was, is := tlog.Hash(earlier.Root), tlog.Hash(later.Root)
 	if err := tlog.CheckTree(hashes(path), later.Size, is, earlier.Size, was); err != nil {

@@ -8,11 +8,11 @@
 // candidate belongs to one anchor and uses providers of that tree and sharing
 // providers anchored there.
 //
-// A search first intersects bitmaps: what does not depend on amounts (classes,
-// traits, aggregates, trees) is decided for all providers at once and leaves
-// the anchors worth a look. These are then visited one by one, and their
-// combinations are tried depth first, so that a candidate is passed on as soon
-// as it is found and nothing but the present combination is held in memory.
+// A search first intersects bitmaps. They decide everything that does not depend
+// on amounts (classes, traits, aggregates, trees) for all providers at once, and
+// leave the anchors that may have candidates. The search then visits these one by
+// one, and tries their combinations depth first. So a candidate is passed on as
+// soon as it is found, and only the present combination is held in memory.
 package candidates
 
 import (
@@ -25,7 +25,7 @@ import (
 // SharingTrait marks sharing providers.
 const SharingTrait = "MISC_SHARES_VIA_AGGREGATE"
 
-// ErrBudget says that the search would take more steps than Request.MaxSteps.
+// ErrBudget means that the search would take more steps than Request.MaxSteps.
 var ErrBudget = errors.New("candidates: the request would take too long to answer")
 
 // Resource is an amount of one class.
@@ -34,51 +34,50 @@ type Resource struct {
 	Amount int64
 }
 
-// Group is one request group. The one without a suffix may spread its
-// resources over providers; every other one is served by one provider.
+// Group is one request group. The group without a suffix may spread its resources
+// over providers; one provider serves each other group.
 type Group struct {
 	Suffix      string
 	Resources   []Resource      // none: a resourceless group (1.36)
-	Required    [][]string      // of each list, any
+	Required    [][]string      // one of each list is required
 	Forbidden   []string        // none of these
-	MemberOf    [][]ledger.UUID // of each list, any
+	MemberOf    [][]ledger.UUID // one of each list is required
 	NotMemberOf []ledger.UUID   // none of these
 	InTree      *ledger.UUID
 }
 
-// Order says which candidates come first.
+// Order is the order of the candidates.
 type Order byte
 
 const (
-	// DepthFirst finds all candidates of one tree before those of the next,
-	// trees in the order of their creation.
+	// DepthFirst finds all candidates of one tree before those of the next. Trees
+	// are in the order of their creation.
 	DepthFirst Order = iota
 	// BreadthFirst finds one candidate of each tree, then up to two more of
 	// each, then up to four more, and so on.
 	BreadthFirst
 )
 
-// Request is what is asked for.
+// Request describes the candidates that are wanted.
 type Request struct {
 	Groups        []Group
 	Isolate       bool       // group_policy=isolate
-	SameSubtree   [][]string // suffixes whose providers share a subtree
+	SameSubtree   [][]string // suffixes of groups whose providers must share a subtree
 	RootRequired  []string
 	RootForbidden []string
-	// Limit ends the search after this many candidates; 0: none.
+	// Limit ends the search after this many candidates; 0: no limit.
 	Limit int
-	// Nested is false below 1.29: no candidate then takes from two
-	// providers of one tree.
+	// Nested is false below 1.29: then no candidate uses two providers of one
+	// tree.
 	Nested bool
-	// MaxSteps bounds the work: the search fails with ErrBudget beyond. A
-	// step is one thing looked at: a provider, a filter, a part of a
-	// combination or of a candidate. 0: no bound.
+	// MaxSteps bounds the work: beyond it the search fails with ErrBudget. A step
+	// examines one thing: a provider, a filter, or a part of a combination or of
+	// a candidate. 0: no bound.
 	MaxSteps int
-	// Pause is called every 1024 steps or so, and its error ends the search;
-	// nil: the search goes on until it has ended.
+	// Pause, if set, is called about every 1024 steps. Its error ends the search.
 	Pause func(context.Context) error
 	Order Order
-	// Shuffle visits trees, and providers in them, in an order drawn from
+	// Shuffle visits trees, and the providers in them, in an order drawn from
 	// Seed instead of that of their creation.
 	Shuffle bool
 	Seed    uint64
@@ -95,7 +94,7 @@ type Use struct {
 type Candidate struct {
 	// Uses has one element per provider and class, summed over groups.
 	Uses []Use
-	// Groups lists the providers that serve each of the request's groups,
-	// in the request's order.
+	// Groups lists the providers that serve each of the request's groups, in the
+	// request's order.
 	Groups [][]*ledger.Provider
 }

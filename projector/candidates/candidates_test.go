@@ -18,9 +18,9 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// brute finds candidates without a thought for speed: for every root, every
-// way to give each class of each group to any provider of the world, and then
-// every rule, one after the other.
+// brute finds candidates without regard to speed: for every root it tries every
+// way to take each class of each group from any provider of the world, and then
+// checks every rule.
 func brute(all []*ledger.Provider, req *candidates.Request) []string {
 	b := bruteForce{all: all, req: req, byID: map[ledger.UUID]*ledger.Provider{}, found: map[string]bool{}}
 	for _, p := range all {
@@ -44,7 +44,7 @@ func brute(all []*ledger.Provider, req *candidates.Request) []string {
 	return slices.Sorted(maps.Keys(b.found))
 }
 
-// choice is a class of a group for which a provider is chosen.
+// choice is a class of a group, for which a provider is chosen.
 type choice struct {
 	group int
 	res   *candidates.Resource // nil: a resourceless group
@@ -53,16 +53,16 @@ type choice struct {
 type bruteForce struct {
 	all    []*ledger.Provider
 	byID   map[ledger.UUID]*ledger.Provider
-	nested bool // there are providers with parents
+	nested bool // some providers have parents
 	req    *candidates.Request
 	asked  []choice
 	found  map[string]bool
 
 	root   *ledger.Provider
-	chosen []*ledger.Provider // for each that is asked for
+	chosen []*ledger.Provider // per choice
 }
 
-// try chooses providers from the ith on, in every way.
+// try chooses providers for the choices from the ith on, in every way.
 func (b *bruteForce) try(i int) {
 	if i == len(b.asked) {
 		b.judge()
@@ -76,7 +76,7 @@ func (b *bruteForce) try(i int) {
 	}
 }
 
-// judge keeps what was chosen if no rule speaks against it.
+// judge keeps the choices if they break no rule.
 func (b *bruteForce) judge() {
 	sums := map[string]int64{}
 	for j, s := range b.asked {
@@ -105,8 +105,8 @@ func (b *bruteForce) judge() {
 	}
 }
 
-// offers reports whether the jth provider has what is asked of it, and is
-// where it may be.
+// offers reports whether the jth provider has what the choice needs, and is in a
+// permitted place.
 func (b *bruteForce) offers(j int, sums map[string]int64) bool {
 	res, g, p := b.asked[j].res, b.req.Groups[b.asked[j].group], b.chosen[j]
 	inv, ok := p.Inventory(res.Class)
@@ -130,7 +130,7 @@ func (b *bruteForce) offers(j int, sums map[string]int64) bool {
 }
 
 // inAggregates reports whether the jth provider is in the aggregates that its
-// group asks for, and in none that it forbids.
+// group requires, and in none that it forbids.
 func (b *bruteForce) inAggregates(j int) bool {
 	g, p := b.req.Groups[b.asked[j].group], b.chosen[j]
 	for _, set := range g.MemberOf {
@@ -148,7 +148,7 @@ func (b *bruteForce) inAggregates(j int) bool {
 	return true
 }
 
-// groupsHold looks at what is asked of a group's providers together.
+// groupsHold checks the requirements on a group's providers together.
 func (b *bruteForce) groupsHold(perGroup [][]*ledger.Provider, mappings map[string]map[string]bool) bool {
 	var suffixed []ledger.UUID
 	for j, g := range b.req.Groups {
@@ -214,7 +214,8 @@ func carriesAny(p *ledger.Provider, traits []string) bool {
 	return false
 }
 
-// anchored: p is in root's tree, or shares an aggregate with a member of it.
+// anchored reports whether p is in root's tree, or shares an aggregate with a
+// member of it.
 func anchored(all []*ledger.Provider, p, root *ledger.Provider) bool {
 	if p.Root == root.UUID {
 		return true
@@ -387,7 +388,7 @@ func TestBruteForce(t *testing.T) {
 	})
 }
 
-// TestServing compares it with a look at every provider.
+// TestServing compares Serving with a check of every provider.
 func TestServing(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		for range 50 {
@@ -431,7 +432,8 @@ func TestServing(t *testing.T) {
 	})
 }
 
-// TestBreadthFirst: every tree gives a candidate before any gives its second.
+// TestBreadthFirst: every tree gives a candidate before any tree gives its
+// second.
 func TestBreadthFirst(t *testing.T) {
 	inventory := []ledger.Inventory{{Total: 10, MinUnit: 1, MaxUnit: 10, StepSize: 1, Ratio: 1}}
 	var all []*ledger.Provider
@@ -458,7 +460,7 @@ func TestBreadthFirst(t *testing.T) {
 }
 
 // TestIndex drives an index with random changes, and compares every snapshot,
-// also older ones, with an index of the same providers made at once.
+// even older ones, with an index built at once from the same providers.
 func TestIndex(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		index := candidates.NewIndex()
@@ -506,8 +508,8 @@ func TestIndex(t *testing.T) {
 	})
 }
 
-// TestExplainAgrees: an explanation names what removed the last provider or
-// tree exactly if there are no candidates, and no filter adds any.
+// TestExplainAgrees: an explanation names the filter that removed the last
+// provider or tree exactly if there are no candidates, and no filter adds any.
 func TestExplainAgrees(t *testing.T) {
 	classes := ledger.NewClassTable(
 		[]ledger.Class{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 2, Name: "DISK_GB"}},
@@ -541,7 +543,8 @@ func stepsOf(groups []candidates.GroupExplanation) (all [][]candidates.Step) {
 	return all
 }
 
-// TestExplain: what an operator reads who asks for too much memory.
+// TestExplain: the explanation that an operator gets who asks for too much
+// memory.
 func TestExplain(t *testing.T) {
 	classes := ledger.NewClassTable([]ledger.Class{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}})
 	var all []*ledger.Provider
@@ -587,8 +590,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestBudgetAndCancel: a search that explodes ends with an error, and one
-// whose client has gone ends, too. A limit ends it early.
+// TestBudgetAndCancel: a search that exceeds its budget ends with an error, and
+// one whose client has gone ends, too. A limit ends it early.
 func TestBudgetAndCancel(t *testing.T) {
 	root := &ledger.Provider{UUID: ledgertest.ID(1, 1), Root: ledgertest.ID(1, 1)}
 	all := []*ledger.Provider{root}

@@ -10,9 +10,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Compare says how an index that was kept up to date differs from one that is
-// made anew from the same providers; nil: not at all. Numbers are an index's
-// own affair: what counts is which providers they stand for.
+// Compare returns how an index that was updated differs from one that is built
+// anew from the same providers; nil: not at all. It compares the providers that
+// numbers stand for, because each index has numbers of its own.
 func (w *World) Compare(fresh *World) error {
 	if got, want := w.members(w.all), fresh.members(fresh.all); !slices.Equal(got, want) {
 		return fmt.Errorf("it numbers the providers %v, and there are %v", got, want)
@@ -37,8 +37,8 @@ func (w *World) Compare(fresh *World) error {
 	)
 }
 
-// compareProvider compares a provider, its root and the tree that it is the
-// root of.
+// compareProvider compares a provider, its root, and the tree that it is the root
+// of.
 func (w *World) compareProvider(fresh *World, n numbered) error {
 	number, known := w.number(n.id)
 	if !known {
@@ -57,8 +57,8 @@ func (w *World) compareProvider(fresh *World, n numbered) error {
 	return nil
 }
 
-// compareOrder: searches look at providers in the order of their numbers,
-// which is that of their creation.
+// compareOrder checks the order of the numbers. Searches visit providers in it,
+// so it must be the order of their creation.
 func (w *World) compareOrder() error {
 	var before *ledger.Provider
 	for it := w.all.Iterator(); it.HasNext(); {
@@ -93,10 +93,11 @@ func comparePostings[K comparable](w, fresh *World, what string, got, want map[K
 	return nil
 }
 
-// members are the ids of the providers in a bitmap, sorted.
+// members returns the ids of the providers in a bitmap, sorted.
 func (w *World) members(bits *roaring.Bitmap) []ledger.UUID { return w.named(bits.ToArray()) }
 
-// named are the ids of numbered providers, sorted; NilUUID of those that are gone.
+// named returns the ids of numbered providers, sorted; NilUUID for those that are
+// gone.
 func (w *World) named(numbers []uint32) []ledger.UUID {
 	ids := make([]ledger.UUID, 0, len(numbers))
 	for _, number := range numbers {

@@ -11,41 +11,41 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Explanation says how a request's filters, each after the one before, narrow
-// down the providers, and then the trees.
+// Explanation shows how a request's filters, one after the other, narrow down the
+// providers, and then the trees.
 type Explanation struct {
 	Groups []GroupExplanation `json:"groups"`
-	// Trees narrows down the trees, each by its root: those that the filters
-	// of roots leave, then those that can serve one group after the other,
-	// then those where a whole candidate was found.
+	// Trees narrows down the trees, each by its root: those that the filters of
+	// roots leave, then those that can serve one group after the other, then
+	// those in which a whole candidate was found.
 	Trees []Step `json:"trees"`
-	// RemovedLast names the first filter that left nothing; empty if the
-	// request has candidates.
+	// RemovedLast names the first filter that left nothing; empty if the request
+	// has candidates.
 	RemovedLast string `json:"removed_last"`
 }
 
-// GroupExplanation is about the providers of one group; for the group without
-// a suffix, about those of one of its classes.
+// GroupExplanation is about the providers of one group; for the group without a
+// suffix, about those of one of its classes.
 type GroupExplanation struct {
 	Suffix string `json:"suffix"`
 	Class  string `json:"resource_class,omitempty"`
 	Steps  []Step `json:"steps"`
 }
 
-// Step is one filter and how many it left.
+// Step is one filter, and how many it left.
 type Step struct {
 	Filter string `json:"filter"`
 	Left   int    `json:"left"`
 }
 
-// Explain runs a request filter by filter. Names of classes are those of the
-// table. Like Search it fails with ErrBudget when it would take too long; that
-// the search for whole candidates does is a part of the explanation.
+// Explain runs a request filter by filter. The names of classes are those of the
+// table. Like Search it fails with ErrBudget if it would take too long. If only
+// the search for whole candidates takes too long, the explanation says so.
 func Explain(ctx context.Context, w *World, req *Request, classes *ledger.ClassTable) (*Explanation, error) {
 	e := &explainer{meter: &meter{ctx: ctx, req: req}, world: w, req: req, classes: classes, out: &Explanation{}}
 	for i := range req.Groups {
 		g := &req.Groups[i]
-		// Each class is looked at in every provider, twice.
+		// Each class is examined in every provider, twice.
 		if err := e.work(w.costOfFilters(g) + (1+2*len(g.Resources))*int(w.all.GetCardinality())); err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ type explainer struct {
 	out     *Explanation
 	left    *roaring.Bitmap
 	steps   []Step
-	where   string // the group that left is about
+	where   string // the group that the remaining providers are for
 }
 
 func (e *explainer) group(g *Group, class string, resources []Resource) {
@@ -92,7 +92,7 @@ func (e *explainer) group(g *Group, class string, resources []Resource) {
 		e.note("has %d of %s free", r.Amount, name)
 	}
 	if g.Suffix != "" {
-		// The sources of the group without a suffix need these together only.
+		// The sources of the group without a suffix need these only together.
 		for _, anyOf := range g.Required {
 			e.left.And(w.withAnyTrait(anyOf))
 			e.note("has trait %s", strings.Join(anyOf, " or "))
@@ -139,7 +139,7 @@ func (e *explainer) note(format string, args ...any) {
 	}
 }
 
-// trees narrows down the trees and looks for whole candidates in what is left.
+// trees narrows down the trees, and looks for whole candidates in the rest.
 func (e *explainer) trees() error {
 	w, req := e.world, e.req
 	e.left, e.steps, e.where = w.roots.Clone(), nil, "trees"
@@ -198,9 +198,9 @@ func (e *explainer) reachable(s *search, i int) error {
 	return nil
 }
 
-// wholes counts the trees with at least one whole candidate: what required
-// traits of the group without a suffix, group_policy, same_subtree and the
-// sums of amounts leave.
+// wholes counts the trees with at least one whole candidate. What removes others
+// is: required traits of the group without a suffix, group_policy, same_subtree,
+// and the sums of amounts.
 func (e *explainer) wholes(p *plan) error {
 	req := *e.req
 	req.Limit = 1

@@ -11,15 +11,15 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// World is the providers at one moment, indexed for searches. It never
-// changes and may be used by any number of goroutines.
+// World holds the providers at one moment, indexed for searches. It never
+// changes, and any number of goroutines may use it.
 //
-// Providers are numbered in the order of their creation; the numbers are the
-// members of the bitmaps, and the order in which searches look at them.
+// Providers are numbered in the order of their creation. The numbers are the
+// members of the bitmaps, and searches visit providers in their order.
 type World struct {
 	ids        *btree.BTreeG[numbered]
 	entries    pages[entry]
-	trees      pages[[]uint32] // at a root's number: the tree's members, ascending
+	trees      pages[[]uint32] // by the root's number: the tree's members, ascending
 	all        *roaring.Bitmap
 	roots      *roaring.Bitmap
 	nested     *roaring.Bitmap // providers with a parent
@@ -38,20 +38,20 @@ type entry struct {
 	root uint32
 }
 
-// posting is the providers that have something. It is copied before its first
-// change after a snapshot.
+// posting is the set of providers that have something. It is copied before its
+// first change after a snapshot.
 type posting struct {
 	bits  *roaring.Bitmap
 	epoch uint64
 }
 
-// Index keeps a World up to date, change by change. Snapshots of it cost
-// nothing to take; what they share with the index is copied when it changes,
-// page by page. It is not safe for concurrent use.
+// Index updates a World, change by change. Its snapshots cost nothing. What they
+// share with the index is copied when it changes, page by page. It is not safe
+// for concurrent use.
 type Index struct {
 	world World
 	next  uint32
-	epoch uint64 // counts snapshots: what was copied since the last one may be edited
+	epoch uint64 // counts snapshots: whatever was copied since the last one may be edited
 	owned struct{ all, classes, traits, aggregates uint64 }
 }
 
@@ -74,7 +74,7 @@ func NewWorld(providers []*ledger.Provider) *World {
 	return x.Snapshot()
 }
 
-// Snapshot returns the World as it is now.
+// Snapshot returns the present World.
 func (x *Index) Snapshot() *World {
 	world := x.world
 	world.ids = x.world.ids.Copy()
@@ -82,7 +82,7 @@ func (x *Index) Snapshot() *World {
 	return &world
 }
 
-// Add indexes providers that are new, in the order of their creation.
+// Add indexes new providers, in the order of their creation.
 func (x *Index) Add(providers []*ledger.Provider) {
 	x.number(providers)
 	for _, p := range providers {
@@ -90,8 +90,8 @@ func (x *Index) Add(providers []*ledger.Provider) {
 	}
 }
 
-// number gives new providers their numbers. A provider can be filed only when
-// it and its root have theirs.
+// number gives new providers their numbers. A provider can be filed only when it
+// and its root have numbers.
 func (x *Index) number(providers []*ledger.Provider) {
 	providers = slices.Clone(providers)
 	slices.SortFunc(providers, func(a, b *ledger.Provider) int {
@@ -105,9 +105,9 @@ func (x *Index) number(providers []*ledger.Provider) {
 	}
 }
 
-// Apply indexes what a commit did to providers: first those go that were
-// deleted, then those that are new are numbered, and only then each is filed
-// where it is now, since its root may be one of them.
+// Apply indexes what a commit did to providers. It first removes deleted
+// providers, then numbers new ones, and only then files each provider in its
+// place, because a new provider may be the root.
 func (x *Index) Apply(changes []ledger.ProviderChange) {
 	latest := make(map[ledger.UUID]*ledger.Provider, len(changes))
 	for _, c := range changes {
@@ -115,7 +115,7 @@ func (x *Index) Apply(changes []ledger.ProviderChange) {
 			latest[c.After.UUID] = c.After
 			continue
 		}
-		// One that is made again is a new one.
+		// A provider that is made again is a new one.
 		x.remove(c.Before.UUID)
 		delete(latest, c.Before.UUID)
 	}
@@ -133,7 +133,8 @@ func (x *Index) Apply(changes []ledger.ProviderChange) {
 	}
 }
 
-// own makes the parts that are copied as a whole the index's own.
+// own copies the parts that are copied as a whole, unless they are the index's
+// own already.
 func (x *Index) own() {
 	if x.owned.all == x.epoch {
 		return
@@ -142,8 +143,8 @@ func (x *Index) own() {
 	x.world.all, x.world.roots, x.world.nested = x.world.all.Clone(), x.world.roots.Clone(), x.world.nested.Clone()
 }
 
-// set moves a numbered provider to its new version. What allocations change
-// is in the provider itself, so that they cost one page.
+// set moves a numbered provider to its new version. The fields that allocations
+// change are in the provider itself, so allocations cost one page.
 func (x *Index) set(p *ledger.Provider) {
 	number, _ := x.world.number(p.UUID)
 	root, _ := x.world.number(p.Root)
@@ -176,7 +177,7 @@ func (x *Index) set(p *ledger.Provider) {
 	}
 }
 
-// place moves a provider from its old tree into its new one.
+// place moves a provider from its old tree to its new one.
 func (x *Index) place(number uint32, was, is entry) {
 	x.own()
 	if was.p != nil {
@@ -217,13 +218,13 @@ func (w *World) number(id ledger.UUID) (uint32, bool) {
 	return found.number, ok
 }
 
-// Len is the number of providers.
+// Len returns the number of providers.
 func (w *World) Len() int { return w.ids.Len() }
 
 // Nested reports whether any provider has a parent.
 func (w *World) Nested() bool { return !w.nested.IsEmpty() }
 
-// Provider finds a provider.
+// Provider finds a provider by its uuid.
 func (w *World) Provider(id ledger.UUID) (*ledger.Provider, bool) {
 	number, ok := w.number(id)
 	if !ok {
@@ -232,7 +233,7 @@ func (w *World) Provider(id ledger.UUID) (*ledger.Provider, bool) {
 	return w.entries.get(number).p, true
 }
 
-// Tree calls yield for every provider of the tree with this root.
+// Tree calls yield for each provider of the tree with this root.
 func (w *World) Tree(root ledger.UUID, yield func(*ledger.Provider)) {
 	number, ok := w.number(root)
 	if !ok {
@@ -243,7 +244,7 @@ func (w *World) Tree(root ledger.UUID, yield func(*ledger.Provider)) {
 	}
 }
 
-// TraitInUse reports whether any provider carries the trait.
+// TraitInUse reports whether any provider has the trait.
 func (w *World) TraitInUse(name string) bool { return !bitsOf(w.traits, name).IsEmpty() }
 
 var none = roaring.New()
@@ -284,7 +285,7 @@ func setPosting[K comparable](table map[K]*posting, key K, number uint32, has bo
 	}
 }
 
-// diff calls yield for what only one of two lists has.
+// diff calls yield for the elements that only one of two lists has.
 func diff[T comparable](before, after []T, yield func(item T, has bool)) {
 	for _, item := range before {
 		if !slices.Contains(after, item) {
@@ -310,10 +311,10 @@ func classesOf(p *ledger.Provider) []ledger.ClassID {
 	return list
 }
 
-// pages is a long list whose copies share what did not change since.
+// pages is a long list whose copies share the pages that have not changed.
 type pages[T any] struct {
 	list  []*page[T]
-	epoch uint64 // since when list is the index's own
+	epoch uint64 // the snapshot since which list is the index's own
 }
 
 const pageSize = 256

@@ -12,8 +12,8 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// TestIndexAfterAnyCommits: whatever was committed, the index that was kept up
-// to date is the one that would be made from the providers that there are.
+// TestIndexAfterAnyCommits: after any commits, the updated index equals one built
+// from the present providers.
 func TestIndexAfterAnyCommits(t *testing.T) {
 	t.Parallel()
 	any := rapid.SliceOfN(
@@ -42,8 +42,8 @@ func checkIndex(t interface{ Fatal(...any) }, l *commandstest.Ledger) {
 	}
 }
 
-// TestRootOfTheSameCommit: a provider that is there comes below one that is
-// made in the same commit, whichever of the two the commit names first.
+// TestRootOfTheSameCommit: an existing provider moves below one that is made in
+// the same commit, whichever of the two the commit names first.
 func TestRootOfTheSameCommit(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	first := l.Provider(t, "first", commands.Inventory{Class: "VCPU", Total: 8})

@@ -13,26 +13,26 @@ import (
 type slot struct {
 	group     int
 	resources []Resource
-	// allowed holds the providers that pass every filter but those of
-	// amounts and those that depend on the anchor.
+	// allowed holds the providers that pass every filter except those of amounts
+	// and those that depend on the anchor.
 	allowed *roaring.Bitmap
-	last    bool // of its group's slots
+	last    bool // slots of its group
 }
 
-// plan is what bitmaps can say about a request.
+// plan is everything about a request that bitmaps can decide.
 type plan struct {
 	slots   []slot
 	anchors *roaring.Bitmap
 	guests  []guest
 }
 
-// guest is a sharing provider that some slot allows, and where.
+// guest is a sharing provider that some slot allows, and its anchors.
 type guest struct {
 	number  uint32
 	anchors *roaring.Bitmap
 }
 
-// plan works out what bitmaps can say. It fails when there is too much to look at before the search begins.
+// plan evaluates the bitmaps. It fails if that alone would be too much work.
 func (w *World) plan(req *Request, m *meter) (*plan, error) {
 	p := &plan{anchors: w.roots.Clone()}
 	if err := m.work(len(req.RootRequired) + len(req.RootForbidden)); err != nil {
@@ -71,8 +71,8 @@ func (w *World) plan(req *Request, m *meter) (*plan, error) {
 // costOfSet is the work of combining two sets of providers.
 func (w *World) costOfSet() int { return 1 + int(w.all.GetCardinality())/4096 }
 
-// costOfFilters is the work of a group's filters, before any provider is
-// looked at by itself. The trees that aggregates span are.
+// costOfFilters is the work of a group's filters, before any single provider is
+// examined. It includes the trees that aggregates span.
 func (w *World) costOfFilters(g *Group) int {
 	sets := 1 + len(g.Resources) + len(g.Forbidden) + 2*len(g.NotMemberOf)
 	for _, anyOf := range g.Required {
@@ -90,8 +90,8 @@ func (w *World) costOfFilters(g *Group) int {
 	return sets*w.costOfSet() + spans
 }
 
-// planSpread plans the group without a suffix: each class wholly from one
-// source, wherever that is.
+// planSpread plans the group without a suffix: each class wholly from one source,
+// which may differ between classes.
 func (w *World) planSpread(p *plan, i int, g *Group) {
 	filter := w.all.Clone()
 	for _, name := range g.Forbidden {
@@ -116,8 +116,8 @@ func (w *World) planSpread(p *plan, i int, g *Group) {
 	}
 }
 
-// spanned adds to the members of aggregates what a root in one of them spans:
-// its tree. Sharing providers of other trees do not come in by this.
+// spanned adds to the members of aggregates the trees of the roots among them.
+// Sharing providers of other trees are not added by this.
 func (w *World) spanned(members *roaring.Bitmap) *roaring.Bitmap {
 	var more []uint32
 	for it := roaring.And(members, w.roots).Iterator(); it.HasNext(); {
@@ -133,18 +133,18 @@ func (w *World) spanned(members *roaring.Bitmap) *roaring.Bitmap {
 // planWhole plans a group that one provider serves.
 func (w *World) planWhole(p *plan, i int, g *Group) {
 	allowed := none
-	// What is only forbidden matches nothing, as upstream.
+	// As upstream, traits that are only forbidden match nothing.
 	if len(g.Resources) > 0 || len(g.Required) > 0 || len(g.MemberOf) > 0 {
 		allowed = w.allowed(g)
 	}
-	if g.InTree != nil && len(g.Resources) > 0 { // in_tree of a resourceless group is ignored, as upstream
+	if g.InTree != nil && len(g.Resources) > 0 { // as upstream, in_tree of a resourceless group is ignored
 		allowed.And(w.treeOf(*g.InTree))
 	}
 	p.slots = append(p.slots, slot{group: i, resources: g.Resources, allowed: allowed, last: true})
 }
 
-// allowed are the providers that by themselves pass every filter of a group
-// but those of amounts and trees. The caller may change the bitmap.
+// allowed returns the providers that alone pass every filter of a group except
+// those of amounts and trees. The caller may change the bitmap.
 func (w *World) allowed(g *Group) *roaring.Bitmap {
 	allowed := w.all.Clone()
 	for _, r := range g.Resources {
@@ -187,7 +187,7 @@ func (w *World) inAnyAggregate(ids []ledger.UUID) *roaring.Bitmap {
 	return roaring.FastOr(sets...)
 }
 
-// treeOf is the tree that a provider is in; without that provider, nothing.
+// treeOf returns the tree of a provider; nothing if the provider does not exist.
 func (w *World) treeOf(id ledger.UUID) *roaring.Bitmap {
 	number, ok := w.number(id)
 	if !ok {
@@ -219,8 +219,8 @@ func (w *World) findGuests(p *plan, req *Request, m *meter) error {
 	return nil
 }
 
-// visitable groups may be served from outside the anchor's tree. in_tree of
-// the group without a suffix forbids that.
+// visitable reports whether a group may be served from outside the anchor's tree.
+// in_tree of the group without a suffix forbids that.
 func visitable(g *Group) bool { return g.Suffix != "" || g.InTree == nil }
 
 func (p *plan) guestsOf(g *Group) []guest {
@@ -259,7 +259,7 @@ func (w *World) anchorsOf(providers *roaring.Bitmap, guests []guest) *roaring.Bi
 	return anchors
 }
 
-// order lists the anchors as the request wants them visited.
+// order lists the anchors in the order in which the request visits them.
 func (p *plan) order(req *Request) []uint32 {
 	list := p.anchors.ToArray()
 	if req.Shuffle {

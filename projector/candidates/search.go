@@ -9,8 +9,8 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// search is one run. It holds the present combination and nothing else of
-// what it passes on, but for candidates that several anchors could give.
+// search is one run. It holds only the present combination, and candidates that
+// several anchors could give.
 type search struct {
 	*meter
 	world *World
@@ -24,10 +24,10 @@ type search struct {
 	anchor  uint32
 	root    *ledger.Provider
 	sources [][]source // per slot, under the present anchor
-	chosen  []source   // per slot so far
-	taken   []Use      // sums of what is chosen so far
-	skip    int        // candidates of each anchor to pass over
-	take    int        // candidates of each anchor to look at then; 0: all
+	chosen  []source   // chosen so far, per slot
+	taken   []Use      // sums of the choices so far
+	skip    int        // candidates of each anchor to skip
+	take    int        // candidates of each anchor to find after these; 0: all
 	draw    *rand.Rand
 	seen    map[string]bool // candidates of sharing providers alone
 	out     Candidate
@@ -37,11 +37,11 @@ type search struct {
 type source struct {
 	number uint32
 	p      *ledger.Provider
-	own    bool // of the anchor's tree
+	own    bool // it is in the anchor's tree
 }
 
-// Search finds candidates and passes each to yield until that returns false.
-// What yield gets is good until it returns. The same request against the same
+// Search finds candidates and passes each to yield until yield returns false. The
+// candidate is valid until yield returns. The same request against the same
 // providers finds the same candidates in the same order.
 func Search(ctx context.Context, w *World, req *Request, yield func(*Candidate) bool) error {
 	if err := ctx.Err(); err != nil {
@@ -73,8 +73,8 @@ func (s *search) run() error {
 		_, err := s.visit(anchors)
 		return err
 	}
-	// Each round passes over what the rounds before have found and takes as
-	// much again and one, so that nothing is found more than twice.
+	// Each round skips what the rounds before have found and finds as many again
+	// and one more, so that nothing is found more than twice.
 	for s.take = 1; len(anchors) > 0 && !s.ended; s.skip, s.take = s.skip+s.take, 2*s.take {
 		var err error
 		if anchors, err = s.visit(anchors); err != nil {
@@ -84,7 +84,8 @@ func (s *search) run() error {
 	return nil
 }
 
-// visit finds candidates under each anchor and returns those that may have more.
+// visit finds candidates under each anchor, and returns the anchors that may have
+// more.
 func (s *search) visit(anchors []uint32) (more []uint32, err error) {
 	for _, anchor := range anchors {
 		s.anchor, s.root = anchor, s.world.entries.get(anchor).p
@@ -99,14 +100,14 @@ func (s *search) visit(anchors []uint32) (more []uint32, err error) {
 	return more, nil
 }
 
-// meter counts work and stops what has become too long or unwanted.
+// meter counts work, and stops a search that has become too long or unwanted.
 type meter struct {
 	ctx   context.Context
 	req   *Request
 	steps int
 }
 
-// pauseSteps is how many steps lie between two pauses, some 20 to 100 us.
+// pauseSteps is the number of steps between two pauses, which take 20 to 100 us.
 const pauseSteps = 1024
 
 // step counts one step.
@@ -147,10 +148,10 @@ func (s *search) visitAnchor() (full bool, err error) {
 	return a.full, err
 }
 
-// visit counts what one anchor has given.
+// visit counts the candidates of one anchor.
 type visit struct {
-	skip int // candidates still to be passed over
-	left int // candidates still to be looked at, if take is set
+	skip int // candidates still to be skipped
+	left int // candidates still to be found, if take is set
 	full bool
 }
 
@@ -194,7 +195,7 @@ func (s *search) findSources(i int) error {
 	return nil
 }
 
-// spanned checks member_of of the group without a suffix under the anchor: an
+// spanned checks member_of of the group without a suffix under the anchor. An
 // aggregate of the root spans its tree, but not sharing providers.
 func (s *search) spanned(p *ledger.Provider, own bool, g *Group) bool {
 	for _, anyOf := range g.MemberOf {
@@ -205,8 +206,8 @@ func (s *search) spanned(p *ledger.Provider, own bool, g *Group) bool {
 	return true
 }
 
-// choose fills the next slot in every way. What can only get worse is checked
-// as soon as it is chosen.
+// choose fills the next slot in every way. Conditions that later choices can only
+// make worse are checked at once.
 func (s *search) choose(a *visit) error {
 	if err := s.step(); err != nil {
 		return err
@@ -238,8 +239,8 @@ func (s *search) choose(a *visit) error {
 	return nil
 }
 
-// costOfChoice is the work that one source for a slot makes: it is compared
-// with what is chosen and taken already.
+// costOfChoice is the work of one source for a slot, which is compared with
+// everything chosen and taken so far.
 func (s *search) costOfChoice(i int) int {
 	slot := &s.plan.slots[i]
 	cost := 1 + (len(s.chosen)+len(slot.resources)*len(s.taken))/16
@@ -253,9 +254,9 @@ func (s *search) costOfChoice(i int) int {
 	return cost
 }
 
-// fill takes what a slot wants from a source if there is room beside what is
-// taken already. taken is a stack of running sums: the newest for a provider
-// and class counts.
+// fill takes a slot's amounts from a source, if there is room beside what is
+// taken already. taken is a stack of running sums: the newest for a provider and
+// class counts.
 func (s *search) fill(i int, src source) bool {
 	slot := &s.plan.slots[i]
 	if s.req.Isolate && s.req.Groups[slot.group].Suffix != "" {
@@ -307,8 +308,8 @@ func (s *search) groupHolds(i int) bool {
 	return true
 }
 
-// coversTraits: the sources of the group without a suffix have the required
-// traits together.
+// coversTraits reports whether the sources of the group without a suffix have the
+// required traits together.
 func (s *search) coversTraits(group int, required [][]string) bool {
 	for _, anyOf := range required {
 		covered := false
@@ -322,8 +323,8 @@ func (s *search) coversTraits(group int, required [][]string) bool {
 	return true
 }
 
-// shareSubtree checks same_subtree once all its groups are chosen: one of
-// their providers is an ancestor of all, or all of them.
+// shareSubtree checks same_subtree once all its groups are chosen: one of their
+// providers must be an ancestor of all the others.
 func (s *search) shareSubtree(suffixes []string) bool {
 	var members []*ledger.Provider
 	for j, src := range s.chosen {
@@ -332,14 +333,14 @@ func (s *search) shareSubtree(suffixes []string) bool {
 		}
 	}
 	if len(members) < len(suffixes) {
-		return true // not yet
+		return true // not all chosen yet
 	}
 	return slices.ContainsFunc(members, func(top *ledger.Provider) bool {
 		return !slices.ContainsFunc(members, func(p *ledger.Provider) bool { return !s.below(p, top) })
 	})
 }
 
-// below reports whether a provider is top or under it.
+// below reports whether a provider is top or a descendant of top.
 func (s *search) below(p, top *ledger.Provider) bool {
 	for p != top {
 		if p.Parent.IsNil() {
@@ -350,8 +351,8 @@ func (s *search) below(p, top *ledger.Provider) bool {
 	return true
 }
 
-// passOnSteps is the work of writing down one use or one provider of a
-// candidate, and of remembering it.
+// passOnSteps is the work of writing and remembering one use or one provider of a
+// candidate.
 const passOnSteps = 8
 
 // emit passes a complete candidate on if it is new.
@@ -373,8 +374,9 @@ func (s *search) emit(a *visit) error {
 	return nil
 }
 
-// repeated reports whether another anchor gave the candidate before, which
-// only sharing providers make possible: any other provider ties it to its tree.
+// repeated reports whether another anchor gave the candidate before. That is
+// possible only for candidates of sharing providers alone: any other provider
+// ties a candidate to its tree.
 func (s *search) repeated() bool {
 	for _, src := range s.chosen {
 		if !src.p.HasTrait(SharingTrait) {
@@ -392,7 +394,7 @@ func (s *search) repeated() bool {
 	return false
 }
 
-// assemble fills out with what is chosen.
+// assemble fills out with the choices.
 func (s *search) assemble() {
 	s.out.Uses = s.out.Uses[:0]
 	for i := range s.out.Groups {
@@ -414,7 +416,7 @@ func (s *search) assemble() {
 	slices.Reverse(s.out.Uses)
 }
 
-// fits checks each resource by itself against what is free.
+// fits checks each resource alone against what is free.
 func fits(p *ledger.Provider, resources []Resource) bool {
 	for _, r := range resources {
 		inv, ok := p.Inventory(r.Class)

@@ -9,9 +9,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// Serving lists the providers that satisfy a group each by itself, as they
-// were made: what GET /resource_providers asks for. Other than in a search, every
-// provider serves a group that wants nothing, and in_tree always counts.
+// Serving lists the providers that alone satisfy a group, in the order of their
+// creation, as GET /resource_providers asks for them. Unlike in a search, every
+// provider serves a group without requirements, and in_tree always counts.
 func (w *World) Serving(g *Group) []*ledger.Provider {
 	var list []*ledger.Provider
 	for it := w.inGroup(g).Iterator(); it.HasNext(); {
@@ -25,7 +25,7 @@ func (w *World) Serving(g *Group) []*ledger.Provider {
 	return list
 }
 
-// Serves finds a provider if it satisfies a group by itself, as Serving has it.
+// Serves finds a provider if it alone satisfies a group, by the rules of Serving.
 func (w *World) Serves(id ledger.UUID, g *Group) (*ledger.Provider, bool) {
 	number, found := w.number(id)
 	if !found || !w.inGroup(g).Contains(number) {

@@ -22,49 +22,49 @@ type Snapshots interface {
 	Load(atOrBefore uint64) (*ledger.State, bool, error)
 }
 
-// AuditorConfig is what the Auditor looks at.
+// AuditorConfig configures an Auditor.
 type AuditorConfig struct {
 	Log       ledger.Log
 	Snapshots Snapshots
 	Views     *projector.Projector
-	// World gives the index of providers, and the view of the same moment;
-	// nil: that of Views.
+	// World returns the index of providers, and the view of the same moment; nil:
+	// the index of Views.
 	World func() (*candidates.World, projector.View)
-	// Fork gives a copy of the writer's State.
+	// Fork returns a copy of the writer's State.
 	Fork func(context.Context) (*ledger.State, error)
-	// Every is how long the auditor rests after an audit.
+	// Every is the pause after an audit.
 	Every  time.Duration
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// The Auditor works for at most workSlice and then rests: it takes a fifth of
-// a core at most.
+// The Auditor works for at most workSlice and then rests, so that it uses at most
+// a fifth of a core.
 const (
 	workSlice = 5 * time.Millisecond
 	restSlice = 20 * time.Millisecond
 )
 
-// ErrDiffers says that what is kept is not what the log gives.
-var ErrDiffers = errors.New("check: it is not what the log gives")
+// ErrDiffers means that the ledger differs from what its log gives.
+var ErrDiffers = errors.New("check: this differs from what the log gives")
 
-// AuditResult is what an audit found.
+// AuditResult is the result of an audit.
 type AuditResult struct {
 	Sequence uint64        `json:"sequence"` // up to which the log was compared
 	From     uint64        `json:"from"`     // sequence of the snapshot that it began with; 0: none
 	Records  int           `json:"records"`  // that were replayed
 	Begun    time.Time     `json:"begun"`
 	Took     time.Duration `json:"took_ns"`
-	// Fault is what was wrong; empty: nothing.
+	// Fault is the difference; empty: there is none.
 	Fault string `json:"fault,omitempty"`
 }
 
-// Good reports whether nothing was wrong.
+// Good reports whether no difference was found.
 func (r *AuditResult) Good() bool { return r.Fault == "" }
 
-// Auditor checks a running ledger against its log, slowly and in the
-// background: it replays the log from an old snapshot and compares what comes
-// of it with the writer's State and with the read models.
+// Auditor compares a running ledger with its log, slowly and in the background:
+// it replays the log from an old snapshot, and compares the result with the
+// writer's State and with the read models.
 type Auditor struct {
 	cfg  AuditorConfig
 	stop context.CancelFunc
@@ -74,7 +74,7 @@ type Auditor struct {
 	last *AuditResult // guarded by mu
 }
 
-// StartAuditor begins with an audit.
+// StartAuditor starts with an audit.
 func StartAuditor(cfg AuditorConfig) *Auditor {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Auditor{cfg: cfg, stop: cancel}
@@ -88,7 +88,7 @@ func (a *Auditor) Stop() {
 	a.idle.Wait()
 }
 
-// Last is the result of the last audit; nil before the first has ended.
+// Last returns the result of the last audit; nil before the first has ended.
 func (a *Auditor) Last() *AuditResult {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -124,7 +124,8 @@ func (a *Auditor) run(ctx context.Context) {
 	}
 }
 
-// Audit audits once. The error is about the audit; what it found is in the result.
+// Audit audits once. The error is about the audit itself; the result has what it
+// found.
 func Audit(ctx context.Context, cfg AuditorConfig) (*AuditResult, error) {
 	a := &audit{AuditorConfig: cfg, ctx: ctx, result: &AuditResult{Begun: cfg.Now()}}
 	a.working = a.result.Begun
@@ -141,11 +142,11 @@ type audit struct {
 	AuditorConfig
 	ctx     context.Context
 	result  *AuditResult
-	working time.Time // since when it has not rested
+	working time.Time // when it last rested
 }
 
-// fault tells what is wrong with the ledger from what kept the auditor from
-// finding out.
+// fault tells a fault of the ledger from an error that kept the auditor from
+// comparing.
 func (a *audit) fault(err error) string {
 	for _, wrong := range []error{
 		ErrDiffers, ledger.ErrChain, ledger.ErrCorrupt, ledger.ErrInvariant, ledger.ErrLogGap, ledger.ErrLogBehind,
@@ -158,7 +159,7 @@ func (a *audit) fault(err error) string {
 	return ""
 }
 
-// rest keeps the auditor slow. It ends when the auditor is to stop.
+// rest slows the auditor down. It ends when the auditor is to stop.
 func (a *audit) rest() error {
 	if time.Since(a.working) < workSlice {
 		return a.ctx.Err()
@@ -193,7 +194,8 @@ func (a *audit) all() error {
 	return a.compareIndex()
 }
 
-// base is the oldest good snapshot, so that a good part of the log is replayed.
+// base returns the oldest good snapshot, so that a large part of the log is
+// replayed.
 func (a *audit) base() (*ledger.State, error) {
 	heads, err := a.Snapshots.Heads()
 	if err != nil {
@@ -215,8 +217,8 @@ func (a *audit) base() (*ledger.State, error) {
 	return ledger.NewState(), nil
 }
 
-// replay folds the log's commits after the State, each of which must be the
-// one that the read models have folded, and compares the tree of all records.
+// replay folds the log's commits after the State. Each must be the commit that
+// the read models have folded. It also compares the Merkle tree.
 func (a *audit) replay(state *ledger.State, to ledger.Head) error {
 	tree := &proof.Tree{}
 	if from := state.Head().Sequence; from > 0 {
@@ -270,12 +272,12 @@ func (a *audit) compareStates(replayed, live *ledger.State) error {
 		return err
 	}
 	if got != want || live.Head() != replayed.Head() {
-		return fmt.Errorf("%w: the writer's State has digest %s, and should have %s", ErrDiffers, got, want)
+		return fmt.Errorf("%w: the writer's State has digest %s, but should have %s", ErrDiffers, got, want)
 	}
 	return nil
 }
 
-// compareViews compares who holds what in the read models with the State.
+// compareViews compares the holdings in the read models with the State.
 func (a *audit) compareViews(state *ledger.State) error {
 	view, err := a.Views.ViewAt(state.Head().Sequence)
 	if err != nil {
@@ -310,7 +312,7 @@ func (a *audit) compareViews(state *ledger.State) error {
 	return a.countViews(view, providers, consumers)
 }
 
-// countViews makes sure that the read models hold nobody else.
+// countViews checks that the read models hold nothing beyond the State.
 func (a *audit) countViews(view projector.View, providers, consumers int) error {
 	var resting error
 	err := view.Consumers(ledger.NilUUID, func(*ledger.Consumer) bool {
@@ -335,8 +337,8 @@ func (a *audit) countViews(view projector.View, providers, consumers int) error 
 	return nil
 }
 
-// compareIndex compares the index, which was kept up to date since the start,
-// with one that is made anew from the read models of its moment.
+// compareIndex compares the index, which has been updated since the start, with
+// one that is built anew from the read models of its moment.
 func (a *audit) compareIndex() error {
 	newest := a.World
 	if newest == nil {

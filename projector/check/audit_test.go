@@ -18,7 +18,7 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
-// filled is a ledger in which something happens, with snapshots on the way.
+// filled is a ledger with some history and snapshots on the way.
 func filled(t *testing.T) *commandstest.Ledger {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	random := rand.New(rand.NewPCG(1, 2))
@@ -57,7 +57,7 @@ func config(l *commandstest.Ledger) check.AuditorConfig {
 	}
 }
 
-// TestGoodLedger: nothing is found where nothing is wrong, whatever goes on
+// TestGoodLedger: an audit of a good ledger finds nothing, whatever goes on
 // meanwhile.
 func TestGoodLedger(t *testing.T) {
 	l := filled(t)
@@ -83,7 +83,7 @@ func TestGoodLedger(t *testing.T) {
 	}
 }
 
-// forged is a log that tells something else than it did.
+// forged is a log whose contents were changed.
 type forged struct {
 	ledger.Log
 	sequence uint64
@@ -99,7 +99,7 @@ func (f *forged) Read(ctx context.Context, from, to uint64, yield func(ledger.En
 	})
 }
 
-// TestDifferences: a State, read models or a log that differ are found.
+// TestDifferences: an audit finds a State, read models or a log that differ.
 func TestDifferences(t *testing.T) {
 	l := filled(t)
 	last := l.Views.View().Sequence()

@@ -27,8 +27,7 @@ import (
 
 var errInjected = errors.New("injected")
 
-// scene is a log with what was made of it, in which a test makes read models
-// that are not what the log gives.
+// scene is a log with what was made of it. A test makes wrong read models in it.
 type scene struct {
 	log   *memlog.Log
 	state *ledger.State
@@ -37,8 +36,8 @@ type scene struct {
 	dir   string
 }
 
-// newScene folds a log. What alter does to a commit, or to its changes, before
-// the read models fold it, is what is wrong with them.
+// newScene folds a log. alter changes a commit, or its changes, before the read
+// models fold it, and so makes them wrong.
 func newScene(t *testing.T, alter func(*ledger.Commit, *ledger.Changes)) *scene {
 	t.Helper()
 	commits := ledgertest.Commits(t, 12)
@@ -92,7 +91,7 @@ func (s *scene) config() check.AuditorConfig {
 	}
 }
 
-// at is what alters one commit.
+// at returns an alteration of one commit.
 func at(sequence uint64, alter func(*ledger.Commit, *ledger.Changes)) func(*ledger.Commit, *ledger.Changes) {
 	return func(c *ledger.Commit, changes *ledger.Changes) {
 		if c.Sequence == sequence {
@@ -101,8 +100,8 @@ func at(sequence uint64, alter func(*ledger.Commit, *ledger.Changes)) func(*ledg
 	}
 }
 
-// TestReadModelsThatDiffer: whatever read models hold that the log does not
-// give, the audit names it. The commits that they have folded are the right ones.
+// TestReadModelsThatDiffer: the audit names everything in read models that the
+// log does not give. They have folded the right commits.
 func TestReadModelsThatDiffer(t *testing.T) {
 	t.Parallel()
 	ghost := ledgertest.ID(1, 200)
@@ -183,8 +182,8 @@ func (u unreadable) Read(context.Context, uint64, uint64, func(ledger.Entry) err
 	return u.err
 }
 
-// TestAuditsThatFail: what keeps an audit from being made is an error, and what
-// it finds is none, also if that is all that is left of the ledger.
+// TestAuditsThatFail: an obstacle to an audit is an error, and what the audit
+// finds is not, even if nothing else is left of the ledger.
 func TestAuditsThatFail(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -251,7 +250,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !is(); time.Sleep(time.Millisecond) {
@@ -261,8 +260,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// TestAuditorTells: an audit that cannot be made is told and tried again; a
-// fault is told and stays to be seen.
+// TestAuditorTells: a failed audit is logged and tried again; a fault is logged
+// and stays visible.
 func TestAuditorTells(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, at(12, func(c *ledger.Commit, _ *ledger.Changes) { c.Digest[0] ^= 1 }))
@@ -287,7 +286,7 @@ func TestAuditorTells(t *testing.T) {
 			t.Errorf("the log does not say %q: %s", text, logs)
 		}
 	}
-	// One that is stopped at work ends without a result.
+	// An auditor that is stopped at work ends without a result.
 	cfg.Fork = func(ctx context.Context) (*ledger.State, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -299,8 +298,8 @@ func TestAuditorTells(t *testing.T) {
 	}
 }
 
-// TestScrubber reads files again and again: what is damaged is told once in a
-// round, and a snapshot that is damaged goes, so that the next round is good.
+// TestScrubber reads files again and again. Damage is reported once in a round,
+// and a damaged snapshot is removed, so the next round finds nothing.
 func TestScrubber(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
@@ -358,7 +357,7 @@ func TestScrubber(t *testing.T) {
 	}
 }
 
-// TestScrubberStopsAtWork: it is slow, and does not finish what it reads.
+// TestScrubberStopsAtWork: it is slow, and stops without finishing its round.
 func TestScrubberStopsAtWork(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
@@ -377,8 +376,8 @@ func TestScrubberStopsAtWork(t *testing.T) {
 	}
 }
 
-// TestVerifyInTrouble: what keeps a log from being verified is an error, and
-// what is wrong with it a finding, whatever it is compared with.
+// TestVerifyInTrouble: an obstacle to the verification of a log is an error, and
+// a fault of the log is a finding, whatever it is compared with.
 func TestVerifyInTrouble(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
@@ -426,7 +425,7 @@ func TestVerifyInTrouble(t *testing.T) {
 	}
 }
 
-// damagedSnapshot is a folder with a snapshot whose position cannot be trusted.
+// damagedSnapshot returns a folder with a snapshot whose head cannot be trusted.
 func damagedSnapshot(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -466,7 +465,7 @@ func TestVerifyReadModelsThatDiffer(t *testing.T) {
 	}
 }
 
-// copyOf is a folder that nobody has open.
+// copyOf returns a copy of a folder that nobody has open.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")

@@ -35,8 +35,7 @@ func unsorted(t *testing.T) *commandstest.Ledger {
 	return l
 }
 
-// sortedViews are read models that hold everything in a log, but for the order
-// of allocations.
+// sortedViews are read models of a log without the order of allocations.
 func sortedViews(t *testing.T, log ledger.Log) *projector.Projector {
 	t.Helper()
 	views, err := projector.Open(t.TempDir(), slog.New(slog.DiscardHandler))
@@ -71,8 +70,8 @@ func sortedViews(t *testing.T, log ledger.Log) *projector.Projector {
 	return views
 }
 
-// TestOrderIsAudited: a State or read models that hold the same amounts in
-// another order than the log says are not what the log gives.
+// TestOrderIsAudited: a State or read models with the same amounts in another
+// order than the log's differ from the log.
 func TestOrderIsAudited(t *testing.T) {
 	l := unsorted(t)
 	audit := func(cfg check.AuditorConfig) *check.AuditResult {
@@ -115,9 +114,9 @@ func TestOrderIsAudited(t *testing.T) {
 	}
 }
 
-// TestSortedSnapshots: a snapshot from before the order of allocations was kept
-// is good if it is what the log gives without the order; the auditor does not
-// begin with it.
+// TestSortedSnapshots: a snapshot from before the order of allocations was stored
+// is good if it equals the log without the order. The auditor does not begin with
+// it.
 func TestSortedSnapshots(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "snapshots", "testdata", "ALLOTSN1.state-v3.order.hex"))
 	if err != nil {

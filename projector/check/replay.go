@@ -10,10 +10,10 @@ import (
 	"github.com/allot-project/allot/projector"
 )
 
-// Progress is told how far a replay has come.
+// Progress is called with the progress of a replay.
 type Progress func(done, total uint64)
 
-// Replayed is what a log comes to, so far.
+// Replayed is the outcome of a log so far.
 type Replayed struct {
 	State   *ledger.State
 	Tree    proof.Tree
@@ -22,8 +22,8 @@ type Replayed struct {
 }
 
 // Replay folds a log's commits up to a sequence. If dir is not empty, it makes
-// read models there. at is called after every commit; it may be nil. What is
-// wrong with the log is a *ledger.BadEntryError.
+// read models there. It calls at, which may be nil, after every commit. A fault
+// of the log is a *ledger.BadEntryError.
 func Replay(
 	ctx context.Context, log ledger.Log, to uint64, dir string, progress Progress, at func(*Replayed) error,
 ) (r *Replayed, err error) {
@@ -56,7 +56,7 @@ func Replay(
 	})
 }
 
-// Checkpoint is what can be signed of the log so far.
+// Checkpoint returns the checkpoint to sign for the log so far.
 func (r *Replayed) Checkpoint() *proof.Checkpoint {
 	return &proof.Checkpoint{Ledger: r.State.LedgerID(), Size: r.Tree.Size(), Root: r.Tree.Root(), Head: r.State.Head()}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/allot-project/allot/snapshots"
 )
 
-// ScrubberConfig says what is read, and how fast.
+// ScrubberConfig says what a Scrubber reads, and how fast.
 type ScrubberConfig struct {
 	// Log are the log's files; nil: it is not on this machine.
 	Log *blocks.Folder
@@ -25,38 +25,38 @@ type ScrubberConfig struct {
 	// server is not filling them; nil: they always do.
 	Whole     func() bool
 	Views     *projector.Projector
-	Snapshots string // the folder
-	// BytesPerSecond bounds how fast it reads.
+	Snapshots string // folder of the snapshots
+	// BytesPerSecond bounds the speed of reading.
 	BytesPerSecond int64
-	// Pause is how long it rests between rounds.
+	// Pause is the rest between two rounds.
 	Pause  time.Duration
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// ScrubStatus is how far the Scrubber has come.
+// ScrubStatus is the progress of a Scrubber.
 type ScrubStatus struct {
-	Rounds int       `json:"rounds"` // finished
+	Rounds int       `json:"rounds"` // finished rounds
 	Begun  time.Time `json:"begun"`  // of the round under way, or of the last one
 	Ended  time.Time `json:"ended"`  // of the last round; zero: there was none yet
 	Bytes  int64     `json:"bytes"`  // read in the round under way, or in the last one
-	Total  int64     `json:"total"`  // that there were at its begin
-	// Damage is what the last whole round found, or the one under way has
-	// found so far: a line each, at most maxListed.
+	Total  int64     `json:"total"`  // to read, as of the round's beginning
+	// Damage is what the last whole round found, or the round under way so far:
+	// one line each, at most maxListed.
 	Damage []string `json:"damage"`
-	// Found is how many there are.
+	// Found is the number of damaged places.
 	Found int `json:"found"`
 }
 
-// maxListed is how much damage is told one by one.
+// maxListed is how many damaged places are listed.
 const maxListed = 100
 
-// Good reports whether nothing was found.
+// Good reports whether no damage was found.
 func (s ScrubStatus) Good() bool { return s.Found == 0 }
 
-// Scrubber reads again, in the background and slowly, what lies on the disk:
-// the log's files, the read models' and the snapshots. Damage is found before
-// anything needs what is damaged, while a backup or a replica still has it.
+// Scrubber reads the files on the disk again, slowly and in the background: those
+// of the log, the read models and the snapshots. So damage is found before
+// anything needs the data, while a backup or a replica still has it.
 type Scrubber struct {
 	cfg  ScrubberConfig
 	pace *rate.Limiter
@@ -91,7 +91,7 @@ func (s *Scrubber) Stop() {
 	s.idle.Wait()
 }
 
-// Status is how far it has come.
+// Status returns the Scrubber's progress.
 func (s *Scrubber) Status() ScrubStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,14 +144,14 @@ func (s *Scrubber) end() {
 	s.status.Found, s.status.Damage = s.found, s.listed
 }
 
-// size is roughly how much there is to read.
+// size returns roughly how many bytes there are to read.
 func (s *Scrubber) size() (total int64) {
 	folders := []string{s.cfg.Snapshots, s.cfg.Views.Dir()}
 	if s.cfg.Log != nil {
 		folders = append(folders, s.cfg.Log.Dir())
 	}
 	for _, folder := range folders {
-		// What comes and goes meanwhile does not matter here.
+		// Files that come and go meanwhile do not matter here.
 		_ = filepath.Walk(folder, func(_ string, info os.FileInfo, err error) error {
 			if err == nil && info.Mode().IsRegular() {
 				total += info.Size()
@@ -168,8 +168,8 @@ func (s *Scrubber) read(bytes int64) {
 	s.status.Bytes += bytes
 }
 
-// tell counts damage. What this round finds is shown at once; what the last
-// one found stays until this one has ended.
+// tell counts damage. The findings of this round are shown at once; those of the
+// last round stay until this one has ended.
 func (s *Scrubber) tell(what string, err error) {
 	s.cfg.Logger.Error("damage on the disk", "what", what, "error", err)
 	s.mu.Lock()
@@ -258,10 +258,11 @@ func (s *Scrubber) awaitWhole(ctx context.Context) bool {
 }
 
 func (s *Scrubber) readModels(ctx context.Context) error {
-	return s.cfg.Views.CheckFiles(ctx, s.pace, func(err error) { s.tell("read models (made again)", err) }, s.read)
+	return s.cfg.Views.CheckFiles(ctx, s.pace, func(err error) { s.tell("read models (being rebuilt)", err) }, s.read)
 }
 
-// snapshots removes damaged ones: the next one that is due takes their place.
+// snapshots removes damaged snapshots. The next snapshot that is due takes their
+// place.
 func (s *Scrubber) snapshots(ctx context.Context) error {
 	paths, err := snapshots.Files(s.cfg.Snapshots)
 	if err != nil {

@@ -23,19 +23,19 @@ type Evidence struct {
 	// signatures with. One of them must then vouch for the log's last commit.
 	Checkpoints []proof.Kept
 	Keys        note.Verifiers
-	// Kept are checkpoints that somebody else than the log's operator has
-	// kept. Whoever has the key can sign a log that was rewritten, but cannot
-	// make one that these fit.
+	// Kept are checkpoints that somebody other than the log's operator has kept.
+	// With the key the operator can sign a rewritten log, but cannot make one
+	// that agrees with these.
 	Kept []proof.Kept
-	// Temporary is a folder for read models that are made to be compared.
+	// Temporary is a folder for read models that are made for the comparison.
 	Temporary string
 	Progress  Progress
 }
 
-// Finding is something that is not good.
+// Finding is one fault.
 type Finding struct {
 	What     string // "log", or what was compared with it
-	Sequence uint64 // the first bad one; 0: it cannot be said
+	Sequence uint64 // the first bad sequence; 0: unknown
 	Err      error
 }
 
@@ -47,20 +47,20 @@ func (f *Finding) Error() string {
 	return fmt.Sprintf("%s: not good at sequence %d: %v", f.What, f.Sequence, f.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the fault.
 func (f *Finding) Unwrap() error { return f.Err }
 
-// Report says what was good, and what was not.
+// Report lists what was good, and what was not.
 type Report struct {
 	ledger.Head     // of the last good commit
-	Records     int // good ones
+	Records     int // number of good snapshots
 	Snapshots   int // good ones
 	Checkpoints int // good ones
 	Kept        int // good ones
 	ReadModels  ledger.Head
 	Findings    []*Finding
 
-	vouched uint64 // the last sequence that a good checkpoint is of
+	vouched uint64 // the last sequence of a good checkpoint
 }
 
 // Err joins the findings; nil if there are none.
@@ -81,11 +81,11 @@ type verification struct {
 	Evidence
 	report *Report
 	last   uint64                       // of the log
-	due    map[uint64][]func(*Replayed) // what is compared after a commit
+	due    map[uint64][]func(*Replayed) // compared after each commit
 }
 
 // VerifyLog replays a log up to its last sequence, once, and compares on the way.
-// The error is about the pass itself; what it found is in the report.
+// The error is about the pass itself; the report has what it found.
 func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*Report, error) {
 	v := &verification{Evidence: e, report: &Report{}, last: last, due: make(map[uint64][]func(*Replayed))}
 	if err := v.prepareSnapshots(); err != nil {
@@ -162,7 +162,7 @@ func (v *verification) prepareSnapshots() error {
 				return err
 			}
 			if got, err := stored.Digest(); err != nil || got != want || head != r.State.Head() {
-				return errors.Join(err, fmt.Errorf("it has digest %s, and the log gives %s", got, want))
+				return errors.Join(err, fmt.Errorf("it has digest %s, but the log gives %s", got, want))
 			}
 			v.report.Snapshots++
 			return nil
@@ -171,8 +171,8 @@ func (v *verification) prepareSnapshots() error {
 	return nil
 }
 
-// prepareReadModels reports whether there are read models to be compared, as
-// of where they are: a server that was killed has not synced its last ones.
+// prepareReadModels reports whether there are read models to compare, at the
+// sequence that they have. A killed server has not synced its last commits.
 func (v *verification) prepareReadModels() bool {
 	if v.ReadModels == "" {
 		return false
@@ -194,7 +194,7 @@ func (v *verification) prepareReadModels() bool {
 			return err
 		}
 		if head != r.State.Head() || got != want {
-			return fmt.Errorf("their digest is %s, and the log gives %s", got, want)
+			return fmt.Errorf("their digest is %s, but the log gives %s", got, want)
 		}
 		v.report.ReadModels = head
 		return nil
@@ -229,8 +229,8 @@ func (v *verification) prepareEach(kind string, list []proof.Kept, good *int) {
 	}
 }
 
-// uncovered is about what comes after the last checkpoint: whoever holds the
-// log could have added it.
+// uncovered makes the finding about commits after the last checkpoint: anybody
+// who holds the log could have added them.
 func (v *verification) uncovered() {
 	if v.Keys != nil && v.report.vouched < v.report.Sequence {
 		v.report.add(
@@ -240,5 +240,5 @@ func (v *verification) uncovered() {
 	}
 }
 
-// ErrUnsigned says that there are commits after the last good signed checkpoint.
+// ErrUnsigned means that there are commits after the last good signed checkpoint.
 var ErrUnsigned = errors.New("check: no signed checkpoint")

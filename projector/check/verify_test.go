@@ -97,8 +97,8 @@ func logOf(t *testing.T, entries [][]byte) *memlog.Log {
 	return log
 }
 
-// rechain makes a chain of commits again after some were changed: what
-// somebody would do who can write everything but has no key.
+// rechain chains commits again after some were changed, as an attacker would who
+// can write everything but has no key.
 func rechain(t *testing.T, commits []*ledger.Commit) [][]byte {
 	t.Helper()
 	var prev ledger.Digest
@@ -116,7 +116,7 @@ func rechain(t *testing.T, commits []*ledger.Commit) [][]byte {
 	return all
 }
 
-// altered is a commit in which somebody else did it.
+// altered returns a commit in which somebody else is the actor.
 func altered(c *ledger.Commit) *ledger.Commit {
 	other := *c
 	other.Records = slices.Clone(c.Records)
@@ -139,8 +139,8 @@ func TestGoodLog(t *testing.T) {
 	}
 }
 
-// TestMutations changes the log, or what vouches for it, in 1,000 ways. None
-// goes unnoticed, and the first bad sequence is named.
+// TestMutations changes the log, or its checkpoints and snapshots, in 1,000 ways.
+// Every change is noticed, and the first bad sequence is named.
 func TestMutations(t *testing.T) {
 	w := newWorld(t)
 	snapshot, err := filepath.Glob(filepath.Join(w.dir, "snapshots", "*"))
@@ -186,15 +186,15 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// damage is what is left of a ledger.
+// damage is a ledger after a mutation.
 type damage struct {
 	entries     [][]byte
 	checkpoints []proof.Kept
 	snapshot    []byte
 }
 
-// mutation damages something. It returns the sequences that may be called the
-// first bad one.
+// mutation damages something. It returns the sequences that count as the first
+// bad one.
 type mutation struct {
 	name   string
 	change func(d *damage, i int) (first, last int)
@@ -308,9 +308,8 @@ func (m *mutator) ofSnapshots() []mutation {
 	}
 }
 
-// TestOperatorAgainstKeptCheckpoint lets the operator, who has the key, write
-// the log anew and sign it: whoever has kept a checkpoint finds out, and
-// nobody else can.
+// TestOperatorAgainstKeptCheckpoint lets the operator, who has the key, rewrite
+// the log and sign it. Only somebody who has kept a checkpoint finds out.
 func TestOperatorAgainstKeptCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	early, late := w.checkpoints[:1], w.checkpoints[1:]

@@ -29,12 +29,12 @@ type Server struct {
 	Lifetime time.Duration
 
 	mu        sync.Mutex
-	users     map[string]User   // by name; guarded by mu, as all below
+	users     map[string]User   // by name; guarded by mu, as are all fields below
 	tokens    map[string]issued // by token
 	catalog   []map[string]any  // services
-	validated map[string]int    // how often each token was asked about
+	validated map[string]int    // how often each token was validated
 	broken    bool              // answers 500 to everything
-	count     int               // of tokens issued
+	count     int               // number of tokens issued
 }
 
 type issued struct {
@@ -62,7 +62,7 @@ func Start(t testing.TB, users ...User) *Server {
 	return s
 }
 
-// AddEndpoint lists a public endpoint in the catalog.
+// AddEndpoint adds a public endpoint to the catalog.
 func (s *Server) AddEndpoint(service, url string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,14 +74,14 @@ func (s *Server) AddEndpoint(service, url string) {
 	})
 }
 
-// Break makes every answer a 500, or mends it.
+// Break makes every answer a 500, or ends that.
 func (s *Server) Break(broken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.broken = broken
 }
 
-// Revoke forgets every token of a user.
+// Revoke forgets all tokens of a user.
 func (s *Server) Revoke(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *Server) Revoke(name string) {
 	}
 }
 
-// Validations is how often Keystone was asked about a token.
+// Validations returns how often the server was asked about a token.
 func (s *Server) Validations(token string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,5 +211,5 @@ func failure(w http.ResponseWriter, status int) {
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client is gone if this fails
+	_ = json.NewEncoder(w).Encode(body) // if this fails the client is gone
 }
