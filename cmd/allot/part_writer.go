@@ -64,6 +64,9 @@ func (s *server) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.sameLedger(state); err != nil {
+		return err
+	}
 	s.space.disarm()
 	options := writer.Options{
 		Now: time.Now, Logger: s.logger, SaveSnapshot: s.saveSnapshot,
