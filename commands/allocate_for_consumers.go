@@ -127,6 +127,7 @@ type allocator struct {
 	// reshaped holds providers as a reshape leaves them for the allocations.
 	reshaped map[ledger.UUID]*ledger.Provider
 	lifetime int64 // of what is reserved, in nanoseconds; 0: it is allocated for good
+	beside   bool  // what the consumers held is not free for them
 
 	last   *ledger.Provider // looked up last: allocations name the same one in a row
 	counts []inventoryCount
@@ -373,6 +374,9 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *Rejecti
 	}
 	count := a.count(inventoryKey{res.Provider, class}, inv.Used)
 	used := count.before - count.freed + count.asked
+	if a.beside {
+		used = count.before + count.asked
+	}
 	if float64(used+res.Amount) > inv.Capacity() && used+res.Amount > count.before {
 		return capacityExceeded(consumer, res, inv, used)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // Code says what kind of rejection it is. Codes are part of the API.
@@ -64,6 +65,10 @@ const (
 	CodeChassisExists          Code = "chassis_exists"            // uuid taken
 	CodeChassisNotEmpty        Code = "chassis_not_empty"         // nodes are in it
 	CodePatchFailed            Code = "patch_failed"              // an operation has nothing to work on
+
+	CodeNoCandidates  Code = "no_candidates"  // nothing satisfies the claim
+	CodeClaimBudget   Code = "claim_budget"   // whether something does was not found out within the bounds of the search
+	CodeClaimOutdated Code = "claim_outdated" // what was found does not fit any more; it is searched again, and nobody is told
 )
 
 // Facts are the values that decided a rejection. Only those that apply are set.
@@ -93,6 +98,9 @@ type Facts struct {
 	SizeBytes  int          `json:"size_bytes,omitempty"`
 	LimitBytes int          `json:"limit_bytes,omitempty"`
 	Command    *int         `json:"command,omitempty"` // of a batch, from 0
+	// Explanation says why there are no candidates, as of the commit AsOf.
+	Explanation *candidates.Explanation `json:"explanation,omitempty"`
+	AsOf        uint64                  `json:"as_of,omitempty"`
 }
 
 // Rejection says why a command was not accepted. It is a value, not an error:

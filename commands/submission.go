@@ -35,7 +35,8 @@ type Outcome struct {
 	Rejection *Rejection
 	// Repeated: the command id was known, and this is the first result.
 	Repeated bool
-	// Events are what a dry run would record; empty if it had nothing to do.
+	// Events are what a dry run would record, empty if it had nothing to do, and
+	// what the record of a claim says of what was chosen.
 	Events []ledger.Event
 }
 

@@ -9,7 +9,7 @@ import (
 // kind or form of event that older builds do not know raises it: replicas of
 // one ledger are not all upgraded at once, and none may meet what it cannot
 // read. See Term.Level.
-const Level = 1
+const Level = 2
 
 // ErrLevel says that the log has what only a newer release can read.
 var ErrLevel = errors.New("ledger: a newer release wrote this log")

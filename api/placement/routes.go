@@ -106,6 +106,7 @@ var routes = []route{
 		decides(del(0, "placement:allocations:delete", releaseConsumer))),
 	at("allocation_candidates",
 		gives("AllocationCandidates", asks("candidates", get(10, "placement:allocation_candidates:list", listCandidates)))),
+	at("claims", gives("Claimed", decides(post(0, "allot:claims:create", "claim", claim)), 200)),
 	at("usages", gives("Usages", asks("usages", get(9, "placement:usages", showUsages)))),
 	at("reshaper", decides(gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204))),
 }

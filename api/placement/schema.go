@@ -179,6 +179,7 @@ func schemaSources() map[schemaName]m {
 	for _, v := range []version{30, 34, 38} {
 		sources[schemaName{"reshape", v}] = reshapeSchema(v)
 	}
+	sources[schemaName{"claim", 0}] = claimSchema()
 	for _, more := range []map[schemaName]m{querySchemas(), candidateSchemas()} {
 		for name, s := range more {
 			sources[name] = s

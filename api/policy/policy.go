@@ -110,6 +110,7 @@ var defaults = func() map[string]rule {
 		"placement:usages":           {text: "rule:admin_or_project_reader_or_service_api"},
 		"placement:reshaper:reshape": {text: "rule:service_api"},
 		"allot:audit":                {text: "rule:admin_api"},
+		"allot:claims:create":        {text: adminOrService},
 		"allot:cluster":              {text: "rule:admin_api"},
 	}
 	for name, text := range ironic {

@@ -205,17 +205,8 @@ type CandidatesQuery struct {
 	Limit         int              `json:"limit,omitempty"` // 1..10000; default 1000
 }
 
-// CandidateGroup is one request group. The one without a suffix may be served
-// by several providers, every other one is served by one.
-type CandidateGroup struct {
-	Suffix      string           `json:"suffix,omitempty"`
-	Resources   map[string]int64 `json:"resources,omitempty"` // class: amount
-	Required    [][]string       `json:"required,omitempty"`  // of each list, any
-	Forbidden   []string         `json:"forbidden,omitempty"`
-	MemberOf    [][]ledger.UUID  `json:"member_of,omitempty"` // of each list, any
-	NotMemberOf []ledger.UUID    `json:"not_member_of,omitempty"`
-	InTree      *ledger.UUID     `json:"in_tree,omitempty"`
-}
+// CandidateGroup is one request group.
+type CandidateGroup = commands.RequestGroup
 
 // QueryName implements Query.
 func (*CandidatesQuery) QueryName() string { return "Candidates" }

@@ -165,6 +165,9 @@ func (w *Writer) add(
 	}
 	markAll(changed, touched)
 	c.outcome = commands.Outcome{Address: c.place}
+	if commands.Claims(c.Command) != nil {
+		c.outcome.Events = events // they say what was chosen
+	}
 	f.calls = append(f.calls, c)
 	return false, nil
 }
@@ -173,7 +176,7 @@ func (w *Writer) add(
 // nothing to do.
 func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
 	c.outcome = commands.Outcome{Rejection: rejection}
-	if rejection != nil {
+	if rejection != nil && rejection.Code != commands.CodeClaimOutdated {
 		c.decided = w.now()
 	}
 	f.calls = append(f.calls, c)

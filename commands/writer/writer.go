@@ -80,10 +80,20 @@ type Options struct {
 	Refuse func() error
 	// Leadership, if set, is why this writer may decide, where others could.
 	Leadership Leadership
+	// Search, if set, searches for submissions with claims (commands.Claims), and
+	// has each decided with what it has found.
+	Search Search
 	// Landed, if set, is told of each commit, encoded, that is durable and can be
 	// read, before anybody else is. It must not block.
 	Landed func(encoded []byte)
 }
+
+// Search searches for a submission, has it decided, and tells done what Submit
+// would return: see package claims.
+type Search func(
+	s commands.Submission, decide func(commands.Submission, func(commands.Outcome, error)),
+	done func(commands.Outcome, error),
+)
 
 // Leadership is what a writer has while it is the one that decides. It is lost
 // for good.
@@ -206,6 +216,15 @@ func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)
 		done(commands.Outcome{Rejection: rejection}, nil)
 		return
 	}
+	if w.opts.Search != nil && commands.Claims(s.Command) != nil {
+		w.opts.Search(s, w.decideFound, done)
+		return
+	}
+	w.decideFound(s, done)
+}
+
+// decideFound has a submission decided for which nothing needs to be searched.
+func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, error)) {
 	fingerprint, err := commands.FingerprintOf(s.Command)
 	if err == nil {
 		err = w.enqueue(&call{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done})
