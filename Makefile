@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build cluster check test race cover fuzz faults cluster-faults bench bench-past bench-candidates differential side-by-side lint
+.PHONY: build deb release cluster check test race cover fuzz faults cluster-faults bench bench-past bench-candidates differential side-by-side lint
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -10,6 +10,15 @@ DIR ?= cluster
 PORT ?= 8778
 cluster: build
 	@exec .ci/cluster $(DIR) $(PORT)
+
+# dist/allot_VERSION_ARCH.deb for this machine, with the unit, man page and completions.
+deb:
+	.ci/package/build deb
+
+# deb, rpm and tar.gz for linux amd64 and arm64, SBOMs and checksums, in dist/:
+# the same commit gives the same bytes.
+release:
+	.ci/package/build release
 
 check: lint race
 

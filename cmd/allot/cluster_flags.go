@@ -74,7 +74,7 @@ func (f *clusterFlags) fill(http string, external bool) (err error) {
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
 	}
-	of, err := f.embedded()
+	of, err := f.embedded(slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -87,10 +87,20 @@ func (s *server) answerHealth(w http.ResponseWriter, r *http.Request) {
 // says why.
 func (s *server) answerLive(w http.ResponseWriter, r *http.Request) {
 	h, status := s.health(), http.StatusOK
-	if s.log.nats != nil && s.log.nats.Broken() != nil && s.space.refuse() == nil {
-		h.Status, status = "the log's store is broken, and not because the disk is full", http.StatusServiceUnavailable
+	if err := s.alive(); err != nil {
+		h.Status, status = err.Error(), http.StatusServiceUnavailable
 	}
 	s.tellHealth(w, r, status, h)
+}
+
+// errLogBroken: to start again is what helps.
+var errLogBroken = errors.New("the log's store is broken, and not because the disk is full")
+
+func (s *server) alive() error {
+	if s.log.nats != nil && s.log.nats.Broken() != nil && s.space.refuse() == nil {
+		return errLogBroken
+	}
+	return nil
 }
 
 // answerReady says whether reads are up to date and commands are taken; with

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
+	kongcompletion "github.com/jotaen/kong-completion"
 )
 
 // cli is the command line. Every flag can also be set as ALLOT_NAME in the
@@ -18,48 +19,34 @@ import (
 type cli struct {
 	Config string `help:"YAML file with flags as keys; the environment and the command line win over it." env:"ALLOT_CONFIG" type:"path"`
 
-	Serve        serveCommand        `cmd:"" help:"Run the ledger."`
-	Log          logCommand          `cmd:"" help:"Print the records of a ledger."`
-	History      historyCommand      `cmd:"" help:"Print what happened to a consumer, provider, project or user, or what a command did."`
-	Why          whyCommand          `cmd:"" help:"Print the records that led to what a consumer holds of a provider."`
-	WhyNot       whyNotCommand       `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
-	Rejected     rejectedCommand     `cmd:"" help:"Print the commands that were rejected, and why."`
-	Redecide     redecideCommand     `cmd:"" help:"Decide a rejected command again, as of then or of another moment."`
-	WhatIf       whatIfCommand       `cmd:"" name:"what-if" help:"Find out what would be so after some commands, which are not recorded."`
-	Orphans      orphansCommand      `cmd:"" help:"List allocations without an owner, and owners without allocations."`
-	Export       exportCommand       `cmd:"" help:"Write a log, or a range of it, into a file."`
-	Import       importCommand       `cmd:"" help:"Begin a data folder with a log that was exported."`
-	Init         initCommand         `cmd:"" help:"Let a new ledger begin in a data folder that is not empty."`
-	Repair       repairCommand       `cmd:"" help:"Say what is wrong with a log's files, and put them right from an export, another server, or by a cut."`
-	Replay       replayCommand       `cmd:"" help:"Make everything again from the log alone, and compare."`
-	Verify       verifyCommand       `cmd:"" help:"Check a log, and snapshots and read models against it."`
-	Checkpoint   checkpointCommand   `cmd:"" help:"Print a signed checkpoint of a server's log, and check what was added since an earlier one."`
-	Holders      holdersCommand      `cmd:"" help:"Print who holds, or held, something of a provider, with owners."`
-	Prove        proveCommand        `cmd:"" help:"Print evidence that a record is in a server's log."`
-	CheckProof   checkProofCommand   `cmd:"" name:"check-proof" help:"Check such evidence, without the server."`
-	SigningKey   signingKeyCommand   `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
-	Sign         signCommand         `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
-	Cluster      clusterCommand      `cmd:"" help:"Look after servers that serve one ledger together."`
-	Bench        benchCommand        `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
-	Policy       policyCommand       `cmd:"" help:"Print the policy rules, as a file to start from."`
-	NATSPassword natsPasswordCommand `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
-	Version      versionCommand      `cmd:"" help:"Print the version."`
-}
-
-type versionCommand struct{}
-
-// Run prints the version.
-func (versionCommand) Run() error {
-	fmt.Println("allot", version())
-	return nil
-}
-
-// version is the module's version as the go command recorded it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "0.1.0-dev"
+	Serve        serveCommand              `cmd:"" help:"Run the ledger."`
+	Log          logCommand                `cmd:"" help:"Print the records of a ledger."`
+	History      historyCommand            `cmd:"" help:"Print what happened to a consumer, provider, project or user, or what a command did."`
+	Why          whyCommand                `cmd:"" help:"Print the records that led to what a consumer holds of a provider."`
+	WhyNot       whyNotCommand             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
+	Rejected     rejectedCommand           `cmd:"" help:"Print the commands that were rejected, and why."`
+	Redecide     redecideCommand           `cmd:"" help:"Decide a rejected command again, as of then or of another moment."`
+	WhatIf       whatIfCommand             `cmd:"" name:"what-if" help:"Find out what would be so after some commands, which are not recorded."`
+	Orphans      orphansCommand            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
+	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, into a file."`
+	Import       importCommand             `cmd:"" help:"Begin a data folder with a log that was exported."`
+	Init         initCommand               `cmd:"" help:"Let a new ledger begin in a data folder that is not empty."`
+	Repair       repairCommand             `cmd:"" help:"Say what is wrong with a log's files, and put them right from an export, another server, or by a cut."`
+	Replay       replayCommand             `cmd:"" help:"Make everything again from the log alone, and compare."`
+	Verify       verifyCommand             `cmd:"" help:"Check a log, and snapshots and read models against it."`
+	Checkpoint   checkpointCommand         `cmd:"" help:"Print a signed checkpoint of a server's log, and check what was added since an earlier one."`
+	Holders      holdersCommand            `cmd:"" help:"Print who holds, or held, something of a provider, with owners."`
+	Prove        proveCommand              `cmd:"" help:"Print evidence that a record is in a server's log."`
+	CheckProof   checkProofCommand         `cmd:"" name:"check-proof" help:"Check such evidence, without the server."`
+	SigningKey   signingKeyCommand         `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
+	Sign         signCommand               `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
+	Cluster      clusterCommand            `cmd:"" help:"Look after servers that serve one ledger together."`
+	Bench        benchCommand              `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
+	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
+	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
+	Completion   kongcompletion.Completion `cmd:"" help:"Print what makes a shell complete this program's commands and flags."`
+	Manual       manualCommand             `cmd:"" help:"Print the man page."`
+	Version      versionCommand            `cmd:"" help:"Print the version, and which commit it was built from."`
 }
 
 // gcPercent lets garbage grow to twice what is in use before it is collected,
@@ -82,6 +69,7 @@ func main() {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Resolvers(&configFile{}),
 	)
+	kongcompletion.Register(parser) // ends the program if a shell asks for completions
 	selected, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
 	if err := selected.Run(); err != nil {

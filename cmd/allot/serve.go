@@ -94,6 +94,8 @@ type server struct {
 	scrubber *check.Scrubber     // nil: there is none
 	metrics  metricsDoor
 
+	supervisor supervisor
+
 	peersNC  *nats.Conn       // to the other replicas
 	replica  *cluster.Replica // nil: this server is the only one
 	commands ledgerDoor       // where doors submit commands
@@ -205,5 +207,6 @@ func (s *server) list() []part {
 		// what it is asked first may be a command, and drains first, while the writer
 		// can still answer.
 		{phase: follow, name: "REST door", start: s.openREST, stop: s.drainREST},
+		{phase: follow, name: "supervisor", start: s.tellReady, stop: s.tellStopping},
 	}
 }

@@ -2,16 +2,14 @@ package wire
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"time"
 
 	"github.com/invopop/jsonschema"
 
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
 )
 
 type object = map[string]any
@@ -27,136 +25,159 @@ func BatchReplySchema() *jsonschema.Schema { return schemaOf(BatchReply{}, true)
 
 // AnswerSchema is the JSON schema of the answer to a query.
 func AnswerSchema(q Query) (*jsonschema.Schema, error) {
+	answer, err := answerTo(q)
+	if err != nil {
+		return nil, err
+	}
+	return schemaOf(answer, true), nil
+}
+
+// answerTo is an empty answer to a query.
+func answerTo(q Query) (any, error) {
 	switch q.(type) {
 	case *AllocationsQuery:
-		return schemaOf(Answer[Allocations]{}, true), nil
+		return Answer[Allocations]{}, nil
 	case *UsagesQuery:
-		return schemaOf(Answer[[]Usage]{}, true), nil
+		return Answer[[]Usage]{}, nil
 	case *ProviderQuery:
-		return schemaOf(Answer[Provider]{}, true), nil
+		return Answer[Provider]{}, nil
 	case *NodeQuery:
-		return schemaOf(Answer[Node]{}, true), nil
+		return Answer[Node]{}, nil
 	case *NodeAllocationQuery:
-		return schemaOf(Answer[NodeAllocation]{}, true), nil
+		return Answer[NodeAllocation]{}, nil
 	case *ChassisQuery:
-		return schemaOf(Answer[Chassis]{}, true), nil
+		return Answer[Chassis]{}, nil
 	case *HistoryQuery:
-		return schemaOf(Answer[History]{}, true), nil
+		return Answer[History]{}, nil
 	case *CommitsQuery:
-		return schemaOf(Answer[Commits]{}, true), nil
+		return Answer[Commits]{}, nil
 	case *CheckpointQuery:
-		return schemaOf(Answer[Checkpoint]{}, true), nil
+		return Answer[Checkpoint]{}, nil
 	case *HoldersQuery:
-		return schemaOf(Answer[Holders]{}, true), nil
+		return Answer[Holders]{}, nil
 	case *RejectionsQuery:
-		return schemaOf(Answer[[]RejectedCommand]{}, true), nil
+		return Answer[[]RejectedCommand]{}, nil
 	case *CandidatesQuery:
-		return schemaOf(Answer[[]Candidate]{}, true), nil
+		return Answer[[]Candidate]{}, nil
 	}
 	return nil, fmt.Errorf("wire: query %s has no answer", q.QueryName())
 }
 
-// schemaOf reflects a type. Requests are closed; replies may get more fields.
+// schemaOf reflects a type whole, for those who read one schema by itself.
+// Requests are closed; replies may get more fields.
 func schemaOf(value any, open bool) *jsonschema.Schema {
-	r := &jsonschema.Reflector{
-		Anonymous: true, DoNotReference: true, ExpandedStruct: true, AllowAdditionalProperties: open,
-		Mapper: func(t reflect.Type) *jsonschema.Schema {
-			switch t {
-			case reflect.TypeFor[ledger.Document]():
-				return &jsonschema.Schema{Type: "object"}
-			case reflect.TypeFor[Body]():
-				return &jsonschema.Schema{Type: "object"}
-			case reflect.TypeFor[commands.PatchValue]():
-				return &jsonschema.Schema{} // any value
-			case reflect.TypeFor[Instant]():
-				return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "string"}, {Type: "integer", Minimum: "0"}}}
-			case reflect.TypeFor[ledger.UUID]():
-				return &jsonschema.Schema{Type: "string", Format: "uuid"}
-			case reflect.TypeFor[time.Time]():
-				return &jsonschema.Schema{Type: "string", Format: "date-time"}
-			}
-			return nil
-		},
-	}
+	r := reflector(open)
+	r.DoNotReference, r.ExpandedStruct = true, true
 	s := r.Reflect(value)
 	s.Version = ""
 	return s
 }
 
-// AsyncAPI is the AsyncAPI document.
+// AsyncAPI returns the AsyncAPI document.
 func AsyncAPI() (map[string]any, error) {
-	a := asyncAPI{channels: object{}, operations: object{}}
-	if err := a.requests(); err != nil {
+	a := asyncAPI{channels: object{}, operations: object{}, schemas: NewSchemas()}
+	if err := errors.Join(a.requests(), a.notices()); err != nil {
 		return nil, err
 	}
-	a.notices()
+	for name, schema := range headerSchemas() {
+		a.schemas.Add(name, schema)
+	}
 	return object{
 		"asyncapi": "3.0.0",
 		"info": object{
 			"title": "Allot over NATS", "version": "1",
-			"description": "Request and reply. Bodies are JSON or msgpack with the same keys; in msgpack, uuids may be 16 bytes. Times are RFC 3339 text.",
+			"description": "Request and reply. Bodies are JSON or msgpack with the same keys; in msgpack, uuids may be 16 bytes. " +
+				"Times are RFC 3339 text.",
+			"license": object{"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
 		},
+		"servers": object{"ledger": object{
+			"host": "127.0.0.1:4222", "protocol": "nats",
+			"description": "Where allot serve --nats listens; the default is shown. Users are those of --nats-users.",
+		}},
 		"defaultContentType": TypeJSON,
 		"channels":           a.channels,
 		"operations":         a.operations,
-		"components":         object{"schemas": headerSchemas()},
+		"components":         object{"schemas": a.schemas.Components()},
 	}, nil
 }
 
 // asyncAPI is the part of the document that is made from what travels.
-type asyncAPI struct{ channels, operations object }
+type asyncAPI struct {
+	channels, operations object
+	schemas              *Schemas
+}
 
 // requests describes commands, batches and queries.
 func (a asyncAPI) requests() error {
-	ofCommands := []any{object{"$ref": "#/components/schemas/CommandHeaders"}}
-	ofQueries := []any{object{"$ref": "#/components/schemas/QueryHeaders"}}
+	errs := []error{a.reply("CommandReply", Reply{}), a.reply("BatchReply", BatchReply{})}
 	for _, name := range slices.Sorted(maps.Keys(commands.Registry)) {
-		a.add(CommandPrefix+"."+name, name, "Submit the command "+name,
-			RequestSchema(commands.Registry[name]()), ReplySchema(), ofCommands)
+		errs = append(errs, a.add(request{
+			name: name, subject: CommandPrefix + "." + name, summary: "Submit the command " + name,
+			body: commands.Registry[name](), headers: "CommandHeaders", reply: "CommandReply",
+		}))
 	}
-	a.add(BatchSubject, "Batch", "Submit many commands, each on its own or all or none",
-		RequestSchema(Batch{}), BatchReplySchema(), ofCommands)
+	errs = append(errs, a.add(request{
+		name: "Batch", subject: BatchSubject, summary: "Submit many commands, each on its own or all or none",
+		body: Batch{}, headers: "CommandHeaders", reply: "BatchReply",
+	}))
 	for _, name := range slices.Sorted(maps.Keys(Queries)) {
 		q := Queries[name]()
-		answer, err := AnswerSchema(q)
-		if err != nil {
-			return err
-		}
-		a.add(QueryPrefix+"."+name, name+"Query", "Ask the query "+name, RequestSchema(q), answer, ofQueries)
+		answer, err := answerTo(q)
+		errs = append(errs, err, a.reply(name+"Answer", answer), a.add(request{
+			name: name + "Query", subject: QueryPrefix + "." + name, summary: "Ask the query " + name,
+			body: q, headers: "QueryHeaders", reply: name + "Answer",
+		}))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// add describes a request and its reply.
-func (a asyncAPI) add(subject, name, summary string, request, reply *jsonschema.Schema, headers []any) {
-	a.channels[name] = object{"address": subject, "messages": object{"request": object{
-		"headers": object{"type": "object", "properties": object{}, "allOf": headers}, "payload": request,
+// reply describes what comes back on the client's own subject.
+func (a asyncAPI) reply(name string, body any) error {
+	payload, err := a.schemas.Reply(body)
+	a.channels[name] = object{"address": nil, "messages": object{"reply": object{
+		"headers": object{"$ref": schemaPath + "ReplyHeaders"}, "payload": payload,
 	}}}
-	a.channels[name+"Reply"] = object{"address": nil, "messages": object{"reply": object{
-		"headers": object{"$ref": "#/components/schemas/ReplyHeaders"}, "payload": reply,
+	return err
+}
+
+// request is a command, batch or query as the document shows it.
+type request struct {
+	name, subject, summary string
+	body                   any
+	headers, reply         string // the names of what describes them
+}
+
+func (a asyncAPI) add(r request) error {
+	payload, err := a.schemas.Request(r.body)
+	a.channels[r.name] = object{"address": r.subject, "messages": object{"request": object{
+		"headers": object{"$ref": schemaPath + r.headers}, "payload": payload,
 	}}}
-	a.operations[name] = object{
-		"action": "receive", "summary": summary,
-		"channel":  object{"$ref": "#/channels/" + name},
-		"messages": []any{object{"$ref": "#/channels/" + name + "/messages/request"}},
+	a.operations[r.name] = object{
+		"action": "receive", "summary": r.summary,
+		"channel":  object{"$ref": "#/channels/" + r.name},
+		"messages": []any{object{"$ref": "#/channels/" + r.name + "/messages/request"}},
 		"reply": object{
-			"channel": object{"$ref": "#/channels/" + name + "Reply"},
+			"channel": object{"$ref": "#/channels/" + r.reply},
 			"address": object{"location": "$message.header#/Nats-Reply", "description": "NATS's own reply subject"},
 		},
 	}
+	return err
 }
 
 // notices describes what is told without a request.
-func (a asyncAPI) notices() {
+func (a asyncAPI) notices() error {
+	entry, err := a.schemas.Reply(HistoryEntry{})
+	beat, beatErr := a.schemas.Reply(Heartbeat{})
 	a.tell("Notice", NoticePrefix+".{of}.{name}", "What a record changed: one message for each thing that it touched", object{
-		"payload": schemaOf(HistoryEntry{}, true), "headers": object{"$ref": "#/components/schemas/NoticeHeaders"},
+		"payload": entry, "headers": object{"$ref": schemaPath + "NoticeHeaders"},
 	})
 	a.channels["Notice"].(object)["parameters"] = object{
 		"of":   object{"enum": []any{OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis}},
 		"name": object{"description": "uuid or id; every character but letters, digits, - and _ as %XX"},
 	}
 	a.tell("Heartbeat", HeartbeatSubject, "How far the ledger is; another mark: notices were left out, read the history",
-		object{"payload": schemaOf(Heartbeat{}, true)})
+		object{"payload": beat})
+	return errors.Join(err, beatErr)
 }
 
 func (a asyncAPI) tell(name, subject, summary string, message object) {

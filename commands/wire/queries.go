@@ -298,6 +298,11 @@ const (
 	OfCommand        = "command"
 )
 
+// subjects are all of them.
+var subjects = []string{
+	OfConsumer, OfProvider, OfProject, OfUser, OfNode, OfNodeAllocation, OfChassis, OfCommand,
+}
+
 // HistoryQuery asks what happened to one thing, newest first.
 type HistoryQuery struct {
 	When

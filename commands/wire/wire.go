@@ -121,6 +121,11 @@ const (
 	ErrorTooLate     = "too_late"  // the deadline had passed
 )
 
+// ErrorCodes are all codes of Error.
+var ErrorCodes = []string{
+	ErrorBadRequest, ErrorUnavailable, ErrorInternal, ErrorNotFound, ErrorTooLarge, ErrorForbidden, ErrorTooLate,
+}
+
 // Decode reads a request strictly: unknown fields, repeated names, text that is
 // not UTF-8, trailing bytes and wrong types are errors, and so is more than a
 // request may weigh.

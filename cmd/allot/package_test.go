@@ -1,0 +1,260 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// machine is a copy of this one to install packages on: what is changed there
+// lies in a layer of its own, which goes when the test ends.
+type machine struct {
+	t      *testing.T
+	root   string // as this machine sees it
+	mounts int    // the process that keeps the mounts
+}
+
+// newMachine lays a layer over the files of this machine.
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	dir := t.TempDir()
+	const script = `set -e
+		mount -t tmpfs tmpfs "$1" && mkdir "$1/changes" "$1/work" "$1/root"
+		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/changes,workdir=$1/work" "$1/root"
+		mount -t proc proc "$1/root/proc" && mount --rbind /dev "$1/root/dev" && mkdir -p "$1/root/run/test"
+		echo mounted; exec sleep infinity`
+	keeper := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", dir)
+	var said bytes.Buffer
+	keeper.Stderr = &said
+	out, err := keeper.StdoutPipe()
+	if err == nil {
+		err = keeper.Start()
+	}
+	if err != nil {
+		t.Skipf("skipped: no mounts of the test's own: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = keeper.Process.Kill() // it keeps the mounts, and does nothing else
+		_ = keeper.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "mounted\n" {
+		t.Skipf("skipped: no layer over the files of this machine: %q %v\n%s", line, err, &said)
+	}
+	return &machine{t: t, root: filepath.Join(dir, "root"), mounts: keeper.Process.Pid}
+}
+
+// command is one to be run on the machine.
+func (m *machine) command(args ...string) *exec.Cmd {
+	inside := append([]string{"--mount", fmt.Sprintf("--target=%d", m.mounts), "chroot", m.root}, args...)
+	cmd := exec.Command("nsenter", inside...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
+	return cmd
+}
+
+// run runs a command there, which has to end well, and returns what it printed.
+func (m *machine) run(args ...string) string {
+	m.t.Helper()
+	out, err := m.command(args...).CombinedOutput()
+	if err != nil {
+		m.t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// fails runs a command there, which has to end badly.
+func (m *machine) fails(args ...string) {
+	m.t.Helper()
+	if out, err := m.command(args...).CombinedOutput(); err == nil {
+		m.t.Errorf("%q ended well:\n%s", args, out)
+	}
+}
+
+// unit reads a setting of the installed unit.
+func (m *machine) unit(key string) string {
+	m.t.Helper()
+	for line := range strings.Lines(m.run("cat", "/usr/lib/systemd/system/allot.service")) {
+		if value, ok := strings.CutPrefix(line, key+"="); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	m.t.Fatalf("the unit does not say %s", key)
+	return ""
+}
+
+// service is the server as systemd would run it.
+type service struct {
+	m      *machine
+	cmd    *exec.Cmd
+	socket *net.UnixConn // where it tells how it is
+	said   bytes.Buffer
+}
+
+// startService runs what the unit says, as the unit's user, and waits until it
+// says that it is ready.
+func (m *machine) startService() *service {
+	m.t.Helper()
+	const socket = "/run/test/notify"
+	m.run("rm", "-f", socket)
+	// The path of a socket is short: this process enters by the keeper's root.
+	outside := fmt.Sprintf("/proc/%d/root%s", m.mounts, filepath.Join(m.root, socket))
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: outside, Net: "unixgram"})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = conn.Close() }) // nobody sends any more
+	m.run("chmod", "0777", socket, "/run/test")
+	s := &service{m: m, socket: conn}
+	user := m.unit("User")
+	words := append([]string{"setpriv", "--reuid=" + user, "--regid=" + m.unit("Group"), "--clear-groups",
+		"env", "NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=200000"}, strings.Fields(m.unit("ExecStart"))...)
+	s.cmd = m.command(words...)
+	s.cmd.Stderr = &s.said
+	if err := s.cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = s.cmd.Process.Kill() }) // it may have ended
+	s.hears("READY=1")
+	s.hears("WATCHDOG=1")
+	return s
+}
+
+// hears waits until the server has told something to systemd.
+func (s *service) hears(want string) {
+	s.m.t.Helper()
+	if err := s.socket.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
+		s.m.t.Fatal(err)
+	}
+	for message := make([]byte, 4096); ; {
+		n, err := s.socket.Read(message)
+		if err != nil {
+			s.m.t.Fatalf("systemd was never told %s: %v\n%s", want, err, &s.said)
+		}
+		if string(message[:n]) == want {
+			return
+		}
+	}
+}
+
+// stop ends the server as systemd does.
+func (s *service) stop() {
+	s.m.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		s.m.t.Fatal(err)
+	}
+	s.hears("STOPPING=1")
+	if err := s.cmd.Wait(); err != nil {
+		s.m.t.Fatalf("%v\n%s", err, &s.said)
+	}
+}
+
+// deb is a package of this commit.
+func deb(t *testing.T, version string) string {
+	t.Helper()
+	built, err := filepath.Glob("../../dist/allot_*.deb")
+	if err != nil || len(built) == 0 {
+		t.Skip("skipped: make deb has not been run")
+	}
+	dir := t.TempDir()
+	build := exec.Command("../../.ci/package/build", "deb")
+	build.Env = append(os.Environ(), "DIST="+dir, "VERSION="+version)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if built, err = filepath.Glob(filepath.Join(dir, "*.deb")); err != nil || len(built) != 1 {
+		t.Fatalf("built %v: %v", built, err)
+	}
+	return built[0]
+}
+
+// TestPackage installs the package, starts what it installed as its unit says,
+// uses it, upgrades it, and removes it: the configuration stays as it was
+// changed, and the ledger is never touched.
+func TestPackage(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("skipped: only root installs packages")
+	}
+	if _, err := exec.LookPath("dpkg"); err != nil {
+		t.Skip("skipped: there is no dpkg")
+	}
+	older, newer := deb(t, "0.1.0"), deb(t, "0.2.0")
+	m := newMachine(t)
+	m.run("dpkg", "--install", older)
+	if got := m.run("allot", "version"); !strings.HasPrefix(got, "allot 0.1.0\ncommit ") {
+		t.Errorf("it is %q", got)
+	}
+	m.run("gzip", "--test", "/usr/share/man/man1/allot.1.gz")
+	m.checkUnit()
+	rest, conf := freeAddress(t), "/etc/allot/allot.yaml"
+	m.run("sed", "-i", "s|^http: .*|http: "+rest+"|; s|^nats: .*|nats: "+freeAddress(t)+"|", conf)
+	changed := m.run("cat", conf)
+
+	first := m.startService()
+	const provider = "/resource_providers/11111111-1111-4111-8111-111111111111"
+	placementAt(t, rest, http.MethodPost, "/resource_providers",
+		`{"name": "node", "uuid": "11111111-1111-4111-8111-111111111111"}`, http.StatusOK)
+	first.stop()
+
+	m.run("dpkg", "--install", newer)
+	if got := m.run("allot", "version"); !strings.HasPrefix(got, "allot 0.2.0\n") {
+		t.Errorf("after the upgrade it is %q", got)
+	}
+	if got := m.run("cat", conf); got != changed {
+		t.Errorf("the upgrade has changed %s:\n%s", conf, got)
+	}
+	second := m.startService()
+	placementAt(t, rest, http.MethodGet, provider, "", http.StatusOK)
+	second.stop()
+
+	m.run("dpkg", "--remove", "allot")
+	m.fails("test", "-e", "/usr/bin/allot")
+	m.run("test", "-e", conf)
+	m.run("dpkg", "--purge", "allot")
+	m.fails("test", "-e", conf)
+	m.run("test", "-d", "/var/lib/allot/log")
+	if _, err := os.Stat("/var/lib/allot"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the test has left something on this machine: %v", err)
+	}
+}
+
+// checkUnit has systemd read the unit.
+func (m *machine) checkUnit() {
+	m.t.Helper()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		m.t.Log("skipped: systemd-analyze, which would read the unit, is not there")
+		return
+	}
+	if out := m.run("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/allot.service"); strings.Contains(out, "allot.service") {
+		m.t.Errorf("systemd says of the unit:\n%s", out)
+	}
+}
+
+// placementAt sends a request to a server that a test has not started itself.
+func placementAt(t *testing.T, address, method, path, body string, want int) {
+	t.Helper()
+	req, err := http.NewRequest(method, "http://"+address+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	req.Header.Set("Openstack-Api-Version", "placement 1.39")
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // only the status counts
+	if resp.StatusCode != want {
+		t.Errorf("%s %s: %s, want %d", method, path, resp.Status, want)
+	}
+}
