@@ -59,7 +59,7 @@ func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer s.assume(held, 1)
+		defer s.Ranking.Assume(held, 1)
 	}
 	if len(c.For) == 1 {
 		best, err := s.Ranking.Best(ctx, requests[0], prefs[0], 1+c.Alternates+s.Spare)
@@ -78,22 +78,20 @@ func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
 }
 
 // free has what the claim's consumers hold given back, and returns what that is.
-func (s *ClaimSearch) free(c *Claim) (held []ledger.Allocation, err error) {
+func (s *ClaimSearch) free(c *Claim) (held []candidates.Use, err error) {
 	for i := range c.For {
 		one, err := s.Held(c.For[i].Consumer)
 		if err != nil {
 			return nil, err
 		}
-		held = append(held, one...)
+		for _, a := range one {
+			held = append(held, candidates.Use{
+				Provider: &ledger.Provider{UUID: a.Provider}, Class: a.Class, Amount: a.Amount,
+			})
+		}
 	}
-	s.assume(held, -1)
+	s.Ranking.Assume(held, -1)
 	return held, nil
-}
-
-func (s *ClaimSearch) assume(held []ledger.Allocation, sign int64) {
-	for _, a := range held {
-		s.Ranking.Assume(a.Provider, a.Class, sign*a.Amount)
-	}
 }
 
 // gang is the search for several consumers: the best of the first for which
@@ -126,9 +124,9 @@ func (g *gang) fill(i int) (whole bool, err error) {
 			return false, nil
 		}
 		g.members = append(g.members, best[j])
-		g.take(&best[j], 1)
+		g.Ranking.Assume(best[j].Uses, 1)
 		whole, err = g.fill(i + 1)
-		g.take(&best[j], -1)
+		g.Ranking.Assume(best[j].Uses, -1)
 		if whole || err != nil {
 			return whole, err
 		}
@@ -138,12 +136,6 @@ func (g *gang) fill(i int) (whole bool, err error) {
 		g.spent = true // there may be more
 	}
 	return false, nil
-}
-
-func (g *gang) take(one *candidates.Ranked, sign int64) {
-	for _, use := range one.Uses {
-		g.Ranking.Assume(use.Provider.UUID, use.Class, sign*use.Amount)
-	}
 }
 
 // Spent reports whether an error of a search is that it would take too long.

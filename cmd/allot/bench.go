@@ -23,6 +23,12 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
+// benchCommands are "allot bench" and what is below it.
+type benchCommands struct {
+	Commands benchCommand      `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS."`
+	Claim    benchClaimCommand `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate."`
+}
+
 // benchCommand is "allot bench": the same load through Writer.Submit in
 // the process and over NATS, on a ledger of its own, durable, in one run.
 type benchCommand struct {

@@ -41,7 +41,7 @@ type cli struct {
 	SigningKey   signingKeyCommand         `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
 	Sign         signCommand               `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
 	Cluster      clusterCommand            `cmd:"" help:"Look after servers that serve one ledger together."`
-	Bench        benchCommand              `cmd:"" help:"Measure this machine: commands in the process and over NATS, durable, in one run."`
+	Bench        benchCommands             `cmd:"" help:"Measure this machine: commands, or claims, durable, in one run."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
 	Completion   kongcompletion.Completion `cmd:"" help:"Print what makes a shell complete this program's commands and flags."`

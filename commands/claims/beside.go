@@ -82,9 +82,7 @@ func (s *Stage) searchBeside(c *claim) {
 		found = append(found, one)
 		for _, choice := range one.Choices[:min(1, len(one.Choices))] {
 			for _, member := range choice.Members {
-				for _, use := range member.Uses {
-					with.Ranking.Assume(use.Provider.UUID, use.Class, use.Amount)
-				}
+				with.Ranking.Assume(member.Uses, 1)
 			}
 		}
 	}

@@ -36,12 +36,13 @@ const (
 	spare       = 1
 	spareBeside = 15
 	// settleEvery is after how many claims the stage looks at what was answered.
-	settleEvery = 64
+	settleEvery = 1024
 )
 
 // Views is what claims are searched in.
 type Views interface {
 	World() (*candidates.World, projector.View)
+	View() projector.View
 }
 
 // Options are a Stage's choices.
@@ -203,30 +204,31 @@ func (s *Stage) settle(settled []*claim) {
 	if len(settled) == 0 {
 		return
 	}
-	s.sync()
+	var uses []candidates.Use
 	for _, c := range settled {
-		s.assume(c.assumed, -1)
+		uses = append(uses, c.assumed...)
 		c.assumed = nil
 		if c.again {
 			c.again = false
 			s.held = append(s.held, c)
 		}
 	}
-}
-
-func (s *Stage) assume(uses []candidates.Use, sign int64) {
-	for _, use := range uses {
-		s.ranking.Assume(use.Provider.UUID, use.Class, sign*use.Amount)
+	if len(uses) > 0 {
+		world, view := s.opts.Views.World()
+		s.ranking.SyncAfter(world, uses)
+		s.view = view
 	}
 }
 
 // sync goes on to the newest moment.
 func (s *Stage) sync() {
+	if s.ranking != nil && s.opts.Views.View().Sequence() == s.view.Sequence() {
+		return
+	}
 	world, view := s.opts.Views.World()
-	switch {
-	case s.ranking == nil:
+	if s.ranking == nil {
 		s.ranking = candidates.NewRanking(world)
-	case view.Sequence() != s.view.Sequence():
+	} else {
 		s.ranking.Sync(world)
 	}
 	s.view = view
@@ -252,7 +254,7 @@ func (s *Stage) searchOne(c *claim) {
 	case slices.ContainsFunc(found, isNothing):
 		s.queue(c, func() { s.explain(c, found) })
 	default:
-		s.assume(c.assumed, 1)
+		s.ranking.Assume(c.assumed, 1)
 		s.pass(c, found)
 	}
 }
@@ -268,7 +270,7 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 	}
 	others := s.ranking.Assumes()
 	var within []candidates.Use // assumed for the parts behind
-	defer func() { s.assume(within, -1) }()
+	defer func() { s.ranking.Assume(within, -1) }()
 	c.assumed = nil
 	for i, part := range c.parts {
 		one, err := with.Run(s.ctx, part)
@@ -287,7 +289,7 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 		for _, member := range one.Choices[0].Members {
 			c.assumed = append(c.assumed, member.Uses...)
 			if i < len(c.parts)-1 {
-				s.assume(member.Uses, 1)
+				s.ranking.Assume(member.Uses, 1)
 				within = append(within, member.Uses...)
 			}
 		}

@@ -232,6 +232,19 @@ func enough(free, asked []float64) bool {
 	return true
 }
 
+// endsGroup reports whether no place of the same score comes after one.
+func (o *order) endsGroup(at position) bool {
+	places := o.blocks[at.block].places
+	score := places[at.index].score
+	switch {
+	case at.index+1 < len(places):
+		return places[at.index+1].score != score
+	case at.block+1 < len(o.blocks):
+		return o.blocks[at.block+1].places[0].score != score
+	}
+	return true
+}
+
 // walk goes over the places where so much is free: those with the highest
 // score first, and those of one score from a point on around the circle of uuids.
 type walk struct {
@@ -261,9 +274,13 @@ func (w *walk) next() *place {
 	for {
 		switch w.phase {
 		case betweenGroups:
-			p, _, found := w.order.next(w.at, w.asked, nil)
+			p, at, found := w.order.next(w.at, w.asked, nil)
 			if !found {
 				return nil
+			}
+			if w.order.endsGroup(at) {
+				w.at = position{at.block, at.index + 1}
+				return p // the only one of its score that fits
 			}
 			w.group, w.phase = p.score, afterPoint
 			w.at = w.order.seek(p.score, w.point)

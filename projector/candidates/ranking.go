@@ -91,13 +91,36 @@ func eachDifference[T any](before, after *pages[T], yield func(number uint32, wa
 	}
 }
 
-// Assume has an amount taken from a provider, or with sign -1 given back, until
-// the same is assumed with the other sign. Sync does not end it.
-func (r *Ranking) Assume(provider ledger.UUID, class ledger.ClassID, amount int64) {
+// Assume has amounts taken, or with sign -1 given back, until the same is
+// assumed with the other sign. Sync does not end it.
+func (r *Ranking) Assume(uses []Use, sign int64) {
+	for i := range uses {
+		id := uses[i].Provider.UUID
+		r.note(id, uses[i].Class, sign*uses[i].Amount)
+		if i+1 < len(uses) && uses[i+1].Provider.UUID == id {
+			continue // once for all that is taken of one provider
+		}
+		if root, known := r.effect(id); known {
+			r.file(root)
+		}
+	}
+}
+
+// SyncAfter is Sync to a moment in which some of what was assumed has come true,
+// or never will.
+func (r *Ranking) SyncAfter(w *World, settled []Use) {
+	for _, use := range settled {
+		r.note(use.Provider.UUID, use.Class, -use.Amount)
+	}
+	r.Sync(w)
+}
+
+// note changes what is assumed of a provider.
+func (r *Ranking) note(provider ledger.UUID, class ledger.ClassID, amount int64) {
 	list := r.assumed[provider]
 	i := slices.IndexFunc(list, func(a ledger.ClassAmount) bool { return a.Class == class })
 	if i < 0 {
-		list, i = append(slices.Clip(list), ledger.ClassAmount{Class: class}), len(list)
+		list, i = append(list, ledger.ClassAmount{Class: class}), len(list)
 	}
 	list[i].Amount += amount
 	if list[i].Amount == 0 {
@@ -107,9 +130,6 @@ func (r *Ranking) Assume(provider ledger.UUID, class ledger.ClassID, amount int6
 		delete(r.assumed, provider)
 	} else {
 		r.assumed[provider] = list
-	}
-	if root, known := r.effect(provider); known {
-		r.file(root)
 	}
 }
 

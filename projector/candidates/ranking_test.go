@@ -277,9 +277,10 @@ func compareAssumed(
 		}
 		assumed = append(assumed, p)
 	}
-	r.Assume(taken.UUID, class, amount)
+	uses := []candidates.Use{{Provider: taken, Class: class, Amount: amount}}
+	r.Assume(uses, 1)
 	compareBest(rt, r, candidates.NewWorld(assumed), req, pref, k)
-	r.Assume(taken.UUID, class, -amount)
+	r.Assume(uses, -1)
 	compareBest(rt, r, candidates.NewWorld(all), req, pref, k)
 }
 
