@@ -14,6 +14,8 @@ type Changes struct {
 	Nodes           []NodeChange
 	NodeAllocations []NodeAllocationChange
 	Chassis         []ChassisChange
+	Limits          []LimitChange
+	Parents         []ParentChange
 }
 
 // ProviderChange is one provider's step.
@@ -24,6 +26,12 @@ type ConsumerChange struct{ Before, After *Consumer }
 
 // UsageChange is one owner's step.
 type UsageChange struct{ Before, After *Usage }
+
+// LimitChange is one limit's step.
+type LimitChange struct{ Before, After *Limit }
+
+// ParentChange is a step of a project in the tree; empty: below none.
+type ParentChange struct{ Project, Before, After string }
 
 // TraitChange is one trait's step.
 type TraitChange struct{ Before, After *Trait }
@@ -66,6 +74,7 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 	}
 	for i := len(changes.Usages) - 1; i >= 0; i-- {
 		s.indexUsage(changes.Usages[i].After, changes.Usages[i].Before)
+		s.undoUsage(changes.Usages[i])
 	}
 	for i := len(changes.Providers) - 1; i >= 0; i-- {
 		s.indexProvider(changes.Providers[i].After, changes.Providers[i].Before)
@@ -77,6 +86,7 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 		s.classes, s.nextClass = changes.Classes[i].Before, changes.Classes[i].NextBefore
 	}
 	s.undoNodes(changes, to.numbers)
+	s.undoLimits(changes)
 	s.nodeProviders, s.term = to.nodeProviders, to.term
 	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++

@@ -138,6 +138,19 @@ func ClaimCommits(t testing.TB) []*ledger.Commit {
 	return chain(t, [][]ledger.Event{Vocabulary(), {Claim()}, {moved}})
 }
 
+// LimitCommits returns a log of limits that are set and removed, and of a project that is
+// put below another one.
+func LimitCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(),
+		{ledger.LimitSet{Class: "VCPU", Most: 9}, ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 1}},
+		{ledger.ProjectPlaced{Project: "p", Parent: "q"}, ledger.ProjectPlaced{Project: "q", Parent: "r"}},
+		{ledger.LimitRemoved{Class: "VCPU"}, ledger.LimitSet{Project: "r", Class: "MEMORY_MB", Most: 5}},
+		{ledger.ProjectPlaced{Project: "q"}},
+	})
+}
+
 // NodeCommits returns a log of three commits: the vocabulary, the one about
 // nodes, and a node that is released.
 func NodeCommits(t testing.TB) []*ledger.Commit {
@@ -216,6 +229,7 @@ func Histories(t testing.TB) []History {
 		{"order", OrderCommits(t)},
 		{"terms", TermCommits(t)},
 		{"claims", ClaimCommits(t)},
+		{"limits", LimitCommits(t)},
 	}
 }
 
@@ -281,7 +295,10 @@ func ChassisCommits(t testing.TB) []*ledger.Commit {
 // can be folded.
 func EveryEvent() []ledger.Event {
 	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
-		Reservation(), Claim(), ledger.ConsumerRemoved{Consumer: ID(2, 1)},
+		Reservation(), Claim(), ledger.ConsumerRemoved{Consumer: ID(2, 78)},
+		ledger.LimitSet{Class: "VCPU", Most: 9}, ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 1},
+		ledger.LimitRemoved{Class: "VCPU"}, ledger.ProjectPlaced{Project: "p", Parent: "domain"},
+		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
 	})
 }
