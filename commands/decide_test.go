@@ -58,7 +58,7 @@ func decisions(t testing.TB) []decision {
 		nameDecisions(t), providerDecisions(), inventoryDecisions(), traitDecisions(), allocationDecisions(w),
 		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
 		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
-		claimDecisions(w),
+		claimDecisions(w), limitDecisions(w),
 	)
 }
 
@@ -174,8 +174,8 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 // something, or are rejected.
 var idle = []string{
 	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
-	"RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
-	"ReplaceProviderTraits", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
+	"PlaceProject", "RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
+	"ReplaceProviderTraits", "SetLimit", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
 	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
 }
 

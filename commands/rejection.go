@@ -66,6 +66,9 @@ const (
 	CodeChassisNotEmpty        Code = "chassis_not_empty"         // nodes are in it
 	CodePatchFailed            Code = "patch_failed"              // an operation has nothing to work on
 
+	CodeOverLimit   Code = "over_limit"   // more than the project may have
+	CodeProjectLoop Code = "project_loop" // the project would be below itself, or too deep
+
 	CodeNoCandidates  Code = "no_candidates"  // nothing satisfies the claim
 	CodeClaimBudget   Code = "claim_budget"   // whether something does was not found out within the bounds of the search
 	CodeClaimOutdated Code = "claim_outdated" // what was found does not fit any more; it is searched again, and nobody is told
@@ -98,6 +101,10 @@ type Facts struct {
 	SizeBytes  int          `json:"size_bytes,omitempty"`
 	LimitBytes int          `json:"limit_bytes,omitempty"`
 	Command    *int         `json:"command,omitempty"` // of a batch, from 0
+	Project    string       `json:"project,omitempty"`
+	// ConsumerType and Limit are of a limit of the project, or of one above it.
+	ConsumerType string `json:"consumer_type,omitempty"`
+	Limit        *int64 `json:"limit,omitempty"`
 	// Explanation says why there are no candidates, as of the commit AsOf.
 	Explanation *candidates.Explanation `json:"explanation,omitempty"`
 	AsOf        uint64                  `json:"as_of,omitempty"`

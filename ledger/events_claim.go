@@ -25,6 +25,20 @@ type AllocationsClaimed struct {
 	Alternates []Alternate `json:"alternates,omitempty"`
 }
 
+// HoldingsOf is what an event says that a consumer holds; false: it is about
+// something else.
+func HoldingsOf(event Event) (AllocationsReplaced, bool) {
+	switch event := event.(type) {
+	case AllocationsReplaced:
+		return event, true
+	case AllocationsReserved:
+		return event.AllocationsReplaced, true
+	case AllocationsClaimed:
+		return event.AllocationsReplaced, true
+	}
+	return AllocationsReplaced{}, false
+}
+
 // GroupMapping names the providers that serve a group of a request.
 type GroupMapping struct {
 	Suffix    string `json:"suffix"`

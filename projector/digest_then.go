@@ -56,7 +56,7 @@ var pastTables = slices.Concat([]pastTable{
 	{tableTree, beginning(func(d *pastDigest) uint64 { return d.hashes - 1 })},
 	{tableCommand, (*pastDigest).commands},
 	{tableProvider, versioned}, {tableProviderState, versioned}, {tableName, versioned}, {tableConsumer, versioned},
-	{tableUsage, versioned}, {tableClasses, versioned}, {tableTrait, versioned}, {tableHistory, versioned},
+	{tableUsage, versioned}, {tableClasses, versioned}, {tableTrait, versioned}, {tableLimit, versioned}, {tableParent, versioned}, {tableHistory, versioned},
 	{tableHeld, until(len(ledger.UUID{}))},
 	{tableHolding, (*pastDigest).holdings},
 	{tableReservation, (*pastDigest).reservations},

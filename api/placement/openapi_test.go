@@ -99,6 +99,9 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"put", "/allocations/{consumer_uuid}", "/allocations/" + consumer, allocate},
 		{"post", "/allocations", "", fmt.Sprintf(`{"%s":%s}`, child, allocate)},
 		{"post", "/reshaper", "", `{"inventories":{},"allocations":{}}`},
+		{"put", "/limits", "", `{"project_id":"p","resource_class":"VCPU","limit":100}`},
+		{"put", "/projects/{project_id}", "/projects/p", `{"parent_id":"root"}`},
+		{"get", "/limits", "", ""},
 		{"post", "/claims", "", `{"requests":["resources=VCPU:1"],"alternates":1,"consumers":[{
 			"consumer_uuid":"` + commandstest.NewID().String() + `","project_id":"p","user_id":"u","consumer_type":"INSTANCE",
 			"consumer_generation":null}]}`},

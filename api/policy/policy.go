@@ -111,6 +111,8 @@ var defaults = func() map[string]rule {
 		"placement:reshaper:reshape": {text: "rule:service_api"},
 		"allot:audit":                {text: "rule:admin_api"},
 		"allot:claims:create":        {text: adminOrService},
+		"allot:limits:list":          {text: adminOrService},
+		"allot:limits:update":        {text: "rule:admin_api"},
 		"allot:cluster":              {text: "rule:admin_api"},
 	}
 	for name, text := range ironic {

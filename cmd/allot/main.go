@@ -42,6 +42,7 @@ type cli struct {
 	Sign         signCommand               `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
 	Cluster      clusterCommand            `cmd:"" help:"Look after servers that serve one ledger together."`
 	Bench        benchCommands             `cmd:"" help:"Measure this machine: commands, or claims, durable, in one run."`
+	Limits       limitsCommand             `cmd:"" help:"Show and set how much projects may hold."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
 	Completion   kongcompletion.Completion `cmd:"" help:"Print what makes a shell complete this program's commands and flags."`

@@ -148,6 +148,21 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 	c := create()
 	fill(t, reflect.ValueOf(c).Elem(), "")
 	switch c := c.(type) {
+	case *commands.SetLimit:
+		c.Most = nil
+		if most := rapid.Int64Range(-1, 6).Draw(t, "most"); most >= 0 {
+			c.Most = &most
+		}
+		if rapid.Bool().Draw(t, "of a class") {
+			c.Type = ""
+		} else {
+			c.Class = ""
+		}
+		if rapid.Bool().Draw(t, "default") {
+			c.Project = ""
+		}
+	case *commands.PlaceProject:
+		c.Parent = rapid.SampledFrom([]string{"", "p", "q", "r"}).Draw(t, "parent")
 	case *commands.CreateTrait:
 		c.Name = rapid.SampledFrom(someSymbols).Draw(t, "symbol")
 	case *commands.DeleteTrait:
