@@ -92,7 +92,8 @@ func (s *Stage) searchBeside(c *claim) {
 // explain finds out why there is nothing, and passes the claim on.
 func (s *Stage) explain(c *claim, found []*commands.Found) {
 	for i, one := range found {
-		if isNothing(one) && !one.Spent && len(c.parts[i].Requests) == 1 {
+		// How many providers there are is no business of who is bound to a project.
+		if isNothing(one) && !one.Spent && len(c.parts[i].Requests) == 1 && c.submission.Project == "" {
 			s.why.of(s, c.parts[i], one)
 		}
 	}
