@@ -65,32 +65,83 @@ type question struct {
 	parameters []string
 	of         string // what is read to answer it
 	answer     kind
+
+	id, summary string // as the OpenAPI description shows it
+	result      any    // a value of the answer's type, or of that of a line
 }
 
-// questions are all that can be asked, by path: the handlers, Paths, and with
-// these what is tested and documented of every route, follow from them.
+// questions are all that can be asked, by path: the handlers, Paths, the
+// OpenAPI description, and with these what is tested and documented of every
+// route, follow from them.
 var questions = map[string]question{
-	"/audit/checkpoint": {[]string{"at"}, anything, asked((*Questions).checkpoint)},
-	"/audit/consumers":  {[]string{"after", "limit", "at"}, anything, asked((*Questions).consumers)},
-	"/audit/diff":       {[]string{"from", "to"}, anything, asked((*Questions).diff)},
-	"/audit/digest":     {[]string{"at"}, "the read models", asked((*Questions).digest)},
-	"/audit/find":       {[]string{"q", "at"}, anything, asked((*Questions).find)},
+	"/audit/checkpoint": {
+		[]string{"at"}, anything, asked((*Questions).checkpoint),
+		"showCheckpoint", "Show the signed checkpoint of the log", plain(nil),
+	},
+	"/audit/consumers": {
+		[]string{"after", "limit", "at"}, anything, asked((*Questions).consumers),
+		"listConsumers", "List consumers and what they hold", Consumers{},
+	},
+	"/audit/diff": {
+		[]string{"from", "to"}, anything, asked((*Questions).diff),
+		"compareMoments", "Compare two moments", Diff{},
+	},
+	"/audit/digest": {
+		[]string{"at"}, "the read models", asked((*Questions).digest),
+		"showDigest", "Show the digests that a replay of the log must give, too", Digests{},
+	},
+	"/audit/find": {
+		[]string{"q", "at"}, anything, asked((*Questions).find),
+		"findSubjects", "Find everything with a history that is called so", Found{},
+	},
 	"/audit/history": {
 		slices.Concat(answers.HistorySubjects, historyParameters), "the history", asked((*Questions).history),
+		"showHistory", "Show what happened to one thing", Page{},
 	},
-	"/audit/holders":      {[]string{"provider", "after", "limit", "at"}, anything, asked((*Questions).holders)},
-	"/audit/proof/growth": {[]string{"from", "at"}, anything, asked((*Questions).growth)},
-	"/audit/proof/record": {[]string{"record", "at"}, anything, asked((*Questions).inclusion)},
-	"/audit/providers":    {[]string{"at"}, anything, asked((*Questions).providers)},
-	"/audit/records":      {[]string{"from", "limit", "follow", "at"}, "the read models", stream((*Questions).records)},
-	"/audit/redecide":     {[]string{"command_id", "at"}, anything, asked((*Questions).redecide)},
-	"/audit/rejections":   {rejectionParameters, anything, asked((*Questions).rejections)},
+	"/audit/holders": {
+		[]string{"provider", "after", "limit", "at"}, anything, asked((*Questions).holders),
+		"listHolders", "List who holds something of a provider, with owners", Holders{},
+	},
+	"/audit/proof/growth": {
+		[]string{"from", "at"}, anything, asked((*Questions).growth),
+		"proveGrowth", "Prove that the log holds all that it held at an earlier checkpoint", Growth{},
+	},
+	"/audit/proof/record": {
+		[]string{"record", "at"}, anything, asked((*Questions).inclusion),
+		"proveRecord", "Prove that a record is in the log", Inclusion{},
+	},
+	"/audit/providers": {
+		[]string{"at"}, anything, asked((*Questions).providers),
+		"listProvidersInShort", "List all providers with their usage", Providers{},
+	},
+	"/audit/records": {
+		[]string{"from", "limit", "follow", "at"}, "the read models", stream((*Questions).records),
+		"followRecords", "Read the records of the log, and follow it", Line{},
+	},
+	"/audit/redecide": {
+		[]string{"command_id", "at"}, anything, asked((*Questions).redecide),
+		"decideAgain", "Decide a rejected command again, as of then or of another moment", Redecided{},
+	},
+	"/audit/rejections": {
+		rejectionParameters, anything, asked((*Questions).rejections),
+		"listRejections", "List commands that were rejected, and why", Rejections{},
+	},
 	"/audit/series": {
 		[]string{"provider", "project", "since", "until", "points"}, anything, asked((*Questions).series),
+		"showSeries", "Show the usage of a provider or project over time", Series{},
 	},
-	"/audit/status":  {[]string{"at"}, anything, asked((*Questions).status)},
-	"/audit/what-if": {nil, anything, posted((*Questions).whatIf)},
-	"/audit/why":     {[]string{"consumer", "provider", "at"}, anything, asked((*Questions).why)},
+	"/audit/status": {
+		[]string{"at"}, anything, asked((*Questions).status),
+		"showStatus", "Show how the ledger is", Status{},
+	},
+	"/audit/what-if": {
+		nil, anything, posted((*Questions).whatIf),
+		"askWhatIf", "Find out what would be so after some commands, which are not recorded", WouldBe{},
+	},
+	"/audit/why": {
+		[]string{"consumer", "provider", "at"}, anything, asked((*Questions).why),
+		"askWhy", "Show the records that led to what a consumer holds of a provider", Why{},
+	},
 }
 
 // anything stands for what is read to answer most questions.

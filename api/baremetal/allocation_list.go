@@ -29,10 +29,12 @@ func sortableTime(at int64) string {
 	return strings.Repeat("0", max(0, 20-len(text))) + text
 }
 
+var allocationListParameters = []string{
+	"node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir",
+}
+
 func (r *request) listAllocations() (*response, error) {
-	values, err := r.parameters(
-		"node", "resource_class", "state", "owner", "fields", "limit", "marker", "sort_key", "sort_dir",
-	)
+	values, err := r.parameters(allocationListParameters...)
 	if err != nil {
 		return nil, err
 	}

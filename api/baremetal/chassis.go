@@ -166,14 +166,16 @@ var chassisKeys = map[string]func(*ledger.Chassis) string{
 	defaultSortKey: func(*ledger.Chassis) string { return "" },
 }
 
+var chassisListParameters = []string{"fields", "detail", "limit", "marker", "sort_key", "sort_dir"}
+
 func (r *request) listChassis(detail bool) (*response, error) {
 	if !r.allows("baremetal:chassis:get", nil) {
 		return nil, forbidden("baremetal:chassis:get")
 	}
-	path, known := "/chassis", []string{"fields", "detail", "limit", "marker", "sort_key", "sort_dir"}
+	path, known := "/chassis", chassisListParameters
 	if detail {
 		path, known = "/chassis/detail", slices.DeleteFunc(
-			known, func(name string) bool { return name == "fields" || name == "detail" },
+			slices.Clone(known), func(name string) bool { return name == "fields" || name == "detail" },
 		)
 	}
 	values, err := r.parameters(known...)

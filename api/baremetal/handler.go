@@ -222,9 +222,11 @@ func (r *request) route(path []string) (*response, error) {
 
 // methods maps a request's method to its handler; others get a 405.
 func (r *request) methods(handlers map[string]func() (*response, error)) (*response, error) {
-	if err := checkListed(r.path); err != nil {
+	path, err := listed(r.path)
+	if err != nil {
 		return nil, err
 	}
+	r.Pattern = Prefix + "/v1" + path
 	if handle, known := handlers[r.Method]; known {
 		return handle()
 	}

@@ -16,15 +16,23 @@ var Paths = []string{
 	"/nodes/{node}/states", "/nodes/{node}/states/provision", "/nodes/{node}/states/power",
 }
 
-// checkListed fails if a path is none of Paths.
-func checkListed(path []string) error {
-	for _, listed := range Paths {
-		if matches(strings.Split(listed, "/")[1:], path) {
-			return nil
+// listed returns which of Paths a path is, and fails if it is none of them.
+func listed(path []string) (string, error) {
+	for i, pattern := range patterns {
+		if matches(pattern, path) {
+			return Paths[i], nil
 		}
 	}
-	return fmt.Errorf("baremetal: /%s is not among Paths", strings.Join(path, "/"))
+	return "", fmt.Errorf("baremetal: /%s is not among Paths", strings.Join(path, "/"))
 }
+
+// patterns are the segments of Paths.
+var patterns = func() (list [][]string) {
+	for _, path := range Paths {
+		list = append(list, strings.Split(path, "/")[1:])
+	}
+	return list
+}()
 
 func matches(pattern, path []string) bool {
 	if len(pattern) != len(path) {

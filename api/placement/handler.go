@@ -134,6 +134,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	if rt == nil {
 		return nil, rest.NotFound("")
 	}
+	r.Pattern = rt.pattern
 	r.params = params
 	op, known := rt.find(r.Method, v)
 	if !known {

@@ -5,8 +5,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"reflect"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
@@ -34,7 +38,10 @@ func OpenAPI() map[string]any {
 		for _, segment := range routes[i].path {
 			if name, isParameter := strings.CutPrefix(segment, "{"); isParameter {
 				parameters = append(parameters, m{
-					"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": m{"type": "string"},
+					"name": strings.TrimSuffix(
+						name,
+						"}",
+					), "in": "path", "required": true, "schema": m{"type": "string"},
 				})
 			}
 		}
@@ -80,13 +87,13 @@ func describe(op *operation) m {
 	if op.method == "GET" && op.rule != "" {
 		parameters = append(parameters, m{"$ref": "#/components/parameters/at"})
 	}
+	id := op.name()
 	d := m{
-		"operationId":             strings.NewReplacer(":", "_", "placement_", "").Replace(op.method + "_" + op.rule),
+		"operationId": id, "summary": inWords(id),
 		"x-openstack-min-version": op.from.String(), "x-openstack-max-version": op.until.String(),
 		"responses": responses(op),
 	}
 	if op.rule == "" {
-		d["operationId"] = "GET_" + op.answer
 		d["security"] = []any{}
 	} else {
 		d["x-openstack-policy"] = op.rule
@@ -96,11 +103,41 @@ func describe(op *operation) m {
 		d["x-openstack-microversions"] = history(op.query, op)
 	}
 	if op.body != "" {
-		d["requestBody"] = m{"required": true, "content": m{jsonType: m{"schema": schemaFor(op.body, op.until).Source()}}}
+		content := m{"schema": schemaFor(op.body, op.until).Source()}
+		if example, given := examples[op.body]; given {
+			content["example"] = example
+		}
+		d["requestBody"] = m{"required": true, "content": m{jsonType: content}}
 		d["x-openstack-microversions"] = history(op.body, op)
 	}
 	d["parameters"] = parameters
 	return d
+}
+
+// name is the operation's, which is its function's: no two have the same.
+func (op *operation) name() string {
+	name := runtime.FuncForPC(reflect.ValueOf(op.handle).Pointer()).Name()
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// inWords makes a sentence of a name: "Show provider usages", "Show open API".
+func inWords(name string) string {
+	var words []rune
+	letters := []rune(name)
+	upper := func(i int) bool { return i < len(letters) && unicode.IsUpper(letters[i]) }
+	for i, letter := range letters {
+		switch {
+		case i == 0:
+			letter = unicode.ToUpper(letter)
+		case upper(i) && !upper(i-1):
+			words = append(words, ' ')
+			if !upper(i + 1) {
+				letter = unicode.ToLower(letter)
+			}
+		}
+		words = append(words, letter)
+	}
+	return string(words)
 }
 
 // history lists the forms of a body or query by the microversion that each came with.
@@ -113,6 +150,9 @@ func history(name string, op *operation) []any {
 	}
 	return forms
 }
+
+// groupKey is the name without a suffix of the parameters of request groups.
+var groupKey = regexp.MustCompile(`[a-z_]+`)
 
 // queryParameters lists the parameters of a query. Those of request groups,
 // which end in the group's suffix, are one free-form object.
@@ -127,6 +167,12 @@ func queryParameters(op *operation) []any {
 		})
 	}
 	if patterns, grouped := source["patternProperties"].(m); grouped {
+		for _, pattern := range slices.Sorted(maps.Keys(patterns)) {
+			name := groupKey.FindString(pattern)
+			if _, plain := properties[name]; name != "" && !plain {
+				list = append(list, m{"name": name, "in": "query", "schema": patterns[pattern]})
+			}
+		}
 		list = append(list, m{
 			"name": "groups", "in": "query", "style": "form", "explode": true,
 			"schema":      m{"type": "object", "patternProperties": patterns, "additionalProperties": false},
@@ -140,7 +186,8 @@ func queryParameters(op *operation) []any {
 }
 
 func responses(op *operation) m {
-	r := m{"default": m{"$ref": "#/components/responses/Errors"}}
+	failed := m{"$ref": "#/components/responses/Errors"}
+	r := m{"4XX": failed, "5XX": failed}
 	for _, status := range op.status {
 		success := m{"description": http.StatusText(status)}
 		// 201 for a new provider has no body below 1.20.
@@ -183,9 +230,12 @@ func answerSchemas() m {
 		names      = m{"type": "array", "items": m{"type": "string"}}
 		ids        = m{"type": "array", "items": id}
 		amounts    = m{"type": "object", "additionalProperties": count}
-		links      = m{"type": "array", "items": closed(m{"rel": m{"type": "string"}, "href": m{"type": "string"}}, "rel")}
-		many       = func(value m) m { return m{"type": "object", "additionalProperties": value} }
-		class      = closed(m{"name": m{"type": "string"}, "links": links}, "name", "links")
+		links      = m{
+			"type":  "array",
+			"items": closed(m{"rel": m{"type": "string"}, "href": m{"type": "string"}}, "rel"),
+		}
+		many  = func(value m) m { return m{"type": "object", "additionalProperties": value} }
+		class = closed(m{"name": m{"type": "string"}, "links": links}, "name", "links")
 	)
 	provider := closed(m{
 		"uuid": id, "name": m{"type": "string"}, "generation": generation, "links": links,
@@ -207,7 +257,12 @@ func answerSchemas() m {
 			m{
 				"type": "array",
 				"items": closed(
-					m{"resource_provider": closed(m{"uuid": id}, "uuid"), "resources": amounts}, "resource_provider", "resources",
+					m{
+						"resource_provider": closed(m{"uuid": id}, "uuid"),
+						"resources":         amounts,
+					},
+					"resource_provider",
+					"resources",
 				),
 			},
 		}},
@@ -219,7 +274,10 @@ func answerSchemas() m {
 	}, "resources")
 	steps := m{"type": "array", "items": closed(m{"filter": m{"type": "string"}, "left": count}, "filter", "left")}
 	return m{
-		"Versions":  m{"type": "object", "required": []any{"versions"}},
+		"Versions": m{
+			"type": "object", "required": []any{"versions"}, "properties": m{"versions": m{"type": "array",
+				"items": m{"type": "object"}}},
+		},
 		"OpenAPI":   m{"type": "object"},
 		"Provider":  provider,
 		"Providers": closed(m{"resource_providers": m{"type": "array", "items": provider}}, "resource_providers"),
@@ -259,7 +317,13 @@ func answerSchemas() m {
 				"groups": m{
 					"type": "array",
 					"items": closed(
-						m{"suffix": m{"type": "string"}, "resource_class": m{"type": "string"}, "steps": steps}, "suffix", "steps",
+						m{
+							"suffix":         m{"type": "string"},
+							"resource_class": m{"type": "string"},
+							"steps":          steps,
+						},
+						"suffix",
+						"steps",
 					),
 				},
 				"trees": steps, "removed_last": m{"type": "string"},
@@ -280,7 +344,9 @@ func answerSchemas() m {
 			"type": "object", "required": []any{"status", "title", "detail", "request_id"},
 			"properties": m{
 				"status": count, "title": m{"type": "string"}, "detail": m{"type": "string"}, "code": m{"type": "string"},
-				"request_id": m{"type": "string"}, "min_version": m{"type": "string"}, "max_version": m{"type": "string"},
+				"request_id": m{
+					"type": "string",
+				}, "min_version": m{"type": "string"}, "max_version": m{"type": "string"},
 			},
 		}}}, "errors"),
 	}

@@ -34,6 +34,7 @@ func decides(op operation) operation {
 // there, in the order of the Allow header.
 type route struct {
 	path       []string
+	pattern    string // the path, as one text
 	operations []operation
 }
 
@@ -121,7 +122,7 @@ func init() { description = encodeOpenAPI() }
 type handle = func(*Handler, *request) (*response, error)
 
 func at(path string, operations ...operation) route {
-	return route{path: strings.Split(path, "/"), operations: operations}
+	return route{path: strings.Split(path, "/"), pattern: "/" + path, operations: operations}
 }
 
 func get(from version, rule string, h handle) operation {

@@ -14,6 +14,9 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
+// newestIronic is the version of Ironic's API whose answers are printed.
+const newestIronic = "latest"
+
 // serverFlags say which running server a command asks.
 type serverFlags struct {
 	HTTP   string `name:"http" help:"HOST:PORT of the server." default:"127.0.0.1:8778"`
@@ -23,6 +26,7 @@ type serverFlags struct {
 	Token  string `help:"Token that is sent as X-Auth-Token." default:"admin"`
 
 	microversion string // of Placement's API, if it is asked
+	ironic       string // the version of Ironic's API, if it is asked
 }
 
 // resolved takes the server's address from its URL, if there is one.
@@ -90,6 +94,9 @@ func (s serverFlags) send(
 	}
 	if s.microversion != "" {
 		req.Header.Set("OpenStack-API-Version", s.microversion)
+	}
+	if s.ironic != "" {
+		req.Header.Set("X-OpenStack-Ironic-API-Version", s.ironic)
 	}
 	resp, err := client.Do(req)
 	if err != nil {

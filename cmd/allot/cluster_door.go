@@ -16,6 +16,9 @@ const (
 	removePath   = "/cluster/remove"
 )
 
+// clusterRule is the policy's rule that says who may.
+const clusterRule = "allot:cluster"
+
 // maxClusterBody is what a wish may take.
 const maxClusterBody = 4 << 10
 
@@ -30,7 +33,7 @@ type wish struct {
 
 // clusterRoutes are the routes about the cluster.
 func (s *server) clusterRoutes() []route {
-	may := auth.Guard(s.access.auth, s.access.policy, "allot:cluster")
+	may := auth.Guard(s.access.auth, s.access.policy, clusterRule)
 	guarded := func(method string, answer func(*http.Request) (any, error)) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !may(w, r) {

@@ -32,7 +32,11 @@ const historyPageSize = 1000
 
 // Run prints the entries, page after page.
 func (c *historyCommand) Run(ctx context.Context) error {
-	query := c.in(url.Values{c.Of: {c.Name}})
+	name, err := c.named(ctx, c.Of, c.Name, c.At)
+	if err != nil {
+		return err
+	}
+	query := c.in(url.Values{c.Of: {name}})
 	for key, value := range map[string]string{"since": c.Since, "until": c.Until, "kind": c.Kind} {
 		if value != "" {
 			query.Set(key, value)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -16,13 +17,17 @@ import (
 type holdersCommand struct {
 	serverFlags `embed:""`
 	momentFlag  `embed:""`
-	Provider    string `arg:"" help:"Uuid of a provider or bare metal node."`
+	Provider    string `arg:"" help:"Uuid or name of a provider, or uuid of a bare metal node."`
 	JSON        bool   `name:"json" help:"The answers as JSON, one for each 1000 holders."`
 }
 
 // Run prints the holders with their owners.
 func (c *holdersCommand) Run(ctx context.Context) error {
-	query := c.in(url.Values{"provider": {c.Provider}})
+	provider, err := c.named(ctx, wire.OfProvider, c.Provider, c.At)
+	if err != nil {
+		return err
+	}
+	query := c.in(url.Values{"provider": {provider}})
 	for more := true; more; {
 		err := ask(ctx, c.serverFlags, "/audit/holders", query, false, func(h *audit.Holders) error {
 			more = h.Next != nil

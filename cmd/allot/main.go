@@ -45,6 +45,10 @@ type cli struct {
 	Limits       limitsCommand             `cmd:"" help:"Show and set how much projects may hold."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
+	Get          getCommand                `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
+	List         listCommand               `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
+	Series       seriesCommand             `cmd:"" help:"Print the usage of a provider or project over time."`
+	Doctor       doctorCommand             `cmd:"" help:"Say what would keep a server with these flags from serving well, and what to do."`
 	Completion   kongcompletion.Completion `cmd:"" help:"Print what makes a shell complete this program's commands and flags."`
 	Manual       manualCommand             `cmd:"" help:"Print the man page."`
 	Version      versionCommand            `cmd:"" help:"Print the version, and which commit it was built from."`

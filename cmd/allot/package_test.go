@@ -234,7 +234,10 @@ func (m *machine) checkUnit() {
 		m.t.Log("skipped: systemd-analyze, which would read the unit, is not there")
 		return
 	}
-	if out := m.run("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/allot.service"); strings.Contains(out, "allot.service") {
+	if out := m.run("systemd-analyze", "verify", "--man=no", "/usr/lib/systemd/system/allot.service"); strings.Contains(
+		out,
+		"allot.service",
+	) {
 		m.t.Errorf("systemd says of the unit:\n%s", out)
 	}
 }

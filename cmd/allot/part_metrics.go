@@ -67,6 +67,8 @@ func (g gauges) add(name, help string, value func() float64) {
 func (s *server) registry() *prometheus.Registry {
 	g := gauges{prometheus.NewRegistry()}
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.instruments.register(g.registry)
+	s.addStores(g)
 	s.addState(g)
 	s.addWriter(g)
 	s.addReplica(g)

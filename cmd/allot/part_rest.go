@@ -73,7 +73,7 @@ func (d *restDoor) endFollowers() { d.endFollowing() }
 
 // openREST has requests answered that need more than a port.
 func (s *server) openREST(context.Context) error {
-	handler := s.routes()
+	handler := s.instruments.requests(s.routes())
 	s.rest.handler.Store(&handler)
 	close(s.rest.opened)
 	return nil

@@ -73,6 +73,9 @@ func (s *server) startWriter(ctx context.Context) error {
 		SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
 		AnswerWithin: s.config.AnswerWithin, Refuse: s.space.refuse,
 	}
+	if s.instruments != nil {
+		options.Observer = s.instruments
+	}
 	if s.term != nil {
 		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait
 	}

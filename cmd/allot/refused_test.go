@@ -141,6 +141,14 @@ func refusals(f files, public, taken string) []refusal {
 		{"unexpected argument now", []string{"policy", "now"}},
 		{"give the password on standard input", []string{"nats-password"}},
 		{"unexpected argument now", []string{"version", "now"}},
+		{"unexpected argument now", []string{"manual", "now"}},
+		{"can be reached from other machines", []string{"doctor", "--data", f.missing, "--http", "0.0.0.0:0", "--nats", ""}},
+		{"<shell>] must be one of", []string{"completion", "sh"}},
+		{"<of> must be one of", []string{"get", "planet", "x"}},
+		{`expected "<name>"`, []string{"get", "provider"}},
+		{"<of> must be one of", []string{"list", "planets"}},
+		{"<of> must be one of", []string{"series", "planet", "x"}},
+		{"--csv and --json can't be used together", []string{"series", "project", "p", "--csv", "--json"}},
 		{"unexpected argument fly", []string{"fly"}},
 		{"expected one of", nil},
 	})
@@ -286,7 +294,9 @@ func TestServersThatCannotAnswer(t *testing.T) {
 		{"why-not", "--candidates", "resources=VCPU:1"}, {"rejected"}, {"redecide", id}, {"what-if", "--without", id},
 		{"orphans", "--consumers", signed}, {"holders", id}, {"checkpoint", "--public-key", public}, {"checkpoint"}, {"prove", "1.0"},
 		{"replay", "--archive", f.archive, "--compare"}, {"cluster", "status"}, {"cluster", "step-down"},
-		{"cluster", "remove", "x"},
+		{"cluster", "remove", "x"}, {"get", "provider", id}, {"get", "provider", "host"}, {"get", "consumer", id},
+		{"get", "project", "p"}, {"get", "node", id}, {"list", "providers"}, {"list", "consumers"}, {"list", "traits"},
+		{"list", "nodes"}, {"series", "project", "p"}, {"series", "provider", "host"},
 	} {
 		flag := "--url"
 		if args[0] == "replay" {

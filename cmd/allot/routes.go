@@ -44,19 +44,22 @@ func newRouter(others http.Handler, table []route) *router {
 // ServeHTTP implements http.Handler. Paths are compared as they were sent: what
 // is escaped in them is no slash of ours.
 func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.handler(req.URL.EscapedPath()).ServeHTTP(w, req)
+	path := req.URL.EscapedPath()
+	handler, pattern := r.handler(path)
+	req.Pattern = pattern // for who watches; the facades know better
+	handler.ServeHTTP(w, req)
 }
 
-func (r *router) handler(path string) http.Handler {
+func (r *router) handler(path string) (handler http.Handler, pattern string) {
 	if exact, found := r.exact[path]; found {
-		return exact
+		return exact, path
 	}
 	for _, one := range r.below {
 		if strings.HasPrefix(path, one.path) {
-			return one.handler
+			return one.handler, one.path
 		}
 	}
-	return r.others
+	return r.others, ""
 }
 
 // routes puts the facades behind one port.
@@ -77,6 +80,7 @@ func (s *server) routes() http.Handler {
 		table = append(table, route{path, "how the server is", handler})
 	}
 	table = append(table, s.clusterRoutes()...)
+	table = append(table, s.descriptions()...)
 	for path, handler := range s.audits() {
 		table = append(table, route{path, "Allot's own reads", handler})
 	}

@@ -94,7 +94,8 @@ type server struct {
 	scrubber *check.Scrubber     // nil: there is none
 	metrics  metricsDoor
 
-	supervisor supervisor
+	supervisor  supervisor
+	instruments *instruments // nil: nobody asks for metrics
 
 	peersNC  *nats.Conn       // to the other replicas
 	replica  *cluster.Replica // nil: this server is the only one
@@ -109,6 +110,9 @@ type server struct {
 
 func newServer(config *serveCommand, logger *slog.Logger) *server {
 	s := &server{config: config, logger: logger}
+	if config.Metrics != "" {
+		s.instruments = newInstruments()
+	}
 	s.commands = soleWriter{&s.leader}
 	s.parts = newPartList(logger, s.list()...)
 	return s

@@ -18,13 +18,17 @@ type whyCommand struct {
 	Of          string `arg:"" enum:"consumer" help:"The word consumer."`
 	Consumer    string `arg:"" help:"Its uuid."`
 	On          string `arg:"" enum:"provider" help:"The word provider."`
-	Provider    string `arg:"" help:"Its uuid."`
+	Provider    string `arg:"" help:"Its uuid or name."`
 	JSON        bool   `name:"json" help:"The answer as JSON."`
 }
 
 // Run prints the records, newest first.
 func (c *whyCommand) Run(ctx context.Context) error {
-	query := c.in(url.Values{"consumer": {c.Consumer}, "provider": {c.Provider}})
+	provider, err := c.named(ctx, wire.OfProvider, c.Provider, c.At)
+	if err != nil {
+		return err
+	}
+	query := c.in(url.Values{"consumer": {c.Consumer}, "provider": {provider}})
 	return ask(ctx, c.serverFlags, "/audit/why", query, c.JSON, func(w *audit.Why) error {
 		fmt.Printf(
 			"after sequence %d consumer %s holds %s of provider %s\n\n", w.Sequence, w.Consumer, amounts(w.Holds), w.Provider,

@@ -30,6 +30,7 @@ type flight struct {
 	changes  ledger.Changes
 	calls    []*call
 	appended chan error // the append's fate; capacity 1
+	opened   time.Time  // zero: nobody wants to know
 	sent     time.Time
 	fork     *ledger.State  // to be saved as a snapshot once durable
 	barrier  chan []*flight // see Writer.sync
@@ -38,6 +39,9 @@ type flight struct {
 // buildCommit decides what is waiting and sends the commit off.
 func (w *Writer) buildCommit() error {
 	f := &flight{appended: make(chan error, 1), undo: w.state.Begin()}
+	if w.opts.Observer != nil {
+		f.opened = time.Now()
+	}
 	w.builder.BeginAt(w.state.Next(), w.state.Head().Digest)
 	waiting := w.again
 	w.again = nil

@@ -18,10 +18,12 @@ func (w *Writer) finish() {
 			continue
 		}
 		var err error
+		var appended time.Time
 		if f.commit != nil {
 			w.owes(f.sent)
 			err = <-f.appended
-			w.appendTook.Store(int64(time.Since(f.sent)))
+			appended = time.Now()
+			w.appendTook.Store(int64(appended.Sub(f.sent)))
 			w.acked <- struct{}{}
 		}
 		if err == nil && len(failed) == 0 {
@@ -37,6 +39,7 @@ func (w *Writer) finish() {
 			w.signalTrouble()
 			continue
 		}
+		w.observe(f, appended)
 		for _, c := range f.calls {
 			w.tell(c)
 			w.answer(c)
@@ -110,9 +113,11 @@ func (w *Writer) answer(c *call) {
 		} else if c.err == nil && c.outcome.Rejection == nil {
 			f.outcome.Repeated = true
 		}
+		w.observeAnswer(f, f.outcome, f.err)
 		f.done(f.outcome, f.err)
 	}
 	if !c.told.Load() {
+		w.observeAnswer(c, c.outcome, c.err)
 		c.done(c.outcome, c.err)
 	}
 }

@@ -29,7 +29,8 @@ type call struct {
 	forked      *ledger.State // the answer to forking
 	err         error
 	done        func(commands.Outcome, error)
-	followers   []*call // the same submission again, while this one is pending
+	submitted   time.Time // zero: nobody wants to know
+	followers   []*call   // the same submission again, while this one is pending
 
 	told          atomic.Bool // done was called before the outcome was known
 	listed        bool        // in the list of those who wait, between:
@@ -41,6 +42,7 @@ type call struct {
 // the call may wait, and its place in the queue and in the list of those who
 // wait are one step under mu: Close and the watch see either all of it or none.
 func (w *Writer) enqueue(c *call) error {
+	w.begun(c)
 	if err := w.models.Ready(); err != nil {
 		return fmt.Errorf("%w: %w", commands.ErrUnreadable, err)
 	}

@@ -146,6 +146,7 @@ func (w *Writer) tellWaiting(err error, late func(*call) bool) {
 		w.opts.Logger.Error("the log does not take commits; commands are refused until it does", "error", err)
 	}
 	for _, c := range told {
+		w.observeAnswer(c, commands.Outcome{}, err)
 		c.done(commands.Outcome{}, err)
 	}
 }

@@ -86,6 +86,8 @@ type Options struct {
 	// Landed, if set, is told of each commit, encoded, that is durable and can be
 	// read, before anybody else is. It must not block.
 	Landed func(encoded []byte)
+	// Observer, if set, is told how long commands and commits take.
+	Observer Observer
 }
 
 // Search searches for a submission, has it decided, and tells done what Submit
@@ -207,13 +209,13 @@ func (w *Writer) Submit(ctx context.Context, s commands.Submission) (commands.Ou
 // durable together is told together.
 func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)) {
 	if s.ID.IsNil() && !s.DryRun {
-		done(commands.Outcome{Rejection: &commands.Rejection{
+		w.turnAway(s, done, commands.Outcome{Rejection: &commands.Rejection{
 			Code: commands.CodeInvalid, Message: "command_id: is required", Facts: commands.Facts{Field: "command_id"},
 		}}, nil)
 		return
 	}
 	if rejection := s.Command.Check(); rejection != nil {
-		done(commands.Outcome{Rejection: rejection}, nil)
+		w.turnAway(s, done, commands.Outcome{Rejection: rejection}, nil)
 		return
 	}
 	if w.opts.Search != nil && commands.Claims(s.Command) != nil {
@@ -230,8 +232,18 @@ func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, 
 		err = w.enqueue(&call{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done})
 	}
 	if err != nil {
-		done(commands.Outcome{}, err)
+		w.turnAway(s, done, commands.Outcome{}, err)
 	}
+}
+
+// turnAway answers a command that never waited.
+func (w *Writer) turnAway(
+	s commands.Submission, done func(commands.Outcome, error), outcome commands.Outcome, err error,
+) {
+	if w.opts.Observer != nil {
+		w.opts.Observer.Answered(s.Command.CommandName(), outcome, err, 0)
+	}
+	done(outcome, err)
 }
 
 // Fork returns a copy of the State as it is after some commit that is durable

@@ -1,0 +1,346 @@
+// Package openapi puts the descriptions of the REST port's doors together into
+// one OpenAPI 3.1 document.
+package openapi
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Object is a JSON object.
+type Object = map[string]any
+
+// Media types of bodies.
+const (
+	JSON  = "application/json"
+	Lines = "application/x-ndjson"
+	Text  = "text/plain"
+)
+
+// Operation describes what a method does at a path.
+type Operation struct {
+	Method string
+	// Path has its parameters in braces.
+	Path string
+	// ID names the operation in clients that are made from the document.
+	ID string
+	// Summary says in one line what the operation does.
+	Summary string
+	// Tag is the group that it is shown in.
+	Tag string
+	// Parameters are those of the query and headers; those of the path follow from it.
+	Parameters []Parameter
+	// Common are parameters that many operations have, by name: Reads or Writes.
+	Common []string
+	// Body is a value of the type that the request's body has, or an Object that
+	// is its schema; nil: the request has none.
+	Body any
+	// Example is a body as a client would send it.
+	Example any
+	// Status is that of a success; 0: 200.
+	Status int
+	// Answer is like Body; nil: the answer has no body.
+	Answer any
+	// Media is the answer's media type; empty: JSON.
+	Media string
+	// Open says that the request needs no token.
+	Open bool
+	// Rule is the policy's rule that decides who may.
+	Rule string
+	// Failure is the name of the component that describes failures.
+	Failure string
+}
+
+// Parameter describes a parameter of a query, or a header.
+type Parameter struct {
+	Name, In, Means string
+	Schema          Object // nil: text
+	Required        bool
+}
+
+// What requests to all doors may say, by name: see common.
+var (
+	Reads  = []string{"at", "min_sequence", "consistency"}
+	Writes = []string{"command_id", "dry_run"}
+)
+
+// common are the parameters that Common names.
+func common() Object {
+	header := func(name, means string, schema Object) Object {
+		return Object{"name": name, "in": "header", "description": means, "schema": schema}
+	}
+	text := Object{"type": "string"}
+	return Object{
+		"at": Object{
+			"name": "at", "in": "query", "schema": text,
+			"description": "Answer as of a commit's sequence or an RFC 3339 time; also as the header " + rest.AtHeader,
+		},
+		"min_sequence": header(rest.MinSequenceHeader,
+			"Answer with at least this commit, such as one's own last write", Object{"type": "integer", "minimum": 0}),
+		"consistency": header(rest.ConsistencyHeader,
+			"stale: answer with what this server holds, at once", Object{"type": "string", "enum": []any{rest.Stale}}),
+		"command_id": header(rest.CommandIDHeader,
+			"Names the command: the same id again gets the first result, and nothing happens twice",
+			Object{"type": "string", "format": "uuid"}),
+		"dry_run": Object{
+			"name": "dry_run", "in": "query", "schema": Object{"type": "string", "enum": []any{"true", "false"}},
+			"description": "true: answer what would happen, record nothing",
+		},
+	}
+}
+
+// Document is an OpenAPI document in the making.
+type Document struct {
+	info       Object
+	paths      Object
+	schemas    *wire.Schemas
+	components map[string]Object // but schemas, by kind
+	tags       []any
+	ids        map[string]string // the operations by ID
+}
+
+// New begins a document.
+func New(title, version, description string) *Document {
+	return &Document{
+		info: Object{
+			"title": title, "version": version, "description": description,
+			"license": Object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+		},
+		paths: Object{}, schemas: wire.NewSchemas(), ids: make(map[string]string),
+		components: map[string]Object{
+			"parameters": common(), "responses": {},
+			"securitySchemes": {"token": Object{"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
+		},
+	}
+}
+
+// Tag describes a group of operations.
+func (d *Document) Tag(name, description string) {
+	d.tags = append(d.tags, Object{"name": name, "description": description})
+}
+
+// Failure describes failures, for operations to name.
+func (d *Document) Failure(name, description, media string, body any) error {
+	schema, err := d.schema(body, d.schemas.Reply)
+	d.components["responses"][name] = Object{
+		"description": description,
+		"content":     Object{media: Object{"schema": schema}},
+	}
+	return err
+}
+
+// Add describes operations.
+func (d *Document) Add(operations ...Operation) error {
+	var errs []error
+	for _, op := range operations {
+		described, err := d.describe(&op)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("openapi: %s %s: %w", op.Method, op.Path, err))
+			continue
+		}
+		errs = append(errs, d.put(op.Method, op.Path, op.ID, described))
+	}
+	return errors.Join(errs...)
+}
+
+// put keeps an operation, whose place and ID must be its own.
+func (d *Document) put(method, path, id string, described Object) error {
+	where := method + " " + path
+	if other, taken := d.ids[id]; taken || id == "" {
+		return fmt.Errorf("openapi: %s has the id %q, which is empty or that of %s", where, id, other)
+	}
+	d.ids[id] = where
+	item, known := d.paths[path].(Object)
+	if !known {
+		item = Object{}
+		if parameters := inPath(path); parameters != nil {
+			item["parameters"] = parameters
+		}
+		d.paths[path] = item
+	}
+	if _, twice := item[strings.ToLower(method)]; twice {
+		return fmt.Errorf("openapi: %s is described twice", where)
+	}
+	item[strings.ToLower(method)] = described
+	return nil
+}
+
+// inPath are the parameters of a path.
+func inPath(path string) (list []any) {
+	for segment := range strings.SplitSeq(path, "/") {
+		if name, is := strings.CutPrefix(segment, "{"); is {
+			list = append(list, Object{
+				"name": strings.TrimSuffix(
+					name,
+					"}",
+				), "in": "path", "required": true, "schema": Object{"type": "string"},
+			})
+		}
+	}
+	return list
+}
+
+func (d *Document) describe(op *Operation) (Object, error) {
+	answered, err := d.answer(op)
+	if err != nil {
+		return nil, err
+	}
+	failed := Object{"$ref": "#/components/responses/" + op.Failure}
+	status := op.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	described := Object{
+		"operationId": op.ID, "summary": op.Summary, "tags": []any{op.Tag},
+		"responses": Object{fmt.Sprint(status): answered, "4XX": failed, "5XX": failed},
+	}
+	if op.Open {
+		described["security"] = []any{}
+	}
+	if op.Rule != "" {
+		described["x-allot-policy"] = op.Rule
+	}
+	parameters := describeParameters(op.Parameters)
+	for _, name := range op.Common {
+		parameters = append(parameters, Object{"$ref": "#/components/parameters/" + name})
+	}
+	if parameters != nil {
+		described["parameters"] = parameters
+	}
+	if op.Body == nil {
+		return described, nil
+	}
+	schema, err := d.schema(op.Body, d.schemas.Request)
+	if err != nil {
+		return nil, err
+	}
+	media := Object{"schema": schema}
+	if op.Example != nil {
+		media["example"] = op.Example
+	}
+	described["requestBody"] = Object{"required": true, "content": Object{JSON: media}}
+	return described, nil
+}
+
+func (d *Document) answer(op *Operation) (Object, error) {
+	answered := Object{"description": http.StatusText(max(op.Status, http.StatusOK))}
+	if op.Answer == nil {
+		return answered, nil
+	}
+	schema, err := d.schema(op.Answer, d.schemas.Reply)
+	if err != nil {
+		return nil, err
+	}
+	media := op.Media
+	if media == "" {
+		media = JSON
+	}
+	answered["content"] = Object{media: Object{"schema": schema}}
+	return answered, nil
+}
+
+// schema is that of a type, or one that was made by hand.
+func (d *Document) schema(body any, of func(any) (map[string]any, error)) (any, error) {
+	if made, byHand := body.(Object); byHand {
+		return made, nil
+	}
+	return of(body)
+}
+
+func describeParameters(parameters []Parameter) (list []any) {
+	for _, p := range parameters {
+		schema := p.Schema
+		if schema == nil {
+			schema = Object{"type": "string"}
+		}
+		list = append(list, Object{
+			"name": p.Name, "in": p.In, "description": p.Means, "required": p.Required, "schema": schema,
+		})
+	}
+	return list
+}
+
+// Schema names a schema that was made by hand, and returns a reference to it.
+func (d *Document) Schema(name string, schema Object) Object {
+	d.schemas.Add(name, schema)
+	return Object{"$ref": "#/components/schemas/" + name}
+}
+
+// Include takes in another OpenAPI document: its paths, and its components under
+// names that begin with a prefix.
+func (d *Document) Include(prefix, tag string, other Object) error {
+	other = renamed(other, prefix).(Object)
+	components, _ := other["components"].(Object)
+	for kind, named := range components {
+		for name, component := range named.(Object) {
+			switch kind {
+			case "schemas":
+				d.schemas.Add(prefix+name, component)
+			case "securitySchemes": // the same
+			default:
+				d.components[kind][prefix+name] = component
+			}
+		}
+	}
+	paths, _ := other["paths"].(Object)
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		for method, described := range paths[path].(Object) {
+			operation, is := described.(Object)
+			if !is {
+				continue // the parameters, which follow from the path
+			}
+			operation["tags"] = []any{tag}
+			id, _ := operation["operationId"].(string)
+			if err := d.put(strings.ToUpper(method), path, id, operation); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// renamed is a copy of a document whose references carry a prefix.
+func renamed(value any, prefix string) any {
+	switch value := value.(type) {
+	case Object:
+		out := make(Object, len(value))
+		for key, one := range value {
+			out[key] = renamed(one, prefix)
+		}
+		if ref, is := value["$ref"].(string); is {
+			kind, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/components/"), "/")
+			out["$ref"] = "#/components/" + kind + "/" + prefix + name
+		}
+		return out
+	case []any:
+		out := make([]any, len(value))
+		for i, one := range value {
+			out[i] = renamed(one, prefix)
+		}
+		return out
+	}
+	return value
+}
+
+// Object is the whole document.
+func (d *Document) Object() Object {
+	components := Object{"schemas": d.schemas.Components()}
+	for kind, named := range d.components {
+		components[kind] = named
+	}
+	return Object{
+		"openapi": "3.1.0", "info": d.info, "servers": []any{Object{"url": "/"}},
+		"security": []any{Object{"token": []any{}}}, "tags": d.tags, "paths": d.paths, "components": components,
+	}
+}
+
+// Encode is the document as it is served.
+func (d *Document) Encode() ([]byte, error) { return ledger.PlainJSON(d.Object()) }

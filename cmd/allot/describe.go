@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/baremetal"
+	"github.com/allot-project/allot/api/openapi"
+	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Where the descriptions of the doors are. Anybody may read them.
+const (
+	openAPIPath  = "/openapi.json"
+	asyncAPIPath = "/asyncapi.json"
+)
+
+// describeREST describes all that the REST port serves.
+func describeREST() (*openapi.Document, error) {
+	d := openapi.New("Allot", version(),
+		"An allocation ledger: OpenStack Placement, Ironic's allocations and nodes, and Allot's own questions.")
+	d.Tag("Placement", "OpenStack Placement, also below /placement.")
+	err := errors.Join(
+		d.Include("Placement", "Placement", placement.OpenAPI()), baremetal.Describe(d), audit.Describe(d),
+	)
+	d.Tag("Server", "How the server is, and the cluster that it belongs to.")
+	return d, errors.Join(err,
+		d.Failure("HealthFailure", "It is not so, and why", openapi.JSON, health{}),
+		d.Failure("TextFailure", "What went wrong, in words", openapi.Text, openapi.Object{"type": "string"}),
+		d.Add(serverOperations()...))
+}
+
+// serverOperations describe what is in no facade: see routes.
+func serverOperations() []openapi.Operation {
+	document := openapi.Object{"type": "object"}
+	healthy := func(path, id, summary string) openapi.Operation {
+		return openapi.Operation{
+			Method: http.MethodGet, Path: path, ID: id, Summary: summary, Answer: health{}, Open: true, Failure: "HealthFailure",
+		}
+	}
+	ready := healthy(readyPath, "isReady", "Say whether reads are up to date and commands are taken")
+	ready.Parameters = []openapi.Parameter{{
+		Name: "for", In: "query", Means: "only this counts", Schema: openapi.Object{"enum": []any{"reads", "commands"}},
+	}}
+	list := []openapi.Operation{
+		healthy(healthPath, "isThere", "Say that the process lives"),
+		healthy(livePath, "isAlive", "Say whether the process gets on with its work"),
+		ready,
+		{
+			Method: http.MethodGet, Path: asyncAPIPath, ID: "describeNATS", Summary: "Show what the NATS port takes, as AsyncAPI",
+			Answer: document, Open: true, Failure: "TextFailure",
+		},
+		{
+			Method: http.MethodGet, Path: clusterPath, ID: "showCluster", Summary: "Show the servers of the ledger",
+			Answer: cluster.Status{}, Rule: clusterRule, Failure: "TextFailure",
+		},
+		{
+			Method: http.MethodPost, Path: stepDownPath, ID: "stepDown", Summary: "Let another server lead",
+			Body: wish{}, Example: wish{To: "2"}, Answer: wish{}, Rule: clusterRule, Failure: "TextFailure",
+		},
+		{
+			Method: http.MethodPost, Path: removePath, ID: "removeServer", Summary: "Forget a server that is gone for good",
+			Body: wish{}, Example: wish{Name: "3"}, Answer: wish{}, Rule: clusterRule, Failure: "TextFailure",
+		},
+	}
+	for i := range list {
+		list[i].Tag = "Server"
+	}
+	return list
+}
+
+// descriptions are the routes of the descriptions.
+func (s *server) descriptions() []route {
+	described, err := describeREST()
+	if err != nil {
+		panic(err) // a mistake in the tables of the doors, which every test would meet
+	}
+	nats, err := wire.AsyncAPI()
+	if err != nil {
+		panic(err) // likewise
+	}
+	return []route{
+		{openAPIPath, "what the REST port serves", s.document(described.Object())},
+		{asyncAPIPath, "what the NATS port serves", s.document(nats)},
+	}
+}
+
+// document serves a document that does not change.
+func (s *server) document(body any) http.Handler {
+	encoded, err := ledger.PlainJSON(body)
+	if err != nil {
+		panic(err) // it was made of texts and numbers
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "only GET", http.StatusMethodNotAllowed)
+			return
+		}
+		w.Header().Set("Content-Type", openapi.JSON)
+		if _, err := w.Write(encoded); err != nil {
+			s.logger.Debug("a description was not read to its end", "error", err)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/baremetal"
+)
+
+// described fetches a description, for which no token is needed.
+func (s *server) described(t *testing.T, path string) []byte {
+	t.Helper()
+	resp, err := http.Get("http://" + s.http + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v", path, resp.Status, err)
+	}
+	return text.Bytes()
+}
+
+// TestDescriptions holds what the server says of its doors to the standards
+// that it names, and makes clients from it.
+func TestDescriptions(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	s := launch(t, t.TempDir(), "--nats", address)
+	rest, nats := s.described(t, "/openapi.json"), s.described(t, "/asyncapi.json")
+	t.Run("OpenAPI is sound", func(t *testing.T) { lintOpenAPI(t, rest) })
+	t.Run("AsyncAPI is sound", func(t *testing.T) { checkAsyncAPI(t, nats) })
+	t.Run("every route is described", func(t *testing.T) { everyRouteIsDescribed(t, rest) })
+	for _, session := range []string{"rest_session.py", "nats_session.py"} {
+		t.Run(session, func(t *testing.T) {
+			python, err := exec.LookPath("python3")
+			if err != nil {
+				t.Skip("skipped: there is no python3")
+			}
+			out, err := exec.Command(python, "testdata/api/"+session, "http://"+s.http, address).CombinedOutput()
+			if err != nil || string(out) != "fine\n" {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// lintOpenAPI has redocly judge the document by its recommended rules.
+func lintOpenAPI(t *testing.T, document []byte) {
+	const redocly = "testdata/api/node_modules/.bin/redocly"
+	if _, err := os.Stat(redocly); err != nil {
+		t.Skip("skipped: redocly is not installed (npm ci in cmd/allot/testdata/api)")
+	}
+	file := filepath.Join(t.TempDir(), "openapi.json")
+	lint := func(document []byte) (string, error) {
+		if err := os.WriteFile(file, document, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(redocly, "lint", file, "--format=github-actions", "--max-problems=1000")
+		cmd.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if said, err := lint(document); err != nil || strings.Contains(said, "::warning") {
+		t.Errorf("redocly: %v\n%s", err, said)
+	}
+	twice := bytes.Replace(document, []byte(`"showProviderUsages"`), []byte(`"showProvider"`), 1)
+	if said, err := lint(twice); err == nil {
+		t.Errorf("redocly lets two operations have one id:\n%s", said)
+	}
+}
+
+// checkAsyncAPI compares the document with AsyncAPI's own schema.
+func checkAsyncAPI(t *testing.T, document []byte) {
+	file, err := os.Open("testdata/api/node_modules/@asyncapi/specs/schemas/3.0.0.json")
+	if err != nil {
+		t.Skip("skipped: AsyncAPI's schemas are not installed (npm ci in cmd/allot/testdata/api)")
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	source, err := jsonschema.UnmarshalJSON(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("asyncapi.json", source); err != nil {
+		t.Fatal(err)
+	}
+	standard, err := compiler.Compile("asyncapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := standard.Validate(said); err != nil {
+		t.Errorf("%#v", err)
+	}
+	said.(map[string]any)["operations"].(map[string]any)["CreateProvider"].(map[string]any)["action"] = "shout"
+	if standard.Validate(said) == nil {
+		t.Error("AsyncAPI's schema lets any action through")
+	}
+}
+
+func everyRouteIsDescribed(t *testing.T, document []byte) {
+	var described struct {
+		Paths map[string]map[string]any `json:"paths"`
+	}
+	if err := json.Unmarshal(document, &described); err != nil {
+		t.Fatal(err)
+	}
+	has := func(method, path string) bool {
+		operation, is := described.Paths[path][strings.ToLower(method)].(map[string]any)
+		return is && operation["summary"] != ""
+	}
+	for _, one := range audit.Paths {
+		method, path, _ := strings.Cut(one, " ")
+		if !has(method, path) {
+			t.Errorf("%s is not described", one)
+		}
+	}
+	for _, path := range baremetal.Paths {
+		if _, known := described.Paths[baremetal.Prefix+"/v1"+path]; !known {
+			t.Errorf("%s is not described", path)
+		}
+	}
+	own := []string{"GET /healthz", "GET /livez", "GET /readyz", "GET /cluster", "POST /cluster/step-down",
+		"POST /cluster/remove", "GET /openapi.json", "GET /asyncapi.json", "PUT /allocations/{consumer_uuid}"}
+	for _, one := range own {
+		method, path, _ := strings.Cut(one, " ")
+		if !has(method, path) {
+			t.Errorf("%s is not described", one)
+		}
+	}
+	if len(described.Paths) < len(own)+len(audit.Paths)+len(baremetal.Paths) {
+		t.Errorf("only %d paths are described", len(described.Paths))
+	}
+}

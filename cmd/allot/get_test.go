@@ -1,0 +1,64 @@
+package main_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestEverydayReads: what the command line prints of a small ledger, what it
+// says of what is not there, and that it ends badly then.
+func TestEverydayReads(t *testing.T) {
+	t.Parallel()
+	s := launch(t, t.TempDir())
+	const host, consumer = "11111111-1111-4111-8111-111111111111", "aaaaaaaa-0000-4000-8000-000000000001"
+	s.must(http.StatusOK, "POST", "/resource_providers", `{"name": "host", "uuid": "`+host+`"}`)
+	s.must(http.StatusOK, "PUT", "/resource_providers/"+host+"/inventories",
+		`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8, "reserved": 1}}}`)
+	s.must(http.StatusOK, "PUT", "/resource_providers/"+host+"/traits",
+		`{"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX2"]}`)
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+consumer, `{"allocations": {"`+host+`": {"resources": {"VCPU": 2}}},
+		"project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
+	s.mustMetal(http.StatusCreated, "POST", "/nodes", `{"driver": "ipmi", "name": "metal", "resource_class": "gold"}`)
+	for line, wants := range map[string][]string{
+		"get provider host":                           {"uuid        " + host, "VCPU        2 used of 8 (1 reserved, ratio 1)", "HW_CPU_X86_AVX2"},
+		"get provider " + host:                        {"name        host"},
+		"get provider host --at 4":                    {"VCPU        0 used of 8"},
+		"get provider host --json":                    {`"usages":{"resource_provider_generation":3,"usages":{"VCPU":2}}`},
+		"get consumer " + consumer:                    {"project", "p\n", "of " + host + "  VCPU:2"},
+		"get project p":                               {"INSTANCE  1 consumers: VCPU:2"},
+		"get node metal":                              {"resource_class   gold"},
+		"list providers":                              {host + "  host  VCPU 2/7"},
+		"list consumers":                              {consumer + "  p  INSTANCE  VCPU:2 of " + host},
+		"list classes":                                {"VCPU\nMEMORY_MB\n"},
+		"list traits":                                 {"HW_CPU_X86_AVX2"},
+		"list nodes":                                  {"metal  gold  enroll"},
+		"list nodes --json":                           {`"name":"metal"`},
+		"series provider host --csv":                  {"time,sequence,VCPU,VCPU capacity\n", ",2,7\n"},
+		"series project p --points 2":                 {"VCPU", "2"},
+		"holders host":                                {consumer},
+		"history provider host":                       {"AllocateForConsumers"},
+		"why consumer " + consumer + " provider host": {"holds VCPU:2 of provider " + host},
+	} {
+		out := allot(t, true, append(strings.Fields(line), "--http", s.http)...)
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("allot %s prints no %q:\n%s", line, want, out)
+			}
+		}
+	}
+	for line, want := range map[string]string{
+		"get provider nohost":      `nothing found: no provider has the uuid or the name "nohost"`,
+		"get provider host --at 1": `nothing found: no provider has the uuid or the name "host"`,
+		"get consumer " + host:     "nothing found: consumer " + host + " holds nothing",
+		"get project q":            "nothing found: project q holds nothing",
+		"get node nonode":          "nothing found: no node has the uuid or the name",
+		"list allocations":         "nothing found: there are no allocations",
+		"series project q":         "nothing found: project q used nothing then",
+		"holders nohost":           "nothing found: no provider",
+	} {
+		if out, ok := call(t, append(strings.Fields(line), "--http", s.http)...); ok || !strings.Contains(out, want) {
+			t.Errorf("allot %s: %v, %s; want an error with %q", line, ok, out, want)
+		}
+	}
+}
