@@ -15,7 +15,9 @@ func claim(resources map[string]int64, consumers ...ledger.UUID) *commands.Claim
 }
 
 // claimedOf is what a claim for VCPU of the host is answered with.
-func claimedOf(w *world, a commands.ConsumerAllocations, asked ledger.Document, score float64) ledger.AllocationsClaimed {
+func claimedOf(
+	w *world, a commands.ConsumerAllocations, asked ledger.Document, score float64,
+) ledger.AllocationsClaimed {
 	return ledger.AllocationsClaimed{
 		AllocationsReplaced: replaced(a), Asked: asked, Score: score, AsOf: w.State().Head().Sequence,
 		Mappings: []ledger.GroupMapping{{Providers: []ledger.UUID{host}}},
@@ -71,7 +73,9 @@ func claimDecisions(w *world) []decision {
 			"a consumer that is a node's allocation", []commands.Command{&commands.SetNodeProviders{On: true, Limit: 10}}, func() commands.Command {
 				node.For[0].AnyGeneration = true
 				return node
-			}(), rejected(commands.CodeNodeIsProvider, commands.Facts{Consumer: &deployed, Node: &busyNode, Allocation: &deployed}),
+			}(), rejected(commands.CodeNodeIsProvider, commands.Facts{
+				Consumer: &deployed, Node: &busyNode, Allocation: &deployed,
+			}),
 		},
 	}
 }

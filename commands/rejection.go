@@ -71,7 +71,7 @@ const (
 
 	CodeNoCandidates  Code = "no_candidates"  // nothing satisfies the claim
 	CodeClaimBudget   Code = "claim_budget"   // whether something does was not found out within the bounds of the search
-	CodeClaimOutdated Code = "claim_outdated" // what was found does not fit any more; it is searched again, and nobody is told
+	CodeClaimOutdated Code = "claim_outdated" // what was found does not fit any more: it is searched again
 )
 
 // Facts are the values that decided a rejection. Only those that apply are set.

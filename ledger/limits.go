@@ -20,7 +20,9 @@ type LimitKey struct {
 
 // Compare orders limits by project; classes come before types.
 func (k LimitKey) Compare(other LimitKey) int {
-	return cmp.Or(cmp.Compare(k.Project, other.Project), cmp.Compare(k.Type, other.Type), cmp.Compare(k.Class, other.Class))
+	return cmp.Or(
+		cmp.Compare(k.Project, other.Project), cmp.Compare(k.Type, other.Type), cmp.Compare(k.Class, other.Class),
+	)
 }
 
 // Limit is how much there may be at most.
@@ -58,7 +60,7 @@ type limitTables struct {
 func newLimitTables() limitTables {
 	return limitTables{
 		limits: btree.NewBTreeGOptions(
-			func(a, b *Limit) bool { return a.LimitKey.Compare(b.LimitKey) < 0 }, treeOptions,
+			func(a, b *Limit) bool { return a.Compare(b.LimitKey) < 0 }, treeOptions,
 		),
 		parents:  btree.NewBTreeGOptions(func(a, b ProjectParent) bool { return a.Project < b.Project }, treeOptions),
 		projects: btree.NewBTreeGOptions(func(a, b *ProjectUsage) bool { return a.Project < b.Project }, treeOptions),

@@ -48,7 +48,8 @@ func TestClaims(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	one := got.Claimed[0]
-	if len(one.Allocations) != 1 || len(one.Mappings) != 1 || len(one.Alternates) != 2 || one.Seed != 1<<64-1 || one.Generation == 0 {
+	if len(one.Allocations) != 1 || len(one.Mappings) != 1 || len(one.Alternates) != 2 ||
+		one.Seed != 1<<64-1 || one.Generation == 0 {
 		t.Errorf("%s", w.Body)
 	}
 	for name, c := range map[string]struct {

@@ -162,7 +162,9 @@ func (c *benchClaimCommand) prepare(ctx context.Context, allot *client.Client) e
 // claim is the n-th one: a tenth wants a trait, a tenth has two groups.
 func (c *benchClaimCommand) claim(n int) *commands.Claim {
 	size := int64(1) << (n % 3)
-	group := commands.RequestGroup{Resources: map[string]int64{"VCPU": size, "MEMORY_MB": 2048 * size, "DISK_GB": 20 * size}}
+	group := commands.RequestGroup{
+		Resources: map[string]int64{"VCPU": size, "MEMORY_MB": 2048 * size, "DISK_GB": 20 * size},
+	}
 	request := commands.CandidateRequest{Groups: []commands.RequestGroup{group}}
 	switch n % 10 {
 	case 0:

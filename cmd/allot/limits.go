@@ -93,7 +93,9 @@ type limitsSetCommand struct {
 // Run sets it.
 func (c *limitsSetCommand) Run(ctx context.Context) error {
 	body := map[string]any{"limit": c.Most}
-	for name, value := range map[string]string{"project_id": c.Project, "resource_class": c.Class, "consumer_type": c.Type} {
+	for name, value := range map[string]string{
+		"project_id": c.Project, "resource_class": c.Class, "consumer_type": c.Type,
+	} {
 		if value != "" {
 			body[name] = value
 		}

@@ -196,7 +196,8 @@ func TestMoveAndResize(t *testing.T) {
 		t.Errorf("beside what it holds: %+v", o)
 	}
 	resize.OwnFree = true
-	if got := claimed(t, l.Submit(t, resize)); got[0].Allocations[0].Amount != 7 || got[0].Allocations[0].Provider != host {
+	got := claimed(t, l.Submit(t, resize))
+	if got[0].Allocations[0].Amount != 7 || got[0].Allocations[0].Provider != host {
 		t.Errorf("resized in place: %+v", got)
 	}
 	other := l.Provider(t, "other", commands.Inventory{Class: "VCPU", Total: 8})
@@ -319,7 +320,8 @@ func TestBadClaims(t *testing.T) {
 func TestAskedIsCanonical(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		claim := commandstest.RandomClaim(rt)
-		search := commands.ClaimSearch{Ranking: candidates.NewRanking(candidates.NewWorld(nil)), Classes: ledger.NewClassTable([]ledger.Class{
+		ranking := candidates.NewRanking(candidates.NewWorld(nil))
+		search := commands.ClaimSearch{Ranking: ranking, Classes: ledger.NewClassTable([]ledger.Class{
 			{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10000, Name: "CUSTOM_A"}, {ID: 10001, Name: "CUSTOM_B"},
 		}), Held: func(ledger.UUID) ([]ledger.Allocation, error) { return nil, nil }}
 		found, err := search.Run(context.Background(), claim)

@@ -65,7 +65,9 @@ func NewIndex() *Index {
 	x := &Index{epoch: 1}
 	x.world = World{
 		lineage: new(lineage),
-		ids:     btree.NewBTreeGOptions(func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }, btree.Options{NoLocks: true}),
+		ids: btree.NewBTreeGOptions(
+			func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }, btree.Options{NoLocks: true},
+		),
 		all:     roaring.New(), roots: roaring.New(), nested: roaring.New(),
 		classes: map[ledger.ClassID]*posting{}, traits: map[string]*posting{}, aggregates: map[ledger.UUID]*posting{},
 	}

@@ -577,13 +577,12 @@ func (s *selection) strata() []stratum {
 	for mask := range 1 << len(sets) {
 		one := stratum{roots: s.world.roots.Clone()}
 		for i, set := range sets {
-			switch {
-			case mask>>i&1 == 0:
+			if mask>>i&1 == 0 {
 				one.roots.AndNot(set)
-			default:
-				one.roots.And(set)
-				one.bonus += s.worth(weights[i])
+				continue
 			}
+			one.roots.And(set)
+			one.bonus += s.worth(weights[i])
 		}
 		if !one.roots.IsEmpty() {
 			list = append(list, one)

@@ -255,7 +255,8 @@ func compareBest(
 
 // compareAssumed takes something of some provider for a moment.
 func compareAssumed(
-	rt *rapid.T, r *candidates.Ranking, all []*ledger.Provider, req *candidates.Request, pref *candidates.Preference, k int,
+	rt *rapid.T, r *candidates.Ranking, all []*ledger.Provider, req *candidates.Request, pref *candidates.Preference,
+	k int,
 ) {
 	taken := rapid.SampledFrom(all).Draw(rt, "taken")
 	class := ledger.ClassID(rapid.IntRange(0, 2).Draw(rt, "class"))
@@ -297,7 +298,9 @@ func TestRankingOfMany(t *testing.T) {
 		binary.BigEndian.PutUint64(p.UUID[8:], draw.Uint64())
 		p.Root = p.UUID
 		for class := range ledger.ClassID(3) {
-			p.Inventories = append(p.Inventories, ledger.Inventory{Class: class, Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, Ratio: 1})
+			p.Inventories = append(p.Inventories, ledger.Inventory{
+				Class: class, Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, Ratio: 1,
+			})
 		}
 		if i%10 == 0 {
 			p.Traits = []string{"A"}
