@@ -68,7 +68,7 @@ func NewIndex() *Index {
 		ids: btree.NewBTreeGOptions(
 			func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }, btree.Options{NoLocks: true},
 		),
-		all:     roaring.New(), roots: roaring.New(), nested: roaring.New(),
+		all: roaring.New(), roots: roaring.New(), nested: roaring.New(),
 		classes: map[ledger.ClassID]*posting{}, traits: map[string]*posting{}, aggregates: map[ledger.UUID]*posting{},
 	}
 	x.owned.all, x.owned.classes, x.owned.traits, x.owned.aggregates = 1, 1, 1, 1
