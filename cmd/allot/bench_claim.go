@@ -39,6 +39,22 @@ type benchClaimCommand struct {
 	OldAtOnce int    `name:"old-way-clients" help:"Clients of the old way at a time." default:"16"`
 }
 
+// check refuses numbers that measure nothing.
+func (c *benchClaimCommand) check() error {
+	for _, one := range []struct {
+		flag  string
+		value int
+	}{
+		{"--providers", c.Providers}, {"--claims", c.Claims}, {"--clients", c.Connected}, {"--pipelined", c.Pipelined},
+		{"--old-way-clients", c.OldAtOnce},
+	} {
+		if one.value < 1 {
+			return fmt.Errorf("%s %d: 1 or more are needed", one.flag, one.value)
+		}
+	}
+	return nil
+}
+
 // claimBench is what was measured.
 type claimBench struct {
 	Providers       int       `json:"providers"`
@@ -81,6 +97,9 @@ const (
 
 // Run measures and prints.
 func (c *benchClaimCommand) Run(ctx context.Context) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
 	url := c.NATS
 	if url == "" {
 		stop, own, err := c.serve(ctx)

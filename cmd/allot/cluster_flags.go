@@ -134,7 +134,7 @@ const notInNames = " \t\n.*>/\\"
 
 func (f *clusterFlags) checkName() error {
 	if strings.ContainsAny(f.Name, notInNames) {
-		return fmt.Errorf("--cluster-name %q: a name has no blanks, dots, stars, slashes or angle brackets", f.Name)
+		return fmt.Errorf("--cluster-name %q: it must not contain blanks, dots, stars, slashes or angle brackets", f.Name)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"text/tabwriter"
@@ -100,11 +99,7 @@ func (c *limitsSetCommand) Run(ctx context.Context) error {
 			body[name] = value
 		}
 	}
-	resp, err := c.send(ctx, http.MethodPut, "/limits", nil, body)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
+	return c.put(ctx, "/limits", body)
 }
 
 // limitsTreeCommand is "allot limits tree".
@@ -120,9 +115,5 @@ func (c *limitsTreeCommand) Run(ctx context.Context) error {
 	if c.Below != "" {
 		body["parent_id"] = c.Below
 	}
-	resp, err := c.send(ctx, http.MethodPut, "/projects/"+url.PathEscape(c.Project), nil, body)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
+	return c.put(ctx, "/projects/"+url.PathEscape(c.Project), body)
 }
