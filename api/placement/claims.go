@@ -24,7 +24,9 @@ func claimSchema() m {
 		"order":   m{"type": "string", "enum": []any{commands.OrderPack, commands.OrderSpread, commands.OrderRandom}},
 		"seed":    m{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)},
 		"weights": keyed(classPattern, number, 0), "traits": keyed(classPattern, number, 0),
-		"aggregates": m{"type": "array", "items": closed(m{"aggregate": uuidSchema, "weight": number}, "aggregate", "weight")},
+		"aggregates": m{
+			"type": "array", "items": closed(m{"aggregate": uuidSchema, "weight": number}, "aggregate", "weight"),
+		},
 	})
 	consumer := closed(m{
 		"consumer_uuid": uuidSchema, "project_id": text(1, 255), "user_id": text(1, 255),
