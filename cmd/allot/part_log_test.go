@@ -44,7 +44,7 @@ func TestFewReplicas(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err := s.openSharedLog(ctx, jetstream.Config{})
-	if err == nil || !strings.Contains(err.Error(), "the log has 1 replicas, and 3 servers need 3") ||
+	if err == nil || !strings.Contains(err.Error(), "the log has 1 replicas, but with 3 servers it needs 3") ||
 		!strings.Contains(err.Error(), "nothing was changed") {
 		t.Errorf("%v", err)
 	}
@@ -67,7 +67,7 @@ func TestStrangeStream(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = s.openSharedLog(ctx, jetstream.Config{})
-	if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), "a stream of that name is not Allot's") {
+	if !errors.Is(err, ledger.ErrLogUnsafe) || !strings.Contains(err.Error(), "The stream of that name is not Allot's") {
 		t.Errorf("%v", err)
 	}
 }
