@@ -78,7 +78,8 @@ type JoinConfig struct {
 	From uint64
 	// Room is how many bytes there is room for; nil: nobody knows.
 	Room func() int64
-	// Tell, if set, is told now and then how far it has come.
+	// Tell, if set, is called now and then with the progress, by several goroutines
+	// at a time.
 	Tell   func(Progress)
 	Logger *slog.Logger
 
