@@ -1,6 +1,6 @@
 // Usage over time: a chart for each class, as their amounts have nothing in common.
 
-import { el, number, time } from './dom.js'
+import { byImportance, el, number, time } from './dom.js'
 import { table } from './table.js'
 import { colour } from './theme.js'
 
@@ -9,7 +9,7 @@ const maxCharts = 12
 
 // usage draws a series, and has it as a table, too.
 export function usage(points, file) {
-  const classes = [...new Set(points.flatMap((p) => Object.keys(p.used)))].sort()
+  const classes = [...new Set(points.flatMap((p) => Object.keys(p.used)))].sort(byImportance)
   if (classes.length === 0) return el('p', { class: 'soft' }, 'Nothing was used in this time.')
   return el('div', {},
     el('div', { class: 'charts' }, classes.slice(0, maxCharts).map((name) => usageOf(name, points))),
@@ -43,7 +43,7 @@ function draw(box, times, lines, { bars = false }) {
   const plot = new window.uPlot({
     width: box.clientWidth, height, legend: { show: false }, cursor: { show: false },
     scales: { y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
-    axes: [{ ...axis, size: 30 }, { ...axis, size: 58, values: (_, ticks) => ticks.map(compact) }],
+    axes: [{ ...axis, size: 26, values: (_, ticks, __, ___, step) => ticks.map((at) => tick(at, step)) }, { ...axis, size: 58, values: (_, ticks) => ticks.map(compact) }],
     series: [{}, ...lines.map((one) => ({
       label: one.label, stroke: colour(one.stroke), fill: one.shade ? `${colour(one.stroke)}${bars ? '' : '33'}` : undefined,
       dash: one.dash, width: bars ? 0 : one.dash ? 1 : 2, paths, points: { show: false },
@@ -51,6 +51,13 @@ function draw(box, times, lines, { bars = false }) {
   }, [times.map((at) => Date.parse(at) / 1000), ...lines.map((one) => one.values)], box)
   new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height })).observe(box)
 }
+
+const days = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' })
+const minutes = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
+const seconds = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit' })
+
+// tick is a time on an axis, as exactly as the distance of the times asks for.
+const tick = (at, step) => (step >= 86400 ? days : step >= 60 ? minutes : seconds).format(new Date(at * 1000))
 
 const compacts = new Intl.NumberFormat(undefined, { notation: 'compact' })
 const compact = (n) => (n === null ? '' : compacts.format(n))

@@ -8,11 +8,19 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 // flat turns a value into paths and what is there.
 function flat(value, path = [], into = new Map()) {
   if (value !== null && typeof value === 'object') {
-    for (const [key, child] of Object.entries(value)) flat(child, [...path, keyOf(value, key, child)], into)
+    for (const [key, child] of Object.entries(value)) flat(Array.isArray(value) ? rest(child) : child, [...path, keyOf(value, key, child)], into)
   } else if (path.length) {
     into.set(path.join('\n'), value)
   }
   return into
+}
+
+const naming = ['class', 'provider', 'user', 'type'] // what elements of a list are called by
+
+// rest is an element of a list without what it is called by.
+function rest(child) {
+  if (child === null || typeof child !== 'object' || Array.isArray(child)) return child
+  return Object.fromEntries(Object.entries(child).filter(([key]) => !naming.includes(key)))
 }
 
 // keyOf calls elements of a list what they are about, so that one that was
@@ -20,14 +28,14 @@ function flat(value, path = [], into = new Map()) {
 function keyOf(parent, key, child) {
   if (!Array.isArray(parent)) return key
   if (child === null || typeof child !== 'object') return String(child)
-  return [child.class, child.provider, child.user, child.type].filter(Boolean).join(' ') || key
+  return naming.map((name) => child[name]).filter(Boolean).join(' ') || key
 }
 
 const shown = (value) => (value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value))
 
 // named is a path in which the uuids of providers are links with names.
 function named(path) {
-  return path.split('\n').map((part, i) => [i > 0 ? ' › ' : '', part.split(' ').map((word, n) => [n > 0 ? ' ' : '', uuid.test(word) ? subject('provider', word) : word.replaceAll('_', ' ')])])
+  return path.split('\n').map((part, i) => [i > 0 ? ' › ' : '', part.split(' ').map((word, n) => [n > 0 ? ' ' : '', uuid.test(word) ? subject('provider', word) : /[A-Z]/.test(word) ? word : word.replaceAll('_', ' ')])])
 }
 
 // difference shows what is not the same, or all if one side is null.

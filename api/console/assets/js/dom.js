@@ -57,14 +57,25 @@ export function bytes(n) {
 }
 
 // amounts is what somebody holds, by class.
-export const amounts = (byClass) => Object.entries(byClass ?? {}).sort().map(([name, amount]) => `${number(amount)} ${name}`).join(', ')
+export const amounts = (byClass) => Object.keys(byClass ?? {}).sort(byImportance).map((name) => `${number(byClass[name])} ${name}`).join(', ')
+
+const first = ['VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB']
+
+// byImportance sorts classes: those that everybody looks at come first.
+export function byImportance(a, b) {
+  const [one, other] = [a, b].map((name) => (first.includes(name) ? first.indexOf(name) : first.length))
+  return one - other || a.localeCompare(b)
+}
 
 // json is a value for people who read JSON.
 export function json(value) {
   return el('pre', { tabindex: 0 }, JSON.stringify(value, null, 2))
 }
 
-export const short = (uuid) => (/^[0-9a-f]{8}-/.test(uuid) ? `${uuid.slice(0, 8)}…` : uuid)
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-/
+
+// short is a uuid as far as people compare it.
+export const short = (id) => (uuid.test(id) ? `${id.slice(0, 8)}…` : id)
 
 // kindName is a kind of entity in words.
 export const kindName = (of) => of.replace('_', ' ')
@@ -72,7 +83,7 @@ export const kindName = (of) => of.replace('_', ' ')
 // subject links to the page of something with a history. Providers and nodes
 // are shown by their names as soon as these are known, with the uuid beside.
 export function subject(of, name, text = null) {
-  const link = el('a', { href: linkTo('subject', of, name), title: name })
+  const link = el('a', { href: linkTo('subject', of, name), title: name, class: text === null && uuid.test(name) ? 'id' : null })
   if (text !== null) {
     link.textContent = text
     return link
@@ -84,6 +95,7 @@ export function subject(of, name, text = null) {
   link.textContent = name
   nameInto(link, name, (title) => {
     link.textContent = title
+    link.classList.remove('id')
     link.after(el('span', { class: 'uuid', title: name }, short(name)))
   })
   return el('span', { class: 'named' }, link)
@@ -104,18 +116,26 @@ export function empty(what, ...then) {
   return el('p', { class: 'empty' }, el('b', {}, what), ' ', ...then)
 }
 
-// bar is how much of something is used.
-export function bar(label, used, capacity) {
+// plural is a number of things.
+export const plural = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`
+
+// track is a line that is filled as far as something is used.
+export function track(used, capacity) {
   const share = capacity > 0 ? used / capacity : used > 0 ? 1 : 0
   const fill = el('div', { class: 'used' + (used > capacity ? ' over' : share >= 0.9 ? ' high' : '') })
   fill.style.width = `${Math.min(100, share * 100)}%`
+  return el('div', { class: 'track' }, fill)
+}
+
+// bar is how much of something is used.
+export function bar(label, used, capacity) {
   return el('div', {
     class: 'bar', role: 'meter', 'aria-valuemin': 0, 'aria-valuemax': capacity, 'aria-valuenow': used,
     'aria-label': `${label}: ${number(used)} of ${number(capacity)} used`,
   },
   el('span', { class: 'class', title: label }, label),
   el('span', { class: 'amount' }, `${number(used)} / ${number(capacity)}`),
-  el('div', { class: 'track' }, fill))
+  track(used, capacity))
 }
 
 let fields = 0

@@ -1,6 +1,6 @@
 // A record in words: who did what to whom, as a sentence with links.
 
-import { amounts, el, number, short, subject, time } from './dom.js'
+import { amounts, byImportance, el, number, short, subject, time } from './dom.js'
 import { learn } from './names.js'
 
 const maxChanges = 3 // that a sentence tells of; the others are a click away
@@ -68,7 +68,7 @@ function links(ids) {
 }
 
 function difference(before, after) {
-  const classes = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort()
+  const classes = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort(byImportance)
   const differing = classes.filter((name) => before[name] !== after[name])
   return differing.map((name) => `${name} ${number(before[name] ?? 0)} → ${number(after[name] ?? 0)}`).join(', ')
 }

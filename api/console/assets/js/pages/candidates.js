@@ -27,6 +27,7 @@ export async function render(main, { query }, signal) {
     return {}
   }
   const search = new URLSearchParams(parameters.filter((name) => query[name]).map((name) => [name, query[name]]))
+  if (!query.limit) search.set('limit', '20')
   search.set('explain', 'true')
   const answer = await api.placement('/allocation_candidates', { search: [search.toString(), query.more].filter(Boolean).join('&'), at: moment.at(), signal })
   show(result, explained(answer.explanation, answer.allocation_requests.length), found(answer))

@@ -27,7 +27,7 @@ export async function render(main, { rest: [from, to] }, signal) {
       label: 'Consumers that differ', file: `diff-consumers-${diff.from}-${diff.to}`, rows: diff.consumers, nothing,
       columns: [
         { title: 'Consumer', value: (c) => (c.after ?? c.before).consumer, show: (c) => subject('consumer', (c.after ?? c.before).consumer) },
-        { title: 'In words', value: (c) => JSON.stringify([c.before && summed(c.before), c.after && summed(c.after)]), show: (c) => consumerWords({ name: (c.after ?? c.before).consumer, ...c }) },
+        { title: 'In words', long: true, value: (c) => JSON.stringify([c.before && summed(c.before), c.after && summed(c.after)]), show: (c) => consumerWords({ name: (c.after ?? c.before).consumer, ...c }) },
         { title: 'Details', value: (c) => ({ before: c.before, after: c.after }), show: (c) => details(c) },
       ],
     })),

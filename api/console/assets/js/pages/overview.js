@@ -3,7 +3,7 @@
 import { linkTo, withQuery } from '../address.js'
 import * as api from '../api.js'
 import { chart, usage } from '../chart.js'
-import { age, bar, bytes, card, choice, el, empty, facts, number, percent, show, subject } from '../dom.js'
+import { age, byImportance, bytes, card, choice, el, empty, number, percent, plural, show, subject, track } from '../dom.js'
 import { history } from '../entries.js'
 import { heat } from '../heat.js'
 import * as moment from '../moment.js'
@@ -16,6 +16,7 @@ const cells = 20_000
 export async function render(main, { query }, signal) {
   const wanted = { class: query.class ?? '', order: query.order ?? 'fullest' }
   const fleet = await api.get('fleet', { ...wanted, limit: cells, at: moment.at() }, signal)
+  fleet.classes.sort((a, b) => byImportance(a.class, b.class))
   const [map, unusual, activity, trends, recent] = ['heat-card', 'unusual', 'activity', 'trends', 'recent'].map((name) => el('div', { class: name }))
   show(main, el('h1', {}, 'Overview'), tiles(fleet), el('div', { class: 'split' }, map, unusual), el('div', { class: 'split' }, activity, recent), trends)
   show(map, heatCard(fleet))
@@ -49,7 +50,8 @@ function tiles(fleet) {
     tile(fleet.classes.length, 'classes', linkTo('limits')), tile(fleet.sequence, 'commits', linkTo('timeline'))),
   fleet.classes.length
     ? el('div', { class: 'classes' }, fleet.classes.map((c) => el('a', { class: 'class-tile', href: withQuery('#/overview', { class: c.class }), 'aria-current': c.class === fleet.cells.class ? 'true' : null },
-      el('span', { class: 'share' }, percent(c.capacity > 0 ? c.used / c.capacity : 0)), bar(c.class, c.used, c.capacity), fullness(c))))
+      el('span', { class: 'name' }, c.class), el('span', { class: 'share' }, percent(c.capacity > 0 ? c.used / c.capacity : 0)), track(c.used, c.capacity),
+      el('span', { class: 'amount' }, `${number(c.used)} of ${number(c.capacity)}`), fullness(c))))
     : null)
 }
 
@@ -90,8 +92,8 @@ async function unusualCard(fleet, signal) {
   const line = (kind, title, text) => el('li', { class: kind }, el('b', {}, title), el('span', {}, text))
   const disk = status.disk
   return card('Unusual', el('ul', { class: 'checks' },
-    line(over ? 'bad' : 'good', 'Over capacity', over ? [`${number(over)} inventories: `, fleet.over.slice(0, 5).map((o, i) => [i ? ', ' : '', subject('provider', o.provider, o.name), ` ${number(o.used)} / ${number(o.capacity)} ${o.class}`])] : 'nothing'),
-    line(ending.length ? 'warn' : 'good', 'Reservations', [ending.length ? `${number(ending.length)} end soon, the first ` : `${number(reserved.reservations.length)}${reserved.incomplete ? ' or more' : ''}, none ends soon`,
+    line(over ? 'bad' : 'good', 'Over capacity', over ? [`${plural(over, 'inventory', 'inventories')}: `, fleet.over.slice(0, 5).map((o, i) => [i ? ', ' : '', subject('provider', o.provider, o.name), ` ${number(o.used)} / ${number(o.capacity)} ${o.class}`])] : 'nothing'),
+    line(ending.length ? 'warn' : 'good', 'Reservations', [ending.length ? `${plural(ending.length, 'ends', 'end')} soon, the first ` : `${number(reserved.reservations.length)}${reserved.incomplete ? ' or more' : ''}, none ends soon`,
       ending.length ? age(ending[0].reserved_until) : null, ' · ', el('a', { href: linkTo('reservations') }, 'list')]),
     compared
       ? line(compared.orphans ? 'bad' : 'good', 'Orphans', [`${number(compared.orphans)} in the comparison `, age(compared.time), ' · ', el('a', { href: linkTo('orphans') }, 'compare')])

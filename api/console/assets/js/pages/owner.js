@@ -2,7 +2,7 @@
 
 import { linkTo } from '../address.js'
 import * as api from '../api.js'
-import { bar, card, el, empty, number, show, subject } from '../dom.js'
+import { bar, byImportance, card, el, empty, number, show, subject } from '../dom.js'
 import * as moment from '../moment.js'
 import { table } from '../table.js'
 import { consumersOf, happened, later, overTime } from './parts.js'
@@ -21,7 +21,7 @@ export async function render(main, { rest: [of, id] }, signal) {
 
 // ownersTable has a row for each owner and a column for each class.
 export function ownersTable(of, answer) {
-  const classes = [...new Set(answer.owners.flatMap((o) => Object.keys(o.amounts)))].sort()
+  const classes = [...new Set(answer.owners.flatMap((o) => Object.keys(o.amounts)))].sort(byImportance)
   const columns = [
     of === 'project' ? null : { title: 'Project', value: (o) => o.project, show: (o) => subject('project', o.project) },
     of === '' ? { title: 'Users', number: true, value: (o) => o.users } : { title: 'User', value: (o) => o.user ?? '', show: (o) => subject('user', o.user ?? '') },

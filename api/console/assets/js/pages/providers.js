@@ -2,7 +2,7 @@
 
 import { withQuery } from '../address.js'
 import * as api from '../api.js'
-import { bar, choice, el, empty, field, number, show, subject } from '../dom.js'
+import { bar, choice, el, empty, field, number, plural, show, subject } from '../dom.js'
 import { csvOf, save } from '../download.js'
 import * as moment from '../moment.js'
 import { virtual } from '../virtual.js'
@@ -45,8 +45,8 @@ function row(tree, name) {
   const inventories = name ? tree.inventories.filter((inv) => inv.class === name) : tree.inventories.slice(0, 3)
   const more = tree.inventories.length - inventories.length
   return el('div', { class: 'provider' },
-    el('div', { class: 'name' }, subject('provider', tree.root, tree.name || tree.root), tree.providers > 1 ? el('span', { class: 'soft small' }, ` ${number(tree.providers)} providers`) : null),
-    el('div', { class: 'bars' }, inventories.map((inv) => bar(inv.class, inv.used, inv.capacity)), more > 0 && !name ? el('span', { class: 'soft small' }, `and ${more} more`) : null))
+    el('div', { class: 'name' }, subject('provider', tree.root, tree.name || tree.root), el('span', { class: 'soft small' }, [tree.providers > 1 ? ` ${number(tree.providers)} providers` : '', more > 0 && !name ? ` · ${plural(more, 'more class', 'more classes')}` : ''])),
+    el('div', { class: 'bars' }, inventories.map((inv) => bar(inv.class, inv.used, inv.capacity))))
 }
 
 // download saves the trees that fit, with a row for each class.

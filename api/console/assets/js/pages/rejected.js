@@ -24,7 +24,7 @@ export async function render(main, { query }, signal) {
     label: 'Rejected commands', file: 'rejected', ...first, nothing: empty('No rejected command fits.', 'They are kept for a while only: see --rejected-age and --rejected-bytes.'),
     columns: [
       { title: 'Time', value: (r) => r.time, show: (r) => time(r.time) }, { title: 'Actor', value: (r) => r.actor }, { title: 'Command', value: (r) => r.command },
-      { title: 'Why', value: (r) => r.rejection.message, show: (r) => [r.rejection.message, about(r)] }, { title: 'Code', value: (r) => r.rejection.code },
+      { title: 'Why', long: true, value: (r) => r.rejection.message, show: (r) => [r.rejection.message, about(r)] }, { title: 'Code', value: (r) => r.rejection.code },
       { title: 'Details', value: (r) => r.command_id, show: (r) => details(r, signal) },
     ],
   })))
