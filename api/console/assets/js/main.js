@@ -79,7 +79,8 @@ function fail(error) {
   failed = true
   main.querySelectorAll('.failure').forEach((old) => old.remove())
   main.append(el('div', { class: 'card failure' }, el('p', { class: 'error', role: 'alert' }, error.message),
-    el('button', { type: 'button', click: open }, 'Try again')))
+    el('button', { type: 'button', click: open }, 'Try again'),
+    error.status === 403 ? [' ', el('button', { type: 'button', click: async () => { await askToken(''); open() } }, 'Use another token')] : null))
 }
 
 // moved is that another moment was chosen: it becomes a part of the address.

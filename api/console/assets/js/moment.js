@@ -53,10 +53,15 @@ export function step(by) {
 // choose shows a sequence of the past; null, or the newest one, shows now.
 export function choose(wanted) {
   complain('')
+  const before = past
   set(wanted)
+  if (past === before) return
   clearTimeout(pending)
   pending = setTimeout(changed, 60) // while the slider is dragged
 }
+
+// tell says that another moment was taken.
+export const tell = () => changed()
 
 // take chooses a moment that is written in any form that the API takes: a
 // sequence or an RFC 3339 time. If it is none, it says so and keeps the moment.

@@ -24,7 +24,7 @@ function holds(id, state) {
     columns: [
       { title: 'Class', value: (a) => a.class }, { title: 'Amount', number: true, value: (a) => a.amount },
       { title: 'Provider', value: (a) => a.provider, show: (a) => subject('provider', a.provider) },
-      { title: '', value: () => '', show: (a) => el('a', { href: linkTo('why', id, a.provider) }, 'Why?') },
+      { title: 'Why', value: () => '', show: (a) => el('a', { href: linkTo('why', id, a.provider) }, 'Why?') },
     ],
   })), card(null, facts([
     ['project', subject('project', state.project)], ['user', subject('user', state.user)], ['type', state.type || 'unknown'],

@@ -54,7 +54,7 @@ function ask(of, id, status) {
         if (!when.value()) moment.set(null)
         else if (!await moment.take(when.value())) return
         const target = linkTo('held', what.value(), found)
-        if (location.hash.split('?')[0] === target && before !== moment.at()) moment.choose(moment.isNow() ? null : moment.sequence())
+        if (location.hash.split('?')[0] === target && before !== moment.at()) moment.tell()
         else location.hash = target
       } catch (error) {
         problem.textContent = error.message
