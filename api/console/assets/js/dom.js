@@ -31,6 +31,12 @@ export function time(text) {
   return el('time', { datetime: text, title: text }, times.format(new Date(text)))
 }
 
+// localTime is a moment in the form of a field for date and time; empty: it is none.
+export function localTime(text) {
+  const date = new Date(text)
+  return Number.isNaN(date.getTime()) ? '' : new Date(date - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+}
+
 const ages = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 const units = [['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]]
 

@@ -179,6 +179,7 @@ function listen() {
     '/': () => { field.focus(); field.select() }, '?': () => help.showModal(), '[': () => moment.step(-1), ']': () => { if (!moment.isNow()) moment.step(1) }, n: () => moment.choose(null),
   })
   addEventListener('hashchange', async () => {
+    moment.settle()
     await takeAddress()
     open()
     main.focus({ preventScroll: true })

@@ -1,7 +1,7 @@
 // The moment that is shown: now, which moves on, or a sequence of the past. It is
 // chosen by sequence with the slider, and by time with the picker.
 
-import { el, number, show, time } from './dom.js'
+import { el, localTime, number, show, time } from './dom.js'
 
 const slider = document.getElementById('slider')
 const label = document.getElementById('label')
@@ -60,6 +60,10 @@ export function choose(wanted) {
   pending = setTimeout(changed, 60) // while the slider is dragged
 }
 
+// settle forgets a choice that nobody was told of yet: a page is about to be
+// shown anyway.
+export const settle = () => clearTimeout(pending)
+
 // tell says that another moment was taken.
 export const tell = () => changed()
 
@@ -95,12 +99,6 @@ export function grown(to, when) {
   render()
 }
 
-// local is a time in the form of the picker.
-function local(when) {
-  const date = new Date(when)
-  return new Date(date - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
-}
-
 async function render() {
   slider.max = newest.sequence
   slider.value = sequence()
@@ -112,6 +110,6 @@ async function render() {
   slider.setAttribute('aria-valuetext', isNow() ? `now, sequence ${shown}` : `sequence ${shown}`)
   const when = isNow() ? newest.time : await timeOf(shown).catch(() => null)
   if (shown !== sequence()) return
-  if (when && document.activeElement !== picker) picker.value = local(when)
+  if (when && document.activeElement !== picker) picker.value = localTime(when)
   show(label, isNow() ? 'now · ' : 'the past · ', el('b', {}, `#${number(shown)}`), ...(when ? [' · ', time(when)] : []))
 }

@@ -37,7 +37,7 @@ export async function start(base) {
 export async function go(page, path) {
   const target = `#/${path}`
   if (await page.evaluate((t) => location.hash === t, target)) await page.reload()
-  else await page.evaluate((t) => { location.hash = t }, target)
+  else await page.evaluate((t) => { document.querySelector('main').setAttribute('aria-busy', 'true'); location.hash = t }, target)
   await settled(page)
 }
 

@@ -101,7 +101,7 @@ async function unusualCard(fleet, signal) {
     line(check.className, 'Verification', [check.text, ' · ', el('a', { href: linkTo('verification') }, 'details')]),
     disk ? line(disk.free < disk.reserve ? 'bad' : disk.days_left !== undefined && disk.days_left < 30 ? 'warn' : 'good', 'Disk',
       `${bytes(disk.free)} free${disk.days_left === undefined ? ', too few commands to say for how long' : `, for ${number(Math.floor(disk.days_left))} days at the pace of today`}`) : null,
-    cluster))
+    cluster), moment.isNow() ? null : el('p', { class: 'soft small' }, 'What is over capacity is that of the moment above; everything else is now.'))
 }
 
 // clusterState is a line about the servers of the ledger.

@@ -2,12 +2,13 @@
 
 import { withQuery } from '../address.js'
 import * as api from '../api.js'
-import { el, empty, field, show } from '../dom.js'
+import { el, empty, field, localTime, show } from '../dom.js'
 import { entry, history } from '../entries.js'
 import * as moment from '../moment.js'
 
 const maxRecords = 300 // that a growing page keeps
 const filters = ['command', 'actor', 'project', 'user', 'provider', 'consumer', 'node', 'since', 'until']
+const asUUID = ['provider', 'node']
 const commands = ['AllocateForConsumers', 'Claim', 'CreateInventory', 'CreateProvider', 'DeleteProvider', 'ReleaseConsumer', 'ReplaceInventories', 'Reserve', 'Reshape', 'UpdateInventory']
 
 export async function render(main, { query }, signal) {
@@ -34,9 +35,8 @@ async function grow(record, given, found, main, address, signal) {
 function filterForm(given) {
   const parts = filters.map((name) => {
     const isTime = name === 'since' || name === 'until'
-    return [name, field(name[0].toUpperCase() + name.slice(1), {
-      value: given[name] ?? '', placeholder: isTime ? '2026-11-20T10:00:00Z' : name === 'consumer' || name === 'provider' || name === 'node' ? 'uuid or name' : '',
-    }, name === 'command' ? commands : null)]
+    const attributes = isTime ? { type: 'datetime-local', step: 1, value: given[name] ? localTime(given[name]) : '' } : { value: given[name] ?? '', placeholder: asUUID.includes(name) ? 'uuid or name' : '' }
+    return [name, field(name[0].toUpperCase() + name.slice(1), attributes, name === 'command' ? commands : null)]
   })
   const problem = el('p', { class: 'error', role: 'alert' })
   const count = Object.keys(given).length
@@ -57,7 +57,8 @@ function filterForm(given) {
 
 // meant turns a name into the uuid that the server wants.
 async function meant(name, text) {
-  if (!text || !['provider', 'node'].includes(name) || /^[0-9a-f-]{32,36}$/i.test(text)) return text
+  if (text && (name === 'since' || name === 'until')) return new Date(text).toISOString()
+  if (!text || !asUUID.includes(name) || /^[0-9a-f-]{32,36}$/i.test(text)) return text
   const { found } = await api.get('find', { q: text })
   const one = found.find((f) => f.of === name)
   if (!one) throw new Error(`No ${name} is called ${text}.`)
