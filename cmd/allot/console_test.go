@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,7 +25,7 @@ import (
 func TestConsole(t *testing.T) {
 	s, address := startForBrowser(t)
 	browse(t, "fill.mjs", "http://"+s.http, "48")
-	reserve(t, address)
+	reserve(t, s, address)
 	browse(t, "console.mjs", "http://"+s.http)
 }
 
@@ -43,9 +44,10 @@ func TestConsoleScreenshots(t *testing.T) {
 	if folder == "" {
 		t.Skip("skipped: ALLOT_SCREENSHOTS names no folder")
 	}
+	t.Setenv("ALLOT_DEMO", "true")
 	s, address := startForBrowser(t)
 	browse(t, "fill.mjs", "http://"+s.http, "960")
-	reserve(t, address)
+	reserve(t, s, address)
 	browse(t, "screenshots.mjs", "http://"+s.http, folder)
 }
 
@@ -101,13 +103,16 @@ func submitting(t *testing.T, address string) func(...commands.Command) {
 }
 
 // reserve makes a reservation that ends soon.
-func reserve(t *testing.T, address string) {
+func reserve(t *testing.T, s *server, address string) {
 	t.Helper()
-	var host ledger.UUID
-	if err := host.UnmarshalText([]byte("11111111-0000-4000-8000-000000000040")); err != nil {
-		t.Fatal(err)
+	var found struct {
+		Providers []struct{ UUID ledger.UUID } `json:"resource_providers"`
 	}
-	allocate := commandstest.Allocate(commandstest.NewID(), host, "VCPU", 1)
+	answer := s.must(http.StatusOK, "GET", "/resource_providers?name=host-040", "")
+	if err := json.Unmarshal([]byte(answer), &found); err != nil || len(found.Providers) != 1 {
+		t.Fatalf("%s: %v", answer, err)
+	}
+	allocate := commandstest.Allocate(commandstest.NewID(), found.Providers[0].UUID, "VCPU", 1)
 	allocate.Allocations[0].Project = "reserving"
 	submitting(t, address)(&commands.Reserve{Allocations: allocate.Allocations, Seconds: 14 * 60})
 }

@@ -1,12 +1,20 @@
 // Fills a ledger as a cloud would: hosts in racks, servers that come, move and go,
 // and what is unusual. The same number of hosts gives the same ledger.
 
+import { createHash } from 'node:crypto'
+
 const roles = { nova: 'admin,service', operator: 'admin', ironic: 'admin,service' }
 
-export const uuid = (kind, n) => `${String(kind).repeat(8)}-0000-4000-8000-${String(n).padStart(12, '0')}`
+// With ALLOT_DEMO names and uuids look as they do in a real cloud; otherwise they
+// are hostile, or easy to tell apart.
+const demo = process.env.ALLOT_DEMO === 'true'
+
+export const uuid = (kind, n) => (demo ? mixed(kind, n) : `${String(kind).repeat(8)}-0000-4000-8000-${String(n).padStart(12, '0')}`)
+
+const mixed = (kind, n) => createHash('sha256').update(`${kind} ${n}`).digest('hex').replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-4$3-8$4-$5')
 
 // hostile is a name that a client may give a thing.
-export const hostile = '<img src=x onerror="window.pwned=1">"><script>window.pwned=1</script>'
+export const hostile = demo ? 'edge-rack-3' : '<img src=x onerror="window.pwned=1">"><script>window.pwned=1</script>'
 
 // as sends a request of somebody, and fails unless the status is one of those wanted.
 function as(base, user) {
