@@ -44,7 +44,7 @@ type member struct {
 	// begun, if set, is called between the beginning of a term and its opening.
 	begun func()
 	term  *cluster.Term // guarded by mu
-	cut  atomic.Bool   // its connections are closed
+	cut   atomic.Bool   // its connections are closed
 }
 
 // group is three of them.
