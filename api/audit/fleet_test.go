@@ -401,7 +401,8 @@ func TestTimelineTellsOfAMove(t *testing.T) {
 		t.Fatalf("%+v", item)
 	}
 	held := func(state any) string { return fmt.Sprint(state) }
-	if !strings.Contains(held(item.Changes[0].Before), one.String()) || !strings.Contains(held(item.Changes[0].After), other.String()) {
+	before, after := held(item.Changes[0].Before), held(item.Changes[0].After)
+	if !strings.Contains(before, one.String()) || !strings.Contains(after, other.String()) {
 		t.Errorf("%v", item.Changes)
 	}
 	if item.Names[one.String()] != "host-007" || item.Names[other.String()] != "host-012" {

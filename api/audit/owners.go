@@ -51,34 +51,17 @@ func (q *Questions) owners(ctx context.Context, p parameters) (any, error) {
 		return nil, err
 	}
 	answer := &Owners{Sequence: view.Sequence(), Owners: []Owner{}}
-	each := p["project"] != "" || p["user"] != ""
-	part, looked, lastUser := strings.ToLower(p["q"]), 0, ""
+	rows := ownerRows{
+		Owners: answer, classes: classes, project: p["project"], user: p["user"], part: strings.ToLower(p["q"]),
+	}
+	looked := 0
 	err = view.AllUsages(func(u *ledger.Usage) bool {
 		if looked++; looked > maxSearched {
 			answer.Incomplete = true
 			return false
 		}
-		if p["project"] != "" && u.Owner.Project != p["project"] || p["user"] != "" && u.Owner.User != p["user"] ||
-			u.Consumers == 0 || !strings.Contains(strings.ToLower(u.Owner.Project), part) {
-			return looked%1000 != 0 || ctx.Err() == nil
-		}
-		n := len(answer.Owners)
-		if each || n == 0 || answer.Owners[n-1].Project != u.Owner.Project {
-			answer.Owners = append(answer.Owners, Owner{Project: u.Owner.Project, Amounts: make(map[string]int64)})
-			n, lastUser = n+1, ""
-		}
-		row := &answer.Owners[n-1]
-		if each {
-			row.User, row.Type = u.Owner.User, u.Owner.Type
-		} else if row.Users == 0 || u.Owner.User != lastUser {
-			row.Users++
-			lastUser = u.Owner.User
-		}
-		row.Consumers += u.Consumers
-		for _, a := range u.Amounts {
-			row.Amounts[classes.Name(a.Class)] += a.Amount
-		}
-		return true
+		rows.add(u)
+		return looked%1000 != 0 || ctx.Err() == nil
 	})
 	if err == nil {
 		err = ctx.Err()
@@ -89,4 +72,34 @@ func (q *Questions) owners(ctx context.Context, p parameters) (any, error) {
 		answer.Owners, answer.Incomplete = answer.Owners[:limit], true
 	}
 	return answer, err
+}
+
+// ownerRows adds up usages, which come sorted by project, then user.
+type ownerRows struct {
+	*Owners
+	classes             *ledger.ClassTable
+	project, user, part string // what the question is about; empty: all
+	lastUser            string
+}
+
+func (r *ownerRows) add(u *ledger.Usage) {
+	if r.project != "" && u.Owner.Project != r.project || r.user != "" && u.Owner.User != r.user ||
+		u.Consumers == 0 || !strings.Contains(strings.ToLower(u.Owner.Project), r.part) {
+		return
+	}
+	each := r.project != "" || r.user != ""
+	if n := len(r.Owners.Owners); each || n == 0 || r.Owners.Owners[n-1].Project != u.Owner.Project {
+		r.Owners.Owners = append(r.Owners.Owners, Owner{Project: u.Owner.Project, Amounts: make(map[string]int64)})
+	}
+	row := &r.Owners.Owners[len(r.Owners.Owners)-1]
+	if each {
+		row.User, row.Type = u.Owner.User, u.Owner.Type
+	} else if row.Users == 0 || u.Owner.User != r.lastUser {
+		row.Users++
+		r.lastUser = u.Owner.User
+	}
+	row.Consumers += u.Consumers
+	for _, a := range u.Amounts {
+		row.Amounts[r.classes.Name(a.Class)] += a.Amount
+	}
 }

@@ -108,7 +108,9 @@ type walker struct {
 }
 
 func (q *Questions) walker(p parameters, view projector.View) (*walker, error) {
-	w := &walker{view: view, before: ledger.Address{Sequence: view.Sequence() + 1}, actor: p["actor"], command: p["command"]}
+	w := &walker{
+		view: view, before: ledger.Address{Sequence: view.Sequence() + 1}, actor: p["actor"], command: p["command"],
+	}
 	for _, of := range timelineSubjects {
 		if p[of] == "" {
 			continue
