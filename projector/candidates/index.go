@@ -241,6 +241,16 @@ func (w *World) Provider(id ledger.UUID) (*ledger.Provider, bool) {
 	return w.entries.get(number).p, true
 }
 
+// Each calls yield for each provider, in the order of their creation, as long as
+// it returns true.
+func (w *World) Each(yield func(*ledger.Provider) bool) {
+	for numbers := w.all.Iterator(); numbers.HasNext(); {
+		if !yield(w.entries.get(numbers.Next()).p) {
+			return
+		}
+	}
+}
+
 // Tree calls yield for each provider of the tree with this root.
 func (w *World) Tree(root ledger.UUID, yield func(*ledger.Provider)) {
 	number, ok := w.number(root)
