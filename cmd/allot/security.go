@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/tracing"
 )
 
 // keystoneFlags say where Keystone is, and which account the server uses there: a
@@ -75,7 +76,9 @@ func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
 		return nil, errors.New("--keystone-url needs --keystone-username and --keystone-password, " +
 			"or --keystone-application-credential-id and --keystone-application-credential-secret")
 	}
-	config := auth.KeystoneConfig{URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: k.CacheTime}
+	config := auth.KeystoneConfig{
+		URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: k.CacheTime, Outgoing: tracing.Outgoing,
+	}
 	if k.CAFile != "" {
 		pool, err := trusted(k.CAFile)
 		if err != nil {
