@@ -23,14 +23,14 @@ type keystoneFlags struct {
 	URL       string `name:"url" help:"Identity v3 endpoint of Keystone, such as https://keystone.example:5000/v3. Without it requests are not authenticated."`
 	PublicURL string `name:"public-url" help:"Keystone's URL for clients, in answers with 401; default: --keystone-url."`
 	Username  string `help:"User name of the server in Keystone."`
-	Password  string `help:"Password of that user. Set it in the environment or the config file, where other users of the machine cannot see it."`
+	Password  string `help:"Password of that user; not on the command line, where others see it." secret:""`
 	Project   string `help:"Its project." default:"service"`
 
 	UserDomain    string `help:"Domain of the user." default:"Default"`
 	ProjectDomain string `help:"Domain of the project." default:"Default"`
 
 	ApplicationCredentialID     string `help:"Application credential, instead of user and password."`
-	ApplicationCredentialSecret string `help:"Its secret."`
+	ApplicationCredentialSecret string `help:"Its secret; not on the command line, where others see it." secret:""`
 
 	CAFile    string        `name:"ca-file" help:"Certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
 	CacheTime time.Duration `help:"How long the server believes an answer of Keystone." default:"5m"`
