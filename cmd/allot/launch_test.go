@@ -82,8 +82,14 @@ func launch(t *testing.T, data string, flags ...string) *server {
 // servers have in a keystonetest.Server. It is not taken from the command line.
 func keystonePassword(t *testing.T) string {
 	t.Helper()
+	return flagFile(t, "keystone-password: secret")
+}
+
+// flagFile writes a file of flags, for --config.
+func flagFile(t *testing.T, lines ...string) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "allot.yaml")
-	if err := os.WriteFile(file, []byte("keystone-password: secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
