@@ -48,6 +48,7 @@ type cli struct {
 	Get          getCommand                `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
 	List         listCommand               `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
 	Series       seriesCommand             `cmd:"" help:"Print the usage of a provider or project over time."`
+	Top          topCommand                `cmd:"" help:"Show what a server does now: rates, latencies, refusals, and who holds most."`
 	Doctor       doctorCommand             `cmd:"" help:"Say what would keep a server with these flags from serving well, and what to do."`
 	Completion   kongcompletion.Completion `cmd:"" help:"Print a script for shell completion."`
 	Manual       manualCommand             `cmd:"" help:"Print the man page."`
