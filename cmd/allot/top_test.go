@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // keepBusy allocates until the test ends.
@@ -109,7 +111,7 @@ func TestTop(t *testing.T) {
 	})
 	t.Run("pipe", func(t *testing.T) {
 		cmd := exec.Command(binary, args...)
-		out := new(lockedBuffer)
+		out := new(ledgertest.Output)
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -141,7 +143,7 @@ func TestTop(t *testing.T) {
 }
 
 // eventually waits until a program has written something.
-func eventually(t *testing.T, out *lockedBuffer, has func(string) bool) {
+func eventually(t *testing.T, out *ledgertest.Output, has func(string) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if has(out.String()) {
@@ -162,7 +164,7 @@ func topOnTerminal(t *testing.T, args []string, key string) {
 		t.Fatal(err)
 	}
 	_ = theirs.Close() // the program has it
-	out, drained := new(lockedBuffer), make(chan struct{})
+	out, drained := new(ledgertest.Output), make(chan struct{})
 	go func() {
 		defer close(drained)
 		text := make([]byte, 4096)
