@@ -125,7 +125,8 @@ type Counts struct {
 // Counts returns what was done so far.
 func (p *Publisher) Counts() Counts {
 	return Counts{
-		Published: p.published.Load(), Missed: p.untold.Load(), Took: time.Duration(p.took.Load()), Waiting: int64(len(p.queue)),
+		Published: p.published.Load(), Missed: p.untold.Load(), Took: time.Duration(p.took.Load()),
+		Waiting: int64(len(p.queue)),
 	}
 }
 

@@ -69,7 +69,8 @@ func newInstruments() *instruments {
 
 func (in *instruments) register(registry *prometheus.Registry) {
 	registry.MustRegister(
-		in.httpRequests, in.httpTook, in.natsRequests, in.natsTook, in.commands, in.commandTook, in.stages, in.commitRecords, in.commitBytes,
+		in.httpRequests, in.httpTook, in.natsRequests, in.natsTook, in.commands, in.commandTook, in.stages,
+		in.commitRecords, in.commitBytes,
 	)
 }
 

@@ -109,7 +109,8 @@ func (r *receiver) within(trace string) (list []span) {
 func (r *receiver) eventually(trace, root string, names ...string) map[string]span {
 	r.t.Helper()
 	var list []span
-	for deadline := time.Now().Add(hang); len(list) < len(names) && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	deadline := time.Now().Add(hang)
+	for ; len(list) < len(names) && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		list = r.within(trace)
 	}
 	found, ids := make(map[string]span), map[string]bool{root: true}
