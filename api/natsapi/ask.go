@@ -97,7 +97,7 @@ func (s *Service) freshen(r *request, q wire.Query) {
 
 // readQuery decodes a query and checks that its sender may ask it.
 func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
-	if err := wire.Decode(r.Data(), r.encoding, q); err != nil {
+	if err := s.decode(r, q); err != nil {
 		return bad("%s: %v", q.QueryName(), err)
 	}
 	return r.user.mayAsk(q)

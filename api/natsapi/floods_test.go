@@ -12,11 +12,11 @@ import (
 func TestFloodsAreCutOff(t *testing.T) {
 	t.Parallel()
 	var cut []uint64
-	f := floods{cutOff: func(connection uint64) { cut = append(cut, connection) }}
+	f := floods{most: mostRefused, cutOff: func(connection uint64) { cut = append(cut, connection) }}
 	now := time.Unix(1000, 0)
 	refuse := func(connection uint64, times int) (reports int) {
 		for range times {
-			if f.refused(connection, now) {
+			if f.count(connection, now) {
 				reports++
 			}
 		}
@@ -33,9 +33,9 @@ func TestFloodsAreCutOff(t *testing.T) {
 	if n := refuse(1, 10); n != 1 || !slices.Equal(cut, []uint64{1}) {
 		t.Errorf("%v are cut off, reported %d times", cut, n)
 	}
-	nobody := floods{}
+	nobody := floods{most: mostRefused}
 	for range 2 * mostRefused {
-		if nobody.refused(1, now) {
+		if nobody.count(1, now) {
 			t.Fatal("cut off without a way to do so")
 		}
 	}

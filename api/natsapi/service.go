@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,11 +38,12 @@ const (
 	smallBytes = 4 << 10
 	// never is fewer bytes than any request has.
 	never = -1
-	// pendingMessages and pendingBytes are how many requests of one kind, and
-	// bytes of them, NATS may hold back until they are looked at here. That takes
-	// microseconds for each.
+	// pendingMessages and pendingBytes are what NATS may hold back, of one kind
+	// of request, until it is looked at here, which takes microseconds each. Beyond
+	// it requests are dropped, unless who sends so many can be cut off.
 	pendingMessages = 64 << 10
 	pendingBytes    = 32 << 20
+	noLimit         = -1
 	submitTimeout   = 30 * time.Second
 	// headerRoom is the size, in bytes, of the largest headers of a reply.
 	headerRoom = 8 << 10
@@ -63,18 +65,24 @@ type Service struct {
 	queries *Queries
 	logger  *slog.Logger
 	queue   *fairQueue
-	costly  *fairQueue // slow queries
+	costly  *fairQueue     // of queries that take long
+	scales  *fairQueue     // of large bodies that are to be weighed
+	large   chan struct{}  // whoever holds one of its places reads a large body
+	weigher sync.WaitGroup // the worker that weighs
+	before  uint64         // messages that the connection had had
+	seen    atomic.Uint64  // requests that have come out of the connection
 	parking *parking
 	replies *outbox
-	idle    sync.WaitGroup // the workers, and queries that wait for other servers
-	// stopping ends when the service stops.
-	stopping context.Context
-	stop     context.CancelFunc
-	actor    string
-	users    *Users
-	inboxes  []string // prefix of reply subjects
-	floods   floods
-	now      func() time.Time
+	idle    sync.WaitGroup // of the workers, and of who waits for other servers
+	// stopping ends when the service does.
+	stopping    context.Context
+	stop        context.CancelFunc
+	actor       string
+	users       *Users
+	inboxes     []string // what reply subjects begin with
+	floods      floods
+	discoveries discoveries
+	now         func() time.Time
 }
 
 // Config configures the service.
@@ -114,15 +122,18 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
+		nc: nc, micro: svc, before: nc.Stats().InMsgs,
+		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
 		actor:  cfg.Actor,
 		queue:  newFairQueue(underWay),
-		costly: newFairQueue(costlyUnderWay()),
-		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
+		costly: newFairQueue(costlyUnderWay()), scales: newFairQueue(1),
+		large: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.floods.cutOff = cfg.CutOff
-	s.queue.heavily, s.costly.heavily = cfg.Heavy, cfg.Heavy
+	s.floods = floods{most: mostRefused, cutOff: cfg.CutOff}
+	s.discoveries.floods = floods{most: mostDiscoveries, cutOff: cfg.CutOff}
+	s.queue.heavily, s.costly.heavily, s.scales.heavily = cfg.Heavy, cfg.Heavy, cfg.Heavy
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
 	}
@@ -138,7 +149,8 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	for range costlyUnderWay() {
 		s.idle.Go(func() { work(s.costly) })
 	}
-	err = s.addEndpoints()
+	s.weigher.Go(func() { work(s.scales) })
+	err = errors.Join(s.countDiscoveries(), s.addEndpoints())
 	if err == nil {
 		// A client that asks right after Start has returned must find the
 		// service.
@@ -152,9 +164,11 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 
 // Stop takes no more requests, and waits until those under way are answered.
 func (s *Service) Stop() error {
-	err := s.micro.Stop()
+	err := errors.Join(s.discoveries.stop(), s.micro.Stop())
 	s.stop()
 	s.parking.stop()
+	s.scales.close()
+	s.weigher.Wait()
 	s.queue.close()
 	s.costly.close()
 	s.idle.Wait()

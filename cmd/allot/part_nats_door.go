@@ -80,10 +80,18 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
 		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Heavy: s.ceiling.door(), Logger: s.logger,
 	})
+	if err == nil && s.log.nats != nil {
+		s.log.nats.WatchDoor(s.leader.natsDoor.Unseen)
+	}
 	return err
 }
 
-func (s *server) stopNATSDoor() error { return s.leader.natsDoor.Stop() }
+func (s *server) stopNATSDoor() error {
+	if s.log.nats != nil {
+		s.log.nats.WatchDoor(func() int { return 0 })
+	}
+	return s.leader.natsDoor.Stop()
+}
 
 // freshness returns nil for a single server.
 func (s *server) freshness() commands.Freshness {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -49,6 +50,9 @@ type role struct {
 	// its messages may go to every client
 	toAll bool
 }
+
+// nameOf is what such a connection is called.
+func nameOf(r role) string { return "allot " + r.name }
 
 func allow(subjects ...string) *server.SubjectPermission {
 	return &server.SubjectPermission{Allow: subjects}
@@ -102,7 +106,8 @@ func anybody(cfg Config) User {
 type accounts struct {
 	ns                *server.Server
 	services, streams []string
-	anybody           string // beginning of the names of the accounts of connections without credentials
+	anybody           string // begins the names of the accounts of connections without credentials
+	payload           int    // of each account: its largest message
 
 	mu    sync.Mutex
 	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
@@ -126,7 +131,17 @@ func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 			return nil, fmt.Errorf("embedded: export %s: %w", subject, err)
 		}
 	}
-	return &accounts{ns: ns, services: cfg.Services, streams: cfg.Streams, anybody: anybodyOf(cfg)}, nil
+	return &accounts{
+		ns: ns, services: cfg.Services, streams: cfg.Streams, anybody: anybodyOf(cfg), payload: cfg.payload(),
+	}, nil
+}
+
+// limit bounds the messages of an account's connections. The server's own bound
+// is for everybody, and must let the log through.
+func (a *accounts) limit(account *server.Account) {
+	limits := jwt.NewAccountClaims("a client") // nobody reads the name; everything else is without limit
+	limits.Limits.Payload = int64(a.payload)
+	a.ns.UpdateAccountClaims(account, limits)
 }
 
 // add makes an account that can reach the services and hear the streams.
@@ -135,6 +150,7 @@ func (a *accounts) add(name string) (*server.Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: account %s: %w", name, err)
 	}
+	a.limit(account) // takes away imports that are there already
 	own := a.ns.GlobalAccount()
 	for _, subject := range a.services {
 		err := errors.Join(
@@ -158,7 +174,7 @@ func (a *accounts) add(name string) (*server.Account, error) {
 func (a *accounts) seat(take func(*server.Account)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.spare) < maxOfUser {
+	if len(a.spare) < maxAnybody {
 		account, err := a.add(fmt.Sprint(a.anybody, len(a.spare)+1))
 		if err != nil {
 			return err

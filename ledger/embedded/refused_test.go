@@ -213,10 +213,14 @@ func TestTooManyConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := new(lines)
-	for name, users := range map[string][]User{
-		"a user":  {{Name: "nova", PasswordHash: string(hash), Account: "nova"}},
-		"anybody": nil,
+	for name, c := range map[string]struct {
+		users []User
+		most  int
+	}{
+		"a user":  {[]User{{Name: "nova", PasswordHash: string(hash), Account: "nova"}}, DefaultUserConnections},
+		"anybody": {nil, maxAnybody},
 	} {
+		users := c.users
 		s, err := Start(t.Context(), Config{
 			StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Users: users,
 			Logger: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -232,7 +236,7 @@ func TestTooManyConnections(t *testing.T) {
 			return nats.Connect(s.ClientURL(), options...)
 		}
 		var last *nats.Conn
-		for n := range maxOfUser {
+		for n := range c.most {
 			if last, err = connect(); err != nil {
 				t.Fatalf("%s: connection %d: %v", name, n+1, err)
 			}

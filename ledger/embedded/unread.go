@@ -29,8 +29,8 @@ const (
 	// muchArrived is more than arrives between two checks if requests are small,
 	// however many they are.
 	muchArrived = 2 << 20
-	// mostListed is more connections than there can be.
-	mostListed = maxConnections + 16
+	// mostListed is more connections than there are.
+	mostListed = MaxConnections + 16
 )
 
 // unread watches what clients leave unread. Only this process sends clients
@@ -50,9 +50,9 @@ type sent struct {
 	toAll          bool
 }
 
-// watchUnread cuts off clients that leave too much unread. It also reports
-// whether clients make the server hold much memory, for what they do not read or
-// for large messages.
+// watchUnread cuts off who leaves too much unread, makes the line to the door
+// long, or does not say who it is. It tells whether clients make the server hold much: what they do not read, or
+// large messages.
 func (s *Server) watchUnread(heavily func(bool)) {
 	s.unread.quit, s.unread.done = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -67,16 +67,31 @@ func (s *Server) watchUnread(heavily func(bool)) {
 			case <-ticker.C:
 			}
 			more, arrived := s.unread.moved(s.ns.NumClients())
+			s.lookAtOwn(arrived)
 			grown += more
 			if again := unread > muchUnread && ticks%lookAgain == 0; grown >= lookAfter || again {
 				grown, unread = 0, s.cutOff()
 			}
-			if isMuch := unread > muchUnread || arrived > muchArrived; isMuch != wasMuch && heavily != nil {
+			begun := s.logins.entered.Swap(0) > 0
+			isMuch := unread > muchUnread || arrived > muchArrived || begun || s.crowd != nil
+			if isMuch != wasMuch && heavily != nil {
 				wasMuch = isMuch
 				heavily(isMuch)
 			}
 		}
 	}()
+}
+
+// lookAtOwn looks at the connections in this process's own account: its own, and
+// those that nobody has signed in on.
+func (s *Server) lookAtOwn(arrived int) {
+	list, err := s.ns.Connz(&server.ConnzOptions{Account: ownAccount, Limit: mostListed})
+	if err != nil {
+		s.log.Warn("nobody knows who connects, and what waits for the door", "error", err)
+		return
+	}
+	s.closeUnknown(list.Conns)
+	s.relieve(list.Conns, arrived)
 }
 
 func (u *unread) watch(nc *nats.Conn, as role) {
@@ -118,13 +133,6 @@ func (u *unread) moved(clients int) (grown, arrived int) {
 	return grown, arrived
 }
 
-// CutOff closes a client's connection.
-func (s *Server) CutOff(connection uint64) {
-	if err := s.ns.DisconnectClientByID(connection); err != nil {
-		s.log.Debug("a NATS client has gone by itself", "connection", connection, "error", err)
-	}
-}
-
 // gone is what a client that was cut off had left unread. The server keeps it
 // until a write under way ends, so it counts until then.
 type gone struct {
@@ -146,7 +154,8 @@ func (s *Server) cutOff() int {
 	for _, c := range worst {
 		s.log.Warn("a NATS client does not read what it is sent, and is cut off",
 			"client", c.Account, "connection", c.Cid, "address", c.IP, "unread", c.Pending)
-		s.CutOff(c.Cid)
+		s.logins.kept.out(c.Account)
+		s.close(c.Cid)
 		s.unread.gone = append(s.unread.gone, gone{c.Account, c.Pending, now.Add(2 * writeDeadline)})
 	}
 	return total
@@ -156,14 +165,19 @@ func (s *Server) cutOff() int {
 // client do.
 const littleUnread = 64 << 10
 
-// greediest finds the connections to close so that there is room: all those of
-// the client that has left most, including what it had left before it was last
-// cut off, and then of the next client. A client that alone would have room is
-// not cut off because of others. It also returns how much all clients have left.
+// isOwn reports whether a connection is in this process's own account, whose
+// name the server leaves out of its list.
+func isOwn(c *server.ConnInfo) bool { return c.Account == "" || c.Account == ownAccount }
+
+// greediest finds connections to be closed, so that what is left has room:
+// all those of the client that has left most, with what it had left before it
+// was last cut off, and then of the next one. What others had left is no reason
+// to cut off a client that would have room without them. It also returns what
+// all have left.
 func greediest(conns []*server.ConnInfo, before []gone) (worst []*server.ConnInfo, total int) {
 	by, live := make(map[string]int), 0
 	for _, c := range conns {
-		if c.Account != ownAccount {
+		if !isOwn(c) {
 			by[c.Account] += c.Pending
 			live += c.Pending
 		}
