@@ -46,12 +46,12 @@ type volume struct{ messages, bytes int }
 // was short then. Of one goroutine.
 type crowd map[uint64]volume
 
-// relieve cuts off who makes the line to the door long. own are the connections
-// of this process, and arrived are the bytes that the door has taken since the
-// last look.
-func (s *Server) relieve(own []*server.ConnInfo, arrived int) {
+// relieve cuts off who makes the line to the door long. waiting are the bytes that
+// the server has for the door, and arrived those that it has taken since the last
+// look.
+func (s *Server) relieve(waiting, arrived int) {
 	s.poured = max(s.poured+arrived-drainPerSecond/int(time.Second/lookEvery), 0)
-	l := line{bytes: waitForDoor(own), unseen: s.unseenByDoor(), poured: s.poured}
+	l := line{bytes: waiting, unseen: s.unseenByDoor(), poured: s.poured}
 	if l.bytes <= longBytes/4 && l.unseen <= longUnseen/4 && l.poured <= maxPoured/4 {
 		s.crowd = nil
 		return
@@ -103,16 +103,6 @@ func tooMuch(conns []*server.ConnInfo, before, now crowd, l line) map[string]vol
 		found[much] = by[much]
 	}
 	return found
-}
-
-// waitForDoor is how many bytes the server has for the door.
-func waitForDoor(own []*server.ConnInfo) (bytes int) {
-	for _, c := range own {
-		if c.Name == nameOf(doorRole) && c.IP == "" {
-			bytes += c.Pending
-		}
-	}
-	return bytes
 }
 
 // WatchDoor has the server ask how many messages have come for the door that it

@@ -47,6 +47,7 @@ type unread struct {
 // last check, and whether its messages may go to every client.
 type sent struct {
 	bytes, arrived uint64
+	door           bool // requests come to it
 	toAll          bool
 }
 
@@ -67,7 +68,10 @@ func (s *Server) watchUnread(heavily func(bool)) {
 			case <-ticker.C:
 			}
 			more, arrived := s.unread.moved(s.ns.NumClients())
-			s.lookAtOwn(arrived)
+			if ticks%lookAgain == 0 {
+				s.lookForUnknown()
+			}
+			s.relieve(s.waitForDoor(), arrived)
 			grown += more
 			if again := unread > muchUnread && ticks%lookAgain == 0; grown >= lookAfter || again {
 				grown, unread = 0, s.cutOff()
@@ -82,16 +86,46 @@ func (s *Server) watchUnread(heavily func(bool)) {
 	}()
 }
 
-// lookAtOwn looks at the connections in this process's own account: its own, and
-// those that nobody has signed in on.
-func (s *Server) lookAtOwn(arrived int) {
-	list, err := s.ns.Connz(&server.ConnzOptions{Account: ownAccount, Limit: mostListed})
-	if err != nil {
-		s.log.Warn("nobody knows who connects, and what waits for the door", "error", err)
+// lookForUnknown looks for connections that nobody has signed in on: they are in
+// this process's own account. To ask the server for those of an account alone
+// would read connections that it has only begun to make.
+func (s *Server) lookForUnknown() {
+	if s.ns.NumClients() <= maxUnknown {
 		return
 	}
-	s.closeUnknown(list.Conns)
-	s.relieve(list.Conns, arrived)
+	list, err := s.ns.Connz(&server.ConnzOptions{Limit: mostListed})
+	if err != nil {
+		s.log.Warn("the server does not say who connects", "error", err)
+		return
+	}
+	s.closeUnknown(slices.DeleteFunc(list.Conns, func(c *server.ConnInfo) bool { return !isOwn(c) }))
+}
+
+// waitForDoor returns how many bytes the server has for the door.
+func (s *Server) waitForDoor() (bytes int) {
+	for _, id := range s.unread.doors() {
+		list, err := s.ns.Connz(&server.ConnzOptions{CID: id})
+		if err != nil {
+			s.log.Warn("the server does not say what waits for the door", "error", err)
+			return 0
+		}
+		for _, c := range list.Conns {
+			bytes += c.Pending
+		}
+	}
+	return bytes
+}
+
+// doors lists the connections of the door by the server's numbers.
+func (u *unread) doors() (ids []uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for nc, last := range u.conns {
+		if id, err := nc.GetClientID(); last.door && err == nil { // else it is not connected
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func (u *unread) watch(nc *nats.Conn, as role) {
@@ -101,7 +135,7 @@ func (u *unread) watch(nc *nats.Conn, as role) {
 		u.conns = make(map[*nats.Conn]sent)
 	}
 	if as.name != logRole.name { // clients cannot receive what it sends
-		u.conns[nc] = sent{toAll: as.toAll}
+		u.conns[nc] = sent{toAll: as.toAll, door: as.name == doorRole.name}
 	}
 }
 
