@@ -48,6 +48,10 @@ func (s *Service) countDiscoveries() (err error) {
 	if err != nil {
 		return fmt.Errorf("natsapi: %w", err)
 	}
+	// What was dropped would never be seen.
+	if err := d.sub.SetPendingLimits(noLimit, noLimit); err != nil {
+		return fmt.Errorf("natsapi: %w", err)
+	}
 	return nil
 }
 

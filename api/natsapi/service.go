@@ -113,6 +113,10 @@ type Config struct {
 
 // Start adds the service to a connection.
 func Start(nc *nats.Conn, cfg Config) (*Service, error) {
+	if err := nc.Flush(); err != nil { // what comes for a service that was here before has come then (see Unseen)
+		return nil, fmt.Errorf("natsapi: %w", err)
+	}
+	before := nc.Stats().InMsgs
 	svc, err := micro.AddService(nc, micro.Config{
 		Name: ServiceName, Version: cfg.Version,
 		Description: "Allot: an event-sourced allocation ledger",
@@ -122,7 +126,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, before: nc.Stats().InMsgs,
+		nc: nc, micro: svc, before: before,
 		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
 		actor:  cfg.Actor,
 		queue:  newFairQueue(underWay),

@@ -119,17 +119,20 @@ func (s *Server) unseenByDoor() int {
 // CutOff closes all connections of the client that a connection is of, and keeps
 // it out for a while.
 func (s *Server) CutOff(connection uint64) {
-	list, err := s.ns.Connz(&server.ConnzOptions{CID: connection, Username: true})
-	if err != nil || len(list.Conns) == 0 || isOwn(list.Conns[0]) {
+	// Of all connections: to list those of an account races with connections that the
+	// server is making.
+	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
+	if err != nil {
 		s.close(connection)
 		return
 	}
-	account := list.Conns[0].Account
-	if list, err = s.ns.Connz(&server.ConnzOptions{Account: account, Username: true, Limit: mostListed}); err != nil {
-		s.close(connection)
-		return
+	for _, c := range list.Conns {
+		if c.Cid == connection && !isOwn(c) {
+			s.expel(c.Account, list.Conns)
+			return
+		}
 	}
-	s.expel(account, list.Conns)
+	s.close(connection)
 }
 
 // expel closes those connections that are a client's, and keeps it out for a while.

@@ -93,7 +93,7 @@ func (s *Server) lookForUnknown() {
 	if s.ns.NumClients() <= maxUnknown {
 		return
 	}
-	list, err := s.ns.Connz(&server.ConnzOptions{Limit: mostListed})
+	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
 	if err != nil {
 		s.log.Warn("the server does not say who connects", "error", err)
 		return
