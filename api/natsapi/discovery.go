@@ -22,25 +22,30 @@ type discoveries struct {
 const discoverySubjects = micro.APIPrefix + ".>"
 
 func (s *Service) countDiscoveries() (err error) {
-	answered := make(map[string]bool) // by the library
+	answered := make(map[string]bool) // by the library; true: at length
 	for _, verb := range []micro.Verb{micro.PingVerb, micro.InfoVerb, micro.StatsVerb} {
 		for _, to := range [][2]string{{}, {ServiceName, ""}, {ServiceName, s.micro.Info().ID}} {
 			subject, err := micro.ControlSubject(verb, to[0], to[1])
 			if err != nil {
 				return fmt.Errorf("natsapi: %w", err)
 			}
-			answered[subject] = true
+			answered[subject] = verb != micro.PingVerb
 		}
 	}
 	d := &s.discoveries
 	d.sub, err = s.nc.Subscribe(discoverySubjects, func(m *nats.Msg) {
 		n := uint64(1)
-		if answered[m.Subject] {
+		costly, isAnswered := answered[m.Subject]
+		if isAnswered {
 			n++
 		}
 		d.delivered.Add(n)
 		var from origin
-		if json.Unmarshal([]byte(m.Header.Get(infoHeader)), &from) == nil && d.floods.count(from.Connection, s.now()) {
+		known := json.Unmarshal([]byte(m.Header.Get(infoHeader)), &from) == nil
+		if known {
+			s.senders.count(from.Connection)
+		}
+		if known && costly && d.floods.count(from, s.now()) {
 			s.logger.Warn("a NATS client asks what services there are again and again, and is cut off",
 				"client", from.client(), "connection", from.Connection)
 		}

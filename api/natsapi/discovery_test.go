@@ -2,6 +2,7 @@ package natsapi_test
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,11 +26,13 @@ func TestUnseen(t *testing.T) {
 	}
 	t.Cleanup(nc.Close)
 	cut := make(chan uint64, 100)
+	var clock, step atomic.Int64 // each look at the clock takes a step
 	start := func() *natsapi.Service {
 		svc, err := natsapi.Start(nc, natsapi.Config{
 			Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
 			Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
 			CutOff:  func(connection uint64) { cut <- connection },
+			Now:     func() time.Time { return time.Unix(1000, clock.Add(step.Load())) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -43,6 +46,7 @@ func TestUnseen(t *testing.T) {
 	t.Cleanup(client.Close)
 	for range 2 { // a second time on the same connection
 		svc := start()
+		step.Store(int64(50 * time.Millisecond)) // fewer than too many in a second
 		for i := range 20 {
 			for _, subject := range []string{
 				"$SRV.PING", "$SRV.INFO", "$SRV.STATS", "$SRV.INFO.allot", "$SRV.PING.allot", "$SRV.INFO.other", "$SRV.PING.allot.x", "$SRV.x",
@@ -56,7 +60,6 @@ func TestUnseen(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(20 * time.Millisecond) // fewer than too many in a second
 		}
 		if _, err := client.Request("allot.query.Usages", []byte(`{"project":"p"}`), time.Minute); err != nil {
 			t.Fatal(err)
@@ -66,8 +69,17 @@ func TestUnseen(t *testing.T) {
 				t.Fatalf("%d are unseen", svc.Unseen())
 			}
 		}
-		for range 200 {
+		for range 1000 { // a ping costs no more than any request: see allot bench
 			if err := client.Publish("$SRV.PING", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := client.Request("$SRV.PING.allot", nil, time.Minute); err != nil || len(cut) > 0 {
+			t.Fatalf("pings: %v, %d cut off", err, len(cut))
+		}
+		step.Store(0)
+		for range 200 {
+			if err := client.Publish("$SRV.STATS", nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,44 +1,83 @@
 package natsapi
 
 import (
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// mostRefused is how many requests of one connection may be refused in a second
-// because too many of its client wait. Even a refusal costs time, at everybody's
-// expense, so a connection that does not slow down is cut off.
-const mostRefused = 10_000
+// mostRefused is how many requests of one client may be refused in a second
+// because too many of it wait. Even a refusal costs time, at everybody's expense,
+// so a client that does not slow down is cut off. One that has no more requests
+// without an answer than the NATS server lets it have, and waits for as long as it
+// is told to before it tries again, stays below this.
+const mostRefused = 25_000
 
-// mostDiscoveries is how many requests for discovery a connection may send in a
-// second. The library answers them all, one by one, and its answers are large.
+// mostDiscoveries is how many requests for discovery that are not pings a client
+// may send in a second. The library answers them all, one by one, and its answers
+// are large.
 const mostDiscoveries = 100
 
-// floods counts what a connection should not send much of.
+// floods counts what a client should not send much of.
 type floods struct {
 	most   int                     // in a second
 	cutOff func(connection uint64) // nil: nobody is
 
 	mu      sync.Mutex
 	since   time.Time      // guarded by mu
-	counted map[uint64]int // guarded by mu
+	counted map[string]int // by client; guarded by mu
 }
 
-// count counts one request, and cuts a connection off if there were too many. It
+// count counts one request, and cuts its client off if there were too many. It
 // reports whether it did.
-func (f *floods) count(connection uint64, now time.Time) bool {
-	if f.cutOff == nil || connection == 0 {
+func (f *floods) count(from origin, now time.Time) bool {
+	if f.cutOff == nil || from.Connection == 0 {
 		return false
 	}
+	client := from.client()
 	f.mu.Lock()
 	if now.Sub(f.since) >= time.Second {
-		f.since, f.counted = now, make(map[uint64]int)
+		f.since, f.counted = now, make(map[string]int)
 	}
-	f.counted[connection]++
-	over := f.counted[connection] == f.most
+	f.counted[client]++
+	over := f.counted[client] == f.most
 	f.mu.Unlock()
 	if over {
-		f.cutOff(connection)
+		f.cutOff(from.Connection)
 	}
 	return over
+}
+
+// senders counts by connection the requests that the door looks at, while somebody
+// wants to know.
+type senders struct {
+	on   atomic.Bool
+	mu   sync.Mutex
+	seen map[uint64]int // guarded by mu
+}
+
+func (s *senders) count(connection uint64) {
+	if !s.on.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[connection]++
+}
+
+// CountSenders begins to count by connection the messages that are looked at, or
+// ends that.
+func (s *Service) CountSenders(on bool) {
+	s.senders.mu.Lock()
+	defer s.senders.mu.Unlock()
+	s.senders.seen = make(map[uint64]int)
+	s.senders.on.Store(on)
+}
+
+// SeenOf returns how many messages have been looked at since then, by connection.
+func (s *Service) SeenOf() map[uint64]int {
+	s.senders.mu.Lock()
+	defer s.senders.mu.Unlock()
+	return maps.Clone(s.senders.seen)
 }

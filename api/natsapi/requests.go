@@ -24,7 +24,7 @@ type request struct {
 	weight   int
 	came     time.Time
 
-	connection uint64 // connection of the client; 0: unknown
+	from origin // the zero value: unknown
 }
 
 // retryAfter is how long a refused client is told to wait.
@@ -44,7 +44,7 @@ const lightBody = 64 << 10
 // at once. Whatever begins a request must finish it.
 func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
-		s.seen.Add(1)
+		s.look(req)
 		if !s.mayReplyTo(req.Reply()) {
 			return // nobody could be told
 		}
@@ -59,6 +59,17 @@ func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request
 		}
 		s.wait(r, begin)
 	})
+}
+
+// look counts a request that has come.
+func (s *Service) look(req micro.Request) {
+	s.seen.Add(1)
+	if !s.senders.on.Load() {
+		return
+	}
+	if from, known := originOf(req); known {
+		s.senders.count(from.Connection)
+	}
 }
 
 // wait has a request wait for its turn. A large one is weighed by somebody else:
@@ -87,8 +98,8 @@ func (s *Service) push(queue *fairQueue, r *request, j job) {
 	if queue.push(r.client, j) {
 		return
 	}
-	if s.floods.count(r.connection, r.came) {
-		s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.connection)
+	if s.floods.count(r.from, r.came) {
+		s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.from.Connection)
 	}
 	s.refuse(r, r.encoding, tooMany())
 }
@@ -114,7 +125,7 @@ func (s *Service) admit(r *request, most int) *wire.Error {
 	if r.user, failure = s.sender(from, known); failure != nil {
 		return failure
 	}
-	r.client, r.connection = from.client(), from.Connection
+	r.client, r.from = from.client(), from
 	if len(r.Data()) > lightBody {
 		return nil // see wait
 	}

@@ -82,6 +82,7 @@ type Service struct {
 	inboxes     []string // what reply subjects begin with
 	floods      floods
 	discoveries discoveries
+	senders     senders
 	now         func() time.Time
 }
 

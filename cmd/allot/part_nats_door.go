@@ -81,14 +81,14 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Heavy: s.ceiling.door(), Logger: s.logger,
 	})
 	if err == nil && s.log.nats != nil {
-		s.log.nats.WatchDoor(s.leader.natsDoor.Unseen)
+		s.log.nats.WatchDoor(s.leader.natsDoor)
 	}
 	return err
 }
 
 func (s *server) stopNATSDoor() error {
 	if s.log.nats != nil {
-		s.log.nats.WatchDoor(func() int { return 0 })
+		s.log.nats.WatchDoor(nil)
 	}
 	return s.leader.natsDoor.Stop()
 }

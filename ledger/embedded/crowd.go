@@ -10,110 +10,169 @@ import (
 // What clients send waits for the door in one line: in the server, and then in
 // the door's connection. NATS holds up who sends for some milliseconds only, and
 // beyond its bounds drops messages, or the door, whoever sent them. So the line is
-// watched, and whoever has sent most while it is long is cut off.
+// watched, and while it is long, whoever has more than its share in it is cut off.
+// Who waits for answers stays below its share, however slow the door is: it has no
+// more in the line than it has requests without an answer, and half of its share
+// is as many as may wait at the door.
 
 const (
 	// longBytes and longUnseen are when the line is long: bytes for the door in the
-	// server, and messages in its connection. Clients that wait for their answers do
-	// not bring that about with small messages, however many requests of theirs may
-	// wait at the door.
+	// server, and messages in its connection.
 	longBytes  = 2 << 20
 	longUnseen = 8 << 10
-	// maxPoured is when it is long because of large messages: those that wait in the
-	// server, and those that the door has taken faster than drainPerSecond. A writer
-	// decides some 20 MiB of commands in a second; to pass more on makes three times
-	// as much garbage.
+	// mostUnseenOfOne is a client's share in messages. The server counts what it has
+	// read of a connection some thousand messages late, so that this is more than
+	// the 4,096 that a client may have without an answer.
+	mostUnseenOfOne = 8 << 10
+	// maxPoured is when the line is long because of large messages: those that wait
+	// in the server, and those that the door has taken faster than drainPerSecond. A
+	// writer decides some 20 MiB of commands in a second; to pass more on makes three
+	// times as much garbage.
 	maxPoured      = 24 << 20
 	drainPerSecond = 64 << 20
-	// leastMessages and leastBytes are what a client sends between two looks at least
-	// that makes a line long.
-	leastMessages = 500
-	leastBytes    = 1 << 20
-	// keptOut is how long a client that was cut off waits until it is let in again.
-	// After two seconds NATS's libraries give up, and the server asks who waits
-	// whether it is there, which they do not understand.
-	keptOut = 1500 * time.Millisecond
+	// mostPouredByOne is a client's share in bytes, besides drainPerSecond.
+	mostPouredByOne = 16 << 20
+	// fullUnseen and fullBytes are when the line must become shorter, although no
+	// client has more than its share: many together do.
+	fullUnseen = 16 * longUnseen
+	fullBytes  = maxPending / 2
+	// keptOut is how long a client that was cut off waits until it is let in again,
+	// and for twice as long each time that it is cut off within forgetAfter, up to
+	// longestKept. NATS's libraries wait for two seconds and then try again.
+	keptOut     = 1500 * time.Millisecond
+	longestKept = 16 * keptOut
+	forgetAfter = time.Minute
 )
+
+// Door is where the requests of clients come in.
+type Door interface {
+	// Unseen is how many messages have come that it has not looked at.
+	Unseen() int
+	// CountSenders begins to count anew the messages that it looks at, by
+	// connection, or ends that.
+	CountSenders(on bool)
+	// SeenOf returns what was counted.
+	SeenOf() map[uint64]int
+}
+
+// WatchDoor has the server watch the line to a door; nil: there is none.
+func (s *Server) WatchDoor(d Door) {
+	if d == nil {
+		s.door.Store(nil)
+		return
+	}
+	s.door.Store(&d)
+}
 
 // line is what waits for the door: bytes in the server, messages in its
 // connection, and bytes that it took too fast.
 type line struct{ bytes, unseen, poured int }
 
+// isShort reports whether nobody need be watched.
+func (l line) isShort() bool {
+	return l.bytes <= longBytes/4 && l.unseen <= longUnseen/4 && l.poured <= maxPoured/4
+}
+
 // volume is what was sent.
 type volume struct{ messages, bytes int }
 
-// crowd is what each connection had sent when it was looked last; nil: the line
-// was short then. Of one goroutine.
-type crowd map[uint64]volume
+// crowd is what each connection had sent when the line became long. Of one
+// goroutine.
+type crowd struct {
+	door   Door
+	begun  time.Time
+	before map[uint64]volume
+}
 
 // relieve cuts off who makes the line to the door long. waiting are the bytes that
 // the server has for the door, and arrived those that it has taken since the last
 // look.
 func (s *Server) relieve(waiting, arrived int) {
 	s.poured = max(s.poured+arrived-drainPerSecond/int(time.Second/lookEvery), 0)
-	l := line{bytes: waiting, unseen: s.unseenByDoor(), poured: s.poured}
-	if l.bytes <= longBytes/4 && l.unseen <= longUnseen/4 && l.poured <= maxPoured/4 {
+	var door Door
+	l := line{bytes: waiting, poured: s.poured}
+	if d := s.door.Load(); d != nil {
+		door = *d
+		l.unseen = door.Unseen()
+	}
+	if s.crowd != nil && (l.isShort() || s.crowd.door != door) {
+		s.crowd.end()
 		s.crowd = nil
+	}
+	if l.isShort() {
 		return
+	}
+	begins := s.crowd == nil
+	if begins {
+		s.crowd = &crowd{door: door, begun: time.Now(), before: make(map[uint64]volume)}
+		if door != nil {
+			// Before what was sent is read, so that nobody seems to have more in the line
+			// than it has.
+			door.CountSenders(true)
+		}
 	}
 	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
 	if err != nil {
 		s.log.Warn("nobody knows who sends so much", "error", err)
 		return
 	}
-	before := s.crowd
-	s.crowd = make(crowd, len(list.Conns))
-	for _, c := range list.Conns {
-		s.crowd[c.Cid] = volume{int(c.InMsgs), int(c.InBytes)}
-	}
-	if before == nil {
+	if begins {
+		for _, c := range list.Conns {
+			s.crowd.before[c.Cid] = volume{int(c.InMsgs), int(c.InBytes)}
+		}
 		return
 	}
-	for account, sent := range tooMuch(list.Conns, before, s.crowd, l) {
+	for account, sent := range s.crowd.tooMuch(list.Conns, l, time.Since(s.crowd.begun)) {
 		s.log.Warn("a NATS client sends more than can be read, and is cut off",
-			"client", account, "messages", sent.messages, "bytes", sent.bytes)
+			"client", account, "unread_messages", sent.messages, "bytes", sent.bytes)
 		s.expel(account, list.Conns)
 	}
 }
 
-// tooMuch finds the client that has sent most between two looks, in messages and
-// in bytes, if the line is long because of it.
-func tooMuch(conns []*server.ConnInfo, before, now crowd, l line) map[string]volume {
-	by, found := make(map[string]volume), make(map[string]volume)
+func (c *crowd) end() {
+	if c.door != nil {
+		c.door.CountSenders(false)
+	}
+}
+
+// tooMuch finds the clients that have more in a long line than their share, with
+// how many messages the door has not seen and how many bytes were sent. If the
+// line is full and there is none, it is the one that has most.
+func (c *crowd) tooMuch(conns []*server.ConnInfo, l line, since time.Duration) map[string]volume {
+	by, found, seen := make(map[string]volume), make(map[string]volume), map[uint64]int{}
+	if c.door != nil {
+		seen = c.door.SeenOf()
+	}
 	many, much := "", ""
-	for _, c := range conns {
-		if isOwn(c) {
+	for _, conn := range conns {
+		if isOwn(conn) {
 			continue
 		}
-		sent := by[c.Account]
-		sent.messages += now[c.Cid].messages - before[c.Cid].messages
-		sent.bytes += now[c.Cid].bytes - before[c.Cid].bytes
-		by[c.Account] = sent
+		sent, before := by[conn.Account], c.before[conn.Cid]
+		sent.messages += int(conn.InMsgs) - before.messages - seen[conn.Cid]
+		sent.bytes += int(conn.InBytes) - before.bytes
+		by[conn.Account] = sent
 		if sent.messages > by[many].messages {
-			many = c.Account
+			many = conn.Account
 		}
 		if sent.bytes > by[much].bytes {
-			much = c.Account
+			much = conn.Account
 		}
 	}
-	if (l.bytes > longBytes || l.unseen > longUnseen) && by[many].messages >= leastMessages {
+	share := mostPouredByOne + int(since.Seconds()*drainPerSecond)
+	for account, sent := range by {
+		if (l.bytes > longBytes || l.unseen > longUnseen) && sent.messages > mostUnseenOfOne ||
+			l.bytes+l.poured > maxPoured && sent.bytes > share {
+			found[account] = sent
+		}
+	}
+	if len(found) == 0 && l.unseen > fullUnseen && many != "" {
 		found[many] = by[many]
 	}
-	if l.bytes+l.poured > maxPoured && by[much].bytes >= leastBytes {
+	if len(found) == 0 && l.bytes > fullBytes && much != "" {
 		found[much] = by[much]
 	}
 	return found
-}
-
-// WatchDoor has the server ask how many messages have come for the door that it
-// has not looked at.
-func (s *Server) WatchDoor(unseen func() int) { s.unseen.Store(&unseen) }
-
-func (s *Server) unseenByDoor() int {
-	if unseen := s.unseen.Load(); unseen != nil {
-		return (*unseen)()
-	}
-	return 0
 }
 
 // CutOff closes all connections of the client that a connection is of, and keeps
@@ -154,40 +213,61 @@ func (s *Server) close(connection uint64) {
 // kept are clients that were cut off. Where there are no users, one that comes
 // back is another one.
 type kept struct {
-	quit  chan struct{}
-	mu    sync.Mutex
-	until map[string]time.Time // by account; guarded by mu
-	since time.Time            // guarded by mu
-	count map[string]int       // logins since then, by account; guarded by mu
+	quit    chan struct{}
+	mu      sync.Mutex
+	strikes map[string]strike // by account; guarded by mu
+	since   time.Time         // guarded by mu
+	count   map[string]int    // logins since then, by account; guarded by mu
 }
 
-func newKept() *kept { return &kept{quit: make(chan struct{}), until: make(map[string]time.Time)} }
+// strike is the last time that a client was cut off.
+type strike struct {
+	at  time.Time
+	out time.Duration // for how long
+}
 
+func newKept() *kept { return &kept{quit: make(chan struct{}), strikes: make(map[string]strike)} }
+
+// out keeps a client out from now on. Several of its connections may be found out
+// one after the other, which counts once.
 func (k *kept) out(account string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.until[account] = time.Now().Add(keptOut)
+	now := time.Now()
+	last, again := k.strikes[account]
+	switch {
+	case !again || now.Sub(last.at) > forgetAfter:
+		last.out = keptOut
+	case now.Sub(last.at) > last.out:
+		last.out = min(2*last.out, longestKept)
+	}
+	k.strikes[account] = strike{now, last.out}
 }
 
 // wait holds up a login of a user that was cut off, or that signed in within a
 // second as often as it may have connections: each may begin a message, and leave
-// it to the collector. It is not refused: NATS's libraries never come back after that.
-func (k *kept) wait(account string, connections int) {
+// it to the collector. It is not refused: NATS's libraries never come back after
+// that. It reports whether the login may go on; when it may not, the server has
+// closed the connection by itself.
+func (k *kept) wait(account string, connections int) bool {
 	k.mu.Lock()
 	if time.Since(k.since) >= time.Second {
 		k.since, k.count = time.Now(), make(map[string]int)
 	}
 	k.count[account]++
-	wait := time.Until(k.until[account])
+	last := k.strikes[account]
+	wait := time.Until(last.at.Add(last.out))
 	if k.count[account] > connections {
-		wait = keptOut
+		wait = max(wait, keptOut)
 	}
 	k.mu.Unlock()
 	if wait <= 0 {
-		return
+		return true
 	}
 	select {
-	case <-time.After(wait):
+	case <-time.After(min(wait, authTimeout)):
+		return wait <= authTimeout
 	case <-k.quit:
+		return false
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,33 +12,64 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestTooMuch: whoever has sent most is cut off if the line to the door is long,
-// and it sent enough for that; nobody else, and nobody while the line is short.
+// aDoor is a door of which only numbers are known.
+type aDoor struct {
+	unseen atomic.Int64
+	seen   map[uint64]int
+}
+
+func (d *aDoor) Unseen() int            { return int(d.unseen.Load()) }
+func (d *aDoor) CountSenders(bool)      {}
+func (d *aDoor) SeenOf() map[uint64]int { return d.seen }
+
+// TestTooMuch: whoever has more than its share in the line to the door is cut off
+// while the line is long; nobody else is, unless the line is full, and nobody
+// while it is short.
 func TestTooMuch(t *testing.T) {
 	t.Parallel()
-	conns := []*server.ConnInfo{
-		{Cid: 1, Account: "a"}, {Cid: 2, Account: "a"}, {Cid: 3, Account: "b"}, {Cid: 4}, {Cid: 5, Account: ownAccount},
+	const share, bytes = mostUnseenOfOne, mostPouredByOne
+	door := &aDoor{seen: map[uint64]int{1: 100, 3: 100_000}}
+	before := map[uint64]volume{1: {1000, 1 << 30}, 3: {1, 1}}
+	// a has sent x messages that were not seen on one connection, and y bytes; b z messages.
+	sent := func(x, y, z int) []*server.ConnInfo {
+		info := func(id uint64, account string, messages, bytes int) *server.ConnInfo {
+			b := before[id]
+			return &server.ConnInfo{
+				Cid: id, Account: account, InMsgs: int64(b.messages + door.seen[id] + messages), InBytes: int64(b.bytes + bytes),
+			}
+		}
+		return []*server.ConnInfo{
+			info(1, "a", x, y/2), info(2, "a", 0, y-y/2), info(3, "b", z, 1<<20),
+			info(4, "", 9*share, 9*bytes), info(5, ownAccount, 9*share, 9*bytes),
+		}
 	}
-	before := crowd{1: {1000, 1 << 30}, 3: {1, 1}}
+	long := line{unseen: longUnseen + 1}
 	for name, c := range map[string]struct {
-		now  crowd
-		line line
-		want []string
+		x, y, z int
+		line    line
+		want    []string
 	}{
-		"short":                  {crowd{1: {9000, 2 << 30}}, line{bytes: longBytes, unseen: longUnseen}, nil},
-		"messages in the server": {crowd{1: {1300, 1 << 30}, 2: {300, 0}, 3: {400, 0}}, line{bytes: longBytes + 1}, []string{"a"}},
-		"messages at the door":   {crowd{1: {1300, 1 << 30}, 3: {900, 0}}, line{unseen: longUnseen + 1}, []string{"b"}},
-		"too few":                {crowd{1: {1499, 1 << 30}}, line{unseen: longUnseen + 1}, nil},
-		"large ones":             {crowd{1: {1001, 1<<30 + 1<<19}, 2: {1, 1 << 19}, 3: {2, 1 << 18}}, line{bytes: maxPoured + 1}, []string{"a"}},
-		"poured":                 {crowd{1: {1000, 1 << 30}, 3: {3, 2 << 20}}, line{bytes: maxPoured / 2, poured: maxPoured/2 + 1}, []string{"b"}},
-		"not large enough":       {crowd{1: {1000, 1 << 30}, 3: {3, 1<<20 - 1}}, line{poured: maxPoured + 1}, nil},
-		"both":                   {crowd{1: {2000, 1 << 30}, 3: {3, 2 << 20}}, line{bytes: maxPoured + 1}, []string{"a", "b"}},
-		"own":                    {crowd{1: {1000, 1 << 30}, 4: {9000, 9 << 30}, 5: {9000, 9 << 30}}, line{bytes: maxPoured + 1}, nil},
+		"short":                      {9 * share, 9 * bytes, 0, line{bytes: longBytes, unseen: longUnseen}, nil},
+		"messages in the server":     {share + 1, 0, share, line{bytes: longBytes + 1}, []string{"a"}},
+		"messages at the door":       {share, 0, share + 1, long, []string{"b"}},
+		"of two":                     {share + 1, 0, share + 1, long, []string{"a", "b"}},
+		"each within its share":      {share, 9 * bytes, share, line{unseen: fullUnseen}, nil},
+		"full of messages":           {share - 1, 0, share, line{unseen: fullUnseen + 1}, []string{"b"}},
+		"large ones":                 {1, bytes + 1, 0, line{bytes: maxPoured + 1}, []string{"a"}},
+		"poured":                     {1, bytes + 1, 0, line{bytes: maxPoured / 2, poured: maxPoured/2 + 1}, []string{"a"}},
+		"large ones within a share":  {1, bytes, 0, line{poured: maxPoured + 1}, nil},
+		"full of large ones":         {1, bytes, 0, line{bytes: fullBytes + 1}, []string{"a"}},
+		"large ones, not the reason": {1, 9 * bytes, 0, line{bytes: maxPoured}, nil},
 	} {
-		got := slices.Sorted(maps.Keys(tooMuch(conns, before, c.now, c.line)))
-		if !slices.Equal(got, c.want) {
+		watched := crowd{door: door, before: before}
+		if got := slices.Sorted(maps.Keys(watched.tooMuch(sent(c.x, c.y, c.z), c.line, 0))); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v are cut off, not %v", name, got, c.want)
 		}
+	}
+	watched := crowd{door: door, before: before}
+	poured := line{poured: maxPoured + 1}
+	if got := watched.tooMuch(sent(1, bytes+drainPerSecond, 0), poured, time.Second); len(got) > 0 {
+		t.Errorf("who sends as fast as it may is cut off: %v", got)
 	}
 }
 
@@ -85,7 +117,9 @@ func TestFloodIsCutOff(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	done := make(chan struct{})
-	s.WatchDoor(func() int { return longUnseen + 1 }) // as if the door were busy
+	busy := new(aDoor)
+	busy.unseen.Store(longUnseen + 1)
+	s.WatchDoor(busy)
 	go func() {
 		defer close(done)
 		for {
@@ -109,7 +143,7 @@ func TestFloodIsCutOff(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	s.WatchDoor(func() int { return 0 })
+	s.WatchDoor(nil)
 	if _, err := connect("flood").Request("svc", nil, time.Minute); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
@@ -118,16 +152,18 @@ func TestFloodIsCutOff(t *testing.T) {
 	}
 }
 
-// TestKept: who was cut off, or signs in again and again, waits, but no longer than
-// a login may take; others do not.
+// TestKept: who was cut off, or signs in again and again, waits, for longer when
+// that happens again; others do not.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	k := newKept()
 	k.out("a")
 	waited := make(chan struct{})
 	go func() {
-		k.wait("a", 1)
-		close(waited)
+		defer close(waited)
+		if !k.wait("a", 1) {
+			t.Error("who was cut off once is refused")
+		}
 	}()
 	for range 5 {
 		k.wait("b", 5)
@@ -152,4 +188,26 @@ func TestKept(t *testing.T) {
 	}
 	close(k.quit)
 	<-more
+}
+
+// TestKeptOutForLonger: each further time within a while takes twice as long, up to
+// a bound. Several connections that are found out at once are one time.
+func TestKeptOutForLonger(t *testing.T) {
+	t.Parallel()
+	k := newKept()
+	lasts := func() time.Duration {
+		k.out("a")
+		return k.strikes["a"].out
+	}
+	ago := func(d time.Duration) { k.strikes["a"] = strike{time.Now().Add(-d), k.strikes["a"].out} }
+	for n, want := range []time.Duration{keptOut, 2 * keptOut, 4 * keptOut, 8 * keptOut, 16 * keptOut, 16 * keptOut} {
+		if got, again := lasts(), lasts(); got != want || again != want {
+			t.Errorf("time %d: %v, then %v; want %v", n+1, got, again, want)
+		}
+		ago(want + time.Second)
+	}
+	ago(forgetAfter + time.Second)
+	if got := lasts(); got != keptOut {
+		t.Errorf("later: %v", got)
+	}
 }

@@ -104,9 +104,12 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 	if one == nil {
 		return false
 	}
-	l.kept.wait(one.user.Account, l.cfg.userConnections())
+	if !l.kept.wait(one.user.Account, l.cfg.userConnections()) {
+		return false
+	}
 	if most := l.cfg.userConnections(); one.account.NumLocalConnections() >= most {
-		l.log.Warn("a NATS user has too many connections", "user", one.user.Name, "most", most)
+		l.log.Warn("a NATS user has too many connections, and one more is refused: close some, or raise --nats-user-connections",
+			"user", one.user.Name, "most", most)
 		return false
 	}
 	l.entered.Add(1)

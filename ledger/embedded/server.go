@@ -130,10 +130,10 @@ type Server struct {
 	store       *server.Options
 	listening   listening
 	unread      unread
-	crowd       crowd
-	toldUnknown time.Time                  // of the same goroutine
-	poured      int                        // see line; of the same goroutine
-	unseen      atomic.Pointer[func() int] // see WatchDoor
+	crowd       *crowd               // nil: the line to the door is short
+	toldUnknown time.Time            // of the same goroutine
+	poured      int                  // see line; of the same goroutine
+	door        atomic.Pointer[Door] // see WatchDoor
 	ending      sync.Once
 }
 
