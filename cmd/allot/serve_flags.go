@@ -26,8 +26,8 @@ type serveCommand struct {
 	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server at --nats-url with ordinary clients' credentials: a start finds out whether they could write the log. Who has none is always tried." placeholder:"URL"`
 	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
 	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
-	NATSMaxPayload      int           `name:"nats-max-payload" help:"Largest message, in bytes, that a client may send to the embedded NATS server, from 131072 to 8388608; larger commands go over REST. With --nats-user-connections it bounds what one user can make the server hold." default:"1048576" placeholder:"BYTES"`
-	NATSUserConnections int           `name:"nats-user-connections" help:"Most connections of one user of the embedded NATS server." default:"24" placeholder:"N"`
+	NATSMaxPayload      int           `name:"nats-max-payload" help:"Largest message, in bytes, that a client may send to the embedded NATS server, from 131072 to 8388608; larger commands go over REST. With --nats-user-connections it bounds what one user can make the server hold." default:"131072" placeholder:"BYTES"`
+	NATSUserConnections int           `name:"nats-user-connections" help:"Most connections of one user of the embedded NATS server." default:"256" placeholder:"N"`
 	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
 	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`

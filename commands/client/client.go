@@ -355,11 +355,20 @@ func (c *Client) request(
 		}
 		last = err
 		select {
-		case <-time.After(pause/2 + rand.N(pause)):
+		case <-time.After(asTold(err) + pause/2 + rand.N(pause)):
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w; %w", ErrUnanswered, ctx.Err(), last)
 		}
 	}
+}
+
+// asTold returns how long the server has told this client to wait.
+func asTold(err error) time.Duration {
+	var told *wire.Error
+	if errors.As(err, &told) {
+		return time.Duration(told.RetryAfterMS) * time.Millisecond
+	}
+	return 0
 }
 
 // try sends the message once, and returns whether another try makes sense.

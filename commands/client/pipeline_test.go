@@ -77,7 +77,7 @@ func TestPipelineLimits(t *testing.T) {
 	var started []*client.Pending
 	for range 12 {
 		wide := &commands.AllocateForConsumers{}
-		for range 700 {
+		for range 300 {
 			one := commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1).Allocations[0]
 			one.User = strings.Repeat("u", 255)
 			wide.Allocations = append(wide.Allocations, one)

@@ -32,10 +32,11 @@ const MaxPayload = 8 << 20
 // much of it has come: what one user can make the server hold is the product of
 // the two. Larger commands go over REST.
 const (
-	// DefaultPayload is the largest message of a client.
-	DefaultPayload = 1 << 20
-	// DefaultUserConnections are those of one user.
-	DefaultUserConnections = 24
+	// DefaultPayload is the largest message of a client: some 500 allocations.
+	DefaultPayload = 128 << 10
+	// DefaultUserConnections are those of one user, which may be a service with a
+	// process on each of hundreds of machines.
+	DefaultUserConnections = 256
 )
 
 // startTimeout bounds the recovery of the stream at start.
