@@ -1,9 +1,13 @@
 package main_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -276,6 +280,7 @@ var attacks = []attack{
 	{name: "endless queries", most: mostFloodGrowth, do: endless("eve", "PUB allot.query.Commits _INBOX.x 10\r\n{\"from\":1}\r\n")},
 	{name: "endless commands", most: mostFloodGrowth, do: endless("nova", "PUB allot.command.ReleaseConsumer _INBOX.x 51\r\n"+
 		"{\"consumer\":\"22222222-2222-4222-8222-222222222222\"}\r\n")},
+	{name: "endless pings", most: mostFloodGrowth, do: endless("eve", "PUB $SRV.PING.allot _INBOX.x 0\r\n\r\n")},
 	{name: "endless discovery", most: mostFloodGrowth, do: endless("eve", "PUB $SRV.INFO.allot _INBOX.x 0\r\n\r\n")},
 	{name: "endless large messages", most: mostFloodGrowth, do: endless("eve", largest), loses: true},
 	{name: "messages that do not end", most: 2 * mostAttackGrowth, do: begins}, // the collector takes as much as they
@@ -308,18 +313,13 @@ func (a attack) measure(t *testing.T) {
 	g.makeWideTree(map[string]string{"X-Auth-Token": "admin"}, costlyChildren)
 	behaves(t, honest, 2000, false) // the server gets its usual size
 	quiet, before := behaves(t, honest, 2000, false), g.resident()
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		a.do(t, g, stop)
-	}()
+	stop := a.launch(t, g)
 	var beside taken
 	for begun := time.Now(); time.Since(begun) < attackTime; {
 		beside = append(beside, behaves(t, honest, 10, a.loses)...)
 	}
 	slices.Sort(beside)
-	close(stop)
-	<-stopped
+	stop()
 	worst := g.peakRSS() - before
 	t.Logf(
 		"%4d MB more than %d; half of another's %d requests take %.1f times as long as %v, 99 of 100 %.1f times as long as %v",
@@ -329,6 +329,55 @@ func (a attack) measure(t *testing.T) {
 	if worst > a.most {
 		t.Errorf("%d MB more", worst>>20)
 	}
+}
+
+// attackerEnv names the attack of a process that attacks, and attackedEnv the
+// address of the server's NATS port.
+const (
+	attackerEnv = "ALLOT_TEST_ATTACK"
+	attackedEnv = "ALLOT_TEST_ATTACKED"
+)
+
+// launch has a process of its own attack a server, until the returned function is
+// called. Attacker, server and well-behaved client share the processors of one
+// machine, so the attacker's process has the lowest priority: what is measured is
+// how the server divides its time, and not how the machine does.
+func (a attack) launch(t *testing.T, g *guarded) (stop func()) {
+	t.Helper()
+	cmd := exec.Command("nice", "-n", "19", os.Args[0], "-test.run", "^TestAttacker$", "-test.timeout", "10m")
+	cmd.Env = append(os.Environ(), attackerEnv+"="+a.name, attackedEnv+"="+g.nats)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+			t.Errorf("the attacker: %v\n%s", err, &out)
+		}
+	}
+}
+
+// TestAttacker is the process that attacks, until its input ends.
+func TestAttacker(t *testing.T) {
+	name := os.Getenv(attackerEnv)
+	if name == "" {
+		t.Skip("skipped: it is a part of TestAttacksAreBounded")
+	}
+	i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
+	if i < 0 {
+		t.Fatalf("there is no attack %q", name)
+	}
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when the other process says so, or is no more
+	}()
+	attacks[i].do(t, &guarded{server: &server{t: t}, nats: os.Getenv(attackedEnv)}, stop)
 }
 
 // attackTime is how long an attack lasts.
