@@ -16,25 +16,22 @@ import (
 // is as many as may wait at the door.
 
 const (
-	// longBytes and longUnseen are when the line is long: bytes for the door in the
-	// server, and messages in its connection.
-	longBytes  = 2 << 20
-	longUnseen = 8 << 10
-	// mostUnseenOfOne is a client's share in messages. The server counts what it has
-	// read of a connection some thousand messages late, so that this is more than
-	// the 4,096 that a client may have without an answer.
-	mostUnseenOfOne = 8 << 10
-	// maxPoured is when the line is long because of large messages: those that wait
-	// in the server, and those that the door has taken faster than drainPerSecond. A
-	// writer decides some 20 MiB of commands in a second; to pass more on makes three
-	// times as much garbage.
-	maxPoured      = 24 << 20
+	// watchBytes, watchUnseen and watchPoured are when the line is watched: bytes for
+	// the door in the server, messages in its connection, and bytes that the door has
+	// taken faster than drainPerSecond. A writer decides some 20 MiB of commands in a
+	// second.
+	watchBytes     = 512 << 10
+	watchUnseen    = 2 << 10
+	watchPoured    = 6 << 20
 	drainPerSecond = 64 << 20
-	// mostPouredByOne is a client's share in bytes, besides drainPerSecond.
-	mostPouredByOne = 16 << 20
+	// shareMessages and shareBytes are how much of a client may be in the line. The
+	// server counts what it has read of a connection some thousand messages late, so
+	// that the share is more than the 4,096 that a client may have without an answer.
+	shareMessages = 8 << 10
+	shareBytes    = 8 << 20
 	// fullUnseen and fullBytes are when the line must become shorter, although no
 	// client has more than its share: many together do.
-	fullUnseen = 16 * longUnseen
+	fullUnseen = 16 * shareMessages
 	fullBytes  = maxPending / 2
 	// keptOut is how long a client that was cut off waits until it is let in again,
 	// and for twice as long each time that it is cut off within forgetAfter, up to
@@ -70,7 +67,7 @@ type line struct{ bytes, unseen, poured int }
 
 // isShort reports whether nobody need be watched.
 func (l line) isShort() bool {
-	return l.bytes <= longBytes/4 && l.unseen <= longUnseen/4 && l.poured <= maxPoured/4
+	return l.bytes <= watchBytes && l.unseen <= watchUnseen && l.poured <= watchPoured
 }
 
 // volume is what was sent.
@@ -80,7 +77,6 @@ type volume struct{ messages, bytes int }
 // goroutine.
 type crowd struct {
 	door   Door
-	begun  time.Time
 	before map[uint64]volume
 }
 
@@ -104,7 +100,7 @@ func (s *Server) relieve(waiting, arrived int) {
 	}
 	begins := s.crowd == nil
 	if begins {
-		s.crowd = &crowd{door: door, begun: time.Now(), before: make(map[uint64]volume)}
+		s.crowd = &crowd{door: door, before: make(map[uint64]volume)}
 		if door != nil {
 			// Before what was sent is read, so that nobody seems to have more in the line
 			// than it has.
@@ -122,9 +118,9 @@ func (s *Server) relieve(waiting, arrived int) {
 		}
 		return
 	}
-	for account, sent := range s.crowd.tooMuch(list.Conns, l, time.Since(s.crowd.begun)) {
-		s.log.Warn("a NATS client sends more than can be read, and is cut off",
-			"client", account, "unread_messages", sent.messages, "bytes", sent.bytes)
+	for account, sent := range s.crowd.tooMuch(list.Conns, l) {
+		s.log.Warn("a NATS client does not wait for answers, and is cut off for what it has sent and nobody could read",
+			"client", account, "messages", sent.messages, "bytes", sent.bytes)
 		s.expel(account, list.Conns)
 	}
 }
@@ -135,35 +131,20 @@ func (c *crowd) end() {
 	}
 }
 
-// tooMuch finds the clients that have more in a long line than their share, with
-// how many messages the door has not seen and how many bytes were sent. If the
-// line is full and there is none, it is the one that has most.
-func (c *crowd) tooMuch(conns []*server.ConnInfo, l line, since time.Duration) map[string]volume {
-	by, found, seen := make(map[string]volume), make(map[string]volume), map[uint64]int{}
-	if c.door != nil {
-		seen = c.door.SeenOf()
-	}
+// tooMuch finds the clients that have more in the line than their share. If the line
+// is full and there is none, it is the one that has most.
+func (c *crowd) tooMuch(conns []*server.ConnInfo, l line) map[string]volume {
+	by, found := c.inLine(conns), make(map[string]volume)
 	many, much := "", ""
-	for _, conn := range conns {
-		if isOwn(conn) {
-			continue
+	for account, v := range by {
+		if v.messages > shareMessages || v.bytes > shareBytes {
+			found[account] = v
 		}
-		sent, before := by[conn.Account], c.before[conn.Cid]
-		sent.messages += int(conn.InMsgs) - before.messages - seen[conn.Cid]
-		sent.bytes += int(conn.InBytes) - before.bytes
-		by[conn.Account] = sent
-		if sent.messages > by[many].messages {
-			many = conn.Account
+		if v.messages > by[many].messages {
+			many = account
 		}
-		if sent.bytes > by[much].bytes {
-			much = conn.Account
-		}
-	}
-	share := mostPouredByOne + int(since.Seconds()*drainPerSecond)
-	for account, sent := range by {
-		if (l.bytes > longBytes || l.unseen > longUnseen) && sent.messages > mostUnseenOfOne ||
-			l.bytes+l.poured > maxPoured && sent.bytes > share {
-			found[account] = sent
+		if v.bytes > by[much].bytes {
+			much = account
 		}
 	}
 	if len(found) == 0 && l.unseen > fullUnseen && many != "" {
@@ -173,6 +154,35 @@ func (c *crowd) tooMuch(conns []*server.ConnInfo, l line, since time.Duration) m
 		found[much] = by[much]
 	}
 	return found
+}
+
+// inLine returns what each client has in the line: messages that the door has not
+// seen, and, as the door counts only messages, as many bytes as so many of its
+// messages have.
+func (c *crowd) inLine(conns []*server.ConnInfo) map[string]volume {
+	seen := map[uint64]int{}
+	if c.door != nil {
+		seen = c.door.SeenOf()
+	}
+	sent, by := make(map[string]volume), make(map[string]volume)
+	for _, conn := range conns {
+		if isOwn(conn) {
+			continue
+		}
+		before, v := c.before[conn.Cid], sent[conn.Account]
+		messages := int(conn.InMsgs) - before.messages
+		v.messages += messages
+		v.bytes += int(conn.InBytes) - before.bytes
+		sent[conn.Account] = v
+		by[conn.Account] = volume{messages: by[conn.Account].messages + messages - seen[conn.Cid]}
+	}
+	for account, v := range by {
+		if v.messages > 0 {
+			v.bytes = int(float64(sent[account].bytes) / float64(sent[account].messages) * float64(v.messages))
+			by[account] = v
+		}
+	}
+	return by
 }
 
 // CutOff closes all connections of the client that a connection is of, and keeps

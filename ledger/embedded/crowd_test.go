@@ -22,54 +22,46 @@ func (d *aDoor) Unseen() int            { return int(d.unseen.Load()) }
 func (d *aDoor) CountSenders(bool)      {}
 func (d *aDoor) SeenOf() map[uint64]int { return d.seen }
 
-// TestTooMuch: whoever has more than its share in the line to the door is cut off
-// while the line is long; nobody else is, unless the line is full, and nobody
-// while it is short.
+// TestTooMuch: whoever has more than its share in the line to the door is cut off;
+// nobody else is, however much it has sent and the door has seen, unless the line
+// is full.
 func TestTooMuch(t *testing.T) {
 	t.Parallel()
-	const share, bytes = mostUnseenOfOne, mostPouredByOne
-	door := &aDoor{seen: map[uint64]int{1: 100, 3: 100_000}}
-	before := map[uint64]volume{1: {1000, 1 << 30}, 3: {1, 1}}
-	// a has sent x messages that were not seen on one connection, and y bytes; b z messages.
-	sent := func(x, y, z int) []*server.ConnInfo {
-		info := func(id uint64, account string, messages, bytes int) *server.ConnInfo {
+	const share, kib = shareMessages, 1 << 10
+	door := &aDoor{seen: map[uint64]int{1: 50_000, 3: 100_000}}
+	before := map[uint64]volume{1: {1000, 1 << 40}, 3: {1, 1}}
+	// Of a so many messages were not seen, on two connections, and of b; all have so many bytes.
+	sent := func(ofA, ofB, bytes int) []*server.ConnInfo {
+		info := func(id uint64, account string, messages int) *server.ConnInfo {
 			b := before[id]
+			messages += door.seen[id]
 			return &server.ConnInfo{
-				Cid: id, Account: account, InMsgs: int64(b.messages + door.seen[id] + messages), InBytes: int64(b.bytes + bytes),
+				Cid: id, Account: account, InMsgs: int64(b.messages + messages), InBytes: int64(b.bytes + messages*bytes),
 			}
 		}
 		return []*server.ConnInfo{
-			info(1, "a", x, y/2), info(2, "a", 0, y-y/2), info(3, "b", z, 1<<20),
-			info(4, "", 9*share, 9*bytes), info(5, ownAccount, 9*share, 9*bytes),
+			info(1, "a", ofA/2), info(2, "a", ofA-ofA/2), info(3, "b", ofB), info(4, "", 9*share), info(5, ownAccount, 9*share),
 		}
 	}
-	long := line{unseen: longUnseen + 1}
 	for name, c := range map[string]struct {
-		x, y, z int
-		line    line
-		want    []string
+		ofA, ofB, bytes int
+		line            line
+		want            []string
 	}{
-		"short":                      {9 * share, 9 * bytes, 0, line{bytes: longBytes, unseen: longUnseen}, nil},
-		"messages in the server":     {share + 1, 0, share, line{bytes: longBytes + 1}, []string{"a"}},
-		"messages at the door":       {share, 0, share + 1, long, []string{"b"}},
-		"of two":                     {share + 1, 0, share + 1, long, []string{"a", "b"}},
-		"each within its share":      {share, 9 * bytes, share, line{unseen: fullUnseen}, nil},
-		"full of messages":           {share - 1, 0, share, line{unseen: fullUnseen + 1}, []string{"b"}},
-		"large ones":                 {1, bytes + 1, 0, line{bytes: maxPoured + 1}, []string{"a"}},
-		"poured":                     {1, bytes + 1, 0, line{bytes: maxPoured / 2, poured: maxPoured/2 + 1}, []string{"a"}},
-		"large ones within a share":  {1, bytes, 0, line{poured: maxPoured + 1}, nil},
-		"full of large ones":         {1, bytes, 0, line{bytes: fullBytes + 1}, []string{"a"}},
-		"large ones, not the reason": {1, 9 * bytes, 0, line{bytes: maxPoured}, nil},
+		"all seen":              {0, 0, 100 * kib, line{unseen: fullUnseen, bytes: fullBytes}, nil},
+		"small ones":            {share + 1, share, 100, line{}, []string{"a"}},
+		"small ones of two":     {share + 1, share + 1, 100, line{}, []string{"a", "b"}},
+		"each within its share": {share, share, 100, line{unseen: fullUnseen, bytes: fullBytes}, nil},
+		"full of messages":      {share - 1, share, 100, line{unseen: fullUnseen + 1}, []string{"b"}},
+		"large ones":            {1, 81, 100 * kib, line{}, nil},
+		"too many large ones":   {1, 82, 100 * kib, line{}, []string{"b"}},
+		"full of large ones":    {81, 1, 100 * kib, line{bytes: fullBytes + 1}, []string{"a"}},
+		"seen after they count": {-5, -5, 100, line{unseen: fullUnseen + 1, bytes: fullBytes + 1}, nil},
 	} {
 		watched := crowd{door: door, before: before}
-		if got := slices.Sorted(maps.Keys(watched.tooMuch(sent(c.x, c.y, c.z), c.line, 0))); !slices.Equal(got, c.want) {
+		if got := slices.Sorted(maps.Keys(watched.tooMuch(sent(c.ofA, c.ofB, c.bytes), c.line))); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v are cut off, not %v", name, got, c.want)
 		}
-	}
-	watched := crowd{door: door, before: before}
-	poured := line{poured: maxPoured + 1}
-	if got := watched.tooMuch(sent(1, bytes+drainPerSecond, 0), poured, time.Second); len(got) > 0 {
-		t.Errorf("who sends as fast as it may is cut off: %v", got)
 	}
 }
 
@@ -118,7 +110,7 @@ func TestFloodIsCutOff(t *testing.T) {
 	stop := make(chan struct{})
 	done := make(chan struct{})
 	busy := new(aDoor)
-	busy.unseen.Store(longUnseen + 1)
+	busy.unseen.Store(watchUnseen + 1)
 	s.WatchDoor(busy)
 	go func() {
 		defer close(done)
