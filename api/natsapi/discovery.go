@@ -1,77 +1,108 @@
 package natsapi
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"sync/atomic"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
 )
 
-// discoveries are the requests that the library answers by itself. They come
-// here, too, to be counted: the library has no bound for them.
-type discoveries struct {
-	floods    floods
-	sub       *nats.Subscription
-	delivered atomic.Uint64 // here and to the library
-}
+// The library answers requests for discovery on micro.APIPrefix by itself, one
+// after the other, whoever sends how many of them. So the embedded NATS server
+// passes those of clients on to wire.DiscoveryPrefix instead, where they wait for
+// their turn like all other requests. An external server does not.
 
-// discoverySubjects begin with this.
-const discoverySubjects = micro.APIPrefix + ".>"
-
-func (s *Service) countDiscoveries() (err error) {
-	answered := make(map[string]bool) // by the library; true: at length
-	for _, verb := range []micro.Verb{micro.PingVerb, micro.InfoVerb, micro.StatsVerb} {
-		for _, to := range [][2]string{{}, {ServiceName, ""}, {ServiceName, s.micro.Info().ID}} {
-			subject, err := micro.ControlSubject(verb, to[0], to[1])
-			if err != nil {
-				return fmt.Errorf("natsapi: %w", err)
-			}
-			answered[subject] = verb != micro.PingVerb
-		}
-	}
-	d := &s.discoveries
-	d.sub, err = s.nc.Subscribe(discoverySubjects, func(m *nats.Msg) {
-		n := uint64(1)
-		costly, isAnswered := answered[m.Subject]
-		if isAnswered {
-			n++
-		}
-		d.delivered.Add(n)
-		var from origin
-		known := json.Unmarshal([]byte(m.Header.Get(infoHeader)), &from) == nil
-		if known {
-			s.senders.count(from.Connection)
-		}
-		if known && costly && d.floods.count(from, s.now()) {
-			s.logger.Warn("a NATS client asks what services there are again and again, and is cut off",
-				"client", from.client(), "connection", from.Connection)
+// answerDiscovery answers clients of the embedded NATS server.
+func (s *Service) answerDiscovery() error {
+	pings, others := s.inTurn(s.queue, maxQueryBytes, maxQueryBytes, s.discovered), s.inTurn(s.costly, maxQueryBytes, never, s.discovered)
+	sub, err := s.nc.Subscribe(wire.DiscoveryPrefix+".>", func(m *nats.Msg) {
+		r := &message{m}
+		switch verb, known := s.verbOf(m.Subject); {
+		case !known:
+			s.look(r)
+		case verb == micro.PingVerb:
+			pings.Handle(r)
+		default:
+			others.Handle(r)
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("natsapi: %w", err)
 	}
-	// What was dropped would never be seen.
-	if err := d.sub.SetPendingLimits(noLimit, noLimit); err != nil {
-		return fmt.Errorf("natsapi: %w", err)
+	s.discovery = sub
+	if s.floods.cutOff != nil {
+		return sub.SetPendingLimits(noLimit, noLimit) // as those of endpoints
 	}
 	return nil
 }
 
-func (d *discoveries) stop() error {
-	if d.sub == nil {
-		return nil
+// verbOf reads what a request for discovery asks, if it asks this service:
+// VERB, VERB.NAME or VERB.NAME.ID.
+func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
+	tokens := strings.Split(strings.TrimPrefix(subject, wire.DiscoveryPrefix+"."), ".")
+	for i, mine := range []string{"", ServiceName, s.micro.Info().ID} {
+		if i > 0 && len(tokens) > i && tokens[i] != mine {
+			return 0, false
+		}
 	}
-	if err := d.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		return fmt.Errorf("natsapi: %w", err)
+	for _, verb := range []micro.Verb{micro.PingVerb, micro.InfoVerb, micro.StatsVerb} {
+		if tokens[0] == verb.String() {
+			return verb, len(tokens) <= 3
+		}
 	}
-	return nil
+	return 0, false
+}
+
+// discovered answers a request for discovery that has begun.
+func (s *Service) discovered(r *request) {
+	defer r.done()
+	var answer any
+	switch verb, _ := s.verbOf(r.Subject()); verb {
+	case micro.InfoVerb:
+		answer = s.micro.Info()
+	case micro.StatsVerb:
+		answer = s.micro.Stats()
+	default:
+		answer = micro.Ping{ServiceIdentity: s.micro.Info().ServiceIdentity, Type: micro.PingResponseType}
+	}
+	body, err := ledger.PlainJSON(answer)
+	s.send(r, body, nil, err)
+}
+
+// message is a NATS message as the library's handlers get it.
+type message struct{ msg *nats.Msg }
+
+func (m *message) Data() []byte           { return m.msg.Data }
+func (m *message) Headers() micro.Headers { return micro.Headers(m.msg.Header) }
+func (m *message) Subject() string        { return m.msg.Subject }
+func (m *message) Reply() string          { return m.msg.Reply }
+
+func (m *message) Respond(data []byte, opts ...micro.RespondOpt) error {
+	answer := &nats.Msg{Data: data}
+	for _, set := range opts {
+		set(answer)
+	}
+	return m.msg.RespondMsg(answer)
+}
+
+func (m *message) RespondJSON(value any, opts ...micro.RespondOpt) error {
+	data, err := ledger.PlainJSON(value)
+	if err != nil {
+		return err
+	}
+	return m.Respond(data, opts...)
+}
+
+func (m *message) Error(code, description string, data []byte, opts ...micro.RespondOpt) error {
+	return m.Respond(data, append(opts, micro.WithHeaders(micro.Headers{
+		micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {description},
+	}))...)
 }
 
 // Unseen is how many messages have come for this door that it has not looked at.
-func (s *Service) Unseen() int {
-	seen := s.seen.Load() + s.discoveries.delivered.Load()
-	return int(s.nc.Stats().InMsgs - s.before - seen)
-}
+// The library's own answers are to nobody where clients are watched.
+func (s *Service) Unseen() int { return int(s.nc.Stats().InMsgs - s.before - s.seen.Load()) }

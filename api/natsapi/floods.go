@@ -14,11 +14,6 @@ import (
 // is told to before it tries again, stays below this.
 const mostRefused = 25_000
 
-// mostDiscoveries is how many requests for discovery that are not pings a client
-// may send in a second. The library answers them all, one by one, and its answers
-// are large.
-const mostDiscoveries = 100
-
 // floods counts what a client should not send much of.
 type floods struct {
 	most   int                     // in a second

@@ -75,15 +75,15 @@ type Service struct {
 	replies *outbox
 	idle    sync.WaitGroup // of the workers, and of who waits for other servers
 	// stopping ends when the service does.
-	stopping    context.Context
-	stop        context.CancelFunc
-	actor       string
-	users       *Users
-	inboxes     []string // what reply subjects begin with
-	floods      floods
-	discoveries discoveries
-	senders     senders
-	now         func() time.Time
+	stopping  context.Context
+	stop      context.CancelFunc
+	actor     string
+	users     *Users
+	inboxes   []string // what reply subjects begin with
+	floods    floods
+	discovery *nats.Subscription
+	senders   senders
+	now       func() time.Time
 }
 
 // Config configures the service.
@@ -137,7 +137,6 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.floods = floods{most: mostRefused, cutOff: cfg.CutOff}
-	s.discoveries.floods = floods{most: mostDiscoveries, cutOff: cfg.CutOff}
 	s.queue.heavily, s.costly.heavily, s.scales.heavily = cfg.Heavy, cfg.Heavy, cfg.Heavy
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
@@ -155,7 +154,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		s.idle.Go(func() { work(s.costly) })
 	}
 	s.weigher.Go(func() { work(s.scales) })
-	err = errors.Join(s.countDiscoveries(), s.addEndpoints())
+	err = errors.Join(s.answerDiscovery(), s.addEndpoints())
 	if err == nil {
 		// A client that asks right after Start has returned must find the
 		// service.
@@ -169,7 +168,12 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 
 // Stop takes no more requests, and waits until those under way are answered.
 func (s *Service) Stop() error {
-	err := errors.Join(s.discoveries.stop(), s.micro.Stop())
+	err := s.micro.Stop()
+	if s.discovery != nil {
+		if ended := s.discovery.Unsubscribe(); !errors.Is(ended, nats.ErrConnectionClosed) {
+			err = errors.Join(err, ended)
+		}
+	}
 	s.stop()
 	s.parking.stop()
 	s.scales.close()

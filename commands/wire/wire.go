@@ -21,10 +21,20 @@ const (
 	QueryPrefix   = "allot.query"
 )
 
+// DiscoveryPrefix is where requests for discovery, which clients send to
+// subjects below $SRV, come in.
+const DiscoveryPrefix = "allot.discovery"
+
 // Services are the subjects of requests, with those of discovery.
 func Services() []string {
-	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, "$SRV.>"}
+	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, discoverySubjects}
 }
+
+const discoverySubjects = "$SRV.>"
+
+// Renamed are other subjects for some services: the embedded NATS server passes
+// their requests on to these.
+func Renamed() map[string]string { return map[string]string{discoverySubjects: DiscoveryPrefix + ".>"} }
 
 // Streams are the subjects that clients may listen on.
 func Streams() []string { return []string{NoticePrefix + ".>"} }

@@ -78,7 +78,11 @@ var (
 // name.
 func ownPermissions(cfg Config) map[string]*server.Permissions {
 	door, notices, log, peer := doorRole.permissions, noticesRole.permissions, logRole.permissions, peerRole.permissions
-	door.Subscribe = orNothing(cfg.Services)
+	var come []string
+	for _, service := range cfg.Services {
+		come = append(come, cfg.comesAs(service), service) // the library listens on the other, where nothing comes
+	}
+	door.Subscribe = orNothing(come)
 	notices.Publish = orNothing(cfg.Streams)
 	return map[string]*server.Permissions{
 		logRole.name: &log, doorRole.name: &door, noticesRole.name: &notices, peerRole.name: &peer,
@@ -104,10 +108,11 @@ func anybody(cfg Config) User {
 
 // accounts makes the accounts of clients.
 type accounts struct {
-	ns                *server.Server
-	services, streams []string
-	anybody           string // begins the names of the accounts of connections without credentials
-	payload           int    // of each account: its largest message
+	ns      *server.Server
+	cfg     Config
+	streams []string
+	anybody string // begins the names of the accounts of connections without credentials
+	payload int    // of each account: its largest message
 
 	mu    sync.Mutex
 	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
@@ -117,7 +122,8 @@ type accounts struct {
 // openAccounts exports from the process's own account what clients may import.
 func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 	own := ns.GlobalAccount()
-	for _, subject := range cfg.Services {
+	for _, service := range cfg.Services {
+		subject := cfg.comesAs(service)
 		err := own.AddServiceExport(subject, nil)
 		if err == nil {
 			err = own.SetServiceExportResponseThreshold(subject, answerWithin)
@@ -132,7 +138,7 @@ func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 		}
 	}
 	return &accounts{
-		ns: ns, services: cfg.Services, streams: cfg.Streams, anybody: anybodyOf(cfg), payload: cfg.payload(),
+		ns: ns, cfg: cfg, streams: cfg.Streams, anybody: anybodyOf(cfg), payload: cfg.payload(),
 	}, nil
 }
 
@@ -152,9 +158,10 @@ func (a *accounts) add(name string) (*server.Account, error) {
 	}
 	a.limit(account) // takes away imports that are there already
 	own := a.ns.GlobalAccount()
-	for _, subject := range a.services {
+	for _, subject := range a.cfg.Services {
 		err := errors.Join(
-			account.AddServiceImport(own, subject, subject), account.SetServiceImportSharing(own, subject, true),
+			account.AddServiceImport(own, subject, a.cfg.comesAs(subject)),
+			account.SetServiceImportSharing(own, a.cfg.comesAs(subject), true),
 		)
 		if err != nil {
 			return nil, fmt.Errorf("embedded: import %s: %w", subject, err)

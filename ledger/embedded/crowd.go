@@ -92,20 +92,18 @@ func (s *Server) relieve(waiting, arrived int) {
 		l.unseen = door.Unseen()
 	}
 	if s.crowd != nil && (l.isShort() || s.crowd.door != door) {
-		s.crowd.end()
+		s.crowd.door.CountSenders(false)
 		s.crowd = nil
 	}
-	if l.isShort() {
+	if l.isShort() || door == nil { // without a door nobody knows who has what in the line
 		return
 	}
 	begins := s.crowd == nil
 	if begins {
 		s.crowd = &crowd{door: door, before: make(map[uint64]volume)}
-		if door != nil {
-			// Before what was sent is read, so that nobody seems to have more in the line
-			// than it has.
-			door.CountSenders(true)
-		}
+		// Before what was sent is read, so that nobody seems to have more in the line
+		// than it has.
+		door.CountSenders(true)
 	}
 	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
 	if err != nil {
@@ -122,12 +120,6 @@ func (s *Server) relieve(waiting, arrived int) {
 		s.log.Warn("a NATS client does not wait for answers, and is cut off for what it has sent and nobody could read",
 			"client", account, "messages", sent.messages, "bytes", sent.bytes)
 		s.expel(account, list.Conns)
-	}
-}
-
-func (c *crowd) end() {
-	if c.door != nil {
-		c.door.CountSenders(false)
 	}
 }
 
@@ -160,10 +152,7 @@ func (c *crowd) tooMuch(conns []*server.ConnInfo, l line) map[string]volume {
 // seen, and, as the door counts only messages, as many bytes as so many of its
 // messages have.
 func (c *crowd) inLine(conns []*server.ConnInfo) map[string]volume {
-	seen := map[uint64]int{}
-	if c.door != nil {
-		seen = c.door.SeenOf()
-	}
+	seen := c.door.SeenOf()
 	sent, by := make(map[string]volume), make(map[string]volume)
 	for _, conn := range conns {
 		if isOwn(conn) {

@@ -85,6 +85,9 @@ type Config struct {
 	// requests. The server adds the sender to each request. Clients cannot reach
 	// the rest of this process's own account.
 	Services []string
+	// Renamed are other subjects for some of the services, under which their
+	// requests come to this process. Both end with a wildcard for the rest.
+	Renamed map[string]string
 	// Streams are the subjects on which clients may be permitted to listen.
 	Streams []string
 	// Payload is the largest message that clients may send; 0: DefaultPayload.
@@ -109,6 +112,9 @@ type Config struct {
 	// Cluster makes it one of several servers; nil: a single server.
 	Cluster *Cluster
 }
+
+// comesAs returns the subject on which requests to a service come to this process.
+func (c Config) comesAs(service string) string { return cmp.Or(c.Renamed[service], service) }
 
 func (c Config) payload() int { return cmp.Or(c.Payload, DefaultPayload) }
 
