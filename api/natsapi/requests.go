@@ -77,10 +77,10 @@ func (s *Service) look(req micro.Request) {
 func (s *Service) wait(r *request, begin func(*request)) {
 	size := len(r.Data()) + r.headers + overhead
 	if len(r.Data()) <= lightBody {
-		s.push(r.queue, r, job{do: func() { begin(r) }, size: size, weight: r.weight})
+		s.push(r.queue, r, job{from: r, do: func() { begin(r) }, size: size, weight: r.weight})
 		return
 	}
-	s.push(s.scales, r, job{size: size, do: func() {
+	s.push(s.scales, r, job{from: r, size: size, do: func() {
 		s.large <- struct{}{}
 		failure := s.weigh(r)
 		<-s.large
@@ -89,7 +89,7 @@ func (s *Service) wait(r *request, begin func(*request)) {
 			s.refuse(r, r.encoding, failure)
 			return
 		}
-		s.push(r.queue, r, job{do: func() { begin(r) }, size: size, weight: r.weight})
+		s.push(r.queue, r, job{from: r, do: func() { begin(r) }, size: size, weight: r.weight})
 	}})
 }
 
@@ -102,6 +102,17 @@ func (s *Service) push(queue *fairQueue, r *request, j job) {
 		s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.from.Connection)
 	}
 	s.refuse(r, r.encoding, tooMany())
+}
+
+// Forget refuses the requests of an account that wait. It was cut off: the work
+// would be for nobody, but the NATS server keeps where an answer goes until there
+// is one.
+func (s *Service) Forget(account string) {
+	for _, queue := range []*fairQueue{s.scales, s.queue, s.costly} {
+		for _, j := range queue.forget(func(client string) bool { return strings.HasPrefix(client, account+" ") }) {
+			s.refuse(j.from, j.from.encoding, tooMany())
+		}
+	}
 }
 
 // admit reads how a request is to be read and answered, who sent it, and, unless

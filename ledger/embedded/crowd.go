@@ -50,6 +50,8 @@ type Door interface {
 	CountSenders(on bool)
 	// SeenOf returns what was counted.
 	SeenOf() map[uint64]int
+	// Forget refuses the requests of an account that it has not begun.
+	Forget(account string)
 }
 
 // WatchDoor has the server watch the line to a door; nil: there is none.
@@ -195,11 +197,19 @@ func (s *Server) CutOff(connection uint64) {
 
 // expel closes those connections that are a client's, and keeps it out for a while.
 func (s *Server) expel(account string, conns []*server.ConnInfo) {
-	s.logins.kept.out(account)
+	s.keepOut(account)
 	for _, c := range conns {
 		if c.Account == account {
 			s.close(c.Cid)
 		}
+	}
+}
+
+// keepOut keeps a client out for a while, and has its requests forgotten.
+func (s *Server) keepOut(account string) {
+	s.logins.kept.out(account)
+	if d := s.door.Load(); d != nil {
+		(*d).Forget(account)
 	}
 }
 

@@ -20,6 +20,7 @@ type aDoor struct {
 
 func (d *aDoor) Unseen() int            { return int(d.unseen.Load()) }
 func (d *aDoor) CountSenders(bool)      {}
+func (d *aDoor) Forget(string)          {}
 func (d *aDoor) SeenOf() map[uint64]int { return d.seen }
 
 // TestTooMuch: whoever has more than its share in the line to the door is cut off;

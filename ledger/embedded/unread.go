@@ -188,7 +188,7 @@ func (s *Server) cutOff() int {
 	for _, c := range worst {
 		s.log.Warn("a NATS client does not read what it is sent, and is cut off",
 			"client", c.Account, "connection", c.Cid, "address", c.IP, "unread", c.Pending)
-		s.logins.kept.out(c.Account)
+		s.keepOut(c.Account)
 		s.close(c.Cid)
 		s.unread.gone = append(s.unread.gone, gone{c.Account, c.Pending, now.Add(2 * writeDeadline)})
 	}
