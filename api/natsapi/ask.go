@@ -2,7 +2,6 @@ package natsapi
 
 import (
 	"context"
-	"time"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -49,7 +48,7 @@ func (s *Service) park(r *request, q wire.Query) {
 		return
 	}
 	least := q.Moment().MinSequence
-	one := &parked{client: r.client, min: least, until: time.Now().Add(min(limit, minSequenceWait))}
+	one := &parked{client: r.client, min: least, until: s.now().Add(min(limit, minSequenceWait))}
 	one.resume = func(late bool) {
 		if late {
 			s.refuse(r, r.encoding, notReached(least, s.queries.Views.View().Sequence()))

@@ -146,7 +146,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	s.replies = s.startOutbox()
 	s.costly.share = max(costlyUnderWay()/2, 1)
-	s.parking = newParking(func() uint64 { return s.queries.Views.View().Sequence() }, s.queries.Views.Changed)
+	s.parking = newParking(func() uint64 { return s.queries.Views.View().Sequence() }, s.queries.Views.Changed, s.now)
 	for range underWay {
 		s.idle.Go(func() { work(s.queue) })
 	}
