@@ -294,27 +294,21 @@ const maxTouched = 100
 // the record's commit, by kind and uuid.
 func (h *history) touched(ctx context.Context, at ledger.Address) (before, after map[string]any, err error) {
 	before, after = make(map[string]any), make(map[string]any)
-	err = h.log.Read(ctx, at.Sequence, at.Sequence, func(e ledger.Entry) error {
-		commit, err := ledger.DecodeCommit(e.Data)
-		if err == nil && at.Index >= len(commit.Records) {
-			err = ledger.ErrCorrupt
-		}
-		if err != nil {
-			return fmt.Errorf("record %s cannot be read: %w", at, err)
-		}
-		for _, event := range commit.Records[at.Index].Events {
-			for _, subject := range projector.SubjectsOf(event) {
-				of, name := SubjectName(subject)
-				if key := of + " " + name; len(after) < maxTouched {
-					if err := h.around(at.Sequence, subject, key, before, after); err != nil {
-						return err
-					}
+	record, err := ledger.ReadRecord(ctx, h.log, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, event := range record.Events {
+		for _, subject := range projector.SubjectsOf(event) {
+			of, name := SubjectName(subject)
+			if key := of + " " + name; len(after) < maxTouched {
+				if err := h.around(at.Sequence, subject, key, before, after); err != nil {
+					return nil, nil, err
 				}
 			}
 		}
-		return nil
-	})
-	return before, after, err
+	}
+	return before, after, nil
 }
 
 // around reads an entity's states before and after a commit.

@@ -9,12 +9,14 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -205,6 +207,28 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %s?%s %s: %d %s", method, path, query, body, w.Code, w.Body)
 		}
 	})
+}
+
+// TestManySchedulers: the schedulers of a cloud are one client. When all ask at
+// once, they wait for each other, and none is refused.
+func TestManySchedulers(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range 500 {
+		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
+	}
+	h := handler(l)
+	h.Searches = turns.New(1)
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			for range 5 {
+				if w := send(h, "GET", "/allocation_candidates?resources=VCPU:1", ""); w.Code != http.StatusOK {
+					t.Errorf("%d %.200s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestCandidateOptions: the operator's settings apply to every request, and only

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // commandIDs reads the whole log and counts the command ids in it.
@@ -333,7 +335,7 @@ func TestConfig(t *testing.T) {
 	} {
 		address := freeAddress(t)
 		cmd := exec.Command(binary, append([]string{"serve", "--http", address, "--nats", ""}, c.flags...)...)
-		s := &server{t: t, http: address, cmd: cmd, logs: new(lockedBuffer), exited: make(chan struct{})}
+		s := &server{t: t, http: address, cmd: cmd, logs: new(ledgertest.Output), exited: make(chan struct{})}
 		cmd.Stdout, cmd.Stderr = s.logs, s.logs
 		s.run()
 		if !s.waitServing() {

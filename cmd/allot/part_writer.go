@@ -86,7 +86,7 @@ func (s *server) startWriter(ctx context.Context) error {
 		options.Rejected = keeper.Keep
 	}
 	s.leader.claims = claims.New(claims.Options{
-		Views: s.views, Records: claims.FromLog(s.log.readers), MaxSteps: s.config.CandidatesBudget,
+		Views: s.views, Log: s.log.readers, MaxSteps: s.config.CandidatesBudget,
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = s.leader.claims.Search

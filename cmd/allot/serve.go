@@ -208,8 +208,11 @@ func (s *server) list() []part {
 		{phase: lead, name: "keeper", start: s.startKeeper, stop: s.stopKeeper},
 		{phase: lead, name: "writer", start: s.startWriter, run: s.runWriter, stop: s.stopWriter},
 		// The first record of the new term deposes the former leader.
-		{phase: lead, name: "term", start: s.beginTerm, stop: s.endTerm},
+		{phase: lead, name: "term", start: s.beginTerm},
 		{phase: lead, name: "standard names", start: s.begin},
+		// A replica's doors are open already: what comes before there are standard
+		// names would be told that VCPU is unknown.
+		{phase: lead, name: "commands of clients", start: s.openTerm, stop: s.closeTerm},
 		{phase: lead, name: "node providers", start: s.setNodeProviders},
 		{phase: lead, name: "checkpoint of the start", start: s.signStart},
 		// From here on a nearly full disk refuses commands. The commands of the

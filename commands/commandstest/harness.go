@@ -89,7 +89,7 @@ func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, er
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
-	l.Claims = claims.New(claims.Options{Views: views, Records: claims.FromLog(log)})
+	l.Claims = claims.New(claims.Options{Views: views, Log: log})
 	options := writer.Options{Now: time.Now, Logger: quiet, Rejected: l.reject, Search: l.Claims.Search}
 	change(&options)
 	l.Writer = writer.New(log, views, state, options)

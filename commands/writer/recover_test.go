@@ -1,7 +1,6 @@
 package writer_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +83,7 @@ type rig struct {
 	t      *testing.T
 	log    *unreadable
 	models *models
-	logs   *lockedBuffer
+	logs   *ledgertest.Output
 }
 
 func newRig(t *testing.T, change func(*writer.Options)) *rig {
@@ -93,7 +92,7 @@ func newRig(t *testing.T, change func(*writer.Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, log: &unreadable{Log: &memlog.Log{}}, models: &models{Projector: views}, logs: new(lockedBuffer)}
+	r := &rig{t: t, log: &unreadable{Log: &memlog.Log{}}, models: &models{Projector: views}, logs: new(ledgertest.Output)}
 	options := writer.Options{Now: time.Now, Logger: slog.New(slog.NewTextHandler(r.logs, nil))}
 	change(&options)
 	r.Writer = writer.New(r.log, r.models, ledger.NewState(), options)
@@ -146,24 +145,6 @@ func (r *rig) stops(why error) {
 
 func trait(n int) commands.Command {
 	return &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d", n)}
-}
-
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // TestAppendsThatKeepFailing: after some tries a caller is told that the log

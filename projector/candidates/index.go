@@ -354,3 +354,13 @@ func (p *pages[T]) set(n uint32, item T, epoch uint64) {
 	}
 	p.list[i].items[n%pageSize] = item
 }
+
+// treeMembers returns the providers of the tree of a root.
+func (w *World) treeMembers(root uint32) []*ledger.Provider {
+	numbers := w.trees.get(root)
+	members := make([]*ledger.Provider, len(numbers))
+	for i, number := range numbers {
+		members[i] = w.entries.get(number).p
+	}
+	return members
+}
