@@ -18,7 +18,8 @@ import (
 
 // answerDiscovery answers clients of the embedded NATS server.
 func (s *Service) answerDiscovery() error {
-	pings, others := s.inTurn(s.queue, maxQueryBytes, maxQueryBytes, s.discovered), s.inTurn(s.costly, maxQueryBytes, never, s.discovered)
+	pings := s.inTurn(s.queue, maxQueryBytes, maxQueryBytes, s.discovered)
+	others := s.inTurn(s.costly, maxQueryBytes, never, s.discovered)
 	sub, err := s.nc.Subscribe(wire.DiscoveryPrefix+".>", func(m *nats.Msg) {
 		r := &message{m}
 		switch verb, known := s.verbOf(m.Subject); {
