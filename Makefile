@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release cluster check test race cover fuzz faults cluster-faults bench bench-past bench-candidates differential side-by-side lint
+.PHONY: build deb release cluster check test race cover fuzz faults cluster-faults bench bench-past bench-http bench-candidates differential side-by-side lint
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -75,6 +75,12 @@ bench-past:
 # The same random requests to Allot and to OpenStack Placement 8.0.0.
 differential:
 	.ci/differential 20000
+
+# CPU of a request over HTTP, before (BASE) and after in turns, and what has which
+# share of it; 5 minutes.
+BASE ?= HEAD~1
+bench-http:
+	.ci/bench-http $(BASE)
 
 # Allocation candidates over HTTP, by size and shape of the world and of the request.
 bench-candidates:
