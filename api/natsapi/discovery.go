@@ -45,7 +45,7 @@ func (s *Service) answerDiscovery() error {
 // VERB, VERB.NAME or VERB.NAME.ID.
 func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
 	tokens := strings.Split(strings.TrimPrefix(subject, wire.DiscoveryPrefix+"."), ".")
-	for i, mine := range []string{"", ServiceName, s.micro.Info().ID} {
+	for i, mine := range []string{"", ServiceName, s.identity.ID} {
 		if i > 0 && len(tokens) > i && tokens[i] != mine {
 			return 0, false
 		}
@@ -68,7 +68,7 @@ func (s *Service) discovered(r *request) {
 	case micro.StatsVerb:
 		answer = s.micro.Stats()
 	default:
-		answer = micro.Ping{ServiceIdentity: s.micro.Info().ServiceIdentity, Type: micro.PingResponseType}
+		answer = micro.Ping{ServiceIdentity: s.identity, Type: micro.PingResponseType}
 	}
 	body, err := ledger.PlainJSON(answer)
 	s.send(r, body, nil, err)

@@ -82,6 +82,7 @@ type Service struct {
 	inboxes   []string // what reply subjects begin with
 	floods    floods
 	discovery *nats.Subscription
+	identity  micro.ServiceIdentity // Info copies all descriptions
 	senders   senders
 	now       func() time.Time
 }
@@ -127,7 +128,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, before: before,
+		nc: nc, micro: svc, identity: svc.Info().ServiceIdentity, before: before,
 		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
 		actor:  cfg.Actor,
 		queue:  newFairQueue(underWay),
