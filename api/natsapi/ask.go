@@ -2,7 +2,6 @@ package natsapi
 
 import (
 	"context"
-	"time"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -49,7 +48,7 @@ func (s *Service) park(r *request, q wire.Query) {
 		return
 	}
 	least := q.Moment().MinSequence
-	one := &parked{client: r.client, min: least, until: time.Now().Add(min(limit, minSequenceWait))}
+	one := &parked{client: r.client, min: least, until: s.now().Add(min(limit, minSequenceWait))}
 	one.resume = func(late bool) {
 		if late {
 			s.refuse(r, notReached(least, s.queries.Views.View().Sequence()))
@@ -97,7 +96,7 @@ func (s *Service) freshen(r *request, q wire.Query) {
 
 // readQuery decodes a query and checks that its sender may ask it.
 func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
-	if err := wire.Decode(r.Data(), r.encoding, q); err != nil {
+	if err := s.decode(r, q); err != nil {
 		return bad("%s: %v", q.QueryName(), err)
 	}
 	return r.user.mayAsk(q)

@@ -29,7 +29,7 @@ func (s *Service) carryOutBatch(r *request) wire.BatchReply {
 		return wire.BatchReply{Error: failure}
 	}
 	var batch wire.Batch
-	if err := wire.Decode(r.Data(), r.encoding, &batch); err != nil {
+	if err := s.decode(r, &batch); err != nil {
 		return wire.BatchReply{Error: bad("batch: %v", err)}
 	}
 	if n := len(batch.Commands); n == 0 || n > commands.MaxBatch {

@@ -79,7 +79,7 @@ func (s *Service) read(r *request, c commands.Command) (commands.Submission, tim
 	if failure != nil {
 		return submission, 0, failure
 	}
-	if err := wire.Decode(r.Data(), r.encoding, c); err != nil {
+	if err := s.decode(r, c); err != nil {
 		return submission, 0, bad("%s: %v", c.CommandName(), err)
 	}
 	submission.Command = c

@@ -18,6 +18,8 @@ const (
 	KindCommand = "command"
 	KindQuery   = "query"
 	KindBatch   = "batch"
+	// KindDiscovery is for what NATS's service discovery asks.
+	KindDiscovery = "discovery"
 )
 
 // The outcomes of requests, besides the codes of wire.Error.

@@ -23,6 +23,12 @@ type door struct {
 
 func open(t *testing.T) door {
 	t.Helper()
+	return openAt(t, time.Now)
+}
+
+// openAt opens a door with a clock.
+func openAt(t *testing.T, now func() time.Time) door {
+	t.Helper()
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, false)
 	l := commandstest.Start(t, dir, log)
@@ -34,6 +40,7 @@ func open(t *testing.T) door {
 	svc, err := natsapi.Start(nc, natsapi.Config{
 		Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
 		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
+		Now:     now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -81,10 +81,18 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Heavy: s.ceiling.door(), Logger: s.logger,
 		Trace: s.messages(), Observe: s.instruments.messages(),
 	})
+	if err == nil && s.log.nats != nil {
+		s.log.nats.WatchDoor(s.leader.natsDoor)
+	}
 	return err
 }
 
-func (s *server) stopNATSDoor() error { return s.leader.natsDoor.Stop() }
+func (s *server) stopNATSDoor() error {
+	if s.log.nats != nil {
+		s.log.nats.WatchDoor(nil)
+	}
+	return s.leader.natsDoor.Stop()
+}
 
 // freshness returns nil for a single server.
 func (s *server) freshness() commands.Freshness {
