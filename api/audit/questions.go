@@ -247,10 +247,10 @@ func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, 
 	case commands.Passing(err):
 		failure = rest.TryAgain("%v", err)
 	case unavailable:
-		q.Logger.Warn("a question of an auditor was not answered", "path", r.URL.Path, "error", err)
+		q.Logger.WarnContext(r.Context(), "a question of an auditor was not answered", "path", r.URL.Path, "error", err)
 		failure = rest.TryAgain("%s", message)
 	default:
-		q.Logger.Error("a question of an auditor was not answered", "path", r.URL.Path, "error", err)
+		q.Logger.ErrorContext(r.Context(), "a question of an auditor was not answered", "path", r.URL.Path, "error", err)
 		failure = rest.Errorf(http.StatusInternalServerError, "%s cannot be read; the server's log says more", one.of)
 	}
 	failure.Header(w.Header())

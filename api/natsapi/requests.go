@@ -1,7 +1,9 @@
 package natsapi
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
 )
 
@@ -24,6 +27,10 @@ type request struct {
 	came     time.Time
 
 	connection uint64 // connection of the client; 0: unknown
+
+	name  Name
+	trace *commands.Trace      // nil: the request is not recorded
+	ended func(outcome string) // ends its span; nil: it has none
 }
 
 // retryAfter is how long a refused client is told to wait.
@@ -37,22 +44,19 @@ const overhead = 2 << 10
 // has at most most bytes. If no request waits, one of at most atOnce bytes begins
 // where it arrives. Invalid requests, and those beyond a client's queue, are
 // answered at once. Whoever begins a request must finish it.
-func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
+func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
 		if !s.mayReplyTo(req.Reply()) {
 			return // nobody could be told
 		}
+		r := s.arrived(name, req)
 		if n := len(req.Data()); n > most {
-			encoding, failure := encodingOf(req)
-			if failure != nil {
-				encoding = wire.TypeJSON
-			}
-			s.refuse(req, encoding, bad("the body has %d bytes, and here it may have %d", n, most))
+			s.refuse(r, bad("the body has %d bytes, and here it may have %d", n, most))
 			return
 		}
-		r, size, failure := s.admit(req)
+		size, failure := s.admit(r)
 		if failure != nil {
-			s.refuse(req, r.encoding, failure)
+			s.refuse(r, failure)
 			return
 		}
 		r.queue = queue
@@ -64,33 +68,47 @@ func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request
 			if s.floods.refused(r.connection, r.came) {
 				s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.connection)
 			}
-			s.refuse(req, r.encoding, tooMany())
+			s.refuse(r, tooMany())
 		}
 	})
 }
 
+// arrived makes a request of a message.
+func (s *Service) arrived(name Name, req micro.Request) *request {
+	r := &request{Request: req, encoding: wire.TypeJSON, came: s.now(), name: name}
+	if s.trace != nil {
+		headers := req.Headers()
+		r.trace, r.ended = s.trace(name, func(header string) string {
+			// Names are case-sensitive over NATS, and clients in Go write the second.
+			return cmp.Or(headers.Get(header), headers.Get(http.CanonicalHeaderKey(header)))
+		})
+	}
+	if encoding, failure := encodingOf(req); failure == nil {
+		r.encoding = encoding
+	}
+	return r
+}
+
 // admit reads the sender of a request, and the memory that it will take.
-func (s *Service) admit(req micro.Request) (r *request, size int, failure *wire.Error) {
-	r = &request{Request: req, encoding: wire.TypeJSON, came: s.now()}
-	headers, failure := checkHeaders(req.Headers())
+func (s *Service) admit(r *request) (size int, failure *wire.Error) {
+	headers, failure := checkHeaders(r.Headers())
 	if failure != nil {
-		return r, 0, failure
+		return 0, failure
 	}
-	if r.encoding, failure = encodingOf(req); failure != nil {
-		r.encoding = wire.TypeJSON
-		return r, 0, failure
+	if _, failure = encodingOf(r); failure != nil {
+		return 0, failure
 	}
-	from, known := originOf(req)
+	from, known := originOf(r)
 	if r.user, failure = s.sender(from, known); failure != nil {
-		return r, 0, failure
+		return 0, failure
 	}
 	r.client, r.connection = from.client(), from.Connection
-	weight, err := wire.Weigh(req.Data(), r.encoding)
+	weight, err := wire.Weigh(r.Data(), r.encoding)
 	if err != nil {
-		return r, 0, bad("%v", err)
+		return 0, bad("%v", err)
 	}
 	r.weight = weight + headers + overhead
-	return r, len(req.Data()) + headers + overhead, nil
+	return len(r.Data()) + headers + overhead, nil
 }
 
 func tooMany() *wire.Error {

@@ -75,6 +75,8 @@ type Service struct {
 	inboxes  []string // prefix of reply subjects
 	floods   floods
 	now      func() time.Time
+	trace    func(Name, func(string) string) (*commands.Trace, func(string))
+	observe  func(Name, string, time.Duration)
 }
 
 // Config configures the service.
@@ -98,6 +100,14 @@ type Config struct {
 	// Heavy, if set, is called when requests take much memory, and when no
 	// longer. It must not wait.
 	Heavy func(bool)
+	// Trace, if set, is asked for each request whether it is recorded in a trace.
+	// It returns the request's place there, and what is called with its outcome;
+	// or nil and nil. See Observe for outcomes.
+	Trace func(name Name, header func(string) string) (trace *commands.Trace, ended func(outcome string))
+	// Observe, if set, is called for each answered request, with the time since
+	// it came. The outcome is one of Outcomes. It must neither block nor take
+	// long.
+	Observe func(name Name, outcome string, took time.Duration)
 	// Now is the clock for deadlines; nil: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -118,7 +128,8 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		actor:  cfg.Actor,
 		queue:  newFairQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()),
-		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
+		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now, trace: cfg.Trace,
+		observe: cfg.Observe,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.floods.cutOff = cfg.CutOff

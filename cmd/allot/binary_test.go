@@ -307,8 +307,8 @@ func TestSecurityFlags(t *testing.T) {
 		"the rule ends too early":  {"--policy-file", bad},
 		"keystone-username":        {"--keystone-url", "http://127.0.0.1:5000/v3"},
 		"not authenticated":        {"--http", "0.0.0.0:0"},
-		"no certificates":          {"--keystone-url", "https://127.0.0.1:5000/v3", "--keystone-username", "a", "--keystone-password", "b", "--keystone-ca-file", bad},
-		"would be an operator":     {"--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-username", "a", "--keystone-password", "b"},
+		"no certificates":          {"--keystone-url", "https://127.0.0.1:5000/v3", "--keystone-username", "a", "--config", keystonePassword(t), "--keystone-ca-file", bad},
+		"would be an operator":     {"--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-username", "a", "--config", keystonePassword(t)},
 		"unexpected argument what": {"what"},
 	} {
 		s := start(t, t.TempDir(), flags...)

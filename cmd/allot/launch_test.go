@@ -78,6 +78,23 @@ func launch(t *testing.T, data string, flags ...string) *server {
 	return s
 }
 
+// keystonePassword writes a file of flags with the password of the account that
+// servers have in a keystonetest.Server. It is not taken from the command line.
+func keystonePassword(t *testing.T) string {
+	t.Helper()
+	return flagFile(t, "keystone-password: secret")
+}
+
+// flagFile writes a file of flags, for --config.
+func flagFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "allot.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // startLimit is how long a start may take.
 const startLimit = hang
 

@@ -79,6 +79,7 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
 		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
 		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Heavy: s.ceiling.door(), Logger: s.logger,
+		Trace: s.messages(), Observe: s.instruments.messages(),
 	})
 	return err
 }

@@ -75,7 +75,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Lazy:         s.config.LazySync && s.log.nats != nil,
 		Unsafe:       s.unsafe.get,
 		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
-		Logger: s.logger,
+		Logger: s.logger, Carrying: s.carrying(),
 	}, s.state)
 	if err != nil {
 		s.peersNC.Close()

@@ -73,7 +73,7 @@ func (d *restDoor) endFollowers() { d.endFollowing() }
 
 // openREST answers all requests, once everything that they need has started.
 func (s *server) openREST(context.Context) error {
-	handler := s.instruments.requests(s.routes())
+	handler := s.recorded(s.instruments.requests(s.logged(s.routes())))
 	s.rest.handler.Store(&handler)
 	close(s.rest.opened)
 	return nil

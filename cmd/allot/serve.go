@@ -15,6 +15,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
@@ -51,7 +52,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 }
 
 func (c *serveCommand) serve(ctx context.Context) error {
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	logger := c.Log.logger(os.Stderr)
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -78,6 +79,7 @@ type server struct {
 
 	// open
 	ceiling  *ceiling
+	tracer   *tracing.Tracer // nil: nobody wants traces
 	data     *dataFolder
 	access   access
 	users    *natsapi.Users // nil: anybody
@@ -156,6 +158,8 @@ func (s *server) list() []part {
 		{phase: open, name: "data folder", start: s.openData, stop: s.closeData},
 		// APIs report their load from their first moment to their last.
 		{phase: open, name: "memory ceiling", start: s.startCeiling, stop: s.stopCeiling},
+		// Spans are made from the first request to the end of the last one.
+		{phase: open, name: "traces", start: s.startTraces, stop: s.stopTraces},
 		{phase: open, name: "access", start: s.readAccess},
 		// The port is bound before a long replay, so that a taken port is noticed
 		// at once, and clients learn from then on that the server is starting.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"time"
 
@@ -66,7 +65,9 @@ type serveCommand struct {
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are new records; 0: never." default:"1h"`
 	CheckBudget     time.Duration `help:"Time for checking the older part of a large log at the start after an unclean stop. The rest is checked while the server runs; 0: check all of it at the start." default:"30s"`
-	LogLevel        slog.Level    `help:"Least level of messages: debug, info, warn or error." default:"info"`
+
+	Log   logFlags   `embed:"" prefix:"log-" group:"Messages and traces"`
+	Trace traceFlags `embed:"" prefix:"trace-" group:"Messages and traces"`
 }
 
 // check refuses settings that are dangerous or contradict each other.
@@ -78,6 +79,9 @@ func (c *serveCommand) check() error {
 	if !local && c.Keystone.URL == "" && !c.AllowNoauth {
 		return fmt.Errorf("other machines can reach --http %s, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
+	}
+	if err := c.Trace.check(); err != nil {
+		return err
 	}
 	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
 		return err

@@ -118,7 +118,7 @@ func TestCostlySearches(t *testing.T) {
 		keystonetest.User{Name: "mallory", ID: "mallory", Project: "m", Roles: []string{"service"}},
 	)
 	s := launch(
-		t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret",
+		t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--config", keystonePassword(t),
 	)
 	nova, mallory := keystone.Token("nova"), keystone.Token("mallory")
 	s.makeWideTree(map[string]string{"X-Auth-Token": nova}, children)

@@ -272,7 +272,7 @@ func TestRESTMatrix(t *testing.T) {
 			},
 		)
 		s := launch(
-			t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret",
+			t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--config", keystonePassword(t),
 			"--signing-key", key,
 		)
 		known := map[string]map[string]string{
@@ -389,7 +389,7 @@ func TestNATSInsideWithKeystone(t *testing.T) {
 		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
 	)
 	s := launch(t, t.TempDir(), "--nats", "127.0.0.1:4222", // the default
-		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret")
+		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--config", keystonePassword(t))
 	s.kill()
 	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside the process") ||
 		strings.Contains(logs, "4222") {

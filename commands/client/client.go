@@ -328,6 +328,12 @@ func (c *Client) request(
 	for name, value := range headers {
 		msg.Header.Set(name, value)
 	}
+	if trace := commands.TraceOf(ctx); trace != nil {
+		msg.Header.Set(wire.HeaderTraceParent, trace.Parent)
+		if trace.State != "" {
+			msg.Header.Set(wire.HeaderTraceState, trace.State)
+		}
+	}
 	var last error
 	for pause := c.opts.Pause; ; pause = min(2*pause, maxPause) {
 		again, err := c.try(ctx, msg, read)

@@ -103,7 +103,10 @@ type Config struct {
 	SaveSnapshot    func(*ledger.State)
 	SnapshotRecords int
 	SnapshotAge     time.Duration
-	Logger          *slog.Logger
+	// Carrying, if set, is called when a traced command is passed on to the
+	// leader. It returns the trace to pass on, and what is called with the result.
+	Carrying func(*commands.Trace) (*commands.Trace, func(error))
+	Logger   *slog.Logger
 }
 
 // Replica is one of the servers of a ledger. It implements commands.Starter and

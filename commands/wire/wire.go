@@ -40,6 +40,11 @@ const (
 	// HeaderDeadline is an RFC 3339 time after which the request is not carried
 	// out.
 	HeaderDeadline = "Allot-Deadline"
+	// HeaderTraceParent and HeaderTraceState are those of W3C Trace Context. The
+	// reply to a request that is recorded has the first, with the server's span.
+	// Other values than Trace Context allows are ignored.
+	HeaderTraceParent = "traceparent"
+	HeaderTraceState  = "tracestate"
 )
 
 // HeaderLimits are the sizes, in bytes, of the largest value of each header. Each
