@@ -304,8 +304,8 @@ func TestAttacksAreBounded(t *testing.T) {
 func (a attack) measure(t *testing.T) {
 	g := launchGuarded(t)
 	t.Cleanup(func() {
-		if t.Failed() || os.Getenv("SHOWLOGS") != "" {
-			t.Logf("%.50000s", g.logs)
+		if t.Failed() {
+			t.Logf("%.5000s", g.logs)
 		}
 	})
 	honest := g.connect("root")
