@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 )
 
@@ -30,6 +31,9 @@ func TestUnseen(t *testing.T) {
 			Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
 			Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
 			CutOff:  func(connection uint64) { t.Errorf("%d is cut off", connection) },
+			Trace: func(natsapi.Name, func(string) string) (*commands.Trace, func(string)) { // of every request
+				return &commands.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, func(string) {}
+			},
 		})
 		if err != nil {
 			t.Fatal(err)

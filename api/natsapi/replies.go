@@ -69,7 +69,9 @@ func (s *Service) respond(r *request, reply any, failure *wire.Error) {
 // send sends an encoded reply.
 func (s *Service) send(r *request, body []byte, headers micro.Headers, err error) {
 	if r.trace != nil && err == nil {
-		headers = maps.Clone(headers) // some are shared
+		if headers = maps.Clone(headers); headers == nil { // some are shared
+			headers = make(micro.Headers)
+		}
 		headers[wire.HeaderTraceParent] = []string{r.trace.Parent}
 	}
 	if err == nil && r.Reply() != "" {
