@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/commands"
 )
@@ -66,6 +67,10 @@ func Wanted() bool {
 	}
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
+
+// maxAsked is how many requests a second are recorded because their clients ask
+// for it.
+const maxAsked = 200
 
 // Tracer records traces, from Start until Stop.
 type Tracer struct {
@@ -158,7 +163,23 @@ func (o *Options) sampler() sdk.Sampler {
 	if o.Ratio != nil {
 		ratio = *o.Ratio
 	}
-	return sdk.ParentBased(sdk.TraceIDRatioBased(ratio))
+	asked := &bounded{Sampler: sdk.AlwaysSample(), limit: rate.NewLimiter(maxAsked, maxAsked)}
+	return sdk.ParentBased(sdk.TraceIDRatioBased(ratio), sdk.WithRemoteParentSampled(asked))
+}
+
+// bounded is a Sampler that records so many traces a second at most. To record
+// one takes several times as long as a command, and anybody may ask for it.
+type bounded struct {
+	sdk.Sampler
+	limit *rate.Limiter
+}
+
+// ShouldSample implements sdk.Sampler.
+func (b *bounded) ShouldSample(p sdk.SamplingParameters) sdk.SamplingResult {
+	if !b.limit.Allow() {
+		return sdk.NeverSample().ShouldSample(p)
+	}
+	return b.Sampler.ShouldSample(p)
 }
 
 // Stop sends what is left, until the context ends.
