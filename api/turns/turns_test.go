@@ -98,7 +98,7 @@ func TestBounds(t *testing.T) {
 		if busy := refused("greedy", 600); busy != 600-513 { // one has the place, and 512 wait
 			t.Errorf("%d were refused", busy)
 		}
-		if busy := refused("late", 20); busy != 4 {
+		if busy := refused("late", 20); busy != 4 && busy != 3 { // 16 wait, and one may have its turn
 			t.Errorf("%d of a client were refused that came late", busy)
 		}
 		if err := works(ctx, p, "modest", 10, func() {}); err != nil {
