@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
@@ -227,6 +229,50 @@ func TestManySchedulers(t *testing.T) {
 				}
 			}
 		})
+	}
+	all.Wait()
+}
+
+// TestTooManySearches: what can neither run nor wait is told to come again, and
+// what waits is answered when there is a place.
+func TestTooManySearches(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range 500 {
+		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
+	}
+	h := handler(l)
+	h.Searches = turns.New(1)
+	ctx, release := context.WithCancel(t.Context())
+	defer release()
+	time.AfterFunc(time.Minute, release) // if nothing is refused
+	var all sync.WaitGroup
+	for range 520 { // one has the place, and the line is full
+		all.Go(func() {
+			work := h.Searches.Begin("other")
+			defer work.End()
+			for work.Pause(ctx) == nil {
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	answers := make(chan *httptest.ResponseRecorder, 200)
+	for range cap(answers) {
+		all.Go(func() { answers <- send(h, "GET", "/allocation_candidates?resources=VCPU:1", "") })
+	}
+	refused := 0
+	for i := range cap(answers) {
+		w := <-answers
+		switch {
+		case w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "":
+			if refused++; refused == 1 {
+				release()
+			}
+		case w.Code != http.StatusOK:
+			t.Errorf("answer %d: %d %.200s", i, w.Code, w.Body)
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was too much")
 	}
 	all.Wait()
 }
