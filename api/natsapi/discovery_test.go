@@ -10,7 +10,6 @@ import (
 
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/commandstest"
 )
 
 // TestUnseen: the door knows exactly how many messages it has not looked at,
@@ -18,14 +17,7 @@ import (
 // discovery, which is answered as the library does, but in turn.
 func TestUnseen(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	log, ns := commandstest.JetStream(t, dir, false)
-	l := commandstest.Start(t, dir, log)
-	nc, err := ns.ConnectDoor()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
+	l, ns, nc := connectDoor(t)
 	start := func() *natsapi.Service {
 		svc, err := natsapi.Start(nc, natsapi.Config{
 			Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),

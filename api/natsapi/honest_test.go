@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/natsapi"
-	"github.com/allot-project/allot/commands/commandstest"
 )
 
 // crowded is a door whose line always seems long, as if others filled it.
@@ -23,14 +22,7 @@ func (c crowded) Unseen() int { return c.Service.Unseen() + 10_000 }
 // off, while the line to the door is long. One that does not wait is.
 func TestHonestIsNotCutOff(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	log, ns := commandstest.JetStream(t, dir, false)
-	l := commandstest.Start(t, dir, log)
-	nc, err := ns.ConnectDoor()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
+	l, ns, nc := connectDoor(t)
 	svc, err := natsapi.Start(nc, natsapi.Config{
 		Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler), CutOff: ns.CutOff,
 		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},

@@ -289,7 +289,7 @@ func TestJoinInterrupted(t *testing.T) {
 	r.waitCurrent()
 	r.sameDigest()
 
-	r.list[victim].halt()
+	r.list[victim].terminate()
 	flipInReadModels(t, r.data(victim))
 	joins()
 	for _, words := range []string{"read models set aside", "have come from another replica"} {
