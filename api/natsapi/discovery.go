@@ -3,6 +3,7 @@ package natsapi
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -106,4 +107,29 @@ func (m *message) Error(code, description string, data []byte, opts ...micro.Res
 
 // Unseen is how many messages have come for this door that it has not looked at.
 // The library's own answers are to nobody where clients are watched.
-func (s *Service) Unseen() int { return int(s.nc.Stats().InMsgs - s.before - s.seen.Load()) }
+func (s *Service) Unseen() int {
+	// Stats waits for whoever publishes, and the library counts what comes atomically.
+	return int(atomic.LoadUint64(&s.nc.InMsgs) - s.before - s.seen.Load())
+}
+
+// caught is told when few messages are unseen.
+type caught struct {
+	most int
+	told chan struct{}
+}
+
+// Caught returns a channel that is closed as soon as most messages or fewer are
+// unseen. One goroutine waits at a time.
+func (s *Service) Caught(most int) <-chan struct{} {
+	c := &caught{most: most, told: make(chan struct{})}
+	s.caught.Store(c)
+	s.tellCaught() // the last one may have been looked at before
+	return c.told
+}
+
+// tellCaught tells whoever waits for few messages to be unseen.
+func (s *Service) tellCaught() {
+	if c := s.caught.Load(); c != nil && s.Unseen() <= c.most && s.caught.CompareAndSwap(c, nil) {
+		close(c.told)
+	}
+}

@@ -72,6 +72,7 @@ func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin fu
 // look counts a request that has come.
 func (s *Service) look(req micro.Request) {
 	s.seen.Add(1)
+	s.tellCaught()
 	if !s.senders.on.Load() {
 		return
 	}

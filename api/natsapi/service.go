@@ -71,6 +71,7 @@ type Service struct {
 	weigher sync.WaitGroup // the worker that weighs
 	before  uint64         // messages that the connection had had
 	seen    atomic.Uint64  // requests that have come out of the connection
+	caught  atomic.Pointer[caught]
 	parking *parking
 	replies *outbox
 	idle    sync.WaitGroup // the workers, and queries that wait for other servers

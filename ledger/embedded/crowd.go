@@ -30,9 +30,15 @@ const (
 	shareMessages = 8 << 10
 	shareBytes    = 8 << 20
 	// fullUnseen and fullBytes are when the line must become shorter, although no
-	// client has more than its share: many together do.
-	fullUnseen = 16 * shareMessages
-	fullBytes  = maxPending / 2
+	// client has more than its share: many together do. Then the one that has most is
+	// cut off, if it has much: most of the line may be of clients that have gone.
+	fullUnseen   = 16 * shareMessages
+	fullBytes    = 32 << 20
+	muchMessages = shareMessages / 2
+	muchBytes    = shareBytes / 2
+	// brimBytes is when it is cut off even if it has only a little.
+	brimBytes   = maxPending / 2
+	littleBytes = 64 << 10
 	// keptOut is how long a client that was cut off waits until it is let in again,
 	// and for twice as long each time that it is cut off within forgetAfter, up to
 	// longestKept. NATS's libraries wait for two seconds and then try again.
@@ -45,6 +51,9 @@ const (
 type Door interface {
 	// Unseen is how many messages have come that it has not looked at.
 	Unseen() int
+	// Caught returns what is closed as soon as it has not looked at most messages
+	// or fewer. One goroutine waits at a time.
+	Caught(most int) <-chan struct{}
 	// CountSenders begins to count anew the messages that it looks at, by
 	// connection, or ends that.
 	CountSenders(on bool)
@@ -55,13 +64,7 @@ type Door interface {
 }
 
 // WatchDoor has the server watch the line to a door; nil: there is none.
-func (s *Server) WatchDoor(d Door) {
-	if d == nil {
-		s.door.Store(nil)
-		return
-	}
-	s.door.Store(&d)
-}
+func (s *Server) WatchDoor(d Door) { s.door.set(d) }
 
 // line is what waits for the door: bytes in the server, messages in its
 // connection, and bytes that it took too fast.
@@ -84,13 +87,12 @@ type crowd struct {
 
 // relieve cuts off who makes the line to the door long. waiting are the bytes that
 // the server has for the door, and arrived those that it has taken since the last
-// look.
-func (s *Server) relieve(waiting, arrived int) {
-	s.poured = max(s.poured+arrived-drainPerSecond/int(time.Second/lookEvery), 0)
-	var door Door
+// look, which is some time ago.
+func (s *Server) relieve(waiting, arrived int, since time.Duration) {
+	s.poured = max(s.poured+arrived-int(drainPerSecond*since.Seconds()), 0)
+	door, _ := s.door.get()
 	l := line{bytes: waiting, poured: s.poured}
-	if d := s.door.Load(); d != nil {
-		door = *d
+	if door != nil {
 		l.unseen = door.Unseen()
 	}
 	if s.crowd != nil && (l.isShort() || s.crowd.door != door) {
@@ -141,11 +143,12 @@ func (c *crowd) tooMuch(conns []*server.ConnInfo, l line) map[string]volume {
 			much = account
 		}
 	}
-	if len(found) == 0 && l.unseen > fullUnseen && many != "" {
+	switch v := by[much]; {
+	case len(found) > 0:
+	case l.unseen > fullUnseen && by[many].messages >= muchMessages:
 		found[many] = by[many]
-	}
-	if len(found) == 0 && l.bytes > fullBytes && much != "" {
-		found[much] = by[much]
+	case l.bytes > fullBytes && v.bytes >= muchBytes, l.bytes > brimBytes && v.bytes >= littleBytes:
+		found[much] = v
 	}
 	return found
 }
@@ -208,8 +211,8 @@ func (s *Server) expel(account string, conns []*server.ConnInfo) {
 // keepOut keeps a client out for a while, and has its requests forgotten.
 func (s *Server) keepOut(account string) {
 	s.logins.kept.out(account)
-	if d := s.door.Load(); d != nil {
-		(*d).Forget(account)
+	if door, _ := s.door.get(); door != nil {
+		door.Forget(account)
 	}
 }
 

@@ -23,6 +23,9 @@ func (d *aDoor) CountSenders(bool)      {}
 func (d *aDoor) Forget(string)          {}
 func (d *aDoor) SeenOf() map[uint64]int { return d.seen }
 
+// Caught is never: these are only numbers.
+func (d *aDoor) Caught(int) <-chan struct{} { return nil }
+
 // TestTooMuch: whoever has more than its share in the line to the door is cut off;
 // nobody else is, however much it has sent and the door has seen, unless the line
 // is full.
@@ -49,15 +52,18 @@ func TestTooMuch(t *testing.T) {
 		line            line
 		want            []string
 	}{
-		"all seen":              {0, 0, 100 * kib, line{unseen: fullUnseen, bytes: fullBytes}, nil},
-		"small ones":            {share + 1, share, 100, line{}, []string{"a"}},
-		"small ones of two":     {share + 1, share + 1, 100, line{}, []string{"a", "b"}},
-		"each within its share": {share, share, 100, line{unseen: fullUnseen, bytes: fullBytes}, nil},
-		"full of messages":      {share - 1, share, 100, line{unseen: fullUnseen + 1}, []string{"b"}},
-		"large ones":            {1, 81, 100 * kib, line{}, nil},
-		"too many large ones":   {1, 82, 100 * kib, line{}, []string{"b"}},
-		"full of large ones":    {81, 1, 100 * kib, line{bytes: fullBytes + 1}, []string{"a"}},
-		"seen after they count": {-5, -5, 100, line{unseen: fullUnseen + 1, bytes: fullBytes + 1}, nil},
+		"all seen":                      {0, 0, 100 * kib, line{unseen: fullUnseen, bytes: fullBytes}, nil},
+		"small ones":                    {share + 1, share, 100, line{}, []string{"a"}},
+		"small ones of two":             {share + 1, share + 1, 100, line{}, []string{"a", "b"}},
+		"each within its share":         {share, share, 100, line{unseen: fullUnseen, bytes: fullBytes}, nil},
+		"full of messages":              {share - 1, share, 100, line{unseen: fullUnseen + 1}, []string{"b"}},
+		"large ones":                    {1, 81, 100 * kib, line{}, nil},
+		"too many large ones":           {1, 82, 100 * kib, line{}, []string{"b"}},
+		"full of large ones":            {81, 1, 100 * kib, line{bytes: fullBytes + 1}, []string{"a"}},
+		"full of others' who have gone": {40, 1, 100 * kib, line{unseen: fullUnseen + 1, bytes: brimBytes}, nil},
+		"full to the brim":              {2, 1, 100 * kib, line{bytes: brimBytes + 1}, []string{"a"}},
+		"to the brim of who has gone":   {6, 5, 10 * kib, line{bytes: brimBytes + 1}, nil},
+		"seen after they count":         {-5, -5, 100, line{unseen: fullUnseen + 1, bytes: fullBytes + 1}, nil},
 	} {
 		watched := crowd{door: door, before: before}
 		if got := slices.Sorted(maps.Keys(watched.tooMuch(sent(c.ofA, c.ofB, c.bytes), c.line))); !slices.Equal(got, c.want) {

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -137,10 +136,10 @@ type Server struct {
 	store       *server.Options
 	listening   listening
 	unread      unread
-	crowd       *crowd               // nil: the line to the door is short
-	toldUnknown time.Time            // of the same goroutine
-	poured      int                  // see line; of the same goroutine
-	door        atomic.Pointer[Door] // see WatchDoor
+	crowd       *crowd    // nil: the line to the door is short
+	toldUnknown time.Time // of the same goroutine
+	poured      int       // see line; of the same goroutine
+	door        *watched  // see WatchDoor
 	ending      sync.Once
 }
 
@@ -191,7 +190,9 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		ns.Shutdown()
 		return nil, err
 	}
-	s := &Server{ns: ns, verdict: verdict, logins: logins, log: cfg.Logger, lines: log, store: opts}
+	s := &Server{
+		ns: ns, verdict: verdict, logins: logins, log: cfg.Logger, lines: log, store: opts, door: newWatched(),
+	}
 	if cfg.Outside {
 		s.watchUnread(cfg.Heavy)
 		return s, nil
@@ -350,9 +351,13 @@ func (s *Server) ConnectReplica() (*nats.Conn, error) { return s.connect(peerRol
 const connectTimeout = time.Minute
 
 func (s *Server) connect(as role) (*nats.Conn, error) {
+	var conns nats.InProcessConnProvider = s.ns
+	if as.name == doorRole.name {
+		conns = &doorConns{ns: s.ns, door: s.door, log: s.log}
+	}
 	nc, err := nats.Connect(
 		"",
-		nats.InProcessServer(s.ns),
+		nats.InProcessServer(conns),
 		nats.UserInfo(as.name, s.logins.secret),
 		nats.Name(nameOf(as)),
 		nats.Timeout(connectTimeout),

@@ -18,6 +18,9 @@ const maxUnread = 24 << 20
 const (
 	// lookEvery is how often the server checks whether much was sent.
 	lookEvery = 10 * time.Millisecond
+	// lookOften is how often it looks for who makes the line to the door long, while
+	// it is: meanwhile it grows.
+	lookOften = 2 * time.Millisecond
 	// lookAfter is how many bytes are sent until the server checks who has not
 	// read them.
 	lookAfter = 1 << 20
@@ -60,18 +63,27 @@ func (s *Server) watchUnread(heavily func(bool)) {
 		defer close(s.unread.done)
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
-		wasMuch, unread := false, 0
+		wasMuch, unread, last := false, 0, time.Now()
 		for grown, ticks := 0, 0; ; ticks++ {
 			select {
 			case <-s.unread.quit:
 				return
+			case <-s.door.full:
 			case <-ticker.C:
 			}
 			more, arrived := s.unread.moved(s.ns.NumClients())
 			if ticks%lookAgain == 0 {
 				s.lookForUnknown()
 			}
-			s.relieve(s.waitForDoor(), arrived)
+			now, wasLong := time.Now(), s.crowd != nil
+			s.relieve(s.waitForDoor(), arrived, now.Sub(last))
+			last = now
+			switch isLong := s.crowd != nil; {
+			case isLong && !wasLong:
+				ticker.Reset(lookOften)
+			case wasLong && !isLong:
+				ticker.Reset(lookEvery)
+			}
 			grown += more
 			if again := unread > muchUnread && ticks%lookAgain == 0; grown >= lookAfter || again {
 				grown, unread = 0, s.cutOff()
