@@ -105,11 +105,17 @@ func (m *message) Error(code, description string, data []byte, opts ...micro.Res
 	}))...)
 }
 
-// Unseen is how many messages have come for this door that it has not looked at.
-// The library's own answers are to nobody where clients are watched.
-func (s *Service) Unseen() int {
+// Came is how many messages have come for this door. The library's own answers are
+// to nobody where clients are watched.
+func (s *Service) Came() int {
 	// Stats waits for whoever publishes, and the library counts what comes atomically.
-	return int(atomic.LoadUint64(&s.nc.InMsgs) - s.before - s.seen.Load())
+	return int(atomic.LoadUint64(&s.nc.InMsgs) - s.before)
+}
+
+// Unseen is how many of them it has not looked at.
+func (s *Service) Unseen() int {
+	seen := s.seen.Load() // before those that have come: what is looked at has come
+	return s.Came() - int(seen)
 }
 
 // caught is told when few messages are unseen.

@@ -49,6 +49,8 @@ const (
 
 // Door is where the requests of clients come in.
 type Door interface {
+	// Came is how many messages have come for it.
+	Came() int
 	// Unseen is how many messages have come that it has not looked at.
 	Unseen() int
 	// Caught returns what is closed as soon as it has not looked at most messages

@@ -19,6 +19,7 @@ type aDoor struct {
 }
 
 func (d *aDoor) Unseen() int            { return int(d.unseen.Load()) }
+func (d *aDoor) Came() int              { return d.Unseen() }
 func (d *aDoor) CountSenders(bool)      {}
 func (d *aDoor) Forget(string)          {}
 func (d *aDoor) SeenOf() map[uint64]int { return d.seen }

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"io"
-	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -17,21 +16,21 @@ import (
 // the server, where the crowd is watched.
 
 const (
-	// heldBytes is how much the library may read until the door must have looked at
-	// all but leftUnseen messages. So what it holds is less than heldBytes and
-	// leftUnseen of the largest messages.
+	// heldBytes is what the library may hold of what the door has not looked at, as far
+	// as the mean size of the last messages tells, and heldAtMost whatever it tells.
 	heldBytes  = 4 << 20
+	heldAtMost = 8 * heldBytes
+	// leftUnseen is as few messages as the door need look at before it gets more.
 	leftUnseen = 32
-	// stuckAfter is when reading goes on although the door has looked at nothing: a
-	// count that is wrong must not stop the door for ever.
-	stuckAfter = time.Second
+	// breath is how long the connection takes nothing at most: the server closes one
+	// that takes nothing within writeDeadline. After it one more piece is read.
+	breath = writeDeadline / 8
 )
 
 // doorConns makes the connections of the door, for the client library.
 type doorConns struct {
 	ns   *server.Server
 	door *watched
-	log  *slog.Logger
 }
 
 // InProcessConn implements nats.InProcessConnProvider.
@@ -40,16 +39,17 @@ func (d *doorConns) InProcessConn() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &doorConn{Conn: conn, door: d.door, log: d.log, stuck: stuckAfter, closed: make(chan struct{})}, nil
+	return &doorConn{Conn: conn, door: d.door, breath: breath, closed: make(chan struct{})}, nil
 }
 
 // doorConn is a connection of the door. One goroutine reads.
 type doorConn struct {
 	net.Conn
 	door   *watched
-	log    *slog.Logger
-	stuck  time.Duration // see stuckAfter
-	given  int           // bytes since the door had last caught up
+	breath time.Duration
+	given  int                       // bytes since the door had last caught up
+	window struct{ bytes, came int } // the bytes read since so many messages had come
+	mean   int                       // size of the messages of the window before
 	once   sync.Once
 	closed chan struct{}
 }
@@ -57,14 +57,32 @@ type doorConn struct {
 // Read waits for the door before it reads more than that may hold.
 func (c *doorConn) Read(p []byte) (int, error) {
 	if c.given >= heldBytes {
-		if !c.catchUp() {
+		switch c.catchUp() {
+		case ended:
 			return 0, io.EOF
+		case caughtUp:
+			c.given = 0
+		case goesOn:
 		}
-		c.given = 0
 	}
 	n, err := c.Conn.Read(p)
 	c.given += n
+	c.window.bytes += n
 	return n, err
+}
+
+// most returns how many messages the door may have not looked at.
+func (c *doorConn) most(d Door) int {
+	came := d.Came()
+	mean := max(c.mean, c.window.bytes/max(came-c.window.came, 1))
+	if c.window.bytes >= heldBytes {
+		c.mean = c.window.bytes / max(came-c.window.came, 1)
+		c.window.bytes, c.window.came = 0, came
+	}
+	if c.given >= heldAtMost {
+		return leftUnseen
+	}
+	return max(heldBytes/max(mean, 1), leftUnseen)
 }
 
 // Close ends a Read that waits, too.
@@ -73,33 +91,43 @@ func (c *doorConn) Close() error {
 	return c.Conn.Close()
 }
 
-// catchUp waits until the door has looked at nearly everything. It reports whether
-// the connection is still open.
-func (c *doorConn) catchUp() bool {
+// What ends the wait for the door.
+type ending int
+
+const (
+	caughtUp ending = iota // the door has looked at nearly everything
+	goesOn                 // it may have more, or takes long
+	ended                  // the connection is closed
+)
+
+// catchUp waits until the door has looked at enough, but not for long.
+func (c *doorConn) catchUp() ending {
+	timer := time.NewTimer(c.breath)
+	defer timer.Stop()
 	for {
 		door, other := c.door.get()
 		if door == nil {
-			return true
+			return caughtUp
 		}
-		before := door.Unseen()
-		if before <= leftUnseen {
-			return true
+		most, unseen := c.most(door), door.Unseen()
+		switch {
+		case unseen <= leftUnseen:
+			return caughtUp
+		case unseen <= most:
+			return goesOn
 		}
 		select {
 		case c.door.full <- struct{}{}:
 		default: // it is known
 		}
 		select {
-		case <-door.Caught(leftUnseen):
-			return true
+		case <-door.Caught(most):
+			return goesOn
 		case <-other:
 		case <-c.closed:
-			return false
-		case <-time.After(c.stuck):
-			if now := door.Unseen(); now >= before {
-				c.log.Warn("the door looks at no requests, and more are read all the same", "unseen", now)
-				return true
-			}
+			return ended
+		case <-timer.C:
+			return goesOn
 		}
 	}
 }

@@ -353,7 +353,7 @@ const connectTimeout = time.Minute
 func (s *Server) connect(as role) (*nats.Conn, error) {
 	var conns nats.InProcessConnProvider = s.ns
 	if as.name == doorRole.name {
-		conns = &doorConns{ns: s.ns, door: s.door, log: s.log}
+		conns = &doorConns{ns: s.ns, door: s.door}
 	}
 	nc, err := nats.Connect(
 		"",
