@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -240,6 +241,22 @@ func heavies(_ *testing.T, g *guarded, stop <-chan struct{}) {
 	all.Wait()
 }
 
+// burns takes processor time, and does nothing to the server: what another client
+// loses beside it is the machine's doing.
+func burns(_ *testing.T, _ *guarded, stop <-chan struct{}) {
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			sum := []byte("a")
+			until(stop, func() {
+				next := sha256.Sum256(sum)
+				sum = next[:]
+			})
+		})
+	}
+	all.Wait()
+}
+
 // taken are how long requests of a well-behaved client took, in order.
 type taken []time.Duration
 
@@ -272,6 +289,7 @@ func behaves(t *testing.T, nc *nats.Conn, n int, loses bool) (list taken) {
 
 // attacks are the attacks of one client.
 var attacks = []attack{
+	{name: "nothing but processor time", most: mostAttackGrowth, do: burns},
 	{name: "unread answers", most: mostAttackGrowth, do: unread},
 	{name: "wrong passwords", most: mostAttackGrowth, do: guesses},
 	{name: "waiting queries", most: mostAttackGrowth, do: waits},
@@ -313,7 +331,7 @@ func (a attack) measure(t *testing.T) {
 	g.makeWideTree(map[string]string{"X-Auth-Token": "admin"}, costlyChildren)
 	behaves(t, honest, 2000, false) // the server gets its usual size
 	quiet, before := behaves(t, honest, 2000, false), g.resident()
-	stop := a.launch(t, g)
+	stop := a.launch(t, g.nats)
 	var beside taken
 	for begun := time.Now(); time.Since(begun) < attackTime; {
 		beside = append(beside, behaves(t, honest, 10, a.loses)...)
@@ -332,7 +350,7 @@ func (a attack) measure(t *testing.T) {
 }
 
 // attackerEnv names the attack of a process that attacks, and attackedEnv the
-// address of the server's NATS port.
+// address that it attacks.
 const (
 	attackerEnv = "ALLOT_TEST_ATTACK"
 	attackedEnv = "ALLOT_TEST_ATTACKED"
@@ -342,10 +360,10 @@ const (
 // called. Attacker, server and well-behaved client share the processors of one
 // machine, so the attacker's process has the lowest priority: what is measured is
 // how the server divides its time, and not how the machine does.
-func (a attack) launch(t *testing.T, g *guarded) (stop func()) {
+func (a attack) launch(t *testing.T, address string) (stop func()) {
 	t.Helper()
 	cmd := exec.Command("nice", "-n", "19", os.Args[0], "-test.run", "^TestAttacker$", "-test.timeout", "10m")
-	cmd.Env = append(os.Environ(), attackerEnv+"="+a.name, attackedEnv+"="+g.nats)
+	cmd.Env = append(os.Environ(), attackerEnv+"="+a.name, attackedEnv+"="+address)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	in, err := cmd.StdinPipe()
@@ -368,7 +386,8 @@ func TestAttacker(t *testing.T) {
 	if name == "" {
 		t.Skip("skipped: it is a part of TestAttacksAreBounded")
 	}
-	i := slices.IndexFunc(attacks, func(a attack) bool { return a.name == name })
+	all := slices.Concat(attacks, streamAttacks)
+	i := slices.IndexFunc(all, func(a attack) bool { return a.name == name })
 	if i < 0 {
 		t.Fatalf("there is no attack %q", name)
 	}
@@ -377,7 +396,7 @@ func TestAttacker(t *testing.T) {
 		defer close(stop)
 		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when the other process says so, or is no more
 	}()
-	attacks[i].do(t, &guarded{server: &server{t: t}, nats: os.Getenv(attackedEnv)}, stop)
+	all[i].do(t, &guarded{server: &server{t: t}, nats: os.Getenv(attackedEnv)}, stop)
 }
 
 // attackTime is how long an attack lasts.
@@ -389,4 +408,4 @@ const mostAttackGrowth = 64 << 20
 // mostFloodGrowth is what floods from the server's own machine may take: how much
 // comes until who sends it is found out depends on the machine, and on what else
 // runs there. docs/security.md has what was measured.
-const mostFloodGrowth = 768 << 20
+const mostFloodGrowth = 192 << 20

@@ -202,19 +202,22 @@ func (s *Server) CutOff(connection uint64) {
 
 // expel closes those connections that are a client's, and keeps it out for a while.
 func (s *Server) expel(account string, conns []*server.ConnInfo) {
-	s.keepOut(account)
+	s.logins.kept.out(account)
 	for _, c := range conns {
 		if c.Account == account {
 			s.close(c.Cid)
 		}
 	}
+	s.forget(account)
 }
 
-// keepOut keeps a client out for a while, and has its requests forgotten.
-func (s *Server) keepOut(account string) {
-	s.logins.kept.out(account)
+// forget has the requests of a client that is cut off forgotten. That publishes a
+// refusal for each, through a connection that may be full because of the client. So
+// it waits neither for the end of that nor, before, with closing the connections:
+// nobody would be cut off meanwhile.
+func (s *Server) forget(account string) {
 	if door, _ := s.door.get(); door != nil {
-		door.Forget(account)
+		go door.Forget(account)
 	}
 }
 

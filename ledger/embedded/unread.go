@@ -200,8 +200,9 @@ func (s *Server) cutOff() int {
 	for _, c := range worst {
 		s.log.Warn("a NATS client does not read what it is sent, and is cut off",
 			"client", c.Account, "connection", c.Cid, "address", c.IP, "unread", c.Pending)
-		s.keepOut(c.Account)
+		s.logins.kept.out(c.Account)
 		s.close(c.Cid)
+		s.forget(c.Account)
 		s.unread.gone = append(s.unread.gone, gone{c.Account, c.Pending, now.Add(2 * writeDeadline)})
 	}
 	return total
