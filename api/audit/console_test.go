@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -213,5 +215,43 @@ func TestEvents(t *testing.T) {
 	}
 	if len(ids) != 5 || ids[0] != "1.0" {
 		t.Errorf("%v", ids)
+	}
+}
+
+// TestThoroughInTurn: questions that read all that the ledger holds wait for a place,
+// which others do not need, and are answered as soon as there is one.
+func TestThoroughInTurn(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	places := turns.New(1)
+	q := &audit.Questions{
+		Views: l.Views, Log: l.Log, Notary: &answers.Notary{}, Present: l.Writer, Thorough: places,
+		Authorize: func(http.ResponseWriter, *http.Request) bool { return true }, Logger: slog.New(slog.DiscardHandler),
+	}
+	handlers := q.Handlers()
+	get := func(ctx context.Context, target string) string {
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+		w := httptest.NewRecorder()
+		handlers[r.URL.Path].ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	release, err := places.Place(t.Context(), "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	goes, cancel := context.WithCancel(t.Context())
+	cancel()
+	const thorough = 2
+	targets := []string{"/audit/digest", "/audit/diff?from=1&to=1", "/audit/providers", "/audit/reservations"}
+	for i, target := range targets {
+		if got := get(goes, target); (got == "") != (i < thorough) {
+			t.Errorf("%s beside another: %q", target, got)
+		}
+	}
+	release()
+	for _, target := range targets {
+		if got := get(t.Context(), target); !strings.HasPrefix(got, "{") {
+			t.Errorf("%s alone: %q", target, got)
+		}
 	}
 }

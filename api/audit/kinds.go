@@ -38,6 +38,22 @@ func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *
 	return nil
 }
 
+// thorough is asked, of questions that read all that the ledger holds. Only a few of
+// them are under way at a time, in turn among clients: one reader could ask on all
+// processors at once.
+type thorough asked
+
+func (thorough) method() string { return http.MethodGet }
+
+func (a thorough) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
+	release, err := q.Thorough.Place(r.Context(), policy.Identity{}.Client(r.RemoteAddr))
+	if err != nil {
+		return err
+	}
+	defer release()
+	return asked(a).serve(q, w, r, one)
+}
+
 // posted answers the body of a request with one JSON document.
 type posted func(q *Questions, ctx context.Context, client string, body []byte) (any, error)
 

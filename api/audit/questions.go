@@ -52,6 +52,9 @@ type Questions struct {
 	// Searches has the places for searches for candidates; nil: each search has
 	// its own.
 	Searches *turns.Pool
+	// Thorough has the places for questions that read all that the ledger holds; nil:
+	// each has its own.
+	Thorough *turns.Pool
 	// MaxSteps is the largest number of steps of a search for candidates; 0: no
 	// bound.
 	MaxSteps int
@@ -98,11 +101,11 @@ var questions = map[string]question{
 		"listConsumers", "List consumers and what they hold", Consumers{},
 	},
 	"/audit/diff": {
-		[]string{"from", "to"}, anything, asked((*Questions).diff),
+		[]string{"from", "to"}, anything, thorough((*Questions).diff),
 		"compareMoments", "Compare two moments", Diff{},
 	},
 	"/audit/digest": {
-		[]string{"at"}, "the read models", asked((*Questions).digest),
+		[]string{"at"}, "the read models", thorough((*Questions).digest),
 		"showDigest", "Show the digests that a replay of the log must give, too", Digests{},
 	},
 	"/audit/find": {

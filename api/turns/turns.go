@@ -80,6 +80,17 @@ func (p *Pool) Begin(client string) *Work {
 	return w
 }
 
+// Place waits for a place for work that cannot pause, and so may take as long as it
+// needs. The caller calls release at its end.
+func (p *Pool) Place(ctx context.Context, client string) (release func(), err error) {
+	w := p.Begin(client)
+	if err := w.wait(ctx, false, false); err != nil {
+		w.End()
+		return nil, err
+	}
+	return w.End, nil
+}
+
 type workKey struct{}
 
 // Within returns a context that carries the work.

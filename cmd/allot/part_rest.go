@@ -43,6 +43,7 @@ type restDoor struct {
 
 	bodies   *intake.Pool
 	searches *turns.Pool
+	thorough *turns.Pool
 }
 
 // bindREST takes the port.
@@ -51,6 +52,7 @@ func (s *server) bindREST(context.Context) (err error) {
 	s.rest.opened = make(chan struct{})
 	s.rest.bodies = &intake.Pool{Heavy: s.ceiling.door()}
 	s.rest.searches = turns.New(runtime.GOMAXPROCS(0) / 2) // everything else follows later
+	s.rest.thorough = turns.New(runtime.GOMAXPROCS(0) / 2)
 	if s.rest.listener, err = net.Listen("tcp", s.config.HTTP); err != nil {
 		return fmt.Errorf("--http %s: %w", s.config.HTTP, err)
 	}

@@ -125,7 +125,7 @@ func (s *server) audits() map[string]http.Handler {
 	asked := &audit.Questions{
 		Views: s.views, Log: s.log.readers, Notary: s.notary, Authorize: authorize, Logger: s.logger,
 		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
-		Intake: s.rest.bodies, Searches: s.rest.searches, Stop: s.rest.stopping.Done(),
+		Intake: s.rest.bodies, Searches: s.rest.searches, Thorough: s.rest.thorough, Stop: s.rest.stopping.Done(),
 	}
 	asked.Disk = s.diskNow
 	asked.Present, asked.Fresh = s.commands, s.freshness()
