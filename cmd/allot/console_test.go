@@ -121,7 +121,7 @@ func reserve(t *testing.T, s *server, address string) {
 func makeMany(t *testing.T, address string, providers int) {
 	t.Helper()
 	submit := submitting(t, address)
-	const together = 2000 // in a commit
+	const together = 500 // in a commit, and in a message of 128 KiB at most
 	var list []commands.Command
 	add := func(name string, i int, parent ledger.UUID) ledger.UUID {
 		id := commandstest.NewID()
