@@ -23,6 +23,7 @@ import (
 // TestConsole uses every page of the console in a real browser, on a ledger of
 // real commands with hostile names among them.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	s, address := startForBrowser(t)
 	browse(t, "fill.mjs", "http://"+s.http, "48")
 	reserve(t, s, address)
@@ -32,6 +33,7 @@ func TestConsole(t *testing.T) {
 // TestConsoleManyProviders uses the console with 100,000 providers: what a page
 // holds does not grow with them.
 func TestConsoleManyProviders(t *testing.T) {
+	t.Parallel()
 	s, address := startForBrowser(t)
 	makeMany(t, address, 100_000)
 	browse(t, "many.mjs", "http://"+s.http)
