@@ -74,6 +74,7 @@ type Service struct {
 	caught  atomic.Pointer[caught]
 	parking *parking
 	replies *outbox
+	headers atomic.Pointer[headers] // of the newest replies
 	idle    sync.WaitGroup // the workers, and queries that wait for other servers
 	// stopping ends when the service stops.
 	stopping  context.Context
