@@ -18,9 +18,6 @@ const maxUnread = 24 << 20
 const (
 	// lookEvery is how often the server checks whether much was sent.
 	lookEvery = 10 * time.Millisecond
-	// lookOften is how often it looks for who makes the line to the door long, while
-	// it is: meanwhile it grows.
-	lookOften = 2 * time.Millisecond
 	// lookAfter is how many bytes are sent until the server checks who has not
 	// read them.
 	lookAfter = 1 << 20
@@ -75,15 +72,9 @@ func (s *Server) watchUnread(heavily func(bool)) {
 			if ticks%lookAgain == 0 {
 				s.lookForUnknown()
 			}
-			now, wasLong := time.Now(), s.crowd != nil
+			now := time.Now()
 			s.relieve(s.waitForDoor(), arrived, now.Sub(last))
 			last = now
-			switch isLong := s.crowd != nil; {
-			case isLong && !wasLong:
-				ticker.Reset(lookOften)
-			case wasLong && !isLong:
-				ticker.Reset(lookEvery)
-			}
 			grown += more
 			if again := unread > muchUnread && ticks%lookAgain == 0; grown >= lookAfter || again {
 				grown, unread = 0, s.cutOff()
