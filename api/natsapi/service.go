@@ -75,7 +75,7 @@ type Service struct {
 	parking *parking
 	replies *outbox
 	headers atomic.Pointer[headers] // of the newest replies
-	idle    sync.WaitGroup // the workers, and queries that wait for other servers
+	idle    sync.WaitGroup          // the workers, and queries that wait for other servers
 	// stopping ends when the service stops.
 	stopping  context.Context
 	stop      context.CancelFunc
