@@ -1,0 +1,452 @@
+package parts_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/ledger/parts"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// hang is how long anything may take.
+const hang = 3 * time.Minute
+
+// world is a log with what archives it.
+type world struct {
+	t      *testing.T
+	log    *memlog.Log
+	heads  []ledger.Head
+	id     ledger.UUID
+	signer note.Signer
+	keys   note.Verifiers
+	bounds parts.Bounds
+}
+
+// longAge is an age that no part of a test reaches.
+const longAge = 1000 * time.Hour
+
+func newWorld(t *testing.T, commits int) *world {
+	w := &world{t: t, log: &memlog.Log{}, bounds: parts.Bounds{Records: 10, Bytes: 1 << 30, Age: longAge}}
+	w.signer, w.keys = ledgertest.Key(t)
+	state := ledger.NewState()
+	for _, c := range ledgertest.Commits(t, commits) {
+		if _, err := state.Fold(c); err != nil {
+			t.Fatal(err)
+		}
+		w.append(c)
+	}
+	w.id = state.LedgerID()
+	return w
+}
+
+func (w *world) append(c *ledger.Commit) {
+	w.t.Helper()
+	encoded, err := ledger.EncodeCommit(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	w.log.Append(c.Sequence, encoded, func(err error) { done <- err })
+	if err := <-done; err != nil {
+		w.t.Fatal(err)
+	}
+	w.heads = append(w.heads, c.Head())
+}
+
+// now is a time at which no part is old, as the commits of tests are from 2024 on.
+func (w *world) config(archives ...*parts.Archive) parts.Config {
+	return parts.Config{
+		Archives: archives, Ledger: w.id, Log: w.log, Bounds: w.bounds, Folder: w.t.TempDir(),
+		Head:  func() ledger.Head { return w.heads[len(w.heads)-1] },
+		Sign:  func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(w.signer) },
+		Every: time.Millisecond, Now: func() time.Time { return time.Unix(0, 0) }, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// archive runs an Archiver until all archives have verified a sequence.
+func (w *world) archive(cfg parts.Config, upTo uint64) []parts.Status {
+	w.t.Helper()
+	a := parts.Start(cfg)
+	defer a.Stop()
+	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
+		all := a.Status()
+		if !slices.ContainsFunc(all, func(s parts.Status) bool { return s.Verified.Sequence < upTo }) {
+			return all
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not archived up to %d: %+v", upTo, all)
+		}
+	}
+}
+
+// inFolder returns an archive in a folder, and the folder.
+func inFolder(t *testing.T) (*parts.Archive, string) {
+	t.Helper()
+	dir := t.TempDir()
+	return open(t, "file://"+dir), dir
+}
+
+func open(t *testing.T, url string) *parts.Archive {
+	t.Helper()
+	store, err := bucket.Open(url, bucket.Patience{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts.Open(store)
+}
+
+// files returns the contents of a folder, by name.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		found[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func (w *world) verify(a *parts.Archive, from *parts.Verification) (*parts.Verification, error) {
+	return a.Verify(w.t.Context(), parts.VerifyOptions{From: from, Keys: w.keys, Folder: w.t.TempDir()})
+}
+
+// TestArchived: what is sealed is in all archives, byte for byte the same, and
+// verifies with the key alone, at once and part by part.
+func TestArchived(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 300)
+	one, dirOne := inFolder(t)
+	two, dirTwo := inFolder(t)
+	all := w.archive(w.config(one, two), 290)
+	for _, s := range all {
+		if s.Fault != "" || s.Failures > 0 || s.Parts < 20 {
+			t.Errorf("%+v", s)
+		}
+	}
+	last := all[0].Verified
+	if last != w.heads[last.Sequence-1] {
+		t.Errorf("%v is no head of the log", last)
+	}
+	first, second := files(t, dirOne), files(t, dirTwo)
+	for name, text := range first {
+		if second[name] != text {
+			t.Errorf("%s differs between two archives", name)
+		}
+	}
+	known, err := w.verify(open(t, "file://"+dirOne), nil)
+	if err != nil || known.Head != last || known.Ledger != w.id || known.Parts != all[0].Parts || known.Checkpoints != known.Parts {
+		t.Errorf("%+v, %v", known, err)
+	}
+	var halfway *parts.Verification
+	stop := errors.New("stop")
+	_, err = one.Verify(t.Context(), parts.VerifyOptions{Keys: w.keys, Folder: t.TempDir(), Known: func(v *parts.Verification) error {
+		if halfway = v; v.Parts == 7 {
+			return stop
+		}
+		return nil
+	}})
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	after, err := w.verify(one, halfway)
+	if err != nil || after.Head != known.Head || after.Parts != known.Parts || after.Tree.Root() != known.Tree.Root() {
+		t.Errorf("%+v, %v", after, err)
+	}
+}
+
+// TestWrittenOnce: Archivers that follow one another, or run at the same time,
+// write each part once, wherever each of them stands.
+func TestWrittenOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 300)
+	archive, dir := inFolder(t)
+	url := "file://" + dir
+	half := w.config(archive)
+	half.Head = func() ledger.Head { return w.heads[150] }
+	w.archive(half, 140)
+	before := files(t, dir)
+	rivals := make([]*parts.Archiver, 3)
+	for i := range rivals {
+		rivals[i] = parts.Start(w.config(open(t, url)))
+	}
+	w.archive(w.config(open(t, url)), 290)
+	for _, rival := range rivals {
+		rival.Stop()
+	}
+	after := files(t, dir)
+	for name, text := range before {
+		if after[name] != text {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	if known, err := w.verify(open(t, url), nil); err != nil || known.Parts != len(after)-1 {
+		t.Errorf("%d objects, and %+v: %v", len(after), known, err)
+	}
+}
+
+// TestBounds: a part ends by records, by bytes, and by age; by age also while
+// nothing is written.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	for name, bounds := range map[string]parts.Bounds{
+		"records": {Records: 25, Bytes: 1 << 30, Age: longAge},
+		"bytes":   {Records: 1 << 30, Bytes: 5000, Age: longAge},
+	} {
+		w := newWorld(t, 200)
+		w.bounds = bounds
+		archive, _ := inFolder(t)
+		if s := w.archive(w.config(archive), 100)[0]; s.Parts < 2 || s.Verified.Sequence == 200 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	w := newWorld(t, 50)
+	w.bounds = parts.Bounds{Records: 1 << 30, Bytes: 1 << 30, Age: time.Minute}
+	archive, _ := inFolder(t)
+	cfg := w.config(archive)
+	cfg.Now = time.Now
+	if s := w.archive(cfg, 50)[0]; s.Commits != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestDamageIsNamed: whatever is wrong with an archive, verification says what
+// and where, and never calls it good.
+func TestDamageIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 120)
+	archive, dir := inFolder(t)
+	w.archive(w.config(archive), 100)
+	list := slices.Sorted(func(yield func(string) bool) {
+		for name := range files(t, dir) {
+			if strings.HasPrefix(name, "parts/") && !yield(name) {
+				return
+			}
+		}
+	})
+	if len(list) < 6 {
+		t.Fatalf("only %d parts", len(list))
+	}
+	for name, c := range map[string]struct {
+		damage func(dir string)
+		want   error
+		says   string
+	}{
+		"a byte flipped":     {func(dir string) { flip(t, filepath.Join(dir, list[3]), -1) }, parts.ErrPart, list[3]},
+		"the middle flipped": {func(dir string) { flip(t, filepath.Join(dir, list[3]), 0) }, parts.ErrPart, list[3]},
+		"another part's bytes": {func(dir string) { copyFile(t, filepath.Join(dir, list[2]), filepath.Join(dir, list[3])) },
+			parts.ErrPart, list[3]},
+		"cut":      {func(dir string) { cut(t, filepath.Join(dir, list[3])) }, parts.ErrPart, list[3]},
+		"lost":     {func(dir string) { remove(t, filepath.Join(dir, list[3])) }, parts.ErrMissing, "has nothing of the sequences"},
+		"all lost": {func(dir string) { remove(t, filepath.Join(dir, "parts")) }, parts.ErrEmpty, dirOf},
+		"the mark of another": {func(dir string) {
+			write(t, filepath.Join(dir, "ledger.json"), `{"format":1,"ledger":"00000000-0000-0000-0000-000000000001"}`)
+		}, parts.ErrOther, "is of the ledger"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := t.TempDir()
+			if err := os.CopyFS(other, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.verify(open(t, "file://"+other), nil); err != nil {
+				t.Fatalf("before the damage: %v", err)
+			}
+			c.damage(other)
+			known, err := w.verify(open(t, "file://"+other), nil)
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), strings.ReplaceAll(c.says, dirOf, other)) {
+				t.Errorf("%v; want %v with %q", err, c.want, c.says)
+			}
+			if err == nil || known.Parts >= len(list) {
+				t.Errorf("%d parts are good", known.Parts)
+			}
+		})
+	}
+}
+
+// dirOf stands for the folder in what an error says.
+const dirOf = "DIR"
+
+// TestMended: an archive that lost a part, or has a damaged one at its end, gets
+// it again from the log. Nothing that is there is touched.
+func TestMended(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]func(path []string){
+		"lost in the middle":  func(path []string) { remove(t, path[3]); remove(t, path[4]) },
+		"lost at the start":   func(path []string) { remove(t, path[0]) },
+		"the last is flipped": func(path []string) { flip(t, path[len(path)-1], 0) },
+		"the mark is lost":    func(path []string) { remove(t, filepath.Join(filepath.Dir(path[0]), "../ledger.json")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, 120)
+			_, dir := inFolder(t)
+			url := "file://" + dir
+			w.archive(w.config(open(t, url)), 100)
+			var paths []string
+			for name := range files(t, filepath.Join(dir, "parts")) {
+				paths = append(paths, filepath.Join(dir, "parts", name))
+			}
+			slices.Sort(paths)
+			damage(paths)
+			before := files(t, dir)
+			// With other bounds, too, what is missing fits in the gap.
+			w.bounds.Records = 7
+			w.archive(w.config(open(t, url)), 105)
+			after := files(t, dir)
+			for name, text := range before {
+				if after[name] != text {
+					t.Errorf("%s was changed", name)
+				}
+			}
+			if known, err := w.verify(open(t, url), nil); err != nil || known.Sequence < 105 {
+				t.Errorf("%+v, %v", known, err)
+			}
+		})
+	}
+}
+
+// TestRefusals: an archive that is not this ledger's takes nothing.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 60)
+	_, dir := inFolder(t)
+	url := "file://" + dir
+	w.archive(w.config(open(t, url)), 50)
+	before := files(t, dir)
+	for name, c := range map[string]struct {
+		change func(*parts.Config)
+		says   string
+	}{
+		"another ledger": {func(cfg *parts.Config) { cfg.Ledger = ledger.UUID{9} }, "of the ledger"},
+		"a shorter log":  {func(cfg *parts.Config) { cfg.Head = func() ledger.Head { return w.heads[10] } }, "was set back"},
+		"another log":    {func(cfg *parts.Config) { cfg.Log = another{w.log} }, "has the digest"},
+	} {
+		cfg := w.config(open(t, url))
+		c.change(&cfg)
+		a := parts.Start(cfg)
+		for deadline := time.Now().Add(hang); a.Status()[0].Fault == "" && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		s := a.Status()[0]
+		a.Stop()
+		if !strings.Contains(s.Fault, c.says) || s.Failures == 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		if fmt.Sprint(files(t, dir)) != fmt.Sprint(before) {
+			t.Errorf("%s: the archive was changed", name)
+		}
+	}
+}
+
+// another is a log with other bytes at the same sequences.
+type another struct{ ledger.Log }
+
+func (a another) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	return a.Log.Read(ctx, from, to, func(e ledger.Entry) error {
+		e.Data = append(slices.Clone(e.Data), 0)
+		return yield(e)
+	})
+}
+
+// TestSigned: only the right key opens an archive, and the end needs a signature.
+func TestSigned(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 60)
+	_, dir := inFolder(t)
+	url := "file://" + dir
+	w.archive(w.config(open(t, url)), 30)
+	_, others, err := note.GenerateKey(rand.Reader, "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := note.NewVerifier(others)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, url).Verify(t.Context(), parts.VerifyOptions{
+		Keys: note.VerifierList(verifier), Folder: t.TempDir(),
+	}); !errors.Is(err, proof.ErrCheckpoint) {
+		t.Errorf("another key: %v", err)
+	}
+	unsigned, dir := inFolder(t)
+	cfg := w.config(unsigned)
+	cfg.Sign = nil
+	w.archive(cfg, 30)
+	if _, err := w.verify(open(t, "file://"+dir), nil); !errors.Is(err, parts.ErrUnsigned) {
+		t.Errorf("no signature: %v", err)
+	}
+	kept := proof.Checkpoint{Ledger: w.id, Size: 3, Root: ledger.Digest{1}, Head: w.heads[2]}
+	if _, err := open(t, url).Verify(t.Context(), parts.VerifyOptions{
+		Keys: w.keys, Kept: []proof.Checkpoint{kept}, Folder: t.TempDir(),
+	}); !errors.Is(err, parts.ErrFork) {
+		t.Errorf("a checkpoint of another log: %v", err)
+	}
+}
+
+func flip(t *testing.T, path string, at int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at == 0 {
+		at = len(text) / 2
+	} else {
+		at = len(text) + at
+	}
+	text[at] ^= 1
+	write(t, path, string(text))
+}
+
+func cut(t *testing.T, path string) {
+	t.Helper()
+	if err := errors.Join(os.Chmod(path, 0o600), os.Truncate(path, 100)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, to, string(text))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
