@@ -11,6 +11,9 @@
 //
 //	[number of records, root (32 bytes) of each complete subtree, the largest first ...]
 //
+// Its zstd stream has a frame for each MiB or so of commits. A skippable frame at
+// the end, which decoders pass over, says where each of them begins, see Index.
+//
 // The commits are those of the log, byte for byte, so sequences, digests and
 // generations are the same wherever the file is imported.
 package archive

@@ -14,6 +14,9 @@ import (
 
 // Writer writes an archive entry by entry. It is for one goroutine.
 type Writer struct {
+	out     *counted
+	index   Index
+	inFrame int // bytes of commits in the frame under way
 	version int
 	first   uint64
 	count   uint64
@@ -31,12 +34,13 @@ func NewPart(out io.Writer, header Header) (*Writer, error) {
 func NewWriter(out io.Writer, header Header, version int) (*Writer, error) {
 	// One goroutine, so that the same entries give the same bytes, and background
 	// work leaves the other cores alone.
-	packer, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1))
+	counted := &counted{out: out}
+	packer, err := zstd.NewWriter(counted, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	w := &Writer{
-		version: version, first: header.First, packer: packer, enc: msgpack.NewEncoder(packer),
+		out: counted, index: Index{{Sequence: header.First}}, version: version, first: header.First, packer: packer, enc: msgpack.NewEncoder(packer),
 		chain: ledger.NewChain(ledger.Head{Sequence: header.First - 1, Digest: header.Prev}),
 	}
 	if err := encode(w.enc, magic, version, header.Ledger[:], header.First, header.Prev[:]); err != nil {
@@ -61,8 +65,7 @@ func (w *Writer) Add(e ledger.Entry) (*ledger.Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.count++
-	return commit, encode(w.enc, e.Sequence, e.Data)
+	return commit, w.put(e)
 }
 
 // AddLinked is Add for callers that have decoded the entry.
@@ -73,7 +76,23 @@ func (w *Writer) AddLinked(e ledger.Entry) error {
 	if _, err := w.chain.NextLink(e); err != nil {
 		return err
 	}
+	return w.put(e)
+}
+
+// frameBytes is how many bytes of commits are in a frame of a part. A reader of
+// one commit unpacks so much for it.
+const frameBytes = 1 << 20
+
+func (w *Writer) put(e ledger.Entry) error {
+	if w.version >= partVersion && w.inFrame >= frameBytes {
+		if err := w.packer.Close(); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+		w.packer.Reset(w.out)
+		w.index, w.inFrame = append(w.index, Frame{Sequence: e.Sequence, Offset: w.out.bytes}), 0
+	}
 	w.count++
+	w.inFrame += len(e.Data)
 	return encode(w.enc, e.Sequence, e.Data)
 }
 
@@ -92,7 +111,10 @@ func (w *Writer) End(checkpoints [][]byte, tree *proof.Tree) error {
 	if err == nil {
 		err = encode(w.enc, trailer...)
 	}
-	return errors.Join(err, w.packer.Close())
+	if err = errors.Join(err, w.packer.Close()); err != nil || w.version < partVersion {
+		return err
+	}
+	return w.index.write(w.out)
 }
 
 // Abandon frees what the Writer holds. The archive is not whole.

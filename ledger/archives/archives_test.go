@@ -1,4 +1,4 @@
-package parts_test
+package archives_test
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
-	"github.com/allot-project/allot/ledger/parts"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -35,14 +35,14 @@ type world struct {
 	id     ledger.UUID
 	signer note.Signer
 	keys   note.Verifiers
-	bounds parts.Bounds
+	bounds archives.Bounds
 }
 
 // longAge is an age that no part of a test reaches.
 const longAge = 1000 * time.Hour
 
 func newWorld(t *testing.T, commits int) *world {
-	w := &world{t: t, log: &memlog.Log{}, bounds: parts.Bounds{Records: 10, Bytes: 1 << 30, Age: longAge}}
+	w := &world{t: t, log: &memlog.Log{}, bounds: archives.Bounds{Records: 10, Bytes: 1 << 30, Age: longAge}}
 	w.signer, w.keys = ledgertest.Key(t)
 	state := ledger.NewState()
 	for _, c := range ledgertest.Commits(t, commits) {
@@ -70,9 +70,9 @@ func (w *world) append(c *ledger.Commit) {
 }
 
 // now is a time at which no part is old, as the commits of tests are from 2024 on.
-func (w *world) config(archives ...*parts.Archive) parts.Config {
-	return parts.Config{
-		Archives: archives, Ledger: w.id, Log: w.log, Bounds: w.bounds, Folder: w.t.TempDir(),
+func (w *world) config(targets ...*archives.Archive) archives.Config {
+	return archives.Config{
+		Archives: targets, Ledger: w.id, Log: w.log, Bounds: w.bounds, Folder: w.t.TempDir(),
 		Head:  func() ledger.Head { return w.heads[len(w.heads)-1] },
 		Sign:  func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(w.signer) },
 		Every: time.Millisecond, Now: func() time.Time { return time.Unix(0, 0) }, Logger: slog.New(slog.DiscardHandler),
@@ -80,13 +80,13 @@ func (w *world) config(archives ...*parts.Archive) parts.Config {
 }
 
 // archive runs an Archiver until all archives have verified a sequence.
-func (w *world) archive(cfg parts.Config, upTo uint64) []parts.Status {
+func (w *world) archive(cfg archives.Config, upTo uint64) []archives.Status {
 	w.t.Helper()
-	a := parts.Start(cfg)
+	a := archives.Start(cfg)
 	defer a.Stop()
 	for deadline := time.Now().Add(hang); ; time.Sleep(time.Millisecond) {
 		all := a.Status()
-		if !slices.ContainsFunc(all, func(s parts.Status) bool { return s.Verified.Sequence < upTo }) {
+		if !slices.ContainsFunc(all, func(s archives.Status) bool { return s.Verified.Sequence < upTo }) {
 			return all
 		}
 		if time.Now().After(deadline) {
@@ -96,19 +96,19 @@ func (w *world) archive(cfg parts.Config, upTo uint64) []parts.Status {
 }
 
 // inFolder returns an archive in a folder, and the folder.
-func inFolder(t *testing.T) (*parts.Archive, string) {
+func inFolder(t *testing.T) (*archives.Archive, string) {
 	t.Helper()
 	dir := t.TempDir()
 	return open(t, "file://"+dir), dir
 }
 
-func open(t *testing.T, url string) *parts.Archive {
+func open(t *testing.T, url string) *archives.Archive {
 	t.Helper()
 	store, err := bucket.Open(url, bucket.Patience{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parts.Open(store)
+	return archives.Open(store)
 }
 
 // files returns the contents of a folder, by name.
@@ -130,8 +130,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-func (w *world) verify(a *parts.Archive, from *parts.Verification) (*parts.Verification, error) {
-	return a.Verify(w.t.Context(), parts.VerifyOptions{From: from, Keys: w.keys, Folder: w.t.TempDir()})
+func (w *world) verify(a *archives.Archive, from *archives.Verification) (*archives.Verification, error) {
+	return a.Verify(w.t.Context(), archives.VerifyOptions{From: from, Keys: w.keys, Folder: w.t.TempDir()})
 }
 
 // TestArchived: what is sealed is in all archives, byte for byte the same, and
@@ -141,9 +141,9 @@ func TestArchived(t *testing.T) {
 	w := newWorld(t, 300)
 	one, dirOne := inFolder(t)
 	two, dirTwo := inFolder(t)
-	all := w.archive(w.config(one, two), 290)
+	all := w.archive(w.config(one, two), 300)
 	for _, s := range all {
-		if s.Fault != "" || s.Failures > 0 || s.Parts < 20 {
+		if s.Fault != "" || s.Failures > 0 || s.Parts != 30 {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -161,9 +161,9 @@ func TestArchived(t *testing.T) {
 	if err != nil || known.Head != last || known.Ledger != w.id || known.Parts != all[0].Parts || known.Checkpoints != known.Parts {
 		t.Errorf("%+v, %v", known, err)
 	}
-	var halfway *parts.Verification
+	var halfway *archives.Verification
 	stop := errors.New("stop")
-	_, err = one.Verify(t.Context(), parts.VerifyOptions{Keys: w.keys, Folder: t.TempDir(), Known: func(v *parts.Verification) error {
+	_, err = one.Verify(t.Context(), archives.VerifyOptions{Keys: w.keys, Folder: t.TempDir(), Known: func(v *archives.Verification) error {
 		if halfway = v; v.Parts == 7 {
 			return stop
 		}
@@ -189,11 +189,11 @@ func TestWrittenOnce(t *testing.T) {
 	half.Head = func() ledger.Head { return w.heads[150] }
 	w.archive(half, 140)
 	before := files(t, dir)
-	rivals := make([]*parts.Archiver, 3)
+	rivals := make([]*archives.Archiver, 3)
 	for i := range rivals {
-		rivals[i] = parts.Start(w.config(open(t, url)))
+		rivals[i] = archives.Start(w.config(open(t, url)))
 	}
-	w.archive(w.config(open(t, url)), 290)
+	w.archive(w.config(open(t, url)), 300)
 	for _, rival := range rivals {
 		rival.Stop()
 	}
@@ -212,7 +212,7 @@ func TestWrittenOnce(t *testing.T) {
 // nothing is written.
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	for name, bounds := range map[string]parts.Bounds{
+	for name, bounds := range map[string]archives.Bounds{
 		"records": {Records: 25, Bytes: 1 << 30, Age: longAge},
 		"bytes":   {Records: 1 << 30, Bytes: 5000, Age: longAge},
 	} {
@@ -224,7 +224,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	w := newWorld(t, 50)
-	w.bounds = parts.Bounds{Records: 1 << 30, Bytes: 1 << 30, Age: time.Minute}
+	w.bounds = archives.Bounds{Records: 1 << 30, Bytes: 1 << 30, Age: time.Minute}
 	archive, _ := inFolder(t)
 	cfg := w.config(archive)
 	cfg.Now = time.Now
@@ -255,16 +255,16 @@ func TestDamageIsNamed(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"a byte flipped":     {func(dir string) { flip(t, filepath.Join(dir, list[3]), -1) }, parts.ErrPart, list[3]},
-		"the middle flipped": {func(dir string) { flip(t, filepath.Join(dir, list[3]), 0) }, parts.ErrPart, list[3]},
+		"a byte flipped":     {func(dir string) { flip(t, filepath.Join(dir, list[3]), -1) }, archives.ErrPart, list[3]},
+		"the middle flipped": {func(dir string) { flip(t, filepath.Join(dir, list[3]), 0) }, archives.ErrPart, list[3]},
 		"another part's bytes": {func(dir string) { copyFile(t, filepath.Join(dir, list[2]), filepath.Join(dir, list[3])) },
-			parts.ErrPart, list[3]},
-		"cut":      {func(dir string) { cut(t, filepath.Join(dir, list[3])) }, parts.ErrPart, list[3]},
-		"lost":     {func(dir string) { remove(t, filepath.Join(dir, list[3])) }, parts.ErrMissing, "has nothing of the sequences"},
-		"all lost": {func(dir string) { remove(t, filepath.Join(dir, "parts")) }, parts.ErrEmpty, dirOf},
+			archives.ErrPart, list[3]},
+		"cut":      {func(dir string) { cut(t, filepath.Join(dir, list[3])) }, archives.ErrPart, list[3]},
+		"lost":     {func(dir string) { remove(t, filepath.Join(dir, list[3])) }, archives.ErrMissing, "has nothing of the sequences"},
+		"all lost": {func(dir string) { remove(t, filepath.Join(dir, "parts")) }, archives.ErrEmpty, dirOf},
 		"the mark of another": {func(dir string) {
 			write(t, filepath.Join(dir, "ledger.json"), `{"format":1,"ledger":"00000000-0000-0000-0000-000000000001"}`)
-		}, parts.ErrOther, "is of the ledger"},
+		}, archives.ErrOther, "is of the ledger"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := t.TempDir()
@@ -328,6 +328,49 @@ func TestMended(t *testing.T) {
 	}
 }
 
+// TestRead: the log is read from archives as it was written, in whatever ranges,
+// with room for one part only, and from a second archive where the first one is
+// damaged or lacks something.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 120)
+	one, dir := inFolder(t)
+	two, _ := inFolder(t)
+	w.archive(w.config(one, two), 120)
+	var paths []string
+	for name := range files(t, filepath.Join(dir, "parts")) {
+		paths = append(paths, filepath.Join(dir, "parts", name))
+	}
+	slices.Sort(paths)
+	flip(t, paths[2], 0)
+	remove(t, paths[5])
+	log := archives.NewLog([]*archives.Archive{open(t, "file://"+dir), two}, t.TempDir(), 1)
+	if last, err := log.Last(t.Context()); err != nil || last != 120 {
+		t.Errorf("%d, %v", last, err)
+	}
+	for _, r := range [][2]uint64{{1, 120}, {1, 1}, {120, 120}, {10, 11}, {25, 25}, {29, 64}, {51, 60}} {
+		next := r[0]
+		err := log.Read(t.Context(), r[0], r[1], func(e ledger.Entry) error {
+			if e.Sequence != next || ledger.DigestOf(e.Data) != w.heads[next-1].Digest {
+				return fmt.Errorf("%d is not %d", e.Sequence, next)
+			}
+			next++
+			return nil
+		})
+		if err != nil || next != r[1]+1 {
+			t.Errorf("%v: up to %d, %v", r, next-1, err)
+		}
+	}
+	if err := log.Read(t.Context(), 121, 121, func(ledger.Entry) error { return nil }); !errors.Is(err, ledger.ErrLogGap) {
+		t.Errorf("behind the end: %v", err)
+	}
+	damaged := archives.NewLog([]*archives.Archive{open(t, "file://"+dir)}, t.TempDir(), 1<<30)
+	var bad *ledger.BadEntryError
+	if err := damaged.Read(t.Context(), 1, 120, func(ledger.Entry) error { return nil }); !errors.As(err, &bad) || bad.Sequence != 21 {
+		t.Errorf("damaged, without a second archive: %v", err)
+	}
+}
+
 // TestRefusals: an archive that is not this ledger's takes nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
@@ -337,16 +380,16 @@ func TestRefusals(t *testing.T) {
 	w.archive(w.config(open(t, url)), 50)
 	before := files(t, dir)
 	for name, c := range map[string]struct {
-		change func(*parts.Config)
+		change func(*archives.Config)
 		says   string
 	}{
-		"another ledger": {func(cfg *parts.Config) { cfg.Ledger = ledger.UUID{9} }, "of the ledger"},
-		"a shorter log":  {func(cfg *parts.Config) { cfg.Head = func() ledger.Head { return w.heads[10] } }, "was set back"},
-		"another log":    {func(cfg *parts.Config) { cfg.Log = another{w.log} }, "has the digest"},
+		"another ledger": {func(cfg *archives.Config) { cfg.Ledger = ledger.UUID{9} }, "of the ledger"},
+		"a shorter log":  {func(cfg *archives.Config) { cfg.Head = func() ledger.Head { return w.heads[10] } }, "was set back"},
+		"another log":    {func(cfg *archives.Config) { cfg.Log = another{w.log} }, "has the digest"},
 	} {
 		cfg := w.config(open(t, url))
 		c.change(&cfg)
-		a := parts.Start(cfg)
+		a := archives.Start(cfg)
 		for deadline := time.Now().Add(hang); a.Status()[0].Fault == "" && time.Now().Before(deadline); {
 			time.Sleep(time.Millisecond)
 		}
@@ -386,7 +429,7 @@ func TestSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t, url).Verify(t.Context(), parts.VerifyOptions{
+	if _, err := open(t, url).Verify(t.Context(), archives.VerifyOptions{
 		Keys: note.VerifierList(verifier), Folder: t.TempDir(),
 	}); !errors.Is(err, proof.ErrCheckpoint) {
 		t.Errorf("another key: %v", err)
@@ -395,13 +438,13 @@ func TestSigned(t *testing.T) {
 	cfg := w.config(unsigned)
 	cfg.Sign = nil
 	w.archive(cfg, 30)
-	if _, err := w.verify(open(t, "file://"+dir), nil); !errors.Is(err, parts.ErrUnsigned) {
+	if _, err := w.verify(open(t, "file://"+dir), nil); !errors.Is(err, archives.ErrUnsigned) {
 		t.Errorf("no signature: %v", err)
 	}
 	kept := proof.Checkpoint{Ledger: w.id, Size: 3, Root: ledger.Digest{1}, Head: w.heads[2]}
-	if _, err := open(t, url).Verify(t.Context(), parts.VerifyOptions{
+	if _, err := open(t, url).Verify(t.Context(), archives.VerifyOptions{
 		Keys: w.keys, Kept: []proof.Checkpoint{kept}, Folder: t.TempDir(),
-	}); !errors.Is(err, parts.ErrFork) {
+	}); !errors.Is(err, archives.ErrFork) {
 		t.Errorf("a checkpoint of another log: %v", err)
 	}
 }

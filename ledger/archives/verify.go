@@ -1,4 +1,4 @@
-package parts
+package archives
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package parts
+package archives
 
 import (
 	"context"
@@ -198,7 +198,7 @@ func (p *packing) abandon() {
 	_ = p.file.Close() // nobody reads it
 }
 
-var errFull = errors.New("parts: the part is full")
+var errFull = errors.New("archives: the part is full")
 
 // feed packs what the log has by now. It reports whether the part is full.
 func (p *packing) feed(ctx context.Context, s *shelf) (full bool, err error) {
@@ -222,7 +222,7 @@ func (p *packing) feed(ctx context.Context, s *shelf) (full bool, err error) {
 	}
 	// Later commits are younger than now, so no other server would put them here.
 	old := s.cfg.Now().UnixNano()-p.firstTime >= int64(s.cfg.Bounds.Age)
-	return p.full || old || p.before > 0 && p.after.Sequence == p.before-1, nil
+	return p.full || old || s.cfg.Seal || p.before > 0 && p.after.Sequence == p.before-1, nil
 }
 
 // wait keeps to the pace.

@@ -1,4 +1,4 @@
-package parts
+package archives
 
 import (
 	"context"
@@ -81,4 +81,4 @@ func (a *Archive) part(ctx context.Context, from ledger.Head, file *os.File) (Na
 }
 
 // errEnd means that an archive goes no further.
-var errEnd = fmt.Errorf("parts: the end")
+var errEnd = fmt.Errorf("archives: the end")

@@ -1,4 +1,4 @@
-// Package parts keeps a log in archives: runs of commits, sealed, compressed and
+// Package archives keeps a log in archives: runs of commits, sealed, compressed and
 // chained, each in an object that is written once. It writes them in the
 // background, verifies them, and reads the log from them.
 //
@@ -7,7 +7,7 @@
 // digest of its last commit. Where a part ends follows from the log and the
 // Bounds, so that two servers seal the same parts, and the second finds that they
 // are there.
-package parts
+package archives
 
 import (
 	"cmp"
@@ -34,6 +34,8 @@ var (
 	ErrFork = errors.New("the archive holds another log")
 	// ErrMissing means that an archive lacks a part, although it has later ones.
 	ErrMissing = errors.New("the archive lacks a part")
+	// ErrFormat means that an archive has a form that this release does not know.
+	ErrFormat = errors.New("this release does not know the form of the archive")
 	// ErrPart means that a part is damaged.
 	ErrPart = errors.New("a part of the archive is damaged")
 	// ErrUnsigned means that no signed checkpoint vouches for the end of an
@@ -103,7 +105,7 @@ func (a *Archive) Ledger(ctx context.Context) (id ledger.UUID, err error) {
 		return a.ledgerOfParts(ctx) // the parts know it, too
 	}
 	if m.Format != markFormat {
-		return id, fmt.Errorf("%s is an archive of format %d, and this release knows only format %d: use a newer release", a, m.Format, markFormat)
+		return id, fmt.Errorf("%w: %s has the format %d, and only %d is known: use a newer release", ErrFormat, a, m.Format, markFormat)
 	}
 	return m.Ledger, nil
 }
@@ -129,7 +131,7 @@ func (a *Archive) ledgerOfParts(ctx context.Context) (id ledger.UUID, err error)
 	return id, nil
 }
 
-var errEnough = errors.New("parts: that is enough")
+var errEnough = errors.New("archives: that is enough")
 
 // Belongs fails with ErrOther if the archive is of another ledger. An archive
 // that is nobody's becomes the ledger's if take says so.
@@ -195,6 +197,21 @@ func (a *Archive) Refresh(ctx context.Context) error {
 	a.list, a.size = list, size
 	a.mu.Unlock()
 	return nil
+}
+
+// look lists the parts that begin at a sequence, and notes them.
+func (a *Archive) look(ctx context.Context, first uint64) (names []Name, err error) {
+	err = a.store.List(ctx, fmt.Sprintf("%s%020d-", folder, first), "", func(o bucket.Object) error {
+		if name, isPart := parseName(o.Name); isPart {
+			names = append(names, name)
+			a.add(name, o.Size)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a, err)
+	}
+	return names, nil
 }
 
 // add notes a part that was written.
@@ -306,5 +323,9 @@ func check[T any](name Name, file *os.File, read readPart[T], yield func(T) erro
 	case t.Tree == nil:
 		return h, t, fmt.Errorf("%w: it does not say where the Merkle tree stands", archive.ErrDamaged)
 	}
-	return h, t, nil
+	info, err := file.Stat()
+	if err == nil {
+		_, err = archive.ReadIndex(file, info.Size())
+	}
+	return h, t, err
 }

@@ -1,4 +1,4 @@
-package parts
+package archives
 
 import (
 	"context"
@@ -27,6 +27,8 @@ type Config struct {
 	Bounds Bounds
 	Rate   int64  // bytes of the log that are read a second; 0: as fast as it goes
 	Folder string // for parts that are being packed
+	// Seal ends a part at the end of the log, too, whatever the Bounds say.
+	Seal   bool
 	Every  time.Duration
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -54,6 +56,21 @@ type Archiver struct {
 	couriers []*courier
 	stop     context.CancelFunc
 	idle     sync.WaitGroup
+}
+
+// Backup brings archives up to the end of the log, once.
+func Backup(ctx context.Context, cfg Config) ([]Status, error) {
+	cfg.Seal = true
+	a := &Archiver{cfg: cfg, shelf: newShelf(cfg)}
+	defer a.shelf.close()
+	for _, one := range cfg.Archives {
+		c := &courier{archive: one, cfg: cfg, shelf: a.shelf}
+		a.couriers = append(a.couriers, c)
+		if err := c.work(ctx); err != nil {
+			return a.Status(), err
+		}
+	}
+	return a.Status(), nil
 }
 
 // Start starts an Archiver.
@@ -192,16 +209,54 @@ func (c *courier) work(ctx context.Context) error {
 		if err != nil || part == nil {
 			return err
 		}
-		if err := c.put(ctx, part); err != nil {
+		there, err := c.adopt(ctx, part.First)
+		if err == nil && !there {
+			if err = c.put(ctx, part); err == nil {
+				c.at = part.after
+			}
+		}
+		if err != nil {
 			return err
 		}
-		c.at = part.after
 		c.verified()
 		if later > 0 && later == c.at.Sequence+1 {
 			c.ready = false // the gap is closed: see how far it goes from here
 			return c.work(ctx)
 		}
 	}
+}
+
+// adopt takes a good part that another server, or a backup, has written
+// meanwhile, so that each commit is in the archive once.
+func (c *courier) adopt(ctx context.Context, first uint64) (there bool, err error) {
+	names, err := c.archive.look(ctx, first)
+	if err != nil || len(names) == 0 {
+		return false, err
+	}
+	file, err := scratch(c.cfg.Folder)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = file.Close() }() // nobody reads it any more
+	for _, name := range names {
+		header, trailer, err := c.archive.get(ctx, name, file)
+		if errors.Is(err, ErrPart) {
+			continue // it is written again
+		}
+		if err != nil {
+			return false, err
+		}
+		position := Position{trailer.Head, trailer.Tree}
+		if header.Ledger != c.cfg.Ledger || header.Prev != c.at.Digest {
+			return false, fmt.Errorf("%w: %s/%s does not follow commit %d of this ledger", ErrFork, c.archive, name, c.at.Sequence)
+		}
+		if err := c.agrees(ctx, position); err != nil {
+			return false, err
+		}
+		c.at = position
+		return true, nil
+	}
+	return false, nil
 }
 
 // later returns where a part begins behind a gap; 0: there is no gap.
