@@ -30,7 +30,7 @@ type leader struct {
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
 	natsDoor  *natsapi.Service
-	auditor   atomic.Pointer[check.Auditor]  // nil: the server does not audit itself
+	auditor   atomic.Pointer[check.Auditor]     // nil: the server does not audit itself
 	archiver  atomic.Pointer[archives.Archiver] // nil: the server archives nothing now
 }
 

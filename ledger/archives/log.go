@@ -57,14 +57,21 @@ func (l *Log) Last(ctx context.Context) (last uint64, err error) {
 	return last, nil
 }
 
-// Read implements ledger.Log.
+// Read implements ledger.Log. While a part is read the next one is fetched.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var ahead sync.WaitGroup
+	defer ahead.Wait()
+	defer cancel()
 	for from = max(from, 1); from <= to; {
 		part, err := l.open(ctx, from)
 		if err != nil {
 			return err
 		}
 		end := min(to, part.name.Last.Sequence)
+		if end < to {
+			ahead.Go(func() { l.fetchAhead(ctx, end+1) })
+		}
 		err = archive.ReadRange(part.file, part.size, from, end, func(e ledger.Entry) error {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -80,6 +87,55 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		from = end + 1
 	}
 	return nil
+}
+
+// fetchAhead brings a part into the cache. What is wrong with it, its reader
+// finds.
+func (l *Log) fetchAhead(ctx context.Context, sequence uint64) {
+	if part, err := l.open(ctx, sequence); err == nil {
+		_ = part.file.Close() // it was only read
+	}
+}
+
+// LastBefore returns the sequence of the last commit whose records are all as old
+// as a time, in Unix nanoseconds, or older; 0: there is none. Times do not
+// decrease in a log.
+func (l *Log) LastBefore(ctx context.Context, nanoseconds int64) (uint64, error) {
+	last, err := l.Last(ctx)
+	if err != nil {
+		return 0, err
+	}
+	low, high := uint64(0), last // the commit is at low or after it, and at high or before it
+	for low < high {
+		middle := low + (high-low+1)/2
+		at, time, err := l.timeOf(ctx, middle, high)
+		switch {
+		case err != nil:
+			return 0, err
+		case time <= nanoseconds && at > 0:
+			low = at
+		default:
+			high = middle - 1
+		}
+	}
+	return low, nil
+}
+
+// timeOf returns the first commit from a sequence on, up to another one, and the
+// time of its last record; 0: there are only foreign entries.
+func (l *Log) timeOf(ctx context.Context, from, to uint64) (sequence uint64, time int64, err error) {
+	err = l.Read(ctx, from, to, func(e ledger.Entry) error {
+		commit, err := ledger.DecodeCommit(e.Data)
+		if err != nil || commit.Sequence != e.Sequence {
+			return nil // it is foreign: each part was verified
+		}
+		sequence, time = commit.Sequence, commit.Records[len(commit.Records)-1].Time
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return sequence, time, err
 }
 
 // openPart is a part in an open file.
