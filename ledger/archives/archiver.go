@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -328,22 +329,32 @@ func (c *courier) put(ctx context.Context, part *sealed) error {
 		if err != nil && !errors.Is(err, bucket.ErrExists) {
 			return fmt.Errorf("%s: %w", c.archive, err)
 		}
-		sum, size, err := c.archive.fetch(ctx, name, back)
+		good, size, err := c.same(ctx, name, part, back)
+		if err == nil && !good {
+			good, size, err = c.same(ctx, name, part, back) // the way back may have damaged it
+		}
 		if err != nil {
 			return err
 		}
-		if sum != part.sum {
-			// Another server has written it, with another checkpoint, or it is damaged.
-			header, trailer, err := check(name, back, readLinks, discard)
-			if err != nil || header.Ledger != c.cfg.Ledger || trailer.Head != part.Last {
-				c.cfg.Logger.Error("a part that was read back is not what was written; it is written again beside it",
-					"archive", c.archive.String(), "part", name.String(), "error", err)
-				continue
-			}
+		if !good {
+			c.cfg.Logger.Error("a part that was read back is not what was written; it is written again beside it",
+				"archive", c.archive.String(), "part", name.String())
+			continue
 		}
 		c.archive.add(name, size)
 		c.cfg.Logger.Debug("archived", "archive", c.archive.String(), "part", name.String(), "bytes", size)
 		return nil
 	}
 	return fmt.Errorf("%w: %s/%s and all its copies", ErrPart, c.archive, part.Name)
+}
+
+// same reads a part back and reports whether it holds what was packed.
+func (c *courier) same(ctx context.Context, name Name, part *sealed, back *os.File) (good bool, size int64, err error) {
+	sum, size, err := c.archive.fetch(ctx, name, back)
+	if err != nil || sum == part.sum {
+		return err == nil, size, err
+	}
+	// Another server has written it, with another signature, or it is damaged.
+	header, trailer, err := check(name, back, readLinks, discard)
+	return err == nil && header.Ledger == c.cfg.Ledger && trailer.Head == part.Last, size, nil
 }
