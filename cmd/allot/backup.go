@@ -35,7 +35,7 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := c.sourceFlags.open(ctx)
+	log, closeLog, err := c.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,8 @@ func NewWriter(out io.Writer, header Header, version int) (*Writer, error) {
 		return nil, fmt.Errorf("archive: %w", err)
 	}
 	w := &Writer{
-		out: counted, index: Index{{Sequence: header.First}}, version: version, first: header.First, packer: packer, enc: msgpack.NewEncoder(packer),
+		out: counted, index: Index{{Sequence: header.First}}, version: version, first: header.First, packer: packer,
+		enc:   msgpack.NewEncoder(packer),
 		chain: ledger.NewChain(ledger.Head{Sequence: header.First - 1, Digest: header.Prev}),
 	}
 	if err := encode(w.enc, magic, version, header.Ledger[:], header.First, header.Prev[:]); err != nil {

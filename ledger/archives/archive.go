@@ -304,7 +304,9 @@ func discard(ledger.Entry) error { return nil }
 type readPart[T any] func(io.Reader, func(archive.Header) error, func(T) error) (archive.Trailer, error)
 
 // check reads a part in a file, and checks that it is the one that its name says.
-func check[T any](name Name, file *os.File, read readPart[T], yield func(T) error) (h archive.Header, t archive.Trailer, err error) {
+func check[T any](
+	name Name, file *os.File, read readPart[T], yield func(T) error,
+) (h archive.Header, t archive.Trailer, err error) {
 	if _, err = file.Seek(0, io.SeekStart); err != nil {
 		return h, t, err
 	}

@@ -158,17 +158,20 @@ func TestArchived(t *testing.T) {
 		}
 	}
 	known, err := w.verify(open(t, "file://"+dirOne), nil)
-	if err != nil || known.Head != last || known.Ledger != w.id || known.Parts != all[0].Parts || known.Checkpoints != known.Parts {
+	if err != nil || known.Head != last || known.Ledger != w.id || known.Parts != all[0].Parts ||
+		known.Checkpoints != known.Parts {
 		t.Errorf("%+v, %v", known, err)
 	}
 	var halfway *archives.Verification
 	stop := errors.New("stop")
-	_, err = one.Verify(t.Context(), archives.VerifyOptions{Keys: w.keys, Folder: t.TempDir(), Known: func(v *archives.Verification) error {
-		if halfway = v; v.Parts == 7 {
-			return stop
-		}
-		return nil
-	}})
+	_, err = one.Verify(t.Context(), archives.VerifyOptions{
+		Keys: w.keys, Folder: t.TempDir(), Known: func(v *archives.Verification) error {
+			if halfway = v; v.Parts == 7 {
+				return stop
+			}
+			return nil
+		},
+	})
 	if !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
@@ -366,7 +369,8 @@ func TestRead(t *testing.T) {
 	}
 	damaged := archives.NewLog([]*archives.Archive{open(t, "file://"+dir)}, t.TempDir(), 1<<30)
 	var bad *ledger.BadEntryError
-	if err := damaged.Read(t.Context(), 1, 120, func(ledger.Entry) error { return nil }); !errors.As(err, &bad) || bad.Sequence != 21 {
+	err := damaged.Read(t.Context(), 1, 120, func(ledger.Entry) error { return nil })
+	if !errors.As(err, &bad) || bad.Sequence != 21 {
 		t.Errorf("damaged, without a second archive: %v", err)
 	}
 }

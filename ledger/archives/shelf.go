@@ -278,7 +278,9 @@ func (p *packing) add(e ledger.Entry, bounds Bounds) error {
 func (p *packing) seal(cfg Config) (*sealed, error) {
 	var signed [][]byte
 	if cfg.Sign != nil {
-		one, err := cfg.Sign(&proof.Checkpoint{Ledger: cfg.Ledger, Size: p.after.Tree.Size(), Root: p.after.Tree.Root(), Head: p.after.Head})
+		one, err := cfg.Sign(&proof.Checkpoint{
+			Ledger: cfg.Ledger, Size: p.after.Tree.Size(), Root: p.after.Tree.Root(), Head: p.after.Head,
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -146,7 +146,7 @@ func (v *verifier) signed(name Name, trailer archive.Trailer) (map[uint64][]vouc
 		}
 		found[c.Sequence] = append(found[c.Sequence], vouching{*c, true})
 	}
-	for _, c := range v.VerifyOptions.Kept {
+	for _, c := range v.Kept {
 		found[c.Sequence] = append(found[c.Sequence], vouching{c, false})
 	}
 	return found, nil
@@ -178,7 +178,7 @@ func (v *Verification) compare(signed []vouching) error {
 
 // end checks what only the whole archive can say.
 func (v *verifier) end() error {
-	if want := len(v.VerifyOptions.Kept); v.known.Kept != want {
+	if want := len(v.Kept); v.known.Kept != want {
 		return fmt.Errorf("%w: it ends at sequence %d, and of %d checkpoints that were kept %d are not of commits in it", ErrFork,
 			v.known.Sequence, want, want-v.known.Kept)
 	}

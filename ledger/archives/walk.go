@@ -54,7 +54,9 @@ func (a *Archive) copies(name Name) (list []Name) {
 
 // part brings the part after a position into a file: the first good one of those
 // that begin there.
-func (a *Archive) part(ctx context.Context, from ledger.Head, file *os.File) (Name, archive.Header, archive.Trailer, error) {
+func (a *Archive) part(
+	ctx context.Context, from ledger.Head, file *os.File,
+) (Name, archive.Header, archive.Trailer, error) {
 	begin, later := a.next(from.Sequence + 1)
 	if len(begin) == 0 {
 		if later > 0 {
