@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // TestArchive: a server that is killed again and again archives everything, once.
@@ -83,6 +85,52 @@ func TestArchive(t *testing.T) {
 	if _, err := os.Stat(file("drill")); err == nil {
 		t.Error("the drill has left its folder")
 	}
+}
+
+// TestArchiveMended: a part in the middle of an archive is damaged. It is named,
+// a restore takes the part of a second archive, and a backup from that one mends
+// the first.
+func TestArchiveMended(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	data := filepath.Join(dir, "data")
+	for _, name := range []string{one, two} {
+		if err := os.Mkdir(name, 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	metrics := freeAddress(t)
+	s := launch(t, data, "--archive", "file://"+one, "--archive", "file://"+two, "--archive-part-records", "5",
+		"--archive-part-age", "1s", "--metrics", metrics)
+	s.makeProvider(1000)
+	for range 30 {
+		s.must(204, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	}
+	waitFor(t, "everything is archived", func() bool {
+		m := readMetrics(t, metrics)
+		return m["allot_archive_lag_commits"] == 0 && m["allot_archive_parts"] > 10
+	})
+	s.terminate()
+	parts, err := filepath.Glob(filepath.Join(one, "parts", "*.allot"))
+	if err != nil || len(parts) < 6 {
+		t.Fatalf("%q, %v", parts, err)
+	}
+	if err := os.Chmod(parts[3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rewrite(t, parts[3], func(text []byte) []byte { text[len(text)/2] ^= 1; return text })
+	out := allot(t, false, "verify", "--archive", "file://"+one)
+	if !strings.Contains(out, filepath.Base(parts[3])) || !strings.Contains(out, "damaged") {
+		t.Errorf("%s", out)
+	}
+	allot(t, false, "restore", "--from", "file://"+one, "--data", filepath.Join(dir, "not"))
+	allot(t, true, "restore", "--from", "file://"+one, "--from", "file://"+two, "--data", filepath.Join(dir, "back"))
+	out = allot(t, true, "backup", "--mend", "--archive", "file://"+two, "--to", "file://"+one)
+	if !strings.Contains(out, filepath.Base(parts[3])+" was damaged") {
+		t.Errorf("%s", out)
+	}
+	allot(t, true, "verify", "--archive", "file://"+one)
 }
 
 // same is what two replays of one log have in common.

@@ -21,6 +21,7 @@ import (
 type backupCommand struct {
 	sourceFlags `embed:""`
 	To          []string `help:"URL of the archive: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT. May be repeated. A server may archive there, too." required:"" placeholder:"URL"`
+	Mend        bool     `help:"Read all parts of the archive first, and write those that are damaged again, beside the damaged ones."`
 	SigningKey  string   `help:"File with the operator's private key, to sign what is added." type:"existingfile" placeholder:"FILE"`
 }
 
@@ -49,6 +50,13 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cfg.Folder)) }()
+	if c.Mend {
+		for _, one := range targets {
+			if err := mend(ctx, one, cfg); err != nil {
+				return err
+			}
+		}
+	}
 	all, err := archives.Backup(ctx, cfg)
 	if err != nil {
 		return err
@@ -58,6 +66,17 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 			one.Parts, one.Bytes)
 	}
 	return nil
+}
+
+// mend writes the damaged parts of an archive again, and says which.
+func mend(ctx context.Context, a *archives.Archive, cfg archives.Config) error {
+	done, err := archives.Mend(ctx, a, cfg)
+	if done != nil {
+		for _, name := range done.Written {
+			fmt.Printf("%s: %s was damaged, and is written again\n", a, name)
+		}
+	}
+	return err
 }
 
 // backupAge is no bound: a part ends by its size, or at the end of the log.

@@ -375,6 +375,56 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestMend: parts that are damaged in the middle are written again beside the
+// damaged ones, from the log or from another archive, and nothing is touched. A
+// log that is another one mends nothing.
+func TestMend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 120)
+	one, dir := inFolder(t)
+	two, _ := inFolder(t)
+	w.archive(w.config(one, two), 120)
+	var paths []string
+	for name := range files(t, filepath.Join(dir, "parts")) {
+		paths = append(paths, filepath.Join(dir, "parts", name))
+	}
+	slices.Sort(paths)
+	for round, log := range []ledger.Log{w.log, archives.NewLog([]*archives.Archive{two}, t.TempDir(), 1<<30)} {
+		for _, i := range []int{2, 3, 11} {
+			flip(t, paths[i], 0)
+			flip(t, paths[i], -40-round) // else a second flip would undo the first
+		}
+		if round > 0 {
+			for name := range files(t, filepath.Join(dir, "parts")) {
+				if strings.Contains(name, ".1.allot") {
+					cut(t, filepath.Join(dir, "parts", name))
+				}
+			}
+		}
+		before := files(t, dir)
+		other := w.config()
+		other.Log = another{w.log}
+		if _, err := archives.Mend(t.Context(), open(t, "file://"+dir), other); err == nil {
+			t.Error("another log has mended something")
+		}
+		cfg := w.config()
+		cfg.Log = log
+		done, err := archives.Mend(t.Context(), open(t, "file://"+dir), cfg)
+		if err != nil || len(done.Written) != 3 || done.Good != 9 {
+			t.Fatalf("round %d: %+v, %v", round, done, err)
+		}
+		after := files(t, dir)
+		for name, text := range before {
+			if after[name] != text {
+				t.Errorf("%s was changed", name)
+			}
+		}
+		if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Sequence != 120 {
+			t.Errorf("%+v, %v", known, err)
+		}
+	}
+}
+
 // TestRefusals: an archive that is not this ledger's takes nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
