@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,8 +125,26 @@ func TestArchiveMended(t *testing.T) {
 	if !strings.Contains(out, filepath.Base(parts[3])) || !strings.Contains(out, "damaged") {
 		t.Errorf("%s", out)
 	}
-	allot(t, false, "restore", "--from", "file://"+one, "--data", filepath.Join(dir, "not"))
-	allot(t, true, "restore", "--from", "file://"+one, "--from", "file://"+two, "--data", filepath.Join(dir, "back"))
+	// A restore that ended in the middle is no ledger, and goes on where it was.
+	back := filepath.Join(dir, "back")
+	allot(t, false, "restore", "--from", "file://"+one, "--data", back)
+	written, err := filepath.Glob(filepath.Join(filepath.Dir(blockFile(back)), "*.blk"))
+	if err != nil || !slices.ContainsFunc(written, func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Size() > 0
+	}) {
+		t.Errorf("the parts before the damaged one are not restored: %q, %v", written, err)
+	}
+	if out := allot(t, false, "serve", "--data", back, "--http", freeAddress(t), "--nats", ""); !strings.Contains(out, "unfinished") {
+		t.Errorf("%s", out)
+	}
+	if out := allot(t, false, "restore", "--from", "file://"+two, "--data", back, "--at", "5"); !strings.Contains(out, "unfinished") {
+		t.Errorf("%s", out)
+	}
+	allot(t, true, "restore", "--from", "file://"+one, "--from", "file://"+two, "--data", back)
+	if restored, was := allot(t, true, "replay", "--data", back), allot(t, true, "replay", "--data", data); same(restored) != same(was) {
+		t.Errorf("restored:\n%s\nand it was:\n%s", restored, was)
+	}
 	out = allot(t, true, "backup", "--mend", "--archive", "file://"+two, "--to", "file://"+one)
 	if !strings.Contains(out, filepath.Base(parts[3])+" was damaged") {
 		t.Errorf("%s", out)

@@ -62,7 +62,7 @@ func (f *archiveFlags) open() ([]*archives.Archive, error) {
 			return nil, err
 		}
 		if seen[a.String()] {
-			return nil, fmt.Errorf("--archive %s is given twice", a)
+			return nil, fmt.Errorf("the archive %s is given twice", a)
 		}
 		list[i], seen[a.String()] = a, true
 	}
@@ -73,7 +73,7 @@ func (f *archiveFlags) open() ([]*archives.Archive, error) {
 func openParts(url string) (*archives.Archive, error) {
 	store, err := bucket.Open(url, bucket.Patience{})
 	if err != nil {
-		return nil, fmt.Errorf("--archive: %w", err)
+		return nil, err
 	}
 	return archives.Open(store), nil
 }
