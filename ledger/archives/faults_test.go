@@ -2,12 +2,15 @@ package archives_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -178,6 +181,91 @@ func TestFaultyStore(t *testing.T) {
 func (w *world) verified(url string) uint64 {
 	known, _ := w.verify(open(w.t, url), nil) // how far it is good is asked, not why it ends
 	return known.Sequence
+}
+
+// cutOff is a store that does so many things, and then nothing any more, as for a
+// process that was killed: what it did last is done, or is not.
+type cutOff struct {
+	bucket.Store
+	mu    sync.Mutex
+	left  int  // guarded by mu
+	after bool // the last thing is done, and nobody is told
+}
+
+var errCutOff = errors.New("cut off")
+
+// step reports whether something is done, and whether that is told.
+func (c *cutOff) step() (done, told bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left--
+	return c.left > 0 || c.left == 0 && c.after, c.left > 0
+}
+
+func (c *cutOff) Create(ctx context.Context, name string, contents *os.File, size int64) error {
+	done, told := c.step()
+	err := errCutOff
+	if done {
+		err = c.Store.Create(ctx, name, contents, size)
+	}
+	if !told {
+		return errCutOff
+	}
+	return err
+}
+
+func (c *cutOff) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if _, told := c.step(); !told {
+		return nil, errCutOff
+	}
+	return c.Store.Open(ctx, name)
+}
+
+func (c *cutOff) List(ctx context.Context, prefix, after string, yield func(bucket.Object) error) error {
+	if _, told := c.step(); !told {
+		return errCutOff
+	}
+	return c.Store.List(ctx, prefix, after, yield)
+}
+
+// TestKilledAtEachStep: an Archiver that ends at any step, before or after it was
+// done, leaves what the next one goes on with: each part is there once.
+func TestKilledAtEachStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 40)
+	for _, after := range []bool{false, true} {
+		for steps, whole := 1, false; !whole; steps++ {
+			dir := t.TempDir()
+			store, err := bucket.Open("file://"+dir, bucket.Patience{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			killed := &cutOff{Store: store, left: steps, after: after}
+			a := archives.Start(w.config(archives.Open(killed)))
+			var s archives.Status
+			deadline := time.Now().Add(hang)
+			for ; s.Failures == 0 && s.Verified.Sequence < 40; time.Sleep(time.Millisecond / 10) {
+				if s = a.Status()[0]; time.Now().After(deadline) {
+					t.Fatalf("%d steps: %+v", steps, s)
+				}
+			}
+			a.Stop()
+			whole = s.Failures == 0
+			if reached := w.verified("file://" + dir); reached < s.Verified.Sequence {
+				t.Errorf("%d steps: %d counted, and %d are there", steps, s.Verified.Sequence, reached)
+			}
+			w.archive(w.config(open(t, "file://"+dir)), 40)
+			if list := files(t, dir); len(list) != 4+1 {
+				t.Errorf("%d steps: %d objects", steps, len(list))
+			}
+			if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Sequence != 40 {
+				t.Errorf("%d steps: %+v, %v", steps, known, err)
+			}
+			if whole && steps < 10 {
+				t.Errorf("all was done in %d steps", steps)
+			}
+		}
+	}
 }
 
 // TestOneAway: an archive that is away holds up no other, and catches up.
