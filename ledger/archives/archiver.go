@@ -86,7 +86,7 @@ func Start(cfg Config) *Archiver {
 	return a
 }
 
-// Stop ends the Archiver. What is half written is written again by the next one.
+// Stop ends the Archiver; a second time it does nothing. What is half written is written again by the next one.
 func (a *Archiver) Stop() {
 	a.stop()
 	a.idle.Wait()

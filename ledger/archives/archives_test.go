@@ -1,6 +1,7 @@
 package archives_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,12 +12,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -208,6 +211,81 @@ func TestWrittenOnce(t *testing.T) {
 	}
 	if known, err := w.verify(open(t, url), nil); err != nil || known.Parts != len(after)-1 {
 		t.Errorf("%d objects, and %+v: %v", len(after), known, err)
+	}
+}
+
+// TestOthersPart: a part that a backup has written, with other bounds, while an
+// Archiver runs, is taken: no commit is in the archive twice.
+func TestOthersPart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 60)
+	_, dir := inFolder(t)
+	url := "file://" + dir
+	var head atomic.Uint64
+	head.Store(30)
+	cfg := w.config(open(t, url))
+	cfg.Head = func() ledger.Head { return w.heads[head.Load()-1] }
+	a := archives.Start(cfg)
+	defer a.Stop()
+	reach := func(sequence uint64) {
+		t.Helper()
+		for deadline := time.Now().Add(hang); a.Status()[0].Verified.Sequence < sequence; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%+v", a.Status())
+			}
+		}
+	}
+	reach(30)
+	other := w.config(open(t, url))
+	other.Head = func() ledger.Head { return w.heads[34] }
+	if all, err := archives.Backup(t.Context(), other); err != nil || all[0].Verified.Sequence != 35 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	head.Store(60)
+	reach(55)
+	a.Stop()
+	commits := 0
+	for name := range files(t, filepath.Join(dir, "parts")) {
+		var first, last int
+		if _, err := fmt.Sscanf(name, "%d-%d-", &first, &last); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		commits += last - first + 1
+	}
+	if known, err := w.verify(open(t, url), nil); err != nil || known.Sequence != uint64(commits) || commits != 55 {
+		t.Errorf("%d commits in all parts, and %+v: %v", commits, known, err)
+	}
+}
+
+// TestFalseTree: a part that says of the Merkle tree what is not so is damaged,
+// though all its commits are good.
+func TestFalseTree(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 10)
+	_, dir := inFolder(t)
+	var out bytes.Buffer
+	part, err := archive.NewPart(&out, archive.Header{Ledger: w.id, First: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.log.Read(t.Context(), 1, 10, func(e ledger.Entry) error { return part.AddLinked(e) }); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := proof.TreeOf(8, []ledger.Digest{{1}})
+	if err == nil {
+		err = part.End(nil, tree)
+	}
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "parts"), 0o750)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := archives.Name{First: 1, Last: w.heads[9]}
+	write(t, filepath.Join(dir, name.String()), out.String())
+	_, err = open(t, "file://"+dir).Verify(t.Context(), archives.VerifyOptions{Folder: t.TempDir()})
+	if !errors.Is(err, archives.ErrPart) || !strings.Contains(err.Error(), "the tree has 8 records") {
+		t.Errorf("%v", err)
 	}
 }
 
