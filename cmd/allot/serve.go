@@ -90,6 +90,7 @@ type server struct {
 	vouchers *proof.Folder // nil: there is no key
 	views    *projector.Projector
 	snaps    *snapshots.Store
+	due      *snapshots.Schedule // of snapshots
 	log      serverLog
 	space    *space
 
