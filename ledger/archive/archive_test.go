@@ -202,7 +202,9 @@ func TestFrames(t *testing.T) {
 		t.Errorf("from %d, %d commits, %v", first, len(got), err)
 	}
 	second := index[1].Sequence
-	for _, r := range [][2]uint64{{5, 9000}, {5, 5}, {9000, 9000}, {second - 1, second}, {second, second}, {second + 1, 9000}} {
+	for _, r := range [][2]uint64{
+		{5, 9000}, {5, 5}, {9000, 9000}, {second - 1, second}, {second, second}, {second + 1, 9000},
+	} {
 		next := r[0]
 		err := archive.ReadRange(file, size, r[0], r[1], func(e ledger.Entry) error {
 			if e.Sequence != next || ledger.DigestOf(e.Data) != heads[next-1].Digest {
