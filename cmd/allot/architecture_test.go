@@ -24,6 +24,7 @@ var homes = map[string]string{
 	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
 	"opentelemetry":      "go.opentelemetry.io/otel/sdk/trace",
 	"highwayhash":        "github.com/minio/highwayhash",
+	"minio-go":           "github.com/minio/minio-go/v7",
 	"go-json-experiment": "github.com/go-json-experiment/json",
 	"pebble":             "github.com/cockroachdb/pebble/v2", "nats.go/jetstream": "github.com/nats-io/nats.go/jetstream",
 	"nats-server": "github.com/nats-io/nats-server/v2/server", "roaring": "github.com/RoaringBitmap/roaring/v2",

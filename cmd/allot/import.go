@@ -105,9 +105,12 @@ func fillLog(ctx context.Context, files blocks.Folder, job blocks.Import, read r
 	if err != nil {
 		return err
 	}
-	err = copyInto(ctx, ns, job, read, title)
+	err = beginFill(ctx, ns, read)
 	ns.Shutdown()
 	if err != nil {
+		return err
+	}
+	if err := fillFiles(ctx, files, job, read, title); err != nil {
 		return err
 	}
 	return durable.SyncTree(files.Store)
@@ -127,7 +130,9 @@ func mayFill(ctx context.Context, files blocks.Folder) error {
 	return nil
 }
 
-func copyInto(ctx context.Context, ns *embedded.Server, job blocks.Import, read readLog, title string) error {
+// beginFill makes the stream, or checks that an interrupted copy was of the same
+// log.
+func beginFill(ctx context.Context, ns *embedded.Server, read readLog) error {
 	nc, err := ns.Connect()
 	if err != nil {
 		return err
@@ -141,11 +146,46 @@ func copyInto(ctx context.Context, ns *embedded.Server, job blocks.Import, read 
 	if err != nil {
 		return err
 	}
-	if err := sameCommit(ctx, target, read, last); err != nil {
+	return sameCommit(ctx, target, read, last)
+}
+
+// fillFiles appends the commits that are missing to the log's files, because a
+// server takes many times as long. Then it reads everything back.
+func fillFiles(ctx context.Context, files blocks.Folder, job blocks.Import, read readLog, title string) error {
+	verdict, err := files.JudgeImport(ctx, blocks.JudgeOptions{})
+	if err != nil {
 		return err
 	}
-	return copyLog(ctx, read, last+1, job.Last.Sequence, target, title)
+	filler, err := files.Fill(verdict.Report)
+	if err != nil {
+		return err
+	}
+	show, end := progressBar(title)
+	err = read(ctx, filler.Last()+1, job.Last.Sequence, func(e ledger.Entry) error {
+		if len(e.Data) > embedded.MaxPayload {
+			return fmt.Errorf("sequence %d: %w: the commit has %d bytes", e.Sequence, ledger.ErrTooLarge, len(e.Data))
+		}
+		if e.Sequence%showEvery == 0 {
+			show(e.Sequence, job.Last.Sequence)
+		}
+		return filler.Append(e)
+	})
+	end()
+	if err := errors.Join(err, filler.Close()); err != nil {
+		return err
+	}
+	if verdict, err = files.JudgeImport(ctx, blocks.JudgeOptions{}); err != nil {
+		return err
+	}
+	if verdict.Last != job.Last {
+		return fmt.Errorf("the copy ends with sequence %d and the digest %.8s, and should with %d and %.8s", verdict.Last.Sequence,
+			verdict.Last.Digest, job.Last.Sequence, job.Last.Digest)
+	}
+	return files.Settle(verdict.Report)
 }
+
+// showEvery is how many commits are copied between two steps of a progress bar.
+const showEvery = 1000
 
 // sameCommit checks that an interrupted import left commits of the same log.
 func sameCommit(ctx context.Context, target ledger.Log, read readLog, sequence uint64) error {

@@ -75,6 +75,7 @@ func (s *server) registry() *prometheus.Registry {
 	s.addReplica(g)
 	s.addNotices(g)
 	s.addTraces(g)
+	s.addArchives(g)
 	g.add("log_unsafe", "1: what is acknowledged may be lost: see the log, or allot cluster status.", func() float64 {
 		return one(len(s.unsafe.get()) > 0)
 	})

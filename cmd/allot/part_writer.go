@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/projector/check"
 )
 
@@ -29,7 +30,8 @@ type leader struct {
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
 	natsDoor  *natsapi.Service
-	auditor   atomic.Pointer[check.Auditor] // nil: the server does not audit itself
+	auditor   atomic.Pointer[check.Auditor]     // nil: the server does not audit itself
+	archiver  atomic.Pointer[archives.Archiver] // nil: the server archives nothing now
 }
 
 // startNotices puts the publisher of notices between writer and read models.

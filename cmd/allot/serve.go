@@ -19,6 +19,7 @@ import (
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/proof"
@@ -97,6 +98,7 @@ type server struct {
 	state    *ledger.State       // at the end of the log; nil: a writer has taken it
 	rejected *jetstream.Rejected // nil: rejected commands are not kept
 	scrubber *check.Scrubber     // nil: there is none
+	archives []*archives.Archive
 	metrics  metricsDoor
 
 	supervisor  supervisor
@@ -199,6 +201,8 @@ func (s *server) list() []part {
 		// rebuilt.
 		{phase: follow, name: "repair of read models", start: s.healViews},
 		{phase: follow, name: "State", start: s.follow},
+		// Whose the archives are is asked before anything is written.
+		{phase: follow, name: "archives", start: s.openArchives},
 		{phase: follow, name: "rejected commands", start: s.openRejected},
 		{phase: follow, name: "replica", start: s.startReplica, stop: s.stopReplica},
 		{phase: follow, name: "copies for other replicas", start: s.startCopies, stop: s.stopCopies},
@@ -220,6 +224,7 @@ func (s *server) list() []part {
 		{phase: lead, name: "commands of clients", start: s.openTerm, stop: s.closeTerm},
 		{phase: lead, name: "node providers", start: s.setNodeProviders},
 		{phase: lead, name: "checkpoint of the start", start: s.signStart},
+		{phase: lead, name: "archiver", start: s.startArchiver, stop: s.stopArchiver},
 		// From here on a nearly full disk refuses commands. The commands of the
 		// start had to go through before.
 		{phase: lead, name: "disk reserve", start: s.armSpace},

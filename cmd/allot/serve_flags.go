@@ -70,6 +70,8 @@ type serveCommand struct {
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are new records; 0: never." default:"1h"`
 	CheckBudget     time.Duration `help:"Time for checking the older part of a large log at the start after an unclean stop. The rest is checked while the server runs; 0: check all of it at the start." default:"30s"`
 
+	Archive archiveFlags `embed:"" group:"Archives"`
+
 	Log   logFlags   `embed:"" prefix:"log-" group:"Messages and traces"`
 	Trace traceFlags `embed:"" prefix:"trace-" group:"Messages and traces"`
 }
@@ -85,6 +87,9 @@ func (c *serveCommand) check() error {
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
 	}
 	if err := c.Trace.check(); err != nil {
+		return err
+	}
+	if err := c.Archive.check(); err != nil {
 		return err
 	}
 	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {

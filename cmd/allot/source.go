@@ -18,7 +18,7 @@ import (
 type sourceFlags struct {
 	Data    string `help:"Data folder of a server that is not running." type:"existingdir" placeholder:"DIR"`
 	NATSURL string `name:"nats-url" help:"NATS of a running server. If it has users: nats://NAME:PASSWORD@HOST:PORT of an auditor or operator, as ALLOT_NATS_URL in the environment." placeholder:"URL"`
-	Archive string `help:"File that allot export wrote." type:"existingfile" placeholder:"FILE"`
+	Archive string `help:"File that allot export wrote, or the URL of an archive that --archive of allot serve named." placeholder:"FILE|URL"`
 }
 
 // source is a log to read, with its signed checkpoints.
@@ -54,6 +54,9 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 		}
 		remote := &remoteLog{client.New(nc, client.Options{})}
 		return &source{remote, remote.checkpoint}, func() error { nc.Close(); return nil }, nil
+	}
+	if isArchiveURL(f.Archive) {
+		return openArchiveURL(f.Archive)
 	}
 	whole, err := openArchive(f.Archive)
 	return &source{whole, whole.kept}, func() error { return nil }, err

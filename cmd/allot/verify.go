@@ -21,6 +21,7 @@ type verifyCommand struct {
 	sourceFlags `embed:""`
 	keyFlag     `embed:""`
 	sinceFlag   `embed:""`
+	State       string `help:"File that remembers up to where an archive (--archive URL) was verified: the next time begins there." type:"path" placeholder:"FILE"`
 }
 
 // sinceFlag names checkpoints that the auditor has kept.
@@ -74,6 +75,12 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 	kept, err := c.kept(keys)
 	if err != nil {
 		return err
+	}
+	if isArchiveURL(c.Archive) && c.Data == "" && c.NATSURL == "" {
+		return c.verifyArchive(ctx, keys, kept)
+	}
+	if c.State != "" {
+		return errors.New("--state is for an archive: name one with --archive URL")
 	}
 	if c.Archive != "" && c.Data == "" && c.NATSURL == "" {
 		if header, err := archiveHeader(c.Archive); err != nil || header.First > 1 {

@@ -5,8 +5,16 @@
 //	[sequence, commit as it is stored]       for each commit, in order
 //	[0, number of commits, digest of the last commit (32 bytes), [signed checkpoints]]
 //
-// Version 1 has no checkpoints, and its last array has three elements. The
-// commits are those of the log, byte for byte, so sequences, digests and
+// Version 1 has no checkpoints, and its last array has three elements. Version 3
+// is a part of a chain of files, and says where the Merkle tree of all records
+// stands after its last commit, in a fifth element of the last array:
+//
+//	[number of records, root (32 bytes) of each complete subtree, the largest first ...]
+//
+// Its zstd stream has a frame for each MiB or so of commits. A skippable frame at
+// the end, which decoders pass over, says where each of them begins, see Index.
+//
+// The commits are those of the log, byte for byte, so sequences, digests and
 // generations are the same wherever the file is imported.
 package archive
 
@@ -20,11 +28,14 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 const (
-	magic   = "allot archive"
-	version = 2
+	magic        = "allot archive"
+	exported     = 2 // the version of a file that stands for itself
+	partVersion  = 3
+	maxTreeRoots = 64
 	// maxCheckpoints and maxCheckpointBytes bound the checkpoints in a file.
 	maxCheckpoints     = 10_000
 	maxCheckpointBytes = 16 << 10
@@ -52,8 +63,9 @@ type Progress func(done, total uint64)
 
 // Trailer is the end of an archive.
 type Trailer struct {
-	ledger.Head          // of the last commit
-	Checkpoints [][]byte // signed; the reader must check what they say
+	ledger.Head             // of the last commit
+	Checkpoints [][]byte    // signed; the reader must check what they say
+	Tree        *proof.Tree // after the last commit, as the file says; nil: it does not
 }
 
 // Extent says what goes into an archive.
@@ -73,40 +85,29 @@ func Write(ctx context.Context, out io.Writer, log ledger.Log, extent Extent) (l
 	if from < 1 || to < from || to > last {
 		return ledger.Head{}, fmt.Errorf("%w: %d to %d of a log that ends at %d", ErrRange, from, to, last)
 	}
-	header, err := headerOf(ctx, log, from)
+	header, err := HeaderOf(ctx, log, from)
 	if err != nil {
 		return ledger.Head{}, err
 	}
-	packer, err := zstd.NewWriter(out)
+	w, err := NewWriter(out, header, exported)
 	if err != nil {
-		return ledger.Head{}, fmt.Errorf("archive: %w", err)
+		return ledger.Head{}, err
 	}
-	enc := msgpack.NewEncoder(packer)
-	if err := encode(enc, magic, version, header.Ledger[:], header.First, header.Prev[:]); err != nil {
-		return ledger.Head{}, errors.Join(err, packer.Close())
-	}
-	chain := ledger.NewChain(ledger.Head{Sequence: from - 1, Digest: header.Prev})
 	err = log.Read(ctx, from, to, func(e ledger.Entry) error {
-		if _, err := chain.Next(e); err != nil {
-			return err
-		}
 		if extent.Progress != nil {
 			extent.Progress(e.Sequence-from+1, to-from+1)
 		}
-		return encode(enc, e.Sequence, e.Data)
+		_, err := w.Add(e)
+		return err
 	})
-	head := chain.Head()
-	if err == nil {
-		err = chain.End()
+	if err != nil {
+		return w.Head(), errors.Join(err, w.packer.Close())
 	}
-	if err == nil {
-		err = encode(enc, uint64(0), to-from+1, head.Digest[:], extent.Checkpoints)
-	}
-	return head, errors.Join(err, packer.Close())
+	return w.Head(), w.End(extent.Checkpoints, nil)
 }
 
-// headerOf reads the header's values from the log.
-func headerOf(ctx context.Context, log ledger.Log, from uint64) (Header, error) {
+// HeaderOf reads the header of a file that begins at a sequence from the log.
+func HeaderOf(ctx context.Context, log ledger.Log, from uint64) (Header, error) {
 	header := Header{First: from}
 	last, err := log.Last(ctx)
 	if err != nil {
@@ -152,6 +153,33 @@ func encode(enc *msgpack.Encoder, values ...any) error {
 // entries see ledger.Chain. Nothing is known to be whole before Read has returned
 // without an error.
 func Read(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error) (Trailer, error) {
+	return read(in, begin, (*ledger.Chain).Next, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
+}
+
+// ReadLinks is Read for callers that need not know whether the contents of each
+// commit can be decoded: it follows the digests only.
+func ReadLinks(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error) (Trailer, error) {
+	link := func(chain *ledger.Chain, e ledger.Entry) (*ledger.Commit, error) {
+		_, err := chain.NextLink(e)
+		return nil, err
+	}
+	return read(in, begin, link, func(e ledger.Entry, _ *ledger.Commit) error { return yield(e) })
+}
+
+// ReadCommits is Read for callers that want the commits decoded.
+func ReadCommits(in io.Reader, begin func(Header) error, yield func(*ledger.Commit) error) (Trailer, error) {
+	return read(in, begin, (*ledger.Chain).Next, func(_ ledger.Entry, commit *ledger.Commit) error {
+		if commit == nil {
+			return nil
+		}
+		return yield(commit)
+	})
+}
+
+func read(
+	in io.Reader, begin func(Header) error, link func(*ledger.Chain, ledger.Entry) (*ledger.Commit, error),
+	yield func(ledger.Entry, *ledger.Commit) error,
+) (Trailer, error) {
 	unpacker, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return Trailer{}, damaged("%v", err)
@@ -168,8 +196,9 @@ func Read(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error
 	chain := ledger.NewChain(ledger.Head{Sequence: header.First - 1, Digest: header.Prev})
 	for count := uint64(0); ; count++ {
 		entry, err := r.entry(header.First+count, count, chain)
+		var commit *ledger.Commit
 		if err == nil && entry.Sequence > 0 {
-			_, err = chain.Next(entry)
+			commit, err = link(chain, entry)
 		}
 		var bad *ledger.BadEntryError
 		if errors.As(err, &bad) {
@@ -179,9 +208,9 @@ func Read(in io.Reader, begin func(Header) error, yield func(ledger.Entry) error
 			return Trailer{}, err
 		}
 		if entry.Sequence == 0 {
-			return Trailer{Head: chain.Head(), Checkpoints: r.checkpoints}, r.end()
+			return Trailer{Head: chain.Head(), Checkpoints: r.checkpoints, Tree: r.tree}, r.end()
 		}
-		if err := yield(entry); err != nil {
+		if err := yield(entry, commit); err != nil {
 			return Trailer{}, err
 		}
 	}
@@ -197,6 +226,7 @@ type reader struct {
 	version     uint64
 	ledger      ledger.UUID
 	checkpoints [][]byte
+	tree        *proof.Tree
 	begins      bool // the ledger has not begun yet
 }
 
@@ -239,7 +269,7 @@ func (r *reader) header() (Header, error) {
 		return h, damaged("it is not an archive that allot export wrote: %v", err)
 	}
 	r.version, err = r.dec.DecodeUint64()
-	if err != nil || r.version < 1 || r.version > version {
+	if err != nil || r.version < 1 || r.version > partVersion {
 		return h, damaged("version %d, %v", r.version, err)
 	}
 	if err := r.fixed(h.Ledger[:]); err != nil {
@@ -353,6 +383,31 @@ func (r *reader) trailer(count uint64, head ledger.Head) error {
 			return damaged("checkpoint: %v", err)
 		}
 		r.checkpoints = append(r.checkpoints, checkpoint)
+	}
+	if r.version < partVersion {
+		return nil
+	}
+	return r.treeAfter()
+}
+
+// treeAfter reads where the Merkle tree stands after the last commit.
+func (r *reader) treeAfter() error {
+	n, err := r.dec.DecodeArrayLen()
+	if err != nil || n < 1 || n > maxTreeRoots+1 {
+		return damaged("a tree of %d elements: %v", n, err)
+	}
+	size, err := r.dec.DecodeInt64()
+	if err != nil {
+		return damaged("the number of records: %v", err)
+	}
+	roots := make([]ledger.Digest, n-1)
+	for i := range roots {
+		if err := r.fixed(roots[i][:]); err != nil {
+			return damaged("the tree: %v", err)
+		}
+	}
+	if r.tree, err = proof.TreeOf(size, roots); err != nil {
+		return damaged("%v", err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // filled is a log of some commits, with their digests.
@@ -174,5 +175,52 @@ func TestLedgerOfHeader(t *testing.T) {
 	}
 	if _, _, err := read(packer.EncodeAll(plain, nil)); !errors.Is(err, archive.ErrDamaged) {
 		t.Errorf("the header's ledger is not looked at: %v", err)
+	}
+}
+
+// TestFrames: a part has several frames; any range is read through its index as
+// it was written, and readers that know nothing of the index read all of it.
+func TestFrames(t *testing.T) {
+	log, heads := filled(t, 9000)
+	var out bytes.Buffer
+	part, err := archive.NewPart(&out, archive.Header{Ledger: ledger.UUID{1}, First: 5, Prev: heads[3].Digest})
+	if err == nil {
+		err = log.Read(t.Context(), 5, 9000, part.AddLinked)
+	}
+	if err == nil {
+		err = part.End(nil, &proof.Tree{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, size := bytes.NewReader(out.Bytes()), int64(out.Len())
+	index, err := archive.ReadIndex(file, size)
+	if err != nil || len(index) < 2 {
+		t.Fatalf("%v, %v", index, err)
+	}
+	if first, got, err := read(out.Bytes()); err != nil || first != 5 || len(got) != 8996 {
+		t.Errorf("from %d, %d commits, %v", first, len(got), err)
+	}
+	second := index[1].Sequence
+	for _, r := range [][2]uint64{
+		{5, 9000}, {5, 5}, {9000, 9000}, {second - 1, second}, {second, second}, {second + 1, 9000},
+	} {
+		next := r[0]
+		err := archive.ReadRange(file, size, r[0], r[1], func(e ledger.Entry) error {
+			if e.Sequence != next || ledger.DigestOf(e.Data) != heads[next-1].Digest {
+				return fmt.Errorf("%d is not %d", e.Sequence, next)
+			}
+			next++
+			return nil
+		})
+		if err != nil || next != r[1]+1 {
+			t.Errorf("%v: up to %d, %v", r, next-1, err)
+		}
+	}
+	for _, r := range [][2]uint64{{4, 5}, {9000, 9001}} {
+		err := archive.ReadRange(file, size, r[0], r[1], func(ledger.Entry) error { return nil })
+		if !errors.Is(err, archive.ErrDamaged) {
+			t.Errorf("%v, which is not in it: %v", r, err)
+		}
 	}
 }

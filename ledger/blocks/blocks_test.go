@@ -112,6 +112,85 @@ func TestIndexIsAsTheServerWritesIt(t *testing.T) {
 	}
 }
 
+// TestFilledIsAsTheServerWritesIt: what was appended to the files without a
+// server, in one go or in several, a server takes for its own, reads, and goes on
+// with; it changes no block.
+func TestFilledIsAsTheServerWritesIt(t *testing.T) {
+	source, heads := written(t, 300)
+	from, err := embedded.Files(source).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := filepath.Join(t.TempDir(), "log")
+	_, stop := server(t, store)
+	stop()
+	files := embedded.Files(store)
+	for _, to := range []uint64{0, 120, 121, 300} {
+		report := settled(t, files)
+		filler, err := files.Fill(report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := from.Read(t.Context(), filler.Last()+1, to, filler.Append); err != nil {
+			t.Fatal(err)
+		}
+		if err := filler.Append(ledger.Entry{Sequence: to + 2}); !errors.Is(err, ledger.ErrLogGap) {
+			t.Errorf("a gap after %d: %v", to, err)
+		}
+		if err := filler.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report := settled(t, files); report.Last != heads[299] || report.Commits != 300 {
+		t.Fatalf("%+v", report)
+	}
+	before := blocksOf(t, store)
+	log, stop := server(t, store)
+	if last, err := log.Last(t.Context()); err != nil || last != 300 {
+		t.Errorf("%d, %v", last, err)
+	}
+	more := appendCommits(t, log, heads[299], 5)
+	stop()
+	if report := settled(t, files); report.Last != more[len(more)-1] {
+		t.Errorf("%+v", report)
+	}
+	for path, text := range blocksOf(t, store) {
+		if !bytes.HasPrefix(text, before[path]) {
+			t.Errorf("the server has changed %s", path)
+		}
+	}
+}
+
+// settled checks all of a log's files, and makes them such that a server changes
+// nothing.
+func settled(t *testing.T, files blocks.Folder) *blocks.Report {
+	t.Helper()
+	verdict, err := files.Judge(t.Context(), blocks.JudgeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := files.Settle(verdict.Report); err != nil {
+		t.Fatal(err)
+	}
+	return verdict.Report
+}
+
+// blocksOf returns the contents of all blocks, by path.
+func blocksOf(t *testing.T, store string) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(embedded.Files(store).Dir(), "msgs", "*.blk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string][]byte)
+	for _, path := range paths {
+		if found[path], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
 // TestReadsWhatTheServerReads compares reads of the files with reads through the
 // server, while it appends.
 func TestReadsWhatTheServerReads(t *testing.T) {

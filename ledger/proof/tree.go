@@ -66,6 +66,18 @@ func (t *Tree) Add(leaves []ledger.Digest) []ledger.Digest {
 	return complete
 }
 
+// Roots returns the roots of its complete subtrees, the largest first. With its
+// size they are all that a tree needs to grow.
+func (t *Tree) Roots() []ledger.Digest { return digests(t.roots) }
+
+// TreeOf returns the tree of a size with such roots.
+func TreeOf(size int64, roots []ledger.Digest) (*Tree, error) {
+	if size < 0 || bits.OnesCount64(uint64(size)) != len(roots) {
+		return nil, fmt.Errorf("%w: a tree of %d records does not have %d roots", ErrProof, size, len(roots))
+	}
+	return &Tree{size: size, roots: hashes(roots)}, nil
+}
+
 // Copy returns an independent copy.
 func (t *Tree) Copy() *Tree {
 	return &Tree{size: t.size, roots: append([]tlog.Hash(nil), t.roots...)}

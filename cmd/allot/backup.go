@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// backupCommand is "allot backup": it brings an archive up to the end of a log,
+// now. Only what the archive lacks is read.
+type backupCommand struct {
+	sourceFlags `embed:""`
+	To          []string `help:"URL of the archive: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT. May be repeated. A server may archive there, too." required:"" placeholder:"URL"`
+	Mend        bool     `help:"Read all parts of the archive first, and write those that are damaged again, beside the damaged ones."`
+	SigningKey  string   `help:"File with the operator's private key, to sign what is added." type:"existingfile" placeholder:"FILE"`
+}
+
+// Run writes what the archives lack, and reads it back.
+func (c *backupCommand) Run(ctx context.Context) (err error) {
+	flags := archiveFlags{URL: c.To, PartRecords: 1_000_000, PartBytes: 64 << 20, PartAge: backupAge}
+	targets, err := flags.open()
+	if err != nil {
+		return err
+	}
+	signer, err := loadSigner(c.SigningKey)
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	cfg, err := c.config(ctx, log, signer)
+	if err != nil {
+		return err
+	}
+	cfg.Archives, cfg.Bounds = targets, flags.bounds()
+	if cfg.Folder, err = os.MkdirTemp("", "allot-backup-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cfg.Folder)) }()
+	if c.Mend {
+		for _, one := range targets {
+			if err := mend(ctx, one, cfg); err != nil {
+				return err
+			}
+		}
+	}
+	all, err := archives.Backup(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		fmt.Printf("%s holds the log up to sequence %d, verified, in %d parts of %d bytes\n", one.Archive, one.Verified.Sequence,
+			one.Parts, one.Bytes)
+	}
+	return nil
+}
+
+// mend writes the damaged parts of an archive again, and says which.
+func mend(ctx context.Context, a *archives.Archive, cfg archives.Config) error {
+	done, err := archives.Mend(ctx, a, cfg)
+	if done != nil {
+		for _, name := range done.Written {
+			fmt.Printf("%s: %s was damaged, and is written again\n", a, name)
+		}
+	}
+	return err
+}
+
+// backupAge is no bound: a part ends by its size, or at the end of the log.
+const backupAge = 100 * 365 * 24 * time.Hour
+
+func (c *backupCommand) config(ctx context.Context, log ledger.Log, signer note.Signer) (archives.Config, error) {
+	last, err := log.Last(ctx)
+	if err == nil && last == 0 {
+		err = errors.New("the log is empty: there is nothing to back up")
+	}
+	if err != nil {
+		return archives.Config{}, err
+	}
+	header, err := archive.HeaderOf(ctx, log, 1)
+	if err != nil {
+		return archives.Config{}, err
+	}
+	head, err := ledger.HeadBefore(ctx, log, last+1)
+	if err != nil {
+		return archives.Config{}, err
+	}
+	cfg := archives.Config{
+		Ledger: header.Ledger, Log: log, Head: func() ledger.Head { return head }, Now: time.Now,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if signer != nil {
+		cfg.Sign = func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(signer) }
+	}
+	return cfg, nil
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// archiveFlags say where the log is archived, and in what parts.
+type archiveFlags struct {
+	URL         []string      `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL"`
+	PartRecords int64         `name:"archive-part-records" help:"Most records in one part of an archive." default:"1000000"`
+	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864"`
+	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h"`
+	Rate        int64         `name:"archive-rate" help:"Read at most this many bytes of the log a second for archives; 0: as fast as it goes." default:"67108864"`
+}
+
+// archiveFolder is the name in a data folder of what archives need: parts that
+// are being packed.
+const archiveFolder = "archive"
+
+// archiveEvery is how often the archiver looks for new commits.
+const archiveEvery = time.Second
+
+// archiveAsk is how long a start waits for an archive to say whose it is.
+const archiveAsk = 5 * time.Second
+
+func (f *archiveFlags) bounds() archives.Bounds {
+	return archives.Bounds{Records: f.PartRecords, Bytes: f.PartBytes, Age: f.PartAge}
+}
+
+// check refuses URLs and bounds that cannot be.
+func (f *archiveFlags) check() error {
+	switch {
+	case f.PartRecords < 1:
+		return fmt.Errorf("--archive-part-records %d: a part has at least one record", f.PartRecords)
+	case f.PartBytes < 1 || f.PartBytes > maxPartBytes:
+		return fmt.Errorf("--archive-part-bytes %d: it can be from 1 to %d", f.PartBytes, int64(maxPartBytes))
+	case f.PartAge <= 0:
+		return fmt.Errorf("--archive-part-age %v: it must be more than 0", f.PartAge)
+	case f.Rate < 0:
+		return fmt.Errorf("--archive-rate %d: it must not be negative", f.Rate)
+	}
+	_, err := f.open()
+	return err
+}
+
+// maxPartBytes bounds what one object may hold.
+const maxPartBytes = 1 << 30
+
+// open returns the archives, without speaking to them.
+func (f *archiveFlags) open() ([]*archives.Archive, error) {
+	list, seen := make([]*archives.Archive, len(f.URL)), make(map[string]bool)
+	for i, url := range f.URL {
+		a, err := openParts(url)
+		if err != nil {
+			return nil, err
+		}
+		if seen[a.String()] {
+			return nil, fmt.Errorf("the archive %s is given twice", a)
+		}
+		list[i], seen[a.String()] = a, true
+	}
+	return list, nil
+}
+
+// openParts returns the archive at a URL, without speaking to it.
+func openParts(url string) (*archives.Archive, error) {
+	store, err := bucket.Open(url, bucket.Patience{})
+	if err != nil {
+		return nil, err
+	}
+	return archives.Open(store), nil
+}
+
+// openArchives refuses archives of another ledger. One that does not answer is
+// told, and used when it does: the log keeps everything meanwhile.
+func (s *server) openArchives(ctx context.Context) (err error) {
+	if s.archives, err = s.config.Archive.open(); err != nil {
+		return err
+	}
+	for _, a := range s.archives {
+		ctx, cancel := context.WithTimeout(ctx, archiveAsk)
+		err := a.Belongs(ctx, s.notary.Ledger, false)
+		cancel()
+		switch {
+		case errors.Is(err, archives.ErrOther) || errors.Is(err, archives.ErrFormat) || errors.Is(err, bucket.ErrURL):
+			return err
+		case err != nil:
+			s.logger.Warn("an archive cannot be read now; the log keeps everything until it can be written", "error", err)
+		}
+	}
+	return nil
+}
+
+// startArchiver starts writing the log into the archives.
+func (s *server) startArchiver(context.Context) error {
+	if len(s.archives) == 0 {
+		return nil
+	}
+	cfg := archives.Config{
+		Archives: s.archives, Ledger: s.notary.Ledger, Log: s.log.all, Head: s.log.highWater.Head,
+		Bounds: s.config.Archive.bounds(), Rate: s.config.Archive.Rate, Folder: s.data.path(archiveFolder),
+		Every: archiveEvery, Now: time.Now, Logger: s.logger,
+	}
+	if key := s.notary.Key; key != nil {
+		cfg.Sign = func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(key) }
+	}
+	s.leader.archiver.Store(archives.Start(cfg))
+	return nil
+}
+
+func (s *server) stopArchiver() error {
+	if archiver := s.leader.archiver.Swap(nil); archiver != nil {
+		archiver.Stop()
+	}
+	return nil
+}
+
+// addArchives adds the metrics of the archives that this server writes: those of
+// a follower are 0.
+func (s *server) addArchives(g gauges) {
+	if len(s.config.Archive.URL) == 0 {
+		return
+	}
+	most := func(value func(archives.Status) float64) func() float64 {
+		return func() (found float64) {
+			if archiver := s.leader.archiver.Load(); archiver != nil {
+				for _, one := range archiver.Status() {
+					found = max(found, value(one))
+				}
+			}
+			return found
+		}
+	}
+	sum := func(value func(archives.Status) float64) func() float64 {
+		return func() (found float64) {
+			if archiver := s.leader.archiver.Load(); archiver != nil {
+				for _, one := range archiver.Status() {
+					found += value(one)
+				}
+			}
+			return found
+		}
+	}
+	g.add("archive_lag_commits", "Commits that the archive that is furthest behind does not have.",
+		most(func(s archives.Status) float64 { return float64(s.Commits) }))
+	g.add("archive_lag_bytes", "Bytes of these commits that are packed and not sealed.",
+		most(func(s archives.Status) float64 { return float64(s.LogBytes) }))
+	g.add("archive_lag_seconds", "Age of the oldest of these, as far as they are packed.",
+		most(func(s archives.Status) float64 {
+			if s.Since.IsZero() {
+				return 0
+			}
+			return time.Since(s.Since).Seconds()
+		}))
+	g.add("archive_faulty", "Archives that take nothing now: the server's log says why.",
+		sum(func(s archives.Status) float64 { return one(s.Fault != "") }))
+	g.add("archive_parts", "Parts in all archives.", sum(func(s archives.Status) float64 { return float64(s.Parts) }))
+	g.add("archive_bytes", "Bytes of these.", sum(func(s archives.Status) float64 { return float64(s.Bytes) }))
+	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
+		sum(func(s archives.Status) float64 { return float64(s.Failures) }))
+	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
+		most(func(s archives.Status) float64 {
+			if s.Success.IsZero() {
+				return 0
+			}
+			return float64(s.Success.UnixNano()) / 1e9
+		}))
+}

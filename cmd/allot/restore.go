@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector/check"
+)
+
+// restoreCommand is "allot restore": it begins a data folder with what archives
+// hold of a log.
+type restoreCommand struct {
+	archivesFlag `embed:""`
+	keyFlag      `embed:""`
+	Data         string `help:"Data folder, without a log or with an unfinished restore of the same log. With --check: a folder for the drill, which is removed afterwards." required:"" type:"path" placeholder:"DIR"`
+	At           string `help:"Restore the log as of this sequence or time (RFC 3339); default: all of it." placeholder:"SEQUENCE|TIME"`
+	Check        bool   `help:"Only a drill: restore aside, replay everything, compare with the archive and its signatures, and remove it."`
+}
+
+// Run restores. Every commit keeps its sequence, and is verified before it is
+// written. An interrupted run goes on where it was.
+func (c *restoreCommand) Run(ctx context.Context) (err error) {
+	keys, err := c.verifiers()
+	if err != nil {
+		return err
+	}
+	list, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "allot-restore-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	log := archives.NewLog(list, folder, cachedParts)
+	head, err := c.end(ctx, log)
+	if err != nil {
+		return err
+	}
+	if c.Check {
+		if _, err := os.Stat(c.Data); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s exists, and a drill needs a folder that it may remove: name another one", c.Data)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(c.Data)) }()
+	}
+	d, err := openDataFolder(c.Data)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err = c.fill(ctx, d, log, head); err == nil {
+		err = c.keep(ctx, d, log, head)
+	}
+	if err = errors.Join(err, d.close()); err != nil {
+		return err
+	}
+	took := time.Since(begun)
+	fmt.Printf("%s holds the log up to sequence %d, durably; digest %s; %v\n", c.Data, head.Sequence, head.Digest,
+		took.Round(time.Millisecond))
+	if !c.Check && keys == nil {
+		return nil
+	}
+	return c.compare(ctx, log, head, keys != nil)
+}
+
+// end returns the head of the last commit to restore.
+func (c *restoreCommand) end(ctx context.Context, log *archives.Log) (ledger.Head, error) {
+	last, err := log.Last(ctx)
+	if err != nil {
+		return ledger.Head{}, err
+	}
+	to := last
+	if n, err := strconv.ParseUint(c.At, 10, 64); err == nil {
+		to = n
+	} else if c.At != "" {
+		at, err := time.Parse(time.RFC3339Nano, c.At)
+		if err != nil {
+			return ledger.Head{}, fmt.Errorf("--at %q is neither a sequence nor a time such as 2026-11-22T14:00:00Z", c.At)
+		}
+		if to, err = log.LastBefore(ctx, at.UnixNano()); err != nil {
+			return ledger.Head{}, err
+		}
+	}
+	if to < 1 || to > last {
+		return ledger.Head{}, fmt.Errorf("--at %s: the archive holds the sequences 1 to %d; nothing was changed", c.At, last)
+	}
+	return ledger.HeadBefore(ctx, log, to+1)
+}
+
+// fill copies the log, once the folder is known to be free for it.
+func (c *restoreCommand) fill(ctx context.Context, d *dataFolder, log *archives.Log, head ledger.Head) error {
+	for _, remains := range []string{readModelFolder, snapshotsFolder} {
+		if found, err := d.has(remains); err != nil || found {
+			return errors.Join(err, fmt.Errorf("%s belonged to a server, because it has a folder %q: name an empty folder", c.Data, remains))
+		}
+	}
+	into := blocks.Import{From: strings.Join(c.From, ", "), Last: head}
+	if err := fillLog(ctx, d.files(), into, log.Read, "restoring"); err != nil {
+		return err
+	}
+	return d.files().EndImport(head)
+}
+
+// keep writes the newest signed checkpoint of what was restored into the folder.
+func (c *restoreCommand) keep(ctx context.Context, d *dataFolder, log *archives.Log, head ledger.Head) error {
+	signed, err := log.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range signed {
+		checkpoint, err := unverified(one)
+		if err != nil || checkpoint.Sequence > head.Sequence {
+			continue // allot verify says what is wrong with a checkpoint
+		}
+		folder, err := proof.OpenFolder(d.path(checkpointsFolder))
+		if err == nil {
+			err = folder.Save(checkpoint.Sequence, one)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare reads what was restored back from the disk, replays it, and compares it
+// with the archive.
+func (c *restoreCommand) compare(ctx context.Context, log *archives.Log, head ledger.Head, signed bool) (err error) {
+	restored, closeLog, err := openData(ctx, c.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeLog()) }()
+	show, end := progressBar("replaying what was restored")
+	r, err := check.Replay(ctx, restored, head.Sequence, "", show, nil)
+	end()
+	if err != nil {
+		return err
+	}
+	if r.State.Head() != head {
+		return fmt.Errorf("what was restored ends with %v, and the archive with %v", r.State.Head(), head)
+	}
+	state, err := r.State.Digest()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("state        %s\ntree         %d records, root %s\n", state, r.Tree.Size(), r.Tree.Root())
+	if !signed {
+		fmt.Println("checkpoints  not checked: there is no --public-key")
+		return nil
+	}
+	return c.compareSigned(ctx, log, r)
+}
+
+// compareSigned compares with the newest signed checkpoint that is of the
+// restored commits.
+func (c *restoreCommand) compareSigned(ctx context.Context, log *archives.Log, r *check.Replayed) error {
+	keys, err := c.verifiers()
+	if err != nil {
+		return err
+	}
+	signed, err := log.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range signed {
+		checkpoint, err := proof.Open(one, keys)
+		if err != nil {
+			return err
+		}
+		if checkpoint.Head != r.State.Head() {
+			continue
+		}
+		if *checkpoint != *r.Checkpoint() {
+			return fmt.Errorf("%w: the signed checkpoint of sequence %d says %d records with the root %s", archives.ErrFork,
+				checkpoint.Sequence, checkpoint.Size, checkpoint.Root)
+		}
+		fmt.Printf("checkpoints  one vouches for sequence %d and everything before it\n", checkpoint.Sequence)
+		return nil
+	}
+	fmt.Printf("checkpoints  none is of sequence %d: allot verify --archive checks those before it\n", r.State.Head().Sequence)
+	return nil
+}

@@ -1,0 +1,333 @@
+// Package archives keeps a log in archives: runs of commits, sealed, compressed and
+// chained, each in an object that is written once. It writes them in the
+// background, verifies them, and reads the log from them.
+//
+// Nothing but the parts themselves is needed to read an archive. A part is a file
+// in the form of package archive, whose name has its range of sequences and the
+// digest of its last commit. Where a part ends follows from the log and the
+// Bounds, so that two servers seal the same parts, and the second finds that they
+// are there.
+package archives
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive"
+	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+var (
+	// ErrOther means that an archive is of another ledger.
+	ErrOther = errors.New("the archive is of another ledger")
+	// ErrFork means that an archive holds a log that is not the one it should be.
+	ErrFork = errors.New("the archive holds another log")
+	// ErrMissing means that an archive lacks a part, although it has later ones.
+	ErrMissing = errors.New("the archive lacks a part")
+	// ErrFormat means that an archive has a form that this release does not know.
+	ErrFormat = errors.New("this release does not know the form of the archive")
+	// ErrPart means that a part is damaged.
+	ErrPart = errors.New("a part of the archive is damaged")
+	// ErrUnsigned means that no signed checkpoint vouches for the end of an
+	// archive.
+	ErrUnsigned = errors.New("no signed checkpoint vouches for the end of the archive")
+	// ErrEmpty means that an archive has no part.
+	ErrEmpty = errors.New("the archive is empty")
+)
+
+// Position is where a log stands after a commit.
+type Position struct {
+	ledger.Head
+	Tree *proof.Tree // of all records up to there
+}
+
+// Beginning is the Position before the first commit.
+func Beginning() Position { return Position{Tree: &proof.Tree{}} }
+
+// Archive is an archive in a store. It is safe for concurrent use.
+type Archive struct {
+	store bucket.Store
+
+	mu   sync.Mutex
+	list []Name // known parts, in the order of their names; guarded by mu
+	size int64  // bytes of these; guarded by mu
+}
+
+// Open returns the archive in a store. It does not speak to the store.
+func Open(store bucket.Store) *Archive { return &Archive{store: store} }
+
+// String returns the archive's URL, without secrets.
+func (a *Archive) String() string { return a.store.String() }
+
+// Stored returns how many parts are known, and their bytes.
+func (a *Archive) Stored() (count int, bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.list), a.size
+}
+
+// markName is the object that says whose archive it is.
+const markName = "ledger.json"
+
+// mark is its contents.
+type mark struct {
+	Format int         `json:"format"`
+	Ledger ledger.UUID `json:"ledger"`
+}
+
+const markFormat = 1
+
+// Ledger returns whose archive it is; nil: nobody's yet.
+func (a *Archive) Ledger(ctx context.Context) (id ledger.UUID, err error) {
+	body, err := a.store.Open(ctx, markName)
+	if errors.Is(err, bucket.ErrNotFound) {
+		return a.ledgerOfParts(ctx)
+	}
+	if err != nil {
+		return id, fmt.Errorf("%s: %w", a, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(body, 4096))
+	if err = errors.Join(err, body.Close()); err != nil {
+		return id, fmt.Errorf("%s: %w", a, err)
+	}
+	var m mark
+	if err := json.Unmarshal(text, &m); err != nil || m.Ledger.IsNil() {
+		return a.ledgerOfParts(ctx) // the parts know it, too
+	}
+	if m.Format != markFormat {
+		return id, fmt.Errorf("%w: %s has the format %d, and only %d is known: use a newer release", ErrFormat, a, m.Format, markFormat)
+	}
+	return m.Ledger, nil
+}
+
+// ledgerOfParts reads it from the first part, because the mark is lost or was
+// never written.
+func (a *Archive) ledgerOfParts(ctx context.Context) (id ledger.UUID, err error) {
+	if err := a.Refresh(ctx); err != nil {
+		return id, err
+	}
+	list := a.names()
+	if len(list) == 0 {
+		return id, nil
+	}
+	body, err := a.store.Open(ctx, list[0].String())
+	if err != nil {
+		return id, fmt.Errorf("%s: %w", a, err)
+	}
+	_, err = archive.ReadLinks(body, func(h archive.Header) error { id = h.Ledger; return errEnough }, nil)
+	if err = errors.Join(err, body.Close()); !errors.Is(err, errEnough) {
+		return id, fmt.Errorf("%w: %s/%s: %w", ErrPart, a, list[0], err)
+	}
+	return id, nil
+}
+
+var errEnough = errors.New("archives: that is enough")
+
+// Belongs fails with ErrOther if the archive is of another ledger. An archive
+// that is nobody's becomes the ledger's if take says so.
+func (a *Archive) Belongs(ctx context.Context, id ledger.UUID, take bool) error {
+	found, err := a.Ledger(ctx)
+	if err != nil {
+		return err
+	}
+	if found.IsNil() && take {
+		if err := a.take(ctx, id); err != nil {
+			return err
+		}
+		found, err = a.Ledger(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	if !found.IsNil() && found != id {
+		return fmt.Errorf("%w: %s is of the ledger %s, and this is %s; nothing was changed: name another folder or prefix",
+			ErrOther, a, found, id)
+	}
+	return nil
+}
+
+func (a *Archive) take(ctx context.Context, id ledger.UUID) error {
+	text, err := json.Marshal(mark{markFormat, id})
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "allot-archive-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(file.Name()) }() // it was sent, or is of no use
+	_, err = file.Write(append(text, '\n'))
+	if err == nil {
+		err = a.store.Create(ctx, markName, file, int64(len(text)+1))
+	}
+	if errors.Is(err, bucket.ErrExists) {
+		err = nil
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("%s: %w", a, err)
+	}
+	return nil
+}
+
+// Refresh lists all parts. Objects that are no parts are not looked at.
+func (a *Archive) Refresh(ctx context.Context) error {
+	var list []Name
+	var size int64
+	err := a.store.List(ctx, folder, "", func(o bucket.Object) error {
+		if name, isPart := parseName(o.Name); isPart {
+			list = append(list, name)
+			size += o.Size
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", a, err)
+	}
+	a.mu.Lock()
+	a.list, a.size = list, size
+	a.mu.Unlock()
+	return nil
+}
+
+// look lists the parts that begin at a sequence, and notes them.
+func (a *Archive) look(ctx context.Context, first uint64) (names []Name, err error) {
+	err = a.store.List(ctx, fmt.Sprintf("%s%020d-", folder, first), "", func(o bucket.Object) error {
+		if name, isPart := parseName(o.Name); isPart {
+			names = append(names, name)
+			a.add(name, o.Size)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a, err)
+	}
+	return names, nil
+}
+
+// add notes a part that was written.
+func (a *Archive) add(name Name, size int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, found := slices.BinarySearchFunc(a.list, name, func(x, y Name) int { return cmp.Compare(x.String(), y.String()) })
+	if !found {
+		a.list = slices.Insert(a.list, at, name)
+		a.size += size
+	}
+}
+
+func (a *Archive) names() []Name {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.list)
+}
+
+// next returns the parts that begin at a sequence, the longest first, and the
+// first sequence after it at which another one begins; 0: none does.
+func (a *Archive) next(first uint64) (begin []Name, later uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(a.list, first, func(n Name, s uint64) int { return cmp.Compare(n.First, s) })
+	for ; at < len(a.list); at++ {
+		if a.list[at].First > first {
+			later = a.list[at].First
+			break
+		}
+		begin = append(begin, a.list[at])
+	}
+	slices.SortStableFunc(begin, func(x, y Name) int { return cmp.Compare(y.Last.Sequence, x.Last.Sequence) })
+	return begin, later
+}
+
+// holding returns the parts that hold a sequence.
+func (a *Archive) holding(sequence uint64) (list []Name) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(a.list, sequence+1, func(n Name, s uint64) int { return cmp.Compare(n.First, s) })
+	// Parts overlap only where servers with other bounds took turns.
+	for at--; at >= 0 && len(list) < 2*maxCopies; at-- {
+		if a.list[at].Last.Sequence >= sequence {
+			list = append(list, a.list[at])
+		} else if len(list) > 0 {
+			break
+		}
+	}
+	return list
+}
+
+// fetch copies an object into a file, from its beginning. It returns the sum of
+// its bytes.
+func (a *Archive) fetch(ctx context.Context, name Name, into *os.File) (sum [sha256.Size]byte, size int64, err error) {
+	body, err := a.store.Open(ctx, name.String())
+	if err != nil {
+		return sum, 0, fmt.Errorf("%s: %w", a, err)
+	}
+	if _, err = into.Seek(0, io.SeekStart); err == nil {
+		err = into.Truncate(0)
+	}
+	hash := sha256.New()
+	if err == nil {
+		size, err = io.Copy(io.MultiWriter(into, hash), body)
+	}
+	if err = errors.Join(err, body.Close()); err != nil {
+		return sum, size, fmt.Errorf("%s/%s: %w", a, name, err)
+	}
+	copy(sum[:], hash.Sum(nil))
+	return sum, size, nil
+}
+
+// get fetches a part into a file and verifies that it is whole, and the one that
+// its name says. Damage wraps ErrPart.
+func (a *Archive) get(ctx context.Context, name Name, into *os.File) (archive.Header, archive.Trailer, error) {
+	if _, _, err := a.fetch(ctx, name, into); err != nil {
+		return archive.Header{}, archive.Trailer{}, err
+	}
+	header, trailer, err := check(name, into, archive.ReadLinks, discard)
+	if err != nil {
+		err = fmt.Errorf("%w: %s/%s: %w", ErrPart, a, name, err)
+	}
+	return header, trailer, err
+}
+
+func discard(ledger.Entry) error { return nil }
+
+// readPart is archive.Read, or one of its kin.
+type readPart[T any] func(io.Reader, func(archive.Header) error, func(T) error) (archive.Trailer, error)
+
+// check reads a part in a file, and checks that it is the one that its name says.
+func check[T any](
+	name Name, file *os.File, read readPart[T], yield func(T) error,
+) (h archive.Header, t archive.Trailer, err error) {
+	if _, err = file.Seek(0, io.SeekStart); err != nil {
+		return h, t, err
+	}
+	t, err = read(file, func(header archive.Header) error {
+		h = header
+		if h.First != name.First {
+			return fmt.Errorf("%w: it begins at sequence %d", archive.ErrDamaged, h.First)
+		}
+		return nil
+	}, yield)
+	switch {
+	case err != nil:
+		return h, t, err
+	case t.Head != name.Last:
+		return h, t, fmt.Errorf("%w: it ends at sequence %d with the digest %.8s", archive.ErrDamaged, t.Sequence, t.Digest)
+	case t.Tree == nil:
+		return h, t, fmt.Errorf("%w: it does not say where the Merkle tree stands", archive.ErrDamaged)
+	}
+	info, err := file.Stat()
+	if err == nil {
+		_, err = archive.ReadIndex(file, info.Size())
+	}
+	return h, t, err
+}

@@ -1,0 +1,360 @@
+package archives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// Config says what is archived, and where to.
+type Config struct {
+	Archives []*Archive
+	Ledger   ledger.UUID
+	Log      ledger.Log
+	// Head returns the head of the newest commit that may be archived: it is
+	// durable, and nobody will take it back.
+	Head func() ledger.Head
+	// Sign signs the checkpoint of a part's last commit, which goes into the part;
+	// nil: there is no key.
+	Sign   func(*proof.Checkpoint) ([]byte, error)
+	Bounds Bounds
+	Rate   int64  // bytes of the log that are read a second; 0: as fast as it goes
+	Folder string // for parts that are being packed
+	// Seal ends a part at the end of the log, too, whatever the Bounds say.
+	Seal   bool
+	Every  time.Duration
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Status says how far an archive has come.
+type Status struct {
+	Archive  string
+	Verified ledger.Head // everything up to there was read back
+	Parts    int         // in the archive
+	Bytes    int64       // of these
+	Commits  uint64      // that are not in the archive
+	LogBytes int64       // of these, as far as they were read
+	Since    time.Time   // when the oldest of these was decided; zero: unknown, or there are none
+	Failures uint64      // since the start
+	Success  time.Time   // when a part was last verified; zero: not since the start
+	Fault    string      // why nothing is archived now; empty: nothing is wrong
+}
+
+// Archiver writes a log into archives in the background. Each archive goes its
+// own way: one that is away holds up no other.
+type Archiver struct {
+	cfg      Config
+	shelf    *shelf
+	couriers []*courier
+	stop     context.CancelFunc
+	idle     sync.WaitGroup
+}
+
+// Backup brings archives up to the end of the log, once.
+func Backup(ctx context.Context, cfg Config) ([]Status, error) {
+	cfg.Seal = true
+	a := &Archiver{cfg: cfg, shelf: newShelf(cfg)}
+	defer a.shelf.close()
+	for _, one := range cfg.Archives {
+		c := &courier{archive: one, cfg: cfg, shelf: a.shelf}
+		a.couriers = append(a.couriers, c)
+		if err := c.work(ctx); err != nil {
+			return a.Status(), err
+		}
+	}
+	return a.Status(), nil
+}
+
+// Start starts an Archiver.
+func Start(cfg Config) *Archiver {
+	ctx, stop := context.WithCancel(context.Background())
+	a := &Archiver{cfg: cfg, shelf: newShelf(cfg), stop: stop}
+	for _, one := range cfg.Archives {
+		c := &courier{archive: one, cfg: cfg, shelf: a.shelf}
+		a.couriers = append(a.couriers, c)
+		a.idle.Go(func() { c.run(ctx) })
+	}
+	return a
+}
+
+// Stop ends the Archiver; a second time it does nothing. What is half written is written again by the next one.
+func (a *Archiver) Stop() {
+	a.stop()
+	a.idle.Wait()
+	a.shelf.close()
+}
+
+// Status says how far each archive has come.
+func (a *Archiver) Status() []Status {
+	list := make([]Status, len(a.couriers))
+	for i, c := range a.couriers {
+		list[i] = c.get()
+	}
+	return list
+}
+
+// courier brings parts to one archive.
+type courier struct {
+	archive *Archive
+	cfg     Config
+	shelf   *shelf
+
+	ready bool
+	at    Position
+
+	mu     sync.Mutex
+	status Status // guarded by mu
+}
+
+func (c *courier) get() Status {
+	c.mu.Lock()
+	s := c.status
+	c.mu.Unlock()
+	s.Archive = c.archive.String()
+	s.Parts, s.Bytes = c.archive.Stored()
+	if head := c.cfg.Head().Sequence; head > s.Verified.Sequence {
+		s.Commits = head - s.Verified.Sequence
+		_, bytes, since := c.shelf.waiting(s.Verified.Sequence)
+		s.LogBytes = bytes
+		if since > 0 {
+			s.Since = time.Unix(0, since)
+		}
+	}
+	return s
+}
+
+func (c *courier) update(change func(*Status)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.status)
+}
+
+// Pauses after failures.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+)
+
+func (c *courier) run(ctx context.Context) {
+	pause := firstPause
+	for {
+		err := c.work(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := c.cfg.Every
+		if err != nil {
+			wait, pause = pause, min(2*pause, lastPause)
+			c.tell(err, wait)
+		} else {
+			pause = firstPause
+			c.passed()
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tell tells a fault, once.
+func (c *courier) tell(err error, again time.Duration) {
+	var before string
+	c.update(func(s *Status) {
+		before = s.Fault
+		s.Fault = err.Error()
+		s.Failures++
+	})
+	if before != err.Error() {
+		c.cfg.Logger.Error("the archive takes nothing now; the log keeps everything meanwhile", "archive", c.archive.String(),
+			"error", err, "again_in", again)
+	}
+}
+
+func (c *courier) passed() {
+	var before string
+	c.update(func(s *Status) { before, s.Fault = s.Fault, "" })
+	if before != "" {
+		c.cfg.Logger.Info("the archive takes parts again", "archive", c.archive.String())
+	}
+}
+
+// work archives all that is due.
+func (c *courier) work(ctx context.Context) error {
+	if !c.ready {
+		if err := c.archive.Belongs(ctx, c.cfg.Ledger, true); err != nil {
+			return err
+		}
+		if err := c.archive.Refresh(ctx); err != nil {
+			return err
+		}
+		if err := c.find(ctx); err != nil {
+			return err
+		}
+		c.ready = true
+		c.cfg.Logger.Info("archiving", "archive", c.archive.String(), "sequence", c.at.Sequence, "records", c.at.Tree.Size())
+	}
+	for {
+		later := c.later()
+		part, err := c.shelf.next(ctx, c.at, later)
+		if err != nil || part == nil {
+			return err
+		}
+		there, err := c.adopt(ctx, part.First)
+		if err == nil && !there {
+			if err = c.put(ctx, part); err == nil {
+				c.at = part.after
+			}
+		}
+		if err != nil {
+			return err
+		}
+		c.verified()
+		if later > 0 && later == c.at.Sequence+1 {
+			c.ready = false // the gap is closed: see how far it goes from here
+			return c.work(ctx)
+		}
+	}
+}
+
+// adopt takes a good part that another server, or a backup, has written
+// meanwhile, so that each commit is in the archive once.
+func (c *courier) adopt(ctx context.Context, first uint64) (there bool, err error) {
+	names, err := c.archive.look(ctx, first)
+	if err != nil || len(names) == 0 {
+		return false, err
+	}
+	file, err := scratch(c.cfg.Folder)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = file.Close() }() // nobody reads it any more
+	for _, name := range names {
+		header, trailer, err := c.archive.get(ctx, name, file)
+		if errors.Is(err, ErrPart) {
+			continue // it is written again
+		}
+		if err != nil {
+			return false, err
+		}
+		position := Position{trailer.Head, trailer.Tree}
+		if header.Ledger != c.cfg.Ledger || header.Prev != c.at.Digest {
+			return false, fmt.Errorf("%w: %s/%s does not follow commit %d of this ledger", ErrFork, c.archive, name, c.at.Sequence)
+		}
+		if err := c.agrees(ctx, position); err != nil {
+			return false, err
+		}
+		c.at = position
+		return true, nil
+	}
+	return false, nil
+}
+
+// later returns where a part begins behind a gap; 0: there is no gap.
+func (c *courier) later() uint64 {
+	_, later := c.archive.next(c.at.Sequence + 1)
+	return later
+}
+
+func (c *courier) verified() {
+	c.update(func(s *Status) { s.Verified, s.Success = c.at.Head, c.cfg.Now() })
+}
+
+// find finds how far the archive goes without a gap, and reads its last part for
+// the position. The log must agree with it.
+func (c *courier) find(ctx context.Context) error {
+	names, gap := c.archive.walk(0)
+	if gap > 0 {
+		c.cfg.Logger.Error("the archive lacks a part, and gets it again", "archive", c.archive.String(), "before", gap)
+	}
+	file, err := scratch(c.cfg.Folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // nobody reads it any more
+	for i := len(names) - 1; i >= 0; i-- {
+		position, err := c.archive.position(ctx, names[i], file)
+		if errors.Is(err, ErrPart) {
+			c.cfg.Logger.Error("a part is damaged, and is written again", "error", err)
+			continue
+		}
+		if err == nil {
+			err = c.agrees(ctx, position)
+		}
+		if err != nil {
+			return err
+		}
+		c.at = position
+		c.verified()
+		return nil
+	}
+	c.at = Beginning()
+	return nil
+}
+
+// agrees checks that the log goes on where the archive ends.
+func (c *courier) agrees(ctx context.Context, p Position) error {
+	if head := c.cfg.Head(); head.Sequence < p.Sequence {
+		return fmt.Errorf("%w: %s goes up to sequence %d, and the log to %d only: the log was set back, or the archive is that of a copy",
+			ErrFork, c.archive, p.Sequence, head.Sequence)
+	}
+	return c.cfg.Log.Read(ctx, p.Sequence, p.Sequence, func(e ledger.Entry) error {
+		if got := ledger.DigestOf(e.Data); got != p.Digest {
+			return fmt.Errorf("%w: commit %d has the digest %.8s in the log, and %.8s in %s", ErrFork, p.Sequence, got, p.Digest, c.archive)
+		}
+		return nil
+	})
+}
+
+// put writes a part, unless it is there, and reads it back. A damaged one of the
+// same name is left alone, and a copy is written beside it.
+func (c *courier) put(ctx context.Context, part *sealed) error {
+	back, err := scratch(c.cfg.Folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = back.Close() }() // nobody reads it any more
+	for name := part.Name; name.Copy <= maxCopies; name.Copy++ {
+		err := c.archive.store.Create(ctx, name.String(), part.file, part.size)
+		if err != nil && !errors.Is(err, bucket.ErrExists) {
+			return fmt.Errorf("%s: %w", c.archive, err)
+		}
+		good, size, err := c.same(ctx, name, part, back)
+		if err == nil && !good {
+			good, size, err = c.same(ctx, name, part, back) // the way back may have damaged it
+		}
+		if err != nil {
+			return err
+		}
+		if !good {
+			c.cfg.Logger.Error("a part that was read back is not what was written; it is written again beside it",
+				"archive", c.archive.String(), "part", name.String())
+			continue
+		}
+		c.archive.add(name, size)
+		c.cfg.Logger.Debug("archived", "archive", c.archive.String(), "part", name.String(), "bytes", size)
+		return nil
+	}
+	return fmt.Errorf("%w: %s/%s and all its copies", ErrPart, c.archive, part.Name)
+}
+
+// same reads a part back and reports whether it holds what was packed.
+func (c *courier) same(ctx context.Context, name Name, part *sealed, back *os.File) (good bool, size int64, err error) {
+	sum, size, err := c.archive.fetch(ctx, name, back)
+	if err != nil || sum == part.sum {
+		return err == nil, size, err
+	}
+	// Another server has written it, with another signature, or it is damaged.
+	header, trailer, err := check(name, back, readLinks, discard)
+	return err == nil && header.Ledger == c.cfg.Ledger && trailer.Head == part.Last, size, nil
+}

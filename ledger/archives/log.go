@@ -1,0 +1,304 @@
+package archives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archive"
+)
+
+// Log is the log in archives, read only. Parts are fetched whole, verified, and
+// kept in a folder as long as there is room. If a part of one archive cannot be
+// had, the next archive is asked. It is safe for concurrent use.
+type Log struct {
+	archives []*Archive
+	cache    *cache
+}
+
+var _ ledger.Log = (*Log)(nil)
+
+// ErrReadOnly means that this log cannot be appended to.
+var ErrReadOnly = errors.New("archives: this log can only be read")
+
+// NewLog returns the log in some archives. It keeps at most so many bytes of
+// parts in a folder, but always the newest one.
+func NewLog(archives []*Archive, folder string, bytes int64) *Log {
+	return &Log{archives, &cache{folder: folder, bound: bytes, kept: make(map[string]*keptPart)}}
+}
+
+// Append implements ledger.Log. It always fails.
+func (l *Log) Append(_ uint64, _ []byte, done func(error)) { done(ErrReadOnly) }
+
+// MaxCommitBytes implements ledger.Log.
+func (l *Log) MaxCommitBytes() int { return 64 << 20 }
+
+// Last implements ledger.Log: the end of the archive that goes furthest without a
+// gap.
+func (l *Log) Last(ctx context.Context) (last uint64, err error) {
+	var failed error
+	for _, a := range l.archives {
+		if err := a.Refresh(ctx); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		if names, _ := a.walk(0); len(names) > 0 {
+			last = max(last, names[len(names)-1].Last.Sequence)
+		}
+	}
+	if last == 0 && failed != nil {
+		return 0, fmt.Errorf("%w: %w", ledger.ErrUnavailable, failed)
+	}
+	return last, nil
+}
+
+// Read implements ledger.Log. While a part is read the next one is fetched.
+func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var ahead sync.WaitGroup
+	defer ahead.Wait()
+	defer cancel()
+	for from = max(from, 1); from <= to; {
+		part, err := l.open(ctx, from)
+		if err != nil {
+			return err
+		}
+		end := min(to, part.name.Last.Sequence)
+		if end < to {
+			ahead.Go(func() { l.fetchAhead(ctx, end+1) })
+		}
+		err = archive.ReadRange(part.file, part.size, from, end, func(e ledger.Entry) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return yield(e)
+		})
+		if err := errors.Join(err, part.file.Close()); err != nil {
+			if errors.Is(err, archive.ErrDamaged) {
+				l.cache.forget(part.name) // the disk has changed it: it is fetched again
+			}
+			return err
+		}
+		from = end + 1
+	}
+	return nil
+}
+
+// fetchAhead brings a part into the cache. What is wrong with it, its reader
+// finds.
+func (l *Log) fetchAhead(ctx context.Context, sequence uint64) {
+	if part, err := l.open(ctx, sequence); err == nil {
+		_ = part.file.Close() // it was only read
+	}
+}
+
+// LastBefore returns the sequence of the last commit whose records are all as old
+// as a time, in Unix nanoseconds, or older; 0: there is none. Times do not
+// decrease in a log.
+func (l *Log) LastBefore(ctx context.Context, nanoseconds int64) (uint64, error) {
+	last, err := l.Last(ctx)
+	if err != nil {
+		return 0, err
+	}
+	low, high := uint64(0), last // the commit is at low or after it, and at high or before it
+	for low < high {
+		middle := low + (high-low+1)/2
+		at, time, err := l.timeOf(ctx, middle, high)
+		switch {
+		case err != nil:
+			return 0, err
+		case time <= nanoseconds && at > 0:
+			low = at
+		default:
+			high = middle - 1
+		}
+	}
+	return low, nil
+}
+
+// timeOf returns the first commit from a sequence on, up to another one, and the
+// time of its last record; 0: there are only foreign entries.
+func (l *Log) timeOf(ctx context.Context, from, to uint64) (sequence uint64, time int64, err error) {
+	err = l.Read(ctx, from, to, func(e ledger.Entry) error {
+		commit, err := ledger.DecodeCommit(e.Data)
+		if err != nil || commit.Sequence != e.Sequence {
+			return nil // it is foreign: each part was verified
+		}
+		sequence, time = commit.Sequence, commit.Records[len(commit.Records)-1].Time
+		return errEnough
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return sequence, time, err
+}
+
+// openPart is a part in an open file.
+type openPart struct {
+	name Name
+	file *os.File
+	size int64
+}
+
+// open returns the part that holds a sequence.
+func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
+	if part := l.cache.open(sequence); part != nil {
+		return part, nil
+	}
+	var failed error
+	missing := true
+	for _, a := range l.archives {
+		names := a.holding(sequence)
+		if len(names) == 0 {
+			err := a.Refresh(ctx) // another server may have written it since
+			failed = errors.Join(failed, err)
+			missing = missing && err == nil
+			names = a.holding(sequence)
+		}
+		for _, name := range names {
+			missing = false
+			part, err := l.cache.fetch(ctx, a, name)
+			if err == nil {
+				return part, nil
+			}
+			failed = errors.Join(failed, err)
+		}
+	}
+	switch {
+	case missing:
+		return nil, fmt.Errorf("%w: no archive has sequence %d", ledger.ErrLogGap, sequence)
+	case errors.Is(failed, ErrPart):
+		return nil, &ledger.BadEntryError{Sequence: sequence, Err: failed}
+	}
+	return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, failed)
+}
+
+// cache keeps verified parts in files.
+type cache struct {
+	folder string
+	bound  int64
+
+	fetching sync.Mutex // one part is fetched at a time
+
+	mu    sync.Mutex
+	kept  map[string]*keptPart // by the name of the part; guarded by mu
+	bytes int64                // guarded by mu
+	turn  uint64               // guarded by mu
+}
+
+// keptPart is a part in the cache.
+type keptPart struct {
+	name Name
+	size int64
+	used uint64 // the turn in which it was last read
+}
+
+func (c *cache) path(name Name) string { return filepath.Join(c.folder, filepath.Base(name.String())) }
+
+// open returns a part of the cache that holds a sequence; nil: there is none.
+func (c *cache) open(sequence uint64) *openPart {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, k := range c.kept {
+		if k.name.First > sequence || k.name.Last.Sequence < sequence {
+			continue
+		}
+		file, err := os.Open(c.path(k.name))
+		if err != nil {
+			c.drop(key) // somebody has removed it
+			return nil
+		}
+		c.turn++
+		k.used = c.turn
+		return &openPart{k.name, file, k.size}
+	}
+	return nil
+}
+
+// fetch brings a part into the cache, verified.
+func (c *cache) fetch(ctx context.Context, a *Archive, name Name) (*openPart, error) {
+	c.fetching.Lock()
+	defer c.fetching.Unlock()
+	if part := c.open(name.First); part != nil && part.name == name {
+		return part, nil
+	} else if part != nil {
+		_ = part.file.Close() // it was only read
+	}
+	if err := os.MkdirAll(c.folder, 0o750); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(c.folder, ".fetch-")
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err = a.get(ctx, name, file); err == nil {
+		err = os.Rename(file.Name(), c.path(name))
+	}
+	info, statErr := file.Stat()
+	if err = errors.Join(err, statErr); err != nil {
+		return nil, errors.Join(err, file.Close(), ignoreMissing(os.Remove(file.Name())))
+	}
+	c.keep(name, info.Size())
+	return &openPart{name, file, info.Size()}, nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// keep notes a part, and drops those that were not read for the longest time.
+func (c *cache) keep(name Name, size int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turn++
+	c.kept[name.String()] = &keptPart{name, size, c.turn}
+	c.bytes += size
+	for c.bytes > c.bound && len(c.kept) > 1 {
+		oldest := ""
+		for key, k := range c.kept {
+			if oldest == "" || k.used < c.kept[oldest].used {
+				oldest = key
+			}
+		}
+		c.drop(oldest)
+	}
+}
+
+// drop removes a part. The caller holds mu.
+func (c *cache) drop(key string) {
+	k := c.kept[key]
+	c.bytes -= k.size
+	delete(c.kept, key)
+	_ = os.Remove(c.path(k.name)) // if it stays, it costs room until the next start
+}
+
+func (c *cache) forget(name Name) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.kept[name.String()]; ok {
+		c.drop(name.String())
+	}
+}
+
+// Checkpoints returns the signed checkpoints in the newest part of an archive, as
+// they are: the reader must check what they say.
+func (l *Log) Checkpoints(ctx context.Context) ([][]byte, error) {
+	last, err := l.Last(ctx)
+	if err != nil || last == 0 {
+		return nil, err
+	}
+	part, err := l.open(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	_, trailer, err := check(part.name, part.file, readLinks, discard)
+	return trailer.Checkpoints, errors.Join(err, part.file.Close())
+}

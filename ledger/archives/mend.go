@@ -1,0 +1,80 @@
+package archives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Mended is what a Mend has found and done.
+type Mended struct {
+	Good    int    // parts that are as they should be
+	Written []Name // parts that were damaged, and written again beside the damaged ones
+}
+
+// Mend reads all parts of an archive, and writes each one that has no good copy
+// again, with commits from the log. Nothing that is there is touched. Parts that
+// are missing are no matter for it: Backup writes them.
+func Mend(ctx context.Context, a *Archive, cfg Config) (*Mended, error) {
+	if err := a.Belongs(ctx, cfg.Ledger, false); err != nil {
+		return nil, err
+	}
+	if err := a.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	m := &mending{courier: courier{archive: a, cfg: cfg}, done: &Mended{}}
+	names, _ := a.walk(0)
+	at := Beginning()
+	for _, name := range names {
+		after, err := m.one(ctx, at, name)
+		if err != nil {
+			return m.done, err
+		}
+		at = after
+	}
+	return m.done, nil
+}
+
+type mending struct {
+	courier
+	done *Mended
+}
+
+// one reads a part, and writes it again if it must. It returns where the log
+// stands after it.
+func (m *mending) one(ctx context.Context, at Position, name Name) (Position, error) {
+	file, err := scratch(m.cfg.Folder)
+	if err != nil {
+		return at, err
+	}
+	defer func() { _ = file.Close() }() // nobody reads it any more
+	for _, same := range m.archive.copies(name) {
+		header, trailer, err := m.archive.get(ctx, same, file)
+		if errors.Is(err, ErrPart) {
+			continue
+		}
+		if err != nil {
+			return at, err
+		}
+		if header.Prev != at.Digest {
+			return at, fmt.Errorf("%w: %s/%s does not follow the part before it", ErrFork, m.archive, same)
+		}
+		m.done.Good++
+		return Position{trailer.Head, trailer.Tree}, nil
+	}
+	m.cfg.Bounds = Bounds{Records: 1 << 62, Bytes: 1 << 62, Age: 1 << 62} // it ends where the damaged one does
+	m.shelf = newShelf(m.cfg)
+	defer m.shelf.close()
+	part, err := m.shelf.next(ctx, at, name.Last.Sequence+1)
+	switch {
+	case err != nil:
+		return at, err
+	case part == nil || part.Last != name.Last:
+		return at, fmt.Errorf("%w: %s/%s is damaged, and the log does not have its commits with that digest", ErrFork, m.archive, name)
+	}
+	if err := m.put(ctx, part); err != nil {
+		return at, err
+	}
+	m.done.Written = append(m.done.Written, name)
+	return part.after, nil
+}

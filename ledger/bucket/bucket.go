@@ -1,0 +1,77 @@
+// Package bucket keeps objects that are written once: in a folder, or in a bucket
+// of a store that speaks S3. It has no way to overwrite or to delete an object.
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"time"
+)
+
+var (
+	// ErrExists means that there is an object of that name. It was not touched.
+	ErrExists = errors.New("bucket: the object exists")
+	// ErrNotFound means that there is no object of that name.
+	ErrNotFound = errors.New("bucket: there is no such object")
+	// ErrURL means that a URL names no bucket.
+	ErrURL = errors.New("not the URL of an archive")
+	// ErrUnavailable means that the store did not answer, or that it has a fault
+	// that may pass.
+	ErrUnavailable = errors.New("bucket: the store is out of reach")
+)
+
+// Object is an entry of a list.
+type Object struct {
+	Name string
+	Size int64
+}
+
+// Store keeps objects under names of slashes, letters, digits, dots and hyphens.
+// Implementations are safe for concurrent use. An error that wraps neither
+// ErrExists nor ErrNotFound says nothing about the object.
+type Store interface {
+	// Create writes an object if there is none of that name, and ErrExists
+	// otherwise. It is there as a whole or not at all, and durable when Create
+	// returns. After an error it may be there all the same.
+	Create(ctx context.Context, name string, contents *os.File, size int64) error
+	// Open reads an object. The caller closes it.
+	Open(ctx context.Context, name string) (io.ReadCloser, error)
+	// List calls yield for each object whose name begins with a prefix and comes
+	// after another name, in the order of their names.
+	List(ctx context.Context, prefix, after string, yield func(Object) error) error
+	// String returns the store's URL, without secrets.
+	String() string
+}
+
+// Patience bounds what waits for a store.
+type Patience struct {
+	Answer time.Duration // until a store begins to answer; 0: 30 s
+}
+
+// Open returns the store that a URL names: file:///FOLDER, or
+// s3://BUCKET/PREFIX?endpoint=HOST:PORT&region=REGION&insecure=true. The keys of
+// a bucket come from the environment or from the files of AWS's tools, and never
+// from the URL. Open does not speak to the store.
+func Open(text string, p Patience) (Store, error) {
+	if p.Answer == 0 {
+		p.Answer = 30 * time.Second
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q", ErrURL, text)
+	}
+	if u.User != nil {
+		return nil, fmt.Errorf("%w: it has a user in it: keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a file", ErrURL)
+	}
+	switch u.Scheme {
+	case "file":
+		return openFolder(u)
+	case "s3":
+		return openS3(u, p)
+	}
+	return nil, fmt.Errorf("%w: %q begins with neither file:/// nor s3://", ErrURL, text)
+}

@@ -1,0 +1,180 @@
+package bucket_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/bucket/buckettest"
+)
+
+// stores are all kinds of stores, empty.
+func stores(t *testing.T, test func(*testing.T, bucket.Store)) {
+	t.Helper()
+	for kind, url := range map[string]func(*testing.T) string{
+		"folder": func(t *testing.T) string { return "file://" + t.TempDir() },
+		"S3":     func(t *testing.T) string { return buckettest.URL(buckettest.S3(t), "a/b") },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			store, err := bucket.Open(url(t), bucket.Patience{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, store)
+		})
+	}
+}
+
+func contents(t *testing.T, text string) (*os.File, int64) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "contents"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() }) // it was only read
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	return file, int64(len(text))
+}
+
+func create(t *testing.T, s bucket.Store, name, text string) error {
+	t.Helper()
+	file, size := contents(t, text)
+	return s.Create(t.Context(), name, file, size)
+}
+
+func read(t *testing.T, s bucket.Store, name string) string {
+	t.Helper()
+	body, err := s.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(body)
+	if err := errors.Join(err, body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestWrittenOnce: of many that write an object at once one succeeds, and it
+// never changes afterwards.
+func TestWrittenOnce(t *testing.T) {
+	t.Parallel()
+	stores(t, func(t *testing.T, s bucket.Store) {
+		if _, err := s.Open(t.Context(), "parts/1"); !errors.Is(err, bucket.ErrNotFound) {
+			t.Errorf("nothing there: %v", err)
+		}
+		var written atomic.Int32
+		var winner atomic.Pointer[string]
+		var all sync.WaitGroup
+		for i := range 8 {
+			text := strings.Repeat(fmt.Sprint(i), 100_000)
+			file, size := contents(t, text)
+			all.Go(func() {
+				for err := bucket.ErrUnavailable; errors.Is(err, bucket.ErrUnavailable); { // S3 may say: try again
+					err = s.Create(t.Context(), "parts/1", file, size)
+					switch {
+					case err == nil:
+						written.Add(1)
+						winner.Store(&text)
+					case !errors.Is(err, bucket.ErrExists) && !errors.Is(err, bucket.ErrUnavailable):
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if written.Load() != 1 {
+			t.Fatalf("%d have written it", written.Load())
+		}
+		if err := create(t, s, "parts/1", "other"); !errors.Is(err, bucket.ErrExists) {
+			t.Errorf("again: %v", err)
+		}
+		if got := read(t, s, "parts/1"); got != *winner.Load() {
+			t.Errorf("%.20q, and %.20q was written", got, *winner.Load())
+		}
+	})
+}
+
+// TestList: objects come in the order of their names, below a prefix and after a
+// name.
+func TestList(t *testing.T) {
+	t.Parallel()
+	stores(t, func(t *testing.T, s bucket.Store) {
+		for _, name := range []string{"parts/3-c", "parts/1-a", "parts/2-b", "other", "parts/2-c"} {
+			if err := create(t, s, name, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct{ prefix, after, want string }{
+			{"parts/", "", "parts/1-a parts/2-b parts/2-c parts/3-c"},
+			{"parts/", "parts/2-b", "parts/2-c parts/3-c"},
+			{"parts/2-", "", "parts/2-b parts/2-c"},
+			{"parts/9-", "", ""},
+			{"none/", "", ""},
+		} {
+			var got []string
+			err := s.List(t.Context(), c.prefix, c.after, func(o bucket.Object) error {
+				if o.Size != int64(len(o.Name)) {
+					t.Errorf("%+v", o)
+				}
+				got = append(got, o.Name)
+				return nil
+			})
+			if err != nil || strings.Join(got, " ") != c.want {
+				t.Errorf("%q after %q: %q, %v; want %q", c.prefix, c.after, got, err, c.want)
+			}
+		}
+		stop := errors.New("stop")
+		if err := s.List(t.Context(), "parts/", "", func(bucket.Object) error { return stop }); !errors.Is(err, stop) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestURLs: what names no bucket is refused with a reason, without secrets in it.
+func TestURLs(t *testing.T) {
+	t.Parallel()
+	for url, says := range map[string]string{
+		"": "begins with neither", "ftp://x": "begins with neither", "/srv/archive": "begins with neither", "file://host/x": "absolute path",
+		"file:relative": "absolute path", "file:///x?y=z": "absolute path", "s3://": "names no bucket", "s3:///x": "names no bucket",
+		"s3://key:secret@bucket/x": "has a user in it", "s3://b?endpoint=x&other=1": `"other"`, "s3://b?insecure=maybe": "neither true nor false",
+		"s3://b?endpoint=http%3A%2F%2Fx%2Fy": "", "s3://b/%zz": "", "://": "",
+	} {
+		_, err := bucket.Open(url, bucket.Patience{})
+		if !errors.Is(err, bucket.ErrURL) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret@") {
+			t.Errorf("%q: %v; want an error with %q", url, err, says)
+		}
+	}
+}
+
+// TestAway: a store that does not answer is out of reach, and nothing else.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{
+		"file:///nowhere/at/all",
+		"s3://bucket/x?insecure=true&region=r&endpoint=127.0.0.1:1", // nobody listens on that port
+	} {
+		s, err := bucket.Open(url, bucket.Patience{Answer: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		err = s.List(ctx, "parts/", "", func(bucket.Object) error { return nil })
+		cancel()
+		if !errors.Is(err, bucket.ErrUnavailable) {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
