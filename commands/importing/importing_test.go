@@ -98,7 +98,7 @@ func TestWorld(t *testing.T) {
 	if err != nil || plan == nil || len(report.Findings) > 0 {
 		t.Fatal(err, report)
 	}
-	if got := report.Summary(); got != "16 rows, 16 imported, 0 mended by rule, 0 left out" {
+	if got := report.Summary(); got != "18 rows, 18 imported, 0 mended by rule, 0 left out" {
 		t.Error(got)
 	}
 	s := fold(t, plan)
