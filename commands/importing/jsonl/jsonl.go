@@ -5,13 +5,12 @@ package jsonl
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"time"
-	"unicode/utf8"
 
+	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/importing"
 )
 
@@ -75,6 +74,7 @@ type reader struct {
 	places map[int64]int  // places of providers by their ids
 
 	names                      map[importing.Table]map[string]int64
+	nameLines                  map[importing.Table][]int64 // where names were first met
 	traitLines, aggregateLines []int64
 }
 
@@ -83,6 +83,7 @@ func Read(in io.Reader, name string, readAt int64) (*importing.Rows, error) {
 	r := &reader{
 		rows: &importing.Rows{Kind: "jsonl", Source: name, Schema: "1", ReadAt: readAt},
 		seen: make(map[string]int64), parent: make(map[int]string), names: make(map[importing.Table]map[string]int64),
+		nameLines: make(map[importing.Table][]int64),
 	}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 1<<16), maxLine)
@@ -130,23 +131,16 @@ func (r *reader) where(table importing.Table, id int64) string {
 	case importing.ProviderAggregates:
 		return fmt.Sprintf("line %d", r.aggregateLines[id-1])
 	}
+	if lines, names := r.nameLines[table]; names {
+		return fmt.Sprintf("line %d", lines[id-1])
+	}
 	return fmt.Sprintf("line %d", id>>partsBits)
 }
 
 func (r *reader) read(text []byte) {
-	if !utf8.Valid(text) {
-		r.fail("it is not UTF-8")
-		return
-	}
 	var l line
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&l); err != nil {
-		r.fail("%w", err)
-		return
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		r.fail("there is something after the object; a line holds one object")
+	if err := document.Decode(text, &l); err != nil {
+		r.fail("%w", document.Plain(err))
 		return
 	}
 	switch {
@@ -270,8 +264,9 @@ func (r *reader) named(table importing.Table, rows *[]importing.NameRow, name st
 	}
 	id, known := ids[name]
 	if !known {
-		id = r.id()
+		id = int64(len(*rows) + 1)
 		ids[name] = id
+		r.nameLines[table] = append(r.nameLines[table], r.n)
 		*rows = append(*rows, importing.NameRow{ID: id, Name: name})
 	}
 	return id
