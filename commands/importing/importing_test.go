@@ -1,7 +1,9 @@
 package importing_test
 
 import (
+	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -383,6 +385,21 @@ func leaveOut(t *testing.T, o oddity) {
 		return
 	}
 	fold(t, plan)
+}
+
+// TestDocumentedRules: docs/migrate.md has every rule, with its effect and text.
+func TestDocumentedRules(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/migrate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range importing.Rules {
+		row := fmt.Sprintf("| `%s` | %s | %s |\n", rule.Name, rule.Effect, rule.Text)
+		if !strings.Contains(string(text), row) {
+			t.Errorf("docs/migrate.md lacks %s", row)
+		}
+	}
 }
 
 // TestLeaveOutNamesRules refuses names of rules that refuse nothing.
