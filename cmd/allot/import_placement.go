@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/allot-project/allot/commands/importing"
+	"github.com/allot-project/allot/commands/importing/placementapi"
 	"github.com/allot-project/allot/commands/importing/placementdb"
 )
 
@@ -16,46 +17,66 @@ import (
 type importPlacementCommand struct {
 	contentsFlags `embed:""`
 	addressFlags  `embed:""`
+
+	PlacementToken string `help:"Token for Placement's REST API, best given as OS_TOKEN in the environment." env:"OS_TOKEN"`
 }
 
 // addressFlags name a Placement.
 type addressFlags struct {
-	From     string `help:"Placement's database: mysql://USER@HOST/placement, postgresql://USER@HOST/placement or sqlite:PATH. Everybody can read a command line: give an address with a password as ALLOT_FROM in the environment, or in a file." placeholder:"ADDRESS"`
+	From     string `help:"Placement's database: mysql://USER@HOST/placement, postgresql://USER@HOST/placement or sqlite:PATH; or its REST API: http://HOST:8778. Everybody can read a command line: give an address with a password as ALLOT_FROM in the environment, or in a file." placeholder:"ADDRESS"`
 	FromFile string `help:"File with the address, or Placement's own placement.conf." type:"existingfile" placeholder:"FILE"`
 }
 
-// Run imports the whole database, as of one moment.
+// Run imports everything: a database as of one moment, or what the REST API tells.
 func (c *importPlacementCommand) Run(ctx context.Context) error {
-	address, err := c.address(os.Args)
+	address, err := c.address(os.Args, "--from")
 	if err != nil {
 		return err
+	}
+	read, err := placementAt(address, c.PlacementToken)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, read)
+}
+
+// placementAt returns what reads the Placement at an address.
+func placementAt(address, token string) (contents, error) {
+	if scheme, _, found := strings.Cut(strings.ToLower(address), "://"); found && (scheme == "http" || scheme == "https") {
+		source := &placementapi.Source{URL: address, Token: token}
+		return func(ctx context.Context) (*importing.Rows, error) {
+			show, end := progressBar("reading")
+			defer end()
+			return source.Read(ctx, show)
+		}, nil
 	}
 	db, err := placementdb.Parse(address)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.run(ctx, func(ctx context.Context) (*importing.Rows, error) {
+	return func(ctx context.Context) (*importing.Rows, error) {
 		show, end := progressBar("reading")
 		defer end()
 		return db.Read(ctx, show)
-	})
+	}, nil
 }
 
 // address returns the address. It refuses a password that everybody on the
 // machine can read.
-func (f *addressFlags) address(args []string) (string, error) {
+func (f addressFlags) address(args []string, flag string) (string, error) {
 	switch {
 	case f.From != "" && f.FromFile != "":
-		return "", errors.New("give only one of --from and --from-file")
+		return "", fmt.Errorf("give only one of %s and %s-file", flag, flag)
 	case f.FromFile != "":
 		return addressIn(f.FromFile)
 	case f.From == "":
-		return "", errors.New("name the Placement with --from, ALLOT_FROM or --from-file")
+		return "", fmt.Errorf("name the Placement with %s, ALLOT_%s or %s-file", flag, strings.ToUpper(flag[2:]), flag)
 	}
 	shown := slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, f.From) })
 	if shown && placementdb.HasPassword(f.From) {
-		return "", errors.New("the command line has a password, which everybody on this machine can read while the command runs: " +
-			"give the address as ALLOT_FROM in the environment, or in a file with --from-file; and change the password if others use this machine")
+		return "", fmt.Errorf("the command line has a password, which everybody on this machine can read while the command runs: "+
+			"give the address as ALLOT_%s in the environment, or in a file with %s-file; and change the password if others use this machine",
+			strings.ToUpper(flag[2:]), flag)
 	}
 	return f.From, nil
 }

@@ -178,3 +178,45 @@ func TestRefusedImports(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestImportThroughAPI imports a database, then that server through its REST API:
+// the two servers have the same contents, and differences are found when one of
+// them changes.
+func TestImportThroughAPI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	from := "sqlite:" + placementdbtest.SQLite(t, placementdbtest.Split(placementdbtest.Odd)...)
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	allot(t, true, "import", "placement", "--from", from, "--data", first)
+	a := launch(t, first)
+	out := allot(t, true, "import", "placement", "--from", "http://"+a.http, "--placement-token", "admin", "--data", second)
+	if !strings.Contains(out, "not told by the source: when providers") || !strings.Contains(out, "holds 3 providers and 3 consumers") {
+		t.Error(out)
+	}
+	b := launch(t, second)
+	for _, with := range []string{from, "http://" + a.http} {
+		if out := allot(t, true, "compare", "placement", "--with", with, "--placement-token", "admin", "--http", b.http); !strings.Contains(
+			out, "no differences: 3 providers and 3 consumers") {
+			t.Errorf("%s: %s", with, out)
+		}
+	}
+	b.must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
+	b.must(http.StatusCreated, "PUT", "/traits/CUSTOM_NEW", "")
+	out = allot(t, false, "compare", "placement", "--with", from, "--http", b.http)
+	for _, want := range []string{
+		"consumer " + importedServer + ", itself: Placement exists, Allot nothing", "trait CUSTOM_NEW, itself: Placement nothing",
+		"provider " + importedHost + ", usage of VCPU: Placement 2, Allot nothing", "differ in",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("without %q: %s", want, out)
+		}
+	}
+	for _, row := range []struct{ why, from string }{
+		{"401 Unauthorized", "http://" + a.http}, {"connection refused", "http://127.0.0.1:1"}, {"unexpected answer", "http://" + a.http + "/none"},
+	} {
+		out := allot(t, false, "import", "placement", "--from", row.from, "--data", filepath.Join(dir, "bad"))
+		if !strings.Contains(out, row.why) || !strings.Contains(out, "nothing was imported") {
+			t.Errorf("%s: %s", row.from, out)
+		}
+	}
+}

@@ -30,6 +30,7 @@ type cli struct {
 	Orphans      orphansCommand            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
 	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, to a file."`
 	Import       importCommand             `cmd:"" help:"Begin a data folder with an exported log, a Placement's contents, or a file of JSON lines."`
+	Compare      compareCommand            `cmd:"" help:"Compare a running server with something else."`
 	Init         initCommand               `cmd:"" help:"Permit a new ledger to begin in a data folder."`
 	Repair       repairCommand             `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
 	Replay       replayCommand             `cmd:"" help:"Rebuild everything from the log alone, and compare."`

@@ -58,6 +58,7 @@ type rowKey struct {
 func newReport(rows *Rows, leave []string) *Report {
 	r := &Report{
 		Kind: rows.Kind, Source: rows.Source, Schema: rows.Schema, ReadAt: rows.ReadAt, Tables: rows.Counts(),
+		Untold:   rows.Untold,
 		Findings: []*Finding{}, rows: make(map[rowKey]Effect), byRule: make(map[string]*Finding),
 		leave: make(map[string]bool), data: rows,
 	}

@@ -13,6 +13,9 @@ type Rows struct {
 	Schema string // the version of its schema
 	ReadAt int64  // Unix nanoseconds
 
+	// Untold are the things that the source cannot tell, in words.
+	Untold []string
+
 	Providers          []ProviderRow
 	Inventories        []InventoryRow
 	Allocations        []AllocationRow

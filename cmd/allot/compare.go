@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/allot-project/allot/commands/importing"
+	"github.com/allot-project/allot/commands/importing/placementapi"
+	"github.com/allot-project/allot/ledger"
+)
+
+// compareCommand is "allot compare": it compares a running server with something
+// else.
+type compareCommand struct {
+	Placement comparePlacementCommand `cmd:"" help:"Compare a running server with a Placement: its database or its REST API."`
+}
+
+// comparePlacementCommand is "allot compare placement".
+type comparePlacementCommand struct {
+	serverFlags    `embed:""`
+	With           string `help:"The Placement: an address as allot import placement takes. Give one with a password as ALLOT_WITH in the environment, or in a file." placeholder:"ADDRESS"`
+	WithFile       string `help:"File with the address, or Placement's own placement.conf." type:"existingfile" placeholder:"FILE"`
+	PlacementToken string `help:"Token for Placement's REST API, best given as OS_TOKEN in the environment." env:"OS_TOKEN"`
+	JSON           bool   `name:"json" help:"Print one JSON object per difference."`
+}
+
+// errDifferent ends the command with a failure, so that scripts see it.
+var errDifferent = errors.New("the server and the Placement differ")
+
+// Run reads both and prints the differences.
+func (c *comparePlacementCommand) Run(ctx context.Context) error {
+	address, err := addressFlags{From: c.With, FromFile: c.WithFile}.address(os.Args, "--with")
+	if err != nil {
+		return err
+	}
+	other, err := placementAt(address, c.PlacementToken)
+	if err != nil {
+		return err
+	}
+	server, err := c.placement()
+	if err != nil {
+		return err
+	}
+	left, err := planOf(ctx, other)
+	if err != nil {
+		return err
+	}
+	right, err := planOf(ctx, server)
+	if err != nil {
+		return err
+	}
+	differences := importing.Compare(left, right)
+	if err := c.print(differences); err != nil {
+		return err
+	}
+	if len(differences) > 0 {
+		return fmt.Errorf("%w in %d things", errDifferent, len(differences))
+	}
+	if !c.JSON {
+		fmt.Printf("no differences: %d providers and %d consumers; generations of consumers and times are not compared\n",
+			len(left.Providers), len(left.Consumers))
+	}
+	return nil
+}
+
+// placement reads the running server as if it were a Placement.
+func (c *comparePlacementCommand) placement() (contents, error) {
+	flags, err := c.resolved()
+	if err != nil {
+		return nil, err
+	}
+	scheme, client, err := flags.client()
+	if err != nil {
+		return nil, err
+	}
+	target := url.URL{Scheme: scheme, Host: flags.HTTP}
+	source := &placementapi.Source{URL: target.String(), Token: c.Token, HTTP: client}
+	return func(ctx context.Context) (*importing.Rows, error) { return source.Read(ctx, nil) }, nil
+}
+
+// planOf reads contents by the rules of an import. What it would refuse cannot be
+// compared.
+func planOf(ctx context.Context, read contents) (*importing.Plan, error) {
+	rows, err := read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := importing.StandardNames()
+	if err != nil {
+		return nil, err
+	}
+	var refusing []string
+	for _, rule := range importing.Rules {
+		if rule.Effect == importing.Refused {
+			refusing = append(refusing, rule.Name)
+		}
+	}
+	plan, _, err := importing.Make(rows, importing.Options{Standard: names, LeaveOut: refusing})
+	return plan, err
+}
+
+func (c *comparePlacementCommand) print(differences []importing.Difference) error {
+	for _, d := range differences {
+		if c.JSON {
+			if err := ledger.PlainEncoder(os.Stdout).Encode(d); err != nil {
+				return err
+			}
+			continue
+		}
+		field := d.Field
+		if field == "" {
+			field = "itself"
+		}
+		fmt.Printf("%s, %s: Placement %s, Allot %s\n", d.What, field, orNothing(d.Left), orNothing(d.Right))
+	}
+	return nil
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return text
+}
