@@ -129,6 +129,7 @@ type allocator struct {
 	// allocations are decided.
 	reshaped map[ledger.UUID]*ledger.Provider
 	lifetime int64 // duration of a reservation in nanoseconds; 0: permanent allocations
+	beside   bool  // do not count what the consumers hold as free for them
 
 	last   *ledger.Provider // the last provider looked up, because allocations name the same one in a row
 	counts []inventoryCount
@@ -377,6 +378,9 @@ func (a *allocator) take(consumer ledger.UUID, res *ProviderAllocation) *Rejecti
 	}
 	count := a.count(inventoryKey{res.Provider, class}, inv.Used)
 	used := count.before - count.freed + count.asked
+	if a.beside {
+		used = count.before + count.asked
+	}
 	if float64(used+res.Amount) > inv.Capacity() && used+res.Amount > count.before {
 		return capacityExceeded(consumer, res, inv, used)
 	}

@@ -85,6 +85,9 @@ func (c *Batch) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 	changed := make(map[ledger.UUID]bool)
 	for i, one := range c.Commands {
 		events, rejection := one.Decide(fork)
+		if rejection == nil {
+			rejection = limited(one, fork, events)
+		}
 		if rejection != nil {
 			return nil, c.at(i, rejection)
 		}

@@ -56,6 +56,9 @@ func (c *ChooseNode) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		allocated.Seed, allocated.Free = c.Seed, uint64(choice.class.Free())
 		events, rejection = withNodeProvider(s, node.UUID, []ledger.Event{allocated})
 	}
+	if rejection == nil {
+		rejection = withinLimits(s, events)
+	}
 	if rejection != nil {
 		// Another try would end in the same way.
 		return []ledger.Event{ledger.AllocationFailed{

@@ -68,5 +68,24 @@ func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejectio
 			return nil, rejection
 		}
 	}
-	return s.Command.Decide(state)
+	events, rejection := s.Command.Decide(state)
+	if rejection == nil {
+		rejection = limited(s.Command, state, events)
+	}
+	if rejection != nil {
+		return nil, rejection
+	}
+	return events, nil
+}
+
+// limited holds a command to the limits, unless only the server submits it. A batch
+// holds each of its commands to them, in order.
+func limited(c Command, state *ledger.State, events []ledger.Event) *Rejection {
+	if _, isBatch := c.(*Batch); isBatch {
+		return nil
+	}
+	if _, internal := Internal[c.CommandName()]; internal || !state.Limited() {
+		return nil
+	}
+	return withinLimits(state, events)
 }

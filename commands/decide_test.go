@@ -58,6 +58,7 @@ func decisions(t testing.TB) []decision {
 		nameDecisions(t), providerDecisions(), inventoryDecisions(), traitDecisions(), allocationDecisions(w),
 		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
 		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
+		claimDecisions(w), limitDecisions(w),
 	)
 }
 
@@ -173,8 +174,8 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 // something, or are rejected.
 var idle = []string{
 	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
-	"RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
-	"ReplaceProviderTraits", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
+	"PlaceProject", "RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
+	"ReplaceProviderTraits", "SetLimit", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
 	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
 }
 
@@ -185,6 +186,8 @@ var elsewhere = map[commands.Code]string{
 	commands.CodeForbidden:       "ForProject, see TestProjects",
 	commands.CodeNotYet:          "the writer, which knows the level of each kind of event",
 	commands.CodeNodeBusy:        "older versions",
+	commands.CodeClaimBudget:     "a search that is not brought to its end, see package claims",
+	commands.CodeClaimOutdated:   "a claim that was searched before, see package claims",
 }
 
 // TestDecisionsAreComplete requires a row for each outcome of every command
@@ -294,6 +297,10 @@ func TestProjects(t *testing.T) {
 	}
 	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
 	rules := map[string]struct{ mine, notMine []commands.Command }{
+		"Claim": {
+			[]commands.Command{claim(map[string]int64{vcpu: 2}, fresh)},
+			[]commands.Command{claim(map[string]int64{vcpu: 2}, others), claimFor("q")},
+		},
 		"AllocateForConsumers": {
 			[]commands.Command{allocations(own)}, []commands.Command{allocations(theirs), allocations(own, taken)},
 		},
@@ -359,6 +366,13 @@ func TestProjects(t *testing.T) {
 			}
 		}
 	}
+}
+
+// claimFor is a claim for a consumer of a project.
+func claimFor(project string) *commands.Claim {
+	c := claim(map[string]int64{vcpu: 2}, fresh)
+	c.For[0].Project = project
+	return c
 }
 
 // world is a ledger with some of everything, in which commands are decided.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // Code is the kind of a rejection. Codes are part of the API.
@@ -64,6 +65,13 @@ const (
 	CodeChassisExists          Code = "chassis_exists"            // uuid taken
 	CodeChassisNotEmpty        Code = "chassis_not_empty"         // nodes are in it
 	CodePatchFailed            Code = "patch_failed"              // an operation refers to a missing member
+
+	CodeOverLimit   Code = "over_limit"   // more than the project may have
+	CodeProjectLoop Code = "project_loop" // the project would be below itself, or too deep
+
+	CodeNoCandidates  Code = "no_candidates"  // nothing satisfies the claim
+	CodeClaimBudget   Code = "claim_budget"   // whether something does was not found out within the bounds of the search
+	CodeClaimOutdated Code = "claim_outdated" // what was found does not fit any more: it is searched again
 )
 
 // Facts are the values that a rejection rests on. Fields that do not apply are
@@ -94,6 +102,13 @@ type Facts struct {
 	SizeBytes  int          `json:"size_bytes,omitempty"`
 	LimitBytes int          `json:"limit_bytes,omitempty"`
 	Command    *int         `json:"command,omitempty"` // index in a batch, from 0
+	Project    string       `json:"project,omitempty"`
+	// ConsumerType and Limit are of a limit of the project, or of one above it.
+	ConsumerType string `json:"consumer_type,omitempty"`
+	Limit        *int64 `json:"limit,omitempty"`
+	// Explanation says why there are no candidates, as of the commit AsOf.
+	Explanation *candidates.Explanation `json:"explanation,omitempty"`
+	AsOf        uint64                  `json:"as_of,omitempty"`
 }
 
 // Rejection is the reason for which a command was not accepted. It is a value,

@@ -57,6 +57,7 @@ func checkIndexes(rt *rapid.T, s *ledger.State) {
 		"providers": cmp.Diff(providersAsFound(s), providersAsLooked(s)),
 		"names":     cmp.Diff(namesAsFound(s), namesAsLooked(s)),
 		"usages":    cmp.Diff(usagesAsKept(s), usagesAsCounted(s)),
+		"projects":  cmp.Diff(projectsAsKept(s), projectsAsCounted(s)),
 		"classes":   cmp.Diff(nodeClassesAsKept(s), nodeClassesAsCounted(s)),
 	} {
 		if diff != "" {
@@ -258,3 +259,45 @@ func nodeClassesAsCounted(s *ledger.State) map[string]nodeClass {
 	})
 	return counted
 }
+
+func projectsAsKept(s *ledger.State) map[string]int64 {
+	kept := map[string]int64{}
+	s.ProjectUsages(func(u *ledger.ProjectUsage) bool {
+		for _, a := range u.Amounts {
+			kept[nameOfClass(u.Project, a.Class)] = a.Amount
+		}
+		for _, c := range u.Consumers {
+			kept[nameOfType(u.Project, c.Type)] = c.Count
+		}
+		return true
+	})
+	return kept
+}
+
+// projectsAsCounted counts for each project and those above it.
+func projectsAsCounted(s *ledger.State) map[string]int64 {
+	counted := map[string]int64{}
+	if !s.Limited() {
+		return counted
+	}
+	s.Consumers(func(c *ledger.Consumer) bool {
+		for project, below := c.Owner.Project, true; below; project, below = s.ProjectParent(project) {
+			kind := c.Owner.Type
+			if kind == "" {
+				kind = ledger.UnknownType
+			}
+			counted[nameOfType(project, kind)]++
+			for _, a := range c.Allocations {
+				counted[nameOfClass(project, a.Class)] += a.Amount
+			}
+		}
+		return true
+	})
+	return counted
+}
+
+func nameOfClass(project string, class ledger.ClassID) string {
+	return fmt.Sprint(project, " class ", class)
+}
+
+func nameOfType(project, kind string) string { return fmt.Sprint(project, " type ", kind) }

@@ -37,8 +37,8 @@ type Outcome struct {
 	// Repeated means that the command id was known, and that this is the first
 	// result.
 	Repeated bool
-	// Events are the events that a dry run would record; empty if nothing would
-	// change.
+	// Events are the events that a dry run would record (empty if nothing would
+	// change), and those of a claim's record that say what was chosen.
 	Events []ledger.Event
 }
 

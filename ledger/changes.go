@@ -14,6 +14,8 @@ type Changes struct {
 	Nodes           []NodeChange
 	NodeAllocations []NodeAllocationChange
 	Chassis         []ChassisChange
+	Limits          []LimitChange
+	Parents         []ParentChange
 }
 
 // ProviderChange is one change of a provider.
@@ -25,6 +27,12 @@ type ConsumerChange struct{ Before, After *Consumer }
 
 // UsageChange is one change of an owner's usage.
 type UsageChange struct{ Before, After *Usage }
+
+// LimitChange is one change of a limit.
+type LimitChange struct{ Before, After *Limit }
+
+// ParentChange is one move of a project in the tree; empty: below no other.
+type ParentChange struct{ Project, Before, After string }
 
 // TraitChange is one change of a trait.
 type TraitChange struct{ Before, After *Trait }
@@ -68,6 +76,7 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 	}
 	for i := len(changes.Usages) - 1; i >= 0; i-- {
 		s.indexUsage(changes.Usages[i].After, changes.Usages[i].Before)
+		s.undoUsage(changes.Usages[i])
 	}
 	for i := len(changes.Providers) - 1; i >= 0; i-- {
 		s.indexProvider(changes.Providers[i].After, changes.Providers[i].Before)
@@ -79,6 +88,7 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 		s.classes, s.nextClass = changes.Classes[i].Before, changes.Classes[i].NextBefore
 	}
 	s.undoNodes(changes, to.numbers)
+	s.undoLimits(changes)
 	s.nodeProviders, s.term = to.nodeProviders, to.term
 	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++

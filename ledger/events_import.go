@@ -30,7 +30,7 @@ func (r *ImportRule) form(c *coder) { c.text(&r.Name).uint(&r.Rows) }
 // importLevel is the level of features that knows imports.
 const importLevel = 2
 
-var contentsImported = registerAt(importLevel, 100, ContentsImported.form)
+var contentsImported = registerAt(importLevel, 110, ContentsImported.form)
 
 func (ContentsImported) kind() *eventKind { return contentsImported }
 
@@ -80,7 +80,7 @@ type ProviderImported struct {
 	Origin      string              `json:"origin"`               // the row in the source
 }
 
-var providerImported = registerAt(importLevel, 101, ProviderImported.form)
+var providerImported = registerAt(importLevel, 111, ProviderImported.form)
 
 func (ProviderImported) kind() *eventKind { return providerImported }
 
@@ -150,7 +150,7 @@ type ConsumerImported struct {
 	Origin    string `json:"origin"`     // the row in the source
 }
 
-var consumerImported = registerAt(importLevel, 102, ConsumerImported.form)
+var consumerImported = registerAt(importLevel, 112, ConsumerImported.form)
 
 func (ConsumerImported) kind() *eventKind { return consumerImported }
 

@@ -139,6 +139,17 @@ func refusals() []refusal {
 		{elsewhere, "no provider"},
 		{ledger.AllocationsReserved{AllocationsReplaced: holds("VCPU", 1)}, "without an end"},
 		{ledger.ConsumerRemoved{Consumer: missing}, "cannot go"},
+		{ledger.AllocationsClaimed{AllocationsReplaced: holds("VCPU", 1), Until: -1}, "ends at -1"},
+		{ledger.AllocationsClaimed{AllocationsReplaced: elsewhere}, "no provider"},
+
+		{ledger.LimitSet{}, "a limit of class"},
+		{ledger.LimitSet{Class: "VCPU", Type: "INSTANCE"}, "a limit of class"},
+		{ledger.LimitSet{Class: "CUSTOM_NONE"}, "no resource class"},
+		{ledger.LimitSet{Class: "VCPU", Most: -1}, "a limit of -1"},
+		{ledger.LimitRemoved{Class: "VCPU", Project: "none"}, "there is no limit"},
+		{ledger.LimitRemoved{}, "a limit of class"},
+		{ledger.ProjectPlaced{Parent: "q"}, "cannot be below"},
+		{ledger.ProjectPlaced{Project: "q", Parent: "q"}, "cannot be below"},
 
 		{ledger.ContentsImported{}, "import of \"\""},
 		{ledger.ContentsImported{Kind: "placement", LeftOut: 1}, "1 of 0 rows left out"},

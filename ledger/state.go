@@ -35,6 +35,7 @@ type State struct {
 	nextClass ClassID
 
 	nodeTables
+	limitTables
 	nodeProviders bool // nodes are resource providers, too
 	term          Term
 	sorted        bool // see Ordered
@@ -99,7 +100,7 @@ func NewState() *State {
 		traits:     btree.NewBTreeGOptions(func(a, b *Trait) bool { return a.Name < b.Name }, treeOptions),
 		classes:    NewClassTable(nil),
 		nextClass:  FirstCustomClass,
-		nodeTables: newNodeTables(),
+		nodeTables: newNodeTables(), limitTables: newLimitTables(),
 	}
 }
 
@@ -115,6 +116,7 @@ func (s *State) Fork() *State {
 	fork.usages = s.usages.Copy()
 	fork.traits = s.traits.Copy()
 	fork.nodeTables = s.forkNodes()
+	fork.limitTables = s.forkLimits()
 	fork.changes = Changes{}
 	return &fork
 }
@@ -351,6 +353,7 @@ func (s *State) setClasses(after *ClassTable, next ClassID) {
 func (s *State) countUsage(c *Consumer, sign int64) (*Owner, error) {
 	usage := s.editUsage(c.Owner)
 	usage.Consumers += sign
+	s.countConsumer(c, sign)
 	var provider *Provider
 	for _, a := range c.Allocations {
 		if provider == nil || provider.UUID != a.Provider {

@@ -10,9 +10,13 @@ import (
 )
 
 // Versions of the State's form: 2 added nodes and reservations, 3 chassis, 4 the
-// order of consumers' allocations, which older versions sorted, and 5 the term.
-// Older versions can still be read.
-const stateVersion = 5
+// order of consumers' allocations, which older versions sorted, 5 the term, and 6
+// limits and the tree of projects. Older versions can still be read, and 5 is
+// written where there are no limits and no tree.
+const stateVersion = 6
+
+// limitlessVersion is what is written without limits.
+const limitlessVersion = 5
 
 // sortedVersion is the last version with sorted allocations.
 const sortedVersion = 3
@@ -22,7 +26,7 @@ const sortedVersion = 3
 const stateFlushBytes = 1 << 16
 
 // stateFields is the number of fields of each version of the form.
-var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16}
+var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18}
 
 // Encode writes the State in its one canonical form: equal States give equal
 // bytes. It does not change the State, and may run on a fork while the original
@@ -31,6 +35,9 @@ var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16}
 func (s *State) Encode(w io.Writer) error {
 	out := &stateWriter{w: w, e: newEncoder()}
 	version := uint64(stateVersion)
+	if s.limits.Len()+s.parents.Len() == 0 {
+		version = limitlessVersion
+	}
 	if s.sorted {
 		version = sortedVersion
 	}
@@ -47,6 +54,12 @@ func (s *State) Encode(w io.Writer) error {
 	writeEach(out, s.chassis.Len(), s.AllChassis, (*Chassis).form)
 	if version > 4 {
 		s.term.form(&out.e.form)
+	}
+	if version > 5 {
+		writeEach(out, s.limits.Len(), s.Limits, (*Limit).form)
+		writeEach(out, s.parents.Len(), func(yield func(*ProjectParent) bool) {
+			s.ProjectParents(func(p ProjectParent) bool { return yield(&p) })
+		}, (*ProjectParent).form)
 	}
 	out.flushAt(0)
 	return out.err
@@ -81,6 +94,11 @@ func DecodeState(data []byte) (*State, error) {
 		s.term.form(&d.form)
 		if s.term.Number == 0 && s.term != (Term{}) {
 			d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
+		}
+	}
+	if version > 5 {
+		if err := s.readLimits(d); err != nil {
+			return nil, err
 		}
 	}
 	if err := errors.Join(d.end(), s.term.known()); err != nil {

@@ -70,6 +70,12 @@ func (w *writer) all() error {
 	for _, c := range w.changes.Traits {
 		w.trait(c)
 	}
+	for _, c := range w.changes.Limits {
+		w.limit(c)
+	}
+	for _, c := range w.changes.Parents {
+		w.parent(c)
+	}
 	for _, c := range w.changes.Classes {
 		w.p.key = append(w.p.key[:0], tableClasses)
 		w.set(w.version(w.p.key), w.keep(appendClasses(w.scratch(), c.After)))

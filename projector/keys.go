@@ -23,6 +23,8 @@ import (
 //	u project user type ^seq           usage
 //	k ^seq                             all resource classes
 //	t trait ^seq                       trait
+//	l project type class ^seq          limit
+//	P project ^seq                     project that it is below
 //	N number ^seq                      node
 //	I uuid ^seq                        number of the node
 //	O name ^seq                        number of the node of that name
@@ -59,6 +61,8 @@ const (
 	tableHistory       = 'h'
 	tableWaiting       = 'Q'
 	tableReservation   = 'r'
+	tableLimit         = 'l'
+	tableParent        = 'P'
 )
 
 // entityTables are the tables of entities that are numbered and listed in the

@@ -48,6 +48,7 @@ type models struct {
 	reason   atomic.Pointer[error]
 	stopped  chan struct{}
 	closing  sync.Once
+	over     sync.Once
 	idle     sync.WaitGroup
 	aside    bool // their folder was moved away; only their replacer uses it
 
@@ -216,7 +217,10 @@ func (m *models) condemn(reason error) {
 	}
 }
 
-// broke condemns the read models and returns the error for the caller.
+// supersede tells whoever waits that there are other read models, or none.
+func (m *models) supersede() { m.over.Do(func() { close(m.replaced) }) }
+
+// broke condemns the read models and returns the error to tell.
 func (m *models) broke(reason error) error {
 	m.condemn(reason)
 	return m.fault()

@@ -32,7 +32,8 @@ type Projector struct {
 	models  atomic.Pointer[models]
 	folding sync.Mutex // held while a commit is folded, and while read models are rebuilt
 	healing atomic.Bool
-	done    atomic.Uint64 // number of commits folded again so far
+	done    atomic.Uint64 // commits that were folded again so far
+	refill  atomic.Pointer[Refill]
 
 	mu        sync.Mutex
 	highWater *highWaterFile // guarded by mu
@@ -67,16 +68,10 @@ func openOn(files vfs.FS, dir string, logger *slog.Logger) (*Projector, error) {
 		return nil, err
 	}
 	p := &Projector{
-		dir: filepath.Join(dir, "pebble"), files: files, logger: logger, highWater: highWater,
+		dir: FilesIn(dir), files: files, logger: logger, highWater: highWater,
 		changed: make(chan struct{}), stopped: make(chan struct{}),
 	}
-	m, err := openModels(files, p.dir, logger, p.stopped)
-	if errors.Is(err, errOtherVersion) || errors.Is(err, ErrDamaged) {
-		if err := p.giveWay(err); err != nil {
-			return nil, errors.Join(fmt.Errorf("projector: %w", err), highWater.f.Close())
-		}
-		m, err = openModels(files, p.dir, logger, p.stopped)
-	}
+	m, err := p.openOrBegin()
 	if err != nil {
 		return nil, errors.Join(err, highWater.f.Close())
 	}
@@ -147,6 +142,9 @@ func (p *Projector) fold(commit *ledger.Commit, changes *ledger.Changes) (*model
 	p.folding.Lock()
 	defer p.folding.Unlock()
 	m := p.models.Load()
+	if commit.Sequence <= m.sequence.Load() {
+		return m, nil // they came from a replica that had folded more
+	}
 	if err := m.fold(commit, changes, p.seen); err != nil {
 		return m, err
 	}

@@ -31,6 +31,8 @@ func (p *Projector) Heal(log ledger.Log) {
 			m := p.models.Load()
 			select {
 			case <-m.broken:
+			case <-m.replaced:
+				continue
 			case <-p.stopped:
 				return
 			}
@@ -44,7 +46,7 @@ func (p *Projector) Heal(log ledger.Log) {
 			if err != nil {
 				p.healing.Store(false)
 			}
-			close(m.replaced) // nobody waits for them any more
+			m.supersede() // nobody waits any more
 			if err != nil {
 				p.gaveUp(err)
 				return
@@ -105,6 +107,9 @@ func (p *Projector) await(m *models) bool {
 func (p *Projector) replace(m *models, log ledger.Log) error {
 	p.folding.Lock()
 	defer p.folding.Unlock()
+	if p.models.Load() != m {
+		return nil // they were exchanged meanwhile
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -161,18 +166,33 @@ func isWrongLog(err error) bool {
 	return false
 }
 
-// again makes read models up to a commit and puts them in place. After an error
-// there are none, and the next try begins with an empty folder.
+// again makes read models up to a commit and puts them in place: from those of
+// another replica, if there are any, or from nothing. After an error there are
+// none, and the next try begins with an empty folder.
 func (p *Projector) again(ctx context.Context, target ledger.Head, log ledger.Log) error {
 	p.done.Store(0)
+	if state := p.refilled(ctx); state != nil {
+		err := p.goOn(ctx, state, target, log)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		p.logger.Warn("what another replica has sent is of no use, and the read models are made from the log", "error", err)
+	}
+	return p.goOn(ctx, ledger.NewState(), target, log)
+}
+
+// goOn folds the log from a State on, up to a commit, into the read models that
+// there are, which are not behind the State, or into new ones.
+func (p *Projector) goOn(ctx context.Context, state *ledger.State, target ledger.Head, log ledger.Log) error {
 	m, err := openModels(p.files, p.dir, p.logger, p.stopped)
 	if err != nil {
 		return errors.Join(err, p.files.RemoveAll(p.dir))
 	}
-	state := ledger.NewState()
-	err = ledger.ReadCommits(ctx, log, ledger.Head{}, target.Sequence, func(c *ledger.Commit) error {
+	begin := m.checkpoint()
+	target = later(target, begin)
+	err = ledger.ReadCommits(ctx, log, state.Head(), target.Sequence, func(c *ledger.Commit) error {
 		changes, err := state.Fold(c)
-		if err == nil {
+		if err == nil && c.Sequence > begin.Sequence {
 			err = m.fold(c, &changes, func(ledger.Head) error { return nil })
 		}
 		p.done.Store(c.Sequence)
@@ -183,7 +203,7 @@ func (p *Projector) again(ctx context.Context, target ledger.Head, log ledger.Lo
 	}
 	if err = cmp.Or(err, m.fault()); err == nil {
 		p.models.Store(m)
-		return nil
+		return p.seen(m.checkpoint())
 	}
 	err = errors.Join(err, m.close())
 	if ctx.Err() == nil {
@@ -192,8 +212,16 @@ func (p *Projector) again(ctx context.Context, target ledger.Head, log ledger.Lo
 	return err
 }
 
-// renewHighWater opens the file of the high-water mark again, or a new one if it
-// can no longer be written. The mark itself stays.
+// later is the one of two heads of a log that comes later.
+func later(a, b ledger.Head) ledger.Head {
+	if b.Sequence > a.Sequence {
+		return b
+	}
+	return a
+}
+
+// renewHighWater opens the file of the high-water mark again, or a new one if it cannot be
+// written any more. What it says stays.
 func (p *Projector) renewHighWater() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,18 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Dir returns the folder of the read models' files.
 func (p *Projector) Dir() string { return p.dir }
 
-// tableSuffix is the suffix of the files that never change once they are written.
+// FilesIn is Dir of the read models that are opened in a folder.
+func FilesIn(dir string) string { return filepath.Join(dir, "pebble") }
+
+// tableSuffix is that of the files that do not change once they are written.
 const tableSuffix = ".sst"
 
-// pace slows CheckFiles down; a rate.Limiter implements it.
+func isTable(name string) bool { return strings.HasSuffix(name, tableSuffix) }
+
+// pace is what holds CheckFiles up; a rate.Limiter is one.
 type pace interface {
 	WaitN(ctx context.Context, n int) error
 }
@@ -34,7 +41,7 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 		return fmt.Errorf("projector: %w", err)
 	}
 	for _, name := range names {
-		if !strings.HasSuffix(name, tableSuffix) {
+		if !isTable(name) {
 			continue
 		}
 		path := p.files.PathJoin(p.dir, name)
@@ -50,7 +57,16 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 				return fmt.Errorf("projector: %w", err)
 			}
 		}
-		if err := p.checkTable(ctx, path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := checkTable(ctx, p.files, path); err != nil {
+			// A table that is being written is none yet, and one that has just been
+			// finished is looked at again.
+			if live, unknown := m.live(name); unknown != nil || !live {
+				continue
+			}
+			err = checkTable(ctx, p.files, path)
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
 			err = fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 			tell(err)
 			m.condemn(err) // they are rebuilt from the log
@@ -61,9 +77,28 @@ func (p *Projector) CheckFiles(ctx context.Context, pace pace, tell func(error),
 	return nil
 }
 
-// checkTable reads one table completely.
-func (p *Projector) checkTable(ctx context.Context, path string) error {
-	file, err := p.files.Open(path)
+// live reports whether a file is a table that the read models consist of now.
+func (m *models) live(name string) (found bool, err error) {
+	if err := m.enter(); err != nil {
+		return false, err
+	}
+	defer m.users.leave()
+	defer m.recovered(&err)
+	levels, err := m.db.SSTables()
+	if err != nil {
+		return false, fmt.Errorf("projector: %w", err)
+	}
+	for _, tables := range levels {
+		for _, table := range tables {
+			found = found || name == table.BackingSSTNum.String()+tableSuffix
+		}
+	}
+	return found, nil
+}
+
+// checkTable reads all of one table.
+func checkTable(ctx context.Context, files vfs.FS, path string) error {
+	file, err := files.Open(path)
 	if err != nil {
 		return err
 	}

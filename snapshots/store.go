@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
@@ -46,6 +47,7 @@ var ErrDamaged = errors.New("snapshots: damaged snapshot")
 type Store struct {
 	dir    string
 	logger *slog.Logger
+	saving sync.Mutex // held while one is written
 }
 
 // Open opens or makes the folder, and removes the remains of unfinished writes.
@@ -206,8 +208,10 @@ func CheckSum(data []byte) error {
 // Save writes a snapshot and prunes old ones. The State must not change
 // meanwhile.
 func (s *Store) Save(state *ledger.State) error {
+	s.saving.Lock()
+	defer s.saving.Unlock()
 	begun := time.Now()
-	path := filepath.Join(s.dir, fmt.Sprintf("%020d%s", state.Head().Sequence, suffix))
+	path := filepath.Join(s.dir, Name(state.Head().Sequence))
 	var size int64
 	err := durable.ReplaceWith(path, func(f *os.File) (err error) {
 		size, err = write(f, state)
@@ -220,8 +224,50 @@ func (s *Store) Save(state *ledger.State) error {
 	return s.prune()
 }
 
-// write writes a State with its header and a checksum. It returns the number of
-// bytes.
+// Write writes a snapshot into a file that is in no Store. The State must not
+// change meanwhile.
+func Write(path string, state *ledger.State) error {
+	err := durable.ReplaceWith(path, func(f *os.File) error {
+		_, err := write(f, state)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("snapshots: %w", err)
+	}
+	return nil
+}
+
+// Name is that of the file with the snapshot at a sequence.
+func Name(sequence uint64) string { return fmt.Sprintf("%020d%s", sequence, suffix) }
+
+// Link makes another name, on the same disk, for the newest snapshot whose
+// position can be read, and returns that position; false: there is none. The
+// file stays under that name when the snapshot is pruned.
+func (s *Store) Link(path string) (ledger.Head, bool, error) {
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	paths, err := s.files()
+	if err != nil {
+		return ledger.Head{}, false, err
+	}
+	for _, one := range paths {
+		head, err := Position(one)
+		if errors.Is(err, ErrDamaged) {
+			continue
+		}
+		if err == nil {
+			err = os.Link(one, path)
+		}
+		if err != nil {
+			return head, false, fmt.Errorf("snapshots: %w", err)
+		}
+		return head, true, nil
+	}
+	return ledger.Head{}, false, nil
+}
+
+// write writes a State with its header and a checksum. It returns how many bytes
+// that took.
 func write(f *os.File, state *ledger.State) (int64, error) {
 	sum := sha256.New()
 	out := bufio.NewWriterSize(f, 1<<20)
@@ -255,7 +301,7 @@ func (s *Store) prune() error {
 		return err
 	}
 	for _, path := range paths[min(keep, len(paths)):] {
-		if err := os.Remove(path); err != nil {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the scrubber removes damaged ones
 			return fmt.Errorf("snapshots: %w", err)
 		}
 		s.logger.Debug("snapshot pruned", "file", strings.TrimPrefix(path, s.dir))

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/allot-project/allot/api/turns"
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -17,7 +16,6 @@ import (
 const (
 	defaultCandidates = 1000
 	maxCandidates     = 10_000 // in one answer
-	maxGroups         = 64
 )
 
 // Candidates finds the allocations in a world that would satisfy a request, in at
@@ -60,47 +58,23 @@ func Candidates(
 }
 
 func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*candidates.Request, error) {
-	if len(q.Groups) == 0 || len(q.Groups) > maxGroups {
-		return nil, bad("groups: between 1 and %d are possible, not %d", maxGroups, len(q.Groups))
-	}
 	if q.Limit < 0 || q.Limit > maxCandidates {
 		return nil, bad("limit: %d is not between 1 and %d", q.Limit, maxCandidates)
 	}
-	request := &candidates.Request{
-		Isolate: q.Isolate, SameSubtree: q.SameSubtree, RootRequired: q.RootRequired, RootForbidden: q.RootForbidden,
-		Limit: q.Limit, Nested: true,
+	asked := commands.CandidateRequest{
+		Groups: q.Groups, Isolate: q.Isolate, SameSubtree: q.SameSubtree, RootRequired: q.RootRequired,
+		RootForbidden: q.RootForbidden,
 	}
+	if rejection := asked.Check(); rejection != nil {
+		return nil, bad("%s", rejection.Message)
+	}
+	request, rejection := asked.Resolve(classes)
+	if rejection != nil {
+		return nil, bad("groups: %s", rejection.Message)
+	}
+	request.Limit = q.Limit
 	if request.Limit == 0 {
 		request.Limit = defaultCandidates
-	}
-	suffixes := make(map[string]bool, len(q.Groups))
-	for _, g := range q.Groups {
-		if suffixes[g.Suffix] {
-			return nil, bad("groups: suffix %q is given twice", g.Suffix)
-		}
-		suffixes[g.Suffix] = true
-		group := candidates.Group{
-			Suffix: g.Suffix, Required: g.Required, Forbidden: g.Forbidden, MemberOf: g.MemberOf, NotMemberOf: g.NotMemberOf,
-			InTree: g.InTree,
-		}
-		if g.Suffix == "" && len(g.Resources) == 0 {
-			return nil, bad("groups: the one without a suffix needs resources")
-		}
-		for _, class := range slices.Sorted(maps.Keys(g.Resources)) {
-			id, known := classes.ID(class)
-			if amount := g.Resources[class]; !known || amount < 1 {
-				return nil, bad("groups: %d of class %q cannot be asked for", amount, class)
-			}
-			group.Resources = append(group.Resources, candidates.Resource{Class: id, Amount: g.Resources[class]})
-		}
-		request.Groups = append(request.Groups, group)
-	}
-	for _, subtree := range q.SameSubtree {
-		for _, suffix := range subtree {
-			if suffix == "" || !suffixes[suffix] {
-				return nil, bad("same_subtree: there is no group %q", suffix)
-			}
-		}
 	}
 	return request, nil
 }

@@ -37,7 +37,8 @@ var parameterMeans = map[string]string{
 func Describe(d *openapi.Document) error {
 	const tag = "Audit"
 	d.Tag(tag, "Who held what, since when and why, and proofs of it.")
-	if err := d.Failure("AuditFailure", "What went wrong, in words", openapi.Text, openapi.Object{"type": "string"}); err != nil {
+	err := d.Failure("AuditFailure", "What went wrong, in words", openapi.Text, openapi.Object{"type": "string"})
+	if err != nil {
 		return err
 	}
 	for _, path := range slices.Sorted(maps.Keys(questions)) {

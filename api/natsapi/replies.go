@@ -39,7 +39,7 @@ func (s *Service) replyTo(dryRun bool, o commands.Outcome, err error) wire.Reply
 	}
 	return wire.Reply{
 		Sequence: o.Address.Sequence, Index: o.Address.Index, Repeated: o.Repeated,
-		Nothing: o.Address.Sequence == 0,
+		Nothing: o.Address.Sequence == 0, Claimed: wire.ClaimedIn(o.Events),
 	}
 }
 

@@ -81,6 +81,10 @@ type candidateQuery struct {
 	explain  bool
 }
 
+func newCandidateQuery() *candidateQuery {
+	return &candidateQuery{groups: map[string]*providerQuery{}, keys: map[string]map[string]bool{}}
+}
+
 // CandidateOptions bounds and orders candidates, for all requests alike.
 type CandidateOptions struct {
 	// Max ends every search after this many candidates, whatever limit the client
@@ -101,7 +105,7 @@ type CandidateOptions struct {
 const DefaultCandidateSteps = 50_000_000
 
 func listCandidates(h *Handler, r *request) (*response, error) {
-	q := &candidateQuery{groups: map[string]*providerQuery{}, keys: map[string]map[string]bool{}}
+	q := newCandidateQuery()
 	var err error
 	if q.explain, err = r.query.TakeBool("explain"); err != nil {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)

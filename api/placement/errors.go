@@ -19,6 +19,7 @@ const (
 	codeDuplicateName    = "placement.duplicate_name"
 	codeProviderInUse    = "placement.resource_provider.inuse"
 	codeDeleteParent     = "placement.resource_provider.cannot_delete_parent"
+	codeOverLimit        = "allot.over_limit"
 	codeProviderNotFound = "placement.resource_provider.not_found"
 )
 

@@ -330,7 +330,17 @@ func answerSchemas() m {
 				"trees": steps, "removed_last": m{"type": "string"},
 			}, "groups", "trees", "removed_last"),
 		}, "allocation_requests", "provider_summaries"),
-		"Usages": closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
+		"Limits": closed(m{
+			"limits": m{"type": "array", "items": closed(m{
+				"project_id": m{"type": "string"}, "resource_class": m{"type": "string"}, "consumer_type": m{"type": "string"},
+				"limit": count, "used": count,
+			}, "limit")},
+			"projects": m{"type": "array", "items": closed(
+				m{"project_id": m{"type": "string"}, "parent_id": m{"type": "string"}}, "project_id", "parent_id",
+			)},
+		}, "limits", "projects"),
+		"Claimed": closed(m{"claimed": m{"type": "array", "items": claimedSchema(id, generation)}}, "claimed"),
+		"Usages":  closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
 		"Errors": closed(m{"errors": m{"type": "array", "minItems": 1, "items": m{
 			"type": "object", "required": []any{"status", "title", "detail", "request_id"},
 			"properties": m{

@@ -99,6 +99,12 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"put", "/allocations/{consumer_uuid}", "/allocations/" + consumer, allocate},
 		{"post", "/allocations", "", fmt.Sprintf(`{"%s":%s}`, child, allocate)},
 		{"post", "/reshaper", "", `{"inventories":{},"allocations":{}}`},
+		{"put", "/limits", "", `{"project_id":"p","resource_class":"VCPU","limit":100}`},
+		{"put", "/projects/{project_id}", "/projects/p", `{"parent_id":"root"}`},
+		{"get", "/limits", "", ""},
+		{"post", "/claims", "", `{"requests":["resources=VCPU:1"],"alternates":1,"consumers":[{
+			"consumer_uuid":"` + commandstest.NewID().String() + `","project_id":"p","user_id":"u","consumer_type":"INSTANCE",
+			"consumer_generation":null}]}`},
 		{"get", "/resource_providers", "", ""}, {"get", "/resource_providers/{uuid}", "/resource_providers/" + child, ""},
 		{"get", "/resource_providers/{uuid}/inventories", "/resource_providers/" + p + "/inventories", ""},
 		{"get", "/resource_providers/{uuid}/inventories/{resource_class}", "/resource_providers/" + p + "/inventories/VCPU", ""},

@@ -15,6 +15,8 @@ func general(r *commands.Rejection) *rest.Failure {
 		return rest.Errorf(http.StatusRequestEntityTooLarge, "%s", r.Message)
 	case commands.CodeCommandIDReused, commands.CodeNodeIsProvider, commands.CodeNotYet:
 		return conflict("", "%s", r.Message)
+	case commands.CodeOverLimit:
+		return conflict(codeOverLimit, "%s", r.Message)
 	case commands.CodeProviderNotFound:
 		return rest.NotFound("No resource provider with uuid %s found", r.Facts.Provider)
 	case commands.CodeProviderConflict:

@@ -107,6 +107,11 @@ var routes = []route{
 		decides(del(0, "placement:allocations:delete", releaseConsumer))),
 	at("allocation_candidates",
 		gives("AllocationCandidates", asks("candidates", get(10, "placement:allocation_candidates:list", listCandidates)))),
+	at("claims", gives("Claimed", decides(post(0, "allot:claims:create", "claim", claim)), 200)),
+	at("limits",
+		gives("Limits", asks("limits", get(0, "allot:limits:list", showLimits))),
+		decides(gives("", put(0, "allot:limits:update", "limit", setLimit), 204))),
+	at("projects/{project_id}", decides(gives("", put(0, "allot:limits:update", "project", placeProject), 204))),
 	at("usages", gives("Usages", asks("usages", get(9, "placement:usages", showUsages)))),
 	at("reshaper", decides(gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204))),
 }

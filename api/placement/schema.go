@@ -180,6 +180,12 @@ func schemaSources() map[schemaName]m {
 	for _, v := range []version{30, 34, 38} {
 		sources[schemaName{"reshape", v}] = reshapeSchema(v)
 	}
+	sources[schemaName{"claim", 0}] = claimSchema()
+	sources[schemaName{"limits", 0}] = closed(m{"project_id": text(1, 255)})
+	sources[schemaName{"limit", 0}] = limitSchema()
+	sources[schemaName{"project", 0}] = closed(
+		m{"parent_id": m{"type": []any{"string", "null"}, "minLength": 1, "maxLength": 255}}, "parent_id",
+	)
 	for _, more := range []map[schemaName]m{querySchemas(), candidateSchemas()} {
 		for name, s := range more {
 			sources[name] = s

@@ -28,7 +28,8 @@ func TestPolicySeesWhatIsAnswered(t *testing.T) {
 	h := handler(l)
 	var rules strings.Builder
 	for _, name := range policy.Names() {
-		if strings.HasPrefix(name, "placement:") {
+		if strings.HasPrefix(name, "placement:") || strings.HasPrefix(name, "allot:claims:") ||
+			strings.HasPrefix(name, "allot:limits:") {
 			rules.WriteString(name + ": project_id:%(project_id)s\n")
 		}
 	}

@@ -110,6 +110,9 @@ var defaults = func() map[string]rule {
 		"placement:usages":           {text: "rule:admin_or_project_reader_or_service_api"},
 		"placement:reshaper:reshape": {text: "rule:service_api"},
 		"allot:audit":                {text: "rule:admin_api"},
+		"allot:claims:create":        {text: adminOrService},
+		"allot:limits:list":          {text: adminOrService},
+		"allot:limits:update":        {text: "rule:admin_api"},
 		"allot:cluster":              {text: "rule:admin_api"},
 	}
 	for name, text := range ironic {

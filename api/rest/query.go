@@ -21,8 +21,11 @@ type Query struct {
 }
 
 // ParseQuery reads the query string of a request.
-func ParseQuery(r *http.Request) *Query {
-	values, err := url.ParseQuery(r.URL.RawQuery)
+func ParseQuery(r *http.Request) *Query { return ParseText(r.URL.RawQuery) }
+
+// ParseText reads a query string that came in another way.
+func ParseText(text string) *Query {
+	values, err := url.ParseQuery(text)
 	if err != nil {
 		return &Query{fault: fmt.Errorf("the query string cannot be read: %w", err)}
 	}

@@ -110,6 +110,19 @@ func (s serverFlags) send(
 	return resp, nil
 }
 
+// put changes something, which a server says with an empty answer.
+func (s serverFlags) put(ctx context.Context, path string, body any) error {
+	resp, err := s.send(ctx, http.MethodPut, path, nil, body)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // it is empty
+	if resp.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("the server answered %s, and not that it is done: it may be no Allot", resp.Status)
+	}
+	return nil
+}
+
 // maxAnswerBytes is how much of a server's answer is read.
 const maxAnswerBytes = 64 << 20
 

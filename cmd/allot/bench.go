@@ -23,8 +23,14 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// benchCommand is "allot bench": the same durable load through Writer.Submit in
-// the process and over NATS, in one run, on a ledger of its own.
+// benchCommands are "allot bench" and what is below it.
+type benchCommands struct {
+	Commands benchCommand      `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS."`
+	Claim    benchClaimCommand `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate."`
+}
+
+// benchCommand is "allot bench": the same load through Writer.Submit in
+// the process and over NATS, on a ledger of its own, durable, in one run.
 type benchCommand struct {
 	Dir       string        `help:"Folder for the ledger, on the disk to be measured; emptied afterwards." type:"path" default:"."`
 	Clients   int           `help:"Number of clients." default:"64"`

@@ -302,7 +302,7 @@ func TestSecurityFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, flags := range map[string][]string{
-		"the body ends too early":  {"--policy-file", bad},
+		"the rule ends too early":  {"--policy-file", bad},
 		"keystone-username":        {"--keystone-url", "http://127.0.0.1:5000/v3"},
 		"not authenticated":        {"--http", "0.0.0.0:0"},
 		"no certificates":          {"--keystone-url", "https://127.0.0.1:5000/v3", "--keystone-username", "a", "--keystone-password", "b", "--keystone-ca-file", bad},

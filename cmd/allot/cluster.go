@@ -64,10 +64,19 @@ func printStatus(w io.Writer, s cluster.Status) error {
 	for _, m := range s.Members {
 		behind := time.Duration(m.LagSeconds * float64(time.Second)).Round(time.Millisecond)
 		up := time.Since(time.Unix(m.Since, 0)).Round(time.Second)
-		err = errors.Join(err, row(m.Name, m.Role, m.HTTP, m.Sequence, m.LagCommits, behind, m.Version, up))
+		role := m.Role
+		if m.Joining != nil {
+			role = fmt.Sprintf("%s (%d of %d MiB from %s)", role, m.Joining.Bytes>>20, m.Joining.Of>>20, m.Joining.From)
+		}
+		err = errors.Join(err, row(m.Name, role, m.HTTP, m.Sequence, m.LagCommits, behind, m.Version, up))
 	}
 	if err := errors.Join(err, table.Flush()); err != nil {
 		return err
+	}
+	for _, m := range s.Members {
+		for _, reason := range m.Unsafe {
+			fmt.Fprintf(&text, "\nNot safe, says %s: %s\n", m.Name, reason)
+		}
 	}
 	for _, p := range s.Stream.Others {
 		switch {

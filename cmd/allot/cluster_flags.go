@@ -1,7 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,30 +17,34 @@ import (
 
 // clusterFlags make the server one of several servers of one ledger.
 type clusterFlags struct {
-	Members []string      `name:"cluster" help:"HOST:PORT on which each server of the cluster listens for the others, this one included. Give all servers the same list." placeholder:"HOST:PORT,..."`
-	Name    string        `name:"cluster-name" help:"Name of this server in the cluster; default: the host name. With --nats-url a name makes the server one of several on that NATS." placeholder:"NAME"`
-	Listen  string        `name:"cluster-listen" help:"HOST:PORT on which this server listens for the others; default: the address in --cluster that belongs to this machine." placeholder:"HOST:PORT"`
-	Secret  string        `name:"cluster-secret-file" help:"File with the secret that lets a server join the cluster: the same for all servers, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
-	Cert    string        `name:"cluster-tls-cert" help:"Certificate that this server shows the others, in PEM; both sides check it. The file is read again when it changes." type:"existingfile" placeholder:"FILE"`
-	Key     string        `name:"cluster-tls-key" help:"Private key of --cluster-tls-cert, in PEM." type:"existingfile" placeholder:"FILE"`
-	CA      string        `name:"cluster-tls-ca" help:"Certificates of the authorities that sign the servers' certificates. Use authorities that sign for nobody else." type:"existingfile" placeholder:"FILE"`
-	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network. Anybody who can listen there can read and write the log."`
-	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API to show to clients and operators; default: --http." placeholder:"URL"`
-	Lease   time.Duration `name:"cluster-lease" help:"A leader that is silent for this long loses its place; 1s or more. The speeds of two servers' clocks may differ by a tenth." default:"3s"`
-	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a leader." default:"10s"`
-	Ack     time.Duration `name:"ack-timeout" help:"How long an append to a replicated log may take before the leader looks for it in the log; default: 2s, or 5s with --nats-url." placeholder:"DURATION"`
+	Members []string      `name:"cluster" help:"HOST:PORT where each server of the cluster listens for the others, this one's among them: the same list for all." placeholder:"HOST:PORT,..."`
+	Name    string        `name:"cluster-name" help:"Name of this server among them; default: the host's; with --nats-url, the host's and a mark of its data folder." placeholder:"NAME"`
+	Listen  string        `name:"cluster-listen" help:"HOST:PORT that this server listens on for the others; default: the one of --cluster that is this machine's." placeholder:"HOST:PORT"`
+	Secret  string        `name:"cluster-secret-file" help:"File with what the servers prove to each other that they belong together with: the same for all, 16 bytes or more." type:"existingfile" placeholder:"FILE"`
+	Cert    string        `name:"cluster-tls-cert" help:"Certificate of this server for the others, in PEM: they check it, in both directions. A file that changes is read again." type:"existingfile" placeholder:"FILE"`
+	Key     string        `name:"cluster-tls-key" help:"Its private key in PEM." type:"existingfile" placeholder:"FILE"`
+	CA      string        `name:"cluster-tls-ca" help:"Certificates of who may sign those of the servers, and of nobody else." type:"existingfile" placeholder:"FILE"`
+	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: whoever can listen there can read, and write, the log."`
+	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API for clients, to be shown; default: --http." placeholder:"URL"`
+	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more; the clocks of two servers may differ in speed by a tenth." default:"3s"`
+	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s"`
+	Copy    int64         `name:"cluster-copy-rate" help:"Send a copy of State and read models to a server that joins at this many bytes a second at most; 0: send none, and fetch none." default:"134217728" placeholder:"BYTES"`
+	Ack     time.Duration `name:"ack-timeout" help:"How long an append to a replicated log may take before it is looked for; default: 2s, and 5s with --nats-url." placeholder:"DURATION"`
 }
+
+// minCopyRate is what some parts a second take.
+const minCopyRate = 1 << 20
 
 // on reports whether there is a cluster.
 func (f *clusterFlags) on() bool { return len(f.Members) > 0 }
 
-// fill completes missing settings, and refuses contradictory ones.
-func (f *clusterFlags) fill(http string, external bool) (err error) {
-	if f.Lease < time.Second {
-		return fmt.Errorf("--cluster-lease %v is too short: the lease is renewed six times in its time, over the network and to a disk. Give 1s or more", f.Lease)
+// fill completes what was left out, and refuses what contradicts itself.
+func (f *clusterFlags) fill(http, data string, external bool) (err error) {
+	if err := f.checkRates(); err != nil {
+		return err
 	}
 	if external && !f.on() {
-		return f.fillExternal(http)
+		return f.fillExternal(http, data)
 	}
 	if !f.on() {
 		if f.Name != "" || f.Listen != "" || f.Secret != "" {
@@ -81,18 +87,54 @@ func (f *clusterFlags) fill(http string, external bool) (err error) {
 	return of.Check() // The server checks this, too, but after it has written files.
 }
 
-// fillExternal is fill for an external NATS, where a name makes the server one of
-// several.
-func (f *clusterFlags) fillExternal(http string) error {
+// checkRates refuses what leaves others no time.
+func (f *clusterFlags) checkRates() error {
+	if f.Lease < time.Second {
+		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
+	}
+	if f.Copy != 0 && f.Copy < minCopyRate {
+		return fmt.Errorf("--cluster-copy-rate %d: a server that joins would take this one for gone: %d or more, or 0",
+			f.Copy, minCopyRate)
+	}
+	return nil
+}
+
+// fillExternal is fill for a server on an external NATS. Others may serve the
+// same log, whether it was meant or not, and two that both believe to be the
+// only one would answer what is not so any more. So each takes part in the
+// election, under a name that is its own: one is made of the host's name and of
+// where its data is, which no two servers share.
+func (f *clusterFlags) fillExternal(http, data string) error {
 	if f.HTTP == "" {
 		f.HTTP = "http://" + http
+	}
+	if f.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("--cluster-name: %w", err)
+		}
+		place := sha256.Sum256([]byte(data))
+		f.Name = plainName(host) + "-" + hex.EncodeToString(place[:4])
 	}
 	return f.checkName()
 }
 
+// plainName is a host's name as one of a server.
+func plainName(host string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(notInNames, r) {
+			return '-'
+		}
+		return r
+	}, host)
+}
+
+// notInNames is what subjects and keys cannot have in a word.
+const notInNames = " \t\n.*>/\\"
+
 func (f *clusterFlags) checkName() error {
-	if strings.ContainsAny(f.Name, " \t\n.*>/\\") {
-		return fmt.Errorf("--cluster-name %q: a name must not contain blanks, dots, stars, slashes or angle brackets", f.Name)
+	if strings.ContainsAny(f.Name, notInNames) {
+		return fmt.Errorf("--cluster-name %q: it must not contain blanks, dots, stars, slashes or angle brackets", f.Name)
 	}
 	return nil
 }

@@ -166,6 +166,7 @@ func TestNoLeave(t *testing.T) {
 	removeAll(t, r.data(second))
 	r.begin(second)
 	r.list[second].waitLog("waits for leave")
+	r.list[second].waitAnswer("/readyz", "waits for leave")
 	for range 5 {
 		if status, h := r.list[second].standing("/healthz"); status == 200 && h.Role != "starting" {
 			t.Fatalf("it takes part: %+v", h)

@@ -110,7 +110,8 @@ func (c *doctorCommand) folder(context.Context) []diagnosis {
 			"run this as the server's user; chown -R allot "+c.Data)}
 	}
 	if info.Mode().Perm()&0o007 != 0 {
-		return []diagnosis{{"data folder", findingWarning, fmt.Sprintf("%s can be entered by anybody (%v)", c.Data, info.Mode().Perm()),
+		return []diagnosis{{"data folder", findingWarning,
+			fmt.Sprintf("%s can be entered by anybody (%v)", c.Data, info.Mode().Perm()),
 			"chmod o-rwx " + c.Data}}
 	}
 	return []diagnosis{{"data folder", findingFine, c.Data + " is closed to others", ""}}
@@ -294,7 +295,8 @@ func (c *doctorCommand) running(ctx context.Context) diagnosis {
 	if err := json.NewDecoder(resp.Body).Decode(&h); err != nil || h.Role == "" {
 		return diagnosis{"--http", findingFault, c.HTTP + " is taken, and not by Allot", other}
 	}
-	f := diagnosis{"server", findingFine, fmt.Sprintf("it runs at %s as %s, at sequence %d", c.HTTP, h.Role, h.Sequence), ""}
+	says := fmt.Sprintf("it runs at %s as %s, at sequence %d", c.HTTP, h.Role, h.Sequence)
+	f := diagnosis{"server", findingFine, says, ""}
 	if h.Status != fine {
 		f.Finding, f.Says, f.Do = findingFault, f.Says+": "+h.Status, "look at its log"
 	}
@@ -328,7 +330,8 @@ func (c *doctorCommand) natsServer(ctx context.Context) (found []diagnosis) {
 // keystone checks that Keystone answers.
 func (c *doctorCommand) keystone(ctx context.Context) []diagnosis {
 	if c.Keystone.URL == "" {
-		return []diagnosis{{"--keystone-url", findingWarning, "requests are not authenticated", "name a Keystone, unless this is a trial"}}
+		return []diagnosis{{"--keystone-url", findingWarning, "requests are not authenticated",
+			"name a Keystone, unless this is a trial"}}
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorWait)
 	defer cancel()

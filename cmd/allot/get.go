@@ -111,7 +111,8 @@ func (c *getCommand) provider(ctx context.Context) error {
 		into       any
 	}{
 		{"provider", path, &provider}, {"inventories", path + "/inventories", &inventories},
-		{"usages", path + "/usages", &usages}, {"aggregates", path + "/aggregates", &groups}, {"traits", path + "/traits", &traits},
+		{"usages", path + "/usages", &usages}, {"aggregates", path + "/aggregates", &groups},
+		{"traits", path + "/traits", &traits},
 	} {
 		if err := c.read(ctx, p, part.name, part.path, part.into); err != nil {
 			return err

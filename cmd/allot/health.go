@@ -46,7 +46,10 @@ const startWait = 10 * time.Second
 
 // answerStarting answers all requests until the server has started.
 func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
-	const reason = "the server is starting"
+	reason := "the server is starting"
+	if waits := s.waits.Load(); waits != nil {
+		reason += ": " + *waits
+	}
 	h := health{Status: fine, Role: "starting"}
 	switch r.URL.Path {
 	case healthPath, livePath:

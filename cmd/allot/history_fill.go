@@ -34,6 +34,7 @@ func (s *server) fillHistory(ctx context.Context) error {
 	if source.trailer.Head != *begin.History {
 		return fmt.Errorf("%s is not the archive that allot init took: run allot init again in an empty folder", source.path)
 	}
+	waits, pause := s.waiter("the log is not filled from the archive yet"), openAgain
 	for {
 		err := s.fillMissing(ctx, source)
 		passes := errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrUnknownFate) ||
@@ -41,9 +42,10 @@ func (s *server) fillHistory(ctx context.Context) error {
 		if !passes {
 			return err
 		}
-		s.logger.Info("the log is not filled yet", "because", err)
+		waits(err.Error())
+		pause = min(2*pause, openLatest)
 		select {
-		case <-time.After(openAgain):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return fmt.Errorf("stopped while filling the log from the archive; the next start goes on: %w", err)
 		}

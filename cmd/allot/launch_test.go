@@ -192,8 +192,20 @@ func (s *server) must(want int, method, path, body string) string {
 	return answer
 }
 
-// dial connects to NATS until the test ends. It does not print later refusals of
-// the server.
+// mustStale reads what may be old.
+func (s *server) mustStale(path string) string {
+	s.t.Helper()
+	status, answer, err := sendTo("GET", "http://"+s.http+path, "", map[string]string{
+		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement latest", "Allot-Consistency": "stale",
+	})
+	if err != nil || status != http.StatusOK {
+		s.t.Fatalf("GET %s, which may be old: %d %s, %v", path, status, answer, err)
+	}
+	return answer
+}
+
+// dial connects to NATS until the test ends. What the server refuses later is
+// not printed.
 func dial(t *testing.T, url string, options ...nats.Option) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(url, append(options, quiet)...)

@@ -42,7 +42,8 @@ type cli struct {
 	SigningKey   signingKeyCommand         `cmd:"" name:"signing-key" help:"Make a key to sign checkpoints with."`
 	Sign         signCommand               `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
 	Cluster      clusterCommand            `cmd:"" help:"Operate several servers of one ledger."`
-	Bench        benchCommand              `cmd:"" help:"Measure this machine: durable commands in the process and over NATS, in one run."`
+	Bench        benchCommands             `cmd:"" help:"Measure this machine: commands, or claims, durable, in one run."`
+	Limits       limitsCommand             `cmd:"" help:"Show and set how much projects may hold."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
 	Get          getCommand                `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`

@@ -33,7 +33,8 @@ type serverLog struct {
 	nats      *embedded.Server  // nil: an external NATS server
 	url       string            // connection to NATS
 	nc        *nats.Conn
-	stream    *jetstream.Log // the stream that takes appends
+	knownNC   *nats.Conn     // on which others are told what is known; nil: there are none
+	stream    *jetstream.Log // what the log is appended to
 	all       ledger.Log     // the log as the writer uses it
 	readers   ledger.Log     // the log for everybody but the writer
 }
@@ -62,7 +63,7 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if joined != nil && s.verdict.Report == nil && s.verdict.Begin == nil {
+	if joined != nil && s.verdict.Report == nil {
 		if err := s.awaitLeave(ctx, joined); err != nil {
 			return err
 		}
@@ -76,8 +77,9 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	return err
 }
 
-// awaitLeave waits for leave to vote, for a replica that has lost its log. Until
-// then its NATS server takes no part in the log.
+// awaitLeave waits, with a NATS server that has no part in the log, until a
+// replica that lacks its own part may have a vote: for leave of the one that
+// leads, or, if it is to begin a ledger, until no other server knows of one.
 func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error {
 	outside, err := embedded.Start(ctx, embedded.Config{
 		StoreDir: s.data.path(logFolder), Outside: true, Cluster: joined, Logger: s.logger,
@@ -91,8 +93,84 @@ func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error
 		return err
 	}
 	defer nc.Close()
-	check := func() error { return s.explainUnwelcome(outside.Unwelcome()) }
-	return cluster.AwaitLeave(ctx, nc, s.config.Cluster.Name, check, s.logger)
+	stop, err := cluster.TellKnown(nc, s.known)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer s.waits.Store(nil)
+	w := cluster.Waiting{Check: func() error { return s.explainUnwelcome(outside.Unwelcome()) }}
+	if s.verdict.Begin != nil {
+		w.Tell = s.waiter("the ledger begins when all other servers have said that they know of none")
+		begun, err := cluster.AwaitBeginning(ctx, nc, s.known(), len(s.config.Cluster.Members)-1, w)
+		if err != nil || !begun {
+			return s.explainBeginning(err)
+		}
+	}
+	w.Tell = s.waiter("this replica has no log, and waits for leave to take part, so that it votes for nothing that would be lost")
+	return cluster.AwaitLeave(ctx, nc, s.config.Cluster.Name, w)
+}
+
+// waiter tells what a start waits for, and why: at /readyz each time, and in the
+// log now and then.
+func (s *server) waiter(what string) func(why string) {
+	var told time.Time
+	return func(why string) {
+		text := what + ": " + why
+		s.waits.Store(&text)
+		if time.Since(told) >= tellAgain {
+			told = time.Now()
+			s.logger.Info(what, "because", why)
+		}
+	}
+}
+
+// explainBeginning says what to do about a ledger that does not begin.
+func (s *server) explainBeginning(err error) error {
+	switch {
+	case errors.Is(err, cluster.ErrOtherLedger):
+		return fmt.Errorf("%w, and %s was told to begin another one (allot init); nothing was changed: if it is to join them, remove %s, "+
+			"and start again with the folder empty", err, s.config.Data, s.data.path(logFolder))
+	case errors.Is(err, cluster.ErrTwoBegin):
+		return fmt.Errorf("%w; nothing was changed: one begins it, so remove %s, here or there", err, s.data.path(logFolder))
+	}
+	return err
+}
+
+// known is what this server knows of the ledger.
+func (s *server) known() cluster.Known {
+	k := cluster.Known{Name: s.config.Cluster.Name}
+	if id := s.ledgerID.Load(); id != nil {
+		k.Ledger = *id
+	}
+	if s.verdict.Begin != nil && s.ledgerID.Load() == nil {
+		k.Begins = s.verdict.Begin.Ledger
+	}
+	k.Commits = s.verdict.Report != nil && s.verdict.Commits > 0 || s.views.HighWater().Sequence > 0 ||
+		s.log.highWater.Head().Sequence > 0
+	return k
+}
+
+// tellKnown has the other servers know what this one knows, once it has a part
+// in the log.
+func (s *server) tellKnown(context.Context) (err error) {
+	if !s.config.Cluster.on() {
+		return nil
+	}
+	if s.log.knownNC, err = s.log.nats.ConnectReplica(); err != nil {
+		return err
+	}
+	if _, err = cluster.TellKnown(s.log.knownNC, s.known); err != nil {
+		s.log.knownNC.Close()
+	}
+	return err
+}
+
+func (s *server) stopKnown() error {
+	if s.log.knownNC != nil {
+		s.log.knownNC.Close()
+	}
+	return nil
 }
 
 // giveLeave gives the other replicas leave to take part in a log that is to begin
@@ -231,7 +309,9 @@ const (
 	sharedPatience   = time.Second
 	// openAgain is the pause between two tries to find the log.
 	openAgain = 100 * time.Millisecond
-	// tellAgain is how often the server logs what it waits for.
+	// openLatest is that after many tries.
+	openLatest = 2 * time.Second
+	// tellAgain is how often it is told what is waited for.
 	tellAgain = 5 * time.Second
 )
 
@@ -247,9 +327,12 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 	if begin := s.verdict.Begin; begin != nil && begin.History != nil {
 		cfg.History = *begin.History
 	}
-	var told time.Time
+	waits := s.waiter("waiting for the cluster's log")
 	for {
 		if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
+			if err := s.enoughReplicas(); err != nil {
+				return err
+			}
 			s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
 		}
 		if err == nil {
@@ -258,7 +341,7 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		if err == nil {
 			s.log.all = s.log.stream
 			s.shareLog()
-			if err := errors.Join(s.welcome(), s.enoughReplicas()); err != nil {
+			if err := s.welcome(); err != nil {
 				return err
 			}
 			return s.fillHistory(ctx)
@@ -269,10 +352,7 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 		if err := s.welcome(); err != nil {
 			return err
 		}
-		if time.Since(told) >= tellAgain {
-			s.logger.Info("waiting for the cluster's log", "servers", s.log.nats.Peers()+1, "because", err)
-			told = time.Now()
-		}
+		waits(fmt.Sprintf("%d servers are there: %v", s.log.nats.Peers()+1, err))
 		select {
 		case <-time.After(openAgain):
 		case <-ctx.Done():

@@ -58,7 +58,7 @@ func (s *server) startScrubber(context.Context) error {
 	}
 	if s.log.nats != nil {
 		files := s.data.files()
-		cfg.Log = &files
+		cfg.Log, cfg.Whole = &files, s.whole()
 	}
 	s.scrubber = check.StartScrubber(cfg)
 	return nil

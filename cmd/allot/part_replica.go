@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -60,12 +62,18 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 	if s.peersNC, err = s.connectReplica(); err != nil {
 		return err
 	}
+	if err := s.checkRights(ctx); err != nil {
+		s.peersNC.Close()
+		return err
+	}
 	s.replica, err = cluster.Start(cluster.Config{
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: version(), Conn: s.peersNC,
 		Log: s.log.stream, Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
 		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
 		Whole:        s.whole(),
 		Unfit:        s.space.unfit,
+		Lazy:         s.config.LazySync && s.log.nats != nil,
+		Unsafe:       s.unsafe.get,
 		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
 		Logger: s.logger,
 	}, s.state)
@@ -74,6 +82,42 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		return err
 	}
 	s.state, s.commands = nil, s.replica
+	return nil
+}
+
+// rightsWait is how long a server of an external NATS may take to say that it
+// lets this one do what replicas do.
+const rightsWait = 10 * time.Second
+
+// checkRights refuses a user of an external NATS that may not do what replicas
+// do: nobody would ever lead, and nothing would say why. It also refuses a name
+// that another server has: those of a cluster of ours NATS compares.
+func (s *server) checkRights(ctx context.Context) error {
+	if s.log.nats != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, rightsWait)
+	defer cancel()
+	err := cluster.CheckRights(ctx, s.peersNC, s.log.values, s.config.Cluster.Name)
+	if err != nil {
+		return fmt.Errorf("%w; the user of --nats-url needs the permissions that allot-log has in docs/nats-server.conf, also where "+
+			"this server is the only one", err)
+	}
+	if cluster.CheckName(ctx, s.peersNC, s.config.Cluster.Name) != nil {
+		return sameName(s.config.Cluster.Name)
+	}
+	return nil
+}
+
+// errOtherBegan: two servers were to begin the log at the same time.
+var errOtherBegan = errors.New("another server has begun the ledger meanwhile; nothing is lost: start this one again, and it joins")
+
+// sameLedger fails if another server has begun another ledger in the log that
+// this one was to begin.
+func (s *server) sameLedger(state *ledger.State) error {
+	if id := state.LedgerID(); !id.IsNil() && id != s.notary.Ledger {
+		return fmt.Errorf("%w: it is %s", errOtherBegan, id)
+	}
 	return nil
 }
 
@@ -179,7 +223,10 @@ func (s *server) takeOver(ctx context.Context, term *cluster.Term) error {
 		s.logger.Info("this server leads", "sequence", s.views.Checkpoint().Sequence)
 		return nil
 	}
-	s.logger.Warn("this server was elected, but cannot lead", "error", err)
+	if errors.Is(err, errOtherBegan) {
+		return errors.Join(err, s.giveBack(ctx, ""))
+	}
+	s.logger.Warn("this server was elected, and cannot lead", "error", err)
 	return s.giveBack(ctx, "")
 }
 
@@ -211,7 +258,7 @@ func (s *server) giveBack(ctx context.Context, successor string) (err error) {
 		state = w.State()
 	}
 	if state == nil {
-		if state, err = s.restoreOrWait(ctx); err != nil {
+		if state, err = s.restoreOrWait(ctx, nil); err != nil {
 			return err
 		}
 	}

@@ -106,8 +106,10 @@ func (s *space) unfit() error {
 	return nil
 }
 
-// errReadModelsWait means that Pebble needs more space at once than the reserve
-// holds.
+// room is how many bytes there are above the reserve.
+func (s *space) room() int64 { return s.free.Load() - s.reserve.Load() }
+
+// errReadModelsWait: Pebble asks for more at once than the reserve holds.
 var errReadModelsWait = fmt.Errorf(
 	"%w: the read models wait for room. Free some space, and writes go on by themselves", errNoSpace,
 )

@@ -15,9 +15,10 @@ import (
 // follow brings State and read models to the end of the log, and learns the
 // ledger's id.
 func (s *server) follow(ctx context.Context) (err error) {
-	if s.state, err = s.restoreOrWait(ctx); err != nil {
+	if s.state, err = s.restoreOrWait(ctx, s.joinOnce()); err != nil {
 		return err
 	}
+	s.waits.Store(nil)
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
 		s.logger.Error(
 			"somebody else has written into the log. The entries that are no commits of this ledger are skipped. "+
@@ -38,14 +39,27 @@ func (s *server) follow(ctx context.Context) (err error) {
 		}
 		id = s.verdict.Begin.Ledger
 	}
+	if s.config.NATSURL != "" && s.verdict.Begin != nil && !s.state.LedgerID().IsNil() {
+		if err := s.data.files().Begun(); err != nil { // by this server or another one
+			return err
+		}
+	}
 	s.notary.Ledger = id
+	s.ledgerID.Store(&id)
 	return nil
 }
 
-// restoreOrWait is restore. A replica waits in it until the server that was told
-// to begin the ledger has done so.
-func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
-	for told := false; ; told = true {
+// restoreOrWait is restore, and on one of several servers waits until the one
+// that was told to has begun the ledger. Before it replays, join may shorten
+// that; nil: it may not.
+func (s *server) restoreOrWait(ctx context.Context, join func(context.Context) error) (*ledger.State, error) {
+	waits, pause := s.waiter("waiting for the cluster's ledger"), openAgain
+	for {
+		if join != nil {
+			if err := join(ctx); err != nil {
+				return nil, err
+			}
+		}
 		state, err := s.restore(ctx)
 		begun := err == nil && (!state.LedgerID().IsNil() || s.verdict.Begin != nil)
 		if s.config.Cluster.on() && begun && state.Head().Sequence < s.log.stream.History() {
@@ -60,11 +74,15 @@ func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
 		if begun || err != nil && !errors.Is(err, ledger.ErrUnavailable) {
 			return state, s.data.explainReplica(err)
 		}
-		if !told {
-			s.logger.Info("waiting for the cluster's ledger to begin", "error", err)
+		if err != nil {
+			waits(err.Error())
+			pause = min(2*pause, openLatest)
+		} else {
+			waits("it has not begun, or is being filled")
+			pause = openAgain
 		}
 		select {
-		case <-time.After(openAgain):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("stopped while waiting for the cluster's ledger: %w", ctx.Err())
 		}
@@ -74,6 +92,18 @@ func (s *server) restoreOrWait(ctx context.Context) (*ledger.State, error) {
 // restore brings State and read models to the end of the log. The log must agree
 // with every head that was seen of it.
 func (s *server) restore(ctx context.Context) (*ledger.State, error) {
+	seen, err := s.seen()
+	if err != nil {
+		return nil, err
+	}
+	progress, end := replayProgress(s.logger)
+	defer end()
+	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress)
+	return state, adviseToPassOver(unreached(err))
+}
+
+// seen is what is known of the log besides what read models and snapshots know.
+func (s *server) seen() ([]ledger.Head, error) {
 	signed, err := s.data.signed()
 	if err != nil {
 		return nil, err
@@ -82,10 +112,7 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	for _, one := range signed {
 		seen = append(seen, one.Head)
 	}
-	progress, end := replayProgress(s.logger)
-	defer end()
-	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress)
-	return state, adviseToPassOver(unreached(err))
+	return seen, nil
 }
 
 // takeState gives a writer a State at the end of the log. The writer changes the

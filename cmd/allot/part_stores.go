@@ -51,8 +51,12 @@ func (s *server) interruptViews() { s.views.Interrupt() }
 
 func (s *server) closeViews() error { return s.views.Close() }
 
-// healViews rebuilds damaged read models from the log, from now on.
+// healViews has damaged read models made again, from now on: from those of
+// another replica if there is one, or from the log.
 func (s *server) healViews(context.Context) error {
+	if s.shared() && s.config.Cluster.Copy > 0 {
+		s.views.RefillFrom(s.refill)
+	}
 	s.views.Heal(s.log.all)
 	return nil
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
@@ -23,6 +25,7 @@ type leader struct {
 	notices   *notices.Publisher
 	keeper    atomic.Pointer[rejected.Keeper] // nil: rejected commands are not kept
 	writer    atomic.Pointer[writer.Writer]
+	claims    *claims.Stage
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
 	natsDoor  *natsapi.Service
@@ -64,6 +67,9 @@ func (s *server) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.sameLedger(state); err != nil {
+		return err
+	}
 	s.space.disarm()
 	options := writer.Options{
 		Now: time.Now, Logger: s.logger, SaveSnapshot: s.saveSnapshot,
@@ -79,6 +85,11 @@ func (s *server) startWriter(ctx context.Context) error {
 	if keeper := s.leader.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep
 	}
+	s.leader.claims = claims.New(claims.Options{
+		Views: s.views, Records: claims.FromLog(s.log.readers), MaxSteps: s.config.CandidatesBudget,
+		Beside: runtime.GOMAXPROCS(0) / 2,
+	})
+	options.Search = s.leader.claims.Search
 	s.leader.writer.Store(writer.New(s.log.all, &marked{s.leader.notices, s.log.highWater}, state, options))
 	return nil
 }
@@ -91,6 +102,7 @@ func (s *server) runWriter() error {
 }
 
 func (s *server) stopWriter() error {
+	s.leader.claims.Stop()
 	err := s.leader.writer.Load().Close()
 	if errors.Is(err, commands.ErrNotLeading) {
 		err = nil // the server that leads now goes on

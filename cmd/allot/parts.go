@@ -137,6 +137,11 @@ func (p *partList) ended(one part, r *running, err error) {
 	if err == nil {
 		err = fmt.Errorf("%s has ended by itself", one.name)
 	}
+	p.fail(err)
+}
+
+// fail has the server end.
+func (p *partList) fail(err error) {
 	select {
 	case p.failed <- err:
 	default: // the server is ending for another reason

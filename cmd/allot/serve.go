@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -97,9 +99,13 @@ type server struct {
 	supervisor  supervisor
 	instruments *instruments // nil: nobody asks for metrics
 
-	peersNC  *nats.Conn       // to the other replicas
-	replica  *cluster.Replica // nil: this server is the only one
-	commands ledgerDoor       // where APIs submit commands
+	peersNC  *nats.Conn                  // to the other replicas
+	replica  *cluster.Replica            // nil: this server is the only one
+	copies   *copies.Server              // for other replicas; nil: there are none
+	commands ledgerDoor                  // where doors submit commands
+	ledgerID atomic.Pointer[ledger.UUID] // nil: it is not known yet
+	unsafe   findings                    // why what is acknowledged may be lost
+	waits    atomic.Pointer[string]      // what a start waits for; nil: nothing that takes long
 
 	// lead
 	leader    leader
@@ -166,9 +172,10 @@ func (s *server) list() []part {
 		// The log's files are judged before anything opens or changes them.
 		{phase: open, name: "judgement", start: s.judgeData},
 		{phase: open, name: "signed checkpoints", start: s.openCheckpoints},
-		// When the server stops, everybody who waits for read models that are
-		// being rebuilt gives up. Otherwise the writer, and with it the APIs,
-		// would wait for long.
+		// What another replica has sent comes to its place before anything there is opened.
+		{phase: open, name: "copy of another replica", start: s.finishCopy},
+		// Whoever waits for read models that are being made again gives up when the
+		// server stops: the writer, and with it the doors, would wait for a long time.
 		{phase: open, name: "read models", start: s.openViews, interrupt: s.interruptViews, stop: s.closeViews},
 		{phase: open, name: "snapshots", start: s.openSnapshots},
 		// The high-water mark moves with each folded commit, and is closed after
@@ -176,6 +183,8 @@ func (s *server) list() []part {
 		{phase: open, name: "high-water mark", start: s.openHighWater, stop: s.closeHighWater},
 		{phase: open, name: "NATS server", start: s.startNATS, stop: s.stopNATS},
 		{phase: open, name: "log connection", start: s.connectLog, stop: s.closeLog},
+		// A server that is told to begin a ledger asks while this one waits for its log.
+		{phase: open, name: "what is known of the ledger", start: s.tellKnown, stop: s.stopKnown},
 		{phase: open, name: "log", start: s.openLog},
 		// The watch of the disks outlives the writer, because it helps a writer
 		// that waits for a log on a full disk.
@@ -187,6 +196,7 @@ func (s *server) list() []part {
 		{phase: follow, name: "State", start: s.follow},
 		{phase: follow, name: "rejected commands", start: s.openRejected},
 		{phase: follow, name: "replica", start: s.startReplica, stop: s.stopReplica},
+		{phase: follow, name: "copies for other replicas", start: s.startCopies, stop: s.stopCopies},
 
 		// Connections close after the writer, so that clients hear of everything
 		// that it still does.
@@ -215,6 +225,7 @@ func (s *server) list() []part {
 		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
 		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
 
+		{phase: follow, name: "watch of the log's safety", start: s.startWatch, stop: s.stopWatch},
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
 		// REST answers reads, too, and so stays when lead stops. It opens last,

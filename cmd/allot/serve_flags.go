@@ -54,6 +54,8 @@ type serveCommand struct {
 	ScrubRate  int64         `help:"Check the log's files, the read models and the snapshots for damage in the background, reading at most this many bytes a second; 0: never." default:"16777216"`
 	ScrubPause time.Duration `help:"Pause between two such checks." default:"6h"`
 
+	WatchEvery time.Duration `help:"How often to look whether the log is kept as it was at the start: every write synced, on as many servers." default:"1m"`
+
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands for this time; 0: as long as there is room." default:"168h"`
 
@@ -77,7 +79,7 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("other machines can reach --http %s, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
 	}
-	if err := c.Cluster.fill(c.HTTP, c.NATSURL != ""); err != nil {
+	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
 		return err
 	}
 	if c.NATSURL != "" && c.NATSUsers != "" {

@@ -54,8 +54,8 @@ var nothing = []string{
 	"POST /baremetal/v1/allocations/{allocation}", "PATCH /baremetal/v1/allocations", "DELETE /baremetal/v1/allocations",
 }
 
-// served lists all routes of a server, as METHOD PATH, from the APIs' own
-// descriptions.
+// served lists all routes of a server, as METHOD PATH, from its description and
+// the tables of its APIs.
 func (s *server) served(admin map[string]string) []string {
 	s.t.Helper()
 	var routes []string
@@ -93,8 +93,9 @@ func (s *server) served(admin map[string]string) []string {
 		}
 	}
 	routes = append(routes, audit.Paths...)
-	routes = append(routes, "GET /cluster", "POST /cluster/step-down", "POST /cluster/remove")
-	return append(routes, "GET /baremetal", "GET /baremetal/v1", "GET /console/")
+	routes = append(routes, "GET /baremetal", "GET /baremetal/v1", "GET /console/")
+	slices.Sort(routes)
+	return slices.Compact(routes) // most are in the description, too
 }
 
 // promised reads the table of docs/security.md: each route's answer to each
@@ -188,7 +189,7 @@ func outcome(route string, status int) string {
 
 // prefixes are the paths at which Placement's routes are mounted.
 func prefixes(target string) []string {
-	for _, other := range []string{"/baremetal", "/audit", "/console", "/cluster"} {
+	for _, other := range []string{"/baremetal", "/audit", "/console", "/cluster", "/asyncapi.json", "/healthz", "/livez", "/readyz"} {
 		if strings.HasPrefix(target, other) {
 			return []string{""}
 		}

@@ -2,12 +2,13 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
 	"time"
+
+	"github.com/allot-project/allot/ledger"
 )
 
 // release is the version that `make release` and `make deb` build. Without it the
@@ -72,7 +73,7 @@ type versionCommand struct {
 func (c *versionCommand) Run() error {
 	b := thisBuild()
 	if c.JSON {
-		return json.NewEncoder(os.Stdout).Encode(b)
+		return ledger.PlainEncoder(os.Stdout).Encode(b)
 	}
 	_, err := fmt.Printf("allot %s\n%s\n%s %s\n", b.Version, b.source(), b.Go, b.Platform)
 	return err

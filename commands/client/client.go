@@ -67,6 +67,8 @@ type Result struct {
 	Address ledger.Address
 	// Repeated means that the id was known, and that this is the first result.
 	Repeated bool
+	// Claimed is what a claim chose, by consumer.
+	Claimed []wire.Claimed
 }
 
 // RejectedError means that the command was understood and rejected. It changed
@@ -94,7 +96,18 @@ func (c *Client) SubmitAs(ctx context.Context, id ledger.UUID, command commands.
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Address: ledger.Address{Sequence: reply.Sequence, Index: reply.Index}, Repeated: reply.Repeated}, nil
+	return resultOf(reply), nil
+}
+
+func resultOf(r wire.Reply) Result {
+	return Result{
+		Address: ledger.Address{Sequence: r.Sequence, Index: r.Index}, Repeated: r.Repeated, Claimed: r.Claimed,
+	}
+}
+
+// Claim has the ledger choose and allocate, under a new id.
+func (c *Client) Claim(ctx context.Context, claim *commands.Claim) (Result, error) {
+	return c.Submit(ctx, claim)
 }
 
 // DryRun returns what would happen if the command were carried out now: the
@@ -186,7 +199,7 @@ func itemResult(r wire.Reply) ItemResult {
 	case r.Rejection != nil:
 		return ItemResult{Err: &RejectedError{*r.Rejection}}
 	}
-	return ItemResult{Result: Result{Address: ledger.Address{Sequence: r.Sequence, Index: r.Index}, Repeated: r.Repeated}}
+	return ItemResult{Result: resultOf(r)}
 }
 
 // SubmitAtomic carries commands out in order in one record, under one id: all of

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -51,8 +50,6 @@ const leaveSubject = "allot.cluster.leave"
 const (
 	// askAgain is the pause between two requests.
 	askAgain = 200 * time.Millisecond
-	// tellEvery is how often the replica logs what it waits for.
-	tellEvery = 5 * time.Second
 )
 
 // leave is the request, and the answer to it.
@@ -67,24 +64,20 @@ type leave struct {
 // errNoLeave means that no leave is given yet.
 var errNoLeave = errors.New("no leave yet")
 
-// AwaitLeave returns when a replica without a log may turn JetStream on, when the
-// context ends, or when check fails. The connection is over a NATS server without
-// JetStream.
-func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, check func() error, log *slog.Logger) error {
-	began, told := sinceBoot(), time.Time{}
+// AwaitLeave returns when a replica that has no log may turn JetStream on, or
+// when the context ends, or it is in vain. The connection is over a NATS server
+// without JetStream.
+func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, w Waiting) error {
+	began := sinceBoot()
 	for {
 		why, err := askLeave(ctx, nc, leave{Name: name, Waited: sinceBoot() - began})
 		if err == nil {
 			return nil
 		}
-		if err := check(); err != nil {
+		if err := w.Check(); err != nil {
 			return err
 		}
-		if time.Since(told) >= tellEvery {
-			log.Info("this replica has no log, and waits for leave to take part, so that it votes for nothing that would be lost",
-				"because", why)
-			told = time.Now()
-		}
+		w.Tell(why)
 		select {
 		case <-time.After(askAgain):
 		case <-ctx.Done():

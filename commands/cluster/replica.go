@@ -95,7 +95,11 @@ type Config struct {
 	// Unfit, if set, returns why another replica should lead if one can, such as
 	// a full disk; or nil.
 	Unfit func() error
-	// SaveSnapshot, if set, gets a State now and then, on another goroutine.
+	// Lazy: this replica's own NATS server does not sync every write.
+	Lazy bool
+	// Unsafe, if set, says why what this replica acknowledges may be lost.
+	Unsafe func() []string
+	// SaveSnapshot, if set, is given a State now and then, on another goroutine.
 	SaveSnapshot    func(*ledger.State)
 	SnapshotRecords int
 	SnapshotAge     time.Duration

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
@@ -32,7 +33,8 @@ const (
 const (
 	RoleLeader   = "leader"
 	RoleFollower = "follower"
-	RoleAway     = "away" // it does not answer
+	RoleJoining  = "joining" // it gets State and read models, and does not answer clients yet
+	RoleAway     = "away"    // it does not answer
 )
 
 // Member is one replica in a status.
@@ -53,7 +55,13 @@ type Member struct {
 	Whole bool `json:"whole"`
 	// Unfit is the reason why it should not lead; empty: it may.
 	Unfit string `json:"unfit,omitempty"`
-	// Since is when it started, in Unix seconds.
+	// Lazy: it acknowledges what is not on its disk yet.
+	Lazy bool `json:"lazy,omitempty"`
+	// Unsafe is why what it acknowledges may be lost, as far as it has found.
+	Unsafe []string `json:"unsafe,omitempty"`
+	// Joining is how far a copy of State and read models has come that it fetches.
+	Joining *copies.Progress `json:"joining,omitempty"`
+	// Since is when it started; Unix seconds.
 	Since int64 `json:"since"`
 }
 
@@ -75,7 +83,7 @@ var started = time.Now()
 func (r *Replica) own() Member {
 	m := Member{
 		Name: r.cfg.Name, Role: RoleFollower, HTTP: r.cfg.HTTP, Version: r.cfg.Version, Level: ledger.Level,
-		Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence, Since: started.Unix(),
+		Instance: r.instance, Sequence: r.cfg.Models.Checkpoint().Sequence, Since: started.Unix(), Lazy: r.cfg.Lazy,
 	}
 	if r.leading.Load() != nil {
 		m.Role = RoleLeader
@@ -84,6 +92,9 @@ func (r *Replica) own() Member {
 		m.Unfit = err.Error()
 	}
 	m.Whole = r.cfg.Whole == nil || r.cfg.Whole()
+	if r.cfg.Unsafe != nil {
+		m.Unsafe = r.cfg.Unsafe()
+	}
 	var since time.Duration
 	m.LagCommits, since = r.Lag()
 	m.LagSeconds = since.Seconds()
@@ -132,7 +143,49 @@ func (r *Replica) findNamesake() {
 	}
 }
 
-// register registers this replica with the others.
+// rightsSubject begins the subjects on which a replica finds out whether it hears itself.
+const rightsSubject = "allot.cluster.self."
+
+// CheckName fails with ErrSameName if a replica of a name is running. This one
+// has not started yet.
+func CheckName(ctx context.Context, nc *nats.Conn, name string) (err error) {
+	hearUntil(ctx, nc, func(m Member) bool {
+		if m.Name == name {
+			err = fmt.Errorf("%w: %s", ErrSameName, name)
+		}
+		return err != nil
+	})
+	return err
+}
+
+// CheckRights fails unless a connection can do what replicas do: tell each other
+// something, and change values in the bucket.
+func CheckRights(ctx context.Context, nc *nats.Conn, values *jetstream.Values, name string) error {
+	subject := rightsSubject + name
+	sub, err := nc.Subscribe(subject, func(msg *nats.Msg) { _ = msg.Respond(nil) }) // whoever asks notices
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	if _, err := nc.RequestWithContext(ctx, subject, nil); err != nil {
+		return fmt.Errorf("cluster: replicas cannot tell each other anything on %s: %w", Subjects, err)
+	}
+	for {
+		if err = values.Put(ctx, startKey+name, []byte("{}")); err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(registerAgain):
+		case <-ctx.Done():
+			return fmt.Errorf("cluster: nothing can be put into the bucket on %s: %w", jetstream.ValuesSubject, err)
+		}
+	}
+}
+
+// startKey begins the keys that are only written to find out whether they can be.
+const startKey = "start."
+
+// register makes this replica known to the others.
 func (r *Replica) register() {
 	value, err := json.Marshal(r.own())
 	for err == nil {
@@ -205,30 +258,81 @@ func (r *Replica) gather(ctx context.Context, want int) map[string]Member {
 	return found
 }
 
-// hear returns the replicas' answers, up to a number of answers or a time.
+// Others are what the other replicas say of themselves, as far as they answer.
+func (r *Replica) Others(ctx context.Context) []Member {
+	return slices.DeleteFunc(r.hear(ctx, everybody), func(m Member) bool { return m.Name == r.cfg.Name })
+}
+
+// gatherAll is gather until all that are known have answered. Others who did
+// before count, too.
+func (r *Replica) gatherAll(ctx context.Context, known map[string]Member) map[string]Member {
+	found, left := make(map[string]Member), len(known)
+	r.hearUntil(ctx, func(m Member) bool {
+		if _, before := found[m.Name]; !before {
+			if _, expected := known[m.Name]; expected {
+				left--
+			}
+		}
+		found[m.Name] = m
+		return left == 0
+	})
+	return found
+}
+
+// hear is what the replicas answer, until there are so many answers or a time
+// has passed.
 func (r *Replica) hear(ctx context.Context, want int) (found []Member) {
-	inbox := r.cfg.Conn.NewRespInbox()
-	sub, err := r.cfg.Conn.SubscribeSync(inbox)
+	r.hearUntil(ctx, func(m Member) bool {
+		found = append(found, m)
+		return len(found) >= want
+	})
+	return found
+}
+
+// hearUntil passes on what the replicas answer until that is enough, or a time
+// has passed.
+func (r *Replica) hearUntil(ctx context.Context, enough func(Member) bool) {
+	hearUntil(ctx, r.cfg.Conn, enough)
+}
+
+func hearUntil(ctx context.Context, nc *nats.Conn, enough func(Member) bool) {
+	inbox := nc.NewRespInbox()
+	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
-		return found
+		return
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	if err := r.cfg.Conn.PublishRequest(statusSubject, inbox, nil); err != nil {
-		return found
+	if err := nc.PublishRequest(statusSubject, inbox, nil); err != nil {
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusWait)
 	defer cancel()
-	for len(found) < want {
+	for {
 		msg, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			break
+			return
 		}
 		var m Member
-		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" {
-			found = append(found, m)
+		if json.Unmarshal(msg.Data, &m) == nil && m.Name != "" && enough(m) {
+			return
 		}
 	}
-	return found
+}
+
+// TellJoining tells the others of a replica that has not started yet, because it
+// is getting State and read models, until stop is called.
+func TellJoining(conn *nats.Conn, now func() Member) (stop func(), err error) {
+	sub, err := conn.Subscribe(statusSubject, func(msg *nats.Msg) {
+		m := now()
+		m.Role, m.Level, m.Since = RoleJoining, ledger.Level, started.Unix()
+		if data, err := json.Marshal(m); err == nil {
+			_ = msg.Respond(data) // whoever asks does so again
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return func() { _ = sub.Unsubscribe() }, conn.Flush() // the connection may be gone
 }
 
 // Status asks all replicas for their status.
@@ -239,7 +343,7 @@ func (r *Replica) Status(ctx context.Context) Status {
 		s.Problem = err.Error()
 		known = map[string]Member{r.cfg.Name: r.own()}
 	}
-	answers := r.gather(ctx, len(known))
+	answers := r.gatherAll(ctx, known)
 	for name, m := range known {
 		m.Role = RoleAway
 		if now, there := answers[name]; there {
@@ -308,7 +412,9 @@ func (t *Term) answerGive(msg *nats.Msg) {
 	}
 	if err == nil && wish.To != "" {
 		members := t.r.gather(t.r.ctx, everybody)
-		if _, there := members[wish.To]; !there {
+		if m, there := members[wish.To]; there && m.Role == RoleJoining {
+			err = fmt.Errorf("replica %s is joining, and cannot lead yet", wish.To)
+		} else if !there {
 			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
 		}
 	}
@@ -336,7 +442,7 @@ func (r *Replica) Successor(ctx context.Context) string {
 		want = everybody
 	}
 	for _, m := range r.gather(ctx, want) {
-		if m.Name == r.cfg.Name || m.Unfit != "" {
+		if m.Name == r.cfg.Name || m.Unfit != "" || m.Role == RoleJoining {
 			continue
 		}
 		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -31,6 +32,7 @@ type Ledger struct {
 	Views     *projector.Projector
 	Snapshots *snapshots.Store
 	Writer    *writer.Writer
+	Claims    *claims.Stage
 
 	mu       sync.Mutex
 	rejected []commands.Rejected // guarded by mu
@@ -87,7 +89,8 @@ func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, er
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
-	options := writer.Options{Now: time.Now, Logger: quiet, Rejected: l.reject}
+	l.Claims = claims.New(claims.Options{Views: views, Records: claims.FromLog(log)})
+	options := writer.Options{Now: time.Now, Logger: quiet, Rejected: l.reject, Search: l.Claims.Search}
 	change(&options)
 	l.Writer = writer.New(log, views, state, options)
 	begin, err := commands.NewAddStandardNames(NewID())
@@ -105,6 +108,7 @@ func (l *Ledger) Stop(t testing.TB) {
 	if l.Views == nil {
 		return
 	}
+	l.Claims.Stop()
 	if err := l.Writer.Close(); err != nil {
 		t.Errorf("the writer stopped: %v", err)
 	}

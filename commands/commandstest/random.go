@@ -139,6 +139,9 @@ func SomeThings() []commands.Command {
 
 // drawCommand fills a command's fields, most of them with fitting values.
 func drawCommand(t *rapid.T, kind string) commands.Command {
+	if kind == new(commands.Claim).CommandName() {
+		return RandomClaim(t)
+	}
 	create, known := commands.Registry[kind]
 	if !known {
 		create = commands.Internal[kind]
@@ -146,6 +149,21 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 	c := create()
 	fill(t, reflect.ValueOf(c).Elem(), "")
 	switch c := c.(type) {
+	case *commands.SetLimit:
+		c.Most = nil
+		if most := rapid.Int64Range(-1, 6).Draw(t, "most"); most >= 0 {
+			c.Most = &most
+		}
+		if rapid.Bool().Draw(t, "of a class") {
+			c.Type = ""
+		} else {
+			c.Class = ""
+		}
+		if rapid.Bool().Draw(t, "default") {
+			c.Project = ""
+		}
+	case *commands.PlaceProject:
+		c.Parent = rapid.SampledFrom([]string{"", "p", "q", "r"}).Draw(t, "parent")
 	case *commands.CreateTrait:
 		c.Name = rapid.SampledFrom(someSymbols).Draw(t, "symbol")
 	case *commands.DeleteTrait:
@@ -278,4 +296,66 @@ func drawPatch(t *rapid.T) []commands.PatchOperation {
 		{Op: "add", Path: "/chassis_uuid", Value: `"` + commands.PatchValue(someChassis[1].String()) + `"`},
 		{Op: "remove", Path: "/chassis_uuid"},
 	}).Draw(t, "patch")}
+}
+
+// RandomClaim draws a claim that is well-formed.
+func RandomClaim(t *rapid.T) *commands.Claim {
+	c := &commands.Claim{
+		Alternates: rapid.IntRange(0, 2).Draw(t, "alternates"), OwnFree: rapid.Bool().Draw(t, "own free"),
+	}
+	n := rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "consumers")
+	for _, id := range someConsumers[:n] {
+		c.For = append(c.For, commands.ClaimConsumer{
+			Consumer: id, Project: drawText(t, "Project"), User: "u", AnyGeneration: true,
+		})
+	}
+	if n > 1 {
+		c.Alternates = 0
+	}
+	c.Requests = []commands.CandidateRequest{randomRequest(t)}
+	if n > 1 && rapid.Bool().Draw(t, "two requests") {
+		c.Requests = append(c.Requests, randomRequest(t))
+		c.For[n-1].Request = 1
+	}
+	if rapid.Bool().Draw(t, "prefers") {
+		c.Prefer = randomPreference(t)
+	}
+	return c
+}
+
+func randomRequest(t *rapid.T) commands.CandidateRequest {
+	often := func(what string) bool { return rapid.IntRange(0, 3).Draw(t, what) == 0 }
+	q := commands.CandidateRequest{Isolate: rapid.Bool().Draw(t, "isolate")}
+	for _, suffix := range []string{"", "_1"}[:rapid.IntRange(1, 2).Draw(t, "groups")] {
+		g := commands.RequestGroup{Suffix: suffix, Resources: map[string]int64{}}
+		g.Resources[drawText(t, "Class")] = drawAmount(t, "amount")
+		if often("more") {
+			g.Resources[drawText(t, "Class")] = drawAmount(t, "amount")
+		}
+		if often("required") {
+			g.Required = [][]string{{"CUSTOM_A"}}
+		}
+		if often("forbidden") {
+			g.Forbidden = []string{"CUSTOM_B"}
+		}
+		if often("member") {
+			g.MemberOf = [][]ledger.UUID{{drawID(t, "Aggregates")}}
+		}
+		q.Groups = append(q.Groups, g)
+	}
+	return q
+}
+
+func randomPreference(t *rapid.T) *commands.ClaimPreference {
+	p := &commands.ClaimPreference{Order: rapid.SampledFrom([]string{"", "pack", "spread", "random"}).Draw(t, "order")}
+	if p.Order == "" {
+		p.Weights = map[string]float64{drawText(t, "Class"): float64(drawAmount(t, "weight"))}
+	}
+	if rapid.Bool().Draw(t, "soft trait") {
+		p.Traits = map[string]float64{"CUSTOM_A": -1.5}
+	}
+	if rapid.Bool().Draw(t, "soft aggregate") {
+		p.Aggregates = []commands.AggregatePreference{{Aggregate: someAggregates[0], Weight: 0.5}}
+	}
+	return p
 }

@@ -210,17 +210,8 @@ type CandidatesQuery struct {
 	Limit         int              `json:"limit,omitempty"` // 1..10000; default 1000
 }
 
-// CandidateGroup is one request group. Several providers may serve the group
-// without a suffix; one provider serves each other group.
-type CandidateGroup struct {
-	Suffix      string           `json:"suffix,omitempty"`
-	Resources   map[string]int64 `json:"resources,omitempty"` // amounts by class
-	Required    [][]string       `json:"required,omitempty"`  // one of each list is required
-	Forbidden   []string         `json:"forbidden,omitempty"`
-	MemberOf    [][]ledger.UUID  `json:"member_of,omitempty"` // one of each list is required
-	NotMemberOf []ledger.UUID    `json:"not_member_of,omitempty"`
-	InTree      *ledger.UUID     `json:"in_tree,omitempty"`
-}
+// CandidateGroup is one request group.
+type CandidateGroup = commands.RequestGroup
 
 // QueryName implements Query.
 func (*CandidatesQuery) QueryName() string { return "Candidates" }

@@ -75,7 +75,7 @@ func (s *Schemas) reflect(value any, open bool) (map[string]any, error) {
 	r := reflector(open)
 	r.CommentMap = vocabulary.Comments
 	r.Namer = func(t reflect.Type) string { return s.name(t, open) }
-	encoded, err := json.Marshal(r.Reflect(value))
+	encoded, err := ledger.PlainJSON(r.Reflect(value))
 	if err != nil {
 		return nil, fmt.Errorf("schema of %T: %w", value, err)
 	}

@@ -71,8 +71,32 @@ type Reply struct {
 	Nothing   bool                `json:"nothing,omitempty"`  // accepted, and nothing had to change
 	DryRun    bool                `json:"dry_run,omitempty"`  // accepted, and Events would happen
 	Events    []ledger.EventLine  `json:"events,omitempty"`   // events of a dry run
+	Claimed   []Claimed           `json:"claimed,omitempty"`  // what a claim chose for each consumer
 	Rejection *commands.Rejection `json:"rejection,omitempty"`
 	Error     *Error              `json:"error,omitempty"`
+}
+
+// Claimed is what a claim chose for a consumer.
+type Claimed struct {
+	Consumer    ledger.UUID               `json:"consumer"`
+	Allocations []ledger.AllocationRecord `json:"allocations"`
+	Mappings    []ledger.GroupMapping     `json:"mappings"` // providers by the suffix of the group they serve
+	Score       float64                   `json:"score"`
+	Seed        uint64                    `json:"seed"`
+	Alternates  []ledger.Alternate        `json:"alternates,omitempty"`
+}
+
+// ClaimedIn lists what events say that claims chose.
+func ClaimedIn(events []ledger.Event) (list []Claimed) {
+	for _, event := range events {
+		if one, is := event.(ledger.AllocationsClaimed); is {
+			list = append(list, Claimed{
+				Consumer: one.Consumer, Allocations: one.Allocations, Mappings: one.Mappings, Score: one.Score, Seed: one.Seed,
+				Alternates: one.Alternates,
+			})
+		}
+	}
+	return list
 }
 
 // Error reports that a request was not carried out, as far as is known.

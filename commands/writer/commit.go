@@ -170,6 +170,9 @@ func (w *Writer) add(
 	}
 	markAll(changed, touched)
 	c.outcome = commands.Outcome{Address: c.place}
+	if commands.Claims(c.Command) != nil {
+		c.outcome.Events = events // they say what was chosen
+	}
 	f.calls = append(f.calls, c)
 	return false, nil
 }
@@ -178,7 +181,7 @@ func (w *Writer) add(
 // nil, that nothing had to change.
 func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
 	c.outcome = commands.Outcome{Rejection: rejection}
-	if rejection != nil {
+	if rejection != nil && rejection.Code != commands.CodeClaimOutdated {
 		c.decided = w.now()
 	}
 	f.calls = append(f.calls, c)

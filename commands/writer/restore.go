@@ -38,17 +38,9 @@ type Progress func(done, total uint64)
 func Restore(
 	ctx context.Context, log ledger.Log, snaps SnapshotSource, models ReadModels, seen []ledger.Head, progress Progress,
 ) (*ledger.State, error) {
-	ofSnapshots, err := snaps.Heads()
+	last, err := Verify(ctx, log, snaps, models, seen)
 	if err != nil {
 		return nil, err
-	}
-	last, err := log.Last(ctx)
-	if err != nil {
-		return nil, refuse(err)
-	}
-	seen = slices.Concat(ofSnapshots, []ledger.Head{models.Checkpoint(), models.HighWater()}, seen)
-	if err := checkSeen(ctx, log, last, seen); err != nil {
-		return nil, refuse(err)
 	}
 	state, found, err := snaps.Load(models.Checkpoint().Sequence)
 	if err != nil {
@@ -64,8 +56,25 @@ func Restore(
 	return state, nil
 }
 
-// checkSeen compares the log with heads that were seen of it. Because commits are
-// chained by digest, each head vouches for everything before it.
+// Verify checks a log against every position that read models, snapshots and
+// others have seen of it. It returns the log's last sequence, and changes
+// nothing.
+func Verify(
+	ctx context.Context, log ledger.Log, snaps SnapshotSource, models ReadModels, seen []ledger.Head,
+) (last uint64, err error) {
+	ofSnapshots, err := snaps.Heads()
+	if err != nil {
+		return 0, err
+	}
+	if last, err = log.Last(ctx); err != nil {
+		return 0, refuse(err)
+	}
+	seen = slices.Concat(ofSnapshots, []ledger.Head{models.Checkpoint(), models.HighWater()}, seen)
+	return last, refuse(checkSeen(ctx, log, last, seen))
+}
+
+// checkSeen compares the log with positions that were seen of it. By the digest
+// chain each vouches for everything before it.
 func checkSeen(ctx context.Context, log ledger.Log, last uint64, seen []ledger.Head) error {
 	for _, head := range seen {
 		if head.Sequence == 0 {

@@ -81,12 +81,22 @@ type Options struct {
 	// Leadership, if set, says whether this writer may decide, where other
 	// servers could.
 	Leadership Leadership
+	// Search, if set, searches for submissions with claims (commands.Claims), and
+	// has each decided with what it has found.
+	Search Search
 	// Landed, if set, is called with each encoded commit that is durable and
 	// readable, before any caller is answered. It must not block.
 	Landed func(encoded []byte)
 	// Observer, if set, is told how long commands and commits take.
 	Observer Observer
 }
+
+// Search searches for a submission, has it decided, and tells done what Submit
+// would return: see package claims.
+type Search func(
+	s commands.Submission, decide func(commands.Submission, func(commands.Outcome, error)),
+	done func(commands.Outcome, error),
+)
 
 // Leadership is the right to decide. Once lost, it never comes back.
 type Leadership interface {
@@ -208,6 +218,15 @@ func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)
 		w.turnAway(s, done, commands.Outcome{Rejection: rejection}, nil)
 		return
 	}
+	if w.opts.Search != nil && commands.Claims(s.Command) != nil {
+		w.opts.Search(s, w.decideFound, done)
+		return
+	}
+	w.decideFound(s, done)
+}
+
+// decideFound has a submission decided for which nothing needs to be searched.
+func (w *Writer) decideFound(s commands.Submission, done func(commands.Outcome, error)) {
 	fingerprint, err := commands.FingerprintOf(s.Command)
 	if err == nil {
 		err = w.enqueue(&call{Submission: s, fingerprint: fingerprint, consumers: s.Command.Consumers(), done: done})

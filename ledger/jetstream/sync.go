@@ -28,11 +28,16 @@ type Synced struct {
 	Away map[string]error
 }
 
-// CheckSync asks the monitoring endpoint of every NATS server that can hold the
-// log whether it syncs each write to disk before it acknowledges it
-// (jetstream.sync_always). The error wraps ledger.ErrLogUnsafe if a server does
-// not, because an interval loses acknowledged commits in a power cut, or if less
-// than a majority answers, because these could not vouch for a commit.
+// ErrLazy says that a server that can hold the log acknowledges what is not on
+// its disk yet.
+var ErrLazy = errors.New("it does not sync every write")
+
+// CheckSync asks the monitoring endpoint of every NATS server that can hold
+// the log whether it syncs each write to disk before it acknowledges it
+// (jetstream.sync_always). A server that does not gives an error that wraps
+// ledger.ErrLogUnsafe: an interval loses acknowledged commits when the power
+// fails. So does less than a majority that answers, which could not vouch for a
+// commit.
 func CheckSync(ctx context.Context, monitors []string) (Synced, error) {
 	found := Synced{Away: make(map[string]error)}
 	if len(monitors) == 0 {
@@ -44,7 +49,8 @@ func CheckSync(ctx context.Context, monitors []string) (Synced, error) {
 		case err != nil:
 			found.Away[monitor] = err
 		case !always:
-			return found, fmt.Errorf("%w: %s (%s) does not have jetstream { sync_interval: always }", ledger.ErrLogUnsafe, name, monitor)
+			return found, fmt.Errorf("%w: %w: %s (%s) does not have jetstream { sync_interval: always }",
+				ledger.ErrLogUnsafe, ErrLazy, name, monitor)
 		default:
 			found.Always = append(found.Always, name)
 		}

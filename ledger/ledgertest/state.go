@@ -114,6 +114,43 @@ func ReservationCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
+// Claim is an event of what a claim chose.
+func Claim() ledger.Event {
+	provider := ID(1, 1)
+	of := func(amount int64) []ledger.AllocationRecord {
+		return []ledger.AllocationRecord{{Provider: provider, Class: "VCPU", Amount: amount}}
+	}
+	mappings := []ledger.GroupMapping{{Providers: []ledger.UUID{provider}}, {Suffix: "_net", Providers: []ledger.UUID{}}}
+	return ledger.AllocationsClaimed{
+		AllocationsReplaced: ledger.AllocationsReplaced{
+			Consumer: ID(2, 78), Project: "p", User: "u", Type: "INSTANCE", Allocations: of(3),
+		},
+		Asked: `{"groups":[{"resources":{"VCPU":3}}]}`, Mappings: mappings, Score: -0.25, Seed: 1 << 63, AsOf: 1, PassedOver: 2,
+		Alternates: []ledger.Alternate{{Allocations: of(3), Mappings: mappings[:1], Score: -0.5}},
+	}
+}
+
+// ClaimCommits returns a log of a claim that is made, and moved as a reservation is.
+func ClaimCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	moved := Claim().(ledger.AllocationsClaimed)
+	moved.Until, moved.Alternates, moved.PassedOver = 1_700_000_060_000_000_001, nil, 0
+	return chain(t, [][]ledger.Event{Vocabulary(), {Claim()}, {moved}})
+}
+
+// LimitCommits returns a log of limits that are set and removed, and of a project that is
+// put below another one.
+func LimitCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(),
+		{ledger.LimitSet{Class: "VCPU", Most: 9}, ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 1}},
+		{ledger.ProjectPlaced{Project: "p", Parent: "q"}, ledger.ProjectPlaced{Project: "q", Parent: "r"}},
+		{ledger.LimitRemoved{Class: "VCPU"}, ledger.LimitSet{Project: "r", Class: "MEMORY_MB", Most: 5}},
+		{ledger.ProjectPlaced{Project: "q"}},
+	})
+}
+
 // NodeCommits returns a log of three commits: the vocabulary, that of nodes, and
 // a node that is released.
 func NodeCommits(t testing.TB) []*ledger.Commit {
@@ -191,6 +228,8 @@ func Histories(t testing.TB) []History {
 		{"chassis", ChassisCommits(t)},
 		{"order", OrderCommits(t)},
 		{"terms", TermCommits(t)},
+		{"claims", ClaimCommits(t)},
+		{"limits", LimitCommits(t)},
 		{"import", ImportCommits(t)},
 	}
 }
@@ -257,7 +296,10 @@ func ChassisCommits(t testing.TB) []*ledger.Commit {
 // can be folded.
 func EveryEvent() []ledger.Event {
 	return slices.Concat(Vocabulary(), NodeVocabulary(), ChassisVocabulary(), []ledger.Event{
-		Reservation(), ledger.ConsumerRemoved{Consumer: ID(2, 1)},
+		Reservation(), Claim(), ledger.ConsumerRemoved{Consumer: ID(2, 78)},
+		ledger.LimitSet{Class: "VCPU", Most: 9}, ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 1},
+		ledger.LimitRemoved{Class: "VCPU"}, ledger.ProjectPlaced{Project: "p", Parent: "domain"},
+		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
 	}, ImportVocabulary())
 }

@@ -17,6 +17,8 @@ import (
 // Providers are numbered in the order of their creation. The numbers are the
 // members of the bitmaps, and searches visit providers in their order.
 type World struct {
+	// lineage is the index that it is a moment of: within one, numbers stay.
+	lineage    *lineage
 	ids        *btree.BTreeG[numbered]
 	entries    pages[entry]
 	trees      pages[[]uint32] // by the root's number: the tree's members, ascending
@@ -27,6 +29,9 @@ type World struct {
 	traits     map[string]*posting
 	aggregates map[ledger.UUID]*posting
 }
+
+// lineage is there to be pointed at; two of them are never the same.
+type lineage struct{ _ byte }
 
 type numbered struct {
 	id     ledger.UUID
@@ -59,7 +64,10 @@ type Index struct {
 func NewIndex() *Index {
 	x := &Index{epoch: 1}
 	x.world = World{
-		ids: btree.NewBTreeGOptions(func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }, btree.Options{NoLocks: true}),
+		lineage: new(lineage),
+		ids: btree.NewBTreeGOptions(
+			func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }, btree.Options{NoLocks: true},
+		),
 		all: roaring.New(), roots: roaring.New(), nested: roaring.New(),
 		classes: map[ledger.ClassID]*posting{}, traits: map[string]*posting{}, aggregates: map[ledger.UUID]*posting{},
 	}

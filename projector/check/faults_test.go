@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/ledger/proof"
@@ -486,5 +489,87 @@ func TestReplayIntoNothing(t *testing.T) {
 	r, err := check.Replay(t.Context(), s.log, 12, "", nil, nil)
 	if err != nil || r.State.Head() != s.state.Head() || r.Records != 12 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestScrubberOfAReplica: while another server fills the log's files, or has
+// not stored yet what was folded, nothing is damaged; what two looks find is.
+func TestScrubberOfAReplica(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, func(*ledger.Commit, *ledger.Changes) {})
+	store := filepath.Join(s.dir, "log")
+	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := ns.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := ns.OpenLog(t.Context(), nc, jetstream.Config{MayCreate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := s.log.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.log.Read(t.Context(), 1, last, func(e ledger.Entry) error {
+		done := make(chan error, 1)
+		log.Append(e.Sequence, e.Data, func(err error) { done <- err })
+		return <-done
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	ns.Shutdown()
+	files := embedded.Files(store)
+	path := filepath.Join(files.Dir(), "msgs", "1.blk")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(content []byte) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)/2] ^= 1
+	torn := whole[:len(whole)-10]
+	for name, c := range map[string]struct {
+		content []byte
+		// whole is what the server says at the n-th look.
+		whole func(look int32) bool
+		good  bool
+	}{
+		"good":                       {whole, func(int32) bool { return true }, true},
+		"damaged":                    {flipped, func(int32) bool { return true }, false},
+		"cut off":                    {torn, func(int32) bool { return true }, false},
+		"is being filled":            {torn, func(look int32) bool { return look > 1 }, true},
+		"is filled again meanwhile":  {torn, func(look int32) bool { return look != 3 }, true},
+		"a commit is on its way yet": {torn, func(int32) bool { return true }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(c.content)
+			var looks atomic.Int32
+			scrubber := check.StartScrubber(check.ScrubberConfig{
+				Log: &files, Views: s.views, Snapshots: filepath.Join(s.dir, "none"), BytesPerSecond: 1 << 30, Pause: time.Hour,
+				Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+				Whole: func() bool {
+					n := looks.Add(1)
+					if c.good && (n == 3 || !c.whole(n)) {
+						write(whole) // after the first look at the file, or while it is waited for
+					}
+					return c.whole(n)
+				},
+			})
+			defer scrubber.Stop()
+			eventually(t, "a round was finished", func() bool { return scrubber.Status().Rounds == 1 })
+			if status := scrubber.Status(); status.Good() != c.good {
+				t.Errorf("%+v", status)
+			}
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +19,11 @@ import (
 
 // ScrubberConfig says what a Scrubber reads, and how fast.
 type ScrubberConfig struct {
-	// Log are the log's files; nil: the log is not on this machine.
-	Log       *blocks.Folder
+	// Log are the log's files; nil: it is not on this machine.
+	Log *blocks.Folder
+	// Whole reports whether the log's files hold what was folded, and another
+	// server is not filling them; nil: they always do.
+	Whole     func() bool
 	Views     *projector.Projector
 	Snapshots string // folder of the snapshots
 	// BytesPerSecond bounds the speed of reading.
@@ -65,12 +69,17 @@ type Scrubber struct {
 	listed []string
 }
 
-// StartScrubber starts with a round.
+// NewPace holds up whoever reads more than so many bytes a second.
+func NewPace(bytesPerSecond int64) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(bytesPerSecond), int(max(bytesPerSecond, blocks.PaceBytes)))
+}
+
+// StartScrubber begins with a round.
 func StartScrubber(cfg ScrubberConfig) *Scrubber {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Scrubber{
 		cfg: cfg, stop: cancel,
-		pace: rate.NewLimiter(rate.Limit(cfg.BytesPerSecond), int(max(cfg.BytesPerSecond, blocks.PaceBytes))),
+		pace: NewPace(cfg.BytesPerSecond),
 	}
 	s.idle.Go(func() { s.loop(ctx) })
 	return s
@@ -105,15 +114,16 @@ func (s *Scrubber) loop(ctx context.Context) {
 // round reads everything once.
 func (s *Scrubber) round(ctx context.Context) {
 	s.begin()
-	for what, part := range map[string]func(context.Context) error{
-		"log": s.log, "read models": s.readModels, "snapshots": s.snapshots,
-	} {
-		err := part(ctx)
+	for _, part := range []struct {
+		what string
+		read func(context.Context) error
+	}{{"snapshots", s.snapshots}, {"read models", s.readModels}, {"log", s.log}} { // the log may have to be waited for
+		err := part.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			s.tell(what, err) // files that cannot be read count as damaged
+			s.tell(part.what, err) // what cannot be read is as good as damaged
 		}
 	}
 	s.end()
@@ -173,12 +183,78 @@ func (s *Scrubber) tell(what string, err error) {
 	}
 }
 
+// log reads the log's files. While another server fills them they lack what was
+// folded, and come and go: what is found then says nothing. And a commit may be
+// folded before this server has stored it: what is found counts where another
+// look finds it, too.
 func (s *Scrubber) log(ctx context.Context) error {
 	if s.cfg.Log == nil {
 		return nil
 	}
-	durable := func() uint64 { return s.cfg.Views.Checkpoint().Sequence }
-	return s.cfg.Log.Scrub(ctx, s.pace, durable, func(d *blocks.DamageError) { s.tell("log", d) }, s.read)
+	for s.awaitWhole(ctx) {
+		found, sure, err := s.lookAtLog(ctx)
+		if sure && s.cfg.Whole != nil && len(found) > 0 {
+			var again []*blocks.DamageError
+			again, sure, err = s.lookAtLog(ctx)
+			found = inBoth(found, again)
+		}
+		if !sure {
+			continue
+		}
+		for _, d := range found {
+			s.tell("log", d)
+		}
+		return err
+	}
+	return nil
+}
+
+// lookAtLog reads the log's files once. What it finds is sure if nobody filled
+// them meanwhile.
+func (s *Scrubber) lookAtLog(ctx context.Context) (found []*blocks.DamageError, sure bool, err error) {
+	sure = true
+	durable := func() uint64 {
+		sure = sure && s.whole()
+		return s.cfg.Views.Checkpoint().Sequence
+	}
+	err = s.cfg.Log.Scrub(ctx, s.pace, durable, func(d *blocks.DamageError) { found = append(found, d) }, s.read)
+	return found, sure && s.whole(), err
+}
+
+// inBoth is the damage that two looks have found.
+func inBoth(first, second []*blocks.DamageError) (both []*blocks.DamageError) {
+	for _, d := range second {
+		if slices.ContainsFunc(first, func(o *blocks.DamageError) bool { return o.Path == d.Path && o.Offset == d.Offset }) {
+			both = append(both, d)
+		}
+	}
+	return both
+}
+
+func (s *Scrubber) whole() bool { return s.cfg.Whole == nil || s.cfg.Whole() }
+
+const (
+	// wholeEvery lies between looks whether the log's files are whole, and
+	// wholeWait is after what time they are left out of this round: a server may
+	// have no part of the log.
+	wholeEvery = time.Second
+	wholeWait  = 10 * time.Minute
+)
+
+// awaitWhole reports whether the log's files can be looked at.
+func (s *Scrubber) awaitWhole(ctx context.Context) bool {
+	for waited := time.Duration(0); !s.whole(); waited += wholeEvery {
+		if waited >= wholeWait {
+			s.cfg.Logger.Info("the log's files are not read again in this round: they do not hold all of it")
+			return false
+		}
+		select {
+		case <-time.After(wholeEvery):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 func (s *Scrubber) readModels(ctx context.Context) error {

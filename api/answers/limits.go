@@ -1,0 +1,121 @@
+package answers
+
+import (
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// Limit is a limit, and what is used of it.
+type Limit struct {
+	Project string `json:"project_id,omitempty"` // absent: the default of every project
+	Class   string `json:"resource_class,omitempty"`
+	Type    string `json:"consumer_type,omitempty"`
+	Most    int64  `json:"limit"`
+	// Used is by the project and those below it; absent for a default.
+	Used *int64 `json:"used,omitempty"`
+}
+
+// Placed is a project that is below another one.
+type Placed struct {
+	Project string `json:"project_id"`
+	Parent  string `json:"parent_id"`
+}
+
+// Limits are the limits and the tree of projects at a moment.
+type Limits struct {
+	Limits   []Limit  `json:"limits"`
+	Projects []Placed `json:"projects"`
+}
+
+// LimitsOf lists the limits as they are set; or, of a project, those that hold
+// for it, be they its own or defaults.
+func LimitsOf(v projector.View, project string) (*Limits, error) {
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	out := &Limits{Limits: []Limit{}, Projects: []Placed{}}
+	below := make(map[string][]string)
+	err = v.ProjectParents(func(p ledger.ProjectParent) bool {
+		below[p.Parent] = append(below[p.Parent], p.Project)
+		out.Projects = append(out.Projects, Placed(p))
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	held := make(map[string]*projectUse)
+	own := make(map[ledger.LimitKey]bool)
+	var set []ledger.Limit
+	err = v.Limits(func(l ledger.Limit) bool {
+		if project == "" || l.Project == project {
+			set = append(set, l)
+			own[l.LimitKey] = true
+		}
+		return true
+	})
+	if err == nil && project != "" {
+		err = v.Limits(func(l ledger.Limit) bool {
+			if l.Project == "" {
+				if l.Project = project; !own[l.LimitKey] {
+					set = append(set, l)
+				}
+			}
+			return l.Project == project // defaults come first
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range set {
+		if _, known := classes.Get(l.Class); l.Type == "" && !known {
+			continue // the class is gone
+		}
+		one := Limit{Project: l.Project, Type: l.Type, Most: l.Most}
+		if l.Type == "" {
+			one.Class = classes.Name(l.Class)
+		}
+		if l.Project != "" {
+			if held[l.Project] == nil {
+				if held[l.Project], err = useOf(v, l.Project, below); err != nil {
+					return nil, err
+				}
+			}
+			used := held[l.Project].of(l.LimitKey)
+			one.Used = &used
+		}
+		out.Limits = append(out.Limits, one)
+	}
+	return out, nil
+}
+
+// projectUse is what a project and those below it hold.
+type projectUse struct {
+	amounts map[ledger.ClassID]int64
+	counts  map[string]int64
+}
+
+func (u *projectUse) of(key ledger.LimitKey) int64 {
+	if key.Type != "" {
+		return u.counts[key.Type]
+	}
+	return u.amounts[key.Class]
+}
+
+func useOf(v projector.View, project string, below map[string][]string) (*projectUse, error) {
+	u := &projectUse{amounts: make(map[ledger.ClassID]int64), counts: make(map[string]int64)}
+	for next := []string{project}; len(next) > 0; next = next[1:] {
+		usages, err := v.Usages(next[0], "")
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range usages {
+			u.counts[ledger.TypeOf(one.Owner.Type)] += one.Consumers
+			for _, a := range one.Amounts {
+				u.amounts[a.Class] += a.Amount
+			}
+		}
+		next = append(next, below[next[0]]...)
+	}
+	return u, nil
+}

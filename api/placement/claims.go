@@ -1,0 +1,197 @@
+package placement
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Codes of claims in error bodies. Clients of Placement's take any 409 but
+// placement.concurrent_update for a refusal.
+const (
+	codeNoCandidates = "allot.no_candidates"
+	codeClaimBudget  = "allot.claim_budget"
+)
+
+// claimSchema is the body of POST /claims.
+func claimSchema() m {
+	number := m{"type": "number", "minimum": -1e6, "maximum": 1e6}
+	prefer := closed(m{
+		"order":   m{"type": "string", "enum": []any{commands.OrderPack, commands.OrderSpread, commands.OrderRandom}},
+		"seed":    m{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)},
+		"weights": keyed(classPattern, number, 0), "traits": keyed(classPattern, number, 0),
+		"aggregates": m{
+			"type": "array", "items": closed(m{"aggregate": uuidSchema, "weight": number}, "aggregate", "weight"),
+		},
+	})
+	consumer := closed(m{
+		"consumer_uuid": uuidSchema, "project_id": text(1, 255), "user_id": text(1, 255),
+		"consumer_type":       m{"type": "string", "pattern": classPattern, "minLength": 1, "maxLength": 255},
+		"consumer_generation": m{"type": []any{"integer", "null"}},
+		"request":             m{"type": "integer", "minimum": 0},
+	}, "consumer_uuid", "project_id", "user_id", "consumer_type", "consumer_generation")
+	return closed(m{
+		"consumers":  m{"type": "array", "minItems": 1, "maxItems": commands.MaxClaimConsumers, "items": consumer},
+		"requests":   m{"type": "array", "minItems": 1, "items": text(1, 65536)},
+		"prefer":     prefer,
+		"alternates": m{"type": "integer", "minimum": 0, "maximum": commands.MaxAlternates},
+		"own_free":   m{"type": "boolean"},
+	}, "consumers", "requests")
+}
+
+// claimedSchema is what is answered for a consumer.
+func claimedSchema(id, generation m) m {
+	many := func(value m) m { return m{"type": "object", "additionalProperties": value} }
+	choice := m{
+		"allocations": many(closed(m{"resources": many(m{"type": "integer"})}, "resources")),
+		"mappings":    many(m{"type": "array", "items": id}),
+		"score":       m{"type": "number"},
+	}
+	whole := with(with(with(choice, "consumer_uuid", id), "consumer_generation", generation), "seed", m{"type": "integer"})
+	return closed(
+		with(whole, "alternates", m{"type": "array", "items": closed(choice, "allocations", "mappings", "score")}),
+		"consumer_uuid", "consumer_generation", "allocations", "mappings", "score", "seed",
+	)
+}
+
+// claim chooses and allocates. Requests are written as the query string of
+// GET /allocation_candidates, in its newest microversion whatever the request's is.
+func claim(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r)
+	if err != nil {
+		return nil, err
+	}
+	body := objectOf(doc)
+	c := &commands.Claim{Alternates: int(integerOf(body.get("alternates")))}
+	c.OwnFree, _ = body.get("own_free").(bool)
+	if body.has("prefer") {
+		if c.Prefer, err = preferenceOf(body.get("prefer")); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range stringsOf(body.get("requests")) {
+		one, err := candidateRequestOf(r, text)
+		if err != nil {
+			return nil, err
+		}
+		c.Requests = append(c.Requests, *one)
+	}
+	for _, item := range listOf(body.get("consumers")) {
+		one, failure := claimConsumerOf(objectOf(item))
+		if failure != nil {
+			return nil, failure
+		}
+		c.For = append(c.For, one)
+	}
+	outcome, rejection, err := h.submit(r, c)
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, claimRejected(rejection)
+	}
+	return &response{status: http.StatusOK, body: claimedBody(outcome)}, nil
+}
+
+func claimConsumerOf(body *object) (commands.ClaimConsumer, *rest.Failure) {
+	kind := textOf(body.get("consumer_type"))
+	one := commands.ClaimConsumer{
+		Consumer: uuidOf(body.get("consumer_uuid")), Project: textOf(body.get("project_id")),
+		User: textOf(body.get("user_id")), Type: &kind, Request: int(integerOf(body.get("request"))),
+	}
+	if body.get("consumer_generation") != nil {
+		generation := integerOf(body.get("consumer_generation"))
+		if generation <= 0 {
+			return one, consumerConflict(one.Consumer, "another one", generation)
+		}
+		unsigned := uint64(generation)
+		one.Generation = &unsigned
+	}
+	return one, nil
+}
+
+// preferenceOf reads a preference that the schema has checked.
+func preferenceOf(value any) (*commands.ClaimPreference, error) {
+	text, err := ledger.PlainJSON(plain(value))
+	if err != nil {
+		return nil, err
+	}
+	p := &commands.ClaimPreference{}
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, rest.BadRequest("prefer: %v", err)
+	}
+	return p, nil
+}
+
+// candidateRequestOf reads a request as GET /allocation_candidates does.
+func candidateRequestOf(r *request, text string) (*commands.CandidateRequest, error) {
+	asked := *r
+	asked.version, asked.op, asked.query = maxVersion, &operation{query: "candidates"}, rest.ParseText(text)
+	if err := asked.query.Fault(); err != nil {
+		return nil, rest.BadRequest("requests: %v", err)
+	}
+	if asked.query.Has("limit") {
+		return nil, rest.BadRequest("requests: 'limit' bounds a list of candidates, and a claim has one: see alternates")
+	}
+	if failure := checkQuery(&asked); failure != nil {
+		return nil, failure
+	}
+	q := newCandidateQuery()
+	if err := q.parse(&asked, asked.query); err != nil {
+		return nil, err
+	}
+	classes, err := r.view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	request := commands.RequestOf(&q.request, classes)
+	return &request, nil
+}
+
+func claimedBody(outcome commands.Outcome) m {
+	list := []any{}
+	for _, one := range wire.ClaimedIn(outcome.Events) {
+		entry := choiceBody(one.Allocations, one.Mappings, one.Score)
+		entry["consumer_uuid"], entry["consumer_generation"] = one.Consumer, outcome.Address.Sequence
+		entry["seed"] = one.Seed
+		if one.Alternates != nil {
+			others := make([]m, len(one.Alternates))
+			for i, a := range one.Alternates {
+				others[i] = choiceBody(a.Allocations, a.Mappings, a.Score)
+			}
+			entry["alternates"] = others
+		}
+		list = append(list, entry)
+	}
+	return m{"claimed": list}
+}
+
+func choiceBody(allocations []ledger.AllocationRecord, mappings []ledger.GroupMapping, score float64) m {
+	byProvider, bySuffix := m{}, m{}
+	for _, a := range allocations {
+		id := a.Provider.String()
+		if byProvider[id] == nil {
+			byProvider[id] = m{"resources": m{}}
+		}
+		byProvider[id].(m)["resources"].(m)[a.Class] = a.Amount
+	}
+	for _, g := range mappings {
+		bySuffix[g.Suffix] = g.Providers
+	}
+	return m{"allocations": byProvider, "mappings": bySuffix, "score": score}
+}
+
+// claimRejected has the words for claims.
+func claimRejected(r *commands.Rejection) *rest.Failure {
+	switch r.Code {
+	case commands.CodeNoCandidates:
+		return conflict(codeNoCandidates, "%s", r.Message)
+	case commands.CodeClaimBudget:
+		return conflict(codeClaimBudget, "%s", r.Message)
+	}
+	return allocationRejected(r, "")
+}

@@ -1,0 +1,78 @@
+package placement_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestClaims: POST /claims chooses, allocates and tells; and says in Placement's
+// form of errors why it does not.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	h := handler(l)
+	for i := range 4 {
+		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: int64(4 << i)})
+	}
+	ask := func(body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", "/claims", strings.NewReader(body))
+		r.Header.Set("X-Auth-Token", "admin")
+		r.Header.Set("Openstack-Api-Version", "placement 1.39")
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w
+	}
+	body := func(request, more string) string {
+		return fmt.Sprintf(`{"requests":["%s"],"consumers":[{"consumer_uuid":"%s","project_id":"p","user_id":"u",
+			"consumer_type":"INSTANCE","consumer_generation":null}]%s}`, request, commandstest.NewID(), more)
+	}
+	w := ask(body("resources=VCPU:3", `,"prefer":{"order":"pack","weights":{},"seed":18446744073709551615},"alternates":2`))
+	var got struct {
+		Claimed []struct {
+			Allocations map[string]any `json:"allocations"`
+			Mappings    map[string]any `json:"mappings"`
+			Seed        uint64         `json:"seed"`
+			Alternates  []any          `json:"alternates"`
+			Generation  uint64         `json:"consumer_generation"`
+		} `json:"claimed"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || len(got.Claimed) != 1 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	one := got.Claimed[0]
+	if len(one.Allocations) != 1 || len(one.Mappings) != 1 || len(one.Alternates) != 2 ||
+		one.Seed != 1<<64-1 || one.Generation == 0 {
+		t.Errorf("%s", w.Body)
+	}
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		text   string
+	}{
+		"nothing is left":       {body("resources=VCPU:33", ""), 409, "allot.no_candidates"},
+		"why":                   {body("resources=VCPU:33", ""), 409, "removed last by"},
+		"unknown class":         {body("resources=CUSTOM_NONE:1", ""), 400, "No such resource class"},
+		"unknown trait":         {body("resources=VCPU:1&required=NONE", ""), 400, "No such trait"},
+		"a limit":               {body("resources=VCPU:1&limit=5", ""), 400, "limit"},
+		"no query":              {body("resources=%zz", ""), 400, "cannot be read"},
+		"unknown parameter":     {body("resources=VCPU:1&sort=x", ""), 400, "does not match any"},
+		"unknown order":         {body("resources=VCPU:1", `,"prefer":{"order":"best"}`), 400, "is not one of"},
+		"order and weights":     {body("resources=VCPU:1", `,"prefer":{"order":"pack","weights":{"VCPU":1}}`), 400, "contradicts"},
+		"weight beyond bounds":  {body("resources=VCPU:1", `,"prefer":{"weights":{"VCPU":1e7}}`), 400, "maximum"},
+		"nobody":                {`{"requests":["resources=VCPU:1"],"consumers":[]}`, 400, "too short"},
+		"unknown member":        {body("resources=VCPU:1", `,"x":1`), 400, "Additional properties"},
+		"two groups, no policy": {body("resources1=VCPU:1&resources2=VCPU:1", ""), 400, "group_policy"},
+	} {
+		if w := ask(c.body); w.Code != c.status || !strings.Contains(w.Body.String(), c.text) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package placement
+
+import (
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands"
+)
+
+// limitSchema is the body of PUT /limits.
+func limitSchema() m {
+	return closed(m{
+		"project_id":     text(1, 255),
+		"resource_class": m{"type": "string", "pattern": classPattern, "maxLength": 255},
+		"consumer_type":  m{"type": "string", "minLength": 1, "maxLength": 255},
+		"limit":          m{"type": []any{"integer", "null"}, "minimum": 0, "maximum": int64(1<<63 - 1)},
+	}, "limit")
+}
+
+func showLimits(_ *Handler, r *request) (*response, error) {
+	if failure := checkQuery(r); failure != nil {
+		return nil, failure
+	}
+	limits, err := answers.LimitsOf(r.view, r.query.Get("project_id"))
+	if err != nil {
+		return nil, err
+	}
+	return ok(limits, 0), nil
+}
+
+func setLimit(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r)
+	if err != nil {
+		return nil, err
+	}
+	body := objectOf(doc)
+	c := &commands.SetLimit{
+		Project: textOf(body.get("project_id")), Class: textOf(body.get("resource_class")),
+		Type: textOf(body.get("consumer_type")),
+	}
+	if body.get("limit") != nil {
+		c.Most = integerPointer(body, "limit")
+	}
+	return limitAnswer(h, r, c)
+}
+
+func placeProject(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r)
+	if err != nil {
+		return nil, err
+	}
+	return limitAnswer(h, r, &commands.PlaceProject{Project: r.params[0], Parent: textOf(objectOf(doc).get("parent_id"))})
+}
+
+func limitAnswer(h *Handler, r *request, c commands.Command) (*response, error) {
+	_, rejection, err := h.submit(r, c)
+	if err != nil {
+		return nil, err
+	}
+	if rejection != nil {
+		return nil, limitRejected(rejection)
+	}
+	return noContent(), nil
+}
+
+func limitRejected(r *commands.Rejection) *rest.Failure {
+	if r.Code == commands.CodeProjectLoop {
+		return conflict("", "%s", r.Message)
+	}
+	return general(r)
+}

@@ -1,0 +1,90 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestBeginningBesideALedger: a server whose disk was lost, and on whose new one
+// allot init was run, takes part in nothing of the ledger that the others have:
+// JetStream never begins there, also while one of them is away. Without init it
+// is filled.
+func TestBeginningBesideALedger(t *testing.T) {
+	r := launchReplicas(t)
+	leader := r.leader()
+	victim, other := (leader+1)%3, (leader+2)%3
+	r.list[other].must(201, "PUT", "/traits/CUSTOM_KEPT", "")
+	r.list[victim].halt()
+	removeAll(t, r.data(victim))
+	ran(t, "init", "--data", r.data(victim))
+	never := func() {
+		t.Helper()
+		if _, err := os.Stat(filepath.Join(r.data(victim), "log", "jetstream")); err == nil {
+			t.Error("JetStream has begun there")
+		}
+	}
+	r.begin(victim)
+	r.list[victim].refuses("have a ledger already", "allot init", "nothing was changed", filepath.Join(r.data(victim), "log"))
+	never()
+
+	// Without a quorum nobody can say which ledger it is; it waits, and does not vote.
+	r.lose(other)
+	r.lose(leader)
+	r.begin(victim)
+	r.list[victim].waitLog("0 of 2 other servers answer")
+	r.list[victim].waitAnswer("/readyz", "0 of 2 other servers answer")
+	r.begin(other)
+	r.list[victim].waitLog("has commits, and does not know yet of which ledger")
+	if status, h := r.list[other].standing("/readyz"); status == 200 {
+		t.Errorf("one of three is ready: %+v", h)
+	}
+	never()
+	r.begin(leader)
+	r.list[victim].refuses("have a ledger already")
+	never()
+
+	removeAll(t, r.data(victim))
+	r.begin(victim)
+	for i, s := range r.list {
+		if !s.waitServing() {
+			t.Fatalf("replica %d does not serve:\n%s", i+1, s.logs)
+		}
+		s.must(204, "GET", "/traits/CUSTOM_KEPT", "")
+	}
+}
+
+// TestTwoBegin: where two servers were told to begin a ledger, neither does.
+func TestTwoBegin(t *testing.T) {
+	r := prepareReplicas(t)
+	for i := range r.list {
+		if i < 2 {
+			ran(t, "init", "--data", r.data(i))
+		}
+		r.begin(i)
+	}
+	// One of them hears of the other first, and ends; the other one may wait for it.
+	select {
+	case <-r.list[0].exited:
+		r.list[0].refuses("was told to begin a ledger, too", "nothing was changed")
+	case <-r.list[1].exited:
+		r.list[1].refuses("was told to begin a ledger, too", "nothing was changed")
+	case <-time.After(hang):
+		t.Fatalf("neither ends:\n%s\n%s", r.list[0].logs, r.list[1].logs)
+	}
+	for i := range 2 {
+		r.list[i].kill()
+		if _, err := os.Stat(filepath.Join(r.data(i), "log", "jetstream")); err == nil {
+			t.Errorf("JetStream has begun at replica %d", i+1)
+		}
+	}
+	removeAll(t, r.data(0))
+	r.begin(0)
+	r.begin(1)
+	for i, s := range r.list {
+		if !s.waitServing() {
+			t.Fatalf("replica %d does not serve:\n%s", i+1, s.logs)
+		}
+	}
+}

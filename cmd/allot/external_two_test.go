@@ -1,0 +1,135 @@
+package main_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// TestSecondOutside: a server that is started beside another one on the same
+// NATS, though nobody said that there are two, takes part in the election: one
+// of them decides, and neither answers what is not so any more.
+func TestSecondOutside(t *testing.T) {
+	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
+	flags := []string{"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats"}
+	r := &replicas{t: t}
+	for i := range 2 {
+		r.list[i] = launch(t, t.TempDir(), flags...)
+	}
+	leader := r.leader()
+	a, b := r.list[leader], r.list[1-leader]
+	const trait = "/traits/CUSTOM_OF_TWO"
+	for range 3 {
+		a.must(http.StatusCreated, "PUT", trait, "")
+		b.must(http.StatusNoContent, "GET", trait, "")
+		b.must(http.StatusNoContent, "PUT", trait, "") // it is there
+		b.must(http.StatusNoContent, "DELETE", trait, "")
+		a.must(http.StatusNotFound, "GET", trait, "")
+		a.must(http.StatusNotFound, "DELETE", trait, "")
+	}
+	if _, h := a.standing("/healthz"); h.Leader == "" || strings.ContainsAny(h.Leader, ". *>") {
+		t.Errorf("the name that was made is %q", h.Leader)
+	}
+	_, h := a.standing("/healthz")
+	start(t, t.TempDir(), append(flags, "--cluster-name", h.Leader)...).refuses("is called", "--cluster-name")
+	r.lose(leader)
+	b.must(http.StatusCreated, "PUT", trait, "")
+}
+
+// TestTwoBeginOutside: two servers that are started at once on a NATS without a
+// log serve one ledger, if need be after one of them was started again.
+func TestTwoBeginOutside(t *testing.T) {
+	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
+	flags := []string{
+		"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats",
+		"--watch-every", "100ms",
+	}
+	r := &replicas{t: t}
+	data := []string{t.TempDir(), t.TempDir()}
+	for i := range 2 {
+		r.list[i] = start(t, data[i], flags...)
+	}
+	waitBoth := func() bool {
+		for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			ready := 0
+			for i := range 2 {
+				select {
+				case <-r.list[i].exited:
+					r.list[i].refuses("another server has begun the ledger meanwhile")
+					r.list[i] = start(t, data[i], flags...)
+				default:
+				}
+				if status, _ := r.list[i].standing("/readyz"); status == http.StatusOK {
+					ready++
+				}
+			}
+			if ready == 2 {
+				return true
+			}
+		}
+		return false
+	}
+	if !waitBoth() {
+		t.Fatalf("they do not serve:\n%s\n%s", r.list[0].logs, r.list[1].logs)
+	}
+	time.Sleep(time.Second) // some looks
+	if !waitBoth() {
+		t.Fatal("they do not serve any more")
+	}
+	r.list[0].must(http.StatusCreated, "PUT", "/traits/CUSTOM_ONE_LEDGER", "")
+	r.list[1].must(http.StatusNoContent, "GET", "/traits/CUSTOM_ONE_LEDGER", "")
+}
+
+// TestWatch: what a start would refuse is told while the server runs: a server of
+// an external NATS that becomes lazy, a stream with other limits; and when it has
+// passed.
+func TestWatch(t *testing.T) {
+	store := t.TempDir()
+	ns := outside(t, store, natsserver.RANDOM_PORT, true)
+	lazy := outside(t, t.TempDir(), natsserver.RANDOM_PORT, false)
+	monitor := &switched{to: "http://" + ns.MonitorAddr().String()}
+	address := monitor.serve(t)
+	metrics := freeAddress(t)
+	s := launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", address, "--accept-open-nats",
+		"--watch-every", "50ms", "--metrics", metrics)
+	unsafe := func(want string) {
+		t.Helper()
+		for deadline := time.Now().Add(hang); ; time.Sleep(20 * time.Millisecond) {
+			_, text, err := sendTo("GET", "http://"+metrics+"/metrics", "", nil)
+			if err == nil && strings.Contains(text, "allot_log_unsafe "+want) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("allot_log_unsafe is not %s:\n%s", want, s.logs)
+			}
+		}
+	}
+	unsafe("0")
+	monitor.set("http://" + lazy.MonitorAddr().String())
+	unsafe("1")
+	s.waitLog("sync_interval: always")
+	if out := s.joiningStatus(); !strings.Contains(out, "Not safe") {
+		t.Errorf("allot cluster status says nothing:\n%s", out)
+	}
+	monitor.set("http://" + ns.MonitorAddr().String())
+	unsafe("0")
+	s.waitLog("has passed")
+
+	js, err := dial(t, ns.ClientURL()).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := js.StreamInfo("ALLOT")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info.Config.MaxMsgs = 1 << 40
+	if _, err := js.UpdateStream(&info.Config); err != nil {
+		t.Fatal(err)
+	}
+	unsafe("1")
+	s.waitLog("limits that remove messages")
+}

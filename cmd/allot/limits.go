@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"text/tabwriter"
+
+	"github.com/allot-project/allot/api/answers"
+)
+
+// limitsCommand is "allot limits".
+type limitsCommand struct {
+	List limitsListCommand `cmd:"" help:"Print the limits as they are set, with what is used of them."`
+	Show limitsShowCommand `cmd:"" help:"Print the limits that hold for a project, its own or defaults, with what is used of them."`
+	Set  limitsSetCommand  `cmd:"" help:"Set a limit, or remove it."`
+	Tree limitsTreeCommand `cmd:"" help:"Put a project below another one, whose limits then hold for both together."`
+}
+
+// limitsListCommand is "allot limits list".
+type limitsListCommand struct {
+	serverFlags
+	At string `help:"As of a commit's sequence or an RFC 3339 time." placeholder:"MOMENT"`
+}
+
+// Run prints a line per limit.
+func (c *limitsListCommand) Run(ctx context.Context) error { return c.printLimits(ctx, "", c.At) }
+
+// limitsShowCommand is "allot limits show".
+type limitsShowCommand struct {
+	serverFlags
+	Project string `arg:"" help:"Id of the project."`
+	At      string `help:"As of a commit's sequence or an RFC 3339 time." placeholder:"MOMENT"`
+}
+
+// Run prints a line per limit.
+func (c *limitsShowCommand) Run(ctx context.Context) error {
+	return c.printLimits(ctx, c.Project, c.At)
+}
+
+func (s serverFlags) printLimits(ctx context.Context, project, at string) error {
+	query := url.Values{}
+	if project != "" {
+		query.Set("project_id", project)
+	}
+	if at != "" {
+		query.Set("at", at)
+	}
+	resp, err := s.get(ctx, "/limits", query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	var limits answers.Limits
+	if err := json.NewDecoder(resp.Body).Decode(&limits); err != nil {
+		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	if _, err := fmt.Fprintln(table, "PROJECT\tOF\tLIMIT\tUSED"); err != nil {
+		return err
+	}
+	for _, l := range limits.Limits {
+		who, of, used := l.Project, l.Class, "-"
+		if who == "" {
+			who = "(default)"
+		}
+		if l.Type != "" {
+			of = "consumers of type " + l.Type
+		}
+		if l.Used != nil {
+			used = fmt.Sprint(*l.Used)
+		}
+		if _, err := fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", who, of, l.Most, used); err != nil {
+			return err
+		}
+	}
+	return table.Flush()
+}
+
+// limitsSetCommand is "allot limits set".
+type limitsSetCommand struct {
+	serverFlags
+	Project string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID"`
+	Class   string `help:"Resource class that is limited." xor:"of" required:"" placeholder:"CLASS"`
+	Type    string `help:"Type of consumers whose number is limited." xor:"of" required:"" placeholder:"TYPE"`
+	Most    *int64 `help:"How much there may be." xor:"most" required:"" placeholder:"N"`
+	None    bool   `help:"Remove the limit." xor:"most" required:""`
+}
+
+// Run sets it.
+func (c *limitsSetCommand) Run(ctx context.Context) error {
+	body := map[string]any{"limit": c.Most}
+	for name, value := range map[string]string{
+		"project_id": c.Project, "resource_class": c.Class, "consumer_type": c.Type,
+	} {
+		if value != "" {
+			body[name] = value
+		}
+	}
+	return c.put(ctx, "/limits", body)
+}
+
+// limitsTreeCommand is "allot limits tree".
+type limitsTreeCommand struct {
+	serverFlags
+	Project string `arg:"" help:"Id of the project."`
+	Below   string `help:"Id of the project that it is below; without it, none." placeholder:"ID"`
+}
+
+// Run places it.
+func (c *limitsTreeCommand) Run(ctx context.Context) error {
+	body := map[string]any{"parent_id": nil}
+	if c.Below != "" {
+		body["parent_id"] = c.Below
+	}
+	return c.put(ctx, "/projects/"+url.PathEscape(c.Project), body)
+}

@@ -1,0 +1,377 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// Bounds of a claim.
+const (
+	// MaxClaimConsumers is how many consumers one claim serves.
+	MaxClaimConsumers = 256
+	// MaxAlternates is how many alternates are told.
+	MaxAlternates = 32
+	// maxClaimHere is up to how many providers a claim is searched while it is decided,
+	// if nobody has searched it before.
+	maxClaimHere = 4096
+)
+
+// Claim chooses and allocates in one: the ledger finds what each consumer asks
+// for, the best by the preference, and gives it to them. All of them get it, or
+// none. What a consumer held before is replaced.
+//
+// The search is made before the command is decided, on the newest index of
+// providers (see Search). The decision takes the best that still fits; if none
+// does, it is searched again.
+type Claim struct {
+	For      []ClaimConsumer    `json:"for"`      // at least one
+	Requests []CandidateRequest `json:"requests"` // at least one
+	Prefer   *ClaimPreference   `json:"prefer,omitempty"`
+	// Alternates is how many of the next best are told, for one consumer alone.
+	Alternates int `json:"alternates,omitempty"`
+	// OwnFree counts what the consumers hold as free for the claim: a resize in
+	// place needs it. Without it the new has room beside the old.
+	OwnFree bool `json:"own_free,omitempty"`
+
+	found *Found // nil: it was not searched
+}
+
+// ClaimConsumer is one whom a claim is for.
+type ClaimConsumer struct {
+	Consumer ledger.UUID `json:"consumer"`
+	Project  string      `json:"project"`        // 1..255 characters
+	User     string      `json:"user"`           // 1..255 characters
+	Type     *string     `json:"type,omitempty"` // absent: as it is
+	// Generation is the consumer's; null or absent says "I am the first".
+	Generation *uint64 `json:"generation" jsonschema:"nullable"`
+	// AnyGeneration does not check the generation.
+	AnyGeneration bool `json:"any_generation,omitempty"`
+	// Request is the place of what it asks for in the claim's requests, from 0.
+	Request int `json:"request,omitempty"`
+}
+
+// CommandName implements Command.
+func (*Claim) CommandName() string { return "Claim" }
+
+// Consumers implements Command.
+func (c *Claim) Consumers() []ledger.UUID {
+	ids := make([]ledger.UUID, len(c.For))
+	for i := range c.For {
+		ids[i] = c.For[i].Consumer
+	}
+	return ids
+}
+
+func (*Claim) onlyHoldings() {}
+
+// Check implements Command.
+func (c *Claim) Check() *Rejection {
+	if n := len(c.For); n == 0 || n > MaxClaimConsumers {
+		return invalid("for", "a claim is for 1 to %d consumers, not %d", MaxClaimConsumers, n)
+	}
+	if n := len(c.Requests); n == 0 || n > len(c.For) {
+		return invalid("requests", "%d requests of %d consumers", n, len(c.For))
+	}
+	asked := make([]bool, len(c.Requests))
+	for i := range c.For {
+		if at := c.For[i].Request; at < 0 || at >= len(c.Requests) {
+			return invalid("request", "there is no request %d", at)
+		}
+		asked[c.For[i].Request] = true
+	}
+	if i := slices.Index(asked, false); i >= 0 {
+		return invalid("requests", "nobody asks for request %d", i)
+	}
+	for i := range c.Requests {
+		if r := c.Requests[i].Check(); r != nil {
+			return r
+		}
+	}
+	if c.Prefer != nil {
+		if r := c.Prefer.Check(); r != nil {
+			return r
+		}
+	}
+	if c.Alternates < 0 || c.Alternates > MaxAlternates || c.Alternates > 0 && len(c.For) > 1 {
+		return invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
+			MaxAlternates, c.Alternates, len(c.For))
+	}
+	return checkAllocations(c.allocations())
+}
+
+// allocations are those of the claim's consumers, without what they are to hold.
+func (c *Claim) allocations() []ConsumerAllocations {
+	list := make([]ConsumerAllocations, len(c.For))
+	for i := range c.For {
+		one := &c.For[i]
+		list[i] = ConsumerAllocations{
+			Consumer: one.Consumer, Project: one.Project, User: one.User, Type: one.Type,
+			Generation: one.Generation, AnyGeneration: one.AnyGeneration,
+		}
+	}
+	return list
+}
+
+// ForProject implements Command.
+func (c *Claim) ForProject(s *ledger.State, project string) *Rejection {
+	return checkOwners(s, c.allocations(), project)
+}
+
+// Decide implements Command. It takes the best of what was found that still
+// fits: whose providers are as the search saw them, but for what is used.
+func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	for i := range c.Requests {
+		if r := c.Requests[i].checkTraits(s); r != nil {
+			return nil, r
+		}
+	}
+	if r := c.Prefer.checkTraits(s); r != nil {
+		return nil, r
+	}
+	if r := newAllocator(s, c.allocations()).checkGenerations(); r != nil {
+		return nil, r
+	}
+	found := c.found
+	if found == nil {
+		var r *Rejection
+		if found, r = c.searchHere(s); r != nil {
+			return nil, r
+		}
+	}
+	if len(found.Choices) == 0 {
+		if r := c.checkNames(s); r != nil {
+			return nil, r
+		}
+	}
+	for i := range found.Choices {
+		if !found.Choices[i].unchanged(s) {
+			continue
+		}
+		events, rejection := c.take(s, found, i)
+		if rejection == nil || !passedOver[rejection.Code] {
+			return events, rejection
+		}
+	}
+	return nil, found.nothing()
+}
+
+// checkNames says why a claim cannot be searched for.
+func (c *Claim) checkNames(s *ledger.State) *Rejection {
+	for i := range c.Requests {
+		req, r := c.Requests[i].Resolve(s.Classes())
+		if r == nil {
+			_, r = c.Prefer.resolve(s.Classes(), req, 0)
+		}
+		if r != nil {
+			return r
+		}
+	}
+	_, r := c.asked()
+	return r
+}
+
+// passedOver are the rejections after which the next candidate is tried.
+var passedOver = map[Code]bool{
+	CodeCapacityExceeded: true, CodeProviderUnknown: true, CodeNoInventory: true, CodeUnitConstraint: true,
+}
+
+// take decides that the claim gets a choice.
+func (c *Claim) take(s *ledger.State, found *Found, choice int) ([]ledger.Event, *Rejection) {
+	want := c.allocations()
+	for i := range want {
+		want[i].Resources = resourcesOf(s.Classes(), found.Choices[choice].Members[i].Uses)
+	}
+	a := newAllocator(s, want)
+	a.beside = !c.OwnFree
+	if r := a.checkProvidersExist(); r != nil {
+		return nil, r
+	}
+	events, rejection := a.decide()
+	if rejection != nil {
+		return nil, rejection
+	}
+	for i := range want {
+		events[i] = c.claimed(s, found, choice, i, events[i])
+	}
+	return events, nil
+}
+
+// claimed adds to what a consumer holds why that is.
+func (c *Claim) claimed(s *ledger.State, found *Found, choice, member int, event ledger.Event) ledger.Event {
+	chosen := &found.Choices[choice].Members[member]
+	claimed := ledger.AllocationsClaimed{
+		Asked: found.Asked[c.For[member].Request], Mappings: mappingsOf(&c.Requests[c.For[member].Request], chosen),
+		Score: chosen.Score, Seed: found.Seed, AsOf: found.AsOf, PassedOver: uint64(choice),
+	}
+	switch event := event.(type) {
+	case ledger.AllocationsReplaced:
+		claimed.AllocationsReplaced = event
+	case ledger.AllocationsReserved:
+		claimed.AllocationsReplaced, claimed.Until = event.AllocationsReplaced, event.Until
+	}
+	for i := choice + 1; i < len(found.Choices) && len(claimed.Alternates) < c.Alternates; i++ {
+		other := &found.Choices[i].Members[member]
+		alternate := ledger.Alternate{Mappings: mappingsOf(&c.Requests[0], other), Score: other.Score}
+		for _, r := range resourcesOf(s.Classes(), other.Uses) {
+			alternate.Allocations = append(alternate.Allocations, ledger.AllocationRecord(r))
+		}
+		claimed.Alternates = append(claimed.Alternates, alternate)
+	}
+	return claimed
+}
+
+func resourcesOf(classes *ledger.ClassTable, uses []candidates.Use) []ProviderAllocation {
+	list := make([]ProviderAllocation, len(uses))
+	for i, use := range uses {
+		list[i] = ProviderAllocation{Provider: use.Provider.UUID, Class: classes.Name(use.Class), Amount: use.Amount}
+	}
+	return list
+}
+
+func mappingsOf(q *CandidateRequest, chosen *candidates.Ranked) []ledger.GroupMapping {
+	list := make([]ledger.GroupMapping, len(chosen.Groups))
+	for i, members := range chosen.Groups {
+		list[i] = ledger.GroupMapping{Suffix: q.Groups[i].Suffix, Providers: make([]ledger.UUID, len(members))}
+		for j, p := range members {
+			list[i].Providers[j] = p.UUID
+		}
+	}
+	return list
+}
+
+// Found is what the search for a claim has found.
+type Found struct {
+	Choices []Choice // the best first
+	AsOf    uint64   // the sequence of the commit as of which it was searched
+	Seed    uint64
+	// Asked is, for each of the claim's requests, what the record keeps of it.
+	Asked []ledger.Document
+	// Last: it is not searched again if nothing of this fits.
+	Last bool
+	// Spent: the search was not brought to its end.
+	Spent bool
+	// Why there is nothing, if there is none and it is the last search.
+	Why *candidates.Explanation
+}
+
+// Choice is what each of a claim's consumers gets.
+type Choice struct{ Members []candidates.Ranked }
+
+// unchanged reports whether all providers are as the search saw them, but for
+// their inventories.
+func (c *Choice) unchanged(s *ledger.State) bool {
+	for i := range c.Members {
+		for _, seen := range c.Members[i].Seen {
+			p, exists := s.Provider(seen.UUID)
+			if !exists || p.Parent != seen.Parent || p.Root != seen.Root || !sameList(p.Traits, seen.Traits) ||
+				!sameList(p.Aggregates, seen.Aggregates) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func sameList[T comparable](a, b []T) bool { return ledger.SameList(a, b) || slices.Equal(a, b) }
+
+// nothing says why no choice could be taken.
+func (f *Found) nothing() *Rejection {
+	switch {
+	case !f.Last:
+		return &Rejection{Code: CodeClaimOutdated, Message: "what was found does not fit any more"}
+	case len(f.Choices) > 0:
+		return &Rejection{
+			Code:    CodeClaimBudget,
+			Message: "what was found was taken by others again and again: the claim may succeed when it is sent again",
+			Facts:   Facts{AsOf: f.AsOf},
+		}
+	case f.Spent:
+		return &Rejection{
+			Code:    CodeClaimBudget,
+			Message: "within the bounds of the search nothing was found, and it is not certain that there is nothing: ask for less at once",
+			Facts:   Facts{AsOf: f.AsOf},
+		}
+	}
+	why := ""
+	if f.Why != nil && f.Why.RemovedLast != "" {
+		why = ", removed last by " + f.Why.RemovedLast
+	}
+	return &Rejection{
+		Code: CodeNoCandidates, Message: "nothing satisfies the claim" + why, Facts: Facts{AsOf: f.AsOf, Explanation: f.Why},
+	}
+}
+
+// searchHere searches the State itself, which takes as long as there are
+// providers: claims that nobody has searched are parts of what is tried out.
+func (c *Claim) searchHere(s *ledger.State) (*Found, *Rejection) {
+	if n := s.ProviderCount(); n > maxClaimHere {
+		return nil, &Rejection{
+			Code: CodeClaimBudget,
+			Message: fmt.Sprintf("a claim is not tried out among more than %d providers, and there are %d",
+				maxClaimHere, n),
+		}
+	}
+	providers := make([]*ledger.Provider, 0, s.ProviderCount())
+	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
+	search := ClaimSearch{
+		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
+		MaxSteps: maxStepsHere, Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
+			if consumer, exists := s.Consumer(id); exists {
+				return consumer.Allocations, nil
+			}
+			return nil, nil
+		},
+	}
+	found, err := search.Run(context.Background(), c)
+	var rejected *RejectedClaim
+	if errors.As(err, &rejected) {
+		return nil, rejected.Rejection
+	}
+	if err != nil {
+		return nil, invalid("requests", "%v", err)
+	}
+	found.Last = true
+	return found, nil
+}
+
+// maxStepsHere bounds a search while a command is decided.
+const maxStepsHere = 200_000
+
+// RejectedClaim is the error of a search for what cannot be searched for.
+type RejectedClaim struct{ *Rejection }
+
+// Error implements error.
+func (r *RejectedClaim) Error() string { return r.String() }
+
+// kept is what the record keeps of a request, in the order of the names.
+type kept struct {
+	OwnFree bool              `json:"own_free,omitempty"`
+	Prefer  *ClaimPreference  `json:"prefer,omitempty"`
+	Request *CandidateRequest `json:"request"`
+}
+
+// asked encodes what the record keeps.
+func (c *Claim) asked() ([]ledger.Document, *Rejection) {
+	list := make([]ledger.Document, len(c.Requests))
+	for i := range c.Requests {
+		text, err := json.Marshal(kept{OwnFree: c.OwnFree, Prefer: c.Prefer, Request: &c.Requests[i]})
+		if err != nil {
+			return nil, invalid("requests", "%v", err)
+		}
+		if len(text) > ledger.MaxDocumentBytes {
+			return nil, &Rejection{
+				Code:    CodeTooLarge,
+				Message: fmt.Sprintf("request %d takes %d bytes, and records keep at most %d", i, len(text), ledger.MaxDocumentBytes),
+				Facts:   Facts{SizeBytes: len(text), LimitBytes: ledger.MaxDocumentBytes},
+			}
+		}
+		list[i] = ledger.Document(text)
+	}
+	return list, nil
+}

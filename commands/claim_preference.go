@@ -1,0 +1,149 @@
+package commands
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// Orders of a ClaimPreference.
+const (
+	// OrderPack prefers what has the least left, OrderSpread what has the most,
+	// of the classes that are asked for; OrderRandom draws.
+	OrderPack   = "pack"
+	OrderSpread = "spread"
+	OrderRandom = "random"
+)
+
+// maxWeight is how much one preference can weigh at most, either way.
+const maxWeight = 1e6
+
+// maxPreferences is how many weights of each kind there may be.
+const maxPreferences = 64
+
+// ClaimPreference says which candidates are better. Its score is the sum of
+// weighted free shares, and of what is wanted or avoided; see
+// candidates.Preference. Its members stand in the order of their names, as they
+// are kept.
+type ClaimPreference struct {
+	Aggregates []AggregatePreference `json:"aggregates,omitempty"`
+	// Order is pack, spread or random; empty: as the weights say.
+	Order string `json:"order,omitempty"`
+	// Seed decides between equal candidates; absent: it comes from the command id.
+	Seed *uint64 `json:"seed,omitempty"`
+	// Traits are preferred, or avoided if the weight is below 0.
+	Traits map[string]float64 `json:"traits,omitempty"`
+	// Weights are of the free shares of classes.
+	Weights map[string]float64 `json:"weights,omitempty"`
+}
+
+// AggregatePreference is what it is worth to be in an aggregate.
+type AggregatePreference struct {
+	Aggregate ledger.UUID `json:"aggregate"`
+	Weight    float64     `json:"weight"`
+}
+
+// Check finds what is wrong with a preference whatever the State.
+func (p *ClaimPreference) Check() *Rejection {
+	switch p.Order {
+	case "":
+	case OrderPack, OrderSpread, OrderRandom:
+		if len(p.Weights) > 0 {
+			return invalid("prefer", "the order %s contradicts weights of classes", p.Order)
+		}
+	default:
+		return invalid("prefer", "there is no order %q: %s, %s and %s are", p.Order, OrderPack, OrderSpread, OrderRandom)
+	}
+	if n := max(len(p.Weights), len(p.Traits), len(p.Aggregates)); n > maxPreferences {
+		return invalid("prefer", "%d weights are too many: %d of each kind are possible", n, maxPreferences)
+	}
+	seen := make(map[ledger.UUID]bool, len(p.Aggregates))
+	for _, a := range p.Aggregates {
+		if seen[a.Aggregate] {
+			return invalid("prefer", "aggregate %s is given twice", a.Aggregate)
+		}
+		seen[a.Aggregate] = true
+		if r := checkWeight("aggregate "+a.Aggregate.String(), a.Weight); r != nil {
+			return r
+		}
+	}
+	for _, table := range []map[string]float64{p.Weights, p.Traits} {
+		for _, name := range slices.Sorted(maps.Keys(table)) {
+			if r := checkWeight(name, table[name]); r != nil {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+func checkWeight(what string, weight float64) *Rejection {
+	if math.IsNaN(weight) || math.Abs(weight) > maxWeight {
+		return invalid("prefer", "the weight %v of %s is not a number within +-%v", weight, what, float64(maxWeight))
+	}
+	return nil
+}
+
+// resolve looks up the classes that a preference names.
+func (p *ClaimPreference) resolve(
+	classes *ledger.ClassTable, req *candidates.Request, seed uint64,
+) (*candidates.Preference, *Rejection) {
+	out := &candidates.Preference{Seed: seed}
+	if p == nil {
+		return out, nil
+	}
+	if p.Seed != nil {
+		out.Seed = *p.Seed
+	}
+	out.Random = p.Order == OrderRandom
+	for name, weight := range p.Weights {
+		id, known := classes.ID(name)
+		if !known {
+			return nil, classUnknown(name)
+		}
+		out.Weights = append(out.Weights, candidates.ClassWeight{Class: id, Weight: weight})
+	}
+	switch p.Order {
+	case OrderPack:
+		out.Weights = askedWeights(req, -1)
+	case OrderSpread:
+		out.Weights = askedWeights(req, 1)
+	}
+	slices.SortFunc(out.Weights, func(a, b candidates.ClassWeight) int { return cmp.Compare(a.Class, b.Class) })
+	for _, name := range slices.Sorted(maps.Keys(p.Traits)) {
+		out.Traits = append(out.Traits, candidates.TraitWeight{Trait: name, Weight: p.Traits[name]})
+	}
+	for _, a := range p.Aggregates {
+		out.Aggregates = append(out.Aggregates, candidates.AggregateWeight{Aggregate: a.Aggregate, Weight: a.Weight})
+	}
+	return out, nil
+}
+
+func askedWeights(req *candidates.Request, weight float64) (weights []candidates.ClassWeight) {
+	for i := range req.Groups {
+		for _, r := range req.Groups[i].Resources {
+			one := candidates.ClassWeight{Class: r.Class, Weight: weight}
+			if !slices.Contains(weights, one) {
+				weights = append(weights, one)
+			}
+		}
+	}
+	return weights
+}
+
+// checkTraits wants every trait that a preference names to exist.
+func (p *ClaimPreference) checkTraits(s *ledger.State) *Rejection {
+	if p == nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Traits)) {
+		if !s.HasTrait(name) {
+			return traitUnknown([]string{name})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package claims
+
+import (
+	"sync"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// runBeside does what takes long.
+func (s *Stage) runBeside() {
+	for {
+		select {
+		case work := <-s.beside:
+			work()
+		case <-s.ctx.Done():
+			s.drain()
+			return
+		}
+	}
+}
+
+// drain does what is left, whose searches end at once, so that everybody is told.
+func (s *Stage) drain() {
+	for {
+		select {
+		case work := <-s.beside:
+			work()
+		default:
+			return
+		}
+	}
+}
+
+// queue has something done for a claim beside, unless too much waits for that.
+func (s *Stage) queue(c *claim, work func()) {
+	s.mu.Lock()
+	stopped := s.stopped
+	busy := false
+	if !stopped {
+		select {
+		case s.beside <- work:
+		default:
+			busy = true
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case stopped:
+		c.done(commands.Outcome{}, commands.ErrStopped)
+	case busy:
+		c.done(commands.Outcome{}, commands.ErrBusy)
+	}
+}
+
+// searchBeside searches for as long as it takes, on a moment in which nothing is
+// assumed.
+func (s *Stage) searchBeside(c *claim) {
+	world, view := s.opts.Views.World()
+	with, err := s.searcher(candidates.NewRanking(world), view, &c.submission)
+	if err != nil {
+		c.done(commands.Outcome{}, err)
+		return
+	}
+	with.MaxSteps, with.Spare = s.opts.MaxSteps, spareBeside
+	var found []*commands.Found
+	for _, part := range c.parts {
+		one, err := with.Run(s.ctx, part)
+		switch {
+		case commands.Spent(err):
+			one = &commands.Found{AsOf: view.Sequence(), Spent: true}
+		case s.ctx.Err() != nil:
+			c.done(commands.Outcome{}, commands.ErrStopped)
+			return
+		case err != nil:
+			c.done(commands.Outcome{}, err)
+			return
+		}
+		one.Last = isNothing(one) || c.round >= maxRounds
+		found = append(found, one)
+		for _, choice := range one.Choices[:min(1, len(one.Choices))] {
+			for _, member := range choice.Members {
+				with.Ranking.Assume(member.Uses, 1)
+			}
+		}
+	}
+	s.pass(c, found)
+}
+
+// explain finds out why there is nothing, and passes the claim on.
+func (s *Stage) explain(c *claim, found []*commands.Found) {
+	for i, one := range found {
+		// How many providers there are is no business of who is bound to a project.
+		if isNothing(one) && !one.Spent && len(c.parts[i].Requests) == 1 && c.submission.Project == "" {
+			s.why.of(s, c.parts[i], one)
+		}
+	}
+	for len(found) < len(c.parts) { // what comes behind was not searched
+		found = append(found, &commands.Found{AsOf: found[0].AsOf, Last: true, Spent: true})
+	}
+	s.pass(c, found)
+}
+
+// explanations are those that were made last. Where much is rejected, most of
+// it is for the same reason.
+type explanations struct {
+	mu    sync.Mutex
+	known map[ledger.Document]explained // guarded by mu
+}
+
+type explained struct {
+	asOf uint64
+	made time.Time
+	why  *candidates.Explanation
+}
+
+const (
+	// goodFor is how long an explanation is told again. It says as of when it is so.
+	goodFor = time.Second
+	// maxExplained is how many are kept.
+	maxExplained = 1024
+	// explainSteps bounds one.
+	explainSteps = 5_000_000
+)
+
+// of explains why nothing was found; if that takes too long it is left out.
+func (x *explanations) of(s *Stage, part *commands.Claim, found *commands.Found) {
+	key := found.Asked[0]
+	x.mu.Lock()
+	known, has := x.known[key]
+	x.mu.Unlock()
+	if has && (known.asOf == found.AsOf || time.Since(known.made) < goodFor) {
+		found.Why, found.AsOf = known.why, known.asOf
+		return
+	}
+	world, view := s.opts.Views.World()
+	classes, err := view.Classes()
+	if err != nil {
+		return
+	}
+	req, rejection := part.Requests[0].Resolve(classes)
+	if rejection != nil {
+		return
+	}
+	req.MaxSteps = explainSteps
+	why, err := candidates.Explain(s.ctx, world, req, classes)
+	if err != nil {
+		return
+	}
+	found.Why, found.AsOf = why, view.Sequence()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.known) >= maxExplained || x.known == nil {
+		x.known = make(map[ledger.Document]explained)
+	}
+	x.known[key] = explained{asOf: found.AsOf, made: time.Now(), why: why}
+}

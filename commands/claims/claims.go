@@ -1,0 +1,384 @@
+// Package claims searches for what claims ask for, before the writer decides
+// them: a search takes time, and whoever only allocates must not wait for it.
+//
+// Claims are searched one after the other, on a Ranking of the newest index.
+// What was found for one is assumed to be taken by those behind it, until the
+// writer has answered: they are decided in the order in which they are
+// searched, and so find almost always what is still there. A search that takes
+// long goes on beside, on a moment of the index. When nothing of what was
+// found fits any more, the claim is searched again. That nothing satisfies it
+// is said only of what is so: where something assumed may be the reason, the
+// claim waits until it is known.
+package claims
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+const (
+	// maxWaiting is how many claims may wait to be searched.
+	maxWaiting = 8192
+	// stepsInTurn bounds a search that others wait for: a few milliseconds.
+	stepsInTurn = 40_000
+	// maxRounds is how often a claim is searched again because others were faster.
+	maxRounds = 16
+	// spare is how many candidates are found beside those that are wanted, and
+	// spareBeside for a search that takes long, so that more happens meanwhile.
+	spare       = 1
+	spareBeside = 15
+	// settleEvery is after how many claims the stage looks at what was answered.
+	settleEvery = 1024
+)
+
+// Views is what claims are searched in.
+type Views interface {
+	World() (*candidates.World, projector.View)
+	View() projector.View
+}
+
+// Options are a Stage's choices.
+type Options struct {
+	Views Views
+	// Records finds the record of a claim that was carried out before; nil: its
+	// client is not told again what was chosen.
+	Records func(context.Context, ledger.Address) (*ledger.Record, error)
+	// MaxSteps bounds a search that goes on beside; 0: no bound.
+	MaxSteps int
+	// Beside is how many such searches go on at once; at least 1.
+	Beside int
+}
+
+// Decide has the writer decide a submission.
+type Decide func(commands.Submission, func(commands.Outcome, error))
+
+// Stage searches for claims, from New until Stop.
+type Stage struct {
+	opts   Options
+	beside chan func()
+	ctx    context.Context
+	cancel context.CancelFunc
+	idle   sync.WaitGroup
+	why    explanations
+
+	mu      sync.Mutex
+	wake    *sync.Cond
+	waiting []*claim // to be searched; guarded by mu
+	settled []*claim // the writer has answered, and what they took is still assumed; guarded by mu
+	stopped bool     // guarded by mu
+
+	// What follows is the goroutine's alone.
+	ranking *candidates.Ranking
+	view    projector.View
+	held    []*claim // searched again when nothing is assumed any more
+}
+
+// claim is a submission on its way: a claim, or a batch with some in it.
+type claim struct {
+	submission commands.Submission
+	parts      []*commands.Claim
+	decide     Decide
+	done       func(commands.Outcome, error)
+	round      int
+	assumed    []candidates.Use
+	again      bool // it is to be searched again once settled
+}
+
+// New starts a Stage.
+func New(opts Options) *Stage {
+	s := &Stage{opts: opts, beside: make(chan func(), maxWaiting)}
+	s.wake = sync.NewCond(&s.mu)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.idle.Go(s.run)
+	for range max(1, opts.Beside) {
+		s.idle.Go(s.runBeside)
+	}
+	return s
+}
+
+// Stop ends the searches. Claims that have not been passed on are told
+// ErrStopped.
+func (s *Stage) Stop() {
+	s.mu.Lock()
+	s.stopped = true
+	s.wake.Signal()
+	s.mu.Unlock()
+	s.cancel()
+	s.idle.Wait()
+}
+
+// Search searches for a submission with claims, has it decided, and tells done
+// what Submit would return.
+func (s *Stage) Search(
+	submission commands.Submission, decide func(commands.Submission, func(commands.Outcome, error)),
+	done func(commands.Outcome, error),
+) {
+	c := &claim{submission: submission, parts: commands.Claims(submission.Command), decide: decide, done: done}
+	if err := s.enqueue(c, maxWaiting); err != nil {
+		done(commands.Outcome{}, err)
+	}
+}
+
+func (s *Stage) enqueue(c *claim, most int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return commands.ErrStopped
+	}
+	if len(s.waiting) >= most {
+		return commands.ErrBusy
+	}
+	s.waiting = append(s.waiting, c)
+	s.wake.Signal()
+	return nil
+}
+
+// run searches for one claim after the other.
+func (s *Stage) run() {
+	for {
+		waiting, settled, stopped := s.next()
+		if stopped {
+			s.tellStopped(waiting, settled)
+			return
+		}
+		s.settle(settled)
+		if len(s.held) > 0 && s.ranking != nil && !s.ranking.Assumes() {
+			waiting = slices.Concat(s.held, waiting)
+			s.held = nil
+		}
+		s.sync()
+		for i, c := range waiting {
+			if i%settleEvery == settleEvery-1 {
+				s.settle(s.takeSettled())
+			}
+			s.searchOne(c)
+		}
+	}
+}
+
+// next waits for something to do. While claims are held back no others are taken:
+// those would assume more and more.
+func (s *Stage) next() (waiting, settled []*claim, stopped bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.stopped && len(s.settled) == 0 && (len(s.waiting) == 0 || len(s.held) > 0) {
+		s.wake.Wait()
+	}
+	settled, s.settled = s.settled, nil
+	if len(s.held) == 0 || s.stopped {
+		waiting, s.waiting = s.waiting, nil
+	}
+	return waiting, settled, s.stopped
+}
+
+func (s *Stage) takeSettled() []*claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	settled := s.settled
+	s.settled = nil
+	return settled
+}
+
+func (s *Stage) tellStopped(waiting, settled []*claim) {
+	for _, c := range slices.Concat(s.held, waiting) {
+		c.done(commands.Outcome{}, commands.ErrStopped)
+	}
+	for _, c := range settled {
+		if c.again {
+			c.done(commands.Outcome{}, commands.ErrStopped)
+		}
+	}
+}
+
+// settle goes on to a moment that has what claims were answered with, and ends
+// what was assumed for them.
+func (s *Stage) settle(settled []*claim) {
+	if len(settled) == 0 {
+		return
+	}
+	var uses []candidates.Use
+	for _, c := range settled {
+		uses = append(uses, c.assumed...)
+		c.assumed = nil
+		if c.again {
+			c.again = false
+			s.held = append(s.held, c)
+		}
+	}
+	if len(uses) > 0 {
+		world, view := s.opts.Views.World()
+		s.ranking.SyncAfter(world, uses)
+		s.view = view
+	}
+}
+
+// sync goes on to the newest moment.
+func (s *Stage) sync() {
+	if s.ranking != nil && s.opts.Views.View().Sequence() == s.view.Sequence() {
+		return
+	}
+	world, view := s.opts.Views.World()
+	if s.ranking == nil {
+		s.ranking = candidates.NewRanking(world)
+	} else {
+		s.ranking.Sync(world)
+	}
+	s.view = view
+}
+
+// searchOne searches for a claim, and passes it on.
+func (s *Stage) searchOne(c *claim) {
+	if c.round >= maxRounds {
+		s.pass(c, s.nothing(c, true))
+		return
+	}
+	found, hidden, err := s.search(c)
+	var rejected *commands.RejectedClaim
+	switch {
+	case errors.As(err, &rejected):
+		s.pass(c, s.nothing(c, true)) // the decision says the same
+	case commands.Spent(err):
+		s.queue(c, func() { s.searchBeside(c) })
+	case err != nil:
+		c.done(commands.Outcome{}, err)
+	case hidden:
+		s.held = append(s.held, c)
+	case slices.ContainsFunc(found, isNothing):
+		s.queue(c, func() { s.explain(c, found) })
+	default:
+		s.ranking.Assume(c.assumed, 1)
+		s.pass(c, found)
+	}
+}
+
+func isNothing(f *commands.Found) bool { return len(f.Choices) == 0 }
+
+// search searches for each part of a claim. It is hidden if nothing was found
+// that is not assumed to be taken.
+func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err error) {
+	with, err := s.searcher(s.ranking, s.view, &c.submission)
+	if err != nil {
+		return nil, false, err
+	}
+	others := s.ranking.Assumes()
+	var within []candidates.Use // assumed for the parts behind
+	defer func() { s.ranking.Assume(within, -1) }()
+	c.assumed = nil
+	for i, part := range c.parts {
+		one, err := with.Run(s.ctx, part)
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, one)
+		if isNothing(one) {
+			hidden, err = others, nil
+			if len(part.For) == 1 && !part.OwnFree && within == nil {
+				hidden, err = s.hides(part, with.Classes)
+			}
+			one.Last = true
+			return found, hidden, err
+		}
+		for _, member := range one.Choices[0].Members {
+			c.assumed = append(c.assumed, member.Uses...)
+			if i < len(c.parts)-1 {
+				s.ranking.Assume(member.Uses, 1)
+				within = append(within, member.Uses...)
+			}
+		}
+	}
+	return found, false, nil
+}
+
+// hides reports whether a part for one consumer may only have found nothing
+// because of what is assumed.
+func (s *Stage) hides(part *commands.Claim, classes *ledger.ClassTable) (bool, error) {
+	req, rejection := part.Requests[0].Resolve(classes)
+	if rejection != nil {
+		return false, &commands.RejectedClaim{Rejection: rejection}
+	}
+	return s.ranking.Hides(s.ctx, req)
+}
+
+// searcher is how a submission is searched for.
+func (s *Stage) searcher(
+	ranking *candidates.Ranking, view projector.View, submission *commands.Submission,
+) (*commands.ClaimSearch, error) {
+	classes, err := view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	return &commands.ClaimSearch{
+		Ranking: ranking, Classes: classes, AsOf: view.Sequence(), Seed: seedOf(submission.ID), MaxSteps: stepsInTurn,
+		Spare: spare, Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
+			consumer, _, err := view.Consumer(id)
+			if err != nil || consumer == nil {
+				return nil, err
+			}
+			return consumer.Allocations, nil
+		},
+	}, nil
+}
+
+// seedOf makes the seed of a claim that has none: the same again when it is
+// sent again. The end of a uuid is the part that differs most.
+func seedOf(id ledger.UUID) uint64 { return binary.BigEndian.Uint64(id[8:]) }
+
+// nothing is what is passed on for a claim for which nothing is found.
+func (s *Stage) nothing(c *claim, last bool) []*commands.Found {
+	found := make([]*commands.Found, len(c.parts))
+	for i := range found {
+		found[i] = &commands.Found{AsOf: s.view.Sequence(), Last: last, Spent: true}
+	}
+	return found
+}
+
+// pass has the writer decide a claim. The writer tells at once what it was, in
+// the order in which claims are passed on.
+func (s *Stage) pass(c *claim, found []*commands.Found) {
+	submission := c.submission
+	submission.Command = commands.WithFound(submission.Command, found)
+	c.decide(submission, func(outcome commands.Outcome, err error) { s.answer(c, outcome, err) })
+}
+
+// answer takes the writer's answer. What is assumed ends before the client is
+// told, so that its next claim sees what is so.
+func (s *Stage) answer(c *claim, outcome commands.Outcome, err error) {
+	outdated := err == nil && outcome.Rejection != nil && outcome.Rejection.Code == commands.CodeClaimOutdated
+	if outdated {
+		c.round++
+	}
+	s.mu.Lock()
+	stopped := s.stopped
+	if !stopped {
+		c.again = outdated
+		s.settled = append(s.settled, c)
+		s.wake.Signal()
+	}
+	s.mu.Unlock()
+	switch {
+	case outdated && stopped:
+		c.done(commands.Outcome{}, commands.ErrStopped)
+	case outdated:
+	case err == nil && outcome.Repeated && outcome.Rejection == nil && s.opts.Records != nil:
+		s.queue(c, func() { s.recall(c, outcome) })
+	default:
+		c.done(outcome, err)
+	}
+}
+
+// recall tells again what was chosen when the claim was carried out first.
+func (s *Stage) recall(c *claim, outcome commands.Outcome) {
+	record, err := s.opts.Records(s.ctx, outcome.Address)
+	if err == nil {
+		outcome.Events = record.Events
+	}
+	c.done(outcome, err)
+}

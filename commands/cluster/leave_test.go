@@ -1,0 +1,168 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// TestSafeWithout: a replica without a log gets a vote only when all other
+// servers of a stream are known to hold all of it.
+func TestSafeWithout(t *testing.T) {
+	const waited = 10 * time.Second
+	one := leave{Name: "c", Waited: waited}
+	peer := func(name string, change func(*jetstream.Peer)) jetstream.Peer {
+		p := jetstream.Peer{Name: name, Current: true, Active: time.Second}
+		if change != nil {
+			change(&p)
+		}
+		return p
+	}
+	asks := peer("c", func(p *jetstream.Peer) { p.Current, p.Offline, p.Lag = false, true, 1000 })
+	whole := map[string]Member{"a": {Whole: true}, "b": {Whole: true}}
+	for name, c := range map[string]struct {
+		peers   jetstream.Peers
+		members map[string]Member
+		want    string // what is missing; empty: it is safe
+	}{
+		"all hold all of it":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, whole, ""},
+		"it is no voter":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil)}}, nil, ""},
+		"nobody leads":          {jetstream.Peers{Others: []jetstream.Peer{peer("b", nil), asks}}, whole, "no server leads"},
+		"it leads itself":       {jetstream.Peers{Leader: "c", Others: []jetstream.Peer{peer("a", nil), peer("b", nil)}}, whole, "seems to lead"},
+		"another one is away":   {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Offline = true }), asks}}, whole, "b is away"},
+		"another one lags":      {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Lag = 3 }), asks}}, whole, "b lags by 3"},
+		"is not current":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Current = false }), asks}}, whole, "b lags"},
+		"not heard of since":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Active = waited }), asks}}, whole, "b has not been heard of"},
+		"was never heard of":    {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", func(p *jetstream.Peer) { p.Active = 0 }), asks}}, whole, "b has not been heard of"},
+		"is catching up":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {Whole: true}, "b": {}}, "b is catching up"},
+		"does not answer":       {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {Whole: true}}, "b does not answer"},
+		"leader is catching up": {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{peer("b", nil), asks}}, map[string]Member{"a": {}, "b": {Whole: true}}, "a is catching up"},
+		"one of five lags": {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{
+			peer("b", nil), peer("d", func(p *jetstream.Peer) { p.Lag = 1 }), asks,
+		}}, map[string]Member{"a": {Whole: true}, "b": {Whole: true}, "d": {Whole: true}}, "d lags by 1"},
+	} {
+		err := safeWithout(c.peers, one, c.members)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// still is read models that do not change.
+type still struct{ Models }
+
+// Checkpoint implements writer.ReadModels.
+func (still) Checkpoint() ledger.Head { return ledger.Head{Sequence: 1} }
+
+// TestFindNamesake: a replica that hears another one of its name ends, and one
+// that hears itself does not.
+func TestFindNamesake(t *testing.T) {
+	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Shutdown)
+	begin := func(name string) *Replica {
+		nc, err := ns.ConnectReplica()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nc.Close)
+		r := &Replica{
+			cfg:      Config{Name: name, Conn: nc, Models: still{}, Logger: slog.New(slog.DiscardHandler)},
+			instance: commands.NewID(), clock: sinceBoot, failed: make(chan error, 1), ctx: t.Context(),
+		}
+		r.view.changed = make(chan struct{})
+		if err := r.listen(); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	ends := func(r *Replica) error {
+		r.findNamesake()
+		select {
+		case err := <-r.failed:
+			return err
+		default:
+			return nil
+		}
+	}
+	a, b := begin("a"), begin("b")
+	for _, r := range []*Replica{a, b} {
+		if err := ends(r); err != nil {
+			t.Errorf("%s: %v", r.cfg.Name, err)
+		}
+	}
+	if err := CheckName(t.Context(), b.cfg.Conn, "c"); err != nil {
+		t.Error(err)
+	}
+	if err := CheckName(t.Context(), b.cfg.Conn, "a"); !errors.Is(err, ErrSameName) {
+		t.Errorf("a runs: %v", err)
+	}
+	again := begin("a")
+	for _, r := range []*Replica{a, again} {
+		if err := ends(r); !errors.Is(err, ErrSameName) {
+			t.Errorf("two of one name: %v", err)
+		}
+	}
+	if err := ends(b); err != nil {
+		t.Errorf("b: %v", err)
+	}
+}
+
+// TestMayBegin: a ledger begins when all others have said that they know of
+// none, and never otherwise.
+func TestMayBegin(t *testing.T) {
+	ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(ns.Shutdown)
+	own := Known{Name: "a", Begins: commands.NewID()}
+	other := commands.NewID()
+	for name, c := range map[string]struct {
+		others []Known
+		begun  bool
+		why    string
+		err    error
+	}{
+		"nobody knows of one":     {others: []Known{{Name: "b"}, {Name: "c"}}},
+		"one does not answer":     {others: []Known{{Name: "b"}}, why: "1 of 2 other servers answer: b"},
+		"one answers twice":       {others: []Known{{Name: "b"}, {Name: "b"}}, why: "1 of 2"},
+		"it hears itself":         {others: []Known{{Name: "b"}, {Name: "a"}}, why: "1 of 2"},
+		"one has another":         {others: []Known{{Name: "b", Ledger: other, Commits: true}, {Name: "c"}}, err: ErrOtherLedger},
+		"one has this one":        {others: []Known{{Name: "b", Ledger: own.Begins, Commits: true}}, begun: true},
+		"one begins another":      {others: []Known{{Name: "b", Begins: other}, {Name: "c"}}, err: ErrTwoBegin},
+		"one has commits of some": {others: []Known{{Name: "b", Commits: true}, {Name: "c"}}, why: "b has commits"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, k := range c.others {
+				nc, err := ns.ConnectReplica()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer nc.Close()
+				if _, err := TellKnown(nc, func() Known { return k }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			nc, err := ns.ConnectReplica()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			begun, why, err := mayBegin(context.Background(), nc, own, 2)
+			if begun != c.begun || !errors.Is(err, c.err) || !strings.Contains(why, c.why) || c.why == "" && why != "" {
+				t.Errorf("begun %v, because %q, %v", begun, why, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package commands_test
+
+import (
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+func limitOf(project, class string, most int64) *commands.SetLimit {
+	return &commands.SetLimit{Project: project, Class: class, Most: &most}
+}
+
+// limitDecisions are about limits. Project p holds 4 VCPU in two consumers, which have no type.
+func limitDecisions(w *world) []decision {
+	over := func(most, used, asked int64) outcome {
+		return rejected(commands.CodeOverLimit, commands.Facts{
+			Project: "p", Class: vcpu, Limit: &most, Used: used, Asked: asked,
+		})
+	}
+	four := []commands.Command{limitOf("p", vcpu, 4)}
+	unknown := &commands.SetLimit{Project: "p", Type: ledger.UnknownType, Most: ptr[int64](2)}
+	more := allocations(allocate(fresh, host, vcpu, 2))
+	smaller := allocations(w.known(allocate(holder, host, vcpu, 2)))
+	place := func(project, parent string) *commands.PlaceProject {
+		return &commands.PlaceProject{Project: project, Parent: parent}
+	}
+	above := rejected(commands.CodeOverLimit, commands.Facts{
+		Project: "root", Class: vcpu, Limit: ptr[int64](4), Used: 4, Asked: 2,
+	})
+	reshape := &commands.Reshape{
+		Inventories: []commands.ProviderInventories{{
+			Provider: host, Generation: ptr(w.of(host, 0)), Inventories: []commands.Inventory{
+				{Class: vcpu, Total: 8}, {Class: used, Total: 4},
+			},
+		}}, Allocations: more.Allocations,
+	}
+	return []decision{
+		{"a limit", nil, limitOf("p", vcpu, 9), happens(ledger.LimitSet{Project: "p", Class: vcpu, Most: 9})},
+		{"of consumers", nil, unknown, happens(ledger.LimitSet{Project: "p", Type: ledger.UnknownType, Most: 2})},
+		{"below what is used", nil, limitOf("", vcpu, 1), happens(ledger.LimitSet{Class: vcpu, Most: 1})},
+		{"as it is", four, limitOf("p", vcpu, 4), nothing},
+		{"none any more", four, &commands.SetLimit{Project: "p", Class: vcpu}, happens(ledger.LimitRemoved{Project: "p", Class: vcpu})},
+		{"none, and there was none", nil, &commands.SetLimit{Project: "p", Class: vcpu}, nothing},
+		{"of no such class", nil, limitOf("p", none, 1), rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
+		{"of nothing", nil, &commands.SetLimit{Most: ptr[int64](1)}, invalid("class")},
+		{"of a class and a type", nil, &commands.SetLimit{Class: vcpu, Type: "A", Most: ptr[int64](1)}, invalid("class")},
+		{"of a type that cannot be", nil, &commands.SetLimit{Type: "a b", Most: ptr[int64](1)}, invalid("type")},
+		{"below 0", nil, limitOf("p", vcpu, -1), invalid("most")},
+
+		{"below another one", nil, place("p", "root"), happens(ledger.ProjectPlaced{Project: "p", Parent: "root"})},
+		{"below none any more", []commands.Command{place("p", "root")}, place("p", ""), happens(ledger.ProjectPlaced{Project: "p"})},
+		{"where it is", nil, place("p", ""), nothing},
+		{"nothing", nil, place("", "root"), invalid("project")},
+		{
+			"below itself", []commands.Command{place("root", "p")}, place("p", "root"),
+			rejected(commands.CodeProjectLoop, commands.Facts{Project: "p"}),
+		},
+
+		{"more than the limit", four, more, over(4, 4, 2)},
+		{"more than the default", []commands.Command{limitOf("", vcpu, 4)}, more, over(4, 4, 2)},
+		{"the project's own limit wins over the default", []commands.Command{limitOf("", vcpu, 4), limitOf("p", vcpu, 6)}, more,
+			happens(replaced(more.Allocations[0]), advanced(host, w.of(host, 1)))},
+		{"over the limit already, and no more", []commands.Command{limitOf("p", vcpu, 1)}, smaller,
+			happens(replaced(smaller.Allocations[0]), advanced(host, w.of(host, 1)))},
+		{"more than a project above may have", []commands.Command{place("p", "mid"), place("mid", "root"), limitOf("root", vcpu, 4)}, more, above},
+		{"more consumers than there may be", []commands.Command{unknown}, more, rejected(commands.CodeOverLimit, commands.Facts{
+			Project: "p", ConsumerType: ledger.UnknownType, Limit: ptr[int64](2), Used: 2, Asked: 1,
+		})},
+		{"more than the limit", four, reserve(9, more.Allocations...), over(4, 4, 2)},
+		{"more than the limit", four, claim(map[string]int64{vcpu: 2}, fresh), over(4, 4, 2)},
+		{"more than the limit", four, reshape, over(4, 4, 2)},
+	}
+}

@@ -1,0 +1,110 @@
+package commands
+
+import (
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// SetLimit limits how much of a class the consumers of a project, with those of
+// the projects below it, hold, or how many consumers of a type there are.
+// Without a project it is the default of every project. A limit may be lower
+// than what is used: nothing grows then until it is above. A limit of nothing
+// (null) is removed.
+type SetLimit struct {
+	operatorsOnly `json:"-"`
+	noConsumers   `json:"-"`
+
+	Project string `json:"project,omitempty"`
+	Class   string `json:"class,omitempty"` // this, or the type of consumers
+	Type    string `json:"type,omitempty"`
+	Most    *int64 `json:"most" jsonschema:"nullable"`
+}
+
+// CommandName implements Command.
+func (*SetLimit) CommandName() string { return "SetLimit" }
+
+// Check implements Command.
+func (c *SetLimit) Check() *Rejection {
+	if c.Project != "" {
+		if r := checkOwner("project", c.Project); r != nil {
+			return r
+		}
+	}
+	if (c.Class == "") == (c.Type == "") {
+		return invalid("class", "a limit is of a class or of a type of consumers: not of %q and %q", c.Class, c.Type)
+	}
+	if c.Type != "" && c.Type != ledger.UnknownType && !isSymbol(c.Type) {
+		return invalid("type", "%q is not the name of a consumer type", c.Type)
+	}
+	if c.Most != nil && *c.Most < 0 {
+		return invalid("most", "%d is below 0: null removes the limit", *c.Most)
+	}
+	return nil
+}
+
+// Decide implements Command.
+func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	key := ledger.LimitKey{Project: c.Project, Type: c.Type}
+	if c.Class != "" {
+		id, known := s.Classes().ID(c.Class)
+		if !known {
+			return nil, classUnknown(c.Class)
+		}
+		key.Class = id
+	}
+	most, exists := s.Limit(key)
+	switch {
+	case c.Most == nil && !exists, c.Most != nil && exists && *c.Most == most:
+		return nil, nil
+	case c.Most == nil:
+		return []ledger.Event{ledger.LimitRemoved{Project: c.Project, Class: c.Class, Type: c.Type}}, nil
+	}
+	return []ledger.Event{ledger.LimitSet{Project: c.Project, Class: c.Class, Type: c.Type, Most: *c.Most}}, nil
+}
+
+// PlaceProject puts a project below another one, so that what it holds counts
+// for that, too; without a parent it is below none.
+type PlaceProject struct {
+	operatorsOnly `json:"-"`
+	noConsumers   `json:"-"`
+
+	Project string `json:"project"`
+	Parent  string `json:"parent,omitempty"`
+}
+
+// maxProjectDepth is how many projects may be above one.
+const maxProjectDepth = 16
+
+// CommandName implements Command.
+func (*PlaceProject) CommandName() string { return "PlaceProject" }
+
+// Check implements Command.
+func (c *PlaceProject) Check() *Rejection {
+	if r := checkOwner("project", c.Project); r != nil || c.Parent == "" {
+		return r
+	}
+	return checkOwner("parent", c.Parent)
+}
+
+// Decide implements Command.
+func (c *PlaceProject) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
+	if parent, _ := s.ProjectParent(c.Project); parent == c.Parent {
+		return nil, nil
+	}
+	depth := 0
+	for above := c.Parent; above != ""; depth++ {
+		if above == c.Project {
+			return nil, projectLoop(c.Project, fmt.Sprintf("project %s is below %s already", c.Parent, c.Project))
+		}
+		if depth >= maxProjectDepth {
+			return nil, projectLoop(c.Project, fmt.Sprintf("at most %d projects may be above one", maxProjectDepth))
+		}
+		above, _ = s.ProjectParent(above)
+	}
+	return []ledger.Event{ledger.ProjectPlaced{Project: c.Project, Parent: c.Parent}}, nil
+}
+
+func projectLoop(project, why string) *Rejection {
+	return &Rejection{Code: CodeProjectLoop, Message: why, Facts: Facts{Project: project}}
+}

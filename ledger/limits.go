@@ -1,0 +1,322 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/btree"
+)
+
+// LimitKey says what a limit is of: an amount of a class, or a number of
+// consumers of a type, that the consumers of a project hold together with those of the
+// projects below it. Without a project it is the default of every project.
+type LimitKey struct {
+	Project string
+	Class   ClassID
+	// Type is the type of consumers; empty: the limit is of the class.
+	Type string
+}
+
+// Compare orders limits by project; classes come before types.
+func (k LimitKey) Compare(other LimitKey) int {
+	return cmp.Or(
+		cmp.Compare(k.Project, other.Project), cmp.Compare(k.Type, other.Type), cmp.Compare(k.Class, other.Class),
+	)
+}
+
+// Limit is how much there may be at most.
+type Limit struct {
+	LimitKey
+	Most int64
+}
+
+// ProjectParent is a project that is below another one.
+type ProjectParent struct{ Project, Parent string }
+
+// TypeCount is a number of consumers of a type.
+type TypeCount struct {
+	Type  string // UnknownType for those that have none
+	Count int64
+}
+
+// ProjectUsage is what the consumers of a project and of those below it hold
+// together.
+type ProjectUsage struct {
+	Project   string
+	Amounts   []ClassAmount // sorted by class, never 0
+	Consumers []TypeCount   // sorted by type, never 0
+	epoch     uint64
+}
+
+// limitTables are the limits, the tree of projects, and, while there is any
+// limit, what each project holds.
+type limitTables struct {
+	limits   *btree.BTreeG[*Limit]
+	parents  *btree.BTreeG[ProjectParent]
+	projects *btree.BTreeG[*ProjectUsage]
+}
+
+func newLimitTables() limitTables {
+	return limitTables{
+		limits: btree.NewBTreeGOptions(
+			func(a, b *Limit) bool { return a.Compare(b.LimitKey) < 0 }, treeOptions,
+		),
+		parents:  btree.NewBTreeGOptions(func(a, b ProjectParent) bool { return a.Project < b.Project }, treeOptions),
+		projects: btree.NewBTreeGOptions(func(a, b *ProjectUsage) bool { return a.Project < b.Project }, treeOptions),
+	}
+}
+
+func (t *limitTables) forkLimits() limitTables {
+	return limitTables{limits: t.limits.Copy(), parents: t.parents.Copy(), projects: t.projects.Copy()}
+}
+
+// Limited reports whether there is any limit.
+func (s *State) Limited() bool { return s.limits.Len() > 0 }
+
+// Limit finds a limit as it was set.
+func (s *State) Limit(key LimitKey) (int64, bool) {
+	limit, found := s.limits.Get(&Limit{LimitKey: key})
+	if !found {
+		return 0, false
+	}
+	return limit.Most, true
+}
+
+// LimitOf finds the limit that holds for a project: its own, or the default.
+func (s *State) LimitOf(key LimitKey) (int64, bool) {
+	if most, own := s.Limit(key); own || key.Project == "" {
+		return most, own
+	}
+	key.Project = ""
+	return s.Limit(key)
+}
+
+// Limits calls yield for each limit until it returns false.
+func (s *State) Limits(yield func(*Limit) bool) { s.limits.Scan(yield) }
+
+// ProjectParent finds the project that another one is below.
+func (s *State) ProjectParent(project string) (string, bool) {
+	found, ok := s.parents.Get(ProjectParent{Project: project})
+	return found.Parent, ok
+}
+
+// ProjectParents calls yield for each project that is below another one.
+func (s *State) ProjectParents(yield func(ProjectParent) bool) { s.parents.Scan(yield) }
+
+// ProjectUsage finds what a project and those below it hold. It is kept only
+// while there is any limit.
+func (s *State) ProjectUsage(project string) (*ProjectUsage, bool) {
+	return s.projects.Get(&ProjectUsage{Project: project})
+}
+
+// ProjectUsages calls yield for each until it returns false.
+func (s *State) ProjectUsages(yield func(*ProjectUsage) bool) { s.projects.Scan(yield) }
+
+// Amount is what is held of a class.
+func (u *ProjectUsage) Amount(class ClassID) int64 {
+	if u == nil {
+		return 0
+	}
+	i, found := slices.BinarySearchFunc(
+		u.Amounts, class, func(a ClassAmount, class ClassID) int { return cmp.Compare(a.Class, class) },
+	)
+	if !found {
+		return 0
+	}
+	return u.Amounts[i].Amount
+}
+
+// Count is how many consumers there are of a type.
+func (u *ProjectUsage) Count(kind string) int64 {
+	if u == nil {
+		return 0
+	}
+	i, found := slices.BinarySearchFunc(
+		u.Consumers, kind, func(c TypeCount, kind string) int { return cmp.Compare(c.Type, kind) },
+	)
+	if !found {
+		return 0
+	}
+	return u.Consumers[i].Count
+}
+
+// TypeOf is how consumers of a type are counted.
+func TypeOf(kind string) string { return cmp.Or(kind, UnknownType) }
+
+// countProject adds to what a project and those above it hold, if that is kept.
+func (s *State) countProject(owner *Owner, consumers int64, amounts []ClassAmount, sign int64) {
+	if !s.Limited() {
+		return
+	}
+	for project, below := owner.Project, true; below; project, below = s.ProjectParent(project) {
+		u := s.editProjectUsage(project)
+		for _, a := range amounts {
+			u.addAmount(a.Class, sign*a.Amount)
+		}
+		u.addConsumers(TypeOf(owner.Type), sign*consumers)
+		if len(u.Amounts)+len(u.Consumers) == 0 {
+			s.projects.Delete(u)
+		}
+	}
+}
+
+// countConsumer is countProject for one consumer.
+func (s *State) countConsumer(c *Consumer, sign int64) {
+	if !s.Limited() {
+		return
+	}
+	amounts := make([]ClassAmount, len(c.Allocations))
+	for i, a := range c.Allocations {
+		amounts[i] = ClassAmount{Class: a.Class, Amount: a.Amount}
+	}
+	s.countProject(c.Owner, 1, amounts, sign)
+}
+
+func (s *State) editProjectUsage(project string) *ProjectUsage {
+	before, found := s.ProjectUsage(project)
+	if found && before.epoch == s.epoch {
+		return before
+	}
+	after := &ProjectUsage{Project: project, epoch: s.epoch}
+	if found {
+		after.Amounts, after.Consumers = slices.Clone(before.Amounts), slices.Clone(before.Consumers)
+	}
+	s.projects.Set(after)
+	return after
+}
+
+func (u *ProjectUsage) addAmount(class ClassID, amount int64) {
+	i, found := slices.BinarySearchFunc(
+		u.Amounts, class, func(a ClassAmount, class ClassID) int { return cmp.Compare(a.Class, class) },
+	)
+	if !found {
+		u.Amounts = slices.Insert(u.Amounts, i, ClassAmount{Class: class})
+	}
+	if u.Amounts[i].Amount += amount; u.Amounts[i].Amount == 0 {
+		u.Amounts = slices.Delete(u.Amounts, i, i+1)
+	}
+}
+
+func (u *ProjectUsage) addConsumers(kind string, count int64) {
+	i, found := slices.BinarySearchFunc(
+		u.Consumers, kind, func(c TypeCount, kind string) int { return cmp.Compare(c.Type, kind) },
+	)
+	if !found {
+		u.Consumers = slices.Insert(u.Consumers, i, TypeCount{Type: kind})
+	}
+	if u.Consumers[i].Count += count; u.Consumers[i].Count == 0 {
+		u.Consumers = slices.Delete(u.Consumers, i, i+1)
+	}
+}
+
+// countProjects counts anew what every project holds: after limits begin or
+// end, and after a change of the tree.
+func (s *State) countProjects() {
+	s.projects = newLimitTables().projects
+	s.Usages(func(u *Usage) bool {
+		s.countProject(u.Owner, u.Consumers, u.Amounts, 1)
+		return true
+	})
+}
+
+// undoUsage takes a step of an owner's usage back from the projects.
+func (s *State) undoUsage(c UsageChange) {
+	if c.After != nil {
+		s.countProject(c.After.Owner, c.After.Consumers, c.After.Amounts, -1)
+	}
+	if c.Before != nil {
+		s.countProject(c.Before.Owner, c.Before.Consumers, c.Before.Amounts, 1)
+	}
+}
+
+// setLimit sets a limit, or with nil removes it.
+func (s *State) setLimit(key LimitKey, after *Limit) {
+	before, existed := s.limits.Get(&Limit{LimitKey: key})
+	if !existed {
+		before = nil
+	}
+	s.changes.Limits = append(s.changes.Limits, LimitChange{Before: before, After: after})
+	limited := s.Limited()
+	s.indexLimit(before, after)
+	if s.Limited() != limited {
+		s.countProjects()
+	}
+}
+
+func (s *State) indexLimit(before, after *Limit) {
+	if after == nil {
+		s.limits.Delete(before)
+		return
+	}
+	s.limits.Set(after)
+}
+
+// setParent puts a project below another one, or with "" below none.
+func (s *State) setParent(project, parent string) {
+	before, _ := s.ProjectParent(project)
+	s.changes.Parents = append(s.changes.Parents, ParentChange{Project: project, Before: before, After: parent})
+	s.indexParent(project, parent)
+	s.countProjects()
+}
+
+func (s *State) indexParent(project, parent string) {
+	if parent == "" {
+		s.parents.Delete(ProjectParent{Project: project})
+		return
+	}
+	s.parents.Set(ProjectParent{project, parent})
+}
+
+// undoLimits puts limits and the tree back as they were.
+func (s *State) undoLimits(changes Changes) {
+	for i := len(changes.Limits) - 1; i >= 0; i-- {
+		s.indexLimit(changes.Limits[i].After, changes.Limits[i].Before)
+	}
+	for i := len(changes.Parents) - 1; i >= 0; i-- {
+		s.indexParent(changes.Parents[i].Project, changes.Parents[i].Before)
+	}
+	if len(changes.Limits)+len(changes.Parents) > 0 {
+		s.countProjects()
+	}
+}
+
+func (l *Limit) form(c *coder) {
+	c.fields("limit", 4).text(&l.Project).class(&l.Class).text(&l.Type).int(&l.Most)
+}
+
+func (p *ProjectParent) form(c *coder) { c.fields("project", 2).text(&p.Project).text(&p.Parent) }
+
+// readLimits reads what Encode wrote of limits and projects.
+func (s *State) readLimits(d *decoder) error {
+	err := readEach(d, (*Limit).form, func(l *Limit) error { s.limits.Set(l); return nil })
+	if err == nil {
+		err = readEach(d, (*ProjectParent).form, func(p *ProjectParent) error { s.parents.Set(*p); return nil })
+	}
+	if err == nil && d.err == nil && s.limits.Len()+s.parents.Len() == 0 {
+		return fmt.Errorf("%w: a State of version %d without limits and projects", ErrCorrupt, stateVersion)
+	}
+	s.ProjectParents(func(p ProjectParent) bool {
+		if !s.mayBeBelow(p.Project, p.Parent) {
+			err = fmt.Errorf("%w: project %s is below itself", ErrCorrupt, p.Project)
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	s.countProjects()
+	return nil
+}
+
+// mayBeBelow reports whether a project may be below another one: not if that is
+// the project itself, or below it.
+func (s *State) mayBeBelow(project, parent string) bool {
+	for steps := 0; parent != "" && steps <= s.parents.Len(); steps++ {
+		if parent == project {
+			return false
+		}
+		parent, _ = s.ProjectParent(parent)
+	}
+	return parent == ""
+}

@@ -1,0 +1,315 @@
+package candidates
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// order is the roots of all trees, sorted by the score that weights give them,
+// in blocks. Each block knows how much of the tracked classes is free in one of
+// its trees at most, so that those where nothing fits are passed over.
+type order struct {
+	key     string
+	weights []ClassWeight
+	classes []ledger.ClassID // tracked; at most maxTracked
+	blocks  []*block
+	most    []float64 // per block and tracked class: the most that one tree has free
+	filed   []filed   // by root's number
+	used    uint64    // when it was used last, for those that must make room
+}
+
+const (
+	maxTracked = 6
+	blockMax   = 256
+	blockFill  = 192 // of a new block, so that some may come
+)
+
+// place is a root in an order.
+type place struct {
+	score  float64
+	id     ledger.UUID
+	number uint32
+	free   [maxTracked]float64
+}
+
+type block struct{ places []place }
+
+// filed is where a root is in an order.
+type filed struct {
+	score float64
+	there bool
+}
+
+// comparePlaces puts the higher score first.
+func comparePlaces(a, b *place) int {
+	if a.score != b.score {
+		return cmp.Compare(b.score, a.score)
+	}
+	return a.id.Compare(b.id)
+}
+
+// position is a place in an order's blocks.
+type position struct{ block, index int }
+
+// fill makes the blocks anew.
+func (o *order) fill(places []place) {
+	slices.SortFunc(places, func(a, b place) int { return comparePlaces(&a, &b) })
+	o.blocks, o.most = nil, nil
+	for i := range places {
+		o.note(places[i].number, filed{places[i].score, true})
+	}
+	for len(places) > 0 {
+		n := min(blockFill, len(places))
+		b := &block{places: make([]place, n, blockMax)}
+		copy(b.places, places)
+		o.blocks = append(o.blocks, b)
+		o.most = append(o.most, make([]float64, len(o.classes))...)
+		o.sum(len(o.blocks) - 1)
+		places = places[n:]
+	}
+}
+
+func (o *order) note(number uint32, f filed) {
+	for int(number) >= len(o.filed) {
+		o.filed = append(o.filed, filed{})
+	}
+	o.filed[number] = f
+}
+
+// sum finds anew what a block has free at most.
+func (o *order) sum(i int) {
+	most := o.most[i*len(o.classes) : (i+1)*len(o.classes)]
+	for c := range most {
+		most[c] = -1
+	}
+	places := o.blocks[i].places
+	for j := range places {
+		for c := range most {
+			most[c] = max(most[c], places[j].free[c])
+		}
+	}
+}
+
+// seek finds the first place that is not before a score and an id.
+func (o *order) seek(score float64, id ledger.UUID) position {
+	want := place{score: score, id: id}
+	i := sort.Search(len(o.blocks), func(i int) bool {
+		places := o.blocks[i].places
+		return comparePlaces(&places[len(places)-1], &want) >= 0
+	})
+	if i == len(o.blocks) {
+		return position{i, 0}
+	}
+	places := o.blocks[i].places
+	j := sort.Search(len(places), func(j int) bool { return comparePlaces(&places[j], &want) >= 0 })
+	return position{i, j}
+}
+
+// put files a root where it belongs now.
+func (o *order) put(p place) {
+	at := o.seek(p.score, p.id)
+	o.note(p.number, filed{p.score, true})
+	if at.block == len(o.blocks) {
+		if at.block == 0 {
+			o.blocks = append(o.blocks, &block{places: make([]place, 0, blockMax)})
+			o.most = append(o.most, make([]float64, len(o.classes))...)
+			o.sum(0)
+		} else {
+			at = position{at.block - 1, len(o.blocks[at.block-1].places)}
+		}
+	}
+	b := o.blocks[at.block]
+	if len(b.places) == blockMax {
+		o.split(at.block)
+		if at.index > blockMax/2 {
+			at = position{at.block + 1, at.index - blockMax/2}
+		}
+		b = o.blocks[at.block]
+	}
+	b.places = slices.Insert(b.places, at.index, p)
+	most := o.most[at.block*len(o.classes):]
+	for c := range o.classes {
+		most[c] = max(most[c], p.free[c])
+	}
+}
+
+func (o *order) split(i int) {
+	b := o.blocks[i]
+	second := &block{places: make([]place, len(b.places)-blockMax/2, blockMax)}
+	copy(second.places, b.places[blockMax/2:])
+	b.places = b.places[:blockMax/2]
+	o.blocks = slices.Insert(o.blocks, i+1, second)
+	o.most = slices.Insert(o.most, (i+1)*len(o.classes), make([]float64, len(o.classes))...)
+	o.sum(i)
+	o.sum(i + 1)
+}
+
+// take takes a root out, and returns its place; false: it is not there.
+func (o *order) take(number uint32, id ledger.UUID) bool {
+	if int(number) >= len(o.filed) || !o.filed[number].there {
+		return false
+	}
+	at := o.seek(o.filed[number].score, id)
+	o.filed[number] = filed{}
+	b := o.blocks[at.block]
+	gone := b.places[at.index]
+	b.places = slices.Delete(b.places, at.index, at.index+1)
+	if len(b.places) == 0 {
+		o.blocks = slices.Delete(o.blocks, at.block, at.block+1)
+		o.most = slices.Delete(o.most, at.block*len(o.classes), (at.block+1)*len(o.classes))
+		return true
+	}
+	o.lower(at.block, &gone)
+	return true
+}
+
+// lower finds anew what a block has free if one that had the most is gone.
+func (o *order) lower(i int, gone *place) {
+	most := o.most[i*len(o.classes) : (i+1)*len(o.classes)]
+	for c := range most {
+		if gone.free[c] >= most[c] {
+			o.sum(i)
+			return
+		}
+	}
+}
+
+// file moves a root to where it belongs now. One whose score did not change
+// stays where it is.
+func (o *order) file(p place) {
+	if int(p.number) < len(o.filed) && o.filed[p.number] == (filed{p.score, true}) {
+		at := o.seek(p.score, p.id)
+		was := &o.blocks[at.block].places[at.index]
+		if was.free != p.free {
+			before := *was
+			*was = p
+			most := o.most[at.block*len(o.classes):]
+			for c := range o.classes {
+				most[c] = max(most[c], p.free[c])
+			}
+			o.lower(at.block, &before)
+		}
+		return
+	}
+	o.take(p.number, p.id)
+	o.put(p)
+}
+
+// next finds the first place from a position on where so much is free; within
+// the group of one score, if that is given.
+func (o *order) next(at position, asked []float64, group *float64) (*place, position, bool) {
+	n := len(o.classes)
+	for ; at.block < len(o.blocks); at = (position{at.block + 1, 0}) {
+		b := o.blocks[at.block]
+		if group != nil && at.index < len(b.places) && b.places[at.index].score != *group {
+			return nil, at, false
+		}
+		if !enough(o.most[at.block*n:(at.block+1)*n], asked) {
+			continue
+		}
+		for ; at.index < len(b.places); at.index++ {
+			p := &b.places[at.index]
+			if group != nil && p.score != *group {
+				return nil, at, false
+			}
+			if enough(p.free[:n], asked) {
+				return p, at, true
+			}
+		}
+	}
+	return nil, at, false
+}
+
+func enough(free, asked []float64) bool {
+	for c := range asked {
+		if free[c] < asked[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// endsGroup reports whether no place of the same score comes after one.
+func (o *order) endsGroup(at position) bool {
+	places := o.blocks[at.block].places
+	score := places[at.index].score
+	switch {
+	case at.index+1 < len(places):
+		return places[at.index+1].score != score
+	case at.block+1 < len(o.blocks):
+		return o.blocks[at.block+1].places[0].score != score
+	}
+	return true
+}
+
+// walk goes over the places where so much is free: those with the highest
+// score first, and those of one score from a point on around the circle of uuids.
+type walk struct {
+	order *order
+	asked []float64
+	point ledger.UUID
+
+	at    position
+	group float64
+	phase walkPhase
+}
+
+type walkPhase byte
+
+const (
+	betweenGroups walkPhase = iota
+	afterPoint              // of the group
+	beforePoint             // of the group
+)
+
+var lastUUID = ledger.UUID{
+	255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+}
+
+// next returns nil at the end. What it returns is good until the order changes.
+func (w *walk) next() *place {
+	for {
+		switch w.phase {
+		case betweenGroups:
+			p, at, found := w.order.next(w.at, w.asked, nil)
+			if !found {
+				return nil
+			}
+			if w.order.endsGroup(at) {
+				w.at = position{at.block, at.index + 1}
+				return p // the only one of its score that fits
+			}
+			w.group, w.phase = p.score, afterPoint
+			w.at = w.order.seek(p.score, w.point)
+		case afterPoint:
+			p, at, found := w.order.next(w.at, w.asked, &w.group)
+			if found {
+				w.at = position{at.block, at.index + 1}
+				return p
+			}
+			w.phase, w.at = beforePoint, w.order.seek(w.group, ledger.NilUUID)
+		case beforePoint:
+			p, at, found := w.order.next(w.at, w.asked, &w.group)
+			if found && p.id.Before(w.point) {
+				w.at = position{at.block, at.index + 1}
+				return p
+			}
+			w.phase, w.at = betweenGroups, w.order.seek(w.group, lastUUID)
+			if w.isLast() {
+				w.at.index++
+			}
+		}
+	}
+}
+
+// isLast: the very last uuid is a place's, which the group ends with.
+func (w *walk) isLast() bool {
+	if w.at.block == len(w.order.blocks) {
+		return false
+	}
+	places := w.order.blocks[w.at.block].places
+	return w.at.index < len(places) && places[w.at.index].score == w.group
+}

@@ -1,0 +1,352 @@
+package candidates_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// judged is a candidate as the model sees it.
+type judged struct {
+	text  string
+	score float64
+	from  *big.Int
+	at    int // where the search found it
+}
+
+// modelBest judges every candidate by itself, sorts them, and takes the first.
+func modelBest(
+	t interface{ Fatal(...any) }, w *candidates.World, req *candidates.Request, pref *candidates.Preference, k int,
+) []string {
+	var list []judged
+	err := candidates.Search(context.Background(), w, req, func(c *candidates.Candidate) bool {
+		providers := providersOf(c)
+		one := judged{text: textOf(req, c), at: len(list), score: modelShares(pref, c)}
+		root, _ := w.Provider(providers[0].Root)
+		one.score += modelBonus(pref, root, providers)
+		one.from = modelDistance(pref, root.UUID)
+		list = append(list, one)
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sort.SliceStable(list, func(i, j int) bool {
+		if list[i].score != list[j].score {
+			return list[i].score > list[j].score
+		}
+		return list[i].from.Cmp(list[j].from) < 0
+	})
+	var texts []string
+	for _, one := range list[:min(k, len(list))] {
+		texts = append(texts, fmt.Sprintf("%s scores %v", one.text, one.score))
+	}
+	return texts
+}
+
+// providersOf are the providers of a candidate, each once, in the order of its
+// groups, so that sums are rounded alike.
+func providersOf(c *candidates.Candidate) (providers []*ledger.Provider) {
+	for _, members := range c.Groups {
+		for _, p := range members {
+			if !slices.Contains(providers, p) {
+				providers = append(providers, p)
+			}
+		}
+	}
+	return providers
+}
+
+func modelShares(pref *candidates.Preference, c *candidates.Candidate) (score float64) {
+	providers := providersOf(c)
+	for _, w := range pref.Weights {
+		var sum, n float64
+		for _, p := range providers {
+			for _, inv := range p.Inventories {
+				if inv.Class == w.Class {
+					n++
+					if capacity := float64(inv.Total-inv.Reserved) * inv.Ratio; capacity > float64(inv.Used) {
+						sum += (capacity - float64(inv.Used)) / capacity
+					}
+				}
+			}
+		}
+		if n > 0 {
+			score += w.Weight * (sum / n)
+		}
+	}
+	return score
+}
+
+func modelBonus(pref *candidates.Preference, root *ledger.Provider, providers []*ledger.Provider) (bonus float64) {
+	for _, t := range pref.Traits {
+		for _, p := range append(providers, root) {
+			if slices.Contains(p.Traits, t.Trait) {
+				bonus += t.Weight
+				break
+			}
+		}
+	}
+	for _, a := range pref.Aggregates {
+		for _, p := range append(providers, root) {
+			if slices.Contains(p.Aggregates, a.Aggregate) {
+				bonus += a.Weight
+				break
+			}
+		}
+	}
+	return bonus
+}
+
+func splitmix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func modelDistance(pref *candidates.Preference, root ledger.UUID) *big.Int {
+	if pref.Random {
+		high, low := binary.BigEndian.Uint64(root[:8]), binary.BigEndian.Uint64(root[8:])
+		drawn := new(big.Int).SetUint64(splitmix(pref.Seed ^ splitmix(high^splitmix(low))))
+		return drawn.Add(drawn.Lsh(drawn, 64), new(big.Int).SetUint64(low))
+	}
+	var point [16]byte
+	binary.BigEndian.PutUint64(point[:8], splitmix(pref.Seed))
+	binary.BigEndian.PutUint64(point[8:], splitmix(pref.Seed+1))
+	d := new(big.Int).Sub(new(big.Int).SetBytes(root[:]), new(big.Int).SetBytes(point[:]))
+	return d.Mod(d, new(big.Int).Lsh(big.NewInt(1), 128))
+}
+
+func drawPreference(rt *rapid.T) *candidates.Preference {
+	weight := func() float64 {
+		return float64(rapid.SampledFrom([]int{-2, -1, 1, 3}).Draw(rt, "weight"))
+	}
+	pref := &candidates.Preference{Seed: rapid.Uint64().Draw(rt, "seed")}
+	if rapid.IntRange(0, 4).Draw(rt, "random") == 0 {
+		pref.Random = true
+	} else {
+		for class := range ledger.ClassID(3) {
+			if rapid.Bool().Draw(rt, "weighs") {
+				pref.Weights = append(pref.Weights, candidates.ClassWeight{Class: class, Weight: weight()})
+			}
+		}
+	}
+	for _, name := range traits {
+		if rapid.IntRange(0, 2).Draw(rt, "soft trait") == 0 {
+			pref.Traits = append(pref.Traits, candidates.TraitWeight{Trait: name, Weight: weight()})
+		}
+	}
+	for n := range byte(2) {
+		if rapid.IntRange(0, 2).Draw(rt, "soft aggregate") == 0 {
+			pref.Aggregates = append(pref.Aggregates, candidates.AggregateWeight{
+				Aggregate: ledgertest.ID(3, n+1), Weight: weight(),
+			})
+		}
+	}
+	return pref
+}
+
+func textsOf(req *candidates.Request, found []candidates.Ranked) (texts []string) {
+	for i := range found {
+		texts = append(texts, fmt.Sprintf("%s scores %v", textOf(req, &found[i].Candidate), found[i].Score))
+	}
+	return texts
+}
+
+// withoutSharing is what most worlds are: other ones are searched in another way.
+func withoutSharing(all []*ledger.Provider) {
+	for _, p := range all {
+		p.Traits = slices.DeleteFunc(p.Traits, func(name string) bool { return name == candidates.SharingTrait })
+	}
+}
+
+// flatten makes every provider a tree of its own.
+func flatten(all []*ledger.Provider) {
+	for _, p := range all {
+		p.Parent, p.Root = ledger.NilUUID, p.UUID
+	}
+}
+
+// TestRankingAgrees drives a Ranking through random moments and assumptions,
+// and compares what it finds with a model that judges every candidate.
+func TestRankingAgrees(t *testing.T) {
+	found := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		index := candidates.NewIndex()
+		var ranking *candidates.Ranking
+		now := map[ledger.UUID]*ledger.Provider{}
+		kind := rapid.IntRange(0, 4).Draw(rt, "kind")
+		prefs := []*candidates.Preference{drawPreference(rt), drawPreference(rt)}
+		for step := range 4 {
+			all := drawWorld(rt)
+			if kind > 0 {
+				withoutSharing(all)
+			}
+			if kind > 2 {
+				flatten(all)
+			}
+			var changes []ledger.ProviderChange
+			next := map[ledger.UUID]*ledger.Provider{}
+			for _, p := range all {
+				p.CreatedAt = int64(step)
+				if old := now[p.UUID]; old != nil {
+					p.CreatedAt = old.CreatedAt
+				}
+				next[p.UUID] = p
+				changes = append(changes, ledger.ProviderChange{Before: now[p.UUID], After: p})
+			}
+			for id, p := range now {
+				if next[id] == nil {
+					changes = append(changes, ledger.ProviderChange{Before: p})
+				}
+			}
+			index.Apply(changes)
+			now = next
+			world := index.Snapshot()
+			if ranking == nil {
+				ranking = candidates.NewRanking(world)
+			} else {
+				ranking.Sync(world)
+			}
+			for range 12 {
+				req := drawRequest(rt, all)
+				pref := rapid.SampledFrom(append(prefs, drawPreference(rt))).Draw(rt, "preference")
+				k := rapid.IntRange(1, 4).Draw(rt, "k")
+				found += compareBest(rt, ranking, world, req, pref, k)
+				compareAssumed(rt, ranking, all, req, pref, k)
+			}
+		}
+	})
+	if found < 100 {
+		t.Errorf("only %d candidates were compared", found)
+	}
+}
+
+func compareBest(
+	rt *rapid.T, r *candidates.Ranking, w *candidates.World, req *candidates.Request, pref *candidates.Preference, k int,
+) int {
+	best, err := r.Best(context.Background(), req, pref, k)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	want := modelBest(rt, w, req, pref, k)
+	if got := textsOf(req, best); !slices.Equal(got, want) {
+		rt.Fatalf("found\n%q\nwant\n%q", got, want)
+	}
+	all, err := candidates.Best(context.Background(), w, req, pref, k)
+	if got := textsOf(req, all); err != nil || !slices.Equal(got, want) {
+		rt.Fatalf("of all it finds\n%q, %v\nwant\n%q", got, err, want)
+	}
+	return len(best)
+}
+
+// compareAssumed takes something of some provider for a moment.
+func compareAssumed(
+	rt *rapid.T, r *candidates.Ranking, all []*ledger.Provider, req *candidates.Request, pref *candidates.Preference,
+	k int,
+) {
+	taken := rapid.SampledFrom(all).Draw(rt, "taken")
+	class := ledger.ClassID(rapid.IntRange(0, 2).Draw(rt, "class"))
+	amount := rapid.Int64Range(-1, 3).Draw(rt, "amount")
+	if amount == 0 {
+		return
+	}
+	var assumed []*ledger.Provider
+	for _, p := range all {
+		if p == taken {
+			other := *p
+			other.Inventories = slices.Clone(p.Inventories)
+			for i := range other.Inventories {
+				if other.Inventories[i].Class == class {
+					other.Inventories[i].Used += amount
+				}
+			}
+			p = &other
+		}
+		assumed = append(assumed, p)
+	}
+	uses := []candidates.Use{{Provider: taken, Class: class, Amount: amount}}
+	r.Assume(uses, 1)
+	compareBest(rt, r, candidates.NewWorld(assumed), req, pref, k)
+	r.Assume(uses, -1)
+	compareBest(rt, r, candidates.NewWorld(all), req, pref, k)
+}
+
+// TestRankingOfMany fills many equal providers, so that the blocks of orders
+// are split, emptied and passed over.
+func TestRankingOfMany(t *testing.T) {
+	const many = 2000
+	draw := rand.New(rand.NewPCG(1, 2))
+	providers := map[ledger.UUID]*ledger.Provider{}
+	var ids []ledger.UUID
+	for i := range many {
+		p := &ledger.Provider{CreatedAt: int64(i)}
+		binary.BigEndian.PutUint64(p.UUID[:8], draw.Uint64())
+		binary.BigEndian.PutUint64(p.UUID[8:], draw.Uint64())
+		p.Root = p.UUID
+		for class := range ledger.ClassID(3) {
+			p.Inventories = append(p.Inventories, ledger.Inventory{
+				Class: class, Total: 16, MinUnit: 1, MaxUnit: 16, StepSize: 1, Ratio: 1,
+			})
+		}
+		if i%10 == 0 {
+			p.Traits = []string{"A"}
+		}
+		if i%500 == 0 {
+			p.Traits = []string{"A", "B"}
+		}
+		providers[p.UUID] = p
+		ids = append(ids, p.UUID)
+	}
+	index := candidates.NewIndex()
+	index.Add(slices.Collect(maps.Values(providers)))
+	ranking := candidates.NewRanking(index.Snapshot())
+	for step := range 300 {
+		req := &candidates.Request{Nested: true, Groups: []candidates.Group{{}}}
+		for class := range ledger.ClassID(3) {
+			req.Groups[0].Resources = append(req.Groups[0].Resources, candidates.Resource{
+				Class: class, Amount: draw.Int64N(16) + 1,
+			})
+		}
+		req.Groups[0].Required = [][][]string{nil, {{"A"}}, {{"B"}}}[step%3]
+		pref := &candidates.Preference{Seed: draw.Uint64()}
+		weight := []float64{0, 1, -1}[draw.IntN(3)]
+		for class := range ledger.ClassID(3) {
+			pref.Weights = append(pref.Weights, candidates.ClassWeight{Class: class, Weight: weight})
+		}
+		world := index.Snapshot()
+		best, err := ranking.Best(context.Background(), req, pref, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := textsOf(req, best), modelBest(t, world, req, pref, 3); !slices.Equal(got, want) {
+			t.Fatalf("step %d: found\n%q\nwant\n%q", step, got, want)
+		}
+		var changes []ledger.ProviderChange
+		for range 50 {
+			before := providers[ids[draw.IntN(many)]]
+			after := *before
+			after.Inventories = slices.Clone(before.Inventories)
+			for i := range after.Inventories {
+				after.Inventories[i].Used = draw.Int64N(17)
+			}
+			providers[after.UUID] = &after
+			changes = append(changes, ledger.ProviderChange{Before: before, After: &after})
+		}
+		index.Apply(changes)
+		ranking.Sync(index.Snapshot())
+	}
+}
