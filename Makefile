@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release cluster check test race cover fuzz faults cluster-faults bench bench-past bench-candidates differential side-by-side lint
+.PHONY: build deb release cluster check test race cover fuzz faults cluster-faults bench bench-past bench-http bench-candidates differential side-by-side lint screenshots
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -29,7 +29,7 @@ test:
 	go test ./...
 
 race:
-	go test -race -timeout 20m ./...
+	go test -race -timeout 28m ./...
 
 # Statements that tests run, in percent of each package; 15 minutes.
 cover:
@@ -76,9 +76,21 @@ bench-past:
 differential:
 	.ci/differential 20000
 
+# CPU of a request over HTTP, before (BASE) and after in turns, and what has which
+# share of it; 5 minutes.
+BASE ?= HEAD~1
+bench-http:
+	.ci/bench-http $(BASE)
+
 # Allocation candidates over HTTP, by size and shape of the world and of the request.
 bench-candidates:
 	go test ./api/placement -run '^$$' -bench Candidates -timeout 30m
+
+# Pictures of the console in docs/img, of a ledger that is made for them; needs chromium and npm.
+screenshots:
+	npm ci --silent --prefix cmd/allot/testdata/console
+	mkdir -p docs/img
+	ALLOT_SCREENSHOTS=$(CURDIR)/docs/img go test ./cmd/allot -run TestConsoleScreenshots -count 1 -v
 
 # Beside OpenStack Placement with MariaDB; writes docs/performance.md.
 side-by-side:

@@ -1,12 +1,25 @@
 package commands_test
 
 import (
+	"fmt"
+
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
 
 func limitOf(project, class string, most int64) *commands.SetLimit {
 	return &commands.SetLimit{Project: project, Class: class, Most: &most}
+}
+
+// chain places so many projects one below the other, the first below a top.
+func chain(top string, length int) (list []commands.Command) {
+	above := top
+	for i := range length {
+		below := fmt.Sprint(top, " ", i)
+		list = append(list, &commands.PlaceProject{Project: below, Parent: above})
+		above = below
+	}
+	return list
 }
 
 // limitDecisions are about limits. Project p holds 4 VCPU in two consumers, which have no type.
@@ -54,6 +67,12 @@ func limitDecisions(w *world) []decision {
 			"below itself", []commands.Command{place("root", "p")}, place("p", "root"),
 			rejected(commands.CodeProjectLoop, commands.Facts{Project: "p"}),
 		},
+		{"as deep as may be", append(chain("above", 7), chain("p", 8)...), place("p", "above 6"),
+			happens(ledger.ProjectPlaced{Project: "p", Parent: "above 6"})},
+		{"with more below it than may be", append(chain("above", 7), chain("p", 9)...), place("p", "above 6"),
+			rejected(commands.CodeProjectLoop, commands.Facts{Project: "p"})},
+		{"with one more above it than may be", chain("above", 16), place("p", "above 15"),
+			rejected(commands.CodeProjectLoop, commands.Facts{Project: "p"})},
 
 		{"more than the limit", four, more, over(4, 4, 2)},
 		{"more than the default", []commands.Command{limitOf("", vcpu, 4)}, more, over(4, 4, 2)},

@@ -98,11 +98,33 @@ func (c *PlaceProject) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			return nil, projectLoop(c.Project, fmt.Sprintf("project %s is below %s already", c.Parent, c.Project))
 		}
 		if depth >= maxProjectDepth {
-			return nil, projectLoop(c.Project, fmt.Sprintf("at most %d projects may be above one", maxProjectDepth))
+			return nil, tooDeep(c.Project)
 		}
 		above, _ = s.ProjectParent(above)
 	}
+	if depth > 0 && depth+heightBelow(s, c.Project) > maxProjectDepth {
+		return nil, tooDeep(c.Project)
+	}
 	return []ledger.Event{ledger.ProjectPlaced{Project: c.Project, Parent: c.Parent}}, nil
+}
+
+// heightBelow is how many projects are below one, one below the other.
+func heightBelow(s *ledger.State, project string) (height int) {
+	s.ProjectParents(func(p ledger.ProjectParent) bool {
+		for steps, above := 1, p.Parent; above != "" && steps <= maxProjectDepth; steps++ {
+			if above == project {
+				height = max(height, steps)
+				break
+			}
+			above, _ = s.ProjectParent(above)
+		}
+		return true
+	})
+	return height
+}
+
+func tooDeep(project string) *Rejection {
+	return projectLoop(project, fmt.Sprintf("at most %d projects may be above one, those below it included", maxProjectDepth))
 }
 
 func projectLoop(project, why string) *Rejection {

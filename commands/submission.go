@@ -23,6 +23,9 @@ type Submission struct {
 	// of it are rejected. If it is empty the client is not bound.
 	Project string
 	Command Command
+	// Trace is where the command stands in a trace; nil: it is not traced. It
+	// changes nothing about the command.
+	Trace *Trace
 }
 
 // Outcome is the answer to a submission.

@@ -118,13 +118,7 @@ func (u *ProjectUsage) Amount(class ClassID) int64 {
 	if u == nil {
 		return 0
 	}
-	i, found := slices.BinarySearchFunc(
-		u.Amounts, class, func(a ClassAmount, class ClassID) int { return cmp.Compare(a.Class, class) },
-	)
-	if !found {
-		return 0
-	}
-	return u.Amounts[i].Amount
+	return amountOf(u.Amounts, class)
 }
 
 // Count is how many consumers there are of a type.
@@ -132,45 +126,39 @@ func (u *ProjectUsage) Count(kind string) int64 {
 	if u == nil {
 		return 0
 	}
-	i, found := slices.BinarySearchFunc(
+	if i, found := u.findType(kind); found {
+		return u.Consumers[i].Count
+	}
+	return 0
+}
+
+func (u *ProjectUsage) findType(kind string) (int, bool) {
+	return slices.BinarySearchFunc(
 		u.Consumers, kind, func(c TypeCount, kind string) int { return cmp.Compare(c.Type, kind) },
 	)
-	if !found {
-		return 0
-	}
-	return u.Consumers[i].Count
 }
 
 // TypeOf is how consumers of a type are counted.
 func TypeOf(kind string) string { return cmp.Or(kind, UnknownType) }
 
 // countProject adds to what a project and those above it hold, if that is kept.
-func (s *State) countProject(owner *Owner, consumers int64, amounts []ClassAmount, sign int64) {
+// It is called with each change of an owner's usage, as that is made: undoUsage
+// takes back what the usage says, and that may be a part of what an impossible
+// event asked for.
+func (s *State) countProject(owner *Owner, consumers int64, amounts ...ClassAmount) {
 	if !s.Limited() {
 		return
 	}
 	for project, below := owner.Project, true; below; project, below = s.ProjectParent(project) {
 		u := s.editProjectUsage(project)
 		for _, a := range amounts {
-			u.addAmount(a.Class, sign*a.Amount)
+			u.Amounts = addAmount(u.Amounts, a.Class, a.Amount)
 		}
-		u.addConsumers(TypeOf(owner.Type), sign*consumers)
+		u.addConsumers(TypeOf(owner.Type), consumers)
 		if len(u.Amounts)+len(u.Consumers) == 0 {
 			s.projects.Delete(u)
 		}
 	}
-}
-
-// countConsumer is countProject for one consumer.
-func (s *State) countConsumer(c *Consumer, sign int64) {
-	if !s.Limited() {
-		return
-	}
-	amounts := make([]ClassAmount, len(c.Allocations))
-	for i, a := range c.Allocations {
-		amounts[i] = ClassAmount{Class: a.Class, Amount: a.Amount}
-	}
-	s.countProject(c.Owner, 1, amounts, sign)
 }
 
 func (s *State) editProjectUsage(project string) *ProjectUsage {
@@ -186,22 +174,8 @@ func (s *State) editProjectUsage(project string) *ProjectUsage {
 	return after
 }
 
-func (u *ProjectUsage) addAmount(class ClassID, amount int64) {
-	i, found := slices.BinarySearchFunc(
-		u.Amounts, class, func(a ClassAmount, class ClassID) int { return cmp.Compare(a.Class, class) },
-	)
-	if !found {
-		u.Amounts = slices.Insert(u.Amounts, i, ClassAmount{Class: class})
-	}
-	if u.Amounts[i].Amount += amount; u.Amounts[i].Amount == 0 {
-		u.Amounts = slices.Delete(u.Amounts, i, i+1)
-	}
-}
-
 func (u *ProjectUsage) addConsumers(kind string, count int64) {
-	i, found := slices.BinarySearchFunc(
-		u.Consumers, kind, func(c TypeCount, kind string) int { return cmp.Compare(c.Type, kind) },
-	)
+	i, found := u.findType(kind)
 	if !found {
 		u.Consumers = slices.Insert(u.Consumers, i, TypeCount{Type: kind})
 	}
@@ -215,7 +189,7 @@ func (u *ProjectUsage) addConsumers(kind string, count int64) {
 func (s *State) countProjects() {
 	s.projects = newLimitTables().projects
 	s.Usages(func(u *Usage) bool {
-		s.countProject(u.Owner, u.Consumers, u.Amounts, 1)
+		s.countProject(u.Owner, u.Consumers, u.Amounts...)
 		return true
 	})
 }
@@ -223,10 +197,14 @@ func (s *State) countProjects() {
 // undoUsage takes a step of an owner's usage back from the projects.
 func (s *State) undoUsage(c UsageChange) {
 	if c.After != nil {
-		s.countProject(c.After.Owner, c.After.Consumers, c.After.Amounts, -1)
+		taken := slices.Clone(c.After.Amounts)
+		for i := range taken {
+			taken[i].Amount = -taken[i].Amount
+		}
+		s.countProject(c.After.Owner, -c.After.Consumers, taken...)
 	}
 	if c.Before != nil {
-		s.countProject(c.Before.Owner, c.Before.Consumers, c.Before.Amounts, 1)
+		s.countProject(c.Before.Owner, c.Before.Consumers, c.Before.Amounts...)
 	}
 }
 

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Faults of a log, grouped by who finds them.
@@ -81,4 +82,21 @@ type Log interface {
 	// MaxCommitBytes returns the size of the largest encoded commit that Append
 	// takes.
 	MaxCommitBytes() int
+}
+
+// ReadRecord reads one record from a log. It fails as Log.Read does, and with
+// ErrCorrupt if the entry cannot be read or has no such record.
+func ReadRecord(ctx context.Context, log Log, at Address) (record *Record, err error) {
+	err = log.Read(ctx, at.Sequence, at.Sequence, func(e Entry) error {
+		commit, err := DecodeCommit(e.Data)
+		if err == nil && at.Index >= len(commit.Records) {
+			err = fmt.Errorf("%w: commit %d has %d records", ErrCorrupt, at.Sequence, len(commit.Records))
+		}
+		if err != nil {
+			return fmt.Errorf("record %s cannot be read: %w", at, err)
+		}
+		record = &commit.Records[at.Index]
+		return nil
+	})
+	return record, err
 }

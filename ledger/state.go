@@ -353,7 +353,7 @@ func (s *State) setClasses(after *ClassTable, next ClassID) {
 func (s *State) countUsage(c *Consumer, sign int64) (*Owner, error) {
 	usage := s.editUsage(c.Owner)
 	usage.Consumers += sign
-	s.countConsumer(c, sign)
+	s.countProject(c.Owner, sign)
 	var provider *Provider
 	for _, a := range c.Allocations {
 		if provider == nil || provider.UUID != a.Provider {
@@ -371,7 +371,8 @@ func (s *State) countUsage(c *Consumer, sign int64) (*Owner, error) {
 		if provider.Inventories[i].Used < 0 {
 			return nil, fmt.Errorf("%w: usage of class %d on provider %s below 0", ErrInvariant, a.Class, a.Provider)
 		}
-		usage.add(a.Class, sign*a.Amount)
+		usage.Amounts = addAmount(usage.Amounts, a.Class, sign*a.Amount)
+		s.countProject(c.Owner, 0, ClassAmount{Class: a.Class, Amount: sign * a.Amount})
 	}
 	if usage.Consumers == 0 {
 		s.setUsage(usage, nil)

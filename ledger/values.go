@@ -220,15 +220,30 @@ type Usage struct {
 	epoch uint64
 }
 
-func (u *Usage) add(class ClassID, amount int64) {
-	i := sort.Search(len(u.Amounts), func(i int) bool { return u.Amounts[i].Class >= class })
-	if i == len(u.Amounts) || u.Amounts[i].Class != class {
-		u.Amounts = slices.Insert(u.Amounts, i, ClassAmount{Class: class})
+// amountOf finds the amount of a class in a list that is sorted by class.
+func amountOf(amounts []ClassAmount, class ClassID) int64 {
+	if i, found := findAmount(amounts, class); found {
+		return amounts[i].Amount
 	}
-	u.Amounts[i].Amount += amount
-	if u.Amounts[i].Amount == 0 {
-		u.Amounts = slices.Delete(u.Amounts, i, i+1)
+	return 0
+}
+
+// addAmount adds to the amount of a class in a list that is sorted by class, and
+// keeps no amount of 0.
+func addAmount(amounts []ClassAmount, class ClassID, amount int64) []ClassAmount {
+	i, found := findAmount(amounts, class)
+	if !found {
+		amounts = slices.Insert(amounts, i, ClassAmount{Class: class})
 	}
+	if amounts[i].Amount += amount; amounts[i].Amount == 0 {
+		amounts = slices.Delete(amounts, i, i+1)
+	}
+	return amounts
+}
+
+func findAmount(amounts []ClassAmount, class ClassID) (int, bool) {
+	i := sort.Search(len(amounts), func(i int) bool { return amounts[i].Class >= class })
+	return i, i < len(amounts) && amounts[i].Class == class
 }
 
 // Class is a resource class.

@@ -186,6 +186,11 @@ func (v View) OwnerHistory(kind Kind, name string, before uint64, limit int) ([]
 	return v.history(Subject{Kind: kind, Name: name}, before, limit)
 }
 
+// HistoryOf is History for any subject.
+func (v View) HistoryOf(s Subject, before uint64, limit int) ([]ledger.Address, error) {
+	return v.history(s, before, limit)
+}
+
 func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, error) {
 	from := v.sequence
 	if before > 0 {

@@ -208,6 +208,24 @@ func (v View) states() iter.Seq2[providerState, error] {
 	}
 }
 
+// Inventories calls yield with the inventories of each provider, as long as it
+// returns true. It reads half of what Providers reads. They must not be kept.
+func (v View) Inventories(yield func([]ledger.Inventory) bool) error {
+	for state, err := range v.states() {
+		if err != nil {
+			return v.p.judged(err)
+		}
+		var p ledger.Provider
+		if err := readProviderState(state.value, &p); err != nil {
+			return v.p.judged(err)
+		}
+		if !yield(p.Inventories) {
+			return nil
+		}
+	}
+	return nil
+}
+
 // Consumer finds a consumer.
 func (v View) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
 	value, sequence, found, err := v.version(idKey(tableConsumer, id))
@@ -305,6 +323,21 @@ func (v View) Usages(project, user string) ([]*ledger.Usage, error) {
 	return usages, err
 }
 
+// AllUsages calls yield with what each owner holds, as long as it returns true:
+// sorted by project, then user.
+func (v View) AllUsages(yield func(*ledger.Usage) bool) error {
+	return v.each([]byte{tableUsage}, func(key []byte, _ uint64, value []byte) (bool, error) {
+		u, err := readUsage(value)
+		if err != nil {
+			return false, err
+		}
+		if u.Owner, err = ownerOf(key); err != nil {
+			return false, err
+		}
+		return yield(u), nil
+	})
+}
+
 func ownerOf(key []byte) (*ledger.Owner, error) {
 	rest := key[1:]
 	var parts [3]string
@@ -383,6 +416,21 @@ func (v View) Record(at ledger.Address) (*ledger.Record, bool, error) {
 		record = readRecord(f)
 	})
 	return record, record != nil, err
+}
+
+// RecordsOf returns the records of a commit without their events, which are in
+// the log only.
+func (v View) RecordsOf(sequence uint64) (list []*ledger.Record, err error) {
+	if sequence > v.sequence {
+		return nil, nil
+	}
+	_, err = v.commit(sequence, func(f *fields) {
+		f.mark(sequence)
+		for range f.count() {
+			list = append(list, readRecord(f))
+		}
+	})
+	return list, err
 }
 
 // commit reads as much of a commit's value as the caller needs.

@@ -77,20 +77,9 @@ func History(
 }
 
 func (h *history) check() error {
-	of, known := kinds[h.query.Of]
-	if !known {
-		return fmt.Errorf("of: %q is none of %v", h.query.Of, HistorySubjects)
-	}
-	h.Kind, h.Name = of.kind, h.query.Name
-	if h.Name == "" {
-		return fmt.Errorf("%s: is empty", h.query.Of)
-	}
 	var err error
-	if !of.named {
-		if h.ID, err = ledger.ParseUUID(h.Name); err != nil || h.ID.IsNil() {
-			return fmt.Errorf("%s: %q is not a uuid", h.query.Of, h.Name)
-		}
-		h.Name = ""
+	if h.Subject, err = SubjectCalled(h.query.Of, h.query.Name); err != nil {
+		return err
 	}
 	if h.limit == 0 {
 		h.limit = DefaultHistoryPage
@@ -290,42 +279,66 @@ func (h *history) command(ctx context.Context, page *wire.History) error {
 // maxTouched is how many entities of one command are shown at most.
 const maxTouched = 100
 
+// SubjectCalled is the reverse of SubjectName: the entity of a kind with a uuid or
+// id.
+func SubjectCalled(of, name string) (s projector.Subject, err error) {
+	kind, known := kinds[of]
+	if !known {
+		return s, fmt.Errorf("of: %q is none of %v", of, HistorySubjects)
+	}
+	if name == "" {
+		return s, fmt.Errorf("%s: is empty", of)
+	}
+	s.Kind = kind.kind
+	if kind.named {
+		s.Name = name
+		return s, nil
+	}
+	if s.ID, err = ledger.ParseUUID(name); err != nil || s.ID.IsNil() {
+		return s, fmt.Errorf("%s: %q is not a uuid", of, name)
+	}
+	return s, nil
+}
+
+// Around returns an entity before and after a commit; nil: it did not exist.
+func Around(views *projector.Projector, s projector.Subject, sequence uint64) (before, after any, err error) {
+	one := &history{Subject: s, views: views, query: &wire.HistoryQuery{}}
+	if after, err = one.state(sequence); err != nil || sequence == 1 {
+		return nil, after, err
+	}
+	before, err = one.state(sequence - 1)
+	return before, after, err
+}
+
 // touched returns every entity that a record's events are about, before and after
 // the record's commit, by kind and uuid.
 func (h *history) touched(ctx context.Context, at ledger.Address) (before, after map[string]any, err error) {
 	before, after = make(map[string]any), make(map[string]any)
-	err = h.log.Read(ctx, at.Sequence, at.Sequence, func(e ledger.Entry) error {
-		commit, err := ledger.DecodeCommit(e.Data)
-		if err == nil && at.Index >= len(commit.Records) {
-			err = ledger.ErrCorrupt
-		}
-		if err != nil {
-			return fmt.Errorf("record %s cannot be read: %w", at, err)
-		}
-		for _, event := range commit.Records[at.Index].Events {
-			for _, subject := range projector.SubjectsOf(event) {
-				of, name := SubjectName(subject)
-				if key := of + " " + name; len(after) < maxTouched {
-					if err := h.around(at.Sequence, subject, key, before, after); err != nil {
-						return err
-					}
+	record, err := ledger.ReadRecord(ctx, h.log, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, event := range record.Events {
+		for _, subject := range projector.SubjectsOf(event) {
+			of, name := SubjectName(subject)
+			if key := of + " " + name; len(after) < maxTouched {
+				if err := h.around(at.Sequence, subject, key, before, after); err != nil {
+					return nil, nil, err
 				}
 			}
 		}
-		return nil
-	})
-	return before, after, err
+	}
+	return before, after, nil
 }
 
 // around reads an entity's states before and after a commit.
 func (h *history) around(
 	sequence uint64, subject projector.Subject, key string, before, after map[string]any,
 ) (err error) {
-	one := &history{Subject: subject, views: h.views, query: h.query}
-	if after[key], err = one.state(sequence); err != nil || sequence == 1 {
-		return err
+	was, is, err := Around(h.views, subject, sequence)
+	if after[key] = is; err == nil && sequence > 1 {
+		before[key] = was
 	}
-	before[key], err = one.state(sequence - 1)
 	return err
 }
 

@@ -17,8 +17,10 @@ type Consumers struct {
 
 const maxConsumers = 1000
 
-// consumers is GET /audit/consumers: all consumers that hold something.
-func (q *Questions) consumers(_ context.Context, p parameters) (any, error) {
+// consumers is GET /audit/consumers: the consumers that hold something, or those
+// of a project, a user or a type. A page has less than limit of them if more than
+// maxSearched were examined.
+func (q *Questions) consumers(ctx context.Context, p parameters) (any, error) {
 	var after ledger.UUID
 	limit, err := p.number("limit", 1, maxConsumers, maxConsumers)
 	if err == nil && p["after"] != "" {
@@ -36,13 +38,22 @@ func (q *Questions) consumers(_ context.Context, p parameters) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	looked := 0
 	err = view.Consumers(after, func(c *ledger.Consumer) bool {
-		if len(page.Consumers) == int(limit) {
-			page.Next = page.Consumers[limit-1].Consumer.String()
+		if looked++; len(page.Consumers) == int(limit) || looked > maxSearched {
+			page.Next = after.String()
 			return false
+		}
+		after = c.UUID
+		if p["project"] != "" && c.Owner.Project != p["project"] || p["user"] != "" && c.Owner.User != p["user"] ||
+			p["type"] != "" && c.Owner.Type != p["type"] {
+			return looked%1000 != 0 || ctx.Err() == nil
 		}
 		page.Consumers = append(page.Consumers, answers.AllocationsOf(c, classes))
 		return true
 	})
+	if err == nil {
+		err = ctx.Err()
+	}
 	return page, err
 }

@@ -82,7 +82,7 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	}
 	// The server's read timeout would end the request of a follower.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
-		q.Logger.Warn("the read timeout cannot be lifted; followers may be cut off", "error", err)
+		q.Logger.WarnContext(r.Context(), "the read timeout cannot be lifted; followers may be cut off", "error", err)
 	}
 	to := newLines(w, r)
 	err = tell(r.Context(), to)
@@ -92,7 +92,7 @@ func (s stream) serve(q *Questions, w http.ResponseWriter, r *http.Request, one 
 	case !to.begun && commands.Passing(err):
 		return err
 	}
-	q.Logger.Error("an answer was cut short", "path", r.URL.Path, "error", err)
+	q.Logger.ErrorContext(r.Context(), "an answer was cut short", "path", r.URL.Path, "error", err)
 	_ = to.write(ledger.Address{}, Trouble{Error: err.Error()}) // the client is gone if this fails
 	return nil
 }

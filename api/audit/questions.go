@@ -45,6 +45,8 @@ type Questions struct {
 	// Scrub returns the progress of the search for damage on the disk; nil: there
 	// is no search.
 	Scrub func() check.ScrubStatus
+	// Disk measures the disk; nil: nobody does.
+	Disk func() Disk
 	// Intake bounds the memory of all bodies; nil: each is bounded alone.
 	Intake *intake.Pool
 	// Searches has the places for searches for candidates; nil: each search has
@@ -59,6 +61,9 @@ type Questions struct {
 	Logger    *slog.Logger
 	// Stop ends endless answers when the server stops.
 	Stop <-chan struct{}
+
+	arranged treeLists
+	totals   fleetTotals
 }
 
 // StateSource returns States of now. Each belongs to its caller.
@@ -80,12 +85,16 @@ type question struct {
 // description follow from them, and with these the tests and documents of all
 // routes.
 var questions = map[string]question{
+	"/audit/activity": {
+		[]string{"since", "until", "points"}, anything, asked((*Questions).activity),
+		"showActivity", "Count accepted and rejected commands over time", Activity{},
+	},
 	"/audit/checkpoint": {
 		[]string{"at"}, anything, asked((*Questions).checkpoint),
 		"showCheckpoint", "Show the signed checkpoint of the log", plain(nil),
 	},
 	"/audit/consumers": {
-		[]string{"after", "limit", "at"}, anything, asked((*Questions).consumers),
+		[]string{"project", "user", "type", "after", "limit", "at"}, anything, asked((*Questions).consumers),
 		"listConsumers", "List consumers and what they hold", Consumers{},
 	},
 	"/audit/diff": {
@@ -100,6 +109,10 @@ var questions = map[string]question{
 		[]string{"q", "at"}, anything, asked((*Questions).find),
 		"findSubjects", "Find everything with a history that is called so", Found{},
 	},
+	"/audit/fleet": {
+		[]string{"class", "order", "limit", "at"}, anything, asked((*Questions).fleet),
+		"showFleet", "Sum up all providers, and show how full each tree is of a class", Fleet{},
+	},
 	"/audit/history": {
 		slices.Concat(answers.HistorySubjects, historyParameters), "the history", asked((*Questions).history),
 		"showHistory", "Show what happened to one thing", Page{},
@@ -107,6 +120,14 @@ var questions = map[string]question{
 	"/audit/holders": {
 		[]string{"provider", "after", "limit", "at"}, anything, asked((*Questions).holders),
 		"listHolders", "List who holds something of a provider, with owners", Holders{},
+	},
+	"/audit/names": {
+		[]string{"ids", "at"}, anything, asked((*Questions).names),
+		"showNames", "Show what providers and nodes are called", Names{},
+	},
+	"/audit/owners": {
+		[]string{"project", "user", "q", "limit", "at"}, anything, asked((*Questions).owners),
+		"listOwners", "List projects or users, and how much they hold", Owners{},
 	},
 	"/audit/proof/growth": {
 		[]string{"from", "at"}, anything, asked((*Questions).growth),
@@ -132,13 +153,34 @@ var questions = map[string]question{
 		rejectionParameters, anything, asked((*Questions).rejections),
 		"listRejections", "List commands that were rejected, and why", Rejections{},
 	},
+	"/audit/reservations": {
+		[]string{"limit"}, anything, asked((*Questions).reservations),
+		"listReservations", "List reservations, those that end first first", Reservations{},
+	},
+	"/audit/search": {
+		[]string{"q", "limit", "at"}, anything, asked((*Questions).search),
+		"search", "Find what exists by a part of its name or the beginning of its uuid", Matches{},
+	},
 	"/audit/series": {
-		[]string{"provider", "project", "since", "until", "points"}, anything, asked((*Questions).series),
-		"showSeries", "Show the usage of a provider or project over time", Series{},
+		[]string{"provider", "project", "user", "fleet", "since", "until", "points"}, anything, asked((*Questions).series),
+		"showSeries", "Show the usage of a provider, project, user or the fleet over time", Series{},
 	},
 	"/audit/status": {
 		[]string{"at"}, anything, asked((*Questions).status),
 		"showStatus", "Show how the ledger is", Status{},
+	},
+	"/audit/timeline": {
+		slices.Concat(timelineSubjects, []string{"actor", "command", "since", "until", "before", "limit", "at"}),
+		"the timeline", asked((*Questions).timeline),
+		"showTimeline", "List records with what they changed, newest first", Timeline{},
+	},
+	"/audit/tree": {
+		[]string{"provider", "at"}, anything, asked((*Questions).tree),
+		"showTree", "Show the tree that a provider belongs to", Tree{},
+	},
+	"/audit/trees": {
+		[]string{"q", "class", "order", "offset", "limit", "at"}, anything, asked((*Questions).trees),
+		"listTrees", "List trees of providers by name or by how full they are", Trees{},
 	},
 	"/audit/what-if": {
 		nil, anything, posted((*Questions).whatIf),
@@ -205,10 +247,10 @@ func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, 
 	case commands.Passing(err):
 		failure = rest.TryAgain("%v", err)
 	case unavailable:
-		q.Logger.Warn("a question of an auditor was not answered", "path", r.URL.Path, "error", err)
+		q.Logger.WarnContext(r.Context(), "a question of an auditor was not answered", "path", r.URL.Path, "error", err)
 		failure = rest.TryAgain("%s", message)
 	default:
-		q.Logger.Error("a question of an auditor was not answered", "path", r.URL.Path, "error", err)
+		q.Logger.ErrorContext(r.Context(), "a question of an auditor was not answered", "path", r.URL.Path, "error", err)
 		failure = rest.Errorf(http.StatusInternalServerError, "%s cannot be read; the server's log says more", one.of)
 	}
 	failure.Header(w.Header())

@@ -29,10 +29,10 @@ const (
 	maxPoints     = 500
 )
 
-// series is GET /audit/series?provider=UUID or ?project=ID: usage at a number of
-// points from since to until.
+// series is GET /audit/series?provider=UUID, ?project=ID, ?user=ID or ?fleet=true:
+// usage at a number of points from since to until.
 func (q *Questions) series(ctx context.Context, p parameters) (any, error) {
-	read, err := seriesOf(p)
+	read, err := q.seriesOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +43,9 @@ func (q *Questions) series(ctx context.Context, p parameters) (any, error) {
 	since, until, err := q.span(p)
 	if err != nil {
 		return nil, err
+	}
+	if p["fleet"] != "" {
+		points = q.fleetPoints(points)
 	}
 	s := &Series{Points: []Point{}}
 	for i := range points {
@@ -101,9 +104,27 @@ func (q *Questions) span(p parameters) (since, until time.Time, err error) {
 
 type reading func(projector.View) (used, capacity map[string]int64, err error)
 
-func seriesOf(p parameters) (reading, error) {
-	if (p["provider"] == "") == (p["project"] == "") {
-		return nil, rest.BadRequest("give one of provider and project")
+func (q *Questions) seriesOf(ctx context.Context, p parameters) (reading, error) {
+	given := 0
+	for _, name := range []string{"provider", "project", "user", "fleet"} {
+		if p[name] != "" {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, rest.BadRequest("give one of provider, project, user and fleet")
+	}
+	if p["fleet"] != "" {
+		if p["fleet"] != "true" {
+			return nil, rest.BadRequest("fleet: %q is not true", p["fleet"])
+		}
+		return func(v projector.View) (used, capacity map[string]int64, err error) { return q.totals.of(ctx, v) }, nil
+	}
+	if user := p["user"]; user != "" {
+		return func(v projector.View) (used, _ map[string]int64, err error) {
+			used, err = usedBy(ctx, v, user)
+			return used, nil, err
+		}, nil
 	}
 	if project := p["project"]; project != "" {
 		return func(v projector.View) (used, _ map[string]int64, err error) {
@@ -121,6 +142,29 @@ func seriesOf(p parameters) (reading, error) {
 	return func(v projector.View) (used, capacity map[string]int64, err error) {
 		return usedOf(v, id)
 	}, err
+}
+
+// usedBy returns what a user holds in all projects.
+func usedBy(ctx context.Context, v projector.View, user string) (map[string]int64, error) {
+	used := make(map[string]int64)
+	classes, err := v.Classes()
+	if err != nil {
+		return nil, err
+	}
+	looked := 0
+	err = v.AllUsages(func(u *ledger.Usage) bool {
+		if u.Owner.User == user {
+			for _, a := range u.Amounts {
+				used[classes.Name(a.Class)] += a.Amount
+			}
+		}
+		looked++
+		return looked%1000 != 0 || ctx.Err() == nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	return used, err
 }
 
 func usedOf(v projector.View, id ledger.UUID) (used, capacity map[string]int64, err error) {

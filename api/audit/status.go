@@ -28,6 +28,45 @@ type Status struct {
 	// Scrub is the progress of the search for damage on the disk; nil: there is
 	// no search.
 	Scrub *check.ScrubStatus `json:"scrub,omitempty"`
+	// Disk is how the disk is now; nil: it is not known.
+	Disk *Disk `json:"disk,omitempty"`
+}
+
+// Disk is the fullest disk of the data folder.
+type Disk struct {
+	Free    int64 `json:"free"`    // bytes
+	Reserve int64 `json:"reserve"` // bytes; commands are refused while less is free
+	Data    int64 `json:"data"`    // bytes of the log and of the read models
+	// DaysLeft is how long the room lasts if commands keep coming as in the last
+	// day, and take as much room as those before; nil: there were too few to say.
+	DaysLeft *float64 `json:"days_left,omitempty"`
+}
+
+// leastForDays is how many records must have come in the last day for an
+// estimate.
+const leastForDays = 100
+
+// disk estimates how long the room on the disk lasts.
+func (q *Questions) disk() (*Disk, error) {
+	if q.Disk == nil {
+		return nil, nil
+	}
+	d := q.Disk()
+	now := time.Now()
+	records, err := q.Views.View().Records()
+	if err != nil {
+		return nil, err
+	}
+	before, err := q.recordsBy(now.Add(-24*time.Hour), now)
+	if err != nil {
+		return nil, err
+	}
+	if fresh := records - before; fresh >= leastForDays && d.Data > 0 {
+		perDay := float64(d.Data) / float64(records) * float64(fresh)
+		days := max(0, float64(d.Free-d.Reserve)) / perDay
+		d.DaysLeft = &days
+	}
+	return &d, nil
 }
 
 // status is GET /audit/status.
@@ -65,5 +104,6 @@ func (q *Questions) status(_ context.Context, p parameters) (any, error) {
 		status := q.Scrub()
 		s.Scrub = &status
 	}
-	return s, nil
+	s.Disk, err = q.disk()
+	return s, err
 }

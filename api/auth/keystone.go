@@ -45,7 +45,9 @@ type KeystoneConfig struct {
 	// revoked token may still be accepted. 0: 5 minutes.
 	CacheTime time.Duration
 	TLS       *tls.Config
-	Now       func() time.Time
+	// Outgoing, if set, stands before all requests to Keystone.
+	Outgoing func(http.RoundTripper) http.RoundTripper
+	Now      func() time.Time
 }
 
 // Account is a user with a password and a project, or an application credential
@@ -103,6 +105,9 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 	provider.HTTPClient = http.Client{
 		Timeout:   keystoneTimeout,
 		Transport: &http.Transport{TLSClientConfig: config.TLS, Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16},
+	}
+	if config.Outgoing != nil {
+		provider.HTTPClient.Transport = config.Outgoing(provider.HTTPClient.Transport)
 	}
 	provider.UseTokenLock()
 	provider.ReauthFunc = func(ctx context.Context) error {

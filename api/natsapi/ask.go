@@ -2,7 +2,6 @@ package natsapi
 
 import (
 	"context"
-	"time"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -17,7 +16,7 @@ func (s *Service) query(empty func() wire.Query) micro.Handler {
 	case *wire.CandidatesQuery, *wire.CommitsQuery:
 		queue = s.costly
 	}
-	return s.inTurn(queue, maxQueryBytes, never, func(r *request) {
+	return s.inTurn(Name{KindQuery, empty().QueryName()}, queue, maxQueryBytes, never, func(r *request) {
 		q := empty()
 		failure := s.readQuery(r, q)
 		switch {
@@ -49,20 +48,20 @@ func (s *Service) park(r *request, q wire.Query) {
 		return
 	}
 	least := q.Moment().MinSequence
-	one := &parked{client: r.client, min: least, until: time.Now().Add(min(limit, minSequenceWait))}
+	one := &parked{client: r.client, min: least, until: s.now().Add(min(limit, minSequenceWait))}
 	one.resume = func(late bool) {
 		if late {
-			s.refuse(r, r.encoding, notReached(least, s.queries.Views.View().Sequence()))
+			s.refuse(r, notReached(least, s.queries.Views.View().Sequence()))
 			return
 		}
 		again := job{do: func() { s.finishQuery(s.ask(r, q)) }, size: r.weight, weight: r.weight}
 		if !r.queue.push(r.client, again) {
-			s.refuse(r, r.encoding, tooMany())
+			s.refuse(r, tooMany())
 		}
 	}
 	r.done()
 	if !s.parking.add(one) {
-		s.refuse(r, r.encoding, tooMany())
+		s.refuse(r, tooMany())
 	}
 }
 
@@ -77,7 +76,7 @@ func (s *Service) freshen(r *request, q wire.Query) {
 	}
 	r.done()
 	if !s.parking.hold(r.client) {
-		s.refuse(r, r.encoding, tooMany())
+		s.refuse(r, tooMany())
 		return
 	}
 	s.idle.Go(func() {
@@ -88,16 +87,16 @@ func (s *Service) freshen(r *request, q wire.Query) {
 		again := job{do: func() { s.finishQuery(s.ask(r, q)) }, size: r.weight, weight: r.weight}
 		switch {
 		case err != nil:
-			s.refuse(r, r.encoding, s.failure(err))
+			s.refuse(r, s.failure(r, err))
 		case !r.queue.push(r.client, again):
-			s.refuse(r, r.encoding, tooMany())
+			s.refuse(r, tooMany())
 		}
 	})
 }
 
 // readQuery decodes a query and checks that its sender may ask it.
 func (s *Service) readQuery(r *request, q wire.Query) *wire.Error {
-	if err := wire.Decode(r.Data(), r.encoding, q); err != nil {
+	if err := s.decode(r, q); err != nil {
 		return bad("%s: %v", q.QueryName(), err)
 	}
 	return r.user.mayAsk(q)
@@ -112,7 +111,7 @@ func (s *Service) ask(r *request, q wire.Query) (_ *request, answer wire.Answer[
 	}
 	answer, err := s.queries.Ask(ctx, q)
 	if err != nil {
-		return r, answer, s.failure(err)
+		return r, answer, s.failure(r, err)
 	}
 	return r, answer, r.user.maySee(q, answer.Result)
 }

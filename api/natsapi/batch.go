@@ -17,7 +17,7 @@ const batchWindow = 256
 
 // batch takes several commands in one message.
 func (s *Service) batch() micro.Handler {
-	return s.inTurn(s.queue, math.MaxInt, never, func(r *request) {
+	return s.inTurn(Name{KindBatch, "batch"}, s.queue, math.MaxInt, never, func(r *request) {
 		reply := s.carryOutBatch(r)
 		s.finish(r, reply, reply.Error)
 	})
@@ -29,7 +29,7 @@ func (s *Service) carryOutBatch(r *request) wire.BatchReply {
 		return wire.BatchReply{Error: failure}
 	}
 	var batch wire.Batch
-	if err := wire.Decode(r.Data(), r.encoding, &batch); err != nil {
+	if err := s.decode(r, &batch); err != nil {
 		return wire.BatchReply{Error: bad("batch: %v", err)}
 	}
 	if n := len(batch.Commands); n == 0 || n > commands.MaxBatch {
@@ -67,7 +67,7 @@ func (s *Service) atomically(
 		}
 	}
 	outcome, err := s.submit.Submit(ctx, base)
-	reply := s.replyTo(base.DryRun, outcome, err)
+	reply := s.replyTo(r, base.DryRun, outcome, err)
 	return wire.BatchReply{Result: &reply, Error: reply.Error}
 }
 
@@ -76,7 +76,7 @@ func (s *Service) atomically(
 func (s *Service) independently(
 	ctx context.Context, r *request, base commands.Submission, list []wire.BatchCommand,
 ) []wire.Reply {
-	replies := slices.Repeat([]wire.Reply{s.replyTo(false, commands.Outcome{}, commands.ErrNoAnswer)}, len(list))
+	replies := slices.Repeat([]wire.Reply{s.replyTo(r, false, commands.Outcome{}, commands.ErrNoAnswer)}, len(list))
 	type settled struct {
 		command int
 		reply   wire.Reply
@@ -110,7 +110,7 @@ func (s *Service) independently(
 		one.ID, one.Command = list[i].ID, c
 		underWay++
 		s.submit.Start(one, func(outcome commands.Outcome, err error) {
-			outcomes <- settled{i, s.replyTo(base.DryRun, outcome, err)}
+			outcomes <- settled{i, s.replyTo(r, base.DryRun, outcome, err)}
 		})
 	}
 	settle(0)

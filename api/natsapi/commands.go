@@ -15,13 +15,14 @@ import (
 )
 
 func (s *Service) command(empty func() commands.Command) micro.Handler {
-	return s.inTurn(s.queue, math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
+	name := Name{KindCommand, empty().CommandName()}
+	return s.inTurn(name, s.queue, math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
 }
 
 // submission is what the headers of a command say: its sender, and whether it is
 // a dry run.
 func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
-	base := commands.Submission{Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID)}
+	base := commands.Submission{Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID), Trace: r.trace}
 	if r.user != nil {
 		base.Actor, base.Project = "nats:"+r.user.Name, r.user.Project
 	}
@@ -78,7 +79,7 @@ func (s *Service) read(r *request, c commands.Command) (commands.Submission, tim
 	if failure != nil {
 		return submission, 0, failure
 	}
-	if err := wire.Decode(r.Data(), r.encoding, c); err != nil {
+	if err := s.decode(r, c); err != nil {
 		return submission, 0, bad("%s: %v", c.CommandName(), err)
 	}
 	submission.Command = c

@@ -1,6 +1,9 @@
 package natsapi
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Bounds of waiting requests, in bytes of memory: their bodies and headers, and
 // what a request takes besides.
@@ -75,8 +78,9 @@ type waiting struct {
 // job is a request with its handler. Once begun, it is under way until release.
 type job struct {
 	do     func()
-	size   int // weight while it waits
-	weight int // weight while it is under way
+	from   *request // nil: of nobody
+	size   int      // weight while it waits
+	weight int      // weight while it is under way
 }
 
 func newFairQueue(underWay int) *fairQueue {
@@ -252,6 +256,31 @@ func (q *fairQueue) take(turn int) job {
 	q.next = turn
 	delete(q.clients, w.client)
 	return j
+}
+
+// forget takes out the requests that wait of those clients that are meant.
+func (q *fairQueue) forget(isMeant func(client string) bool) (found []job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.turns = slices.DeleteFunc(q.turns, func(w *waiting) bool {
+		if !isMeant(w.client) {
+			return false
+		}
+		found = append(found, w.queue...)
+		q.count -= len(w.queue)
+		q.bytes -= w.bytes
+		delete(q.clients, w.client)
+		if q.first == w.client {
+			q.first = ""
+		}
+		return true
+	})
+	q.next = 0
+	q.weighed()
+	if q.count > 0 || q.closed {
+		q.wakeAll() // another client's request may have room now
+	}
+	return found
 }
 
 // close refuses further requests. Waiting requests are still taken.

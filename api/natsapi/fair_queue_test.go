@@ -2,6 +2,7 @@ package natsapi
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/commands/wire"
@@ -179,5 +180,44 @@ func TestQueryRules(t *testing.T) {
 		if failure := tenant.maySee(c.q, c.answer); (failure == nil) != c.may {
 			t.Errorf("%s %+v: %v", c.q.QueryName(), c.answer, failure)
 		}
+	}
+}
+
+// TestForget: the waiting requests of some clients are taken out, and no others;
+// the turns of the rest go on, and there is room for new ones.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	q := newFairQueue(1)
+	if !q.pass("busy", 1) {
+		t.Fatal("an empty queue is full")
+	}
+	for range 3 {
+		for _, client := range []string{"a 1", "b 1", "a 2"} {
+			if !q.push(client, job{size: 10, weight: 1}) {
+				t.Fatal("refused")
+			}
+		}
+	}
+	found := q.forget(func(client string) bool { return strings.HasPrefix(client, "a ") })
+	if len(found) != 6 || q.count != 3 || q.bytes != 30 || len(q.clients) != 1 || len(q.turns) != 1 {
+		t.Errorf("%d are forgotten, %d of %d bytes are left", len(found), q.count, q.bytes)
+	}
+	if again := q.forget(func(string) bool { return false }); len(again) != 0 {
+		t.Errorf("%d more are forgotten", len(again))
+	}
+	q.push("a 1", job{size: 10, weight: 1})
+	q.release("busy", 1)
+	q.close()
+	wake, taken := make(chan struct{}, 1), 0
+	for {
+		j, more := q.pop(wake)
+		if !more {
+			break
+		}
+		taken++
+		q.release("", j.weight)
+	}
+	if taken != 4 {
+		t.Errorf("%d were left, not 4", taken)
 	}
 }

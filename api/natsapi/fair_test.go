@@ -88,7 +88,7 @@ func pour(t *testing.T, nc *nats.Conn, inbox string, n int) {
 			return
 		}
 	}
-	if err := nc.Flush(); err != nil {
+	if err := nc.FlushTimeout(5 * time.Minute); err != nil {
 		t.Error(err)
 	}
 }

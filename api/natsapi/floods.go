@@ -1,39 +1,78 @@
 package natsapi
 
 import (
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// mostRefused is how many requests of one connection may be refused in a second
-// because too many of its client wait. Even a refusal costs time, at everybody's
-// expense, so a connection that does not slow down is cut off.
-const mostRefused = 10_000
+// mostRefused is how many requests of one client may be refused in a second
+// because too many of it wait. Even a refusal costs time, at everybody's expense,
+// so a client that does not slow down is cut off. One that has no more requests
+// without an answer than the NATS server lets it have, and waits for as long as it
+// is told to before it tries again, stays below this.
+const mostRefused = 25_000
 
-// floods counts refused requests by connection.
+// floods counts what a client should not send much of.
 type floods struct {
-	cutOff func(connection uint64) // nil: no connection is cut off
+	most   int                     // in a second
+	cutOff func(connection uint64) // nil: nobody is
 
 	mu      sync.Mutex
 	since   time.Time      // guarded by mu
-	refusal map[uint64]int // guarded by mu
+	counted map[string]int // by client; guarded by mu
 }
 
-// refused counts a refused request. If there were too many it cuts the connection
-// off and returns true.
-func (f *floods) refused(connection uint64, now time.Time) bool {
-	if f.cutOff == nil || connection == 0 {
+// count counts one request, and cuts its client off if there were too many. It
+// reports whether it did.
+func (f *floods) count(from origin, now time.Time) bool {
+	if f.cutOff == nil || from.Connection == 0 {
 		return false
 	}
+	client := from.client()
 	f.mu.Lock()
 	if now.Sub(f.since) >= time.Second {
-		f.since, f.refusal = now, make(map[uint64]int)
+		f.since, f.counted = now, make(map[string]int)
 	}
-	f.refusal[connection]++
-	over := f.refusal[connection] == mostRefused
+	f.counted[client]++
+	over := f.counted[client] == f.most
 	f.mu.Unlock()
 	if over {
-		f.cutOff(connection)
+		f.cutOff(from.Connection)
 	}
 	return over
+}
+
+// senders counts by connection the requests that the door looks at, while somebody
+// wants to know.
+type senders struct {
+	on   atomic.Bool
+	mu   sync.Mutex
+	seen map[uint64]int // guarded by mu
+}
+
+func (s *senders) count(connection uint64) {
+	if !s.on.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen[connection]++
+}
+
+// CountSenders begins to count by connection the messages that are looked at, or
+// ends that.
+func (s *Service) CountSenders(on bool) {
+	s.senders.mu.Lock()
+	defer s.senders.mu.Unlock()
+	s.senders.seen = make(map[uint64]int)
+	s.senders.on.Store(on)
+}
+
+// SeenOf returns how many messages have been looked at since then, by connection.
+func (s *Service) SeenOf() map[uint64]int {
+	s.senders.mu.Lock()
+	defer s.senders.mu.Unlock()
+	return maps.Clone(s.senders.seen)
 }

@@ -77,7 +77,7 @@ func (o *outbox) send(answers []answer) {
 	s := o.service
 	for i := range answers {
 		a := &answers[i]
-		reply := s.replyTo(a.dryRun, a.outcome, a.err)
+		reply := s.replyTo(a.request, a.dryRun, a.outcome, a.err)
 		a.body, a.headers, a.err = s.encode(&reply, a.request.encoding, reply.Error)
 	}
 	for i := range answers {

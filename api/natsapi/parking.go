@@ -19,6 +19,7 @@ const (
 type parking struct {
 	reached func() uint64
 	changed func() <-chan struct{}
+	now     func() time.Time
 	arrived chan struct{} // capacity 1
 	quit    chan struct{}
 	stopped chan struct{}
@@ -37,9 +38,9 @@ type parked struct {
 	resume func(late bool)
 }
 
-func newParking(reached func() uint64, changed func() <-chan struct{}) *parking {
+func newParking(reached func() uint64, changed func() <-chan struct{}, now func() time.Time) *parking {
 	p := &parking{
-		reached: reached, changed: changed, arrived: make(chan struct{}, 1), quit: make(chan struct{}),
+		reached: reached, changed: changed, now: now, arrived: make(chan struct{}, 1), quit: make(chan struct{}),
 		stopped: make(chan struct{}),
 		parked:  make(map[*parked]bool), byClient: make(map[string]int),
 	}
@@ -96,7 +97,7 @@ func (p *parking) run() {
 	defer close(p.stopped)
 	for {
 		changed := p.changed()
-		left := p.release(p.reached(), time.Now())
+		left := p.release(p.reached(), p.now())
 		var tick <-chan time.Time
 		if left == 0 {
 			changed = nil // no query waits
@@ -108,7 +109,7 @@ func (p *parking) run() {
 		case <-tick:
 		case <-p.arrived:
 		case <-p.quit:
-			p.release(0, time.Now().Add(time.Hour))
+			p.release(0, p.now().Add(time.Hour))
 			return
 		}
 	}

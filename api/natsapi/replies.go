@@ -3,6 +3,7 @@ package natsapi
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/nats-io/nats.go/micro"
@@ -16,20 +17,20 @@ import (
 // finish answers a request that has begun. Commands that the writer took are
 // answered through outbox instead.
 func (s *Service) finish(r *request, reply any, failure *wire.Error) {
-	s.respond(r, reply, r.encoding, failure)
+	s.respond(r, reply, failure)
 	r.done()
 }
 
 // refuse answers a request that was not carried out. Every kind of reply has its
 // error in the same place.
-func (s *Service) refuse(req micro.Request, encoding string, failure *wire.Error) {
-	s.respond(req, wire.Answer[any]{Error: failure}, encoding, failure)
+func (s *Service) refuse(r *request, failure *wire.Error) {
+	s.respond(r, wire.Answer[any]{Error: failure}, failure)
 }
 
 // replyTo makes the reply with the outcome of a command.
-func (s *Service) replyTo(dryRun bool, o commands.Outcome, err error) wire.Reply {
+func (s *Service) replyTo(r *request, dryRun bool, o commands.Outcome, err error) wire.Reply {
 	if err != nil {
-		return wire.Reply{Error: s.failure(err)}
+		return wire.Reply{Error: s.failure(r, err)}
 	}
 	if o.Rejection != nil {
 		return wire.Reply{Rejection: o.Rejection}
@@ -44,7 +45,7 @@ func (s *Service) replyTo(dryRun bool, o commands.Outcome, err error) wire.Reply
 }
 
 // failure returns the error that clients are told.
-func (s *Service) failure(err error) *wire.Error {
+func (s *Service) failure(r *request, err error) *wire.Error {
 	var told *wire.Error
 	if errors.As(err, &told) {
 		return told
@@ -54,24 +55,32 @@ func (s *Service) failure(err error) *wire.Error {
 			Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),
 		}
 	}
-	s.logger.Error("a request over NATS failed", "error", err)
+	s.logger.ErrorContext(r.context(), "a request over NATS failed", "subject", r.Subject(),
+		"request_id", r.Headers().Get(wire.HeaderRequestID), "error", err)
 	return &wire.Error{Code: wire.ErrorInternal, Message: "the request failed; the server's log says more", Retry: true}
 }
 
 // respond encodes and sends the reply.
-func (s *Service) respond(req micro.Request, reply any, encoding string, failure *wire.Error) {
-	body, headers, err := s.encode(reply, encoding, failure)
-	s.send(req, body, headers, err)
+func (s *Service) respond(r *request, reply any, failure *wire.Error) {
+	body, headers, err := s.encode(reply, r.encoding, failure)
+	s.send(r, body, headers, err)
 }
 
 // send sends an encoded reply.
-func (s *Service) send(req micro.Request, body []byte, headers micro.Headers, err error) {
-	if err == nil && req.Reply() != "" {
-		err = req.Respond(body, micro.WithHeaders(headers))
+func (s *Service) send(r *request, body []byte, headers micro.Headers, err error) {
+	if r.trace != nil && err == nil {
+		if headers = maps.Clone(headers); headers == nil { // some are shared
+			headers = make(micro.Headers)
+		}
+		headers[wire.HeaderTraceParent] = []string{r.trace.Parent}
+	}
+	if err == nil && r.Reply() != "" {
+		err = r.Respond(body, micro.WithHeaders(headers))
 	}
 	if err != nil {
-		s.logger.Warn("a reply cannot be sent", "error", err)
+		s.logger.WarnContext(r.context(), "a reply cannot be sent", "error", err)
 	}
+	s.answered(r, headers, err)
 }
 
 // plainHeaders are the headers of a reply without an error, by its encoding. They

@@ -1,7 +1,9 @@
 package natsapi
 
 import (
+	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
 )
 
@@ -19,11 +22,16 @@ type request struct {
 	user     *User  // nil: the server has no users
 	client   string // identifies the sender's client
 	encoding string
-	queue    *fairQueue // queue in which it waits and is counted
+	queue    *fairQueue // where it waits and is counted
+	headers  int        // bytes of them
 	weight   int
 	came     time.Time
 
-	connection uint64 // connection of the client; 0: unknown
+	from origin // the zero value: unknown
+
+	name  Name
+	trace *commands.Trace      // nil: the request is not recorded
+	ended func(outcome string) // ends its span; nil: it has none
 }
 
 // retryAfter is how long a refused client is told to wait.
@@ -33,64 +41,146 @@ const retryAfter = 200 * time.Millisecond
 // bytes.
 const overhead = 2 << 10
 
+// lightBody is the largest body that is weighed where it arrives, which takes
+// less than a millisecond, and decoded beside any number of others.
+const lightBody = 64 << 10
+
 // inTurn lets a worker begin each request when it is its client's turn. A request
 // has at most most bytes. If no request waits, one of at most atOnce bytes begins
 // where it arrives. Invalid requests, and those beyond a client's queue, are
 // answered at once. Whoever begins a request must finish it.
-func (s *Service) inTurn(queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
+func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
+		s.look(req)
 		if !s.mayReplyTo(req.Reply()) {
 			return // nobody could be told
 		}
-		if n := len(req.Data()); n > most {
-			encoding, failure := encodingOf(req)
-			if failure != nil {
-				encoding = wire.TypeJSON
-			}
-			s.refuse(req, encoding, bad("the body has %d bytes, and here it may have %d", n, most))
-			return
-		}
-		r, size, failure := s.admit(req)
-		if failure != nil {
-			s.refuse(req, r.encoding, failure)
-			return
-		}
+		r := s.arrived(name, req)
 		r.queue = queue
+		if failure := s.admit(r, most); failure != nil {
+			s.refuse(r, failure)
+			return
+		}
 		if len(req.Data()) <= atOnce && queue.pass(r.client, r.weight) {
 			begin(r)
 			return
 		}
-		if !queue.push(r.client, job{do: func() { begin(r) }, size: size, weight: r.weight}) {
-			if s.floods.refused(r.connection, r.came) {
-				s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.connection)
-			}
-			s.refuse(req, r.encoding, tooMany())
-		}
+		s.wait(r, begin)
 	})
 }
 
-// admit reads the sender of a request, and the memory that it will take.
-func (s *Service) admit(req micro.Request) (r *request, size int, failure *wire.Error) {
-	r = &request{Request: req, encoding: wire.TypeJSON, came: s.now()}
-	headers, failure := checkHeaders(req.Headers())
-	if failure != nil {
-		return r, 0, failure
+// look counts a request that has come.
+func (s *Service) look(req micro.Request) {
+	s.seen.Add(1)
+	if !s.senders.on.Load() {
+		return
 	}
-	if r.encoding, failure = encodingOf(req); failure != nil {
-		r.encoding = wire.TypeJSON
-		return r, 0, failure
+	if from, known := originOf(req); known {
+		s.senders.count(from.Connection)
 	}
-	from, known := originOf(req)
+}
+
+// wait has a request wait for its turn. A large one is weighed by somebody else:
+// it takes longer than those behind it should wait for.
+func (s *Service) wait(r *request, begin func(*request)) {
+	size := len(r.Data()) + r.headers + overhead
+	if len(r.Data()) <= lightBody {
+		s.push(r.queue, r, job{from: r, do: func() { begin(r) }, size: size, weight: r.weight})
+		return
+	}
+	s.push(s.scales, r, job{from: r, size: size, do: func() {
+		s.large <- struct{}{}
+		failure := s.weigh(r)
+		<-s.large
+		s.scales.release(r.client, 0)
+		if failure != nil {
+			s.refuse(r, failure)
+			return
+		}
+		s.push(r.queue, r, job{from: r, do: func() { begin(r) }, size: size, weight: r.weight})
+	}})
+}
+
+// push adds a request to those that wait, or refuses it.
+func (s *Service) push(queue *fairQueue, r *request, j job) {
+	if queue.push(r.client, j) {
+		return
+	}
+	if s.floods.count(r.from, r.came) {
+		s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.from.Connection)
+	}
+	s.refuse(r, tooMany())
+}
+
+// Forget refuses the requests of an account that wait. It was cut off: the work
+// would be for nobody, but the NATS server keeps where an answer goes until there
+// is one.
+func (s *Service) Forget(account string) {
+	for _, queue := range []*fairQueue{s.scales, s.queue, s.costly} {
+		for _, j := range queue.forget(func(client string) bool { return strings.HasPrefix(client, account+" ") }) {
+			s.refuse(j.from, tooMany())
+		}
+	}
+}
+
+// arrived makes a request of a message.
+func (s *Service) arrived(name Name, req micro.Request) *request {
+	r := &request{Request: req, encoding: wire.TypeJSON, came: s.now(), name: name}
+	if s.trace != nil {
+		headers := req.Headers()
+		r.trace, r.ended = s.trace(name, func(header string) string {
+			// Names are case-sensitive over NATS, and clients in Go write the second.
+			return cmp.Or(headers.Get(header), headers.Get(http.CanonicalHeaderKey(header)))
+		})
+	}
+	if encoding, failure := encodingOf(req); failure == nil {
+		r.encoding = encoding
+	}
+	return r
+}
+
+// admit reads how a request is to be read and answered, who sent it, and, unless
+// it is large, what it will take.
+func (s *Service) admit(r *request, most int) *wire.Error {
+	if n := len(r.Data()); n > most {
+		return bad("the body has %d bytes, and here it may have %d", n, most)
+	}
+	var failure *wire.Error
+	if r.headers, failure = checkHeaders(r.Headers()); failure != nil {
+		return failure
+	}
+	if _, failure = encodingOf(r); failure != nil {
+		return failure
+	}
+	from, known := originOf(r)
 	if r.user, failure = s.sender(from, known); failure != nil {
-		return r, 0, failure
+		return failure
 	}
-	r.client, r.connection = from.client(), from.Connection
-	weight, err := wire.Weigh(req.Data(), r.encoding)
+	r.client, r.from = from.client(), from
+	if len(r.Data()) > lightBody {
+		return nil // see wait
+	}
+	return s.weigh(r)
+}
+
+// weigh finds out what a request will take.
+func (s *Service) weigh(r *request) *wire.Error {
+	weight, err := wire.Weigh(r.Data(), r.encoding)
 	if err != nil {
-		return r, 0, bad("%v", err)
+		return bad("%v", err)
 	}
-	r.weight = weight + headers + overhead
-	return r, len(req.Data()) + headers + overhead, nil
+	r.weight = weight + r.headers + overhead
+	return nil
+}
+
+// decode reads a request's body, which has been weighed. Large ones are read one
+// at a time, or all processors would be at it.
+func (s *Service) decode(r *request, into any) error {
+	if len(r.Data()) > lightBody {
+		s.large <- struct{}{}
+		defer func() { <-s.large }()
+	}
+	return wire.DecodeWeighed(r.Data(), r.encoding, into)
 }
 
 func tooMany() *wire.Error {

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,11 +38,12 @@ const (
 	smallBytes = 4 << 10
 	// never is fewer bytes than any request has.
 	never = -1
-	// pendingMessages and pendingBytes are how many requests of one kind, and
-	// bytes of them, NATS may hold back until they are looked at here. That takes
-	// microseconds for each.
+	// pendingMessages and pendingBytes are what NATS may hold back, of one kind
+	// of request, until it is looked at here, which takes microseconds each. Beyond
+	// it requests are dropped, unless who sends so many can be cut off.
 	pendingMessages = 64 << 10
 	pendingBytes    = 32 << 20
+	noLimit         = -1
 	submitTimeout   = 30 * time.Second
 	// headerRoom is the size, in bytes, of the largest headers of a reply.
 	headerRoom = 8 << 10
@@ -63,18 +65,28 @@ type Service struct {
 	queries *Queries
 	logger  *slog.Logger
 	queue   *fairQueue
-	costly  *fairQueue // slow queries
+	costly  *fairQueue     // of queries that take long
+	scales  *fairQueue     // of large bodies that are to be weighed
+	large   chan struct{}  // whoever holds one of its places reads a large body
+	weigher sync.WaitGroup // the worker that weighs
+	before  uint64         // messages that the connection had had
+	seen    atomic.Uint64  // requests that have come out of the connection
 	parking *parking
 	replies *outbox
 	idle    sync.WaitGroup // the workers, and queries that wait for other servers
 	// stopping ends when the service stops.
-	stopping context.Context
-	stop     context.CancelFunc
-	actor    string
-	users    *Users
-	inboxes  []string // prefix of reply subjects
-	floods   floods
-	now      func() time.Time
+	stopping  context.Context
+	stop      context.CancelFunc
+	actor     string
+	users     *Users
+	inboxes   []string // prefix of reply subjects
+	floods    floods
+	discovery *nats.Subscription
+	identity  micro.ServiceIdentity // Info copies all descriptions
+	senders   senders
+	now       func() time.Time
+	trace     func(Name, func(string) string) (*commands.Trace, func(string))
+	observe   func(Name, string, time.Duration)
 }
 
 // Config configures the service.
@@ -98,6 +110,14 @@ type Config struct {
 	// Heavy, if set, is called when requests take much memory, and when no
 	// longer. It must not wait.
 	Heavy func(bool)
+	// Trace, if set, is asked for each request whether it is recorded in a trace.
+	// It returns the request's place there, and what is called with its outcome;
+	// or nil and nil. See Observe for outcomes.
+	Trace func(name Name, header func(string) string) (trace *commands.Trace, ended func(outcome string))
+	// Observe, if set, is called for each answered request, with the time since
+	// it came. The outcome is one of Outcomes. It must neither block nor take
+	// long.
+	Observe func(name Name, outcome string, took time.Duration)
 	// Now is the clock for deadlines; nil: time.Now.
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -105,6 +125,10 @@ type Config struct {
 
 // Start adds the service to a connection.
 func Start(nc *nats.Conn, cfg Config) (*Service, error) {
+	if err := nc.Flush(); err != nil { // what comes for a service that was here before has come then (see Unseen)
+		return nil, fmt.Errorf("natsapi: %w", err)
+	}
+	before := nc.Stats().InMsgs
 	svc, err := micro.AddService(nc, micro.Config{
 		Name: ServiceName, Version: cfg.Version,
 		Description: "Allot: an event-sourced allocation ledger",
@@ -114,15 +138,17 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("natsapi: %w", err)
 	}
 	s := &Service{
-		nc: nc, micro: svc, submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
+		nc: nc, micro: svc, identity: svc.Info().ServiceIdentity, before: before,
+		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
 		actor:  cfg.Actor,
 		queue:  newFairQueue(underWay),
-		costly: newFairQueue(costlyUnderWay()),
-		users:  cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now,
+		costly: newFairQueue(costlyUnderWay()), scales: newFairQueue(1),
+		large: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now, trace: cfg.Trace, observe: cfg.Observe,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	s.floods.cutOff = cfg.CutOff
-	s.queue.heavily, s.costly.heavily = cfg.Heavy, cfg.Heavy
+	s.floods = floods{most: mostRefused, cutOff: cfg.CutOff}
+	s.queue.heavily, s.costly.heavily, s.scales.heavily = cfg.Heavy, cfg.Heavy, cfg.Heavy
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
 	}
@@ -131,14 +157,15 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	s.replies = s.startOutbox()
 	s.costly.share = max(costlyUnderWay()/2, 1)
-	s.parking = newParking(func() uint64 { return s.queries.Views.View().Sequence() }, s.queries.Views.Changed)
+	s.parking = newParking(func() uint64 { return s.queries.Views.View().Sequence() }, s.queries.Views.Changed, s.now)
 	for range underWay {
 		s.idle.Go(func() { work(s.queue) })
 	}
 	for range costlyUnderWay() {
 		s.idle.Go(func() { work(s.costly) })
 	}
-	err = s.addEndpoints()
+	s.weigher.Go(func() { work(s.scales) })
+	err = errors.Join(s.answerDiscovery(), s.addEndpoints())
 	if err == nil {
 		// A client that asks right after Start has returned must find the
 		// service.
@@ -153,8 +180,15 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 // Stop takes no more requests, and waits until those under way are answered.
 func (s *Service) Stop() error {
 	err := s.micro.Stop()
+	if s.discovery != nil {
+		if ended := s.discovery.Unsubscribe(); !errors.Is(ended, nats.ErrConnectionClosed) {
+			err = errors.Join(err, ended)
+		}
+	}
 	s.stop()
 	s.parking.stop()
+	s.scales.close()
+	s.weigher.Wait()
 	s.queue.close()
 	s.costly.close()
 	s.idle.Wait()

@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger/embedded"
 )
 
 type door struct {
@@ -21,7 +22,9 @@ type door struct {
 	client *nats.Conn
 }
 
-func open(t *testing.T) door {
+// connectDoor starts a ledger over JetStream, and connects to it as the service
+// that answers clients does.
+func connectDoor(t *testing.T) (*commandstest.Ledger, *embedded.Server, *nats.Conn) {
 	t.Helper()
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, false)
@@ -31,9 +34,22 @@ func open(t *testing.T) door {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
+	return l, ns, nc
+}
+
+func open(t *testing.T) door {
+	t.Helper()
+	return openAt(t, time.Now)
+}
+
+// openAt opens a door with a clock.
+func openAt(t *testing.T, now func() time.Time) door {
+	t.Helper()
+	l, ns, nc := connectDoor(t)
 	svc, err := natsapi.Start(nc, natsapi.Config{
 		Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
 		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
+		Now:     now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,6 +52,10 @@ type Publisher struct {
 	queue chan told
 	stop  chan struct{}
 	done  chan struct{}
+
+	published atomic.Int64
+	untold    atomic.Int64 // commits
+	took      atomic.Int64 // nanoseconds
 
 	mu   sync.Mutex
 	mark string // changes when something was not published; guarded by mu
@@ -109,8 +114,25 @@ func (p *Publisher) Fold(commit *ledger.Commit, changes ledger.Changes) error {
 	return nil
 }
 
+// Counts are what a Publisher has done so far.
+type Counts struct {
+	Published int64         // notices
+	Missed    int64         // commits whose notices were not published, or not all
+	Took      time.Duration // for notices that were to be published
+	Waiting   int64         // commits
+}
+
+// Counts returns what was done so far.
+func (p *Publisher) Counts() Counts {
+	return Counts{
+		Published: p.published.Load(), Missed: p.untold.Load(), Took: time.Duration(p.took.Load()),
+		Waiting: int64(len(p.queue)),
+	}
+}
+
 // missed makes followers read the history.
 func (p *Publisher) missed() {
+	p.untold.Add(1)
 	p.mu.Lock()
 	p.mark = uuid.NewString()
 	p.mu.Unlock()
@@ -131,8 +153,10 @@ func (p *Publisher) run() {
 		select {
 		case t := <-p.queue:
 			p.rest(last)
+			began := time.Now()
 			p.tellAll(t)
 			last = time.Now()
+			p.took.Add(int64(last.Sub(began)))
 		case <-ticker.C:
 			if err := p.beat(); err != nil {
 				p.logger.Warn("no heartbeat", "error", err)
@@ -174,6 +198,7 @@ func (p *Publisher) tellAll(t told) {
 			p.notTold(t.commit.Sequence, err)
 			return
 		}
+		p.published.Add(1)
 	}
 }
 

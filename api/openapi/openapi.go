@@ -163,7 +163,7 @@ func (d *Document) put(method, path, id string, described Object) error {
 	item, known := d.paths[path].(Object)
 	if !known {
 		item = Object{}
-		if parameters := inPath(path); parameters != nil {
+		if parameters := PathParameters(path); parameters != nil {
 			item["parameters"] = parameters
 		}
 		d.paths[path] = item
@@ -175,15 +175,14 @@ func (d *Document) put(method, path, id string, described Object) error {
 	return nil
 }
 
-// inPath returns the parameters of a path.
-func inPath(path string) (list []any) {
+// PathParameters describes the parameters of a path, such as {uuid}; nil: it has
+// none.
+func PathParameters(path string) (list []any) {
 	for segment := range strings.SplitSeq(path, "/") {
 		if name, is := strings.CutPrefix(segment, "{"); is {
 			list = append(list, Object{
-				"name": strings.TrimSuffix(
-					name,
-					"}",
-				), "in": "path", "required": true, "schema": Object{"type": "string"},
+				"name": strings.TrimSuffix(name, "}"),
+				"in":   "path", "required": true, "schema": Object{"type": "string"},
 			})
 		}
 	}

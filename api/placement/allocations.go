@@ -216,17 +216,9 @@ func allocateOne(h *Handler, r *request) (*response, error) {
 	if !valid || id.IsNil() {
 		return nil, rest.BadRequest("Malformed consumer_uuid: %s", r.params[0])
 	}
-	doc, err := decodeBody(r)
+	want, err := newAllocations(h, r, id)
 	if err != nil {
 		return nil, err
-	}
-	body := objectOf(doc)
-	if failure := badProviderKey(body.get("allocations")); failure != nil {
-		return nil, failure
-	}
-	want, failure := allocationReader{h, r.version}.consumer(id, body)
-	if failure != nil {
-		return nil, failure
 	}
 	_, rejection, err := h.submit(r, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{want}})
 	if err != nil {
@@ -238,14 +230,34 @@ func allocateOne(h *Handler, r *request) (*response, error) {
 	return noContent(), nil
 }
 
+// newAllocations reads what one consumer is to hold.
+func newAllocations(h *Handler, r *request, id ledger.UUID) (want commands.ConsumerAllocations, err error) {
+	body, err := readBody(r)
+	if err != nil {
+		return want, err
+	}
+	reader := allocationReader{h, r.version}
+	if want, plain := reader.plainAllocation(id, body); plain {
+		return want, nil
+	}
+	doc, err := decodeValid(r, body)
+	if err != nil {
+		return want, err
+	}
+	if failure := badProviderKey(objectOf(doc).get("allocations")); failure != nil {
+		return want, failure
+	}
+	want, failure := reader.consumer(id, objectOf(doc))
+	if failure != nil {
+		return want, failure
+	}
+	return want, nil
+}
+
 func allocateMany(h *Handler, r *request) (*response, error) {
-	doc, err := decodeBody(r)
+	consumers, err := newAllocationsOfMany(h, r)
 	if err != nil {
 		return nil, err
-	}
-	consumers, failure := allocationReader{h, r.version}.consumers(objectOf(doc))
-	if failure != nil {
-		return nil, failure
 	}
 	_, rejection, err := h.submit(r, &commands.AllocateForConsumers{Allocations: consumers})
 	if err != nil {
@@ -255,6 +267,27 @@ func allocateMany(h *Handler, r *request) (*response, error) {
 		return nil, allocationRejected(rejection, "")
 	}
 	return noContent(), nil
+}
+
+// newAllocationsOfMany reads what several consumers are to hold.
+func newAllocationsOfMany(h *Handler, r *request) ([]commands.ConsumerAllocations, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	reader := allocationReader{h, r.version}
+	if all, plain := reader.plainAllocations(body); plain {
+		return all, nil
+	}
+	doc, err := decodeValid(r, body)
+	if err != nil {
+		return nil, err
+	}
+	all, failure := reader.consumers(objectOf(doc))
+	if failure != nil {
+		return nil, failure
+	}
+	return all, nil
 }
 
 // consumers reads allocations by consumer.

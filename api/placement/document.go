@@ -213,11 +213,18 @@ func stringsOf(value any) []string {
 	return out
 }
 
+// uuidDecoration is what Python's UUID() leaves out.
+var uuidDecoration = strings.NewReplacer("urn:", "", "uuid:", "")
+
 // parseUUID reads a uuid as Python's UUID() does: dashes anywhere or nowhere, any
 // case, and the urn:uuid: and {} forms.
 func parseUUID(text string) (ledger.UUID, bool) {
-	text = strings.NewReplacer("urn:", "", "uuid:", "").Replace(text)
-	text = strings.ReplaceAll(strings.Trim(text, "{}"), "-", "")
+	if len(text) == 36 {
+		if id, err := ledger.ParseUUID(text); err == nil {
+			return id, true // the usual form, for which the rest only costs time
+		}
+	}
+	text = strings.ReplaceAll(strings.Trim(uuidDecoration.Replace(text), "{}"), "-", "")
 	if len(text) != 32 {
 		return ledger.NilUUID, false
 	}

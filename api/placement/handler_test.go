@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -9,12 +10,15 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -205,6 +209,72 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %s?%s %s: %d %s", method, path, query, body, w.Code, w.Body)
 		}
 	})
+}
+
+// TestManySchedulers: the schedulers of a cloud are one client. When all ask at
+// once, they wait for each other, and none is refused.
+func TestManySchedulers(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range 500 {
+		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
+	}
+	h := handler(l)
+	h.Searches = turns.New(1)
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			for range 5 {
+				if w := send(h, "GET", "/allocation_candidates?resources=VCPU:1", ""); w.Code != http.StatusOK {
+					t.Errorf("%d %.200s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestTooManySearches: what can neither run nor wait is told to come again, and
+// what waits is answered when there is a place.
+func TestTooManySearches(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range 500 {
+		l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 10})
+	}
+	h := handler(l)
+	h.Searches = turns.New(1)
+	ctx, release := context.WithCancel(t.Context())
+	defer release()
+	time.AfterFunc(time.Minute, release) // if nothing is refused
+	var all sync.WaitGroup
+	for range 520 { // one has the place, and the line is full
+		all.Go(func() {
+			work := h.Searches.Begin("other")
+			defer work.End()
+			for work.Pause(ctx) == nil {
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	answers := make(chan *httptest.ResponseRecorder, 200)
+	for range cap(answers) {
+		all.Go(func() { answers <- send(h, "GET", "/allocation_candidates?resources=VCPU:1", "") })
+	}
+	refused := 0
+	for i := range cap(answers) {
+		w := <-answers
+		switch {
+		case w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "":
+			if refused++; refused == 1 {
+				release()
+			}
+		case w.Code != http.StatusOK:
+			t.Errorf("answer %d: %d %.200s", i, w.Code, w.Body)
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was too much")
+	}
+	all.Wait()
 }
 
 // TestCandidateOptions: the operator's settings apply to every request, and only

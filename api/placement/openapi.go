@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/ledger"
 )
@@ -34,18 +35,8 @@ func OpenAPI() map[string]any {
 	paths := m{}
 	for i := range routes {
 		item := m{}
-		var parameters []any
-		for _, segment := range routes[i].path {
-			if name, isParameter := strings.CutPrefix(segment, "{"); isParameter {
-				parameters = append(parameters, m{
-					"name": strings.TrimSuffix(
-						name,
-						"}",
-					), "in": "path", "required": true, "schema": m{"type": "string"},
-				})
-			}
-		}
-		if parameters != nil {
+		path := "/" + strings.Join(routes[i].path, "/")
+		if parameters := openapi.PathParameters(path); parameters != nil {
 			item["parameters"] = parameters
 		}
 		for _, op := range routes[i].operations {
@@ -58,7 +49,7 @@ func OpenAPI() map[string]any {
 			}
 			item[method] = described
 		}
-		paths["/"+strings.Join(routes[i].path, "/")] = item
+		paths[path] = item
 	}
 	return m{
 		"openapi": "3.1.0",

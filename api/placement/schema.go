@@ -241,10 +241,17 @@ func schemaFor(name string, v version) schema.Schema {
 
 // decodeBody reads and validates a request's body.
 func decodeBody(r *request) (any, error) {
-	body, err := rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
+	body, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
+	return decodeValid(r, body)
+}
+
+func readBody(r *request) ([]byte, error) { return rest.ReadBody(r.Request, r.lease, MaxBodyBytes) }
+
+// decodeValid decodes a body that its operation's schema accepts.
+func decodeValid(r *request, body []byte) (any, error) {
 	doc, failure := decodeDocument(body)
 	if failure != nil {
 		return nil, failure

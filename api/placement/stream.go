@@ -67,7 +67,7 @@ func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *respons
 	case !out.started:
 		h.writeFailure(w, r, err)
 	default:
-		h.Logger.Warn("answer broken off", "request_id", r.id, "path", r.URL.Path, "error", err)
+		h.Logger.WarnContext(r.Context(), "answer broken off", "request_id", r.id, "path", r.URL.Path, "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -83,10 +83,11 @@ func FailureOf(err error, r *http.Request, id string, logger *slog.Logger) *Fail
 	case errors.As(err, &failure):
 		return failure
 	case unavailable:
-		logger.Warn("request not answered", "request_id", id, "error", err)
+		logger.WarnContext(r.Context(), "request not answered", "request_id", id, "error", err)
 		return TryAgain("%s", message)
 	}
-	logger.Error("request failed", "request_id", id, "method", r.Method, "path", r.URL.Path, "error", err)
+	logger.ErrorContext(r.Context(), "request failed", "request_id", id, "method", r.Method, "path", r.URL.Path,
+		"error", err)
 	return Errorf(http.StatusInternalServerError, "the request failed; its id is in the server's log")
 }
 

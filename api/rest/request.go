@@ -77,6 +77,7 @@ func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outc
 	if s.ID, err = CommandID(r); err != nil {
 		return outcome, BadRequest("%v", err)
 	}
+	s.Trace = commands.TraceOf(r.Context())
 	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
 	defer cancel()
 	outcome, err = to.Submit(ctx, s)

@@ -14,10 +14,13 @@ import (
 
 // Bounds of a pool.
 const (
-	// maxWaiting and maxWaitingAll are how many pieces of work may wait for
-	// places: of one client, and of all.
-	maxWaiting    = 16
-	maxWaitingAll = 512
+	// maxWaiting is how many pieces of work may wait for places, of one client as
+	// of all: the schedulers of a cloud are one client, and ask all at once. A
+	// client that finds so many waiting may still have as many as shareWaiting,
+	// up to maxWaitingAll in all.
+	maxWaiting    = 512
+	shareWaiting  = 16
+	maxWaitingAll = 4096
 	// Free is how long a piece of work may run before it needs a place, so that
 	// short pieces wait for nobody. Only a few of a client's pieces are free at a
 	// time.
@@ -169,7 +172,8 @@ func (p *Pool) queue(client string, letIn, givesUp bool) (chan struct{}, error) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	queue := p.queues[client]
-	if !letIn && (len(queue) >= maxWaiting || p.waiting.Load() >= maxWaitingAll) {
+	if waiting := p.waiting.Load(); !letIn &&
+		(waiting >= maxWaitingAll || waiting >= maxWaiting && len(queue) >= shareWaiting) {
 		return nil, ErrBusy
 	}
 	next := make(chan struct{}, 1)

@@ -80,19 +80,26 @@ func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := turns.New(1)
 		ctx, stop := context.WithCancel(t.Context())
-		errs := make(chan error, 30)
 		var all sync.WaitGroup
-		for range 30 {
-			all.Go(func() { errs <- works(ctx, p, "greedy", 100_000, func() {}) })
-		}
-		busy := 0
-		for range 30 - 17 { // one has the place, and 16 wait
-			if err := <-errs; errors.Is(err, turns.ErrBusy) {
-				busy++
+		// refused starts so much work, and returns how much of it is refused.
+		refused := func(client string, many int) (busy int) {
+			errs := make(chan error, many)
+			for range many {
+				all.Go(func() { errs <- works(ctx, p, client, 100_000, func() {}) })
 			}
+			time.Sleep(100 * time.Millisecond)
+			for len(errs) > 0 {
+				if err := <-errs; errors.Is(err, turns.ErrBusy) {
+					busy++
+				}
+			}
+			return busy
 		}
-		if busy != 13 {
+		if busy := refused("greedy", 600); busy != 600-513 { // one has the place, and 512 wait
 			t.Errorf("%d were refused", busy)
+		}
+		if busy := refused("late", 20); busy != 4 && busy != 3 { // 16 wait, and one may have its turn
+			t.Errorf("%d of a client were refused that came late", busy)
 		}
 		if err := works(ctx, p, "modest", 10, func() {}); err != nil {
 			t.Errorf("another client: %v", err)

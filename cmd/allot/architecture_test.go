@@ -23,7 +23,7 @@ var homes = map[string]string{
 	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5",
 	"kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",
 	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
-	"x/time":             "golang.org/x/time/rate",
+	"opentelemetry":      "go.opentelemetry.io/otel/sdk/trace",
 	"highwayhash":        "github.com/minio/highwayhash",
 	"go-json-experiment": "github.com/go-json-experiment/json",
 	"pebble":             "github.com/cockroachdb/pebble/v2", "nats.go/jetstream": "github.com/nats-io/nats.go/jetstream",

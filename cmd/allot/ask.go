@@ -23,7 +23,7 @@ type serverFlags struct {
 	URL    string `name:"url" help:"URL of the server, instead of --http and --https." placeholder:"URL"`
 	HTTPS  bool   `name:"https" help:"Connect with TLS."`
 	CAFile string `name:"ca-file" help:"Certificates to trust instead of the system's; implies TLS." type:"existingfile" placeholder:"FILE"`
-	Token  string `help:"Token to send as X-Auth-Token." default:"admin"`
+	Token  string `help:"Token to send as X-Auth-Token; not on the command line, where others see it." default:"admin" secret:""`
 
 	microversion string // microversion of Placement's API, if a request needs one
 	ironic       string // the version of Ironic's API, if it is asked
@@ -175,9 +175,32 @@ func ask[T any](
 		_, err = os.Stdout.Write(text)
 		return err
 	}
-	var answer T
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	answer, err := answerIn[T](text)
+	if err != nil {
+		return err
 	}
-	return print(&answer)
+	return print(answer)
+}
+
+// fetch gets an answer.
+func fetch[T any](ctx context.Context, s serverFlags, path string, query url.Values) (*T, error) {
+	text, err := s.read(ctx, path, query)
+	if err != nil {
+		return nil, err
+	}
+	return answerIn[T](text)
+}
+
+// answerIn reads what a server has sent as an answer.
+func answerIn[T any](text []byte) (*T, error) {
+	answer := new(T)
+	return answer, readAnswer(text, answer)
+}
+
+func readAnswer(text []byte, into any) error {
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("the server sent something else than an answer, so it may be no Allot, or one of another "+
+			"release: look at --http and --url: %w", err)
+	}
+	return nil
 }

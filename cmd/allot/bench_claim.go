@@ -88,7 +88,7 @@ type oldWay struct {
 const (
 	fastTrait = "CUSTOM_BENCH_FAST" // of every tenth provider
 	// perBatch is how many providers are made at once.
-	perBatch = 500
+	perBatch = 150
 	// halfRateFor is how long the rate is halved.
 	halfRateFor = 10 * time.Second
 	// oldLimit is how many candidates are asked for in the old way.

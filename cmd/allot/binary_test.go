@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // commandIDs reads the whole log and counts the command ids in it.
@@ -305,8 +307,8 @@ func TestSecurityFlags(t *testing.T) {
 		"the rule ends too early":  {"--policy-file", bad},
 		"keystone-username":        {"--keystone-url", "http://127.0.0.1:5000/v3"},
 		"not authenticated":        {"--http", "0.0.0.0:0"},
-		"no certificates":          {"--keystone-url", "https://127.0.0.1:5000/v3", "--keystone-username", "a", "--keystone-password", "b", "--keystone-ca-file", bad},
-		"would be an operator":     {"--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-username", "a", "--keystone-password", "b"},
+		"no certificates":          {"--keystone-url", "https://127.0.0.1:5000/v3", "--keystone-username", "a", "--config", keystonePassword(t), "--keystone-ca-file", bad},
+		"would be an operator":     {"--nats", "127.0.0.1:21999", "--keystone-url", "http://127.0.0.1:5000/v3", "--keystone-username", "a", "--config", keystonePassword(t)},
 		"unexpected argument what": {"what"},
 	} {
 		s := start(t, t.TempDir(), flags...)
@@ -333,7 +335,7 @@ func TestConfig(t *testing.T) {
 	} {
 		address := freeAddress(t)
 		cmd := exec.Command(binary, append([]string{"serve", "--http", address, "--nats", ""}, c.flags...)...)
-		s := &server{t: t, http: address, cmd: cmd, logs: new(lockedBuffer), exited: make(chan struct{})}
+		s := &server{t: t, http: address, cmd: cmd, logs: new(ledgertest.Output), exited: make(chan struct{})}
 		cmd.Stdout, cmd.Stderr = s.logs, s.logs
 		s.run()
 		if !s.waitServing() {

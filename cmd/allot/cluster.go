@@ -31,12 +31,7 @@ type clusterStatusCommand struct {
 
 // Run prints a server's status of the whole cluster.
 func (c *clusterStatusCommand) Run(ctx context.Context) error {
-	resp, err := c.get(ctx, clusterPath, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }() // the answer was read
-	text, err := io.ReadAll(resp.Body)
+	text, err := c.read(ctx, clusterPath, nil)
 	if err != nil {
 		return err
 	}
@@ -44,11 +39,11 @@ func (c *clusterStatusCommand) Run(ctx context.Context) error {
 		_, err = fmt.Println(string(text))
 		return err
 	}
-	var s cluster.Status
-	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	status, err := answerIn[cluster.Status](text)
+	if err != nil {
+		return err
 	}
-	return printStatus(os.Stdout, s)
+	return printStatus(os.Stdout, *status)
 }
 
 func printStatus(w io.Writer, s cluster.Status) error {
@@ -156,12 +151,16 @@ func (s serverFlags) wish(ctx context.Context, path string, body wish) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // the answer was read
-	var done wish
-	if err := json.NewDecoder(resp.Body).Decode(&done); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	if err != nil {
+		return err
 	}
-	if done != body {
-		return fmt.Errorf("the server did not do what it was asked: %+v", done)
+	done, err := answerIn[wish](text)
+	if err != nil {
+		return err
+	}
+	if *done != body {
+		return fmt.Errorf("the server did not do what it was asked: %+v", *done)
 	}
 	return nil
 }

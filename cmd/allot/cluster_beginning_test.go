@@ -16,7 +16,7 @@ func TestBeginningBesideALedger(t *testing.T) {
 	leader := r.leader()
 	victim, other := (leader+1)%3, (leader+2)%3
 	r.list[other].must(201, "PUT", "/traits/CUSTOM_KEPT", "")
-	r.list[victim].halt()
+	r.list[victim].terminate()
 	removeAll(t, r.data(victim))
 	ran(t, "init", "--data", r.data(victim))
 	never := func() {

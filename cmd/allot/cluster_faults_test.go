@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/logtest"
 )
 
@@ -96,7 +97,7 @@ func (n *node) start() {
 		"--http", n.http, "--nats", "", "--allow-noauth", "--cluster", strings.Join(members, ","),
 		"--cluster-name", fmt.Sprint(n.i + 1), "--cluster-listen", members[n.i], "--cluster-secret-file", n.c.secret, "--cluster-plaintext",
 	}
-	s := &server{t: n.c.t, http: n.http, logs: new(lockedBuffer), exited: make(chan struct{})}
+	s := &server{t: n.c.t, http: n.http, logs: new(ledgertest.Output), exited: make(chan struct{})}
 	s.cmd = exec.Command("nsenter", append(args, n.c.flags...)...)
 	s.cmd.Env = append(os.Environ(), n.c.env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs

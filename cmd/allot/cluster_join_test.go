@@ -278,6 +278,7 @@ func TestJoinInterrupted(t *testing.T) {
 	if out := r.list[leader].joiningStatus(); !strings.Contains(out, "joining (") {
 		t.Errorf("allot cluster status does not show it:\n%s", out)
 	}
+	r.waitWhole(leader, victim) // with two servers that lack some of the log there is no majority
 	r.list[giver].kill()
 	r.list[victim].waitReady()
 	if logs := r.list[victim].logs.String(); !strings.Contains(logs, "did not come") || !strings.Contains(logs, "have come from another replica") {
@@ -288,7 +289,7 @@ func TestJoinInterrupted(t *testing.T) {
 	r.waitCurrent()
 	r.sameDigest()
 
-	r.list[victim].halt()
+	r.list[victim].terminate()
 	flipInReadModels(t, r.data(victim))
 	joins()
 	for _, words := range []string{"read models set aside", "have come from another replica"} {
@@ -296,6 +297,26 @@ func TestJoinInterrupted(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", words, logs)
 		}
 	}
+}
+
+// waitWhole waits until a server says that another one has all of the log.
+func (r *replicas) waitWhole(by, other int) {
+	r.t.Helper()
+	var told clusterStatus
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		told, _ = r.list[by].current() // others may lack something
+		whole, current := false, false
+		for _, m := range told.Members {
+			whole = whole || m.Name == fmt.Sprint(other+1) && m.Whole
+		}
+		for _, p := range told.Stream.Others {
+			current = current || p.Name == fmt.Sprint(other+1) && p.Current && p.Lag == 0
+		}
+		if whole && (current || told.Stream.Leader == fmt.Sprint(other+1)) {
+			return
+		}
+	}
+	r.t.Fatalf("%d does not get all of the log: %+v", other+1, told)
 }
 
 // flipInReadModels damages what says which files there are.

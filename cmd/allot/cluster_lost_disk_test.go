@@ -116,7 +116,7 @@ func TestReplicaLosesDisk(t *testing.T) {
 				r.list[victim].must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d_%d", time.Now().UnixNano(), i), "")
 			}
 			r.waitCurrent()
-			r.list[victim].halt()
+			r.list[victim].terminate()
 			c.lose(t, r.data(victim))
 			l := r.load((victim+1)%3, (victim+2)%3)
 			r.begin(victim)
@@ -162,7 +162,7 @@ func TestNoLeave(t *testing.T) {
 	l := r.load(second) // the first does not have it
 	time.Sleep(300 * time.Millisecond)
 	l.end(t)
-	r.list[second].halt()
+	r.list[second].terminate()
 	removeAll(t, r.data(second))
 	r.begin(second)
 	r.list[second].waitLog("waits for leave")

@@ -52,7 +52,7 @@ func TestMove(t *testing.T) {
 	for i := range 1500 {
 		alone.must(201, "PUT", fmt.Sprintf("/traits/CUSTOM_%d", i), "")
 	}
-	alone.halt()
+	alone.terminate()
 	archive := filepath.Join(dir, "archive")
 	digest := lastDigest(ran(t, "export", "--data", filepath.Join(dir, "alone"), archive))
 

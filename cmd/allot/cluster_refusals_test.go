@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -18,17 +17,6 @@ import (
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/memlog"
 )
-
-// halt stops a server in order.
-func (s *server) halt() {
-	s.t.Helper()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.wait(); err != nil {
-		s.t.Fatalf("%v:\n%s", err, s.logs)
-	}
-}
 
 // refuses checks that a server ends by itself, and says why and what to do.
 func (s *server) refuses(words ...string) {
@@ -52,7 +40,7 @@ func sole(t *testing.T) string {
 	data := t.TempDir()
 	s := launch(t, data)
 	s.must(201, "PUT", "/traits/CUSTOM_ALONE", "")
-	s.halt()
+	s.terminate()
 	return data
 }
 
@@ -101,7 +89,7 @@ func TestReplicaRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.beside {
-				r.list[victim].halt()
+				r.list[victim].terminate()
 			}
 			data := filepath.Join(t.TempDir(), "data")
 			flags := c.prepare(t, data)
@@ -117,7 +105,7 @@ func TestReplicaRefusals(t *testing.T) {
 		})
 	}
 	t.Run("a replica's data without --cluster", func(t *testing.T) {
-		r.list[victim].halt()
+		r.list[victim].terminate()
 		start(t, r.data(victim)).refuses("is the data of one of several servers", "--cluster", "nothing was changed")
 		r.begin(victim)
 		if !r.list[victim].waitServing() {

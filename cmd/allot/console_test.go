@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -19,52 +20,79 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// hostileName is a name that a client may give a provider.
-const hostileName = `<img src=x onerror="window.pwned=1">"><script>window.pwned=1</script>`
-
-// TestConsole uses the console in a real browser, on a ledger of more than 10,000
-// providers with hostile names among them. ALLOT_SCREENSHOTS names a folder for
-// screenshots.
+// TestConsole uses every page of the console in a real browser, on a ledger of
+// real commands with hostile names among them.
 func TestConsole(t *testing.T) {
-	chromium := "/usr/bin/chromium"
-	if _, err := os.Stat(chromium); err != nil {
-		t.Skip("skipped: chromium is not installed")
-	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("skipped: node is not installed")
-	}
-	if _, err := os.Stat("testdata/console/node_modules/playwright-core"); err != nil {
-		t.Skip("skipped: playwright-core is not installed (npm ci in cmd/allot/testdata/console)")
-	}
+	s, address := startForBrowser(t)
+	browse(t, "fill.mjs", "http://"+s.http, "48")
+	reserve(t, s, address)
+	browse(t, "console.mjs", "http://"+s.http)
+}
+
+// TestConsoleManyProviders uses the console with 100,000 providers: what a page
+// holds does not grow with them.
+func TestConsoleManyProviders(t *testing.T) {
+	s, address := startForBrowser(t)
+	makeMany(t, address, 100_000)
+	browse(t, "many.mjs", "http://"+s.http)
+}
+
+// TestConsoleScreenshots makes pictures for the documentation in the folder that
+// ALLOT_SCREENSHOTS names: see make screenshots.
+func TestConsoleScreenshots(t *testing.T) {
 	folder := os.Getenv("ALLOT_SCREENSHOTS")
 	if folder == "" {
-		folder = t.TempDir()
+		t.Skip("skipped: ALLOT_SCREENSHOTS names no folder")
 	}
-	address, key := freeAddress(t), filepath.Join(t.TempDir(), "key")
+	t.Setenv("ALLOT_DEMO", "true")
+	s, address := startForBrowser(t)
+	browse(t, "fill.mjs", "http://"+s.http, "960")
+	reserve(t, s, address)
+	browse(t, "screenshots.mjs", "http://"+s.http, folder)
+}
+
+// startForBrowser starts a server, unless there is no browser.
+func startForBrowser(t *testing.T) (s *server, natsAddress string) {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/chromium"); err != nil {
+		t.Skip("skipped: chromium is not installed")
+	}
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("skipped: node is not installed")
+	}
+	for _, module := range []string{"playwright-core", "axe-core"} {
+		if _, err := os.Stat("testdata/console/node_modules/" + module); err != nil {
+			t.Skipf("skipped: %s is not installed (npm ci in cmd/allot/testdata/console)", module)
+		}
+	}
+	natsAddress = freeAddress(t)
+	key := filepath.Join(t.TempDir(), "key")
 	allot(t, true, "signing-key", "ops.example", key)
-	s := launch(t, t.TempDir(), "--nats", address, "--signing-key", key, "--audit-every", "1s")
-	populate(t, address)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	return launch(t, t.TempDir(), "--nats", natsAddress, "--signing-key", key, "--audit-every", "1s"), natsAddress
+}
+
+// browse runs a script of testdata/console.
+func browse(t *testing.T, script string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	browser := exec.CommandContext(ctx, node, "testdata/console/console.mjs", "http://"+s.http, folder)
-	out, err := browser.CombinedOutput()
+	out, err := exec.CommandContext(ctx, "node", append([]string{"testdata/console/" + script}, args...)...).CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(script, err)
 	}
 }
 
-// populate fills a ledger with what console.mjs looks for.
-func populate(t *testing.T, address string) {
+// submitting returns a function that submits commands over NATS, all or none.
+func submitting(t *testing.T, address string) func(...commands.Command) {
 	t.Helper()
 	nc, err := nats.Connect("nats://" + address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
 	c := client.New(nc, client.Options{})
-	must := func(list ...commands.Command) {
+	return func(list ...commands.Command) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -72,60 +100,51 @@ func populate(t *testing.T, address string) {
 			t.Fatal(err)
 		}
 	}
-	hosts := make([]ledger.UUID, 8000)
-	for i := range hosts {
-		hosts[i] = commandstest.NewID()
+}
+
+// reserve makes a reservation that ends soon.
+func reserve(t *testing.T, s *server, address string) {
+	t.Helper()
+	var found struct {
+		Providers []struct{ UUID ledger.UUID } `json:"resource_providers"`
 	}
-	inventories := func(i int) []commands.Inventory {
-		return []commands.Inventory{
-			{Class: "VCPU", Total: int64(16 + i%48)}, {Class: "MEMORY_MB", Total: 65536, Reserved: 512},
-			{Class: "DISK_GB", Total: 2000},
-		}
+	answer := s.must(http.StatusOK, "GET", "/resource_providers?name=host-040", "")
+	if err := json.Unmarshal([]byte(answer), &found); err != nil || len(found.Providers) != 1 {
+		t.Fatalf("%s: %v", answer, err)
 	}
-	must(
-		&commands.CreateProvider{Provider: hosts[0], Name: "host-00000"},
-		&commands.ReplaceInventories{Provider: hosts[0], Inventories: inventories(0)},
-	)
-	hostile := commandstest.NewID()
-	must(
-		&commands.CreateProvider{Provider: hostile, Name: hostileName},
-		&commands.ReplaceInventories{Provider: hostile, Inventories: inventories(1)},
-	)
-	for i := range 30 {
-		consumer := ledger.UUID{}
-		if err := consumer.UnmarshalText(fmt.Appendf(nil, "22222222-2222-4222-8222-%012d", i)); err != nil {
-			t.Fatal(err)
-		}
-		for amount := int64(1); amount < 4; amount++ {
-			allocate := commandstest.Allocate(consumer, []ledger.UUID{hosts[0], hostile}[i%2], "MEMORY_MB", 512*amount)
-			allocate.Allocations[0].Project, allocate.Allocations[0].AnyGeneration = "<b>project</b>", true
-			allocate.Allocations[0].Resources = append(allocate.Allocations[0].Resources, commands.ProviderAllocation{
-				Provider: allocate.Allocations[0].Resources[0].Provider, Class: "VCPU", Amount: 1,
-			})
-			must(allocate)
-		}
-		if i == 17 {
-			must(&commands.ReleaseConsumer{Consumer: consumer})
-		}
-	}
+	allocate := commandstest.Allocate(commandstest.NewID(), found.Providers[0].UUID, "VCPU", 1)
+	allocate.Allocations[0].Project = "reserving"
+	submitting(t, address)(&commands.Reserve{Allocations: allocate.Allocations, Seconds: 14 * 60})
+}
+
+// makeMany makes providers: trees of one, and every hundredth with two below it.
+func makeMany(t *testing.T, address string, providers int) {
+	t.Helper()
+	submit := submitting(t, address)
+	const together = 2000 // in a commit
 	var list []commands.Command
-	for i, id := range hosts[1:] {
-		list = append(list, &commands.CreateProvider{Provider: id, Name: fmt.Sprintf("host-%05d", i+1)})
-		if i < 1000 {
-			list = append(list, &commands.ReplaceInventories{Provider: id, Inventories: inventories(i)})
+	add := func(name string, i int, parent ledger.UUID) ledger.UUID {
+		id := commandstest.NewID()
+		list = append(
+			list, &commands.CreateProvider{Provider: id, Name: name, Parent: parent},
+			&commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{{Class: "VCPU", Total: int64(8 + i%56)}}},
+		)
+		if i%3 > 0 {
+			list = append(list, commandstest.Allocate(commandstest.NewID(), id, "VCPU", int64(1+i%8)))
+		}
+		providers--
+		return id
+	}
+	for i := 0; providers > 0; i++ {
+		root := add(fmt.Sprintf("host-%06d", i), i, ledger.UUID{})
+		for n := 0; n < 2 && i%100 == 0; n++ {
+			add(fmt.Sprintf("host-%06d numa%d", i, n), i, root)
+		}
+		if len(list) >= together || providers <= 0 {
+			submit(list...)
+			list = nil
 		}
 	}
-	must(list...)
-	list = nil
-	for i, id := range hosts[:1200] {
-		for n := range 2 {
-			list = append(
-				list,
-				&commands.CreateProvider{Provider: commandstest.NewID(), Name: fmt.Sprintf("host-%05d numa%d", i, n), Parent: id},
-			)
-		}
-	}
-	must(list...)
 }
 
 // TestConsoleFiles: the server serves the page's own files and nothing else, with

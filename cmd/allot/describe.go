@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/api/baremetal"
@@ -75,26 +76,41 @@ func serverOperations() []openapi.Operation {
 
 // descriptions are the routes of the descriptions.
 func (s *server) descriptions() []route {
-	described, err := describeREST()
-	if err != nil {
-		panic(err) // a mistake in the tables of the APIs, which every test would find
-	}
-	nats, err := wire.AsyncAPI()
-	if err != nil {
-		panic(err) // likewise
-	}
 	return []route{
-		{openAPIPath, "what the REST port serves", s.document(described.Object())},
-		{asyncAPIPath, "what the NATS port serves", s.document(nats)},
+		{openAPIPath, "what the REST port serves", s.document(openAPI)},
+		{asyncAPIPath, "what the NATS port serves", s.document(asyncAPI)},
 	}
 }
 
-// document serves a document that does not change.
-func (s *server) document(body any) http.Handler {
-	encoded, err := ledger.PlainJSON(body)
+// The descriptions, encoded. They are made when somebody first asks, and not at
+// every start.
+var (
+	openAPI = sync.OnceValue(func() []byte {
+		described, err := describeREST()
+		if err != nil {
+			panic(err) // a mistake in the tables of the APIs, which every test would find
+		}
+		return encoded(described.Object())
+	})
+	asyncAPI = sync.OnceValue(func() []byte {
+		described, err := wire.AsyncAPI()
+		if err != nil {
+			panic(err) // likewise
+		}
+		return encoded(described)
+	})
+)
+
+func encoded(document any) []byte {
+	text, err := ledger.PlainJSON(document)
 	if err != nil {
 		panic(err) // it was made of texts and numbers
 	}
+	return text
+}
+
+// document serves a document that does not change.
+func (s *server) document(text func() []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
@@ -102,7 +118,7 @@ func (s *server) document(body any) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", openapi.JSON)
-		if _, err := w.Write(encoded); err != nil {
+		if _, err := w.Write(text()); err != nil {
 			s.logger.Debug("a description was not read to its end", "error", err)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -75,10 +76,7 @@ func (c *getCommand) read(ctx context.Context, p *printed, name, path string, in
 		return err
 	}
 	p.raw[name] = text
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	return nil
+	return readAnswer(text, into)
 }
 
 // provider prints a provider, its inventories and their usage.
@@ -125,7 +123,7 @@ func (c *getCommand) provider(ctx context.Context) error {
 		p.row("parent", "%s", *provider.Parent)
 		p.row("root", "%s", provider.Root)
 	}
-	for _, class := range sortedKeys(inventories.Inventories) {
+	for _, class := range slices.Sorted(maps.Keys(inventories.Inventories)) {
 		i := inventories.Inventories[class]
 		p.row(class, "%d used of %d (%d reserved, ratio %g)", usages.Usages[class], i.Total, i.Reserved, i.Ratio)
 	}
@@ -159,7 +157,7 @@ func (c *getCommand) consumer(ctx context.Context) error {
 	if held.Generation != nil {
 		p.row("generation", "%d", *held.Generation)
 	}
-	for _, provider := range sortedKeys(held.Allocations) {
+	for _, provider := range slices.Sorted(maps.Keys(held.Allocations)) {
 		p.row("of "+provider, "%s", amounts(held.Allocations[provider].Resources))
 	}
 	return p.print(c.JSON)
@@ -172,16 +170,16 @@ func (c *getCommand) project(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var used struct{ Usages map[string]map[string]int64 }
-	if err := json.Unmarshal(text, &used); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
+	used, err := answerIn[struct{ Usages map[string]map[string]int64 }](text)
+	if err != nil {
+		return err
 	}
 	if len(used.Usages) == 0 {
 		return fmt.Errorf("%w: project %s holds nothing", errNothing, c.Name)
 	}
 	p := &printed{raw: map[string]json.RawMessage{"usages": text}}
 	p.row("project", "%s", c.Name)
-	for _, kind := range sortedKeys(used.Usages) {
+	for _, kind := range slices.Sorted(maps.Keys(used.Usages)) {
 		held, consumers := used.Usages[kind], used.Usages[kind]["consumer_count"]
 		delete(held, "consumer_count")
 		p.row(kind, "%d consumers: %s", consumers, amounts(held))
@@ -201,7 +199,7 @@ func (c *getCommand) metal(ctx context.Context, path, of string) error {
 	if err := c.read(ctx, p, of, path+url.PathEscape(id), &fields); err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(fields) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch value := fields[name].(type) {
 		case nil, []any, map[string]any:
 			if name != "traits" {
@@ -213,15 +211,6 @@ func (c *getCommand) metal(ctx context.Context, path, of string) error {
 		}
 	}
 	return p.print(c.JSON)
-}
-
-func sortedKeys[T any](of map[string]T) []string {
-	keys := make([]string, 0, len(of))
-	for key := range of {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // listCommand is "allot list": it lists all entities of a kind.
@@ -350,11 +339,11 @@ func page[T any](
 	query = c.in(query)
 	for more := true; more; {
 		err := ask(ctx, c.serverFlags, path, query, false, func(text *json.RawMessage) error {
-			var list T
-			if err := json.Unmarshal(*text, &list); err != nil {
-				return fmt.Errorf("the server's answer cannot be read: %w", err)
+			list, err := answerIn[T](*text)
+			if err != nil {
+				return err
 			}
-			next := show(&list)
+			next := show(list)
 			for key, value := range next {
 				query[key] = value
 			}

@@ -67,16 +67,7 @@ func (c *historyCommand) Run(ctx context.Context) error {
 }
 
 func (c *historyCommand) page(ctx context.Context, query url.Values) (*historyPage, error) {
-	resp, err := c.get(ctx, "/audit/history", query)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // nothing was written
-	var page historyPage
-	if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
-		return nil, fmt.Errorf("the server's history cannot be read: %w", err)
-	}
-	return &page, nil
+	return fetch[historyPage](ctx, c.serverFlags, "/audit/history", query)
 }
 
 func (c *historyCommand) print(raw json.RawMessage) error {

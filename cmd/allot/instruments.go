@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/writer"
 )
@@ -15,10 +16,15 @@ import (
 type instruments struct {
 	httpRequests  *prometheus.CounterVec
 	httpTook      *prometheus.HistogramVec
+	natsRequests  *prometheus.CounterVec
+	natsTook      *prometheus.HistogramVec
 	commands      *prometheus.CounterVec
 	commandTook   *prometheus.HistogramVec
-	stageTook     map[string]prometheus.Observer
 	stages        *prometheus.HistogramVec
+	queueTook     prometheus.Observer // the stages, in order
+	decideTook    prometheus.Observer
+	appendTook    prometheus.Observer
+	foldTook      prometheus.Observer
 	commitRecords prometheus.Histogram
 	commitBytes   prometheus.Histogram
 }
@@ -27,11 +33,6 @@ type instruments struct {
 var latencies = []float64{
 	.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
 }
-
-// The stages of a commit, in order.
-const (
-	stageQueue, stageDecide, stageAppend, stageFold = "queue", "decide", "append", "fold"
-)
 
 func newInstruments() *instruments {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -56,22 +57,25 @@ func newInstruments() *instruments {
 			"Duration of each stage of a commit: queue (for its first command), decide, append, fold.", "stage"),
 		commitRecords: size("commit_records", "Number of records in a commit.", prometheus.ExponentialBuckets(1, 2, 12)),
 		commitBytes:   size("commit_size_bytes", "Size of a commit in bytes.", prometheus.ExponentialBuckets(256, 4, 9)),
-		stageTook:     make(map[string]prometheus.Observer),
+		natsRequests: counter("nats_requests_total",
+			"Requests answered over NATS, by outcome: ok, rejected, unsent, or the code of the error.", "kind", "name", "outcome"),
+		natsTook: timer("nats_request_duration_seconds",
+			"Time from a request's arrival over NATS to its reply.", "kind", "name"),
 	}
-	for _, stage := range []string{stageQueue, stageDecide, stageAppend, stageFold} {
-		in.stageTook[stage] = in.stages.WithLabelValues(stage)
-	}
+	in.queueTook, in.decideTook = in.stages.WithLabelValues("queue"), in.stages.WithLabelValues("decide")
+	in.appendTook, in.foldTook = in.stages.WithLabelValues("append"), in.stages.WithLabelValues("fold")
 	return in
 }
 
 func (in *instruments) register(registry *prometheus.Registry) {
 	registry.MustRegister(
-		in.httpRequests, in.httpTook, in.commands, in.commandTook, in.stages, in.commitRecords, in.commitBytes,
+		in.httpRequests, in.httpTook, in.natsRequests, in.natsTook, in.commands, in.commandTook, in.stages,
+		in.commitRecords, in.commitBytes,
 	)
 }
 
-// Answered implements writer.Observer.
-func (in *instruments) Answered(command string, outcome commands.Outcome, err error, took time.Duration) {
+// answered notes an answered command.
+func (in *instruments) answered(command string, outcome commands.Outcome, err error, took time.Duration) {
 	in.commands.WithLabelValues(command, outcomeName(outcome, err)).Inc()
 	in.commandTook.WithLabelValues(command).Observe(took.Seconds())
 }
@@ -92,15 +96,25 @@ func outcomeName(outcome commands.Outcome, err error) string {
 	return "accepted"
 }
 
-// Committed implements writer.Observer.
-func (in *instruments) Committed(s writer.Stages) {
-	for stage, took := range map[string]time.Duration{
-		stageQueue: s.Queue, stageDecide: s.Decide, stageAppend: s.Append, stageFold: s.Fold,
-	} {
-		in.stageTook[stage].Observe(took.Seconds())
-	}
+// committed notes a commit.
+func (in *instruments) committed(s writer.Stages) {
+	in.queueTook.Observe(s.Queue.Seconds())
+	in.decideTook.Observe(s.Decide.Seconds())
+	in.appendTook.Observe(s.Append.Seconds())
+	in.foldTook.Observe(s.Fold.Seconds())
 	in.commitRecords.Observe(float64(s.Records))
 	in.commitBytes.Observe(float64(s.Bytes))
+}
+
+// messages returns what notes requests over NATS; nil: nobody asks for metrics.
+func (in *instruments) messages() func(natsapi.Name, string, time.Duration) {
+	if in == nil {
+		return nil
+	}
+	return func(name natsapi.Name, outcome string, took time.Duration) {
+		in.natsRequests.WithLabelValues(name.Kind, name.Name, outcome).Inc()
+		in.natsTook.WithLabelValues(name.Kind, name.Name).Observe(took.Seconds())
+	}
 }
 
 // requests counts and times the requests of a handler.
@@ -111,15 +125,37 @@ func (in *instruments) requests(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, seen := time.Now(), &seenWriter{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			route, method := r.Pattern, knownMethod(r.Method)
-			if route == "" {
-				route = "other"
-			}
+			route, method := knownRoute(r), knownMethod(r.Method)
 			in.httpRequests.WithLabelValues(route, method, strconv.Itoa(seen.status)).Inc()
 			in.httpTook.WithLabelValues(route, method).Observe(time.Since(began).Seconds())
 		}()
 		handler.ServeHTTP(seen, r)
 	})
+}
+
+// logged writes a message for each request of a handler, if the flags say so. It
+// names the route, and not the path: paths are what strangers make of them.
+func (s *server) logged(handler http.Handler) http.Handler {
+	if !s.config.Log.Access {
+		return handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began, seen := time.Now(), &seenWriter{ResponseWriter: w, status: http.StatusOK}
+		defer func() {
+			s.logger.InfoContext(r.Context(), "request", "method", knownMethod(r.Method), "route", knownRoute(r),
+				"status", seen.status, "took", time.Since(began), "from", r.RemoteAddr,
+				"request_id", seen.Header().Get("X-Openstack-Request-Id"))
+		}()
+		handler.ServeHTTP(seen, r)
+	})
+}
+
+// knownRoute returns the route that a request had, whatever its path was.
+func knownRoute(r *http.Request) string {
+	if r.Pattern == "" {
+		return "other"
+	}
+	return r.Pattern
 }
 
 // knownMethod maps unknown methods to one label, so that strangers cannot make up

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -10,12 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // binary is the built program that these tests run.
@@ -26,6 +26,9 @@ var binary string
 var coverage = os.Getenv("ALLOT_COVER")
 
 func TestMain(m *testing.M) {
+	if os.Getenv(attackerEnv) != "" {
+		os.Exit(m.Run()) // a process of TestAttacksAreBounded
+	}
 	dir, err := os.MkdirTemp("", "allot-test")
 	if err != nil {
 		panic(err)
@@ -52,7 +55,7 @@ type server struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	http string
-	logs *lockedBuffer
+	logs *ledgertest.Output
 
 	exited chan struct{} // closed when the process has ended
 	exit   error         // its result; read it after exited
@@ -76,6 +79,23 @@ func launch(t *testing.T, data string, flags ...string) *server {
 		t.Fatalf("the server does not serve:\n%s", s.logs)
 	}
 	return s
+}
+
+// keystonePassword writes a file of flags with the password of the account that
+// servers have in a keystonetest.Server. It is not taken from the command line.
+func keystonePassword(t *testing.T) string {
+	t.Helper()
+	return flagFile(t, "keystone-password: secret")
+}
+
+// flagFile writes a file of flags, for --config.
+func flagFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "allot.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // startLimit is how long a start may take.
@@ -104,7 +124,7 @@ func (s *server) waitServing() bool {
 
 func start(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
-	s := &server{t: t, http: freeAddress(t), logs: new(lockedBuffer), exited: make(chan struct{})}
+	s := &server{t: t, http: freeAddress(t), logs: new(ledgertest.Output), exited: make(chan struct{})}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
 	s.run()
@@ -232,24 +252,4 @@ func launchUnguarded(t *testing.T) *unguarded {
 func (u *unguarded) connect() *nats.Conn {
 	u.t.Helper()
 	return dial(u.t, "nats://"+u.nats)
-}
-
-// lockedBuffer keeps what a process prints, and can be read while it prints.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-// String returns everything that was printed so far.
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -41,42 +41,26 @@ func (c *limitsShowCommand) Run(ctx context.Context) error {
 }
 
 func (s serverFlags) printLimits(ctx context.Context, project, at string) error {
-	query := url.Values{}
-	if project != "" {
-		query.Set("project_id", project)
-	}
-	if at != "" {
-		query.Set("at", at)
-	}
-	resp, err := s.get(ctx, "/limits", query)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read
-	var limits answers.Limits
-	if err := json.NewDecoder(resp.Body).Decode(&limits); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	if _, err := fmt.Fprintln(table, "PROJECT\tOF\tLIMIT\tUSED"); err != nil {
-		return err
-	}
-	for _, l := range limits.Limits {
-		who, of, used := l.Project, l.Class, "-"
-		if who == "" {
-			who = "(default)"
-		}
-		if l.Type != "" {
-			of = "consumers of type " + l.Type
-		}
-		if l.Used != nil {
-			used = fmt.Sprint(*l.Used)
-		}
-		if _, err := fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", who, of, l.Most, used); err != nil {
+	query := url.Values{"project_id": {project}, "at": {at}}
+	return ask(ctx, s, "/limits", query, false, func(limits *answers.Limits) error {
+		table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+		if _, err := fmt.Fprintln(table, "PROJECT\tOF\tLIMIT\tUSED"); err != nil {
 			return err
 		}
-	}
-	return table.Flush()
+		for _, l := range limits.Limits {
+			who, of, used := cmp.Or(l.Project, "(default)"), l.Class, "-"
+			if l.Type != "" {
+				of = "consumers of type " + l.Type
+			}
+			if l.Used != nil {
+				used = fmt.Sprint(*l.Used)
+			}
+			if _, err := fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", who, of, l.Most, used); err != nil {
+				return err
+			}
+		}
+		return table.Flush()
+	})
 }
 
 // limitsSetCommand is "allot limits set".

@@ -49,6 +49,7 @@ type cli struct {
 	Get          getCommand                `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
 	List         listCommand               `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
 	Series       seriesCommand             `cmd:"" help:"Print the usage of a provider or project over time."`
+	Top          topCommand                `cmd:"" help:"Show what a server does now: rates, latencies, refusals, and who holds most."`
 	Doctor       doctorCommand             `cmd:"" help:"Say what would keep a server with these flags from serving well, and what to do."`
 	Completion   kongcompletion.Completion `cmd:"" help:"Print a script for shell completion."`
 	Manual       manualCommand             `cmd:"" help:"Print the man page."`
@@ -67,21 +68,29 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	var args cli
-	parser := kong.Must(&args,
-		kong.Name("allot"),
-		kong.Description("An event-sourced allocation ledger that speaks OpenStack Placement and Ironic's allocations."),
-		kong.UsageOnError(),
-		kong.DefaultEnvars("ALLOT"),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Resolvers(&configFile{}),
-	)
+	parser, err := newParser(&cli{}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Resolvers(&configFile{}))
+	if err != nil {
+		panic(err) // a mistake in the flags, which every test would find
+	}
 	kongcompletion.Register(parser) // ends the program if a shell asks for completions
 	selected, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
-	if err := selected.Run(); err != nil {
+	if err = refuseSecrets(selected); err == nil {
+		err = selected.Run()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "allot:", err)
 		stop()
 		os.Exit(1)
 	}
+}
+
+// newParser returns what reads the command line.
+func newParser(args *cli, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(args, append(options,
+		kong.Name("allot"),
+		kong.Description("An event-sourced allocation ledger that speaks OpenStack Placement and Ironic's allocations."),
+		kong.UsageOnError(),
+		kong.DefaultEnvars("ALLOT"),
+	)...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -25,6 +26,7 @@ func allMetrics() (rows []string, names map[string]bool) {
 	s := &server{
 		config: &serveCommand{AuditEvery: time.Hour}, instruments: newInstruments(),
 		replica: new(cluster.Replica), scrubber: new(check.Scrubber), rejected: new(jetstream.Rejected),
+		tracer: new(tracing.Tracer),
 	}
 	s.log.nats = new(embedded.Server)
 	found := make(chan *prometheus.Desc)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -25,13 +24,9 @@ func (s serverFlags) named(ctx context.Context, of, name, at string) (string, er
 	if at != "" {
 		query.Set("at", at)
 	}
-	text, err := s.readJSON(ctx, "/audit/find", query)
+	answer, err := fetch[audit.Found](ctx, s, "/audit/find", query)
 	if err != nil {
 		return "", err
-	}
-	var answer audit.Found
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return "", fmt.Errorf("the server's answer cannot be read: %w", err)
 	}
 	for _, one := range answer.Found {
 		if one.Of == of {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,7 +22,7 @@ import (
 type orphansCommand struct {
 	serverFlags `embed:""`
 	Consumers   string        `help:"All consumers that may hold something: a file with one uuid per line, a file with nova's list of servers as JSON, or the URL of a nova API, such as http://nova:8774/v2.1." required:"" placeholder:"FILE|URL"`
-	NovaToken   string        `help:"Token for the nova API." env:"OS_TOKEN"`
+	NovaToken   string        `help:"Token for the nova API; not on the command line, where others see it." env:"OS_TOKEN" secret:""`
 	Type        []string      `help:"Examine only consumers of these types; a consumer without a type has the type unknown. Default: all."`
 	OlderThan   time.Duration `help:"Leave alone consumers that changed within this time, because their owners may not be listed yet." default:"10m"`
 	At          string        `help:"As of this sequence or RFC 3339 time; not with --yes."`
@@ -126,13 +125,9 @@ func (c *orphansCommand) holders(ctx context.Context) (all map[ledger.UUID]*hold
 		query.Set("at", c.At)
 	}
 	for {
-		text, err := c.read(ctx, "/audit/consumers", query)
+		page, err := fetch[audit.Consumers](ctx, c.serverFlags, "/audit/consumers", query)
 		if err != nil {
 			return nil, 0, err
-		}
-		var page audit.Consumers
-		if err := json.Unmarshal(text, &page); err != nil {
-			return nil, 0, fmt.Errorf("the server's list of consumers cannot be read: %w", err)
 		}
 		for _, one := range page.Consumers {
 			changed, err := time.Parse(time.RFC3339Nano, one.Changed)
@@ -161,13 +156,9 @@ func (c *orphansCommand) explain(ctx context.Context, f *finding) error {
 		query.Set("at", c.At)
 	}
 	for {
-		text, err := c.read(ctx, "/audit/history", query)
+		page, err := fetch[wire.History](ctx, c.serverFlags, "/audit/history", query)
 		if err != nil {
 			return err
-		}
-		var page wire.History
-		if err := json.Unmarshal(text, &page); err != nil {
-			return fmt.Errorf("the server's history cannot be read: %w", err)
 		}
 		for i := range page.Entries {
 			f.By = &page.Entries[i]

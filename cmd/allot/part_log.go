@@ -71,7 +71,8 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 	s.log.nats, err = embedded.Start(ctx, embedded.Config{
 		StoreDir: s.data.path(logFolder), Listen: s.config.NATS, Verdict: s.verdict,
 		LazySync: s.config.LazySync, Logger: s.logger, TLS: s.rest.tls,
-		Users: logins(s.users), Services: wire.Services(), Streams: wire.Streams(),
+		Users: logins(s.users), Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
+		Payload: s.config.NATSMaxPayload, UserConnections: s.config.NATSUserConnections,
 		Heavy: s.ceiling.door(), Cluster: joined,
 	})
 	return err

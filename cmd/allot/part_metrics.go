@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/projector/check"
@@ -71,6 +73,8 @@ func (s *server) registry() *prometheus.Registry {
 	s.addState(g)
 	s.addWriter(g)
 	s.addReplica(g)
+	s.addNotices(g)
+	s.addTraces(g)
 	g.add("log_unsafe", "1: what is acknowledged may be lost: see the log, or allot cluster status.", func() float64 {
 		return one(len(s.unsafe.get()) > 0)
 	})
@@ -86,6 +90,40 @@ func (s *server) registry() *prometheus.Registry {
 		s.addAuditor(g)
 	}
 	return g.registry
+}
+
+// addNotices adds the metrics of the publisher of notices that leads, or led
+// last.
+func (s *server) addNotices(g gauges) {
+	published := func(value func(notices.Counts) int64) func() float64 {
+		return func() float64 {
+			if publisher := s.leader.notices.Load(); publisher != nil {
+				return float64(value(publisher.Counts()))
+			}
+			return 0
+		}
+	}
+	g.count("notices_published_total", "Notices of changes that were published over NATS.",
+		published(func(c notices.Counts) int64 { return c.Published }))
+	g.count("notices_missed_total", "Commits whose notices were not published: followers read the history instead.",
+		published(func(c notices.Counts) int64 { return c.Missed }))
+	g.count("notices_seconds_total", "Seconds spent making and publishing notices.",
+		func() float64 {
+			return published(func(c notices.Counts) int64 { return c.Took.Nanoseconds() })() / float64(time.Second)
+		})
+	g.add("notices_waiting", "Commits whose notices are to be published.",
+		published(func(c notices.Counts) int64 { return c.Waiting }))
+}
+
+// addTraces adds the metrics of traces.
+func (s *server) addTraces(g gauges) {
+	if s.tracer == nil {
+		return
+	}
+	g.count("trace_spans_total", "Spans of traces that were made.",
+		func() float64 { return float64(s.tracer.Counts().Made) })
+	g.count("trace_spans_sent_total", "Spans of these that the receiver of traces has taken.",
+		func() float64 { return float64(s.tracer.Counts().Sent) })
 }
 
 // one returns 1 for true and 0 for false.
@@ -164,10 +202,8 @@ func (s *server) addWriter(g gauges) {
 	g.add("log_stuck", "1: the log takes no commits, and commands are refused.", written(func(w *writer.Writer) float64 {
 		return one(w.Stuck() || s.space.refuse() != nil)
 	}))
-	g.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "allot", Name: "commands_refused_total",
-		Help: "Commands that were refused because the log could not be written.",
-	}, written(func(w *writer.Writer) float64 { return float64(w.Refused()) })))
+	g.count("commands_refused_total", "Commands that were refused because the log could not be written.",
+		written(func(w *writer.Writer) float64 { return float64(w.Refused()) }))
 	if s.rejected == nil {
 		return
 	}

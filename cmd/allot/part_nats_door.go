@@ -79,11 +79,20 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
 		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
 		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Heavy: s.ceiling.door(), Logger: s.logger,
+		Trace: s.messages(), Observe: s.instruments.messages(),
 	})
+	if err == nil && s.log.nats != nil {
+		s.log.nats.WatchDoor(s.leader.natsDoor)
+	}
 	return err
 }
 
-func (s *server) stopNATSDoor() error { return s.leader.natsDoor.Stop() }
+func (s *server) stopNATSDoor() error {
+	if s.log.nats != nil {
+		s.log.nats.WatchDoor(nil)
+	}
+	return s.leader.natsDoor.Stop()
+}
 
 // freshness returns nil for a single server.
 func (s *server) freshness() commands.Freshness {

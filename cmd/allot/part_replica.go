@@ -75,7 +75,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Lazy:         s.config.LazySync && s.log.nats != nil,
 		Unsafe:       s.unsafe.get,
 		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
-		Logger: s.logger,
+		Logger: s.logger, Carrying: s.carrying(),
 	}, s.state)
 	if err != nil {
 		s.peersNC.Close()
@@ -164,7 +164,7 @@ type followed struct {
 // Changed implements cluster.Models.
 func (f *followed) Changed() <-chan struct{} { return f.changed() }
 
-// beginTerm tells the other replicas that this server leads.
+// beginTerm records that this server leads.
 func (s *server) beginTerm(ctx context.Context) error {
 	if s.term == nil {
 		return nil
@@ -172,7 +172,15 @@ func (s *server) beginTerm(ctx context.Context) error {
 	return s.term.Begin(ctx, s.leader.writer.Load())
 }
 
-func (s *server) endTerm() error {
+// openTerm takes the commands of clients, of this server and of the others.
+func (s *server) openTerm(context.Context) error {
+	if s.term == nil {
+		return nil
+	}
+	return s.term.Open()
+}
+
+func (s *server) closeTerm() error {
 	if s.term != nil {
 		s.term.Close()
 	}

@@ -60,7 +60,7 @@ func (s *server) bindREST(context.Context) (err error) {
 		Addr: s.rest.address(), Handler: &s.rest,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes,
+		MaxHeaderBytes: maxHeaderBytes, HTTP2: bounds(),
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (d *restDoor) endFollowers() { d.endFollowing() }
 
 // openREST answers all requests, once everything that they need has started.
 func (s *server) openREST(context.Context) error {
-	handler := s.instruments.requests(s.routes())
+	handler := s.recorded(s.instruments.requests(s.logged(s.routes())))
 	s.rest.handler.Store(&handler)
 	close(s.rest.opened)
 	return nil
@@ -89,11 +89,11 @@ func (d *restDoor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveREST answers requests until drainREST or unbindREST.
 func (s *server) serveREST() error {
-	listener := s.rest.listener
+	var listener net.Listener = plainErrors{s.rest.listener}
 	if s.rest.tls != nil {
-		listener = tls.NewListener(listener, s.rest.tls)
+		listener = newSecured(s.rest.listener, s.rest.tls)
 	}
-	err := s.rest.server.Serve(plainErrors{listener})
+	err := s.rest.server.Serve(listener)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 // can read its fields at any moment: they are nil before lead has first started,
 // and keep their last value after it has stopped.
 type leader struct {
-	notices   *notices.Publisher
+	notices   atomic.Pointer[notices.Publisher]
 	keeper    atomic.Pointer[rejected.Keeper] // nil: rejected commands are not kept
 	writer    atomic.Pointer[writer.Writer]
 	claims    *claims.Stage
@@ -39,12 +39,12 @@ func (s *server) startNotices(context.Context) error {
 		cfg.Interest = s.log.nats.Interest
 		cfg.Listening = s.log.nats.Listening
 	}
-	s.leader.notices = notices.Start(s.views, cfg)
+	s.leader.notices.Store(notices.Start(s.views, cfg))
 	return nil
 }
 
 func (s *server) stopNotices() error {
-	s.leader.notices.Stop()
+	s.leader.notices.Load().Stop()
 	return nil
 }
 
@@ -74,10 +74,7 @@ func (s *server) startWriter(ctx context.Context) error {
 	options := writer.Options{
 		Now: time.Now, Logger: s.logger, SaveSnapshot: s.saveSnapshot,
 		SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
-		AnswerWithin: s.config.AnswerWithin, Refuse: s.space.refuse,
-	}
-	if s.instruments != nil {
-		options.Observer = s.instruments
+		AnswerWithin: s.config.AnswerWithin, Refuse: s.space.refuse, Observer: s.observer(),
 	}
 	if s.term != nil {
 		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait
@@ -86,11 +83,11 @@ func (s *server) startWriter(ctx context.Context) error {
 		options.Rejected = keeper.Keep
 	}
 	s.leader.claims = claims.New(claims.Options{
-		Views: s.views, Records: claims.FromLog(s.log.readers), MaxSteps: s.config.CandidatesBudget,
+		Views: s.views, Log: s.log.readers, MaxSteps: s.config.CandidatesBudget,
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = s.leader.claims.Search
-	s.leader.writer.Store(writer.New(s.log.all, &marked{s.leader.notices, s.log.highWater}, state, options))
+	s.leader.writer.Store(writer.New(s.log.all, &marked{s.leader.notices.Load(), s.log.highWater}, state, options))
 	return nil
 }
 

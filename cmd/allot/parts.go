@@ -111,6 +111,9 @@ func (p *partList) mayEnd(end context.CancelCauseFunc) {
 func (p *partList) startOne(ctx context.Context, i int) error {
 	one, began := p.list[i], time.Now()
 	if err := one.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("told to stop while this was starting: %s: %w", one.name, err)
+		}
 		return err
 	}
 	r := &running{stopping: make(chan struct{}), returned: make(chan struct{})}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestPrometheus has a real Prometheus watch a server by the rules in
@@ -59,7 +61,7 @@ func TestPrometheus(t *testing.T) {
 type prometheus struct {
 	t       *testing.T
 	address string
-	said    lockedBuffer
+	said    ledgertest.Output
 }
 
 // ask asks Prometheus's API.

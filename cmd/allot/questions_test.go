@@ -43,8 +43,9 @@ func TestOrphans(t *testing.T) {
 		t.Helper()
 		return allot(t, good, append([]string{"orphans", "--http", s.http}, args...)...)
 	}
-	for _, source := range [][]string{{file}, {nova.URL + "/v2.1", "--nova-token", "secret"}} {
-		out := orphans(true, append([]string{"--older-than", "0s", "--consumers"}, source...)...)
+	t.Setenv("OS_TOKEN", "secret")
+	for _, source := range []string{file, nova.URL + "/v2.1"} {
+		out := orphans(true, "--older-than", "0s", "--consumers", source)
 		for _, want := range []string{
 			"orphan   " + consumerID(2), "orphan   " + consumerID(3), "orphan   " + consumerID(5),
 			"allocation delete " + consumerID(5), "made by admin with AllocateForConsumers",
@@ -67,7 +68,8 @@ func TestOrphans(t *testing.T) {
 	) {
 		t.Errorf("%s", out)
 	}
-	orphans(false, "--older-than", "0s", "--consumers", nova.URL+"/v2.1", "--nova-token", "wrong")
+	t.Setenv("OS_TOKEN", "wrong")
+	orphans(false, "--older-than", "0s", "--consumers", nova.URL+"/v2.1")
 	write(t, filepath.Join(dir, "bad"), "nonsense\n")
 	orphans(false, "--consumers", filepath.Join(dir, "bad"), "--yes")
 	write(t, filepath.Join(dir, "none"), "\n")

@@ -106,6 +106,10 @@ func refusals(f files, public, taken string) []refusal {
 		{`error: config file: unknown key "snapshot-recrods"`, serve("--config", f.unknownKey)},
 		{"--candidates-order must be one of", serve("--candidates-order", "sideways")},
 		{"--log-level", serve("--log-level", "loud")},
+		{"--log-format", serve("--log-format", "xml")},
+		{"--trace-ratio 2 is not a share", serve("--trace-ratio", "2")},
+		{"--trace-url: ", serve("--trace-url", "collector:4318")},
+		{"ALLOT_KEYSTONE_PASSWORD", serve("--keystone-password", "x")},
 		{"the data folder cannot be made", serve("--data", f.text)},
 		{"need --cluster, the list of all servers", serve("--cluster-name", "a")},
 		{"--cluster needs --cluster-secret-file", cluster()},
@@ -157,6 +161,7 @@ func refusals(f files, public, taken string) []refusal {
 		{"<of> must be one of", []string{"list", "planets"}},
 		{"<of> must be one of", []string{"series", "planet", "x"}},
 		{"--csv and --json can't be used together", []string{"series", "project", "p", "--csv", "--json"}},
+		{"--every 1ms", []string{"top", "--every", "1ms"}},
 		{"unexpected argument fly", []string{"fly"}},
 		{"expected one of", nil},
 	})
@@ -305,7 +310,7 @@ func TestServersThatCannotAnswer(t *testing.T) {
 		{"cluster", "remove", "x"}, {"limits", "list"}, {"limits", "show", "p"}, {"limits", "tree", "p", "--below", "q"},
 		{"limits", "set", "--class", "VCPU", "--most", "3"}, {"get", "provider", id}, {"get", "provider", "host"}, {"get", "consumer", id},
 		{"get", "project", "p"}, {"get", "node", id}, {"list", "providers"}, {"list", "consumers"}, {"list", "traits"},
-		{"list", "nodes"}, {"series", "project", "p"}, {"series", "provider", "host"},
+		{"list", "nodes"}, {"series", "project", "p"}, {"series", "provider", "host"}, {"top", "--once"},
 	} {
 		flag := "--url"
 		if args[0] == "replay" {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -110,14 +109,10 @@ func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*re
 
 // compare asks the server for the digests that it had at the replay's end.
 func (c *replayCommand) compare(ctx context.Context, mine *replayed) error {
-	resp, err := c.get(ctx, "/audit/digest", url.Values{"at": {strconv.FormatUint(mine.Sequence, 10)}})
+	at := url.Values{"at": {strconv.FormatUint(mine.Sequence, 10)}}
+	theirs, err := fetch[audited](ctx, c.serverFlags, "/audit/digest", at)
 	if err != nil {
 		return err
-	}
-	defer func() { _ = resp.Body.Close() }() // nothing was written
-	var theirs audited
-	if err := json.NewDecoder(resp.Body).Decode(&theirs); err != nil {
-		return fmt.Errorf("the server's digests cannot be read: %w", err)
 	}
 	switch {
 	case theirs.Head != mine.Head:

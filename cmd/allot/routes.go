@@ -106,6 +106,19 @@ func (s *server) baremetal(prefix string) http.Handler {
 	}
 }
 
+// diskNow measures the disk for auditors.
+func (s *server) diskNow() audit.Disk {
+	data := int64(s.views.StoreStats().DiskBytes)
+	if s.log.nats != nil {
+		stored, err := s.log.nats.Stored()
+		if err != nil {
+			s.logger.Warn("the size of the log is not known", "error", err)
+		}
+		data += int64(stored.Bytes)
+	}
+	return audit.Disk{Free: s.space.free.Load(), Reserve: s.space.reserve.Load(), Data: data}
+}
+
 // audits returns the routes below /audit, by path.
 func (s *server) audits() map[string]http.Handler {
 	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
@@ -114,6 +127,7 @@ func (s *server) audits() map[string]http.Handler {
 		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
 		Intake: s.rest.bodies, Searches: s.rest.searches, Stop: s.rest.stopping.Done(),
 	}
+	asked.Disk = s.diskNow
 	asked.Present, asked.Fresh = s.commands, s.freshness()
 	if auditor := s.leader.auditor.Load(); auditor != nil {
 		asked.LastAudit = auditor.Last

@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/tracing"
 )
 
 // keystoneFlags say where Keystone is, and which account the server uses there: a
@@ -22,14 +23,14 @@ type keystoneFlags struct {
 	URL       string `name:"url" help:"Identity v3 endpoint of Keystone, such as https://keystone.example:5000/v3. Without it requests are not authenticated."`
 	PublicURL string `name:"public-url" help:"Keystone's URL for clients, in answers with 401; default: --keystone-url."`
 	Username  string `help:"User name of the server in Keystone."`
-	Password  string `help:"Password of that user. Set it in the environment or the config file, where other users of the machine cannot see it."`
+	Password  string `help:"Password of that user; not on the command line, where others see it." secret:""`
 	Project   string `help:"Its project." default:"service"`
 
 	UserDomain    string `help:"Domain of the user." default:"Default"`
 	ProjectDomain string `help:"Domain of the project." default:"Default"`
 
 	ApplicationCredentialID     string `help:"Application credential, instead of user and password."`
-	ApplicationCredentialSecret string `help:"Its secret."`
+	ApplicationCredentialSecret string `help:"Its secret; not on the command line, where others see it." secret:""`
 
 	CAFile    string        `name:"ca-file" help:"Certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
 	CacheTime time.Duration `help:"How long the server believes an answer of Keystone." default:"5m"`
@@ -75,7 +76,9 @@ func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
 		return nil, errors.New("--keystone-url needs --keystone-username and --keystone-password, " +
 			"or --keystone-application-credential-id and --keystone-application-credential-secret")
 	}
-	config := auth.KeystoneConfig{URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: k.CacheTime}
+	config := auth.KeystoneConfig{
+		URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: k.CacheTime, Outgoing: tracing.Outgoing,
+	}
 	if k.CAFile != "" {
 		pool, err := trusted(k.CAFile)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
@@ -51,7 +52,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 }
 
 func (c *serveCommand) serve(ctx context.Context) error {
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: c.LogLevel}))
+	logger := c.Log.logger(os.Stderr)
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -78,6 +79,7 @@ type server struct {
 
 	// open
 	ceiling  *ceiling
+	tracer   *tracing.Tracer // nil: nobody wants traces
 	data     *dataFolder
 	access   access
 	users    *natsapi.Users // nil: anybody
@@ -156,6 +158,8 @@ func (s *server) list() []part {
 		{phase: open, name: "data folder", start: s.openData, stop: s.closeData},
 		// APIs report their load from their first moment to their last.
 		{phase: open, name: "memory ceiling", start: s.startCeiling, stop: s.stopCeiling},
+		// Spans are made from the first request to the end of the last one.
+		{phase: open, name: "traces", start: s.startTraces, stop: s.stopTraces},
 		{phase: open, name: "access", start: s.readAccess},
 		// The port is bound before a long replay, so that a taken port is noticed
 		// at once, and clients learn from then on that the server is starting.
@@ -208,8 +212,11 @@ func (s *server) list() []part {
 		{phase: lead, name: "keeper", start: s.startKeeper, stop: s.stopKeeper},
 		{phase: lead, name: "writer", start: s.startWriter, run: s.runWriter, stop: s.stopWriter},
 		// The first record of the new term deposes the former leader.
-		{phase: lead, name: "term", start: s.beginTerm, stop: s.endTerm},
+		{phase: lead, name: "term", start: s.beginTerm},
 		{phase: lead, name: "standard names", start: s.begin},
+		// A replica's doors are open already: what comes before there are standard
+		// names would be told that VCPU is unknown.
+		{phase: lead, name: "commands of clients", start: s.openTerm, stop: s.closeTerm},
 		{phase: lead, name: "node providers", start: s.setNodeProviders},
 		{phase: lead, name: "checkpoint of the start", start: s.signStart},
 		// From here on a nearly full disk refuses commands. The commands of the

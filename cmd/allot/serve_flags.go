@@ -3,11 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"time"
 
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/projector/candidates"
 )
 
@@ -19,17 +20,19 @@ type serveCommand struct {
 
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
-	NATSDoorURL         string        `name:"nats-door-url" help:"The server of --nats-url, with the user that answers clients and sends notices; default: --nats-url." placeholder:"URL"`
-	NATSDoorCreds       string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds, if --nats-door-url is not given." type:"path" placeholder:"FILE"`
-	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server of --nats-url with the credentials of ordinary clients. The start tests whether these clients, or clients without credentials, could write the log." placeholder:"URL"`
-	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve even if clients of the external NATS could write the log."`
-	NATSUsers           string        `name:"nats-users" help:"YAML file with the users of the embedded NATS server. Without it anybody who reaches the server is an operator." type:"existingfile" placeholder:"FILE"`
-	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url, to find out whether they sync every write."`
-	NATSReplicas        int           `name:"nats-replicas" help:"Number of replicas of a stream that Allot creates behind --nats-url; 0: 3 if that is a cluster, otherwise 1." default:"0"`
-	AcceptLazySync      bool          `help:"Serve even if the external NATS may not sync every write. A power cut can then lose answered commands."`
-	LazySync            bool          `help:"Let the embedded NATS server sync only every two minutes. This is faster, but a power cut loses answered commands."`
-	AllowedHost         []string      `name:"allowed-host" help:"Host name under which requests may reach the server, besides localhost and the addresses of this machine." placeholder:"NAME"`
-	AllowNoauth         bool          `help:"Serve without authentication even on an address that other machines can reach."`
+	NATSDoorURL         string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`
+	NATSDoorCreds       string        `name:"nats-door-creds" help:"Credentials file for --nats-door-url; default: --nats-creds unless there is a --nats-door-url." type:"path" placeholder:"FILE"`
+	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server at --nats-url with ordinary clients' credentials: a start finds out whether they could write the log. Who has none is always tried." placeholder:"URL"`
+	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
+	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
+	NATSMaxPayload      int           `name:"nats-max-payload" help:"Largest message, in bytes, that a client may send to the embedded NATS server, from 131072 to 8388608; larger commands go over REST. With --nats-user-connections it bounds what one user can make the server hold." default:"131072" placeholder:"BYTES"`
+	NATSUserConnections int           `name:"nats-user-connections" help:"Most connections of one user of the embedded NATS server." default:"256" placeholder:"N"`
+	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
+	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
+	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
+	LazySync            bool          `help:"Let the embedded NATS server sync every two minutes. Faster; a power cut loses answered commands."`
+	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
+	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
 	Cluster             clusterFlags  `embed:"" group:"Cluster"`
 	TLS                 tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
@@ -66,7 +69,9 @@ type serveCommand struct {
 	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are new records; 0: never." default:"1h"`
 	CheckBudget     time.Duration `help:"Time for checking the older part of a large log at the start after an unclean stop. The rest is checked while the server runs; 0: check all of it at the start." default:"30s"`
-	LogLevel        slog.Level    `help:"Least level of messages: debug, info, warn or error." default:"info"`
+
+	Log   logFlags   `embed:"" prefix:"log-" group:"Messages and traces"`
+	Trace traceFlags `embed:"" prefix:"trace-" group:"Messages and traces"`
 }
 
 // check refuses settings that are dangerous or contradict each other.
@@ -79,6 +84,9 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("other machines can reach --http %s, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
 	}
+	if err := c.Trace.check(); err != nil {
+		return err
+	}
 	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
 		return err
 	}
@@ -87,6 +95,9 @@ func (c *serveCommand) check() error {
 	}
 	if c.NATSURL != "" || c.NATS == "" {
 		return nil
+	}
+	if err := c.checkNATSLimits(); err != nil {
+		return err
 	}
 	if local, err = isLocal(c.NATS); err != nil {
 		return fmt.Errorf("--nats: %w", err)
@@ -102,7 +113,19 @@ func (c *serveCommand) check() error {
 	return nil
 }
 
-// defaultNATS is the default address of NATS for clients.
+func (c *serveCommand) checkNATSLimits() error {
+	if n := c.NATSMaxPayload; n < wire.LeastPayload || n > embedded.MaxPayload {
+		return fmt.Errorf("--nats-max-payload %d: it can be from %d, which clients rely on, to %d, which the log takes",
+			n, wire.LeastPayload, embedded.MaxPayload)
+	}
+	if n := c.NATSUserConnections; n < 1 || n > embedded.MaxConnections {
+		return fmt.Errorf("--nats-user-connections %d: a user can have 1 to %d, which is how many the server takes",
+			n, embedded.MaxConnections)
+	}
+	return nil
+}
+
+// defaultNATS is where clients find NATS if nothing is said.
 const defaultNATS = "127.0.0.1:4222"
 
 // natsIsBackDoor reports whether anybody who reaches NATS would be an operator,

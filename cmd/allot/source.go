@@ -17,7 +17,7 @@ import (
 // sourceFlags name the log that a command reads. Exactly one of them is needed.
 type sourceFlags struct {
 	Data    string `help:"Data folder of a server that is not running." type:"existingdir" placeholder:"DIR"`
-	NATSURL string `name:"nats-url" help:"NATS of a running server. If it has users: nats://NAME:PASSWORD@HOST:PORT of an auditor or operator." placeholder:"URL"`
+	NATSURL string `name:"nats-url" help:"NATS of a running server. If it has users: nats://NAME:PASSWORD@HOST:PORT of an auditor or operator, as ALLOT_NATS_URL in the environment." placeholder:"URL"`
 	Archive string `help:"File that allot export wrote." type:"existingfile" placeholder:"FILE"`
 }
 

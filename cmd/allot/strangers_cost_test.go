@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,12 +90,11 @@ func (m *measured) add(latencies []time.Duration) {
 }
 
 // floods asks again and again, as soon as a refused client may.
-func (s *server) floods(ctx context.Context, path, token string, refused *atomic.Int64) {
+func (s *server) floods(ctx context.Context, path, token string) {
 	for ctx.Err() == nil {
 		status, _, header := s.asks(ctx, path, token)
 		switch {
 		case status == http.StatusServiceUnavailable && header.Get("Retry-After") != "":
-			refused.Add(1)
 		case status != 0 && status != http.StatusBadRequest:
 			s.t.Errorf("a costly search: %d", status)
 		}
@@ -107,9 +105,9 @@ func (s *server) floods(ctx context.Context, path, token string, refused *atomic
 	}
 }
 
-// TestCostlySearches: twenty costly searches of one user at once hold up nobody
-// else. Those beyond the bound are refused with 503, and another client's
-// searches take, by the median, at most twice as long as without them.
+// TestCostlySearches: a hundred costly searches of one user at once hold up nobody
+// else: another client's searches take, by the median, at most twice as long as
+// without them.
 func TestCostlySearches(t *testing.T) {
 	const children, rounds, requests = 12, 11, 60
 	keystone := keystonetest.Start(t,
@@ -118,7 +116,7 @@ func TestCostlySearches(t *testing.T) {
 		keystonetest.User{Name: "mallory", ID: "mallory", Project: "m", Roles: []string{"service"}},
 	)
 	s := launch(
-		t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret",
+		t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--config", keystonePassword(t),
 	)
 	nova, mallory := keystone.Token("nova"), keystone.Token("mallory")
 	s.makeWideTree(map[string]string{"X-Auth-Token": nova}, children)
@@ -131,9 +129,8 @@ func TestCostlySearches(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	var refused atomic.Int64
-	for range 20 {
-		all.Go(func() { s.floods(ctx, costlyQuery(children), mallory, &refused) })
+	for range 100 {
+		all.Go(func() { s.floods(ctx, costlyQuery(children), mallory) })
 	}
 	for range rounds {
 		attacked.add(s.latencies(requests, nova))
@@ -145,9 +142,6 @@ func TestCostlySearches(t *testing.T) {
 	// programs.
 	if quiet, attacked := quiet.half[rounds/2], attacked.half[rounds/2]; attacked > 2*quiet {
 		t.Errorf("beside costly searches half of another's take more than %v instead of %v", attacked, quiet)
-	}
-	if refused.Load() == 0 {
-		t.Error("nothing was too much")
 	}
 	if growth := s.peakRSS() - before; growth > 64<<20 {
 		t.Errorf("the memory grew by %d MiB", growth>>20)

@@ -233,6 +233,18 @@ func (s *server) compareMatrix(known map[string]map[string]string) {
 	}
 }
 
+// metricsForAll asks for the metrics as every persona.
+func (s *server) metricsForAll(address string, personas map[string]map[string]string) {
+	s.t.Helper()
+	metrics := *s
+	metrics.http = address
+	for persona, headers := range personas {
+		if status, text := metrics.send("GET", "/metrics", "", headers); status != http.StatusOK || !strings.Contains(text, "allot_") {
+			s.t.Errorf("GET /metrics by %s: %d %.200s", persona, status, text)
+		}
+	}
+}
+
 // TestRESTMatrix: every route answers every persona as docs/security.md says.
 func TestRESTMatrix(t *testing.T) {
 	t.Parallel()
@@ -240,18 +252,21 @@ func TestRESTMatrix(t *testing.T) {
 	allot(t, true, "signing-key", "operator.example", key)
 	t.Run("without authentication", func(t *testing.T) {
 		t.Parallel()
-		s := launch(t, t.TempDir(), "--signing-key", key)
+		metrics := freeAddress(t)
+		s := launch(t, t.TempDir(), "--signing-key", key, "--metrics", metrics)
 		persona := func(token, roles string) map[string]string {
 			return map[string]string{"X-Auth-Token": token, "X-Roles": roles}
 		}
 		s.populateForStrangers(persona("admin", ""))
-		s.compareMatrix(map[string]map[string]string{
+		known := map[string]map[string]string{
 			"nobody, no authentication": nil,
 			"reader":                    persona("ann:a", "reader"), "member": persona("mia:a", "member,reader"),
 			"other's reader": persona("rob:b", "reader"), "other's member": persona("max:b", "member,reader"),
 			"admin": persona("admin", "admin,manager,member,reader"), "service": persona("nova", "service"),
 			"system": {"X-Auth-Token": "root", "X-Roles": "admin,reader", "OpenStack-System-Scope": "all"},
-		})
+		}
+		s.compareMatrix(known)
+		s.metricsForAll(metrics, known)
 	})
 	t.Run("Keystone", func(t *testing.T) {
 		t.Parallel()
@@ -271,9 +286,10 @@ func TestRESTMatrix(t *testing.T) {
 				Name: "domain", ID: "dora", Domain: "default", Roles: []string{"admin", "manager", "member", "reader", "service"},
 			},
 		)
+		metrics := freeAddress(t)
 		s := launch(
-			t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret",
-			"--signing-key", key,
+			t, t.TempDir(), "--keystone-url", keystone.URL, "--keystone-username", "allot", "--config", keystonePassword(t),
+			"--signing-key", key, "--metrics", metrics,
 		)
 		known := map[string]map[string]string{
 			// What they say of themselves must not count.
@@ -284,6 +300,7 @@ func TestRESTMatrix(t *testing.T) {
 		}
 		s.populateForStrangers(known["admin"])
 		s.compareMatrix(known)
+		s.metricsForAll(metrics, known)
 	})
 }
 
@@ -389,7 +406,7 @@ func TestNATSInsideWithKeystone(t *testing.T) {
 		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
 	)
 	s := launch(t, t.TempDir(), "--nats", "127.0.0.1:4222", // the default
-		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--keystone-password", "secret")
+		"--keystone-url", keystone.URL, "--keystone-username", "allot", "--config", keystonePassword(t))
 	s.kill()
 	if logs := s.logs.String(); !strings.Contains(logs, "NATS stays inside the process") ||
 		strings.Contains(logs, "4222") {

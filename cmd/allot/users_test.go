@@ -31,6 +31,7 @@ import (
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // quiet suppresses nats.go's messages about permissions violations.
@@ -433,7 +434,7 @@ func TestTLS(t *testing.T) {
 	dir := t.TempDir()
 	pool := issue(t, dir, 1)
 	address, natsAddress := freeAddress(t), freeAddress(t)
-	s := &server{t: t, http: address, logs: new(lockedBuffer), exited: make(chan struct{})}
+	s := &server{t: t, http: address, logs: new(ledgertest.Output), exited: make(chan struct{})}
 	s.cmd = exec.Command(binary, "serve", "--data", t.TempDir(), "--http", address, "--nats", natsAddress,
 		"--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"))
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs

@@ -33,12 +33,16 @@ func (c *whatIfCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing was written
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	if err != nil {
+		return err
+	}
+	answer, err := answerIn[any](text)
+	if err != nil {
+		return err
+	}
 	out := ledger.PlainEncoder(os.Stdout)
 	out.SetIndent("", "  ")
-	var answer any
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
-		return fmt.Errorf("the server's answer cannot be read: %w", err)
-	}
 	return out.Encode(answer)
 }
 

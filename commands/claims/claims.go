@@ -48,9 +48,9 @@ type Views interface {
 // Options are a Stage's choices.
 type Options struct {
 	Views Views
-	// Records finds the record of a claim that was carried out before; nil: its
+	// Log has the record of a claim that was carried out before; nil: its
 	// client is not told again what was chosen.
-	Records func(context.Context, ledger.Address) (*ledger.Record, error)
+	Log ledger.Log
 	// MaxSteps bounds a search that goes on beside; 0: no bound.
 	MaxSteps int
 	// Beside is how many such searches go on at once; at least 1.
@@ -367,7 +367,7 @@ func (s *Stage) answer(c *claim, outcome commands.Outcome, err error) {
 	case outdated && stopped:
 		c.done(commands.Outcome{}, commands.ErrStopped)
 	case outdated:
-	case err == nil && outcome.Repeated && outcome.Rejection == nil && s.opts.Records != nil:
+	case err == nil && outcome.Repeated && outcome.Rejection == nil && s.opts.Log != nil:
 		s.queue(c, func() { s.recall(c, outcome) })
 	default:
 		c.done(outcome, err)
@@ -376,7 +376,7 @@ func (s *Stage) answer(c *claim, outcome commands.Outcome, err error) {
 
 // recall tells again what was chosen when the claim was carried out first.
 func (s *Stage) recall(c *claim, outcome commands.Outcome) {
-	record, err := s.opts.Records(s.ctx, outcome.Address)
+	record, err := ledger.ReadRecord(s.ctx, s.opts.Log, outcome.Address)
 	if err == nil {
 		outcome.Events = record.Events
 	}

@@ -149,9 +149,9 @@ type ItemResult struct {
 	Err error
 }
 
-// SubmitAll carries many independent commands out with one message. Each is
-// answered on its own. Commands that fail for a passing reason are submitted
-// again, under their ids.
+// SubmitAll carries many independent commands out with one message, or with
+// as few as the server takes. Each is answered on its own; those that could not
+// be dealt with for a reason that passes are submitted again, under their ids.
 func (c *Client) SubmitAll(ctx context.Context, items []Item) ([]ItemResult, error) {
 	results := make([]ItemResult, len(items))
 	left := make([]int, len(items))
@@ -159,22 +159,19 @@ func (c *Client) SubmitAll(ctx context.Context, items []Item) ([]ItemResult, err
 		left[i] = i
 	}
 	for pause := c.opts.Pause; len(left) > 0; pause = min(2*pause, maxPause) {
-		batch := wire.Batch{Commands: make([]wire.BatchCommand, len(left))}
+		batch := make([]wire.BatchCommand, len(left))
 		for n, i := range left {
-			batch.Commands[n] = wire.BatchCommand{
+			batch[n] = wire.BatchCommand{
 				Command: items[i].Command.CommandName(), ID: items[i].ID, Body: wire.Body{Value: items[i].Command},
 			}
 		}
-		reply, err := c.batch(ctx, nil, batch)
+		replies, err := c.submitEach(ctx, batch)
 		if err != nil {
 			return nil, err
 		}
-		if len(reply.Replies) != len(left) {
-			return nil, fmt.Errorf("client: %d replies to %d commands", len(reply.Replies), len(left))
-		}
 		var again []int
 		for n, i := range left {
-			r := reply.Replies[n]
+			r := replies[n]
 			if r.Error != nil && r.Error.Retry {
 				again = append(again, i)
 			}
@@ -190,6 +187,28 @@ func (c *Client) SubmitAll(ctx context.Context, items []Item) ([]ItemResult, err
 		}
 	}
 	return results, nil
+}
+
+// submitEach sends independent commands in one message. If the server does not
+// take it, it sends them in two; what is too large by itself is answered here.
+func (c *Client) submitEach(ctx context.Context, list []wire.BatchCommand) ([]wire.Reply, error) {
+	reply, err := c.batch(ctx, nil, wire.Batch{Commands: list})
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload) && len(list) == 1:
+		return []wire.Reply{{Error: &wire.Error{Code: wire.ErrorTooLarge, Message: err.Error()}}}, nil
+	case errors.Is(err, nats.ErrMaxPayload):
+		first, err := c.submitEach(ctx, list[:len(list)/2])
+		if err != nil {
+			return nil, err
+		}
+		second, err := c.submitEach(ctx, list[len(list)/2:])
+		return append(first, second...), err
+	case err != nil:
+		return nil, err
+	case len(reply.Replies) != len(list):
+		return nil, fmt.Errorf("client: %d replies to %d commands", len(reply.Replies), len(list))
+	}
+	return reply.Replies, nil
 }
 
 func itemResult(r wire.Reply) ItemResult {
@@ -328,6 +347,12 @@ func (c *Client) request(
 	for name, value := range headers {
 		msg.Header.Set(name, value)
 	}
+	if trace := commands.TraceOf(ctx); trace != nil {
+		msg.Header.Set(wire.HeaderTraceParent, trace.Parent)
+		if trace.State != "" {
+			msg.Header.Set(wire.HeaderTraceState, trace.State)
+		}
+	}
 	var last error
 	for pause := c.opts.Pause; ; pause = min(2*pause, maxPause) {
 		again, err := c.try(ctx, msg, read)
@@ -336,11 +361,20 @@ func (c *Client) request(
 		}
 		last = err
 		select {
-		case <-time.After(pause/2 + rand.N(pause)):
+		case <-time.After(asTold(err) + pause/2 + rand.N(pause)):
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w; %w", ErrUnanswered, ctx.Err(), last)
 		}
 	}
+}
+
+// asTold returns how long the server has told this client to wait.
+func asTold(err error) time.Duration {
+	var told *wire.Error
+	if errors.As(err, &told) {
+		return time.Duration(told.RetryAfterMS) * time.Millisecond
+	}
+	return 0
 }
 
 // try sends the message once, and returns whether another try makes sense.
@@ -349,7 +383,18 @@ func (c *Client) try(
 ) (again bool, err error) {
 	wait, cancel := context.WithTimeout(ctx, c.opts.TryTimeout)
 	defer cancel()
+	if len(msg.Data) > wire.LeastPayload {
+		// The server says what this client may send only after the connection is
+		// there, and cuts off who sends more.
+		if err := c.nc.FlushWithContext(wait); err != nil {
+			return !permanent(err), fmt.Errorf("client: %s: %w", msg.Subject, err)
+		}
+	}
 	answer, err := c.nc.RequestMsgWithContext(wait, msg)
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return false, fmt.Errorf("client: %s: the message takes %d bytes, and this client may send %d over NATS: "+
+			"send it over REST, or raise the server's --nats-max-payload: %w", msg.Subject, msg.Size(), c.nc.MaxPayload(), err)
+	}
 	if err != nil {
 		return !permanent(err), fmt.Errorf("client: %s: %w", msg.Subject, err)
 	}
@@ -366,7 +411,7 @@ func (c *Client) try(
 // permanent errors do not go away however often one tries.
 func permanent(err error) bool {
 	for _, one := range []error{
-		nats.ErrConnectionClosed, nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrPermissionViolation, context.Canceled,
+		nats.ErrConnectionClosed, nats.ErrBadSubject, nats.ErrPermissionViolation, context.Canceled,
 	} {
 		if errors.Is(err, one) {
 			return true

@@ -2,11 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
@@ -124,11 +121,6 @@ func (q *pipeline) send(batch []*Pending) {
 		items[i] = p.item
 	}
 	results, err := q.client.SubmitAll(ctx, items)
-	if errors.Is(err, nats.ErrMaxPayload) && len(batch) > 1 {
-		q.send(batch[:len(batch)/2])
-		q.send(batch[len(batch)/2:])
-		return
-	}
 	for i, p := range batch {
 		p.forget()
 		if err != nil {

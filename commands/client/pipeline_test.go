@@ -59,8 +59,9 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestPipelineLimits: a command whose context has ended is answered at once, and
-// commands that do not fit into one message travel in several.
+// TestPipelineLimits: a command whose context has ended is answered at once,
+// commands that are too much for one message together travel apart, and one that
+// is by itself says so.
 func TestPipelineLimits(t *testing.T) {
 	l, nc := serve(t, false)
 	c := client.New(nc, client.Options{})
@@ -76,7 +77,7 @@ func TestPipelineLimits(t *testing.T) {
 	var started []*client.Pending
 	for range 12 {
 		wide := &commands.AllocateForConsumers{}
-		for range 4_000 {
+		for range 300 {
 			one := commandstest.Allocate(commandstest.NewID(), provider, "VCPU", 1).Allocations[0]
 			one.User = strings.Repeat("u", 255)
 			wide.Allocations = append(wide.Allocations, one)
@@ -87,5 +88,10 @@ func TestPipelineLimits(t *testing.T) {
 		if _, err := p.Wait(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	_, err := c.Start(within(t), largeReshape(t)).Wait()
+	var told *wire.Error
+	if !errors.As(err, &told) || told.Code != wire.ErrorTooLarge || !strings.Contains(told.Message, "over REST") {
+		t.Errorf("too large by itself: %v", err)
 	}
 }

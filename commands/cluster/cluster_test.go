@@ -41,8 +41,10 @@ type member struct {
 	conns  []*nats.Conn
 	// mute lets the writer lead without a lease, which must never happen.
 	mute bool
-	term *cluster.Term // guarded by mu
-	cut  atomic.Bool   // its connections are closed
+	// begun, if set, is called between the beginning of a term and its opening.
+	begun func()
+	term  *cluster.Term // guarded by mu
+	cut   atomic.Bool   // its connections are closed
 }
 
 // group is three of them.
@@ -191,8 +193,14 @@ func (m *member) serve(t testing.TB, term *cluster.Term) {
 	w := writer.New(m.log, m.views, term.State(), options)
 	err := term.Begin(context.Background(), w)
 	successor := ""
+	if err == nil && m.begun != nil {
+		m.begun()
+	}
 	if err == nil {
 		err = m.beginLedger(w)
+	}
+	if err == nil {
+		err = term.Open()
 	}
 	if err == nil {
 		m.set(w)
@@ -348,6 +356,32 @@ func TestEveryReplicaTakesCommands(t *testing.T) {
 		if err != nil || len(dry.Events) != 1 || ledger.KindOf(dry.Events[0]) != "TraitCreated" {
 			t.Errorf("replica %s: a dry run: %+v, %v", m.name, dry, err)
 		}
+	}
+}
+
+// TestNoCommandComesBeforeTheBeginning: while a leader records what commands rely
+// on, the commands of clients wait. A ledger that has just begun would tell the
+// first client that there is no resource class VCPU.
+func TestNoCommandComesBeforeTheBeginning(t *testing.T) {
+	var asked atomic.Int64
+	g := startGroup(t, func(_ int, _ *cluster.Config, m *member) {
+		m.begun = func() {
+			asked.Add(1)
+			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+			defer cancel()
+			_, err := m.Submit(ctx, commands.Submission{
+				ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_EARLY"},
+			})
+			if !commands.Passing(err) && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a command came before the ledger had begun: %v", err)
+			}
+		}
+	})
+	if got := g.leader().submit(t, &commands.CreateTrait{Name: "CUSTOM_LATE"}); got.Rejection != nil {
+		t.Error(got.Rejection)
+	}
+	if asked.Load() == 0 {
+		t.Error("nobody was asked")
 	}
 }
 

@@ -238,6 +238,8 @@ type submitted struct {
 	Project   string          `json:"project,omitempty"`
 	Name      string          `json:"name"`
 	Command   wire.Body       `json:"command"`
+	// Trace is skipped by replicas of older releases.
+	Trace *commands.Trace `json:"trace,omitempty"`
 }
 
 // carried is the leader's answer.
@@ -263,7 +265,7 @@ var failures = map[string]error{
 func encodeSubmission(s commands.Submission) ([]byte, error) {
 	data, err := wire.Encode(submitted{
 		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
-		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command},
+		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command}, Trace: s.Trace,
 	}, wire.TypeMsgpack)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: a command cannot be passed on: %w", err)
@@ -298,7 +300,7 @@ func readSubmission(data []byte) (commands.Submission, error) {
 	}
 	return commands.Submission{
 		ID: in.ID, Actor: in.Actor, RequestID: in.RequestID, Cause: in.Cause, DryRun: in.DryRun, Project: in.Project,
-		Command: command,
+		Command: command, Trace: in.Trace,
 	}, nil
 }
 

@@ -103,7 +103,10 @@ type Config struct {
 	SaveSnapshot    func(*ledger.State)
 	SnapshotRecords int
 	SnapshotAge     time.Duration
-	Logger          *slog.Logger
+	// Carrying, if set, is called when a traced command is passed on to the
+	// leader. It returns the trace to pass on, and what is called with the result.
+	Carrying func(*commands.Trace) (*commands.Trace, func(error))
+	Logger   *slog.Logger
 }
 
 // Replica is one of the servers of a ledger. It implements commands.Starter and
@@ -175,8 +178,8 @@ func (r *Replica) fail(err error) {
 	}
 }
 
-// Term is the time in which this replica leads. Begin starts it, Resign ends it.
-// The Term is the writer's Options.Leadership.
+// Term is the time in which this replica leads. Begin starts it, Open lets
+// clients in, Resign ends it. The Term is the writer's Options.Leadership.
 type Term struct {
 	*tenure
 	r      *Replica
@@ -203,13 +206,17 @@ func (t *Term) Asked() <-chan string { return t.resign }
 // Landed is the writer's Options.Landed: it announces a commit to the others.
 func (t *Term) Landed(encoded []byte) { t.r.announce(encoded) }
 
-// Begin begins the term with a record in the log, decided by the term's writer,
-// and takes commands and questions from then on.
+// Begin begins the term with a record in the log, decided by the term's writer.
+// It deposes the former leader.
 func (t *Term) Begin(ctx context.Context, w *writer.Writer) error {
 	t.writer = w
-	if err := t.confirm(ctx); err != nil {
-		return err
-	}
+	return t.confirm(ctx)
+}
+
+// Open takes commands and questions from then on. It comes after Begin, and
+// after whatever commands rely on: a ledger that has just begun knows no
+// resource classes before they are recorded.
+func (t *Term) Open() error {
 	if err := t.serve(); err != nil {
 		return err
 	}

@@ -88,6 +88,18 @@ func (r *Replica) attempt(ctx context.Context, s commands.Submission) (commands.
 	if t := r.leading.Load(); t != nil {
 		return t.writer.Submit(ctx, s)
 	}
+	if r.cfg.Carrying == nil || s.Trace == nil {
+		return r.passOn(ctx, s)
+	}
+	var end func(error)
+	s.Trace, end = r.cfg.Carrying(s.Trace)
+	outcome, err := r.passOn(ctx, s)
+	end(err)
+	return outcome, err
+}
+
+// passOn has the leader on another server carry a command out.
+func (r *Replica) passOn(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
 	data, err := encodeSubmission(s)
 	if err != nil {
 		return commands.Outcome{}, err

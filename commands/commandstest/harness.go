@@ -89,7 +89,7 @@ func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, er
 		return nil, err
 	}
 	l := &Ledger{Dir: dir, Log: log, Views: views, Snapshots: snaps}
-	l.Claims = claims.New(claims.Options{Views: views, Records: claims.FromLog(log)})
+	l.Claims = claims.New(claims.Options{Views: views, Log: log})
 	options := writer.Options{Now: time.Now, Logger: quiet, Rejected: l.reject, Search: l.Claims.Search}
 	change(&options)
 	l.Writer = writer.New(log, views, state, options)
@@ -167,7 +167,7 @@ func JetStream(t testing.TB, dir string, lazy bool) (*jetstream.Log, *embedded.S
 	t.Helper()
 	ns, nc := logtest.StartNATS(t, embedded.Config{
 		StoreDir: filepath.Join(dir, "log"),
-		LazySync: lazy, Listen: "127.0.0.1:0", Services: wire.Services(), Streams: wire.Streams(),
+		LazySync: lazy, Listen: "127.0.0.1:0", Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
 	})
 	return logtest.OpenLog(t, nc, jetstream.Config{MayCreate: true}), ns
 }

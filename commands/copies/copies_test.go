@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -202,8 +203,17 @@ func TestJoin(t *testing.T) {
 			for _, at := range []int{0, 20} {
 				into := w.open(t.TempDir())
 				into.fold(at, at/2)
-				var told Progress
-				got, err := w.join(into, func(cfg *JoinConfig) { cfg.Tell = func(p Progress) { told = p } })
+				var (
+					mu   sync.Mutex
+					told Progress
+				)
+				got, err := w.join(into, func(cfg *JoinConfig) {
+					cfg.Tell = func(p Progress) {
+						mu.Lock()
+						defer mu.Unlock()
+						told = p
+					}
+				})
 				if err != nil {
 					t.Fatal(err)
 				}

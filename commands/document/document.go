@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,6 +22,9 @@ var (
 // strictly refuses documents that different readers understand differently.
 var strictly = json.JoinOptions(jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false))
 
+// noDocument is what a Reader reads that nobody has borrowed.
+var noDocument = strings.NewReader("")
+
 // Reader reads the tokens of a document strictly: repeated names and text that is
 // not UTF-8 are errors. It copies no more than it returns.
 type Reader struct{ *jsontext.Decoder }
@@ -28,6 +32,24 @@ type Reader struct{ *jsontext.Decoder }
 // Read returns a Reader of a document.
 func Read(document []byte) Reader {
 	return Reader{jsontext.NewDecoder(bytes.NewBuffer(document), strictly)}
+}
+
+// borrowed are Readers for the next documents: a new one costs as much as a small
+// document.
+var borrowed = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
+// Borrow is Read for documents that come often. Return must be called, and
+// nothing read after that.
+func Borrow(document []byte) Reader {
+	d, _ := borrowed.Get().(*jsontext.Decoder)
+	d.Reset(bytes.NewBuffer(document), strictly)
+	return Reader{d}
+}
+
+// Return gives a borrowed Reader back.
+func (r Reader) Return() {
+	r.Reset(noDocument, strictly) // it must not hold the document
+	borrowed.Put(r.Decoder)
 }
 
 // End is called after the document's value. It fails if anything follows.

@@ -1,7 +1,6 @@
 package processes_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
 )
@@ -70,26 +70,8 @@ func (l *troubled) Submit(ctx context.Context, s commands.Submission) (commands.
 	return l.submit.Submit(ctx, s)
 }
 
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // saysAll checks that a log has some texts.
-func saysAll(t *testing.T, logs *lockedBuffer, texts ...string) {
+func saysAll(t *testing.T, logs *ledgertest.Output, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(logs.String(), text) {
@@ -127,7 +109,7 @@ func TestExpirerInTrouble(t *testing.T) {
 	}
 	l.Accept(t, all)
 	l.Accept(t, reserve(numbered(2, n), provider, 1, 3600))
-	logs := new(lockedBuffer)
+	logs := new(ledgertest.Output)
 	in := &troubled{Projector: l.Views, submit: l.Writer, reads: 2, commands: 10}
 	later := func() time.Time { return time.Now().Add(2 * time.Minute) }
 	process := processes.StartExpirer(in, in, later, slog.New(slog.NewTextHandler(logs, nil)))
@@ -192,7 +174,7 @@ func TestNodePlacerInTrouble(t *testing.T) {
 	}
 	l.Accept(t, some)
 	requested := l.Accept(t, all)
-	logs := new(lockedBuffer)
+	logs := new(ledgertest.Output)
 	in := &troubled{Projector: l.Views, submit: l.Writer, reads: 4, commands: 10}
 	process := processes.StartNodePlacer(in, in, slog.New(slog.NewTextHandler(logs, nil)))
 	defer process.Stop()
@@ -255,7 +237,7 @@ func TestStopInSilence(t *testing.T) {
 	}
 	l.Accept(t, many)
 	later := func() time.Time { return time.Now().Add(time.Hour) }
-	logs := new(lockedBuffer)
+	logs := new(ledgertest.Output)
 	logger := slog.New(slog.NewTextHandler(logs, nil))
 	for name, start := range map[string]func(commands.Submitter) (stop func()){
 		"Expirer": func(s commands.Submitter) func() {

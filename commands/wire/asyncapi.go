@@ -188,6 +188,12 @@ func (a asyncAPI) tell(name, subject, summary string, message object) {
 	}
 }
 
+// What the headers of W3C Trace Context are for.
+const (
+	traceParentMeans = "W3C Trace Context: the trace that the request belongs to; the reply has the server's span, if it is recorded"
+	traceStateMeans  = "W3C Trace Context: passed on with traceparent"
+)
+
 func headerSchemas() object {
 	text := func(description string) object { return object{"type": "string", "description": description} }
 	contentType := object{"type": "string", "enum": []any{TypeJSON, TypeMsgpack}, "default": TypeJSON}
@@ -197,6 +203,8 @@ func headerSchemas() object {
 			HeaderCommandID:   text("a uuid; required but for dry runs: the same id again gives the first result"),
 			HeaderRequestID:   text("kept in the record"),
 			HeaderDryRun:      text("true: say what would happen, record nothing"),
+			HeaderTraceParent: text(traceParentMeans),
+			HeaderTraceState:  text(traceStateMeans),
 		}},
 		"NoticeHeaders": object{
 			"type":        "object",
@@ -208,9 +216,14 @@ func headerSchemas() object {
 				HeaderEventSubject: text("OF/NAME"), HeaderNoticeMark: text("changes when notices were left out"),
 			},
 		},
-		"QueryHeaders": object{"type": "object", "properties": object{HeaderContentType: contentType}},
+		"QueryHeaders": object{"type": "object", "properties": object{
+			HeaderContentType: contentType,
+			HeaderTraceParent: text(traceParentMeans),
+			HeaderTraceState:  text(traceStateMeans),
+		}},
 		"ReplyHeaders": object{"type": "object", "properties": object{
 			HeaderContentType:         contentType,
+			HeaderTraceParent:         text("W3C Trace Context: the server's span, if the request is recorded"),
 			"Nats-Service-Error":      text("code and message of a rejection or error"),
 			"Nats-Service-Error-Code": text("400, 404, 409 (rejected), 413, 500 or 503"),
 		}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/invopop/jsonschema"
@@ -16,12 +17,13 @@ import (
 
 // vocabulary holds the comments about the types of messages, because a program
 // cannot read its own source. `go test ./commands/wire -update` makes it.
-var vocabulary = func() (v Vocabulary) {
+// It is read when it is first needed: most runs of the program never need it.
+var vocabulary = sync.OnceValue(func() (v Vocabulary) {
 	if err := json.Unmarshal(vocabularyFile, &v); err != nil {
 		panic(err) // a mistake in the file
 	}
 	return v
-}()
+})
 
 //go:embed vocabulary.json
 var vocabularyFile []byte
@@ -41,7 +43,7 @@ type CodeMeaning struct {
 }
 
 // Codes are all codes of rejections.
-func Codes() []CodeMeaning { return vocabulary.Codes }
+func Codes() []CodeMeaning { return vocabulary().Codes }
 
 // Schemas collects the JSON schemas of types for an API description: each schema
 // is there once, by name, and others refer to it.
@@ -73,7 +75,7 @@ func (s *Schemas) Reply(value any) (map[string]any, error) { return s.reflect(va
 
 func (s *Schemas) reflect(value any, open bool) (map[string]any, error) {
 	r := reflector(open)
-	r.CommentMap = vocabulary.Comments
+	r.CommentMap = vocabulary().Comments
 	r.Namer = func(t reflect.Type) string { return s.name(t, open) }
 	encoded, err := ledger.PlainJSON(r.Reflect(value))
 	if err != nil {
@@ -153,8 +155,8 @@ func enumerate(name string, schema any) any {
 }
 
 func rejectionCodes() []any {
-	list := make([]any, 0, len(vocabulary.Codes))
-	for _, one := range vocabulary.Codes {
+	list := make([]any, 0, len(vocabulary().Codes))
+	for _, one := range vocabulary().Codes {
 		list = append(list, string(one.Code))
 	}
 	return list

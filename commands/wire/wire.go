@@ -21,10 +21,20 @@ const (
 	QueryPrefix   = "allot.query"
 )
 
+// DiscoveryPrefix is where requests for discovery, which clients send to
+// subjects below $SRV, come in.
+const DiscoveryPrefix = "allot.discovery"
+
 // Services are the subjects of requests, with those of discovery.
 func Services() []string {
-	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, "$SRV.>"}
+	return []string{CommandPrefix + ".>", QueryPrefix + ".>", BatchSubject, discoverySubjects}
 }
+
+const discoverySubjects = "$SRV.>"
+
+// Renamed are other subjects for some services: the embedded NATS server passes
+// their requests on to these.
+func Renamed() map[string]string { return map[string]string{discoverySubjects: DiscoveryPrefix + ".>"} }
 
 // Streams are the subjects that clients may listen on.
 func Streams() []string { return []string{NoticePrefix + ".>"} }
@@ -40,6 +50,11 @@ const (
 	// HeaderDeadline is an RFC 3339 time after which the request is not carried
 	// out.
 	HeaderDeadline = "Allot-Deadline"
+	// HeaderTraceParent and HeaderTraceState are those of W3C Trace Context. The
+	// reply to a request that is recorded has the first, with the server's span.
+	// Other values than Trace Context allows are ignored.
+	HeaderTraceParent = "traceparent"
+	HeaderTraceState  = "tracestate"
 )
 
 // HeaderLimits are the sizes, in bytes, of the largest value of each header. Each
@@ -55,6 +70,9 @@ var HeaderLimits = map[string]int{
 // MaxHeaderBytes is the size of all headers of a request together, whatever their
 // names.
 const MaxHeaderBytes = 16 << 10
+
+// LeastPayload is what a message may take at every server, headers and body.
+const LeastPayload = 128 << 10
 
 // Encodings.
 const (
@@ -128,10 +146,20 @@ var ErrorCodes = []string{
 	ErrorBadRequest, ErrorUnavailable, ErrorInternal, ErrorNotFound, ErrorTooLarge, ErrorForbidden, ErrorTooLate,
 }
 
-// Decode reads a request strictly. These are errors: unknown fields, repeated
-// names, text that is not UTF-8, trailing bytes, wrong types, and a request above
-// MaxWeight.
-func Decode(data []byte, encoding string, c any) error { return decode(data, encoding, c, true) }
+// Decode reads a request strictly: unknown fields, repeated names, text that is
+// not UTF-8, trailing bytes and wrong types are errors, and so is more than a
+// request may weigh.
+func Decode(data []byte, encoding string, c any) error {
+	if encoding != TypeMsgpack { // of which that is seen on the way
+		if _, err := prices.Weigh(data); err != nil {
+			return err
+		}
+	}
+	return DecodeWeighed(data, encoding, c)
+}
+
+// DecodeWeighed is Decode of a request that Weigh has found light enough.
+func DecodeWeighed(data []byte, encoding string, c any) error { return decode(data, encoding, c, true) }
 
 // DecodeReply reads a reply. It skips fields that a newer server added.
 func DecodeReply(data []byte, encoding string, reply any) error {
@@ -147,9 +175,6 @@ func decode(data []byte, encoding string, value any, strict bool) error {
 	}
 	if !strict {
 		return document.DecodeLoosely(data, value)
-	}
-	if _, err := prices.Weigh(data); err != nil {
-		return err
 	}
 	return document.Decode(data, value)
 }

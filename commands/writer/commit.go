@@ -77,6 +77,7 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 	if w.drop(c) {
 		return false, nil
 	}
+	c.taken()
 	if c.forking {
 		return w.fork(c, f), nil
 	}

@@ -30,6 +30,7 @@ type call struct {
 	err         error
 	done        func(commands.Outcome, error)
 	submitted   time.Time // zero: nobody wants to know
+	times       *Times    // nil: the command is not traced
 	followers   []*call   // later calls with the same submission
 
 	told          atomic.Bool // done was called before the outcome was known

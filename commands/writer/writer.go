@@ -219,7 +219,7 @@ func (w *Writer) Start(s commands.Submission, done func(commands.Outcome, error)
 		return
 	}
 	if w.opts.Search != nil && commands.Claims(s.Command) != nil {
-		w.opts.Search(s, w.decideFound, done)
+		w.opts.Search(s, w.observeSearch(s.Trace), done)
 		return
 	}
 	w.decideFound(s, done)
@@ -242,6 +242,10 @@ func (w *Writer) turnAway(
 ) {
 	if w.opts.Observer != nil {
 		w.opts.Observer.Answered(s.Command.CommandName(), outcome, err, 0)
+		if s.Trace != nil {
+			now := time.Now()
+			w.opts.Observer.Traced(s, Times{Submitted: now, Answered: now}, outcome, err)
+		}
 	}
 	done(outcome, err)
 }

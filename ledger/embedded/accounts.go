@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -50,6 +51,9 @@ type role struct {
 	toAll bool
 }
 
+// nameOf is what such a connection is called.
+func nameOf(r role) string { return "allot " + r.name }
+
 func allow(subjects ...string) *server.SubjectPermission {
 	return &server.SubjectPermission{Allow: subjects}
 }
@@ -74,7 +78,11 @@ var (
 // name.
 func ownPermissions(cfg Config) map[string]*server.Permissions {
 	door, notices, log, peer := doorRole.permissions, noticesRole.permissions, logRole.permissions, peerRole.permissions
-	door.Subscribe = orNothing(cfg.Services)
+	var come []string
+	for _, service := range cfg.Services {
+		come = append(come, cfg.comesAs(service), service) // the library listens on the other, where nothing comes
+	}
+	door.Subscribe = orNothing(come)
 	notices.Publish = orNothing(cfg.Streams)
 	return map[string]*server.Permissions{
 		logRole.name: &log, doorRole.name: &door, noticesRole.name: &notices, peerRole.name: &peer,
@@ -100,9 +108,11 @@ func anybody(cfg Config) User {
 
 // accounts makes the accounts of clients.
 type accounts struct {
-	ns                *server.Server
-	services, streams []string
-	anybody           string // beginning of the names of the accounts of connections without credentials
+	ns      *server.Server
+	cfg     Config
+	streams []string
+	anybody string // begins the names of the accounts of connections without credentials
+	payload int    // of each account: its largest message
 
 	mu    sync.Mutex
 	spare []*server.Account // of connections without credentials, in use or not; guarded by mu
@@ -112,7 +122,8 @@ type accounts struct {
 // openAccounts exports from the process's own account what clients may import.
 func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 	own := ns.GlobalAccount()
-	for _, subject := range cfg.Services {
+	for _, service := range cfg.Services {
+		subject := cfg.comesAs(service)
 		err := own.AddServiceExport(subject, nil)
 		if err == nil {
 			err = own.SetServiceExportResponseThreshold(subject, answerWithin)
@@ -126,7 +137,17 @@ func openAccounts(ns *server.Server, cfg Config) (*accounts, error) {
 			return nil, fmt.Errorf("embedded: export %s: %w", subject, err)
 		}
 	}
-	return &accounts{ns: ns, services: cfg.Services, streams: cfg.Streams, anybody: anybodyOf(cfg)}, nil
+	return &accounts{
+		ns: ns, cfg: cfg, streams: cfg.Streams, anybody: anybodyOf(cfg), payload: cfg.payload(),
+	}, nil
+}
+
+// limit bounds the messages of an account's connections. The server's own bound
+// is for everybody, and must let the log through.
+func (a *accounts) limit(account *server.Account) {
+	limits := jwt.NewAccountClaims("a client") // nobody reads the name; everything else is without limit
+	limits.Limits.Payload = int64(a.payload)
+	a.ns.UpdateAccountClaims(account, limits)
 }
 
 // add makes an account that can reach the services and hear the streams.
@@ -135,10 +156,12 @@ func (a *accounts) add(name string) (*server.Account, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: account %s: %w", name, err)
 	}
+	a.limit(account) // takes away imports that are there already
 	own := a.ns.GlobalAccount()
-	for _, subject := range a.services {
+	for _, subject := range a.cfg.Services {
 		err := errors.Join(
-			account.AddServiceImport(own, subject, subject), account.SetServiceImportSharing(own, subject, true),
+			account.AddServiceImport(own, subject, a.cfg.comesAs(subject)),
+			account.SetServiceImportSharing(own, a.cfg.comesAs(subject), true),
 		)
 		if err != nil {
 			return nil, fmt.Errorf("embedded: import %s: %w", subject, err)
@@ -158,7 +181,7 @@ func (a *accounts) add(name string) (*server.Account, error) {
 func (a *accounts) seat(take func(*server.Account)) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.spare) < maxOfUser {
+	if len(a.spare) < maxAnybody {
 		account, err := a.add(fmt.Sprint(a.anybody, len(a.spare)+1))
 		if err != nil {
 			return err

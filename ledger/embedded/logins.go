@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
@@ -23,6 +24,8 @@ type logins struct {
 	keys      map[string]*login // by public key
 	accounts  *accounts
 	gate      *gate
+	kept      *kept
+	entered   atomic.Int64 // users that came in; who comes may send a message that does not end, which shows nowhere
 	log       *slog.Logger
 }
 
@@ -42,7 +45,8 @@ func newLogins(cfg Config) (*logins, error) {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
 	return &logins{
-		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, gate: gate, log: cfg.Logger,
+		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, gate: gate,
+		kept: newKept(), log: cfg.Logger,
 		passwords: make(map[string]*login), keys: make(map[string]*login),
 	}, nil
 }
@@ -67,7 +71,10 @@ func (l *logins) open(ns *server.Server) (err error) {
 	return nil
 }
 
-func (l *logins) stop() { l.gate.stop() }
+func (l *logins) stop() {
+	l.gate.stop()
+	close(l.kept.quit)
+}
 
 // Check implements server.Authentication.
 func (l *logins) Check(c server.ClientAuthentication) bool {
@@ -97,10 +104,15 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 	if one == nil {
 		return false
 	}
-	if one.account.NumLocalConnections() >= maxOfUser {
-		l.log.Warn("a NATS user has too many connections", "user", one.user.Name, "most", maxOfUser)
+	if !l.kept.wait(one.user.Account, l.cfg.userConnections()) {
 		return false
 	}
+	if most := l.cfg.userConnections(); one.account.NumLocalConnections() >= most {
+		l.log.Warn("a NATS user has too many connections, and one more is refused: close some, or raise --nats-user-connections",
+			"user", one.user.Name, "most", most)
+		return false
+	}
+	l.entered.Add(1)
 	c.RegisterUser(&server.User{Username: one.user.Name, Permissions: permissionsOf(one.user), Account: one.account})
 	return true
 }
@@ -155,20 +167,25 @@ func (l *logins) knowsPassword(c server.ClientAuthentication, given *server.Clie
 	return one
 }
 
-// place returns where a client is, for the gate. Clients on one machine, or in
-// one network that is usually given to one customer, are in one place.
+// place is where a client is.
 func place(address net.Addr) string {
 	tcp, ok := address.(*net.TCPAddr)
 	if !ok {
 		return ""
 	}
 	ip, _ := netip.AddrFromSlice(tcp.IP)
+	return placeOf(ip)
+}
+
+// placeOf is where an address is: those on one machine, or in one network that
+// is usually given to one customer, are one.
+func placeOf(ip netip.Addr) string {
 	ip = ip.Unmap()
 	switch {
 	case ip.IsLoopback():
 		return "this machine"
 	case ip.Is6():
-		prefix, err := ip.Prefix(64)
+		prefix, err := ip.WithZone("").Prefix(64)
 		if err == nil {
 			return prefix.String()
 		}

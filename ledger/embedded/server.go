@@ -3,6 +3,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -21,33 +23,49 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 )
 
-// MaxPayload is the size of the largest message, in bytes. A reshape of 10,000
-// consumers is one message, and takes about 3 MiB.
+// MaxPayload is the largest message, and so the largest record: a reshape of
+// 10,000 consumers is one message of the log, and takes about 3 MiB.
 const MaxPayload = 8 << 20
 
-// startTimeout is how long the recovery of the stream may take at the start.
+// What clients may take, unless the Config says otherwise. The server makes room
+// for the whole of a message as soon as it has begun to come, and cannot tell how
+// much of it has come: what one user can make the server hold is the product of
+// the two. Larger commands go over REST.
+const (
+	// DefaultPayload is the largest message of a client: some 500 allocations.
+	DefaultPayload = 128 << 10
+	// DefaultUserConnections are those of one user, which may be a service with a
+	// process on each of hundreds of machines.
+	DefaultUserConnections = 256
+)
+
+// startTimeout bounds the recovery of the stream at start.
 const startTimeout = 10 * time.Minute
 
 // Bounds of what connections may take.
 const (
-	// maxConnections is the number of connections of all clients, and maxOfUser
-	// of one user.
-	maxConnections = 4096
-	maxOfUser      = 1024
-	// maxSubscriptions is the number of subscriptions of one connection.
+	// MaxConnections are those of all clients, and maxAnybody those without a name.
+	MaxConnections = 4096
+	maxAnybody     = 1024
+	// maxSubscriptions are those of one connection.
 	maxSubscriptions = 4096
-	// maxPending is how many bytes the server keeps for one connection until it
-	// reads. At three quarters of it the server slows down whoever sends there,
-	// which protects Allot's own connection from floods. It must not slow down
-	// Allot's connection, which sends to all clients; so clients may leave less
-	// unread (see maxUnread).
-	maxPending = 64 << 20
+	// maxPending is what the server keeps for one connection until it reads. Beyond
+	// it the server closes the connection, and what was for it is lost. That must
+	// not happen to the door, which all send to: so it is more than a client can send
+	// until it is found out (see relieve), from many connections at once. Clients
+	// are bounded by what all of them may leave unread together (see maxUnread).
+	maxPending = 256 << 20
 	// writeDeadline is how long a client with a full socket may take nothing at
 	// all, until it is cut off. A client that reads slowly is not cut off. It is
 	// also how long the server keeps what a client that was cut off has not read.
 	writeDeadline = 2 * time.Second
 	// authTimeout is how long a client may take to authenticate.
 	authTimeout = 5 * time.Second
+	// pingEvery is how often a client that sends nothing is asked whether it is
+	// there; the third time that it has not answered it is cut off. Who is in the
+	// middle of a message cannot answer: a message must have come by then.
+	pingEvery   = 10 * time.Second
+	maxPingsOut = 2
 )
 
 // Config says how the server runs.
@@ -67,9 +85,16 @@ type Config struct {
 	// requests. The server adds the sender to each request. Clients cannot reach
 	// the rest of this process's own account.
 	Services []string
+	// Renamed are other subjects for some of the services, under which their
+	// requests come to this process. Both end with a wildcard for the rest.
+	Renamed map[string]string
 	// Streams are the subjects on which clients may be permitted to listen.
 	Streams []string
-	// TLS, if set, is required from clients outside of the process.
+	// Payload is the largest message that clients may send; 0: DefaultPayload.
+	Payload int
+	// UserConnections is how many one user may have; 0: DefaultUserConnections.
+	UserConnections int
+	// TLS, if set, is what clients outside of the process must speak.
 	TLS    *tls.Config
 	Logger *slog.Logger
 	// Verdict is a recent verdict about the log's files. Without it they are
@@ -88,8 +113,14 @@ type Config struct {
 	Cluster *Cluster
 }
 
-// User is a user that may connect, with a password or an nkey, and its
-// permissions.
+// comesAs returns the subject on which requests to a service come to this process.
+func (c Config) comesAs(service string) string { return cmp.Or(c.Renamed[service], service) }
+
+func (c Config) payload() int { return cmp.Or(c.Payload, DefaultPayload) }
+
+func (c Config) userConnections() int { return cmp.Or(c.UserConnections, DefaultUserConnections) }
+
+// User is one that may connect, with a password or an nkey, and what it may do.
 type User struct {
 	Name, PasswordHash, NKey string
 	Account                  string // the user's own account, whose name its requests carry
@@ -98,15 +129,19 @@ type User struct {
 
 // Server is a running NATS server.
 type Server struct {
-	ns        *server.Server
-	verdict   *blocks.Verdict
-	logins    *logins
-	log       *slog.Logger
-	lines     *natsLogger
-	store     *server.Options
-	listening listening
-	unread    unread
-	ending    sync.Once
+	ns          *server.Server
+	verdict     *blocks.Verdict
+	logins      *logins
+	log         *slog.Logger
+	lines       *natsLogger
+	store       *server.Options
+	listening   listening
+	unread      unread
+	crowd       *crowd               // nil: the line to the door is short
+	toldUnknown time.Time            // of the same goroutine
+	poured      int                  // see line; of the same goroutine
+	door        atomic.Pointer[Door] // see WatchDoor
+	ending      sync.Once
 }
 
 // Verdict returns what was found in the log's files before the server opened
@@ -212,15 +247,19 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		JetStreamMaxStore:  noLimit,
 		JetStreamMaxMemory: noLimit,
 
-		MaxPayload:     MaxPayload,
-		MaxPending:     maxPending,
-		MaxConn:        maxConnections,
-		MaxSubs:        maxSubscriptions,
-		MaxControlLine: 4096,
-		WriteDeadline:  writeDeadline,
-		WriteTimeout:   server.WriteTimeoutPolicyRetry,
-		NoSigs:         true,
-		DontListen:     cfg.Listen == "",
+		MaxPayload: MaxPayload,
+		MaxPending: maxPending,
+		MaxConn:    MaxConnections,
+		MaxSubs:    maxSubscriptions,
+		// What the monitoring endpoint tells of those that have gone.
+		MaxClosedClients: 100,
+		MaxControlLine:   4096,
+		WriteDeadline:    writeDeadline,
+		WriteTimeout:     server.WriteTimeoutPolicyRetry,
+		PingInterval:     pingEvery,
+		MaxPingsOut:      maxPingsOut,
+		NoSigs:           true,
+		DontListen:       cfg.Listen == "",
 
 		CustomClientAuthentication: auth,
 		AlwaysEnableNonce:          true, // for clients that sign in with an nkey
@@ -315,9 +354,7 @@ func (s *Server) connect(as role) (*nats.Conn, error) {
 		"",
 		nats.InProcessServer(s.ns),
 		nats.UserInfo(as.name, s.logins.secret),
-		nats.Name(
-			"allot "+as.name,
-		),
+		nats.Name(nameOf(as)),
 		nats.Timeout(connectTimeout),
 		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond),

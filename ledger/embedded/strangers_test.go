@@ -83,7 +83,7 @@ func TestGreediest(t *testing.T) {
 		want   []uint64
 	}{
 		"room":               {conns: []*server.ConnInfo{conn(1, "a", all/2), conn(2, "b", all/2)}},
-		"own":                {conns: []*server.ConnInfo{conn(1, ownAccount, 2*all), conn(2, "b", all)}},
+		"own":                {conns: []*server.ConnInfo{conn(1, "", 2*all), conn(3, ownAccount, 2*all), conn(2, "b", all)}},
 		"one":                {conns: []*server.ConnInfo{conn(1, "a", all), conn(2, "b", all/2)}, want: []uint64{1}},
 		"many of one":        {conns: []*server.ConnInfo{conn(1, "a", all/2), conn(2, "b", all/2), conn(3, "a", all/4), conn(4, "a", 1)}, want: []uint64{1, 3}},
 		"two":                {conns: []*server.ConnInfo{conn(1, "a", 2*all), conn(2, "b", 3*all), conn(3, "c", all/2)}, want: []uint64{2, 1}},
@@ -102,8 +102,110 @@ func TestGreediest(t *testing.T) {
 	}
 }
 
-// TestGate: guessed passwords are compared one at a time. They do not hold up
-// logins with a password that was right before, or from another place.
+// TestOwnIsNotUnread: this process's own connections are not cut off for what
+// waits for them, whatever the server calls their account.
+func TestOwnIsNotUnread(t *testing.T) {
+	t.Parallel()
+	s, err := Start(t.Context(), Config{
+		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Streams: []string{"news"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	for _, connect := range []func() (*nats.Conn, error){
+		s.Connect, s.ConnectDoor, s.ConnectNotices, s.ConnectReplica,
+		func() (*nats.Conn, error) { return nats.Connect(s.ClientURL()) },
+	} {
+		nc, err := connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+	}
+	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
+	if err != nil || len(list.Conns) != 5 {
+		t.Fatalf("%d connections, %v", len(list.Conns), err)
+	}
+	for _, c := range list.Conns {
+		c.Pending = maxUnread + 1
+	}
+	worst, total := greediest(list.Conns, nil)
+	if len(worst) != 1 || worst[0].IP == "" || total != maxUnread+1 {
+		t.Errorf("%d are cut off, for %d bytes: %+v", len(worst), total, worst)
+	}
+}
+
+// TestUnknownIsBounded: who connects and does not say who it is cannot take the
+// places of clients, or of this process's own connections; users come in all the while.
+func TestUnknownIsBounded(t *testing.T) {
+	t.Parallel()
+	s, err := Start(t.Context(), Config{
+		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true,
+		Users: []User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	own, err := s.ConnectDoor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	for n := range 3 * maxUnknown {
+		conn, err := net.Dial("tcp", s.ns.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }() // the server may have closed it
+		if n%100 != 0 {
+			continue
+		}
+		nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("nova", "secret"), nats.Timeout(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+	}
+	// Well before the server gives them up by itself.
+	for deadline := time.Now().Add(authTimeout / 2); s.ns.GlobalAccount().NumLocalConnections() > maxUnknown+1; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections", s.ns.GlobalAccount().NumLocalConnections())
+		}
+		time.Sleep(lookEvery)
+	}
+	if err := own.Flush(); err != nil || own.Reconnects > 0 {
+		t.Errorf("the process's own connection: %v, %d reconnects", err, own.Reconnects)
+	}
+	if n := s.logins.accounts.ns.NumClients(); n < maxUnknown {
+		t.Errorf("%d connections are left", n)
+	}
+}
+
+// TestTooManyUnknown: the oldest connections of a place with too many are closed.
+func TestTooManyUnknown(t *testing.T) {
+	t.Parallel()
+	var conns []*server.ConnInfo
+	for n := range 2*maxUnknown + 3 {
+		conns = append(conns, &server.ConnInfo{Cid: uint64(5000 - n), IP: []string{"192.0.2.1", "192.0.2.2"}[n%2]})
+	}
+	conns = append(conns, &server.ConnInfo{Cid: 1})
+	got := tooManyUnknown(conns)
+	var closed []uint64
+	for _, c := range got["192.0.2.1"] {
+		closed = append(closed, c.Cid)
+	}
+	if want := []uint64{5000 - 2*maxUnknown - 2, 5000 - 2*maxUnknown}; !slices.Equal(closed, want) {
+		t.Errorf("closed %v, want %v", closed, want)
+	}
+	if len(got["192.0.2.2"]) != 1 || len(got) != 2 {
+		t.Errorf("%d places", len(got))
+	}
+}
+
+// TestGate: whoever guesses passwords has one compared at a time, and does not
+// hold up logins with a password that was right before, or from another place.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	g, err := newGate()

@@ -29,8 +29,8 @@ const (
 	// muchArrived is more than arrives between two checks if requests are small,
 	// however many they are.
 	muchArrived = 2 << 20
-	// mostListed is more connections than there can be.
-	mostListed = maxConnections + 16
+	// mostListed is more connections than there are.
+	mostListed = MaxConnections + 16
 )
 
 // unread watches what clients leave unread. Only this process sends clients
@@ -47,12 +47,13 @@ type unread struct {
 // last check, and whether its messages may go to every client.
 type sent struct {
 	bytes, arrived uint64
+	door           bool // requests come to it
 	toAll          bool
 }
 
-// watchUnread cuts off clients that leave too much unread. It also reports
-// whether clients make the server hold much memory, for what they do not read or
-// for large messages.
+// watchUnread cuts off who leaves too much unread, makes the line to the door
+// long, or does not say who it is. It tells whether clients make the server hold much: what they do not read, or
+// large messages.
 func (s *Server) watchUnread(heavily func(bool)) {
 	s.unread.quit, s.unread.done = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -67,16 +68,64 @@ func (s *Server) watchUnread(heavily func(bool)) {
 			case <-ticker.C:
 			}
 			more, arrived := s.unread.moved(s.ns.NumClients())
+			if ticks%lookAgain == 0 {
+				s.lookForUnknown()
+			}
+			s.relieve(s.waitForDoor(), arrived)
 			grown += more
 			if again := unread > muchUnread && ticks%lookAgain == 0; grown >= lookAfter || again {
 				grown, unread = 0, s.cutOff()
 			}
-			if isMuch := unread > muchUnread || arrived > muchArrived; isMuch != wasMuch && heavily != nil {
+			begun := s.logins.entered.Swap(0) > 0
+			isMuch := unread > muchUnread || arrived > muchArrived || begun || s.crowd != nil
+			if isMuch != wasMuch && heavily != nil {
 				wasMuch = isMuch
 				heavily(isMuch)
 			}
 		}
 	}()
+}
+
+// lookForUnknown looks for connections that nobody has signed in on: they are in
+// this process's own account. To ask the server for those of an account alone
+// would read connections that it has only begun to make.
+func (s *Server) lookForUnknown() {
+	if s.ns.NumClients() <= maxUnknown {
+		return
+	}
+	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
+	if err != nil {
+		s.log.Warn("the server does not say who connects", "error", err)
+		return
+	}
+	s.closeUnknown(slices.DeleteFunc(list.Conns, func(c *server.ConnInfo) bool { return !isOwn(c) }))
+}
+
+// waitForDoor returns how many bytes the server has for the door.
+func (s *Server) waitForDoor() (bytes int) {
+	for _, id := range s.unread.doors() {
+		list, err := s.ns.Connz(&server.ConnzOptions{CID: id})
+		if err != nil {
+			s.log.Warn("the server does not say what waits for the door", "error", err)
+			return 0
+		}
+		for _, c := range list.Conns {
+			bytes += c.Pending
+		}
+	}
+	return bytes
+}
+
+// doors lists the connections of the door by the server's numbers.
+func (u *unread) doors() (ids []uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for nc, last := range u.conns {
+		if id, err := nc.GetClientID(); last.door && err == nil { // else it is not connected
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func (u *unread) watch(nc *nats.Conn, as role) {
@@ -86,7 +135,7 @@ func (u *unread) watch(nc *nats.Conn, as role) {
 		u.conns = make(map[*nats.Conn]sent)
 	}
 	if as.name != logRole.name { // clients cannot receive what it sends
-		u.conns[nc] = sent{toAll: as.toAll}
+		u.conns[nc] = sent{toAll: as.toAll, door: as.name == doorRole.name}
 	}
 }
 
@@ -118,13 +167,6 @@ func (u *unread) moved(clients int) (grown, arrived int) {
 	return grown, arrived
 }
 
-// CutOff closes a client's connection.
-func (s *Server) CutOff(connection uint64) {
-	if err := s.ns.DisconnectClientByID(connection); err != nil {
-		s.log.Debug("a NATS client has gone by itself", "connection", connection, "error", err)
-	}
-}
-
 // gone is what a client that was cut off had left unread. The server keeps it
 // until a write under way ends, so it counts until then.
 type gone struct {
@@ -146,7 +188,8 @@ func (s *Server) cutOff() int {
 	for _, c := range worst {
 		s.log.Warn("a NATS client does not read what it is sent, and is cut off",
 			"client", c.Account, "connection", c.Cid, "address", c.IP, "unread", c.Pending)
-		s.CutOff(c.Cid)
+		s.keepOut(c.Account)
+		s.close(c.Cid)
 		s.unread.gone = append(s.unread.gone, gone{c.Account, c.Pending, now.Add(2 * writeDeadline)})
 	}
 	return total
@@ -156,14 +199,19 @@ func (s *Server) cutOff() int {
 // client do.
 const littleUnread = 64 << 10
 
-// greediest finds the connections to close so that there is room: all those of
-// the client that has left most, including what it had left before it was last
-// cut off, and then of the next client. A client that alone would have room is
-// not cut off because of others. It also returns how much all clients have left.
+// isOwn reports whether a connection is in this process's own account, whose
+// name the server leaves out of its list.
+func isOwn(c *server.ConnInfo) bool { return c.Account == "" || c.Account == ownAccount }
+
+// greediest finds connections to be closed, so that what is left has room:
+// all those of the client that has left most, with what it had left before it
+// was last cut off, and then of the next one. What others had left is no reason
+// to cut off a client that would have room without them. It also returns what
+// all have left.
 func greediest(conns []*server.ConnInfo, before []gone) (worst []*server.ConnInfo, total int) {
 	by, live := make(map[string]int), 0
 	for _, c := range conns {
-		if c.Account != ownAccount {
+		if !isOwn(c) {
 			by[c.Account] += c.Pending
 			live += c.Pending
 		}

@@ -241,6 +241,16 @@ func (w *World) Provider(id ledger.UUID) (*ledger.Provider, bool) {
 	return w.entries.get(number).p, true
 }
 
+// Each calls yield for each provider, in the order of their creation, as long as
+// it returns true.
+func (w *World) Each(yield func(*ledger.Provider) bool) {
+	for numbers := w.all.Iterator(); numbers.HasNext(); {
+		if !yield(w.entries.get(numbers.Next()).p) {
+			return
+		}
+	}
+}
+
 // Tree calls yield for each provider of the tree with this root.
 func (w *World) Tree(root ledger.UUID, yield func(*ledger.Provider)) {
 	number, ok := w.number(root)
@@ -353,4 +363,14 @@ func (p *pages[T]) set(n uint32, item T, epoch uint64) {
 		p.list[i] = &fresh
 	}
 	p.list[i].items[n%pageSize] = item
+}
+
+// treeMembers returns the providers of the tree of a root.
+func (w *World) treeMembers(root uint32) []*ledger.Provider {
+	numbers := w.trees.get(root)
+	members := make([]*ledger.Provider, len(numbers))
+	for i, number := range numbers {
+		members[i] = w.entries.get(number).p
+	}
+	return members
 }

@@ -232,24 +232,6 @@ func TestAuditsThatFail(t *testing.T) {
 	}
 }
 
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -266,7 +248,7 @@ func TestAuditorTells(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, at(12, func(c *ledger.Commit, _ *ledger.Changes) { c.Digest[0] ^= 1 }))
 	cfg := s.config()
-	logs := new(lockedBuffer)
+	logs := new(ledgertest.Output)
 	cfg.Logger = slog.New(slog.NewTextHandler(logs, nil))
 	var mu sync.Mutex
 	forks := 0
@@ -321,7 +303,7 @@ func TestScrubber(t *testing.T) {
 	if err := os.WriteFile(paths[1], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	logs := new(lockedBuffer)
+	logs := new(ledgertest.Output)
 	start := func(folder string, pause time.Duration) *check.Scrubber {
 		scrubber := check.StartScrubber(check.ScrubberConfig{
 			Views: s.views, Snapshots: folder, BytesPerSecond: 1 << 30, Pause: pause, Now: time.Now,

@@ -1,15 +1,26 @@
 // Two states of the same thing, side by side.
 
-import { el } from './dom.js'
+import { el, subject } from './dom.js'
+
+const maxShown = 200
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 // flat turns a value into paths and what is there.
-function flat(value, path = '', into = new Map()) {
+function flat(value, path = [], into = new Map()) {
   if (value !== null && typeof value === 'object') {
-    for (const [key, child] of Object.entries(value)) flat(child, path ? `${path}.${keyOf(value, key, child)}` : keyOf(value, key, child), into)
-  } else if (path) {
-    into.set(path, value)
+    for (const [key, child] of Object.entries(value)) flat(Array.isArray(value) ? rest(child) : child, [...path, keyOf(value, key, child)], into)
+  } else if (path.length) {
+    into.set(path.join('\n'), value)
   }
   return into
+}
+
+const naming = ['class', 'provider', 'user', 'type'] // what elements of a list are called by
+
+// rest is an element of a list without what it is called by.
+function rest(child) {
+  if (child === null || typeof child !== 'object' || Array.isArray(child)) return child
+  return Object.fromEntries(Object.entries(child).filter(([key]) => !naming.includes(key)))
 }
 
 // keyOf calls elements of a list what they are about, so that one that was
@@ -17,10 +28,15 @@ function flat(value, path = '', into = new Map()) {
 function keyOf(parent, key, child) {
   if (!Array.isArray(parent)) return key
   if (child === null || typeof child !== 'object') return String(child)
-  return [child.provider, child.user, child.class, child.type].filter(Boolean).join(' ') || key
+  return naming.map((name) => child[name]).filter(Boolean).join(' ') || key
 }
 
 const shown = (value) => (value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value))
+
+// named is a path in which the uuids of providers are links with names.
+function named(path) {
+  return path.split('\n').map((part, i) => [i > 0 ? ' › ' : '', part.split(' ').map((word, n) => [n > 0 ? ' ' : '', uuid.test(word) ? subject('provider', word) : /[A-Z]/.test(word) ? word : word.replaceAll('_', ' ')])])
+}
 
 // difference shows what is not the same, or all if one side is null.
 export function difference(before, after) {
@@ -28,11 +44,11 @@ export function difference(before, after) {
   const is = flat(after)
   const paths = [...new Set([...was.keys(), ...is.keys()])].filter((path) => was.get(path) !== is.get(path))
   if (paths.length === 0) return el('p', { class: 'soft' }, 'Nothing that is shown has changed.')
-  return el('div', { class: 'scroll' }, el('table', { class: 'diff' },
-    el('thead', {}, el('tr', {}, ['', 'Before', 'After'].map((name) => el('th', { scope: 'col' }, name)))),
-    el('tbody', {}, paths.slice(0, 200).map((path) => el('tr', {},
-      el('th', { scope: 'row', class: 'mono' }, path),
+  return el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Before and after' }, el('table', { class: 'diff' },
+    el('thead', {}, el('tr', {}, ['What', 'Before', 'After'].map((name) => el('th', { scope: 'col' }, name)))),
+    el('tbody', {}, paths.slice(0, maxShown).map((path) => el('tr', {},
+      el('th', { scope: 'row' }, named(path)),
       el('td', { class: was.has(path) ? 'before' : 'same' }, shown(was.get(path))),
-      el('td', { class: is.has(path) ? 'after' : 'same' }, shown(is.get(path)))))),
-    paths.length > 200 ? el('caption', {}, `${paths.length - 200} more are not shown`) : null))
+      el('td', { class: is.has(path) ? 'after' : 'same' }, shown(is.get(path))))))),
+  paths.length > maxShown ? el('p', { class: 'soft' }, `${paths.length - maxShown} more are not shown`) : null)
 }

@@ -1,6 +1,9 @@
 // Elements are made of data with textContent only: names come from clients
 // and may hold anything.
 
+import { linkTo } from './address.js'
+import { nameInto } from './names.js'
+
 // el makes an element. Attributes that are functions are listeners, null and
 // false ones are left out; children that are null are, too.
 export function el(tag, attributes = {}, ...children) {
@@ -10,14 +13,16 @@ export function el(tag, attributes = {}, ...children) {
     else if (value === true) node.setAttribute(name, '')
     else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value)
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined))
+  node.append(...present(children))
   return node
 }
 
 // show replaces what an element holds.
 export function show(node, ...children) {
-  node.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined))
+  node.replaceChildren(...present(children))
 }
+
+const present = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
 
 const times = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
 
@@ -26,32 +31,162 @@ export function time(text) {
   return el('time', { datetime: text, title: text }, times.format(new Date(text)))
 }
 
-export const number = (n) => Number(n).toLocaleString()
+// localTime is a moment in the form of a field for date and time; empty: it is none.
+export function localTime(text) {
+  const date = new Date(text)
+  return Number.isNaN(date.getTime()) ? '' : new Date(date - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19)
+}
+
+const ages = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
+const units = [['day', 86400], ['hour', 3600], ['minute', 60], ['second', 1]]
+
+// age is how long ago something was, or how soon it will be.
+export function age(text) {
+  const seconds = (new Date(text) - Date.now()) / 1000
+  const [unit, length] = units.find(([, size]) => Math.abs(seconds) >= size) ?? units.at(-1)
+  return el('time', { datetime: text, title: text }, ages.format(Math.trunc(seconds / length), unit))
+}
+
+const numbers = new Intl.NumberFormat(undefined, { useGrouping: 'min2' })
+
+export const number = (n) => numbers.format(Number(n))
+
+export const percent = (share) => `${share >= 0.0995 || share === 0 ? Math.round(share * 100) : (share * 100).toFixed(1)} %`
+
+const sizes = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+
+// bytes is a size for people.
+export function bytes(n) {
+  let step = 0
+  for (; n >= 1024 && step < sizes.length - 1; step++) n /= 1024
+  return `${n >= 100 || step === 0 ? Math.round(n) : n.toFixed(1)} ${sizes[step]}`
+}
+
+// amounts is what somebody holds, by class.
+export const amounts = (byClass) => Object.keys(byClass ?? {}).sort(byImportance).map((name) => `${number(byClass[name])} ${name}`).join(', ')
+
+const first = ['VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB']
+
+// byImportance sorts classes: those that everybody looks at come first.
+export function byImportance(a, b) {
+  const [one, other] = [a, b].map((name) => (first.includes(name) ? first.indexOf(name) : first.length))
+  return one - other || a.localeCompare(b)
+}
 
 // json is a value for people who read JSON.
 export function json(value) {
-  return el('pre', {}, JSON.stringify(value, null, 2))
+  return el('pre', { tabindex: 0 }, JSON.stringify(value, null, 2))
 }
 
-// subject links to the page of something with a history.
-export function subject(of, name, text = name) {
-  return el('a', { href: subjectLink(of, name) }, text)
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-/
+
+// short is a uuid as far as people compare it.
+export const short = (id) => (uuid.test(id) ? `${id.slice(0, 8)}…` : id)
+
+// kindName is a kind of entity in words.
+export const kindName = (of) => of.replace('_', ' ')
+
+// subject links to the page of something with a history. Providers and nodes
+// are shown by their names as soon as these are known, with the uuid beside.
+export function subject(of, name, text = null) {
+  const link = el('a', { href: linkTo('subject', of, name), title: name, class: text === null && uuid.test(name) ? 'id' : null })
+  if (text !== null) {
+    link.textContent = text
+    return link
+  }
+  if (of !== 'provider' && of !== 'node') {
+    link.textContent = name
+    return link
+  }
+  link.textContent = name
+  nameInto(link, name, (title) => {
+    link.textContent = title
+    link.classList.remove('id')
+    link.after(el('span', { class: 'uuid', title: name }, short(name)))
+  })
+  return el('span', { class: 'named' }, link)
 }
 
-export function subjectLink(of, name) {
-  return `#/subject/${encodeURIComponent(of)}/${encodeURIComponent(name)}`
+// facts are names and values, one beside the other.
+export function facts(list) {
+  return el('dl', { class: 'facts' }, list.filter(Boolean).map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]))
+}
+
+// card is a part of a page with a title.
+export function card(title, ...children) {
+  return el('section', { class: 'card' }, title ? el('h2', {}, title) : null, ...children)
+}
+
+// empty says that there is nothing, and what to do about it.
+export function empty(what, ...then) {
+  return el('p', { class: 'empty' }, el('b', {}, what), ' ', ...then)
+}
+
+// plural is a number of things.
+export const plural = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`
+
+// track is a line that is filled as far as something is used.
+export function track(used, capacity) {
+  const share = capacity > 0 ? used / capacity : used > 0 ? 1 : 0
+  const fill = el('div', { class: 'used' + (used > capacity ? ' over' : share >= 0.9 ? ' high' : '') })
+  fill.style.width = `${Math.min(100, share * 100)}%`
+  return el('div', { class: 'track' }, fill)
 }
 
 // bar is how much of something is used.
 export function bar(label, used, capacity) {
-  const share = capacity > 0 ? used / capacity : used > 0 ? 1 : 0
-  const fill = el('div', { class: 'used' + (share >= 1 ? ' full' : share >= 0.8 ? ' high' : '') })
-  fill.style.width = `${Math.min(100, share * 100)}%`
   return el('div', {
     class: 'bar', role: 'meter', 'aria-valuemin': 0, 'aria-valuemax': capacity, 'aria-valuenow': used,
     'aria-label': `${label}: ${number(used)} of ${number(capacity)} used`,
   },
   el('span', { class: 'class', title: label }, label),
   el('span', { class: 'amount' }, `${number(used)} / ${number(capacity)}`),
-  el('div', { class: 'track' }, fill))
+  track(used, capacity))
+}
+
+let fields = 0
+
+// field is a labelled input; options are the values that are offered.
+export function field(label, attributes = {}, options = null) {
+  const id = `field-${++fields}`
+  const list = options ? el('datalist', { id: `${id}-list` }, options.map((value) => el('option', { value }))) : null
+  const input = el('input', { id, type: 'text', autocomplete: 'off', spellcheck: 'false', ...(options ? { list: `${id}-list` } : {}), ...attributes })
+  return { input, node: el('div', { class: 'field' }, el('label', { for: id }, label), input, list), value: () => input.value.trim() }
+}
+
+// choice is a labelled list of values, or of [value, text].
+export function choice(label, values, selected, change = () => {}) {
+  const id = `field-${++fields}`
+  const input = el('select', { id, change: () => change(input.value) }, values.map((one) => {
+    const [value, text] = Array.isArray(one) ? one : [one, one]
+    return el('option', { value, selected: value === selected }, text)
+  }))
+  return { input, node: el('div', { class: 'field' }, el('label', { for: id }, label), input), value: () => input.value }
+}
+
+// area is a labelled text of many lines.
+export function area(label, value = '', attributes = {}) {
+  const id = `field-${++fields}`
+  const input = el('textarea', { id, rows: 4, spellcheck: 'false', ...attributes })
+  input.value = value
+  return { input, node: el('div', { class: 'field wide' }, el('label', { for: id }, label), input), value: () => input.value.trim() }
+}
+
+// form asks run when it is sent, and shows what it answers or what is wrong.
+export function form(fieldsOf, action, run) {
+  const result = el('div', { 'aria-live': 'polite' })
+  const go = el('button', { type: 'submit', class: 'primary' }, action)
+  const node = el('form', {
+    class: 'form', submit: async (event) => {
+      event.preventDefault()
+      go.disabled = true
+      try {
+        show(result, await run())
+      } catch (error) {
+        if (error.name !== 'AbortError') show(result, el('p', { class: 'error', role: 'alert' }, error.message))
+      }
+      go.disabled = false
+    },
+  }, fieldsOf.map((one) => one.node), el('div', { class: 'field' }, go))
+  return { node: el('div', {}, node, result), run: () => node.requestSubmit() }
 }

@@ -1,71 +1,92 @@
-// Pages by their address: #/PAGE/ARGUMENT...?at=SEQUENCE
+// Pages by their address: #/PAGE/ARGUMENT...?at=MOMENT
 
+import { parse, setAt } from './address.js'
 import * as api from './api.js'
-import * as compare from './compare.js'
-import { el, show, subject, subjectLink } from './dom.js'
+import { el, show } from './dom.js'
+import * as keys from './keys.js'
 import * as moment from './moment.js'
-import * as providers from './providers.js'
-import * as subjectPage from './subject.js'
-import * as timeline from './timeline.js'
-import * as verification from './verification.js'
+import * as ask from './pages/ask.js'
+import * as baremetal from './pages/baremetal.js'
+import * as candidates from './pages/candidates.js'
+import * as compare from './pages/compare.js'
+import * as held from './pages/held.js'
+import * as limits from './pages/limits.js'
+import * as orphans from './pages/orphans.js'
+import * as overview from './pages/overview.js'
+import * as projects from './pages/projects.js'
+import * as providers from './pages/providers.js'
+import * as record from './pages/record.js'
+import * as rejected from './pages/rejected.js'
+import * as reservations from './pages/reservations.js'
+import * as search from './pages/search.js'
+import * as subject from './pages/subject.js'
+import * as timeline from './pages/timeline.js'
+import * as verification from './pages/verification.js'
+import * as whatIf from './pages/what-if.js'
+import * as why from './pages/why.js'
+import * as suggest from './suggest.js'
+import * as theme from './theme.js'
 
-const main = document.getElementById('main')
-const badge = document.getElementById('badge')
-const login = document.getElementById('login')
-const refused = document.getElementById('refused')
-const tokenField = document.getElementById('token')
-const leave = document.getElementById('leave')
+const byId = (id) => document.getElementById(id)
+const [main, badge, login, refused, tokenField, leave, away, help] = ['main', 'badge', 'login', 'refused', 'token', 'leave', 'away', 'help'].map(byId)
 
-const pages = { timeline, providers, subject: subjectPage, compare, verification, search: { render: renderSearch } }
+const pages = {
+  overview, timeline, providers, projects, subject, record, held, ask, candidates, why, 'what-if': whatIf, orphans, rejected, reservations, limits, baremetal,
+  compare, verification, search,
+}
+
+// under is the entry of the navigation that a page belongs to.
+const under = { subject: '', record: 'timeline', candidates: 'ask', why: 'ask', 'what-if': 'ask', orphans: 'ask', rejected: 'ask', reservations: 'ask', limits: 'ask', baremetal: 'ask' }
+
+const letters = { o: '#/overview', t: '#/timeline', p: '#/providers', j: '#/projects', w: '#/held', a: '#/ask', c: '#/compare', v: '#/verification' }
 
 let page = {} // what the page that is shown wants to hear
+let failed = false // the page that is shown could not be
 let ending = new AbortController()
-
-function parseAddress() {
-  const [path, query] = location.hash.replace(/^#\/?/, '').split('?')
-  const [name, ...rest] = path.split('/').map((part) => { try { return decodeURIComponent(part) } catch { return part } })
-  return { name: pages[name] ? name : 'timeline', rest: rest.filter(Boolean), at: new URLSearchParams(query).get('at') }
-}
 
 // open shows the page of the address.
 async function open() {
-  const { name, rest } = parseAddress()
+  const address = parse()
+  const name = pages[address.name] ? address.name : 'overview'
   ending.abort()
   ending = new AbortController()
   const { signal } = ending
   page = {}
-  for (const link of document.querySelectorAll('nav a')) {
-    if (link.getAttribute('href') === `#/${name}`) link.setAttribute('aria-current', 'page')
-    else link.removeAttribute('aria-current')
-  }
-  document.title = `Allot · ${rest.length ? rest.join(' ') : name}`
+  failed = false
+  markNavigation(name, address)
+  document.title = `Allot · ${address.rest.length ? address.rest.join(' ') : name}`
   main.setAttribute('aria-busy', 'true')
   try {
-    const opened = await pages[name].render(main, rest, signal)
+    const opened = await pages[name].render(main, address, signal)
     if (!signal.aborted) page = opened
   } catch (error) {
-    if (!signal.aborted) main.append(el('p', { class: 'card error', role: 'alert' }, error.message))
+    if (!signal.aborted) fail(error)
   }
   if (!signal.aborted) main.removeAttribute('aria-busy')
 }
 
-// moved is that another moment was chosen: it becomes a part of the address.
-function moved() {
-  const path = location.hash.split('?')[0] || '#/timeline'
-  history.replaceState(null, '', moment.isNow() ? path : `${path}?at=${moment.at()}`)
-  open()
+function markNavigation(name, { rest }) {
+  const own = under[name] ?? name
+  const current = name === 'subject' ? { provider: 'providers', project: 'projects', user: 'projects' }[rest[0]] ?? '' : own
+  for (const link of document.querySelectorAll('nav a')) {
+    if (link.getAttribute('href') === `#/${current}`) link.setAttribute('aria-current', 'page')
+    else link.removeAttribute('aria-current')
+  }
 }
 
-async function renderSearch(into, [text = ''], signal) {
-  const { found } = await api.get('find', { q: text }, signal)
-  if (found.length === 1) {
-    location.replace(subjectLink(found[0].of, found[0].name))
-    return {}
-  }
-  show(into, el('h1', {}, `Search: ${text}`), found.length === 0
-    ? el('p', {}, 'Nothing is called so. A part of a provider’s name can be looked for on the page ', el('a', { href: '#/providers' }, 'Providers'), '.')
-    : el('ul', {}, found.map((one) => el('li', {}, `${one.of.replace('_', ' ')} `, subject(one.of, one.name)))))
-  return {}
+// fail says why a page cannot be shown, below what is there already.
+function fail(error) {
+  failed = true
+  main.querySelectorAll('.failure').forEach((old) => old.remove())
+  main.append(el('div', { class: 'card failure' }, el('p', { class: 'error', role: 'alert' }, error.message),
+    el('button', { type: 'button', click: open }, 'Try again'),
+    error.status === 403 ? [' ', el('button', { type: 'button', click: async () => { await askToken(''); open() } }, 'Use another token')] : null))
+}
+
+// moved is that another moment was chosen: it becomes a part of the address.
+function moved() {
+  setAt(moment.isNow() ? null : moment.at())
+  open()
 }
 
 // askToken shows the dialog until there is a token to try; questions that
@@ -86,32 +107,44 @@ function askToken(message) {
   return asking
 }
 
-// watch keeps the newest record known, for ever.
+// watch keeps the newest record known, for ever. While the server is away it
+// says so, and when it is back, a page that had failed is shown again.
 async function watch() {
   for (let pause = 500; ; pause = Math.min(2 * pause, 10_000)) {
     try {
       const status = await api.get('status')
+      back()
       moment.grown(status.sequence, status.time)
       showBadge(status)
+      pause = 500
       await api.follow(status.sequence + 1, (record) => {
-        pause = 500
         moment.grown(record.sequence, record.time)
         if (moment.isNow()) page.record?.(record)
       })
     } catch (error) {
-      badge.className = 'badge bad'
-      badge.textContent = 'No connection'
-      badge.title = error.message
+      gone(error)
     }
     await new Promise((resolve) => setTimeout(resolve, pause))
   }
+}
+
+function gone(error) {
+  badge.className = 'badge bad'
+  badge.textContent = 'No connection'
+  show(away, el('b', {}, error.isAway ? 'The server is away.' : 'The server does not answer as it should.'), ` ${error.message} What is shown may be old. Trying again…`)
+  away.hidden = false
+}
+
+function back() {
+  const wasAway = !away.hidden
+  away.hidden = true
+  if (wasAway || failed && main.querySelector('.failure')) open()
 }
 
 function showBadge(status) {
   const { className, text } = verification.verdict(status)
   badge.className = `badge ${className}`
   badge.textContent = text
-  badge.title = ''
 }
 
 // timeOf remembers the times of sequences: they do not change.
@@ -121,36 +154,52 @@ async function timeOf(sequence) {
   return times.get(sequence)
 }
 
-async function start() {
-  api.onUnauthorized(askToken)
+// resolve finds the sequence of a moment in any form that the API takes.
+const resolve = async (at) => (await api.get('status', { at })).sequence
+
+// takeAddress takes the moment of the address: it may be a sequence or a time. Links
+// do not name it, so it stays as it is while one walks around.
+async function takeAddress() {
+  const { at } = parse()
+  if (at !== null && at !== String(moment.at())) {
+    await moment.take(at)
+    setAt(moment.isNow() ? null : moment.at())
+  } else if (at === null && !moment.isNow()) setAt(moment.at())
+}
+
+function listen() {
   login.addEventListener('cancel', (event) => event.preventDefault())
   leave.hidden = !api.token()
   leave.addEventListener('click', () => { api.forgetToken(); location.reload() })
-  document.getElementById('search').addEventListener('submit', (event) => {
-    event.preventDefault()
-    const text = document.getElementById('q').value.trim()
-    if (text) location.hash = `#/search/${encodeURIComponent(text)}`
+  const field = byId('q')
+  suggest.start(byId('search'), field, byId('matches'))
+  theme.start(byId('theme'), open)
+  byId('keys').addEventListener('click', () => help.showModal())
+  keys.start(letters, {
+    '/': () => { field.focus(); field.select() }, '?': () => help.showModal(), '[': () => moment.step(-1), ']': () => { if (!moment.isNow()) moment.step(1) }, n: () => moment.choose(null),
   })
-  moment.start(moved, timeOf)
+  addEventListener('hashchange', async () => {
+    moment.settle()
+    await takeAddress()
+    open()
+    main.focus({ preventScroll: true })
+    scrollTo(0, 0)
+  })
+}
+
+async function start() {
+  api.onUnauthorized(askToken)
+  listen()
+  moment.start(moved, timeOf, resolve)
   try {
     const status = await api.get('status')
     moment.grown(status.sequence, status.time)
     showBadge(status)
-    const { at } = parseAddress()
-    if (/^[1-9][0-9]*$/.test(at ?? '')) moment.set(Number(at))
+    await takeAddress()
   } catch (error) {
-    main.append(el('p', { class: 'card error', role: 'alert' }, error.message))
+    gone(error)
   }
-  // Links do not name the moment: it stays as it is while one walks around.
-  addEventListener('hashchange', () => {
-    const { at } = parseAddress()
-    if (at) moment.set(Number(at))
-    else if (!moment.isNow()) history.replaceState(null, '', `${location.hash}?at=${moment.at()}`)
-    open()
-    main.focus({ preventScroll: false })
-    scrollTo(0, 0)
-  })
-  setInterval(() => api.get('status').then(showBadge).catch(() => {}), 30_000)
+  setInterval(() => api.get('status').then(showBadge).catch(() => {}), 30_000) // watch tells of an error
   await open()
   watch()
 }

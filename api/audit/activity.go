@@ -1,0 +1,94 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/projector"
+)
+
+// Activity is the answer of GET /audit/activity: how many commands there were in
+// each of some spans of equal length.
+type Activity struct {
+	Spans []Span `json:"spans"` // oldest first
+	// Kept means that this server keeps rejected commands: without it there are
+	// no numbers of them.
+	Kept bool `json:"kept"`
+	// Incomplete means that there were more rejected commands than are counted.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// Span is a span of time, up to its end.
+type Span struct {
+	End      time.Time `json:"end"`
+	Records  int64     `json:"records"` // accepted commands
+	Rejected int64     `json:"rejected"`
+}
+
+const (
+	defaultSpans = 60
+	maxSpans     = 500
+	// maxCounted is how many rejected commands are counted.
+	maxCounted = 10_000
+)
+
+// activity is GET /audit/activity. Without since it is the last hour.
+func (q *Questions) activity(ctx context.Context, p parameters) (any, error) {
+	spans, err := p.number("points", 1, maxSpans, defaultSpans)
+	if err != nil {
+		return nil, err
+	}
+	since, until, err := q.span(p)
+	if err != nil {
+		return nil, err
+	}
+	if p["since"] == "" {
+		since = until.Add(-time.Hour)
+	}
+	length := until.Sub(since) / time.Duration(spans)
+	if length <= 0 {
+		return nil, rest.BadRequest("points: %d spans from since to until would have no length", spans)
+	}
+	a := &Activity{Spans: make([]Span, spans), Kept: q.Rejected != nil}
+	before, err := q.recordsBy(since, until)
+	if err != nil {
+		return nil, err
+	}
+	for i := range a.Spans {
+		end := since.Add(length * time.Duration(i+1))
+		if i == int(spans)-1 {
+			end = until
+		}
+		by, err := q.recordsBy(end, until)
+		if err != nil {
+			return nil, err
+		}
+		a.Spans[i] = Span{End: end.UTC(), Records: by - before}
+		before = by
+	}
+	if !a.Kept {
+		return a, nil
+	}
+	list, err := rejected.List(ctx, q.Rejected, rejected.Filter{Since: since, Until: until}, maxCounted)
+	for i := range list {
+		at := min(int(list[i].Time.Sub(since)/length), int(spans)-1)
+		a.Spans[at].Rejected++
+	}
+	a.Incomplete = len(list) == maxCounted
+	return a, err
+}
+
+// recordsBy returns how many records there were at a time.
+func (q *Questions) recordsBy(at, now time.Time) (int64, error) {
+	view, err := q.Views.ViewAtTime(at, now)
+	if errors.Is(err, projector.ErrBeforeFirst) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return view.Records()
+}

@@ -1,0 +1,105 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Owners is the answer of GET /audit/owners: who holds how much. Without project
+// and user there is a row for each project; otherwise for each project, user and
+// type of consumer.
+type Owners struct {
+	Sequence uint64  `json:"sequence"` // sequence of the commit that the answer holds for
+	Count    int     `json:"count"`    // of the rows that the question is about
+	Owners   []Owner `json:"owners"`   // those with most consumers first
+	// Incomplete means that the answer has not all of them, or that there were
+	// more than it examined.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// Owner is a row of Owners.
+type Owner struct {
+	Project   string           `json:"project"`
+	User      string           `json:"user,omitempty"`
+	Type      string           `json:"type,omitempty"`
+	Users     int              `json:"users,omitempty"` // of a project
+	Consumers int64            `json:"consumers"`
+	Amounts   map[string]int64 `json:"amounts"` // by class
+}
+
+const (
+	maxOwners     = 1000
+	defaultOwners = 200
+)
+
+// owners is GET /audit/owners.
+func (q *Questions) owners(ctx context.Context, p parameters) (any, error) {
+	limit, err := p.number("limit", 1, maxOwners, defaultOwners)
+	if err != nil {
+		return nil, err
+	}
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	answer := &Owners{Sequence: view.Sequence(), Owners: []Owner{}}
+	rows := ownerRows{
+		Owners: answer, classes: classes, project: p["project"], user: p["user"], part: strings.ToLower(p["q"]),
+	}
+	looked := 0
+	err = view.AllUsages(func(u *ledger.Usage) bool {
+		if looked++; looked > maxSearched {
+			answer.Incomplete = true
+			return false
+		}
+		rows.add(u)
+		return looked%1000 != 0 || ctx.Err() == nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	slices.SortStableFunc(answer.Owners, func(a, b Owner) int { return cmp.Compare(b.Consumers, a.Consumers) })
+	answer.Count = len(answer.Owners)
+	if answer.Count > int(limit) {
+		answer.Owners, answer.Incomplete = answer.Owners[:limit], true
+	}
+	return answer, err
+}
+
+// ownerRows adds up usages, which come sorted by project, then user.
+type ownerRows struct {
+	*Owners
+	classes             *ledger.ClassTable
+	project, user, part string // what the question is about; empty: all
+	lastUser            string
+}
+
+func (r *ownerRows) add(u *ledger.Usage) {
+	if r.project != "" && u.Owner.Project != r.project || r.user != "" && u.Owner.User != r.user ||
+		u.Consumers == 0 || !strings.Contains(strings.ToLower(u.Owner.Project), r.part) {
+		return
+	}
+	each := r.project != "" || r.user != ""
+	if n := len(r.Owners.Owners); each || n == 0 || r.Owners.Owners[n-1].Project != u.Owner.Project {
+		r.Owners.Owners = append(r.Owners.Owners, Owner{Project: u.Owner.Project, Amounts: make(map[string]int64)})
+	}
+	row := &r.Owners.Owners[len(r.Owners.Owners)-1]
+	if each {
+		row.User, row.Type = u.Owner.User, u.Owner.Type
+	} else if row.Users == 0 || u.Owner.User != r.lastUser {
+		row.Users++
+		r.lastUser = u.Owner.User
+	}
+	row.Consumers += u.Consumers
+	for _, a := range u.Amounts {
+		row.Amounts[r.classes.Name(a.Class)] += a.Amount
+	}
+}

@@ -1,0 +1,176 @@
+package audit
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
+)
+
+// Trees is a page of GET /audit/trees: trees of providers, with what all their
+// providers have together.
+type Trees struct {
+	Sequence uint64 `json:"sequence"` // sequence of the commit that the answer holds for
+	// Count is how many trees there are that the question is about; the page
+	// begins with number Offset of them.
+	Count  int         `json:"count"`
+	Offset int         `json:"offset"`
+	Trees  []ShortTree `json:"trees"`
+}
+
+// ShortTree is a tree of providers.
+type ShortTree struct {
+	Root        ledger.UUID      `json:"root"`
+	Name        string           `json:"name"` // of the root
+	Providers   int              `json:"providers"`
+	Inventories []ShortInventory `json:"inventories"`
+}
+
+const (
+	maxTrees     = 1000
+	defaultTrees = 100
+)
+
+// trees is GET /audit/trees.
+func (q *Questions) trees(_ context.Context, p parameters) (any, error) {
+	order, err := p.order(orderName)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := p.number("limit", 1, maxTrees, defaultTrees)
+	if err != nil {
+		return nil, err
+	}
+	offset, err := p.number("offset", 0, maxSkipped, 0)
+	if err != nil {
+		return nil, err
+	}
+	if order != orderName && p["class"] == "" {
+		return nil, rest.BadRequest("class: is needed for the order %s", order)
+	}
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	class, found := classes.ID(p["class"])
+	if p["class"] != "" && !found {
+		return nil, rest.BadRequest("class: there is no resource class %q", p["class"])
+	}
+	asked := treeList{view.Sequence(), p["class"], order, strings.ToLower(p["q"])}
+	list, err := q.arranged.get(asked, func() ([]*tree, error) {
+		world, _, err := q.world(p)
+		if err != nil {
+			return nil, err
+		}
+		list := treesOf(world)
+		if asked.part != "" || asked.class != "" {
+			list = slices.DeleteFunc(list, func(t *tree) bool {
+				_, has := t.of(class)
+				return asked.class != "" && !has || !strings.Contains(strings.ToLower(t.root.Name), asked.part)
+			})
+		}
+		arrange(list, class, order)
+		return list, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	page := &Trees{Sequence: view.Sequence(), Count: len(list), Offset: int(offset), Trees: []ShortTree{}}
+	for _, t := range list[min(int(offset), len(list)):min(int(offset+limit), len(list))] {
+		one := ShortTree{Root: t.root.UUID, Name: t.root.Name, Providers: t.providers, Inventories: []ShortInventory{}}
+		for _, sum := range t.sums {
+			one.Inventories = append(one.Inventories, ShortInventory{classes.Name(sum.class), sum.total, sum.capacity, sum.used})
+		}
+		page.Trees = append(page.Trees, one)
+	}
+	return page, nil
+}
+
+// maxSkipped is more trees than there are.
+const maxSkipped = 1 << 40
+
+// treeList says which trees a list has, and in which order.
+type treeList struct {
+	sequence           uint64
+	class, order, part string
+}
+
+// keptLists is how many lists of trees are kept.
+const keptLists = 4
+
+// treeLists keeps the lists that were made last, so that the next page of a list
+// costs next to nothing. They are made one at a time, which bounds what they take.
+type treeLists struct {
+	mu   sync.Mutex
+	kept []keptList // guarded by mu; the newest at the end
+}
+
+type keptList struct {
+	treeList
+	trees []*tree
+}
+
+func (l *treeLists) get(asked treeList, build func() ([]*tree, error)) ([]*tree, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.kept {
+		if one.treeList == asked {
+			return one.trees, nil
+		}
+	}
+	trees, err := build()
+	if err != nil {
+		return nil, err
+	}
+	l.kept = append(l.kept, keptList{asked, trees})
+	if len(l.kept) > keptLists {
+		l.kept = slices.Delete(l.kept, 0, 1)
+	}
+	return trees, nil
+}
+
+// Tree is the answer of GET /audit/tree: the tree that a provider belongs to.
+type Tree struct {
+	Sequence  uint64          `json:"sequence"` // sequence of the commit that the answer holds for
+	Root      ledger.UUID     `json:"root"`
+	Providers []ShortProvider `json:"providers"` // by name
+	// Incomplete means that there are more providers than one answer holds.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+const maxTreeProviders = 2000
+
+// tree is GET /audit/tree.
+func (q *Questions) tree(_ context.Context, p parameters) (any, error) {
+	id, err := p.uuid("provider")
+	if err != nil {
+		return nil, err
+	}
+	world, view, err := q.world(p)
+	if err != nil {
+		return nil, err
+	}
+	found, exists := world.Provider(id)
+	if !exists {
+		return nil, rest.NotFound("there is no provider %s", id)
+	}
+	classes, err := view.Classes()
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{Sequence: view.Sequence(), Root: found.Root, Providers: []ShortProvider{}}
+	world.Tree(found.Root, func(p *ledger.Provider) {
+		if t.Incomplete = len(t.Providers) == maxTreeProviders; !t.Incomplete {
+			t.Providers = append(t.Providers, shortProvider(p, classes))
+		}
+	})
+	slices.SortFunc(t.Providers, func(a, b ShortProvider) int { return strings.Compare(a.Name, b.Name) })
+	return t, nil
+}

@@ -1,0 +1,53 @@
+// Records of the timeline as a list, with the record and its proof a click away.
+
+import { linkTo } from './address.js'
+import { csvOf, save } from './download.js'
+import { el, time } from './dom.js'
+import { sentence, spaced } from './words.js'
+
+// entry is one record in words.
+export function entry(item, isNew = false) {
+  return el('li', { class: isNew ? 'new' : null },
+    el('div', { class: 'when' }, time(item.time), el('a', { class: 'address', href: linkTo('record', item.address), title: 'The record and its proof' }, `#${item.address}`)),
+    el('div', { class: 'what' }, sentence(item),
+      el('p', { class: 'soft small' }, spaced(item.command), item.request_id ? ` · request ${item.request_id}` : null)))
+}
+
+// entries is a list of records, newest first.
+export function entries(label, items) {
+  return el('ol', { class: 'records', 'aria-label': label }, items.map((item) => entry(item)))
+}
+
+// download saves the records that are on the page.
+function download(type, items) {
+  if (type === 'json') return save('records.json', 'application/json', `${JSON.stringify(items, null, 2)}\n`)
+  const rows = items.map((item) => [item.address, item.time, item.actor, item.command, sentence(item).textContent, item.command_id, item.request_id ?? ''])
+  save('records.csv', 'text/csv', csvOf(['Record', 'Time', 'Actor', 'Command', 'In words', 'Command id', 'Request'], rows))
+}
+
+// history is a list that grows by pages on demand. Ask answers a page of the
+// timeline for the value of before.
+export async function history(label, ask, nothing) {
+  const list = entries(label, [])
+  const more = el('button', { type: 'button', hidden: true, click: () => older() }, 'Older records')
+  const examined = el('p', { class: 'soft', hidden: true }, 'Nothing fits among the records that were examined. There are older ones.')
+  const loaded = []
+  const saves = el('span', { class: 'row foot' }, more, el('span', { class: 'spring' }), ['csv', 'json'].map((type) => el('button', { type: 'button', class: 'quiet', click: () => download(type, loaded) }, type.toUpperCase())))
+  let next = ''
+  async function older() {
+    more.disabled = true
+    try {
+      const page = await ask(next)
+      list.append(...page.entries.map((item) => entry(item)))
+      loaded.push(...page.entries)
+      next = page.next ?? ''
+    } finally {
+      more.disabled = false
+    }
+    more.hidden = !next
+    examined.hidden = list.childElementCount > 0 || !next
+  }
+  await older()
+  const node = list.childElementCount === 0 && !next ? nothing : el('div', {}, list, examined, saves)
+  return { node, list }
+}

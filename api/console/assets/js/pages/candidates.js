@@ -1,0 +1,63 @@
+// Candidates for a request, and which filter removed how many providers.
+
+import { withQuery } from '../address.js'
+import * as api from '../api.js'
+import { card, el, empty, field, number, show, subject } from '../dom.js'
+import * as moment from '../moment.js'
+import { table } from '../table.js'
+
+const parameters = ['resources', 'required', 'member_of', 'in_tree', 'limit']
+
+export async function render(main, { query }, signal) {
+  const [resources, required, memberOf, inTree, limit] = [
+    field('Resources', { value: query.resources ?? '', placeholder: 'VCPU:2,MEMORY_MB:2048' }), field('Traits', { value: query.required ?? '', placeholder: 'HW_CPU_X86_AVX2,!CUSTOM_OLD' }),
+    field('Aggregates', { value: query.member_of ?? '', placeholder: 'uuid, or in:uuid,uuid' }), field('In the tree of', { value: query.in_tree ?? '', placeholder: 'uuid' }),
+    field('At most', { value: query.limit ?? '20', inputmode: 'numeric' }),
+  ]
+  const more = field('More parameters', { value: query.more ?? '', placeholder: 'resources1=VGPU:1&group_policy=isolate' })
+  const result = el('div', { 'aria-live': 'polite' })
+  show(main, el('h1', {}, moment.isNow() ? 'Where would it fit?' : `Where would it have fit at #${moment.sequence()}?`), el('form', {
+    class: 'form card', submit: (event) => {
+      event.preventDefault()
+      location.hash = withQuery('#/candidates', { resources: resources.value(), required: required.value(), member_of: memberOf.value(), in_tree: inTree.value(), limit: limit.value(), more: more.value() })
+    },
+  }, [resources, required, memberOf, inTree, limit, more].map((one) => one.node), el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Search'))), result)
+  if (!query.resources && !query.more) {
+    show(result, empty('Say what is needed.', 'Resources are CLASS:AMOUNT, with commas between them. Groups with suffixes go into the last field, as in GET /allocation_candidates.'))
+    return {}
+  }
+  const search = new URLSearchParams(parameters.filter((name) => query[name]).map((name) => [name, query[name]]))
+  if (!query.limit) search.set('limit', '20')
+  search.set('explain', 'true')
+  const answer = await api.placement('/allocation_candidates', { search: [search.toString(), query.more].filter(Boolean).join('&'), at: moment.at(), signal })
+  show(result, explained(answer.explanation, answer.allocation_requests.length), found(answer))
+  return {}
+}
+
+// explained is a funnel for each group, and one for trees.
+function explained(explanation, count) {
+  const funnel = (title, steps) => {
+    const most = Math.max(1, ...steps.map((step) => step.left))
+    return el('div', {}, el('h3', {}, title), el('ol', { class: 'funnel' }, steps.map((step, i) => {
+      const gone = i > 0 ? steps[i - 1].left - step.left : 0
+      const fill = el('span', { class: 'fill' })
+      fill.style.width = `${(100 * step.left) / most}%`
+      return el('li', { class: step.left === 0 ? 'none' : null }, el('span', { class: 'filter' }, step.filter), el('span', { class: 'left' }, number(step.left)), el('span', { class: 'gone' }, gone > 0 ? `−${number(gone)}` : ''), el('span', { class: 'track' }, fill))
+    })))
+  }
+  return card(count > 0 ? 'What each filter left' : 'Nothing fits', explanation.removed_last ? el('p', { class: 'lead' }, 'The filter that left nothing: ', el('b', {}, explanation.removed_last)) : null,
+    el('div', { class: 'split even' }, explanation.groups.map((g) => funnel(`Providers${g.suffix ? ` for group ${g.suffix}` : ''}${g.resource_class ? ` with ${g.resource_class}` : ''}`, g.steps)), funnel('Trees', explanation.trees)))
+}
+
+function found(answer) {
+  if (answer.allocation_requests.length === 0) return null
+  const resources = (request) => Object.entries(request.allocations).map(([id, a]) => [id, Object.entries(a.resources).map(([name, n]) => `${number(n)} ${name}`).join(', ')])
+  const free = (id) => Object.entries(answer.provider_summaries[id]?.resources ?? {}).map(([name, r]) => `${number(r.capacity - r.used)} ${name}`).join(', ')
+  return card(`${number(answer.allocation_requests.length)} candidates`, table({
+    label: 'Candidates', file: 'candidates', rows: answer.allocation_requests,
+    columns: [
+      { title: 'Allocations', value: (r) => resources(r).map(([id, text]) => `${id}: ${text}`).join('; '), show: (r) => resources(r).map(([id, text]) => el('div', {}, `${text} of `, subject('provider', id))) },
+      { title: 'Free there now', value: (r) => Object.keys(r.allocations).map(free).join('; '), show: (r) => Object.keys(r.allocations).map((id) => el('div', {}, free(id))) },
+    ],
+  }))
+}

@@ -1,0 +1,148 @@
+// The whole fleet: how full it is, what happens, and what is unusual.
+
+import { linkTo, withQuery } from '../address.js'
+import * as api from '../api.js'
+import { chart, usage } from '../chart.js'
+import { age, byImportance, bytes, card, choice, el, empty, number, percent, plural, show, subject, track } from '../dom.js'
+import { history } from '../entries.js'
+import { heat } from '../heat.js'
+import * as moment from '../moment.js'
+import { lastComparison } from './orphans.js'
+import { verdict } from './verification.js'
+
+const soon = 15 * 60_000 // a reservation that ends within this time is unusual
+const cells = 20_000
+
+export async function render(main, { query }, signal) {
+  const wanted = { class: query.class ?? '', order: query.order ?? 'fullest' }
+  const fleet = await api.get('fleet', { ...wanted, limit: cells, at: moment.at() }, signal)
+  fleet.classes.sort((a, b) => byImportance(a.class, b.class))
+  const [map, unusual, activity, trends, recent] = ['heat-card', 'unusual', 'activity', 'trends', 'recent'].map((name) => el('div', { class: name }))
+  show(main, el('h1', {}, 'Overview'), tiles(fleet), el('div', { class: 'split' }, map, unusual), el('div', { class: 'split' }, activity, recent), trends)
+  show(map, heatCard(fleet))
+  const part = (node, title, fill) => fill().catch((error) => {
+    if (error.name !== 'AbortError') show(node, card(title, el('p', { class: 'error', role: 'alert' }, error.message)))
+  })
+  await Promise.all([
+    part(unusual, 'Unusual', async () => show(unusual, await unusualCard(fleet, signal))),
+    part(activity, 'Commands', async () => show(activity, await activityCard(fleet, signal))),
+    part(recent, 'Latest', async () => show(recent, await recentCard(signal))),
+  ])
+  part(trends, 'Trends', async () => show(trends, await trendsCard(fleet, signal)))
+  return refresh(main, query, signal)
+}
+
+// refresh shows the page again some time after something has happened.
+function refresh(main, query, signal) {
+  let waiting = 0
+  const again = () => {
+    const focused = document.activeElement
+    if (signal.aborted || main.contains(focused) || main.matches(':hover')) waiting = signal.aborted ? 1 : setTimeout(again, 5000)
+    else render(main, { query }, signal).catch(() => {})
+  }
+  return { record() { waiting ||= setTimeout(again, 5000) } }
+}
+
+function tiles(fleet) {
+  const tile = (value, label, href) => el('a', { class: 'tile', href }, el('b', {}, number(value)), el('span', {}, label))
+  return el('div', {}, el('div', { class: 'tiles' },
+    tile(fleet.providers, 'providers', linkTo('providers')), tile(fleet.trees, 'trees', linkTo('providers')),
+    tile(fleet.classes.length, 'classes', linkTo('limits')), tile(fleet.sequence, 'commits', linkTo('timeline'))),
+  fleet.classes.length
+    ? el('div', { class: 'classes' }, fleet.classes.map((c) => el('a', { class: 'class-tile', href: withQuery('#/overview', { class: c.class }), 'aria-current': c.class === fleet.cells.class ? 'true' : null },
+      el('span', { class: 'name' }, c.class), el('span', { class: 'share' }, percent(c.capacity > 0 ? c.used / c.capacity : 0)), track(c.used, c.capacity),
+      el('span', { class: 'amount' }, `${number(c.used)} of ${number(c.capacity)}`), fullness(c))))
+    : null)
+}
+
+// fullness is how many trees are how full, in eleven small columns.
+function fullness(c) {
+  const most = Math.max(1, ...c.fullness)
+  return el('div', { class: 'fullness', role: 'img', 'aria-label': `Of ${number(c.trees)} trees, ${number(c.fullness.at(-1))} are full and ${number(c.fullness[0])} use less than a tenth` },
+    c.fullness.map((n, i) => {
+      const column = el('span', { class: i === c.fullness.length - 1 ? 'full' : null, title: `${i < 10 ? `${i * 10} to ${i * 10 + 10} %` : 'full'}: ${number(n)} trees` })
+      column.style.height = `${n === 0 ? 0 : Math.max(8, (100 * n) / most)}%`
+      return column
+    }))
+}
+
+function heatCard(fleet) {
+  if (fleet.cells.roots.length === 0) {
+    return card('Fullness', empty('No provider has an inventory yet.', 'A provider is made with POST /resource_providers and gets an inventory with PUT /resource_providers/{uuid}/inventories; nova-compute does both by itself.'))
+  }
+  const go = (changed) => { location.hash = withQuery('#/overview', { class: fleet.cells.class, order: fleet.cells.order, ...changed }) }
+  const byClass = choice('Class', fleet.classes.map((c) => c.class), fleet.cells.class, (value) => go({ class: value }))
+  const order = choice('Order', [['fullest', 'fullest first'], ['emptiest', 'emptiest first'], ['name', 'by name']], fleet.cells.order, (value) => go({ order: value }))
+  const { trees, roots } = fleet.cells
+  return el('section', { class: 'card' },
+    el('div', { class: 'row' }, el('h2', {}, `${number(trees)} trees with ${fleet.cells.class}`), el('span', { class: 'spring' }), byClass.node, order.node),
+    heat(fleet.cells, (i) => { location.hash = linkTo('subject', 'provider', roots[i]) }),
+    roots.length < trees ? el('p', { class: 'soft' }, `The first ${number(roots.length)} of ${number(trees)} are shown; `, el('a', { href: linkTo('providers') }, 'the list has all'), '.') : null)
+}
+
+// unusualCard lists what somebody should look at, and what was checked.
+async function unusualCard(fleet, signal) {
+  const [status, reserved, cluster] = await Promise.all([
+    api.get('status', {}, signal), api.get('reservations', { limit: 1000 }, signal), clusterState(signal),
+  ])
+  const over = fleet.classes.reduce((n, c) => n + c.over, 0)
+  const ending = reserved.reservations.filter((r) => Date.parse(r.reserved_until) - Date.now() < soon)
+  const check = verdict(status)
+  const compared = lastComparison()
+  const line = (kind, title, text) => el('li', { class: kind }, el('b', {}, title), el('span', {}, text))
+  const disk = status.disk
+  return card('Unusual', el('ul', { class: 'checks' },
+    line(over ? 'bad' : 'good', 'Over capacity', over ? [`${plural(over, 'inventory', 'inventories')}: `, fleet.over.slice(0, 5).map((o, i) => [i ? ', ' : '', subject('provider', o.provider, o.name), ` ${number(o.used)} / ${number(o.capacity)} ${o.class}`])] : 'nothing'),
+    line(ending.length ? 'warn' : 'good', 'Reservations', [ending.length ? `${plural(ending.length, 'ends', 'end')} soon, the first ` : `${number(reserved.reservations.length)}${reserved.incomplete ? ' or more' : ''}, none ends soon`,
+      ending.length ? age(ending[0].reserved_until) : null, ' · ', el('a', { href: linkTo('reservations') }, 'list')]),
+    compared
+      ? line(compared.orphans ? 'bad' : 'good', 'Orphans', [`${number(compared.orphans)} in the comparison `, age(compared.time), ' · ', el('a', { href: linkTo('orphans') }, 'compare')])
+      : line('', 'Orphans', ['the ledger does not know who exists: ', el('a', { href: linkTo('orphans') }, 'compare it with a list')]),
+    line(check.className, 'Verification', [check.text, ' · ', el('a', { href: linkTo('verification') }, 'details')]),
+    disk ? line(disk.free < disk.reserve ? 'bad' : disk.days_left !== undefined && disk.days_left < 30 ? 'warn' : 'good', 'Disk',
+      `${bytes(disk.free)} free${disk.days_left === undefined ? ', too few commands to say for how long' : `, for ${number(Math.floor(disk.days_left))} days at the pace of today`}`) : null,
+    cluster), moment.isNow() ? null : el('p', { class: 'soft small' }, 'What is over capacity is that of the moment above; everything else is now.'))
+}
+
+// clusterState is a line about the servers of the ledger.
+async function clusterState(signal) {
+  const line = (kind, text) => el('li', { class: kind }, el('b', {}, 'Cluster'), el('span', {}, text))
+  const health = await api.server('/healthz', signal)
+  if (!health.term) return line('', 'this server is the only one')
+  try {
+    const cluster = await api.server('/cluster', signal)
+    const away = cluster.members.filter((m) => m.role === 'away')
+    const behind = Math.max(0, ...cluster.members.filter((m) => m.role === 'follower').map((m) => m.lag_commits))
+    return line(!cluster.leader || away.length ? 'bad' : 'good', [
+      cluster.leader ? `${cluster.leader} leads term ${number(cluster.term)}; ` : 'nobody leads; ', cluster.members.map((m) => `${m.name} ${m.role}`).join(', '),
+      behind ? `; up to ${number(behind)} commits behind` : ''])
+  } catch (error) {
+    if (error.status !== 403) throw error
+    return line('', `${health.leader || 'nobody'} leads term ${number(health.term)}, this server is the ${health.role}`)
+  }
+}
+
+async function activityCard(fleet, signal) {
+  const until = moment.isNow() ? '' : fleet.time
+  const answer = await api.get('activity', { until, points: 60 }, signal)
+  const sum = (key) => answer.spans.reduce((n, span) => n + span[key], 0)
+  const ends = answer.spans.map((span) => span.end)
+  return card('Commands per minute, in an hour',
+    chart([el('b', {}, 'Accepted'), ` ${number(sum('records'))}`], 'Accepted commands per minute', ends, [{ label: 'accepted', values: answer.spans.map((s) => s.records), stroke: 'fill', shade: true }], { bars: true }),
+    answer.kept
+      ? chart([el('b', {}, 'Rejected'), ` ${number(sum('rejected'))}${answer.incomplete ? ' or more' : ''} · `, el('a', { href: linkTo('rejected') }, 'why')], 'Rejected commands per minute', ends, [{ label: 'rejected', values: answer.spans.map((s) => s.rejected), stroke: 'over', shade: true }], { bars: true })
+      : el('p', { class: 'soft' }, 'This server keeps no rejected commands; allot serve --rejected-bytes 67108864 makes it do so.'))
+}
+
+async function recentCard(signal) {
+  const { node } = await history('Latest records', () => api.get('timeline', { limit: 6, at: moment.at() }, signal).then((page) => ({ ...page, next: '' })), empty('Nothing has happened yet.'))
+  return card('Latest', node, el('p', {}, el('a', { href: linkTo('timeline') }, 'All records')))
+}
+
+// trendsCard is the fleet over time. Its points are whole minutes of the past, so
+// that the server knows most of them from the last time.
+async function trendsCard(fleet, signal) {
+  const series = await api.get('series', { fleet: true, until: moment.isNow() ? '' : fleet.time, points: 60 }, signal)
+  if (fleet.classes.length === 0) return null
+  return card('Totals over time', usage(series.points, 'fleet'))
+}

@@ -1,0 +1,78 @@
+// Parts that the pages of several things have.
+
+import * as api from '../api.js'
+import { usage } from '../chart.js'
+import { amounts, card, el, empty, show, subject, time } from '../dom.js'
+import { history } from '../entries.js'
+import * as moment from '../moment.js'
+import { table } from '../table.js'
+import { summed } from '../words.js'
+
+// happened is the history of something in words.
+export async function happened(query, signal) {
+  const { node } = await history('What happened, newest first', (before) => api.get('timeline', { ...query, before, limit: 20, at: moment.at() }, signal), empty('Nothing has happened to it.'))
+  return card(moment.isNow() ? 'What happened' : `What had happened by #${moment.sequence()}`, node)
+}
+
+// overTime is a chart of usage up to the moment.
+export async function overTime(query, file, signal) {
+  const until = moment.isNow() ? '' : (await api.get('status', { at: moment.sequence() }, signal)).time
+  const series = await api.get('series', { ...query, until, points: 120 }, signal)
+  return card('Usage over time', usage(series.points, file))
+}
+
+const inAll = (amount) => Object.values(amount).reduce((a, b) => a + b, 0)
+
+// consumerTable lists consumers with what they hold. Ask answers a page of them
+// for the last uuid of the page before.
+export async function consumerTable(label, file, ask, nothing, without = []) {
+  const page = async (after) => {
+    const answer = await ask(after)
+    return { rows: answer.rows, more: answer.next ? () => page(answer.next) : null }
+  }
+  const first = await page('')
+  return table({
+    label, file, rows: first.rows, more: first.more, nothing,
+    columns: [
+      { title: 'Consumer', value: (c) => c.consumer, show: (c) => subject('consumer', c.consumer) },
+      { title: 'Project', value: (c) => c.project, show: (c) => subject('project', c.project) },
+      { title: 'User', value: (c) => c.user, show: (c) => subject('user', c.user) },
+      { title: 'Type', value: (c) => c.type ?? '' },
+      { title: 'Holds', value: (c) => amounts(summed(c)), show: (c) => el('span', { title: String(inAll(summed(c))) }, amounts(summed(c))) },
+      { title: 'Providers', value: (c) => [...new Set(c.allocations.map((a) => a.provider))].join(' '), show: (c) => [...new Set(c.allocations.map((a) => a.provider))].slice(0, 3).map((id) => el('div', {}, subject('provider', id))) },
+      { title: 'Since', value: (c) => c.since, show: (c) => time(c.since) },
+      { title: 'Reserved until', value: (c) => c.reserved_until ?? '', show: (c) => (c.reserved_until ? time(c.reserved_until) : '') },
+    ].filter((column) => !without.includes(column.title)),
+  })
+}
+
+// holders lists who holds something of a provider or node.
+export function holders(id, nothing, signal) {
+  return consumerTable('Holders', `holders-${id}`, async (after) => {
+    const answer = await api.get('holders', { provider: id, after, limit: 1000, at: moment.at() }, signal)
+    return { rows: answer.holders, next: answer.next }
+  }, nothing, ['Providers'])
+}
+
+// consumersOf lists the consumers of a project or user.
+export function consumersOf(query, file, nothing, signal) {
+  return consumerTable('Consumers', file, async (after) => {
+    const answer = await api.get('consumers', { ...query, after, limit: 500, at: moment.at() }, signal)
+    return { rows: answer.consumers, next: answer.next }
+  }, nothing)
+}
+
+// later fills a place on the page when its content has come, and shows what is
+// wrong if it does not.
+export function later(title, ask) {
+  const place = el('div', {}, card(title, el('p', { class: 'soft' }, '…')))
+  place.ready = ask().then((node) => show(place, node)).catch((error) => {
+    if (error.name !== 'AbortError') show(place, card(title, el('p', { class: 'error', role: 'alert' }, error.message)))
+  })
+  return place
+}
+
+// gone says that something is not there at the moment.
+export function gone(what) {
+  return card(null, empty(moment.isNow() ? `${what} does not exist any more.` : `${what} does not exist at this moment.`, 'What happened to it is below; the slider at the top goes to a moment when it existed.'))
+}

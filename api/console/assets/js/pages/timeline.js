@@ -1,0 +1,66 @@
+// The log in words, newest record first, as it grows, and with filters.
+
+import { withQuery } from '../address.js'
+import * as api from '../api.js'
+import { el, empty, field, localTime, show } from '../dom.js'
+import { entry, history } from '../entries.js'
+import * as moment from '../moment.js'
+
+const maxRecords = 300 // that a growing page keeps
+const filters = ['command', 'actor', 'project', 'user', 'provider', 'consumer', 'node', 'since', 'until']
+const asUUID = ['provider', 'node']
+const commands = ['AllocateForConsumers', 'Claim', 'CreateInventory', 'CreateProvider', 'DeleteProvider', 'ReleaseConsumer', 'ReplaceInventories', 'Reserve', 'Reshape', 'UpdateInventory']
+
+export async function render(main, { query }, signal) {
+  const given = Object.fromEntries(filters.filter((name) => query[name]).map((name) => [name, query[name]]))
+  const found = await history('Records, newest first', (before) => api.get('timeline', { ...given, before, limit: 25, at: moment.at() }, signal),
+    empty('No record fits.', Object.keys(given).length ? 'Take away a filter, or look at another moment.' : 'Nothing has happened yet.'))
+  show(main, el('h1', {}, moment.isNow() ? 'Timeline' : `Timeline up to #${moment.sequence()}`), filterForm(given), found.node)
+  if (!moment.isNow()) return {}
+  return { record: (record) => grow(record, given, found, main, { query }, signal) }
+}
+
+// grow adds a new record, if it fits, once the server tells it in words.
+async function grow(record, given, found, main, address, signal) {
+  const fresh = await api.get('timeline', { ...given, before: `${record.sequence}.${record.index + 1}`, limit: 1 }, signal).catch(() => null)
+  const item = fresh?.entries[0]
+  if (!item || item.address !== `${record.sequence}.${record.index}` || signal.aborted) return
+  if (!found.list.isConnected) return void render(main, address, signal).catch(() => {})
+  const later = [...found.list.children].find((li) => li.dataset.address === item.address)
+  if (later) return
+  found.list.prepend(entry(item, true))
+  while (found.list.childElementCount > maxRecords) found.list.lastElementChild.remove()
+}
+
+function filterForm(given) {
+  const parts = filters.map((name) => {
+    const isTime = name === 'since' || name === 'until'
+    const attributes = isTime ? { type: 'datetime-local', step: 1, value: given[name] ? localTime(given[name]) : '' } : { value: given[name] ?? '', placeholder: asUUID.includes(name) ? 'uuid or name' : '' }
+    return [name, field(name[0].toUpperCase() + name.slice(1), attributes, name === 'command' ? commands : null)]
+  })
+  const problem = el('p', { class: 'error', role: 'alert' })
+  const count = Object.keys(given).length
+  return el('details', { class: 'card filters', open: count > 0 }, el('summary', {}, count ? `Filters: ${Object.entries(given).map(([k, v]) => `${k} ${v}`).join(', ')}` : 'Filters'),
+    el('form', {
+      class: 'form', submit: async (event) => {
+        event.preventDefault()
+        try {
+          const wanted = {}
+          for (const [name, one] of parts) wanted[name] = await meant(name, one.value())
+          location.hash = withQuery('#/timeline', wanted)
+        } catch (error) {
+          problem.textContent = error.message
+        }
+      },
+    }, parts.map(([, one]) => one.node), el('div', { class: 'field' }, el('button', { type: 'submit', class: 'primary' }, 'Filter'), ' ', el('a', { href: '#/timeline', class: 'button' }, 'Clear'))), problem)
+}
+
+// meant turns a name into the uuid that the server wants.
+async function meant(name, text) {
+  if (text && (name === 'since' || name === 'until')) return new Date(text).toISOString()
+  if (!text || !asUUID.includes(name) || /^[0-9a-f-]{32,36}$/i.test(text)) return text
+  const { found } = await api.get('find', { q: text })
+  const one = found.find((f) => f.of === name)
+  if (!one) throw new Error(`No ${name} is called ${text}.`)
+  return one.name
+}

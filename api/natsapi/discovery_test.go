@@ -1,0 +1,92 @@
+package natsapi_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/commands"
+)
+
+// TestUnseen: the door knows exactly how many messages it has not looked at,
+// whatever has come: requests that are answered, refused or passed over, and
+// discovery, which is answered as the library does, but in turn.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	l, ns, nc := connectDoor(t)
+	start := func() *natsapi.Service {
+		svc, err := natsapi.Start(nc, natsapi.Config{
+			Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
+			Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
+			CutOff:  func(connection uint64) { t.Errorf("%d is cut off", connection) },
+			Trace: func(natsapi.Name, func(string) string) (*commands.Trace, func(string)) { // of every request
+				return &commands.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, func(string) {}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return svc
+	}
+	client, err := nats.Connect(ns.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	for range 2 { // a second time on the same connection
+		svc := start()
+		for i := range 20 {
+			for _, subject := range []string{
+				"$SRV.PING", "$SRV.INFO", "$SRV.STATS", "$SRV.INFO.allot", "$SRV.PING.allot", "$SRV.INFO.other", "$SRV.PING.allot.x", "$SRV.x",
+				"allot.query.Usages", "allot.query.Provider", "allot.batch", "allot.command.CreateTrait",
+			} {
+				body := make([]byte, []int{0, 10, 100_000}[i%3])
+				if err := client.PublishRequest(subject, nats.NewInbox(), body); err != nil {
+					t.Fatal(err)
+				}
+				if err := client.Publish(subject, body); err != nil { // nobody is told
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := client.Request("allot.query.Usages", []byte(`{"project":"p"}`), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(time.Minute); svc.Unseen() != 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d are unseen", svc.Unseen())
+			}
+		}
+		// Each kind is answered once, as the library would.
+		for subject, answers := range map[string]int{
+			"$SRV.PING": 1, "$SRV.INFO": 1, "$SRV.STATS.allot": 1, "$SRV.INFO.other": 0, "$SRV.PING.allot.x": 0, "$SRV.x": 0,
+		} {
+			inbox := nats.NewInbox()
+			sub, err := client.SubscribeSync(inbox)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := client.PublishRequest(subject, inbox, nil); err != nil {
+				t.Fatal(err)
+			}
+			// What is sent later is answered later, as all of this is looked at in turn.
+			kind, _, _ := strings.Cut(strings.TrimPrefix(subject, "$SRV."), ".")
+			if kind == "x" {
+				kind = "PING"
+			}
+			if _, err := client.Request("$SRV."+kind+".allot", nil, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			if n, _, err := sub.Pending(); err != nil || n != answers {
+				t.Errorf("%s: %d answers, want %d, %v", subject, n, answers, err)
+			}
+		}
+		if err := svc.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

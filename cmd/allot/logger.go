@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/allot-project/allot/commands"
+)
+
+// logFlags say which messages a server writes to its standard error, and how.
+type logFlags struct {
+	Level  slog.Level `help:"Least level of messages: debug, info, warn or error." default:"info"`
+	Format string     `help:"Form of messages: text, or json with one object a line." enum:"text,json" default:"text"`
+	Access bool       `help:"Write a message for each request over HTTP."`
+}
+
+// logger returns the logger that everything in the server writes to, the NATS
+// server included.
+func (f logFlags) logger(to io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: f.Level}
+	if f.Format == "json" {
+		return slog.New(tracedMessages{slog.NewJSONHandler(to, options)})
+	}
+	return slog.New(tracedMessages{slog.NewTextHandler(to, options)})
+}
+
+// tracedMessages adds the id of the trace to messages about a request that is
+// recorded.
+type tracedMessages struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h tracedMessages) Handle(ctx context.Context, message slog.Record) error {
+	if id := commands.TraceOf(ctx).ID(); id != "" {
+		message.AddAttrs(slog.String("trace_id", id))
+	}
+	return h.Handler.Handle(ctx, message)
+}
+
+// WithAttrs implements slog.Handler.
+func (h tracedMessages) WithAttrs(list []slog.Attr) slog.Handler {
+	return tracedMessages{h.Handler.WithAttrs(list)}
+}
+
+// WithGroup implements slog.Handler.
+func (h tracedMessages) WithGroup(name string) slog.Handler {
+	return tracedMessages{h.Handler.WithGroup(name)}
+}

@@ -1,0 +1,127 @@
+package main_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+)
+
+// TestStrangersMakeNoSeries: whatever strangers send, metrics have no series that
+// others of the same kind would not have made. Otherwise anybody could fill the
+// memory of the server, and of every Prometheus that reads it.
+func TestStrangersMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	metrics, address := freeAddress(t), freeAddress(t)
+	s := launch(t, t.TempDir(), "--nats", address, "--metrics", metrics)
+	s.makeProvider(10)
+	nc := dial(t, "nats://"+address)
+	replies := s.beStrange(nc, "first")
+	before := slices.Sorted(maps.Keys(counted(t, metrics, replies)))
+	const rounds = 20
+	for range rounds {
+		replies += s.beStrange(nc, "x"+strings.ReplaceAll(uuid.NewString(), "-", ""))
+	}
+	after := counted(t, metrics, replies)
+	for _, one := range before {
+		if _, there := after[one]; !there {
+			t.Errorf("%s is gone", one)
+		}
+		delete(after, one)
+	}
+	for one := range after {
+		t.Errorf("strangers have made the series %s", one)
+	}
+	for _, kind := range []string{"allot_http_requests_total", "allot_nats_requests_total", "allot_commands_total"} {
+		if !slices.ContainsFunc(before, func(one string) bool { return strings.HasPrefix(one, kind) }) {
+			t.Errorf("nothing counts as %s", kind)
+		}
+	}
+}
+
+// beStrange sends requests with a word wherever a client may put one. It returns
+// how many over NATS were answered.
+func (s *server) beStrange(nc *nats.Conn, word string) (replies float64) {
+	s.t.Helper()
+	id := uuid.NewString()
+	for _, path := range []string{
+		"/" + word, "/placement/" + word, "/baremetal/" + word, "/baremetal/v1/" + word, "/baremetal/v1/nodes/" + word,
+		"/baremetal/v1/nodes/" + id + "/" + word, "/audit/" + word, "/console/" + word, "/cluster/" + word,
+		"/resource_providers/" + word, "/resource_providers/" + id, "/resource_providers/" + id + "/" + word,
+		"/allocations/" + id, "/traits/CUSTOM_" + strings.ToUpper(word), "/resource_classes/CUSTOM_" + strings.ToUpper(word),
+		"/" + word + "%2f" + word, "//" + word, "/usages?project_id=" + word + "&" + word + "=" + word, "/healthz/" + word,
+		"/resource_providers?name=" + word, "/audit/find?q=" + word,
+	} {
+		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", strings.ToUpper(word), word} {
+			for _, headers := range []map[string]string{
+				{"X-Auth-Token": "admin"}, {"X-Auth-Token": word},
+				{
+					"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39", word: word, "User-Agent": word, "Accept": word,
+					"Content-Type": word, "Allot-Command-Id": word, "X-Openstack-Request-Id": word, "Traceparent": word,
+				},
+				{"X-Auth-Token": "admin", "X-OpenStack-Ironic-API-Version": word, "OpenStack-API-Version": word, "Host": word},
+			} {
+				if _, _, err := sendTo(method, "http://"+s.http+path, "", headers); err != nil {
+					s.t.Fatalf("%s %s: %v", method, path, err)
+				}
+			}
+		}
+	}
+	s.must(http.StatusCreated, "PUT", "/traits/"+"CUSTOM_"+strings.ToUpper(word)+"_2", "")
+	return s.strangeMessages(nc, word)
+}
+
+// strangeMessages does the same over NATS. It returns how many were answered.
+func (s *server) strangeMessages(nc *nats.Conn, word string) (replies float64) {
+	s.t.Helper()
+	for _, subject := range []string{
+		"allot.command.CreateTrait", "allot.query.Usages", "allot.batch", // these are answered
+		"allot.command." + word, "allot.query." + word, "allot." + word, "$SRV.INFO." + word, word,
+	} {
+		answered := subject != word && !strings.HasSuffix(subject, "."+word)
+		for _, body := range []string{"", word, fmt.Sprintf(`{"name": %q}`, word), fmt.Sprintf(`{%q: 1}`, word)} {
+			for _, header := range []nats.Header{
+				{}, {"Allot-Command-Id": {uuid.NewString()}, "Allot-Request-Id": {word}}, {"Content-Type": {word}}, {word: {word}},
+				{"Allot-Deadline": {word}, "traceparent": {word}}, {"Nats-Service-Error-Code": {word}, "Allot-Dry-Run": {word}},
+			} {
+				msg := &nats.Msg{Subject: subject, Data: []byte(body), Header: header}
+				var err error
+				if answered {
+					replies++
+					_, err = nc.RequestMsg(msg, hang)
+				} else {
+					err = nc.PublishMsg(msg)
+				}
+				if err != nil {
+					s.t.Fatalf("%s: %v", subject, err)
+				}
+			}
+		}
+	}
+	return replies
+}
+
+// counted waits until metrics count a number of requests over NATS, and returns
+// all series: a request is counted once its reply is sent.
+func counted(t *testing.T, metrics string, replies float64) map[string]float64 {
+	t.Helper()
+	for deadline := time.Now().Add(hang); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		series, sum := readMetrics(t, metrics), 0.0
+		for one, value := range series {
+			if strings.HasPrefix(one, "allot_nats_requests_total{") {
+				sum += value
+			}
+		}
+		if sum == replies {
+			return series
+		}
+	}
+	t.Fatalf("metrics never count %v requests over NATS", replies)
+	return nil
+}

@@ -1,0 +1,366 @@
+package main_test
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// span is a span as a receiver of OTLP gets it.
+type span struct {
+	trace, id, parent, state string
+	name, instance           string
+	attributes               map[string]string
+	began, ended             uint64
+}
+
+// receiver is a receiver of traces.
+type receiver struct {
+	t   *testing.T
+	url string
+
+	mu    sync.Mutex
+	spans []span
+}
+
+func receiveTraces(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{t: t}
+	server := httptest.NewServer(http.HandlerFunc(r.take))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	// Spans need not wait for others in these tests.
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+	return r
+}
+
+func (r *receiver) take(w http.ResponseWriter, req *http.Request) {
+	var body io.Reader = req.Body
+	if req.Header.Get("Content-Encoding") == "gzip" {
+		unpacked, err := gzip.NewReader(body)
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+		body = unpacked
+	}
+	text, err := io.ReadAll(body)
+	var sent collector.ExportTraceServiceRequest
+	if err == nil {
+		err = proto.Unmarshal(text, &sent)
+	}
+	if err != nil || req.URL.Path != "/v1/traces" {
+		r.t.Errorf("%s: %v", req.URL.Path, err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, group := range sent.ResourceSpans {
+		instance := ""
+		for _, a := range group.Resource.Attributes {
+			if a.Key == "service.instance.id" {
+				instance = a.Value.GetStringValue()
+			}
+		}
+		for _, scope := range group.ScopeSpans {
+			for _, s := range scope.Spans {
+				one := span{
+					hex.EncodeToString(s.TraceId), hex.EncodeToString(s.SpanId), hex.EncodeToString(s.ParentSpanId), s.TraceState,
+					s.Name, instance, make(map[string]string), s.StartTimeUnixNano, s.EndTimeUnixNano,
+				}
+				for _, a := range s.Attributes {
+					one.attributes[a.Key] = a.Value.GetStringValue()
+				}
+				r.spans = append(r.spans, one)
+			}
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	w.WriteHeader(http.StatusOK)
+}
+
+// within returns what has come of a trace.
+func (r *receiver) within(trace string) (list []span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.spans {
+		if s.trace == trace {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// eventually waits until a trace has spans with some names, and returns them by
+// name. Each is in the trace once, and they form one tree below a parent.
+func (r *receiver) eventually(trace, root string, names ...string) map[string]span {
+	r.t.Helper()
+	var list []span
+	deadline := time.Now().Add(hang)
+	for ; len(list) < len(names) && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		list = r.within(trace)
+	}
+	found, ids := make(map[string]span), map[string]bool{root: true}
+	for _, s := range list {
+		found[s.name], ids[s.id] = s, true
+	}
+	for _, name := range names {
+		if _, has := found[name]; !has {
+			r.t.Errorf("the trace has no %q: %+v", name, list)
+		}
+	}
+	if len(list) != len(names) {
+		r.t.Errorf("the trace has %d spans, not %d: %+v", len(list), len(names), list)
+	}
+	for _, s := range list {
+		if !ids[s.parent] {
+			r.t.Errorf("%q is not connected: its parent is %q", s.name, s.parent)
+		}
+		if s.ended < s.began {
+			r.t.Errorf("%q ends before it begins", s.name)
+		}
+	}
+	return found
+}
+
+// newTrace returns a traceparent with its trace and span.
+func newTrace() (parent, trace, root string) {
+	trace = strings.ReplaceAll(uuid.NewString(), "-", "")
+	root = strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
+	return "00-" + trace + "-" + root + "-01", trace, root
+}
+
+// stages are the spans of an accepted command.
+var stages = []string{"AllocateForConsumers", "queue", "decide", "append", "fold", "answer"}
+
+const allocationRoute = "PUT /allocations/{consumer_uuid}"
+
+// allocateTraced allocates over HTTP, and returns the headers of the answer.
+func allocateTraced(t *testing.T, s *server, headers map[string]string) http.Header {
+	t.Helper()
+	req, err := http.NewRequest(
+		http.MethodPut, "http://"+s.http+"/allocations/"+uuid.NewString(), strings.NewReader(allocation()),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39", "Content-Type": "application/json",
+	} {
+		req.Header.Set(name, value)
+	}
+	for name, value := range headers {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusNoContent {
+		text, _ := io.ReadAll(resp.Body)
+		t.Fatalf("%s: %s", resp.Status, text)
+	}
+	return resp.Header
+}
+
+// TestTraces: a request that comes with a traceparent is one connected trace,
+// from the request to the stages of its command, over HTTP and over NATS; and the
+// request id is on its spans, on the record and in the messages.
+func TestTraces(t *testing.T) {
+	to, address := receiveTraces(t), freeAddress(t)
+	s := launch(t, t.TempDir(), "--nats", address, "--trace-url", to.url, "--trace-ratio", "0",
+		"--log-format", "json", "--log-access")
+	s.makeProvider(100)
+	t.Run("HTTP", func(t *testing.T) {
+		parent, trace, root := newTrace()
+		headers := allocateTraced(t, s, map[string]string{"traceparent": parent, "tracestate": "vendor=value"})
+		found := to.eventually(trace, root, append([]string{allocationRoute}, stages...)...)
+		request, command := found[allocationRoute], found["AllocateForConsumers"]
+		if want := "00-" + trace + "-" + request.id + "-01"; headers.Get("Traceparent") != want {
+			t.Errorf("the answer has traceparent %q, not %q", headers.Get("Traceparent"), want)
+		}
+		if request.parent != root || command.parent != request.id || command.state != "vendor=value" {
+			t.Errorf("request %+v\ncommand %+v", request, command)
+		}
+		for _, stage := range stages[1:] {
+			if found[stage].parent != command.id {
+				t.Errorf("%s is not below its command", stage)
+			}
+		}
+		id := headers.Get("X-Openstack-Request-Id")
+		for _, one := range []span{request, command} {
+			if got := one.attributes["allot.request_id"]; got == "" || got != id {
+				t.Errorf("%s has request id %q, not %q", one.name, got, id)
+			}
+		}
+		if record := s.must(200, "GET", "/audit/records?limit=1000", ""); !strings.Contains(record, id) {
+			t.Errorf("no record has request id %s", id)
+		}
+		for _, want := range []string{`"request_id":"` + id + `"`, `"trace_id":"` + trace + `"`} {
+			if !strings.Contains(s.logs.String(), want) {
+				t.Errorf("no message has %s:\n%s", want, s.logs)
+			}
+		}
+	})
+	t.Run("NATS", func(t *testing.T) {
+		nc, err := nats.Connect("nats://" + address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		parent, trace, root := newTrace()
+		msg := nats.NewMsg("allot.command.AllocateForConsumers")
+		msg.Data = fmt.Appendf(nil, `{"allocations": [{"consumer": %q, "project": "p", "user": "u", "resources": [
+			{"provider": %q, "class": "VCPU", "amount": 1}]}]}`, uuid.NewString(), strings.TrimPrefix(provider, "/resource_providers/"))
+		msg.Header = nats.Header{
+			"traceparent": {parent}, "Allot-Command-Id": {uuid.NewString()}, "Allot-Request-Id": {"asked over NATS"},
+		}
+		reply, err := nc.RequestMsg(msg, hang)
+		if err != nil || !strings.Contains(string(reply.Data), `"sequence"`) {
+			t.Fatalf("%v: %s", err, reply.Data)
+		}
+		const name = "command AllocateForConsumers"
+		found := to.eventually(trace, root, append([]string{name}, stages...)...)
+		if want := "00-" + trace + "-" + found[name].id + "-01"; reply.Header.Get("traceparent") != want {
+			t.Errorf("the reply has traceparent %q, not %q", reply.Header.Get("traceparent"), want)
+		}
+		for _, one := range []string{name, "AllocateForConsumers"} {
+			if got := found[one].attributes["allot.request_id"]; got != "asked over NATS" {
+				t.Errorf("%s has request id %q", one, got)
+			}
+		}
+	})
+	t.Run("malformed", func(t *testing.T) { malformedTraces(t, to, s, address) })
+}
+
+// malformedTraces: values that are no traceparent are ignored, and the requests
+// are carried out.
+func malformedTraces(t *testing.T, to *receiver, s *server, address string) {
+	parent, _, _ := newTrace()
+	nc, err := nats.Connect("nats://" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	for _, value := range []string{
+		"x", "00", parent + "-", parent[:54], strings.ToUpper(parent), "ff" + parent[2:], strings.Repeat("0", 4096),
+		"00-00000000000000000000000000000000-0000000000000000-01", "00-" + strings.Repeat("g", 32) + parent[35:], parent + parent,
+		strings.Repeat("-", 100), "00-" + parent[3:35] + "-0000000000000000-01", parent[:53] + "00", parent[:53] + "zz",
+	} {
+		if got := allocateTraced(t, s, map[string]string{"traceparent": value}).Get("Traceparent"); got != "" {
+			t.Errorf("%q is answered with traceparent %q", value, got)
+		}
+		msg := nats.NewMsg("allot.query.Usages")
+		msg.Data = fmt.Appendf(nil, `{"project": "p"}`)
+		msg.Header = nats.Header{"traceparent": {value}}
+		reply, err := nc.RequestMsg(msg, hang)
+		if err != nil {
+			t.Fatalf("%q over NATS: %v", value, err)
+		}
+		if !strings.Contains(string(reply.Data), `"result"`) || reply.Header.Get("traceparent") != "" {
+			t.Errorf("%q over NATS: %s %v", value, reply.Data, reply.Header)
+		}
+	}
+	// Spans travel in the order in which they end: what was recorded before this
+	// one would have come.
+	good, trace, root := newTrace()
+	allocateTraced(t, s, map[string]string{"traceparent": good})
+	to.eventually(trace, root, append([]string{allocationRoute}, stages...)...)
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if traces := 3; len(to.spans) != traces*(1+len(stages)) {
+		t.Errorf("%d spans have come, and not those of %d requests: %+v", len(to.spans), traces, to.spans)
+	}
+}
+
+// TestTraceThroughFollower: a request to a follower is one trace, with the stages
+// of its command on the leader.
+func TestTraceThroughFollower(t *testing.T) {
+	to := receiveTraces(t)
+	r := launchReplicas(t, "--trace-url", to.url, "--trace-ratio", "0")
+	leader := r.leader()
+	follower := (leader + 1) % len(r.list)
+	r.list[leader].makeProvider(100)
+	parent, trace, root := newTrace()
+	allocateTraced(t, r.list[follower], map[string]string{"traceparent": parent})
+	const passOn = "pass on to the leader"
+	found := to.eventually(trace, root, append([]string{allocationRoute, passOn}, stages...)...)
+	if found[passOn].parent != found[allocationRoute].id || found["AllocateForConsumers"].parent != found[passOn].id {
+		t.Errorf("the way is not from the request over the follower to the leader: %+v", found)
+	}
+	here, there := fmt.Sprint(follower+1), fmt.Sprint(leader+1)
+	if found[allocationRoute].instance != here || found[passOn].instance != here ||
+		found["AllocateForConsumers"].instance != there || found["append"].instance != there {
+		t.Errorf("the request is not on %s, and its command on %s: %+v", here, there, found)
+	}
+}
+
+// TestTracesWithoutReceiver: a receiver that hangs or is away stops no command
+// and not the server's end, and the spans for it do not pile up.
+func TestTracesWithoutReceiver(t *testing.T) {
+	hangs := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
+	t.Cleanup(func() {
+		close(hangs)
+		hanging.Close()
+	})
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and never reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
+	for name, url := range map[string]string{
+		"hangs": hanging.URL, "never reads": "http://" + silent.Addr().String(), "is away": "http://" + freeAddress(t),
+	} {
+		t.Run(name, func(t *testing.T) {
+			metrics := freeAddress(t)
+			s := launch(t, t.TempDir(), "--trace-url", url, "--trace-ratio", "1", "--metrics", metrics)
+			s.makeProvider(10000)
+			const clients, each = 8, 200 // 11,200 spans: more than may wait
+			var all sync.WaitGroup
+			for range clients {
+				all.Go(func() {
+					for range each {
+						allocateTraced(t, s, nil)
+					}
+				})
+			}
+			all.Wait()
+			numbers := readMetrics(t, metrics)
+			if made, sent := numbers["allot_trace_spans_total"], numbers["allot_trace_spans_sent_total"]; made < clients*each*7 || sent > 0 {
+				t.Errorf("%v spans made, %v sent", made, sent)
+			}
+			s.terminate()
+		})
+	}
+}
+
+// TestTraceFlags: flags that cannot be meant are refused with their names.
+func TestTraceFlags(t *testing.T) {
+	for flag, value := range map[string]string{"--trace-url": "collector:4318", "--trace-ratio": "2", "--log-format": "xml"} {
+		s := start(t, t.TempDir(), flag, value)
+		if s.wait() == nil || !strings.Contains(s.logs.String(), flag) {
+			t.Errorf("%s %s: %s", flag, value, s.logs)
+		}
+	}
+	t.Setenv("ALLOT_TRACE_URL", "http://me:secret@127.0.0.1:1")
+	s := start(t, t.TempDir())
+	if s.wait() == nil || !strings.Contains(s.logs.String(), "OTEL_EXPORTER_OTLP_HEADERS") || strings.Contains(s.logs.String(), "secret") {
+		t.Errorf("a password in the URL: %s", s.logs)
+	}
+}

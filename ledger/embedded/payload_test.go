@@ -1,0 +1,153 @@
+package embedded
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/allot-project/allot/ledger/jetstream"
+)
+
+// TestPayload: clients may send messages up to the limit that they are told, and
+// who sends more is cut off before it has come; this process's own connections
+// may send what the log takes.
+func TestPayload(t *testing.T) {
+	t.Parallel()
+	const most = 200_000
+	for name, c := range map[string]struct {
+		users []User
+		hello string
+	}{
+		"anybody": {nil, `CONNECT {"protocol":1}`},
+		"a user": {
+			[]User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova", Publish: []string{"svc"}, Subscribe: []string{"_INBOX.>"}}},
+			`CONNECT {"protocol":1,"user":"nova","pass":"secret"}`,
+		},
+	} {
+		s, err := Start(t.Context(), Config{
+			StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Users: c.users, Payload: most,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Shutdown()
+		door, err := s.ConnectDoor()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer door.Close()
+		large := make([]byte, 2*most) // answers may be larger
+		if _, err := door.Subscribe("svc", func(m *nats.Msg) { _ = m.Respond(large) }); err != nil {
+			t.Fatal(err)
+		}
+		nc, err := nats.Connect(s.ClientURL(), nats.UserInfo("nova", "secret"))
+		if c.users == nil {
+			nc, err = nats.Connect(s.ClientURL())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if got := nc.MaxPayload(); got != most {
+			t.Errorf("%s: told %d", name, got)
+		}
+		if m, err := nc.Request("svc", make([]byte, most), time.Minute); err != nil || len(m.Data) != len(large) {
+			t.Errorf("%s: the largest message: %v", name, err)
+		}
+		cutOffBeyond(t, s.ns.Addr().String(), c.hello, most)
+	}
+}
+
+func quickHash(t *testing.T, password string) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(hash)
+}
+
+// cutOffBeyond begins a message that is too large.
+func cutOffBeyond(t *testing.T, address, hello string, most int) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // the server has closed it
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(conn, "%s\r\nPING\r\nPUB svc %d\r\n", hello, most+1); err != nil {
+		t.Fatal(err)
+	}
+	told, violation := 0, ""
+	for lines := bufio.NewScanner(conn); lines.Scan() && violation == ""; {
+		line := lines.Text()
+		if info, ok := strings.CutPrefix(line, "INFO "); ok {
+			var got struct {
+				Most int `json:"max_payload"`
+			}
+			if err := json.Unmarshal([]byte(info), &got); err != nil {
+				t.Error(err)
+			}
+			told = got.Most
+		}
+		if strings.HasPrefix(line, "-ERR") {
+			violation = line
+		}
+	}
+	if told != most || !strings.Contains(violation, "Maximum Payload Violation") {
+		t.Errorf("told %d; %q", told, violation)
+	}
+}
+
+// TestOwnPayload: what clients may send is no bound for this process's connections.
+func TestOwnPayload(t *testing.T) {
+	t.Parallel()
+	s, err := Start(t.Context(), Config{
+		StoreDir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true, Services: []string{"svc"}, Streams: []string{"news"},
+		Payload: 200_000, Users: []User{{Name: "nova", PasswordHash: quickHash(t, "secret"), Account: "nova"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	for name, connect := range map[string]func() (*nats.Conn, error){
+		"log": s.Connect, "door": s.ConnectDoor, "notices": s.ConnectNotices, "replica": s.ConnectReplica,
+	} {
+		nc, err := connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if got := nc.MaxPayload(); got != MaxPayload {
+			t.Errorf("%s: %d", name, got)
+		}
+		if name != "log" {
+			continue
+		}
+		log, err := jetstream.Open(t.Context(), nc, jetstream.Config{MayCreate: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		log.Append(1, make([]byte, log.MaxCommitBytes()), func(err error) { done <- err })
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

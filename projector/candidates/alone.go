@@ -1,0 +1,86 @@
+package candidates
+
+import (
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// servesAlone reports whether a provider that is a tree by itself satisfies a
+// request, as a search would find.
+func servesAlone(req *Request, p *ledger.Provider) bool {
+	for _, name := range req.RootRequired {
+		if !p.HasTrait(name) {
+			return false
+		}
+	}
+	for _, name := range req.RootForbidden {
+		if p.HasTrait(name) {
+			return false
+		}
+	}
+	suffixed := 0
+	for i := range req.Groups {
+		g := &req.Groups[i]
+		if g.Suffix != "" {
+			if suffixed++; suffixed > 1 && req.Isolate {
+				return false
+			}
+			if len(g.Resources)+len(g.Required)+len(g.MemberOf) == 0 {
+				return false
+			}
+		}
+		if !passes(g, p) || !fits(p, g.Resources) {
+			return false
+		}
+	}
+	return len(req.Groups) == 1 || fitTogether(req, p)
+}
+
+// passes makes a group's checks of names for a provider that serves it alone.
+func passes(g *Group, p *ledger.Provider) bool {
+	for _, anyOf := range g.Required {
+		if !hasAny(p, anyOf) {
+			return false
+		}
+	}
+	for _, name := range g.Forbidden {
+		if p.HasTrait(name) {
+			return false
+		}
+	}
+	for _, anyOf := range g.MemberOf {
+		if !memberOfAny(p, anyOf) {
+			return false
+		}
+	}
+	return !memberOfAny(p, g.NotMemberOf) && (g.InTree == nil || len(g.Resources) == 0 || *g.InTree == p.UUID)
+}
+
+// fitTogether checks the sums of what groups take of a provider.
+func fitTogether(req *Request, p *ledger.Provider) bool {
+	for _, use := range usesOf(req, p) {
+		inv, _ := p.Inventory(use.Class)
+		if use.Amount > inv.MaxUnit || float64(inv.Used+use.Amount) > inv.Capacity() {
+			return false
+		}
+	}
+	return true
+}
+
+// usesOf is what a request takes of a provider that serves all of it, in the
+// order in which a search has it.
+func usesOf(req *Request, p *ledger.Provider) []Use {
+	var uses []Use
+	for i := range req.Groups {
+		for _, r := range req.Groups[i].Resources {
+			sum := r.Amount
+			if j := slices.IndexFunc(uses, func(u Use) bool { return u.Class == r.Class }); j >= 0 {
+				sum += uses[j].Amount
+				uses = slices.Delete(uses, j, j+1)
+			}
+			uses = append(uses, Use{p, r.Class, sum})
+		}
+	}
+	return uses
+}

@@ -1,0 +1,289 @@
+package candidates
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Best finds up to k candidates, the best first. It looks at all of them.
+func Best(ctx context.Context, w *World, req *Request, pref *Preference, k int) ([]Ranked, error) {
+	return newSelection(ctx, w, req, pref, k).all()
+}
+
+// selection is the search for the best candidates of one request.
+type selection struct {
+	*meter
+	world *World
+	req   *Request
+	pref  *Preference
+	k     int
+	point ledger.UUID
+	found []Ranked // the best so far, at most k
+
+	search *search // of trees with several providers; nil: not needed so far
+	plan   *plan
+}
+
+func newSelection(ctx context.Context, w *World, req *Request, pref *Preference, k int) *selection {
+	whole := *req
+	whole.Limit, whole.Shuffle = 0, false // the order is that of the preference
+	return &selection{
+		meter: &meter{ctx: ctx, req: &whole}, world: w, req: &whole, pref: pref, k: k, point: pref.point(),
+	}
+}
+
+// exhaustive: sharing providers tie trees together, so that what is in one says
+// nothing about its candidates.
+func (s *selection) exhaustive() bool {
+	return !bitsOf(s.world.traits, SharingTrait).IsEmpty() || len(s.pref.Traits)+len(s.pref.Aggregates) > maxSoft
+}
+
+// all looks at every candidate.
+func (s *selection) all() ([]Ranked, error) {
+	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	for it := s.plan.anchors.Iterator(); it.HasNext(); {
+		if err := s.tree(it.Next()); err != nil {
+			return nil, err
+		}
+	}
+	return s.found, nil
+}
+
+// each looks at some roots.
+func (s *selection) each(roots *roaring.Bitmap, bonus float64) error {
+	for it := roots.Iterator(); it.HasNext(); {
+		number := it.Next()
+		if err := s.step(); err != nil {
+			return err
+		}
+		root := s.world.entries.get(number).p
+		from := s.pref.distance(s.point, root.UUID)
+		bound := bonus
+		if len(s.pref.Weights) > 0 {
+			bound += s.pref.bound(s.world.treeMembers(number))
+		}
+		if _, err := s.consider(number, bound, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// consider looks at a tree whose candidates have at most some score, unless
+// enough are found that are better.
+func (s *selection) consider(root uint32, bound float64, from distance) (enough bool, err error) {
+	if len(s.found) == s.k {
+		if last := &s.found[s.k-1]; precedes(last.Score, last.from, bound, from) {
+			return true, nil
+		}
+	}
+	if len(s.world.trees.get(root)) > 1 {
+		if err := s.prepare(); err != nil || !s.plan.anchors.Contains(root) {
+			return false, err
+		}
+		return false, s.tree(root)
+	}
+	p := s.world.entries.get(root).p
+	if err := s.work(1 + len(s.req.Groups)); err != nil || !servesAlone(s.req, p) {
+		return false, err
+	}
+	alone := []*ledger.Provider{p}
+	score := s.pref.Score(p, alone)
+	if !s.wanted(score, from) {
+		return false, nil
+	}
+	one := Ranked{Root: p, Score: score, Seen: alone, from: from}
+	one.Uses = usesOf(s.req, p)
+	for range s.req.Groups {
+		one.Groups = append(one.Groups, alone)
+	}
+	s.keep(one)
+	return false, nil
+}
+
+// prepare makes what trees with several providers are searched with.
+func (s *selection) prepare() (err error) {
+	if s.search != nil {
+		return nil
+	}
+	if s.plan, err = s.world.plan(s.req, s.meter); err == nil {
+		s.search = newSearch(s.meter, s.world, s.req, s.plan, s.candidate)
+	}
+	return err
+}
+
+// tree looks at every candidate of a tree.
+func (s *selection) tree(anchor uint32) error {
+	s.search.anchor, s.search.root = anchor, s.world.entries.get(anchor).p
+	_, err := s.search.visitAnchor()
+	return err
+}
+
+// candidate keeps one if it is among the best. Of equal ones of a tree that
+// stays first which was found first.
+func (s *selection) candidate(c *Candidate) bool {
+	var providers []*ledger.Provider
+	for _, members := range c.Groups {
+		for _, p := range members {
+			if !slices.Contains(providers, p) {
+				providers = append(providers, p)
+			}
+		}
+	}
+	root, _ := s.world.Provider(providers[0].Root) // whatever tree the anchor is of
+	score, from := s.pref.Score(root, providers), s.pref.distance(s.point, root.UUID)
+	if !s.wanted(score, from) {
+		return true
+	}
+	one := Ranked{Root: root, Score: score, Seen: s.withParents(providers), from: from}
+	one.Uses = slices.Clone(c.Uses)
+	for _, members := range c.Groups {
+		one.Groups = append(one.Groups, slices.Clone(members))
+	}
+	s.keep(one)
+	return true
+}
+
+// withParents adds what is above providers.
+func (s *selection) withParents(providers []*ledger.Provider) []*ledger.Provider {
+	seen := slices.Clone(providers)
+	for i := 0; i < len(seen); i++ {
+		if parent, has := s.world.Provider(seen[i].Parent); has && !slices.Contains(seen, parent) {
+			seen = append(seen, parent)
+		}
+	}
+	return seen
+}
+
+func (s *selection) wanted(score float64, from distance) bool {
+	if len(s.found) < s.k {
+		return true
+	}
+	last := &s.found[s.k-1]
+	return precedes(score, from, last.Score, last.from)
+}
+
+func (s *selection) keep(one Ranked) {
+	i := len(s.found)
+	for i > 0 && precedes(one.Score, one.from, s.found[i-1].Score, s.found[i-1].from) {
+		i--
+	}
+	if len(s.found) == s.k {
+		s.found = s.found[:s.k-1]
+	}
+	s.found = slices.Insert(s.found, i, one)
+}
+
+// total is what the request asks for, of each class together.
+func (s *selection) total() (total []Resource) {
+	for i := range s.req.Groups {
+		for _, r := range s.req.Groups[i].Resources {
+			j := slices.IndexFunc(total, func(t Resource) bool { return t.Class == r.Class })
+			if j < 0 {
+				total, j = append(total, Resource{Class: r.Class}), len(total)
+			}
+			total[j].Amount += r.Amount
+		}
+	}
+	return total
+}
+
+// narrowest is the smallest set of roots that the request's filters of names
+// leave, each by itself; nil: it has none.
+func (s *selection) narrowest() (narrow *roaring.Bitmap) {
+	w := s.world
+	add := func(roots *roaring.Bitmap) {
+		if narrow == nil || roots.GetCardinality() < narrow.GetCardinality() {
+			narrow = roots
+		}
+	}
+	for _, name := range s.req.RootRequired {
+		add(bitsOf(w.traits, name))
+	}
+	for i := range s.req.Groups {
+		g := &s.req.Groups[i]
+		for _, anyOf := range g.Required {
+			add(w.rootsOf(w.withAnyTrait(anyOf)))
+		}
+		for _, anyOf := range g.MemberOf {
+			add(w.rootsOf(w.inAnyAggregate(anyOf)))
+		}
+		if g.InTree != nil && len(g.Resources) > 0 {
+			add(roaring.And(w.treeOf(*g.InTree), w.roots))
+		}
+	}
+	if narrow != nil {
+		narrow = roaring.And(narrow, w.roots) // a trait may be of no root
+	}
+	return narrow
+}
+
+// stratum is the roots that have the same of what is preferred, and what that
+// is worth at most; nil: all roots.
+type stratum struct {
+	roots *roaring.Bitmap
+	bonus float64
+}
+
+// strata divides the roots by which preferred traits and aggregates are
+// somewhere in their trees.
+func (s *selection) strata() []stratum {
+	var sets []*roaring.Bitmap
+	var weights []float64
+	for _, t := range s.pref.Traits {
+		sets, weights = append(sets, s.world.rootsOf(bitsOf(s.world.traits, t.Trait))), append(weights, t.Weight)
+	}
+	for _, a := range s.pref.Aggregates {
+		sets = append(sets, s.world.rootsOf(bitsOf(s.world.aggregates, a.Aggregate)))
+		weights = append(weights, a.Weight)
+	}
+	if sets == nil {
+		return []stratum{{}}
+	}
+	var list []stratum
+	for mask := range 1 << len(sets) {
+		one := stratum{roots: s.world.roots.Clone()}
+		for i, set := range sets {
+			if mask>>i&1 == 0 {
+				one.roots.AndNot(set)
+				continue
+			}
+			one.roots.And(set)
+			one.bonus += s.worth(weights[i])
+		}
+		if !one.roots.IsEmpty() {
+			list = append(list, one)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b stratum) int {
+		switch {
+		case a.bonus > b.bonus:
+			return -1
+		case a.bonus < b.bonus:
+			return 1
+		}
+		return 0
+	})
+	return list
+}
+
+// worth is what something in a tree adds at most to the score of a candidate,
+// which need not have to do with it where trees have several providers.
+func (s *selection) worth(weight float64) float64 {
+	if s.world.Nested() {
+		return max(weight, 0)
+	}
+	return weight
+}
+
+// String is for tests and logs.
+func (r *Ranked) String() string {
+	return fmt.Sprintf("%s with %v", r.Root.UUID, r.Score)
+}
