@@ -208,7 +208,9 @@ func refusals() []refusal {
 func importedWith(classes ...string) ledger.Event {
 	ev := ledger.ProviderImported{Provider: missing, Name: "new"}
 	for _, class := range classes {
-		ev.Inventories = append(ev.Inventories, ledger.ImportedInventory{InventoryRecord: ledger.InventoryRecord{Class: class}})
+		ev.Inventories = append(ev.Inventories, ledger.ImportedInventory{
+			InventoryRecord: ledger.InventoryRecord{Class: class},
+		})
 	}
 	return ev
 }

@@ -21,9 +21,9 @@ type compareCommand struct {
 // comparePlacementCommand is "allot compare placement".
 type comparePlacementCommand struct {
 	serverFlags    `embed:""`
-	With           string `help:"The Placement: an address as allot import placement takes. Give one with a password as ALLOT_WITH in the environment, or in a file." placeholder:"ADDRESS"`
-	WithFile       string `help:"File with the address, or Placement's own placement.conf." type:"existingfile" placeholder:"FILE"`
-	PlacementToken string `help:"Token for Placement's REST API, best given as OS_TOKEN in the environment." env:"OS_TOKEN"`
+	placementLogin `embed:""`
+	With           string `help:"The Placement: an address as allot import placement takes. One with a password belongs in the environment, or in a file." env:"ALLOT_PLACEMENT" placeholder:"ADDRESS"`
+	WithFile       string `help:"File with the address, or Placement's own placement.conf." env:"ALLOT_PLACEMENT_FILE" type:"existingfile" placeholder:"FILE"`
 	JSON           bool   `name:"json" help:"Print one JSON object per difference."`
 }
 
@@ -32,7 +32,7 @@ var errDifferent = errors.New("the server and the Placement differ")
 
 // Run reads both and prints the differences.
 func (c *comparePlacementCommand) Run(ctx context.Context) error {
-	address, err := addressFlags{From: c.With, FromFile: c.WithFile}.address(os.Args, "--with")
+	address, err := givenAddress("--with", c.With, c.WithFile)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/allot-project/allot/commands/importing"
@@ -14,21 +13,20 @@ import (
 
 // importPlacementCommand is "allot import placement".
 type importPlacementCommand struct {
-	contentsFlags `embed:""`
-	addressFlags  `embed:""`
-
-	PlacementToken string `help:"Token for Placement's REST API, best given as OS_TOKEN in the environment." env:"OS_TOKEN"`
+	contentsFlags  `embed:""`
+	placementLogin `embed:""`
+	From           string `help:"Placement's database: mysql://USER@HOST/placement, postgresql://USER@HOST/placement or sqlite:PATH; or its REST API: http://HOST:8778. An address with a password belongs in the environment, or in a file." env:"ALLOT_PLACEMENT" placeholder:"ADDRESS"`
+	FromFile       string `help:"File with the address, or Placement's own placement.conf." env:"ALLOT_PLACEMENT_FILE" type:"existingfile" placeholder:"FILE"`
 }
 
-// addressFlags name a Placement.
-type addressFlags struct {
-	From     string `help:"Placement's database: mysql://USER@HOST/placement, postgresql://USER@HOST/placement or sqlite:PATH; or its REST API: http://HOST:8778. Everybody can read a command line: give an address with a password as ALLOT_FROM in the environment, or in a file." placeholder:"ADDRESS"`
-	FromFile string `help:"File with the address, or Placement's own placement.conf." type:"existingfile" placeholder:"FILE"`
+// placementLogin identifies Allot to Placement's REST API.
+type placementLogin struct {
+	PlacementToken string `help:"Token for Placement's REST API; not on the command line, where others see it." env:"OS_TOKEN" secret:""`
 }
 
 // Run imports everything: a database as of one moment, or what the REST API tells.
 func (c *importPlacementCommand) Run(ctx context.Context) error {
-	address, err := c.address(os.Args, "--from")
+	address, err := givenAddress("--from", c.From, c.FromFile)
 	if err != nil {
 		return err
 	}
@@ -60,24 +58,18 @@ func placementAt(address, token string) (contents, error) {
 	}, nil
 }
 
-// address returns the address. It refuses a password that everybody on the
-// machine can read.
-func (f addressFlags) address(args []string, flag string) (string, error) {
+// givenAddress returns the address that a flag gives, or the file of the flag with
+// "-file" after its name.
+func givenAddress(flag, address, file string) (string, error) {
 	switch {
-	case f.From != "" && f.FromFile != "":
-		return "", fmt.Errorf("give only one of %s and %s-file", flag, flag)
-	case f.FromFile != "":
-		return addressIn(f.FromFile)
-	case f.From == "":
-		return "", fmt.Errorf("name the Placement with %s, ALLOT_%s or %s-file", flag, strings.ToUpper(flag[2:]), flag)
+	case address != "" && file != "":
+		return "", fmt.Errorf("give only one of %s and %s-file, or of ALLOT_PLACEMENT and ALLOT_PLACEMENT_FILE", flag, flag)
+	case file != "":
+		return addressIn(file)
+	case address == "":
+		return "", fmt.Errorf("name the Placement with %s, ALLOT_PLACEMENT or %s-file", flag, flag)
 	}
-	shown := slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, f.From) })
-	if shown && placementdb.HasPassword(f.From) {
-		return "", fmt.Errorf("the command line has a password, which everybody on this machine can read while the command runs: "+
-			"give the address as ALLOT_%s in the environment, or in a file with %s-file; and change the password if others use this machine",
-			strings.ToUpper(flag[2:]), flag)
-	}
-	return f.From, nil
+	return address, nil
 }
 
 // addressIn reads an address from a file of one line, or from placement.conf.

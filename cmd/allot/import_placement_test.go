@@ -150,7 +150,7 @@ func TestRefusedImports(t *testing.T) {
 	}{
 		{"name the Placement with --from", nil},
 		{"give only one of --from and --from-file", []string{"--from", "sqlite:x", "--from-file", in("a", "sqlite:x")}},
-		{"the command line has a password", []string{"--from", "mysql://user:" + secret + "@127.0.0.1:1/placement"}},
+		{"--from holds a secret", []string{"--from", "mysql://user:" + secret + "@127.0.0.1:1/placement"}},
 		{"connection refused", []string{"--from-file", in("b", "mysql://user:"+secret+"@127.0.0.1:1/placement")}},
 		{"connect", []string{"--from-file", in("c", "[DEFAULT]\nx = 1\n[placement_database]\nconnection = postgresql+psycopg2://user:"+
 			secret+"@127.0.0.1:1/placement\n")}},
@@ -179,6 +179,18 @@ func TestRefusedImports(t *testing.T) {
 	}
 }
 
+// allotWith is allot with a variable in the environment.
+func allotWith(t *testing.T, variable string, good bool, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(os.Environ(), variable)
+	out, err := cmd.CombinedOutput()
+	if (err == nil) != good {
+		t.Fatalf("allot %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
 // TestImportThroughAPI imports a database, then that server through its REST API:
 // the two servers have the same contents, and differences are found when one of
 // them changes.
@@ -189,14 +201,14 @@ func TestImportThroughAPI(t *testing.T) {
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
 	allot(t, true, "import", "placement", "--from", from, "--data", first)
 	a := launch(t, first)
-	out := allot(t, true, "import", "placement", "--from", "http://"+a.http, "--placement-token", "admin", "--data", second)
+	out := allotWith(t, "OS_TOKEN=admin", true, "import", "placement", "--from", "http://"+a.http, "--data", second)
 	if !strings.Contains(out, "not told by the source: when providers") || !strings.Contains(out, "holds 3 providers and 3 consumers") {
 		t.Error(out)
 	}
 	b := launch(t, second)
 	for _, with := range []string{from, "http://" + a.http} {
-		if out := allot(t, true, "compare", "placement", "--with", with, "--placement-token", "admin", "--http", b.http); !strings.Contains(
-			out, "no differences: 3 providers and 3 consumers") {
+		out := allotWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--http", b.http)
+		if !strings.Contains(out, "no differences: 3 providers and 3 consumers") {
 			t.Errorf("%s: %s", with, out)
 		}
 	}

@@ -70,6 +70,9 @@ func TestSecretsRefused(t *testing.T) {
 		"password":           {[]string{"serve", "--keystone-password", "hunter2"}, "ALLOT_KEYSTONE_PASSWORD"},
 		"URL":                {[]string{"serve", "--nats-url", "nats://me:hunter2@example"}, "ALLOT_NATS_URL"},
 		"one of several":     {[]string{"serve", "--nats-probe", "nats://a,nats://me:hunter2@b"}, "ALLOT_NATS_PROBE"},
+		"in the query":       {[]string{"import", "placement", "--from", "postgresql://h/db?user=u&password=hunter2"}, "ALLOT_PLACEMENT"},
+		"not escaped":        {[]string{"import", "placement", "--from", "mysql://me:%hunter2@h/db"}, "ALLOT_PLACEMENT"},
+		"of the comparison":  {[]string{"compare", "placement", "--with", "mysql://me:hunter2@h/db"}, "ALLOT_PLACEMENT"},
 		"a name is none":     {[]string{"serve", "--nats-url", "nats://me@example"}, ""},
 		"in the environment": {[]string{"serve"}, ""},
 	} {

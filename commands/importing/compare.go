@@ -85,7 +85,8 @@ func (p *Plan) facts() map[string]map[string]string {
 	for i := range p.Providers {
 		pr := &p.Providers[i]
 		fields := map[string]string{
-			"name": pr.Name, "generation": fmt.Sprint(pr.Generation), "parent": pr.Parent.String(), "traits": fmt.Sprint(pr.Traits),
+			"name": pr.Name, "generation": fmt.Sprint(pr.Generation), "parent": pr.Parent.String(),
+			"traits":     fmt.Sprint(pr.Traits),
 			"aggregates": fmt.Sprint(slices.SortedFunc(slices.Values(pr.Aggregates), ledger.UUID.Compare)),
 		}
 		for _, inv := range pr.Inventories {

@@ -147,7 +147,9 @@ func (b *builder) hold(h *holder, p *provider, class string, row *AllocationRow)
 			row.Consumer, amounts[i].Amount, row.Used, class)
 		amounts[i].Amount += row.Used
 	} else {
-		h.event.Allocations = append(amounts, ledger.AllocationRecord{Provider: p.event.Provider, Class: class, Amount: row.Used})
+		h.event.Allocations = append(amounts, ledger.AllocationRecord{
+			Provider: p.event.Provider, Class: class, Amount: row.Used,
+		})
 	}
 	h.rows = append(h.rows, row.ID)
 	p.used[class] += row.Used
@@ -210,7 +212,8 @@ func (b *builder) readConsumers() {
 		}
 		h.row = row
 	}
-	projects, users, types := b.names(Projects, b.rows.Projects), b.names(Users, b.rows.Users), b.names(Types, b.rows.Types)
+	projects, users := b.names(Projects, b.rows.Projects), b.names(Users, b.rows.Users)
+	types := b.names(Types, b.rows.Types)
 	for _, h := range b.holders {
 		b.identify(h, projects, users, types)
 	}

@@ -112,7 +112,8 @@ func TestWorld(t *testing.T) {
 		t.Errorf("%+v", p)
 	case !slices.Equal(p.Traits, []string{"CUSTOM_A", "HW_CPU_X86_AVX"}) || len(p.Aggregates) != 1:
 		t.Errorf("%+v", p)
-	case gold != 10007 || len(p.Inventories) != 2 || p.Inventories[1].Used != 2 || p.Inventories[1].UpdatedAt != made.Updated:
+	case gold != 10007 || len(p.Inventories) != 2 || p.Inventories[1].Used != 2 ||
+		p.Inventories[1].UpdatedAt != made.Updated:
 		t.Errorf("%d %+v", gold, p.Inventories)
 	case *c.Owner != ledger.Owner{Project: "p", User: "u", Type: "INSTANCE"} || c.Generation != s.Head().Sequence:
 		t.Errorf("%+v %+v", c, c.Owner)
@@ -282,7 +283,8 @@ func oddities() []oddity {
 		{"inventory-twice", inventory(importing.InventoryRow{Provider: 1, Class: 0, Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1}), nil},
 		{"inventory-unusual", inventory(importing.InventoryRow{Provider: 2, Class: 0, Reserved: 5}), func(t *testing.T, s *ledger.State) {
 			t.Helper()
-			if p, _ := s.Provider(child); len(p.Inventories) != 1 || p.Inventories[0].Reserved != 5 || p.Inventories[0].Total != 0 {
+			if p, _ := s.Provider(child); len(p.Inventories) != 1 || p.Inventories[0].Reserved != 5 ||
+				p.Inventories[0].Total != 0 {
 				t.Errorf("%+v", p)
 			}
 		}},

@@ -41,7 +41,8 @@ func Make(rows *Rows, opts Options) (*Plan, *Report, error) {
 	}
 	b := &builder{
 		rows: rows, opts: opts, report: newReport(rows, opts.LeaveOut), plan: &Plan{},
-		classes: make(map[int64]string), traits: make(map[int64]string), providers: make(map[int64]*provider, len(rows.Providers)),
+		classes: make(map[int64]string), traits: make(map[int64]string),
+		providers: make(map[int64]*provider, len(rows.Providers)),
 	}
 	b.readClasses()
 	b.readTraits()

@@ -189,7 +189,8 @@ func (b *builder) findRoot(p *provider) {
 	case !p.row.Root.Set:
 		b.note(rootMissing, Providers, p.row.ID, "%s", p.event.Provider)
 	case p.row.Root.Value != top.row.ID:
-		b.note(rootWrong, Providers, p.row.ID, "%s has the root %d, and is below %d", p.event.Provider, p.row.Root.Value, top.row.ID)
+		b.note(rootWrong, Providers, p.row.ID, "%s has the root %d, and is below %d",
+			p.event.Provider, p.row.Root.Value, top.row.ID)
 	}
 }
 

@@ -175,7 +175,7 @@ func (f Folder) BeginImport(job Import) error {
 	if err != nil {
 		return err
 	}
-	if before != nil && before.Last != job.Last && !(before.Anew && job.Anew) {
+	if before != nil && before.Last != job.Last && (!before.Anew || !job.Anew) {
 		return fmt.Errorf("%w: of commits up to %d (%.8s) from %s; finish that one, or take an empty folder",
 			ErrUnfinished, before.Last.Sequence, before.Last.Digest, before.From)
 	}

@@ -124,7 +124,8 @@ func (b *rowsOf) provider(p provider, of parts) {
 	for _, class := range slices.Sorted(maps.Keys(of.inventories)) {
 		inv := of.inventories[class]
 		b.rows.Inventories = append(b.rows.Inventories, importing.InventoryRow{
-			ID: b.id(importing.Inventories, p.UUID+" "+class), Provider: id, Class: b.name(importing.Classes, &b.rows.Classes, class),
+			ID: b.id(importing.Inventories, p.UUID+" "+class), Provider: id,
+			Class: b.name(importing.Classes, &b.rows.Classes, class),
 			Total: inv.Total, Reserved: inv.Reserved, MinUnit: inv.MinUnit, MaxUnit: inv.MaxUnit, StepSize: inv.StepSize,
 			Ratio: inv.Ratio, Times: at,
 		})

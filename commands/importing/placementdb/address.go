@@ -57,7 +57,7 @@ func kindOf(address string) (kind, error) {
 	case "sqlite":
 		return sqlite, nil
 	}
-	return "", fmt.Errorf("%w: it begins with none of mysql://, postgresql:// and sqlite:", ErrAddress)
+	return "", fmt.Errorf("%w: it begins neither with mysql:// nor with postgresql:// nor with the word sqlite", ErrAddress)
 }
 
 // Parse reads an address: mysql://USER:PASSWORD@HOST:PORT/NAME,
@@ -75,7 +75,8 @@ func Parse(address string) (*Database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is not a URL; in a password write @ as %%40, / as %%2F, # as %%23 and %% as %%25", ErrAddress)
 	}
-	if u.Host == "" && u.Query().Get("unix_socket") == "" && u.Query().Get("host") == "" || strings.Trim(u.Path, "/") == "" {
+	hosted := u.Host != "" || u.Query().Get("unix_socket") != "" || u.Query().Get("host") != ""
+	if !hosted || strings.Trim(u.Path, "/") == "" {
 		return nil, fmt.Errorf("%w: it needs a host and the name of a database: %s://HOST/NAME", ErrAddress, of)
 	}
 	d := &Database{kind: of, name: fmt.Sprintf("%s://%s%s", of, u.Host, u.Path)}
@@ -180,17 +181,4 @@ func (d *Database) plain(err error) error {
 		return err
 	}
 	return errors.New(text) // the original would show it when it is unwrapped
-}
-
-// HasPassword reports whether an address holds a password, by any reading.
-func HasPassword(address string) bool {
-	_, rest, found := strings.Cut(address, "://")
-	if !found {
-		return false
-	}
-	at := strings.LastIndex(rest, "@")
-	if strings.Contains(strings.ToLower(rest), "password=") {
-		return true
-	}
-	return at > 0 && strings.Contains(rest[:at], ":")
 }

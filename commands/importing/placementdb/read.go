@@ -63,7 +63,9 @@ type reader struct {
 }
 
 func (r *reader) count() error {
-	for _, table := range []importing.Table{importing.Providers, importing.Inventories, importing.Allocations, importing.Consumers} {
+	for _, table := range []importing.Table{
+		importing.Providers, importing.Inventories, importing.Allocations, importing.Consumers,
+	} {
 		var n uint64
 		if err := r.conn.QueryRowContext(r.ctx, "SELECT COUNT(*) FROM "+string(table)).Scan(&n); err != nil {
 			return err
@@ -144,7 +146,9 @@ func parseTime(text sql.NullString) (int64, error) {
 	if !text.Valid || text.String == "" || strings.HasPrefix(text.String, "0000-00-00") {
 		return 0, nil
 	}
-	for _, layout := range []string{"2006-01-02 15:04:05.999999999", time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST"} {
+	for _, layout := range []string{
+		"2006-01-02 15:04:05.999999999", time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST",
+	} {
 		if t, err := time.Parse(layout, text.String); err == nil {
 			return t.UnixNano(), nil
 		}
@@ -216,7 +220,8 @@ func (r *reader) consumers(types bool) error {
 	return r.each(importing.Consumers, "id, uuid, project_id, user_id, generation, "+column+timeColumns, "id",
 		[]any{&row.ID, &row.UUID, &project, &user, &generation, &of, &t.created, &t.updated},
 		func() (err error) {
-			row.Project, row.User, row.Type, row.Generation = optional(project), optional(user), optional(of), optional(generation)
+			row.Project, row.User = optional(project), optional(user)
+			row.Type, row.Generation = optional(of), optional(generation)
 			row.Times, err = t.read()
 			r.rows.Consumers = append(r.rows.Consumers, row)
 			return err
@@ -233,7 +238,8 @@ func (r *reader) names(table importing.Table, column string, into *[]importing.N
 
 func (r *reader) pairs(table importing.Table, column string, into *[]importing.PairRow) error {
 	var row importing.PairRow
-	return r.each(table, "resource_provider_id, "+column, "resource_provider_id, "+column, []any{&row.Provider, &row.Other},
+	both := "resource_provider_id, " + column
+	return r.each(table, both, both, []any{&row.Provider, &row.Other},
 		func() error {
 			*into = append(*into, row)
 			return nil

@@ -42,7 +42,8 @@ const world = `
 INSERT INTO alembic_version VALUES ('a082b8bb98d0');
 INSERT INTO resource_classes (id, name) VALUES (0, 'VCPU'), (1, 'MEMORY_MB'), (10000, 'CUSTOM_GOLD');
 INSERT INTO traits (id, name) VALUES (1, 'HW_CPU_X86_AVX'), (2, 'CUSTOM_A');
-INSERT INTO resource_providers (created_at, updated_at, id, uuid, name, generation, root_provider_id, parent_provider_id) VALUES
+INSERT INTO resource_providers (created_at, updated_at, id, uuid, name, generation, root_provider_id,
+  parent_provider_id) VALUES
   ('2024-01-01 00:00:00', '2024-02-01 10:11:12', 1, '11111111-1111-4111-8111-111111111111', 'host', 7, 1, NULL),
   ('2024-01-01 00:00:00', NULL, 2, '22222222-2222-4222-8222-222222222222', 'numa', 1, 1, 1);
 INSERT INTO inventories (created_at, id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit,
