@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 
 	"github.com/allot-project/allot/commands/importing"
@@ -22,6 +21,7 @@ type compareCommand struct {
 type comparePlacementCommand struct {
 	serverFlags    `embed:""`
 	placementLogin `embed:""`
+	candidateFlags `embed:""`
 	With           string `help:"The Placement: an address as allot import placement takes. One with a password belongs in the environment, or in a file." env:"ALLOT_PLACEMENT" placeholder:"ADDRESS"`
 	WithFile       string `help:"File with the address, or Placement's own placement.conf." env:"ALLOT_PLACEMENT_FILE" type:"existingfile" placeholder:"FILE"`
 	JSON           bool   `name:"json" help:"Print one JSON object per difference."`
@@ -36,11 +36,11 @@ func (c *comparePlacementCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	other, err := placementAt(address, c.PlacementToken)
+	other, err := c.contentsAt(address)
 	if err != nil {
 		return err
 	}
-	server, err := c.placement()
+	server, err := c.serverFlags.source()
 	if err != nil {
 		return err
 	}
@@ -48,11 +48,16 @@ func (c *comparePlacementCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	right, err := planOf(ctx, server)
+	right, err := planOf(ctx, contentsOf(server, "reading Allot"))
 	if err != nil {
 		return err
 	}
 	differences := importing.Compare(left, right)
+	asked, found, err := c.candidates(ctx, address, left, server)
+	if err != nil {
+		return err
+	}
+	differences = append(differences, found...)
 	if err := c.print(differences); err != nil {
 		return err
 	}
@@ -60,25 +65,34 @@ func (c *comparePlacementCommand) Run(ctx context.Context) error {
 		return fmt.Errorf("%w in %d things", errDifferent, len(differences))
 	}
 	if !c.JSON {
-		fmt.Printf("no differences: %d providers and %d consumers; generations of consumers and times are not compared\n",
-			len(left.Providers), len(left.Consumers))
+		fmt.Printf("no differences: %d providers, %d consumers and the candidates of %d requests; "+
+			"generations of consumers and times are not compared\n", len(left.Providers), len(left.Consumers), asked)
 	}
 	return nil
 }
 
-// placement reads the running server as if it were a Placement.
-func (c *comparePlacementCommand) placement() (contents, error) {
-	flags, err := c.resolved()
-	if err != nil {
-		return nil, err
+// candidates compares allocation candidates, if the Placement's REST API is known.
+func (c *comparePlacementCommand) candidates(
+	ctx context.Context, address string, contents *importing.Plan, server *placementapi.Source,
+) (asked int, found []importing.Difference, err error) {
+	if !isREST(address) {
+		if address = c.Candidates; address == "" {
+			if c.Flavours != "" {
+				return 0, nil, errors.New("a database answers no requests for candidates: name Placement's REST API with --candidates")
+			}
+			return 0, nil, nil
+		}
 	}
-	scheme, client, err := flags.client()
+	other, err := c.placementLogin.source(address)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	target := url.URL{Scheme: scheme, Host: flags.HTTP}
-	source := &placementapi.Source{URL: target.String(), Token: c.Token, HTTP: client}
-	return func(ctx context.Context) (*importing.Rows, error) { return source.Read(ctx, nil) }, nil
+	queries, err := c.queries(contents)
+	if err != nil || len(queries) == 0 {
+		return 0, nil, err
+	}
+	found, err = c.compare(ctx, other, server, queries)
+	return len(queries), found, err
 }
 
 // planOf reads contents by the rules of an import. What it would refuse cannot be

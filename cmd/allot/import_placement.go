@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-
-	"github.com/allot-project/allot/commands/importing"
-	"github.com/allot-project/allot/commands/importing/placementapi"
-	"github.com/allot-project/allot/commands/importing/placementdb"
 )
 
 // importPlacementCommand is "allot import placement".
@@ -19,43 +15,17 @@ type importPlacementCommand struct {
 	FromFile       string `help:"File with the address, or Placement's own placement.conf." env:"ALLOT_PLACEMENT_FILE" type:"existingfile" placeholder:"FILE"`
 }
 
-// placementLogin identifies Allot to Placement's REST API.
-type placementLogin struct {
-	PlacementToken string `help:"Token for Placement's REST API; not on the command line, where others see it." env:"OS_TOKEN" secret:""`
-}
-
 // Run imports everything: a database as of one moment, or what the REST API tells.
 func (c *importPlacementCommand) Run(ctx context.Context) error {
 	address, err := givenAddress("--from", c.From, c.FromFile)
 	if err != nil {
 		return err
 	}
-	read, err := placementAt(address, c.PlacementToken)
+	read, err := c.contentsAt(address)
 	if err != nil {
 		return err
 	}
 	return c.run(ctx, read)
-}
-
-// placementAt returns what reads the Placement at an address.
-func placementAt(address, token string) (contents, error) {
-	if scheme, _, found := strings.Cut(strings.ToLower(address), "://"); found && (scheme == "http" || scheme == "https") {
-		source := &placementapi.Source{URL: address, Token: token}
-		return func(ctx context.Context) (*importing.Rows, error) {
-			show, end := progressBar("reading")
-			defer end()
-			return source.Read(ctx, show)
-		}, nil
-	}
-	db, err := placementdb.Parse(address)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) (*importing.Rows, error) {
-		show, end := progressBar("reading")
-		defer end()
-		return db.Read(ctx, show)
-	}, nil
 }
 
 // givenAddress returns the address that a flag gives, or the file of the flag with

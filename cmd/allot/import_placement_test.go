@@ -208,7 +208,7 @@ func TestImportThroughAPI(t *testing.T) {
 	b := launch(t, second)
 	for _, with := range []string{from, "http://" + a.http} {
 		out := allotWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--http", b.http)
-		if !strings.Contains(out, "no differences: 3 providers and 3 consumers") {
+		if !strings.Contains(out, "no differences: 3 providers, 3 consumers") {
 			t.Errorf("%s: %s", with, out)
 		}
 	}

@@ -28,7 +28,7 @@ type cli struct {
 	Redecide     redecideCommand           `cmd:"" help:"Decide a rejected command again, against the past or another moment."`
 	WhatIf       whatIfCommand             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
 	Orphans      orphansCommand            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
-	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, to a file."`
+	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, to a file, or the contents into a database of Placement."`
 	Import       importCommand             `cmd:"" help:"Begin a data folder with an exported log, a Placement's contents, or a file of JSON lines."`
 	Compare      compareCommand            `cmd:"" help:"Compare a running server with something else."`
 	Init         initCommand               `cmd:"" help:"Permit a new ledger to begin in a data folder."`

@@ -40,10 +40,12 @@ var (
 // Source is a Placement's REST API.
 type Source struct {
 	URL   string
-	Token string
-	HTTP  *http.Client
+	Token string       // "": none, or the client adds one
+	HTTP  *http.Client // nil: the usual one
 
+	client  *http.Client
 	version string // the microversion of requests
+	minor   int    // its second number
 	types   bool   // consumers have types
 }
 
@@ -69,13 +71,13 @@ func (s *Source) Name() string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}).String()
 }
 
-// get reads an answer; missing reports a 404.
-func (s *Source) get(ctx context.Context, path string, into any) (missing bool, err error) {
+// ask sends a GET and returns the answer.
+func (s *Source) ask(ctx context.Context, path string) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestLimit)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Name()+path, nil)
 	if err != nil {
-		return false, err
+		return 0, nil, err
 	}
 	req.Header.Set("Accept", "application/json")
 	if s.Token != "" {
@@ -84,22 +86,42 @@ func (s *Source) get(ctx context.Context, path string, into any) (missing bool, 
 	if s.version != "" {
 		req.Header.Set("OpenStack-API-Version", "placement "+s.version)
 	}
-	answer, err := s.HTTP.Do(req)
+	answer, err := s.client.Do(req)
 	if err != nil {
-		return false, err
+		return 0, nil, err
 	}
 	defer func() { err = errors.Join(err, answer.Body.Close()) }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return 0, nil, fmt.Errorf("GET %s: %w", path, err)
+	}
+	return answer.StatusCode, body, nil
+}
+
+// refused returns an error for an answer other than 200.
+func (s *Source) refused(status int, path string, body []byte) error {
+	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
+	switch status {
+	case http.StatusOK:
+		return nil
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("%w: GET %s: %s: the token is wrong, has ended, or may not read everything; give one of an administrator",
+			ErrAnswer, path, text)
+	}
+	return fmt.Errorf("%w: GET %s: %s: %.200s", ErrAnswer, path, text, body)
+}
+
+// get reads an answer; missing reports a 404.
+func (s *Source) get(ctx context.Context, path string, into any) (missing bool, err error) {
+	status, body, err := s.ask(ctx, path)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("GET %s: %w", path, err)
-	case answer.StatusCode == http.StatusNotFound:
+		return false, err
+	case status == http.StatusNotFound:
 		return true, nil
-	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
-		return false, fmt.Errorf("%w: GET %s: %s: the token is wrong, has ended, or may not read everything; give one of an administrator",
-			ErrAnswer, path, answer.Status)
-	case answer.StatusCode != http.StatusOK:
-		return false, fmt.Errorf("%w: GET %s: %s: %.200s", ErrAnswer, path, answer.Status, body)
+	}
+	if err := s.refused(status, path, body); err != nil {
+		return false, err
 	}
 	if err := document.DecodeLoosely(body, into); err != nil {
 		return false, fmt.Errorf("%w: GET %s: %w", ErrAnswer, path, err)
@@ -135,8 +157,27 @@ func (s *Source) negotiate(ctx context.Context) error {
 		return fmt.Errorf("%w: it knows microversions up to %q, and 1.%d is needed: import its database instead",
 			ErrAnswer, root.Versions[0].Max, oldest)
 	}
-	s.version, s.types = fmt.Sprintf("1.%d", min(known, newest)), known >= typesSince
+	s.use(min(known, newest))
 	return nil
+}
+
+// use sets the microversion of requests.
+func (s *Source) use(minor int) {
+	s.version, s.minor, s.types = fmt.Sprintf("1.%d", minor), minor, minor >= typesSince
+}
+
+// prepare makes requests possible.
+func (s *Source) prepare(ctx context.Context) error {
+	if s.version != "" {
+		return nil
+	}
+	s.client = &http.Client{}
+	if s.HTTP != nil {
+		*s.client = *s.HTTP
+	}
+	// A redirection elsewhere would get the token.
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return s.negotiate(ctx)
 }
 
 type provider struct {
@@ -184,14 +225,7 @@ type reading struct {
 // Read reads everything. What changes meanwhile is read again, until two lists of
 // providers have the same generations: every change that the API knows raises one.
 func (s *Source) Read(ctx context.Context, show Progress) (*importing.Rows, error) {
-	if s.HTTP == nil {
-		s.HTTP = http.DefaultClient
-	}
-	// A redirection elsewhere would get the token.
-	client := *s.HTTP
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	s.HTTP = &client
-	if err := s.negotiate(ctx); err != nil {
+	if err := s.prepare(ctx); err != nil {
 		return nil, s.explain(err)
 	}
 	r := &reading{parts: make(map[string]parts), consumers: make(map[string]consumer)}

@@ -34,6 +34,14 @@ type Database struct {
 	name   string // the address without credentials
 	secret []string
 	open   func() (*sql.DB, error)
+	write  func() (*sql.DB, error) // nil: as open
+}
+
+func (d *Database) openToWrite() (*sql.DB, error) {
+	if d.write != nil {
+		return d.write()
+	}
+	return d.open()
 }
 
 // Name returns the address without credentials.
@@ -101,13 +109,19 @@ func parseSQLite(address string) (*Database, error) {
 	if path == "" {
 		return nil, fmt.Errorf("%w: it names no file: sqlite:PATH", ErrAddress)
 	}
-	uri := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: "mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(10000)"}
-	return &Database{kind: sqlite, name: "sqlite:" + path, open: func() (*sql.DB, error) {
-		if _, err := os.Stat(path); err != nil {
-			return nil, err
+	with := func(query string) func() (*sql.DB, error) {
+		uri := url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query}
+		return func() (*sql.DB, error) {
+			if _, err := os.Stat(path); err != nil {
+				return nil, err
+			}
+			return sql.Open("sqlite", uri.String())
 		}
-		return sql.Open("sqlite", uri.String())
-	}}, nil
+	}
+	return &Database{
+		kind: sqlite, name: "sqlite:" + path, open: with("mode=ro&_pragma=query_only(1)&_pragma=busy_timeout(10000)"),
+		write: with("mode=rw&_pragma=foreign_keys(1)&_pragma=busy_timeout(10000)"),
+	}, nil
 }
 
 func (d *Database) usePostgres(u *url.URL) error {
