@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release cluster check test race cover fuzz faults cluster-faults bench bench-past bench-http bench-candidates differential side-by-side lint screenshots
+.PHONY: build deb release release-check cluster check test race cover fuzz faults cluster-faults bench bench-past bench-http bench-candidates differential side-by-side lint screenshots
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -19,6 +19,10 @@ deb:
 # the same commit gives the same bytes.
 release:
 	.ci/package/build release
+
+# Whether two releases of this commit have the same bytes; 15 minutes.
+release-check:
+	.ci/package/build check
 
 check: lint race
 

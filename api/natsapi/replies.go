@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go/micro"
@@ -83,11 +84,43 @@ func (s *Service) send(r *request, body []byte, headers micro.Headers, err error
 	s.answered(r, headers, err)
 }
 
-// plainHeaders are the headers of a reply without an error, by its encoding. They
-// are shared and must not be changed.
-var plainHeaders = map[string]micro.Headers{
-	wire.TypeJSON:    {wire.HeaderContentType: {wire.TypeJSON}},
-	wire.TypeMsgpack: {wire.HeaderContentType: {wire.TypeMsgpack}},
+// headers are those of replies without an error, at one sequence. They are shared
+// and must not be changed.
+type headers struct {
+	sequence      string
+	json, msgpack micro.Headers
+}
+
+// headersAt returns the headers of replies that hold a sequence. Replies that are
+// sent together mostly hold the same one.
+func (s *Service) headersAt(sequence uint64) *headers {
+	text := strconv.FormatUint(sequence, 10)
+	if last := s.headers.Load(); last != nil && last.sequence == text {
+		return last
+	}
+	made := &headers{
+		sequence: text,
+		json:     micro.Headers{wire.HeaderContentType: {wire.TypeJSON}, wire.HeaderSequence: {text}},
+		msgpack:  micro.Headers{wire.HeaderContentType: {wire.TypeMsgpack}, wire.HeaderSequence: {text}},
+	}
+	s.headers.Store(made)
+	return made
+}
+
+// heldBy returns the sequence that a reply holds: that of its commit, or of the
+// view that a query read, or otherwise how far the server has read the log.
+func (s *Service) heldBy(reply any) uint64 {
+	switch r := reply.(type) {
+	case *wire.Reply:
+		if r.Sequence > 0 {
+			return r.Sequence
+		}
+	case wire.Answer[any]:
+		if r.Sequence > 0 {
+			return r.Sequence
+		}
+	}
+	return s.queries.Views.Checkpoint().Sequence
 }
 
 // encode makes the body and the headers of a reply. Micro's error headers have
@@ -113,12 +146,17 @@ func (s *Service) encode(reply any, encoding string, failure *wire.Error) ([]byt
 	} else if r, isReply := reply.(*wire.Reply); isReply && r.Rejection != nil {
 		code, text = "409", r.Rejection.String()
 	}
-	if code == "" {
-		return body, plainHeaders[encoding], nil
+	plain := s.headersAt(s.heldBy(reply))
+	switch {
+	case code != "":
+		return body, micro.Headers{
+			wire.HeaderContentType: {encoding}, wire.HeaderSequence: {plain.sequence},
+			micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {oneLine(text)},
+		}, nil
+	case encoding == wire.TypeMsgpack:
+		return body, plain.msgpack, nil
 	}
-	return body, micro.Headers{
-		wire.HeaderContentType: {encoding}, micro.ErrorCodeHeader: {code}, micro.ErrorHeader: {oneLine(text)},
-	}, nil
+	return body, plain.json, nil
 }
 
 func statusOf(code string) string {

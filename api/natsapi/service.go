@@ -73,6 +73,7 @@ type Service struct {
 	seen    atomic.Uint64  // requests that have come out of the connection
 	parking *parking
 	replies *outbox
+	headers atomic.Pointer[headers] // of the newest replies
 	idle    sync.WaitGroup // the workers, and queries that wait for other servers
 	// stopping ends when the service stops.
 	stopping  context.Context

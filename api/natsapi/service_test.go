@@ -2,7 +2,9 @@ package natsapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +89,43 @@ func (d door) ask(t *testing.T, name string, header map[string]string, body []by
 	if failed != (answer.Header.Get("Nats-Service-Error") != "") {
 		t.Errorf("%s: headers %v, reply %+v", name, answer.Header, reply)
 	}
+	d.checkHeld(t, answer, reply.Sequence)
 	return reply
+}
+
+// checkHeld tests that a reply says which commit it holds: its own one, if it has
+// one, and one that can be read.
+func (d door) checkHeld(t *testing.T, answer *nats.Msg, own uint64) {
+	t.Helper()
+	held, err := strconv.ParseUint(answer.Header.Get(wire.HeaderSequence), 10, 64)
+	if err != nil || held == 0 || own > 0 && held != own || held > d.Views.Checkpoint().Sequence {
+		t.Errorf("holds %q of %d: %s", answer.Header.Get(wire.HeaderSequence), d.Views.Checkpoint().Sequence, answer.Data)
+	}
+}
+
+// TestEveryReplyTellsSequence: the replies that other tests do not look at.
+func TestEveryReplyTellsSequence(t *testing.T) {
+	d := open(t)
+	id, provider := commandstest.NewID(), commandstest.NewID()
+	batch := fmt.Sprintf(`{"commands":[{"command":"DeleteTrait","id":"%s","body":{"name":"CUSTOM_NO"}}]}`, id)
+	for subject, body := range map[string]string{
+		wire.BatchSubject:                  batch,
+		wire.QueryPrefix + ".Usages":       `{"project":"p"}`,
+		wire.QueryPrefix + ".Node":         fmt.Sprintf(`{"node":"%s"}`, provider), // there is none
+		wire.QueryPrefix + ".Allocations":  `{`,
+		wire.CommandPrefix + ".Reshape":    `[]`,
+		wire.QueryPrefix + ".Candidates":   `{"groups":[{"resources":{"VCPU":1}}]}`,
+		wire.CommandPrefix + ".DeleteNode": fmt.Sprintf(`{"node":"%s"}`, provider),
+	} {
+		msg := nats.NewMsg(subject)
+		msg.Data = []byte(body)
+		msg.Header.Set(wire.HeaderCommandID, commandstest.NewID().String())
+		answer, err := d.client.RequestMsg(msg, 5*time.Minute)
+		if err != nil {
+			t.Fatalf("%s: %v", subject, err)
+		}
+		d.checkHeld(t, answer, 0)
+	}
 }
 
 func headers(encoding string) map[string]string {

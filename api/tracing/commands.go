@@ -24,12 +24,13 @@ const (
 
 // Searched records the search for a claim: see writer.Observer.
 func (t *Tracer) Searched(s commands.Submission, began, ended time.Time) {
-	t.later(func() { t.stage(within(context.Background(), s.Trace), "search", began, ended) })
+	t.later(1, func() { t.stage(within(context.Background(), s.Trace), "search", began, ended) })
 }
 
 // Traced records a command, and its stages in the writer: see writer.Observer.
 func (t *Tracer) Traced(s commands.Submission, at writer.Times, outcome commands.Outcome, name string, err error) {
-	t.later(func() { t.command(s, at, outcome, name, err) })
+	const spans = 6 // of the command, and of its stages where it came through all of them
+	t.later(spans, func() { t.command(s, at, outcome, name, err) })
 }
 
 func (t *Tracer) command(s commands.Submission, at writer.Times, outcome commands.Outcome, name string, err error) {

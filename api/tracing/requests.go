@@ -81,7 +81,7 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 func (t *Tracer) Message(kind, name string, header func(string) string) (*commands.Trace, func(outcome string)) {
 	ctx := context.Background()
 	if parent := header("traceparent"); wellFormed(parent) {
-		ctx = within(ctx, &commands.Trace{Parent: parent, State: header("tracestate")})
+		ctx = asked(ctx, parent, header("tracestate"))
 	}
 	ctx, span := t.tracer.Start(ctx, kind+" "+name, trace.WithSpanKind(trace.SpanKindServer))
 	place := placeOf(ctx, span)

@@ -211,12 +211,12 @@ func (t *Tracer) run() {
 	}
 }
 
-// later makes spans soon, unless too many wait.
-func (t *Tracer) later(record func()) {
+// later makes so many spans soon, unless too many wait.
+func (t *Tracer) later(spans int64, record func()) {
 	select {
 	case t.traced <- record:
 	default:
-		t.tap.made.Add(1) // and never sent
+		t.tap.made.Add(spans) // and never sent
 	}
 }
 
@@ -274,9 +274,17 @@ func wellFormed(parent string) bool {
 	return len(parent) == length || len(parent) > length && parent[:2] != "00"
 }
 
-// within returns a context in which spans belong to a trace.
+// within returns a context in which spans belong to a trace that this server or
+// the one before it has decided to record: all its spans are recorded, and do not
+// count among those that clients ask for.
 func within(ctx context.Context, place *commands.Trace) context.Context {
-	return traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": place.Parent, "tracestate": place.State})
+	decided := trace.SpanContextFromContext(asked(ctx, place.Parent, place.State)).WithRemote(false)
+	return trace.ContextWithSpanContext(ctx, decided)
+}
+
+// asked returns a context in which spans belong to a trace that a client names.
+func asked(ctx context.Context, parent, state string) context.Context {
+	return traceContext.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": state})
 }
 
 // placeOf returns the place of a span in its trace, or nil if it is not recorded.

@@ -45,6 +45,7 @@ func (s *server) makeNode(name, class string) {
 // TestBaremetalCommand runs Ironic's own command line client, and checks its
 // output.
 func TestBaremetalCommand(t *testing.T) {
+	t.Parallel()
 	if err := exec.Command("baremetal", "allocation", "list", "--help").Run(); err != nil {
 		t.Skip("skipped: python3-ironicclient is not installed")
 	}

@@ -176,6 +176,7 @@ func TestGophercloud(t *testing.T) {
 
 // TestOpenstackCommand runs every command of osc-placement once.
 func TestOpenstackCommand(t *testing.T) {
+	t.Parallel()
 	if err := exec.Command("openstack", "resource", "provider", "list", "--help").Run(); err != nil {
 		t.Skip("skipped: python3-openstackclient and python3-osc-placement are not installed")
 	}

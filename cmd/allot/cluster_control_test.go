@@ -119,6 +119,7 @@ func TestWedgedLog(t *testing.T) {
 // TestFullDiskOfOne: a replica with a full disk is not asked to lead while
 // another one can.
 func TestFullDiskOfOne(t *testing.T) {
+	t.Parallel()
 	c := launchFaulty(t, binary, nil)
 	s := &scene{faultyCluster: c, leads: c.leader()}
 	full := others(s.leads)[0]

@@ -182,7 +182,13 @@ func (c *faultyCluster) makeProvider(id string, vcpus int) error {
 			fmt.Sprintf(`{"resource_provider_generation":0,"inventories":{"VCPU":{"total":%d}}}`, vcpus)},
 	} {
 		status, _, text, err := c.nodes[0].request(c.client, time.Minute, step.method, step.path, step.body, nil)
-		if err != nil || status != http.StatusOK {
+		late := false // a slow disk can take longer than commands wait
+		for end := time.Now().Add(hang); err == nil && status == http.StatusServiceUnavailable && time.Now().Before(end); {
+			late = true
+			status, _, text, err = c.nodes[0].request(c.client, time.Minute, step.method, step.path, step.body, nil)
+		}
+		done := status == http.StatusOK || late && status == http.StatusConflict // the first request was carried out
+		if err != nil || !done {
 			return fmt.Errorf("%s %s: %d %s, %w", step.method, step.path, status, text, err)
 		}
 	}

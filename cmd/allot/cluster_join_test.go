@@ -167,6 +167,7 @@ func (s *server) waitReady() time.Duration {
 //
 //	ALLOT_JOIN_RECORDS=10000000 go test ./cmd/allot -run 'TestJoin$' -v -timeout 60m
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	records, measured := 300_000, false
 	if text := os.Getenv("ALLOT_JOIN_RECORDS"); text != "" {
 		var err error
@@ -242,8 +243,9 @@ func (r *replicas) sameDigest() {
 // gets it, again and again, or the one who gives it, the replica joins in the
 // end with what the others have; and so does one whose read models are damaged.
 func TestJoinInterrupted(t *testing.T) {
-	slow := []string{"--cluster-copy-rate", "16777216"} // bytes a second
-	r := launchLong(t, 300_000, slow...)
+	t.Parallel()
+	slow := []string{"--cluster-copy-rate", "6291456"} // bytes a second: a copy takes ten seconds
+	r := launchLong(t, 240_000, slow...)
 	leader := r.leader()
 	victim, giver := (leader+1)%3, (leader+2)%3
 	joins := func() {

@@ -98,6 +98,7 @@ func flipInLog(at func(size int) int) func(*testing.T, string) {
 // TestReplicaLosesDisk: when a follower's log is damaged or gone, the others fill
 // it again while they take writes. Then it holds everything.
 func TestReplicaLosesDisk(t *testing.T) {
+	t.Parallel()
 	r := launchReplicas(t)
 	for _, c := range []struct {
 		name  string
@@ -152,6 +153,7 @@ func removeAll(t *testing.T, path string) {
 // TestNoLeave: while another replica lags, one that lost its disk gets no vote.
 // The two would be a quorum without the commits that only the third holds.
 func TestNoLeave(t *testing.T) {
+	t.Parallel()
 	r := launchReplicas(t)
 	first := (r.leader() + 1) % 3
 	second := (first + 1) % 3

@@ -43,6 +43,7 @@ func (s *server) generationOf(consumer string) float64 {
 // is killed while it fills the log, and back. Sequences, digests and generations
 // stay the same.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	alone := launch(t, filepath.Join(dir, "alone"))
 	alone.makeProvider(1000)

@@ -47,6 +47,7 @@ func sole(t *testing.T) string {
 // TestReplicaRefusals: a server that cannot be part of a cluster says so at the
 // start, with what to do, and the cluster goes on.
 func TestReplicaRefusals(t *testing.T) {
+	t.Parallel()
 	r := launchReplicas(t)
 	r.list[0].must(201, "PUT", "/traits/CUSTOM_BEFORE", "")
 	victim := (r.leader() + 1) % 3

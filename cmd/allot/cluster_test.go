@@ -351,6 +351,7 @@ func TestNoQuorum(t *testing.T) {
 // TestReplicasOverTLS: servers with certificates of one authority find each
 // other, and a server with a certificate of another authority stays outside.
 func TestReplicasOverTLS(t *testing.T) {
+	t.Parallel()
 	ours, theirs := t.TempDir(), t.TempDir()
 	issue(t, ours, 1)
 	issue(t, theirs, 2)

@@ -11,6 +11,7 @@ import (
 // TestConformance runs Placement's own tests against the binary over HTTP.
 // They are not part of the project: without them the test is skipped.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 // TestConsole uses every page of the console in a real browser, on a ledger of
 // real commands with hostile names among them.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	s, address := startForBrowser(t)
 	browse(t, "fill.mjs", "http://"+s.http, "48")
 	reserve(t, s, address)
@@ -32,6 +33,7 @@ func TestConsole(t *testing.T) {
 // TestConsoleManyProviders uses the console with 100,000 providers: what a page
 // holds does not grow with them.
 func TestConsoleManyProviders(t *testing.T) {
+	t.Parallel()
 	s, address := startForBrowser(t)
 	makeMany(t, address, 100_000)
 	browse(t, "many.mjs", "http://"+s.http)
@@ -121,7 +123,7 @@ func reserve(t *testing.T, s *server, address string) {
 func makeMany(t *testing.T, address string, providers int) {
 	t.Helper()
 	submit := submitting(t, address)
-	const together = 2000 // in a commit
+	const together = 500 // in a commit, and in a message of 128 KiB at most
 	var list []commands.Command
 	add := func(name string, i int, parent ledger.UUID) ledger.UUID {
 		id := commandstest.NewID()

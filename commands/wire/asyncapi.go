@@ -223,6 +223,7 @@ func headerSchemas() object {
 		}},
 		"ReplyHeaders": object{"type": "object", "properties": object{
 			HeaderContentType:         contentType,
+			HeaderSequence:            text("the commit up to which the reply holds: the min_sequence of a query that is to see what led to it"),
 			HeaderTraceParent:         text("W3C Trace Context: the server's span, if the request is recorded"),
 			"Nats-Service-Error":      text("code and message of a rejection or error"),
 			"Nats-Service-Error-Code": text("400, 404, 409 (rejected), 413, 500 or 503"),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 
 const (
 	mostGrowth = 64 << 20
-	largest    = 8<<20 - 4096 // bytes of a message
+	largest    = 8<<20 - 4096 // bytes of a list or map in a message
 )
 
 // place is a list or a map somewhere in a message: what stands before it and
@@ -89,10 +90,21 @@ func messages() map[string]func() any {
 
 // full returns the largest message with as many elements in one place as fit.
 func (p place) full(element string) []byte {
+	return slices.Concat([]byte(p.before), elements(element, p.isMap), []byte(p.after))
+}
+
+var elementsMade = map[string][]byte{} // by the element and whether they are in a map
+
+// elements returns the largest list or map of such elements. They are the same in
+// all places, and take long to make.
+func elements(element string, isMap bool) []byte {
+	key := fmt.Sprint(element, isMap)
+	if made := elementsMade[key]; made != nil {
+		return made
+	}
 	var b bytes.Buffer
-	b.WriteString(p.before)
 	brackets := "[]"
-	if p.isMap {
+	if isMap {
 		brackets = "{}"
 	}
 	b.WriteByte(brackets[0])
@@ -100,13 +112,13 @@ func (p place) full(element string) []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if p.isMap {
+		if isMap {
 			fmt.Fprintf(&b, `"%x":`, i)
 		}
 		b.WriteString(element)
 	}
 	b.WriteByte(brackets[1])
-	b.WriteString(p.after)
+	elementsMade[key] = b.Bytes()
 	return b.Bytes()
 }
 
@@ -128,11 +140,19 @@ func (p place) packed(element byte) []byte {
 	if !found {
 		panic("no place")
 	}
+	return slices.Concat(before, packedElements(element, p.isMap), after)
+}
+
+// packedElements is the same as elements in msgpack.
+func packedElements(element byte, isMap bool) []byte {
+	key := fmt.Sprint(element, isMap)
+	if made := elementsMade[key]; made != nil {
+		return made
+	}
 	var b bytes.Buffer
-	b.Write(before)
 	enc := msgpack.NewEncoder(&b)
-	if !p.isMap {
-		n := largest - b.Len()
+	if !isMap {
+		n := largest
 		_ = enc.EncodeArrayLen(n) // to memory
 		b.Write(bytes.Repeat([]byte{element}, n))
 	} else {
@@ -143,7 +163,7 @@ func (p place) packed(element byte) []byte {
 			b.WriteByte(element)
 		}
 	}
-	b.Write(after)
+	elementsMade[key] = b.Bytes()
 	return b.Bytes()
 }
 

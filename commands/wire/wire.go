@@ -50,6 +50,10 @@ const (
 	// HeaderDeadline is an RFC 3339 time after which the request is not carried
 	// out.
 	HeaderDeadline = "Allot-Deadline"
+	// HeaderSequence is in every reply: the commit up to which it holds. A query
+	// with this min_sequence, at any server of the ledger, sees what led to the
+	// reply.
+	HeaderSequence = "Allot-Sequence"
 	// HeaderTraceParent and HeaderTraceState are those of W3C Trace Context. The
 	// reply to a request that is recorded has the first, with the server's span.
 	// Other values than Trace Context allows are ignored.
