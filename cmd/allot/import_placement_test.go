@@ -223,6 +223,10 @@ func TestImportThroughAPI(t *testing.T) {
 			t.Errorf("without %q: %s", want, out)
 		}
 	}
+	out = allotWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", "http://"+a.http, "--http", b.http)
+	if !strings.Contains(out, "candidates of resources=") || !strings.Contains(out, "summary of "+importedHost) {
+		t.Errorf("other candidates are not found: %s", out)
+	}
 	for _, row := range []struct{ why, from string }{
 		{"401 Unauthorized", "http://" + a.http}, {"connection refused", "http://127.0.0.1:1"}, {"unexpected answer", "http://" + a.http + "/none"},
 	} {

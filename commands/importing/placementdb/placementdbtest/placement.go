@@ -23,7 +23,7 @@ func NewPlacement(t testing.TB, connection string) *Placement {
 	}
 	for _, program := range []string{"uwsgi", "placement-manage"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("skipped: there is no %s: apt-get install placement-api uwsgi-core uwsgi-plugin-python3", program)
+			t.Skipf("skipped: there is no %s: apt-get install python3-placement uwsgi-core uwsgi-plugin-python3", program)
 		}
 	}
 	p := &Placement{dir: t.TempDir()}
