@@ -65,7 +65,7 @@ func (c *comparePlacementCommand) Run(ctx context.Context) error {
 		return fmt.Errorf("%w in %d things", errDifferent, len(differences))
 	}
 	if !c.JSON {
-		fmt.Printf("no differences: %d providers, %d consumers and the candidates of %d requests; "+
+		fmt.Printf("no differences: %d providers, %d consumers, and candidates (requests: %d); "+
 			"generations of consumers and times are not compared\n", len(left.Providers), len(left.Consumers), asked)
 	}
 	return nil

@@ -87,12 +87,15 @@ func (c *exportPlacementCommand) writer(ctx context.Context, to string) (func(*i
 func writeStatements(path string, rows *importing.Rows, dialect placementdb.Dialect) error {
 	return durable.ReplaceWith(path, func(file *os.File) error {
 		out := bufio.NewWriterSize(file, 1<<20)
-		fmt.Fprintf(out, "-- Contents for a Placement, written by allot export placement. Load them after placement-manage db sync,\n"+
-			"-- and before Placement is first started on the database.\nBEGIN;\n") // Flush returns the error
+		// A writer that failed takes nothing more, and Flush says why.
+		put := func(text string) { _, _ = out.WriteString(text) }
+		put("-- Contents for a Placement, written by allot export placement. Load them after\n" +
+			"-- placement-manage db sync, and before Placement is first started on the database.\nBEGIN;\n")
 		for statement := range placementdb.Statements(rows, dialect) {
-			out.WriteString(statement + ";\n") // Flush returns the error
+			put(statement)
+			put(";\n")
 		}
-		out.WriteString("COMMIT;\n") // Flush returns the error
+		put("COMMIT;\n")
 		return out.Flush()
 	})
 }

@@ -105,7 +105,8 @@ INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id, pa
   (9002, 'bbbbbbbbbbbb4bbb8bbbbbbbbbbbbbbb', 'dashes', 3, NULL, NULL, '2020-01-01 00:00:00');
 INSERT INTO inventories (id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size,
   allocation_ratio, created_at) VALUES
-  (9001, 9001, 0, 2, 0, 2, 2, 2, 0.5, '2020-01-01 00:00:00'), (9002, 9001, 9001, 5, 6, 1, 1, 1, 0.1, '2020-01-01 00:00:00'),
+  (9001, 9001, 0, 2, 0, 2, 2, 2, 0.5, '2020-01-01 00:00:00'),
+  (9002, 9001, 9001, 5, 6, 1, 1, 1, 0.1, '2020-01-01 00:00:00'),
   (9003, 9002, 2, 7, 0, 1, 7, 1, 1.0, NULL), (9004, 9999, 0, 7, 0, 1, 7, 1, 1.0, NULL);
 INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES (9001, 90001);
 INSERT INTO allocations (id, resource_provider_id, consumer_id, resource_class_id, used, created_at) VALUES
@@ -173,7 +174,7 @@ func theSame(t *testing.T, s *server, with ...string) {
 		t.Fatal(err)
 	}
 	args := append([]string{"compare", "placement", "--http", s.http, "--samples", "5", "--flavours", flavours}, with...)
-	want := fmt.Sprintf("no differences: %d providers, %d consumers and the candidates of 10 requests", 1+3*realHosts, 4*realHosts)
+	want := fmt.Sprintf("no differences: %d providers, %d consumers, and candidates (requests: 10)", 1+3*realHosts, 4*realHosts)
 	if out := allotWith(t, "OS_TOKEN=admin", true, args...); !strings.Contains(out, want) {
 		t.Errorf("%v: %s, want %s", with, out, want)
 	}

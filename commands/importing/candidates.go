@@ -43,7 +43,9 @@ type CandidateSummary struct {
 func CompareCandidates(query string, left, right *Candidates) []Difference {
 	what := "candidates of " + query
 	if left.Failure != right.Failure {
-		return []Difference{{What: what, Field: "status", Left: cmp.Or(left.Failure, "OK"), Right: cmp.Or(right.Failure, "OK")}}
+		return []Difference{{
+			What: what, Field: "status", Left: cmp.Or(left.Failure, "OK"), Right: cmp.Or(right.Failure, "OK"),
+		}}
 	}
 	a, b := left.facts(), right.facts()
 	var found []Difference
