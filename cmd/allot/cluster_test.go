@@ -145,9 +145,17 @@ type load struct {
 }
 
 func (r *replicas) load(through ...int) *load {
+	addresses := make([]string, len(through))
+	for n, i := range through {
+		addresses[n] = r.list[i].http
+	}
+	return startLoad(addresses...)
+}
+
+// startLoad starts a client for each address.
+func startLoad(addresses ...string) *load {
 	l := &load{stop: make(chan struct{})}
-	for _, i := range through {
-		s := r.list[i]
+	for _, address := range addresses {
 		l.idle.Go(func() {
 			client := &http.Client{Timeout: time.Minute}
 			for {
@@ -158,7 +166,7 @@ func (r *replicas) load(through ...int) *load {
 				}
 				name := "CUSTOM_" + strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "_"))
 				began := time.Now()
-				status, err := putTrait(client, s.http, name)
+				status, err := putTrait(client, address, name)
 				l.note(name, status, err, time.Since(began))
 			}
 		})

@@ -39,6 +39,21 @@ func TestConsoleManyProviders(t *testing.T) {
 	browse(t, "many.mjs", "http://"+s.http)
 }
 
+// TestConsoleOfReplicas: the overview of every server says who leads, who follows
+// and who is away.
+func TestConsoleOfReplicas(t *testing.T) {
+	t.Parallel()
+	needBrowser(t)
+	r := launchReplicas(t)
+	leader := r.leader()
+	follower, lost := (leader+1)%3, (leader+2)%3
+	name := func(i int) string { return fmt.Sprint(i + 1) }
+	leads := name(leader) + " leads term"
+	browse(t, "cluster.mjs", "http://"+r.list[leader].http, "good", leads, name(leader)+" leader", name(lost)+" follower")
+	r.list[lost].kill()
+	browse(t, "cluster.mjs", "http://"+r.list[follower].http, "bad", leads, name(follower)+" follower", name(lost)+" away")
+}
+
 // TestConsoleScreenshots makes pictures for the documentation in the folder that
 // ALLOT_SCREENSHOTS names: see make screenshots.
 func TestConsoleScreenshots(t *testing.T) {
@@ -56,6 +71,16 @@ func TestConsoleScreenshots(t *testing.T) {
 // startForBrowser starts a server, unless there is no browser.
 func startForBrowser(t *testing.T) (s *server, natsAddress string) {
 	t.Helper()
+	needBrowser(t)
+	natsAddress = freeAddress(t)
+	key := filepath.Join(t.TempDir(), "key")
+	allot(t, true, "signing-key", "ops.example", key)
+	return launch(t, t.TempDir(), "--nats", natsAddress, "--signing-key", key, "--audit-every", "1s"), natsAddress
+}
+
+// needBrowser skips a test if there is no browser.
+func needBrowser(t *testing.T) {
+	t.Helper()
 	if _, err := os.Stat("/usr/bin/chromium"); err != nil {
 		t.Skip("skipped: chromium is not installed")
 	}
@@ -67,10 +92,6 @@ func startForBrowser(t *testing.T) (s *server, natsAddress string) {
 			t.Skipf("skipped: %s is not installed (npm ci in cmd/allot/testdata/console)", module)
 		}
 	}
-	natsAddress = freeAddress(t)
-	key := filepath.Join(t.TempDir(), "key")
-	allot(t, true, "signing-key", "ops.example", key)
-	return launch(t, t.TempDir(), "--nats", natsAddress, "--signing-key", key, "--audit-every", "1s"), natsAddress
 }
 
 // browse runs a script of testdata/console.

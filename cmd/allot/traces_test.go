@@ -8,11 +8,18 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/allot-project/allot/api/auth/keystonetest"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/client"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -244,7 +251,67 @@ func TestTraces(t *testing.T) {
 			}
 		}
 	})
+	t.Run("the Go client", func(t *testing.T) {
+		nc, err := nats.Connect("nats://" + address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		parent, trace, root := newTrace()
+		ctx := commands.WithTrace(t.Context(), &commands.Trace{Parent: parent})
+		id, err := ledger.ParseUUID(strings.TrimPrefix(provider, "/resource_providers/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := commandstest.Allocate(commandstest.NewID(), id, "VCPU", 1)
+		if _, err := client.New(nc, client.Options{}).Submit(ctx, command); err != nil {
+			t.Fatal(err)
+		}
+		to.eventually(trace, root, append([]string{"command AllocateForConsumers"}, stages...)...)
+	})
 	t.Run("malformed", func(t *testing.T) { malformedTraces(t, to, s, address) })
+}
+
+// TestTraceToKeystone: the question to Keystone whose a token is belongs to the
+// trace of the request that has the token.
+func TestTraceToKeystone(t *testing.T) {
+	to := receiveTraces(t)
+	keystone := keystonetest.Start(
+		t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service", Roles: []string{"service"}},
+		keystonetest.User{Name: "admin", ID: "admin", Project: "service", Roles: []string{"admin"}},
+	)
+	target, err := url.Parse(strings.TrimSuffix(keystone.URL, "/v3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 64) // the traceparents of validations
+	pass := httputil.NewSingleHostReverseProxy(target)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Path == "/v3/auth/tokens" {
+			asked <- r.Header.Get("Traceparent")
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	s := launch(t, t.TempDir(), "--trace-url", to.url, "--trace-ratio", "0",
+		"--keystone-url", front.URL+"/v3", "--keystone-username", "allot", "--config", keystonePassword(t))
+	parent, trace, root := newTrace()
+	req, err := http.NewRequest(http.MethodGet, "http://"+s.http+"/resource_providers", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", keystone.Token("admin"))
+	req.Header.Set("Traceparent", parent)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close() // only its status counts
+	const route = "GET /resource_providers"
+	span := to.eventually(trace, root, route)[route].id
+	if got, want := <-asked, "00-"+trace+"-"+span+"-01"; resp.StatusCode != http.StatusOK || got != want {
+		t.Errorf("%s; Keystone was asked with %q, not %q", resp.Status, got, want)
+	}
 }
 
 // malformedTraces: values that are no traceparent are ignored, and the requests
@@ -282,7 +349,7 @@ func malformedTraces(t *testing.T, to *receiver, s *server, address string) {
 	to.eventually(trace, root, append([]string{allocationRoute}, stages...)...)
 	to.mu.Lock()
 	defer to.mu.Unlock()
-	if traces := 3; len(to.spans) != traces*(1+len(stages)) {
+	if traces := 4; len(to.spans) != traces*(1+len(stages)) {
 		t.Errorf("%d spans have come, and not those of %d requests: %+v", len(to.spans), traces, to.spans)
 	}
 }
