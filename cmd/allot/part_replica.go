@@ -74,8 +74,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Unfit:        s.space.unfit,
 		Lazy:         s.config.LazySync && s.log.nats != nil,
 		Unsafe:       s.unsafe.get,
-		SaveSnapshot: s.saveSnapshot, SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
-		Logger: s.logger, Carrying: s.carrying(),
+		Snapshots: s.due, Logger: s.logger, Carrying: s.carrying(),
 	}, s.state)
 	if err != nil {
 		s.peersNC.Close()
@@ -150,8 +149,9 @@ func (s *server) stopReplica() error {
 	if s.replica == nil {
 		return nil
 	}
-	err := s.replica.Stop()
+	state, err := s.replica.Stop()
 	s.peersNC.Close()
+	s.leaveSnapshot(state)
 	return err
 }
 

@@ -62,8 +62,27 @@ func (s *server) healViews(context.Context) error {
 }
 
 func (s *server) openSnapshots(context.Context) (err error) {
+	s.due = snapshots.NewSchedule(snapshots.ScheduleOptions{
+		Save: s.saveSnapshot, Records: s.config.SnapshotRecords, Age: s.config.SnapshotAge,
+	})
 	s.snaps, err = snapshots.Open(s.data.path(snapshotsFolder), s.logger)
 	return err
+}
+
+// leaveSnapshot saves the State at the end, unless there is a snapshot of it, so
+// that the next start replays nothing.
+func (s *server) leaveSnapshot(state *ledger.State) {
+	s.due.Wait()
+	if state == nil || state.Head().Sequence == 0 {
+		return // unknown, or not begun
+	}
+	heads, err := s.snaps.Heads()
+	if err == nil && (len(heads) == 0 || heads[0].Sequence < state.Head().Sequence) {
+		err = s.snaps.Save(state)
+	}
+	if err != nil {
+		s.logger.Error("no snapshot is left at the end: the next start replays more of the log", "error", err)
+	}
 }
 
 func (s *server) saveSnapshot(state *ledger.State) {

@@ -72,8 +72,7 @@ func (s *server) startWriter(ctx context.Context) error {
 	}
 	s.space.disarm()
 	options := writer.Options{
-		Now: time.Now, Logger: s.logger, SaveSnapshot: s.saveSnapshot,
-		SnapshotRecords: s.config.SnapshotRecords, SnapshotAge: s.config.SnapshotAge,
+		Now: time.Now, Logger: s.logger, Snapshots: s.due,
 		AnswerWithin: s.config.AnswerWithin, Refuse: s.space.refuse, Observer: s.observer(),
 	}
 	if s.term != nil {
@@ -104,6 +103,9 @@ func (s *server) stopWriter() error {
 	if errors.Is(err, commands.ErrNotLeading) {
 		err = nil // the server that leads now goes on
 	}
+	if s.term == nil {
+		s.leaveSnapshot(s.leader.writer.Load().State())
+	} // else it goes on as a follower, and clients wait for the next leader
 	s.saveCheckpoint()
 	return err
 }

@@ -89,6 +89,7 @@ type server struct {
 	vouchers *proof.Folder // nil: there is no key
 	views    *projector.Projector
 	snaps    *snapshots.Store
+	due      *snapshots.Schedule // of snapshots
 	log      serverLog
 	space    *space
 

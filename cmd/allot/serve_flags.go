@@ -66,7 +66,7 @@ type serveCommand struct {
 	AnswerWithin time.Duration `help:"Answer a command 503 when the log has been silent for this time. Further commands are then answered 503 at once, until the log answers." default:"5s"`
 	StopTimeout  time.Duration `help:"End within this time after SIGTERM, even if something has not stopped by then. A second SIGTERM ends the server at once." default:"15s"`
 
-	SnapshotRecords int           `help:"Write a snapshot after this many records; 0: never." default:"100000"`
+	SnapshotRecords int           `help:"Write a snapshot after this many records, of which one with several events counts as so many; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are new records; 0: never." default:"1h"`
 	CheckBudget     time.Duration `help:"Time for checking the older part of a large log at the start after an unclean stop. The rest is checked while the server runs; 0: check all of it at the start." default:"30s"`
 

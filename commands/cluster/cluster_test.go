@@ -130,7 +130,7 @@ func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*clu
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := writer.Restore(t.Context(), m.log, snaps, m.views, nil, nil)
+	state, err := writer.Restore(t.Context(), m.log, snaps, m.views, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func (m *member) stop(t testing.TB) {
 	close(m.quit)
 	m.idle.Wait()
 	m.quit = nil
-	if err := m.Stop(); err != nil {
+	if _, err := m.Stop(); err != nil {
 		t.Error(err)
 	}
 	for _, nc := range m.conns {

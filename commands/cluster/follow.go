@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,18 +35,13 @@ type follower struct {
 	current atomic.Bool   // it has folded everything that the log held a moment ago
 	head    atomic.Uint64 // the sequence that it has folded
 	polled  time.Time
-
-	saving       atomic.Bool
-	saves        sync.WaitGroup
-	unsaved      int
-	lastSnapshot time.Time
 }
 
 // follow starts to follow from a State.
 func (r *Replica) follow(state *ledger.State) {
 	f := &follower{
 		r: r, state: state, commits: make(chan []byte, announced), forks: make(chan chan *ledger.State),
-		quit: make(chan struct{}), done: make(chan struct{}), lastSnapshot: time.Now(),
+		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	f.head.Store(state.Head().Sequence)
 	r.view.termSeen.Store(int64(r.clock()))
@@ -59,7 +53,7 @@ func (r *Replica) follow(state *ledger.State) {
 func (f *follower) stop() *ledger.State {
 	close(f.quit)
 	<-f.done
-	f.saves.Wait()
+	f.r.cfg.Snapshots.Wait()
 	return f.state
 }
 
@@ -150,25 +144,17 @@ func (f *follower) fold(commit *ledger.Commit) error {
 	}
 	f.r.cfg.Log.Saw(commit.Sequence)
 	f.head.Store(commit.Sequence)
-	f.snapshot(len(commit.Records))
+	f.snapshot(commit)
 	return nil
 }
 
 // snapshot saves the State when a snapshot is due.
-func (f *follower) snapshot(records int) {
-	cfg := &f.r.cfg
-	f.unsaved += records
-	due := cfg.SnapshotRecords > 0 && f.unsaved >= cfg.SnapshotRecords ||
-		cfg.SnapshotAge > 0 && time.Since(f.lastSnapshot) >= cfg.SnapshotAge
-	if cfg.SaveSnapshot == nil || !due || !f.saving.CompareAndSwap(false, true) {
-		return
+func (f *follower) snapshot(commit *ledger.Commit) {
+	due := f.r.cfg.Snapshots
+	due.Folded(commit)
+	if due.Due() {
+		due.Save(f.state.Fork())
 	}
-	f.unsaved, f.lastSnapshot = 0, time.Now()
-	fork := f.state.Fork()
-	f.saves.Go(func() {
-		defer f.saving.Store(false)
-		cfg.SaveSnapshot(fork)
-	})
 }
 
 // fork asks the run for a copy of the State.

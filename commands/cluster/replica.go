@@ -50,6 +50,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/snapshots"
 )
 
 // Defaults of Config.
@@ -99,10 +100,8 @@ type Config struct {
 	Lazy bool
 	// Unsafe, if set, says why what this replica acknowledges may be lost.
 	Unsafe func() []string
-	// SaveSnapshot, if set, is given a State now and then, on another goroutine.
-	SaveSnapshot    func(*ledger.State)
-	SnapshotRecords int
-	SnapshotAge     time.Duration
+	// Snapshots, if set, is given a State when one is due.
+	Snapshots *snapshots.Schedule
 	// Carrying, if set, is called when a traced command is passed on to the
 	// leader. It returns the trace to pass on, and what is called with the result.
 	Carrying func(*commands.Trace) (*commands.Trace, func(error))
@@ -147,7 +146,8 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	r.view.changed = make(chan struct{})
 	r.follow(state)
 	if err := r.listen(); err != nil {
-		return nil, errors.Join(err, r.Stop())
+		_, stopped := r.Stop()
+		return nil, errors.Join(err, stopped)
 	}
 	r.ended.Go(r.stand)
 	r.ended.Go(r.register)
@@ -155,14 +155,16 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 	return r, nil
 }
 
-// Stop ends the replica, which must not lead.
-func (r *Replica) Stop() error {
+// Stop ends the replica, which must not lead. It returns the State that it has
+// reached, which is nil if it did not follow.
+func (r *Replica) Stop() (*ledger.State, error) {
 	r.end()
 	r.ended.Wait()
+	var state *ledger.State
 	if f := r.follower.Swap(nil); f != nil {
-		f.stop()
+		state = f.stop()
 	}
-	return r.peers.close()
+	return state, r.peers.close()
 }
 
 // Elected delivers a term each time that this replica is to lead.

@@ -83,7 +83,7 @@ func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, er
 	if err != nil {
 		return nil, err
 	}
-	state, err := writer.Restore(context.Background(), log, snaps, views, nil, nil)
+	state, err := writer.Restore(context.Background(), log, snaps, views, nil, nil, nil)
 	if err != nil {
 		_ = views.Close() // the error before is the one that counts
 		return nil, err

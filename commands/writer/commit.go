@@ -250,7 +250,7 @@ func (w *Writer) send(f *flight) error {
 	}
 	w.state.Advance(commit.Head())
 	f.commit, f.encoded, f.changes = commit, encoded, w.state.Changes()
-	f.fork = w.forkIfDue(len(commit.Records))
+	f.fork = w.forkIfDue(commit)
 	w.underWay++
 	f.sent = time.Now()
 	w.log.Append(commit.Sequence, encoded, func(err error) { f.appended <- err })
@@ -259,13 +259,10 @@ func (w *Writer) send(f *flight) error {
 }
 
 // forkIfDue returns a copy of the State when a snapshot is due, otherwise nil.
-func (w *Writer) forkIfDue(records int) *ledger.State {
-	w.unsaved += records
-	due := w.opts.SnapshotRecords > 0 && w.unsaved >= w.opts.SnapshotRecords ||
-		w.opts.SnapshotAge > 0 && w.opts.Now().Sub(w.lastSnapshot) >= w.opts.SnapshotAge
-	if w.opts.SaveSnapshot == nil || !due || !w.saving.CompareAndSwap(false, true) {
+func (w *Writer) forkIfDue(commit *ledger.Commit) *ledger.State {
+	w.opts.Snapshots.Folded(commit)
+	if !w.opts.Snapshots.Due() {
 		return nil
 	}
-	w.unsaved, w.lastSnapshot = 0, w.opts.Now()
 	return w.state.Fork()
 }

@@ -74,10 +74,7 @@ func (w *Writer) land(f *flight) error {
 	}
 	w.took()
 	if f.fork != nil {
-		w.saves.Go(func() {
-			defer w.saving.Store(false)
-			w.opts.SaveSnapshot(f.fork)
-		})
+		w.opts.Snapshots.Save(f.fork)
 	}
 	return nil
 }

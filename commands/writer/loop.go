@@ -22,7 +22,7 @@ func (w *Writer) run() {
 		w.left = w.state
 	}
 	w.stop(err)
-	w.saves.Wait() // The snapshot reads things that are closed after the writer.
+	w.opts.Snapshots.Wait() // The snapshot reads things that are closed after the writer.
 	close(w.done)
 }
 

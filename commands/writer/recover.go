@@ -37,7 +37,7 @@ func (w *Writer) recoverFrom(failed []*flight) error {
 			w.state.Undo(failed[i].undo, failed[i].changes)
 		}
 		if failed[i].fork != nil {
-			w.saving.Store(false)
+			w.opts.Snapshots.Forget()
 		}
 	}
 	var calls []*call

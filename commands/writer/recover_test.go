@@ -20,6 +20,7 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/snapshots"
 )
 
 var errInjected = errors.New("injected")
@@ -389,12 +390,11 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 	var mu sync.Mutex
 	var saved []ledger.Head
 	r := newRig(t, func(o *writer.Options) {
-		o.SnapshotRecords = 1
-		o.SaveSnapshot = func(s *ledger.State) {
+		o.Snapshots = snapshots.NewSchedule(snapshots.ScheduleOptions{Records: 1, Save: func(s *ledger.State) {
 			mu.Lock()
 			defer mu.Unlock()
 			saved = append(saved, s.Head())
-		}
+		}})
 	})
 	tries := make(map[uint64]int)
 	r.log.Decide = func(sequence uint64) memlog.Fault { // under the log's lock

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/snapshots"
 )
 
 // SnapshotSource finds snapshots for Restore.
@@ -34,9 +35,11 @@ type Progress func(done, total uint64)
 // Restore brings State and read models to the end of the log. It begins with the
 // newest good snapshot that the read models have reached, or with nothing. On the
 // way it checks the log against its digest chain, and against every head that
-// read models, snapshots and others have seen.
+// read models, snapshots and others have seen. The Schedule, which may be nil, is
+// told what no snapshot holds.
 func Restore(
 	ctx context.Context, log ledger.Log, snaps SnapshotSource, models ReadModels, seen []ledger.Head, progress Progress,
+	due *snapshots.Schedule,
 ) (*ledger.State, error) {
 	last, err := Verify(ctx, log, snaps, models, seen)
 	if err != nil {
@@ -49,7 +52,7 @@ func Restore(
 	if !found {
 		state = ledger.NewState()
 	}
-	if err := replay(ctx, log, state, models, last, progress); err != nil {
+	if err := replay(ctx, log, state, models, last, progress, due); err != nil {
 		return nil, refuse(err)
 	}
 	state.PassOver(last)
@@ -141,6 +144,7 @@ func StateAt(ctx context.Context, log ledger.Log, snaps SnapshotSource, at ledge
 // replay folds every commit after the State's head.
 func replay(
 	ctx context.Context, log ledger.Log, state *ledger.State, models ReadModels, last uint64, progress Progress,
+	due *snapshots.Schedule,
 ) error {
 	first := state.Head().Sequence
 	return ledger.ReadCommits(ctx, log, state.Head(), last, func(c *ledger.Commit) error {
@@ -148,6 +152,7 @@ func replay(
 		if err != nil {
 			return err
 		}
+		due.Folded(c)
 		if c.Sequence > models.Checkpoint().Sequence {
 			if err := models.Fold(c, changes); err != nil {
 				return err

@@ -116,7 +116,7 @@ func TestRestore(t *testing.T) {
 		var progress []string
 		state, err := writer.Restore(t.Context(), p.log, p.snaps, p.models, nil, func(done, total uint64) {
 			progress = append(progress, fmt.Sprint(done, "/", total))
-		})
+		}, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -141,7 +141,7 @@ func TestRestoreGoesBehindForeignEntries(t *testing.T) {
 	t.Parallel()
 	p := newPast(t, 4, 2)
 	p.log.Edit(func(entries [][]byte) [][]byte { return append(entries, []byte("hello"), []byte("you")) })
-	state, err := writer.Restore(t.Context(), p.log, p.snaps, p.models, nil, nil)
+	state, err := writer.Restore(t.Context(), p.log, p.snaps, p.models, nil, nil, nil)
 	if err != nil || state.Head() != p.commits[3].Head() || state.Next() != 7 {
 		t.Errorf("%v, %v", state, err)
 	}
@@ -184,7 +184,7 @@ func TestRestoreRefuses(t *testing.T) {
 		p := newPast(t, 6, c.folded, c.snapshots...)
 		c.change(p)
 		before := p.models.Checkpoint()
-		state, err := writer.Restore(t.Context(), p.log, p.snaps, p.models, c.seen, nil)
+		state, err := writer.Restore(t.Context(), p.log, p.snaps, p.models, c.seen, nil, nil)
 		if state != nil || !errors.Is(err, c.why) || errors.Is(err, writer.ErrRefused) != c.refused {
 			t.Errorf("%s: %v", name, err)
 			continue

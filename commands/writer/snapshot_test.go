@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/snapshots"
 )
 
 // TestCloseWaitsForTheSnapshot: the writer ends only after the snapshot, because
@@ -24,8 +25,10 @@ func TestCloseWaitsForTheSnapshot(t *testing.T) {
 	}
 	saving, release := make(chan struct{}), make(chan struct{})
 	p := writer.New(&memlog.Log{}, views, ledger.NewState(), writer.Options{
-		Now: time.Now, SnapshotRecords: 1,
-		SaveSnapshot: func(*ledger.State) { close(saving); <-release },
+		Now: time.Now,
+		Snapshots: snapshots.NewSchedule(snapshots.ScheduleOptions{
+			Records: 1, Save: func(*ledger.State) { close(saving); <-release },
+		}),
 	})
 	begin, err := commands.NewAddStandardNames(commandstest.NewID())
 	if err == nil {

@@ -52,7 +52,7 @@ func BenchmarkStartup(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			state, err := writer.Restore(context.Background(), log, snaps, views, nil, nil)
+			state, err := writer.Restore(context.Background(), log, snaps, views, nil, nil, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

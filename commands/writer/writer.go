@@ -56,6 +56,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/snapshots"
 )
 
 // Options configure a Writer.
@@ -63,12 +64,9 @@ type Options struct {
 	// Now returns the current time for records.
 	Now    func() time.Time
 	Logger *slog.Logger
-	// SaveSnapshot, if set, gets a fork of the State when SnapshotRecords records
-	// or SnapshotAge have passed since the last snapshot. It is called once the
-	// fork's last commit is durable, one call at a time.
-	SaveSnapshot    func(*ledger.State)
-	SnapshotRecords int
-	SnapshotAge     time.Duration
+	// Snapshots, if set, gets a fork of the State when one is due, once the fork's
+	// last commit is durable.
+	Snapshots *snapshots.Schedule
 	// Rejected, if set, is called with every rejected command, except dry runs.
 	// It must not block.
 	Rejected func(commands.Rejected)
@@ -148,21 +146,17 @@ type Writer struct {
 	callers callers
 
 	// The following fields belong to the loop alone (invariant 1).
-	state        *ledger.State
-	builder      *ledger.CommitBuilder
-	again        []*call // to be decided before the calls in the queue
-	lastSnapshot time.Time
-	unsaved      int         // records since the last snapshot
-	underWay     int         // commits that are being appended
-	full         bool        // the last commit ended because it was full
-	lastCalls    [2]int      // number of calls in the last two commits
-	patience     *time.Timer // how much longer the open commit waits for calls
-	impatient    bool        // runs for patience
-	term         ledger.Term // the State's term when the log was last read
+	state     *ledger.State
+	builder   *ledger.CommitBuilder
+	again     []*call     // to be decided before the calls in the queue
+	underWay  int         // commits that are being appended
+	full      bool        // the last commit ended because it was full
+	lastCalls [2]int      // number of calls in the last two commits
+	patience  *time.Timer // how much longer the open commit waits for calls
+	impatient bool        // runs for patience
+	term      ledger.Term // the State's term when the log was last read
 
-	appendTook atomic.Int64   // nanoseconds; the finisher measures it, the loop waits as long
-	saving     atomic.Bool    // a snapshot is being written; there is one at a time
-	saves      sync.WaitGroup // done waits for the snapshot
+	appendTook atomic.Int64 // nanoseconds; the finisher measures it, the loop waits as long
 
 	// left is the State at the last durable and readable commit, set when the
 	// writer has stopped. It is nil if that State is unknown.
@@ -184,7 +178,7 @@ func New(log ledger.Log, models ReadModels, state *ledger.State, opts Options) *
 		done:    make(chan struct{}),
 		pending: make(map[ledger.UUID]*call),
 		state:   state, builder: ledger.NewCommitBuilder(),
-		lastSnapshot: opts.Now(), patience: time.NewTimer(0), term: state.Term(),
+		patience: time.NewTimer(0), term: state.Term(),
 	}
 	if opts.Leadership != nil {
 		w.lost = opts.Leadership.Lost()

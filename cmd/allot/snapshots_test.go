@@ -1,0 +1,74 @@
+package main_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// TestSnapshotsByCost: a few records of many events bring a snapshot about, as
+// many records of one event do, and a clean stop leaves one of everything.
+func TestSnapshotsByCost(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := launch(t, data, "--snapshot-records", "1000", "--snapshot-age", "0")
+	s.makeProvider(10_000)
+	const records, consumers = 12, 100
+	for range records {
+		many := map[string]any{}
+		for range consumers {
+			many[uuid.NewString()] = json.RawMessage(allocation())
+		}
+		body, err := json.Marshal(many)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.must(http.StatusNoContent, "POST", "/allocations", string(body))
+	}
+	waitFor(t, "a snapshot", func() bool { return newestSnapshot(t, data) > 0 })
+	s.kill()
+	if at := newestSnapshot(t, data); at < 11 { // the tenth bulk record at the earliest
+		t.Errorf("there is a snapshot at %d", at)
+	}
+	s = launch(t, data, "--snapshot-records", "0", "--snapshot-age", "0")
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	last := lastSequence(t, s)
+	s.terminate()
+	if at := newestSnapshot(t, data); at != last {
+		t.Errorf("the newest snapshot after a clean stop is at %d, not at %d", at, last)
+	}
+}
+
+// newestSnapshot returns the sequence of the newest whole snapshot; 0: there is
+// none.
+func newestSnapshot(t *testing.T, data string) uint64 {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(data, "snapshots", "*.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var heads []uint64
+	for _, path := range paths {
+		var head ledger.Head
+		if head, err = snapshots.Position(path); err == nil {
+			heads = append(heads, head.Sequence)
+		}
+	}
+	return slices.Max(append(heads, 0))
+}
+
+func lastSequence(t *testing.T, s *server) uint64 {
+	t.Helper()
+	var status struct{ Sequence uint64 }
+	if err := json.Unmarshal([]byte(s.must(http.StatusOK, "GET", "/audit/status", "")), &status); err != nil || status.Sequence == 0 {
+		t.Fatalf("%+v, %v", status, err)
+	}
+	return status.Sequence
+}
