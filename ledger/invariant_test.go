@@ -151,6 +151,23 @@ func refusals() []refusal {
 		{ledger.ProjectPlaced{Parent: "q"}, "cannot be below"},
 		{ledger.ProjectPlaced{Project: "q", Parent: "q"}, "cannot be below"},
 
+		{ledger.ContentsImported{}, "import of \"\""},
+		{ledger.ContentsImported{Kind: "placement", LeftOut: 1}, "1 of 0 rows left out"},
+		{ledger.ContentsImported{Kind: "placement", ReadAt: 1 << 62}, "read at 4611686018427387904"},
+		{ledger.ProviderImported{Provider: parent, Name: "new"}, "created twice"},
+		{ledger.ProviderImported{Provider: missing, Name: "child"}, "used twice"},
+		{ledger.ProviderImported{Provider: missing, Name: "new", Parent: newcomer}, "no parent"},
+		{ledger.ProviderImported{Provider: missing, Name: "new", CreatedAt: 1}, "created at 1 and updated at 0"},
+		{ledger.ProviderImported{Provider: missing, Name: "new", UpdatedAt: 1 << 62}, "in a record of"},
+		{ledger.ProviderImported{Provider: missing, Name: "new", Generation: -1}, "goes back from 0 to -1"},
+		{importedWith("CUSTOM_NONE"), "no resource class"},
+		{importedWith("VCPU", "VCPU"), "twice"},
+		{ledger.ProviderImported{Provider: missing, Name: "new", Traits: []string{"CUSTOM_NONE"}}, "CUSTOM_NONE"},
+		{ledger.ProviderImported{Provider: missing, Name: "new", Aggregates: []ledger.UUID{other, other}}, "twice in aggregate"},
+		{ledger.ConsumerImported{AllocationsReplaced: holds("VCPU", 1)}, "imported twice"},
+		{ledger.ConsumerImported{AllocationsReplaced: ledger.AllocationsReplaced{Consumer: newcomer}}, "without allocations"},
+		{ledger.ConsumerImported{AllocationsReplaced: holds("VCPU", 1), CreatedAt: 1}, "created at 1 and updated at 0"},
+
 		{ledger.NodeProvidersSet{On: true}, "set twice"},
 		{ledger.NodeCreated{Node: idle, ProvisionState: "enroll"}, "cannot be created"},
 		{ledger.NodeCreated{ProvisionState: "enroll"}, "cannot be created"},
@@ -186,6 +203,16 @@ func refusals() []refusal {
 		{ledger.ChassisDescribed{Chassis: missing}, "no chassis"},
 		{ledger.ChassisDeleted{Chassis: missing}, "no chassis"},
 	}
+}
+
+func importedWith(classes ...string) ledger.Event {
+	ev := ledger.ProviderImported{Provider: missing, Name: "new"}
+	for _, class := range classes {
+		ev.Inventories = append(ev.Inventories, ledger.ImportedInventory{
+			InventoryRecord: ledger.InventoryRecord{Class: class},
+		})
+	}
+	return ev
 }
 
 // TestEventsThatDoNotFollow folds each of them after a valid event: the State

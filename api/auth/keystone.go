@@ -135,6 +135,52 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 	return k, nil
 }
 
+// SignedIn returns a transport that sends the account's own token with requests, and
+// gets another one when that one is refused. A request with a body is not sent again.
+func (k *Keystone) SignedIn(next http.RoundTripper) http.RoundTripper {
+	return signedIn{provider: k.client.ProviderClient, next: next}
+}
+
+type signedIn struct {
+	provider *gophercloud.ProviderClient
+	next     http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s signedIn) RoundTrip(r *http.Request) (*http.Response, error) {
+	token := s.provider.Token()
+	if token == "" {
+		var err error
+		if token, err = s.renewed(r.Context(), ""); err != nil {
+			return nil, err
+		}
+	}
+	answer, err := s.send(r, token)
+	if err != nil || answer.StatusCode != http.StatusUnauthorized || r.Body != nil {
+		return answer, err
+	}
+	if err := answer.Body.Close(); err != nil {
+		return nil, err
+	}
+	if token, err = s.renewed(r.Context(), token); err != nil {
+		return nil, err
+	}
+	return s.send(r, token)
+}
+
+func (s signedIn) renewed(ctx context.Context, refused string) (string, error) {
+	if err := s.provider.Reauthenticate(ctx, refused); err != nil {
+		return "", fmt.Errorf("keystone gives no token for this account: %w", err)
+	}
+	return s.provider.Token(), nil
+}
+
+func (s signedIn) send(r *http.Request, token string) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(TokenHeader, token)
+	return s.next.RoundTrip(r)
+}
+
 // Challenge implements Authenticator.
 func (k *Keystone) Challenge() string {
 	url := k.config.PublicURL

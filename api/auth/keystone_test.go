@@ -155,3 +155,44 @@ func TestKeystoneTrouble(t *testing.T) {
 		t.Errorf("application credential: %v", err)
 	}
 }
+
+// TestSignedIn: requests carry the account's token, which is renewed when it is
+// refused. A wrong password is told without being repeated.
+func TestSignedIn(t *testing.T) {
+	keystone := keystonetest.Start(t, users...)
+	var tokens []string
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := r.Header.Get(auth.TokenHeader)
+		tokens = append(tokens, token)
+		if _, err := ask(open(t, keystone, nil), token); err != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	t.Cleanup(service.Close)
+	get := func(k *auth.Keystone) (int, error) {
+		client := &http.Client{Transport: k.SignedIn(http.DefaultTransport)}
+		answer, err := client.Get(service.URL)
+		if err != nil {
+			return 0, err
+		}
+		return answer.StatusCode, answer.Body.Close()
+	}
+	k := open(t, keystone, nil)
+	for round, requests := range []int{1, 2, 4} {
+		if round == 2 {
+			keystone.Revoke("allot")
+		}
+		status, err := get(k)
+		if err != nil || status != http.StatusOK || len(tokens) != requests {
+			t.Errorf("round %d: %d, %v, with the tokens %q", round, status, err, tokens)
+		}
+	}
+	if tokens[0] != tokens[1] || tokens[2] == tokens[3] {
+		t.Errorf("the tokens were %q", tokens)
+	}
+	wrong := open(t, keystone, func(c *auth.KeystoneConfig) { c.Account.Password = "hunter2" })
+	if _, err := get(wrong); err == nil || !strings.Contains(err.Error(), "no token for this account") ||
+		strings.Contains(err.Error(), "hunter2") {
+		t.Error(err)
+	}
+}

@@ -18,6 +18,7 @@ var homes = map[string]string{
 	"bloom": "github.com/bits-and-blooms/bloom/v3", "invopop": "github.com/invopop/jsonschema",
 	"prometheus": "github.com/prometheus/client_golang/prometheus",
 	"cors":       "github.com/rs/cors", "gophercloud": "github.com/gophercloud/gophercloud/v2",
+	"mysql": "github.com/go-sql-driver/mysql", "pgx": "github.com/jackc/pgx/v5", "sqlite": "modernc.org/sqlite",
 	"lru":  "github.com/hashicorp/golang-lru/v2",
 	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5",
 	"kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",

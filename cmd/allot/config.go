@@ -26,14 +26,11 @@ func (c *configFile) Validate(app *kong.Application) error {
 		return err
 	}
 	known := make(map[string]bool)
-	for _, flag := range app.AllFlags(false) {
-		for _, f := range flag {
-			known[f.Name] = true
-		}
-	}
-	for _, command := range app.Children {
-		for _, f := range command.Flags {
-			known[f.Name] = true
+	for _, command := range app.Leaves(false) {
+		for _, flags := range command.AllFlags(false) { // with those of the commands above it
+			for _, f := range flags {
+				known[f.Name] = true
+			}
 		}
 	}
 	for key := range c.values {

@@ -187,7 +187,7 @@ func (d *dataFolder) missing() error {
 func (d *dataFolder) explain(err error) error {
 	if errors.Is(err, blocks.ErrUnfinished) {
 		return fmt.Errorf(
-			"%w; nothing was changed. To recover, run the same allot import again, which goes on where it stopped, or remove %s",
+			"%w; nothing was changed. To recover, run the same allot import again, which completes it or begins anew, or remove %s",
 			err, d.dir,
 		)
 	}

@@ -16,8 +16,15 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// exportCommand is "allot export": it writes a log, or a range of it, to a file.
+// exportCommand is "allot export": it writes a log, or a range of it, to a file, or
+// the present into a database of Placement.
 type exportCommand struct {
+	Archive   exportArchiveCommand   `cmd:"" default:"withargs" help:"Write a log, or a range of it, to a file: allot export FILE."`
+	Placement exportPlacementCommand `cmd:"" help:"Write the contents of a running server into a database that Placement can serve."`
+}
+
+// exportArchiveCommand is "allot export FILE".
+type exportArchiveCommand struct {
 	sourceFlags `embed:""`
 	From        uint64 `help:"First sequence." default:"1"`
 	To          uint64 `help:"Last sequence; 0: the log's last." default:"0"`
@@ -27,7 +34,7 @@ type exportCommand struct {
 
 // Run writes the file under another name first, so that a file with the final
 // name is always whole.
-func (c *exportCommand) Run(ctx context.Context) (err error) {
+func (c *exportArchiveCommand) Run(ctx context.Context) (err error) {
 	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
 		return err
@@ -61,7 +68,7 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (c *exportCommand) write(
+func (c *exportArchiveCommand) write(
 	ctx context.Context, out *bufio.Writer, log ledger.Log, kept []proof.Kept,
 ) (ledger.Head, error) {
 	if !c.JSON {

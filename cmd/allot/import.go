@@ -18,8 +18,16 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// importCommand is "allot import": it begins a new data folder with an archive.
+// importCommand is "allot import": it begins a new data folder with an archive,
+// or with the contents of something else.
 type importCommand struct {
+	Archive   importArchiveCommand   `cmd:"" default:"withargs" help:"Begin a data folder with an exported log: allot import FILE --data DIR."`
+	Placement importPlacementCommand `cmd:"" help:"Begin a data folder with the contents of a Placement."`
+	JSONL     importJSONLCommand     `cmd:"" name:"jsonl" help:"Begin a data folder with the contents of a file of JSON lines."`
+}
+
+// importArchiveCommand is "allot import FILE".
+type importArchiveCommand struct {
 	File string `arg:"" help:"File that allot export wrote, from sequence 1 on." type:"existingfile"`
 	Data string `help:"Data folder, without a log or with an unfinished import of the same file." required:"" type:"path" placeholder:"DIR"`
 }
@@ -27,7 +35,7 @@ type importCommand struct {
 // Run reads the whole file before it writes anything. Every commit keeps its
 // sequence, so generations and addresses stay the same. Run refuses a log that
 // has commits, unless they come from an earlier, unfinished run of this import.
-func (c *importCommand) Run(ctx context.Context) (err error) {
+func (c *importArchiveCommand) Run(ctx context.Context) (err error) {
 	source, err := openArchive(c.File)
 	if err != nil {
 		return err
@@ -42,10 +50,8 @@ func (c *importCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.close()) }()
-	for _, remains := range []string{readModelFolder, snapshotsFolder} {
-		if found, err := d.has(remains); err != nil || found {
-			return errors.Join(err, fmt.Errorf("%s belonged to a server, because it has a folder %q: name an empty folder", c.Data, remains))
-		}
+	if err := d.neverServed(); err != nil {
+		return err
 	}
 	from := filepath.Base(c.File)
 	into := blocks.Import{From: from, Last: source.trailer.Head}
@@ -62,9 +68,19 @@ func (c *importCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
+// neverServed refuses a folder that a server has used.
+func (d *dataFolder) neverServed() error {
+	for _, remains := range []string{readModelFolder, snapshotsFolder} {
+		if found, err := d.has(remains); err != nil || found {
+			return errors.Join(err, fmt.Errorf("%s belonged to a server, because it has a folder %q: name an empty folder", d.dir, remains))
+		}
+	}
+	return nil
+}
+
 // keepCheckpoints writes the signed checkpoints of the archive into the folder.
 // allot verify checks who signed them.
-func (c *importCommand) keepCheckpoints(d *dataFolder, source *archiveLog) error {
+func (c *importArchiveCommand) keepCheckpoints(d *dataFolder, source *archiveLog) error {
 	if len(source.trailer.Checkpoints) == 0 {
 		return nil
 	}

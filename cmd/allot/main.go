@@ -28,10 +28,11 @@ type cli struct {
 	Redecide     redecideCommand           `cmd:"" help:"Decide a rejected command again, against the past or another moment."`
 	WhatIf       whatIfCommand             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
 	Orphans      orphansCommand            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
-	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, to a file."`
-	Import       importCommand             `cmd:"" help:"Begin a data folder with an exported log."`
+	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, to a file, or the contents into a database of Placement."`
+	Import       importCommand             `cmd:"" help:"Begin a data folder with an exported log, a Placement's contents, or a file of JSON lines."`
 	Backup       backupCommand             `cmd:"" help:"Bring an archive up to the end of a log, now."`
 	Restore      restoreCommand            `cmd:"" help:"Begin a data folder with the log in an archive, up to any moment."`
+	Compare      compareCommand            `cmd:"" help:"Compare a running server with something else."`
 	Init         initCommand               `cmd:"" help:"Permit a new ledger to begin in a data folder."`
 	Repair       repairCommand             `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
 	Replay       replayCommand             `cmd:"" help:"Rebuild everything from the log alone, and compare."`

@@ -70,10 +70,10 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: version(), Conn: s.peersNC,
 		Log: s.log.stream, Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater}, s.views.Changed},
 		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
-		Whole:        s.whole(),
-		Unfit:        s.space.unfit,
-		Lazy:         s.config.LazySync && s.log.nats != nil,
-		Unsafe:       s.unsafe.get,
+		Whole:     s.whole(),
+		Unfit:     s.space.unfit,
+		Lazy:      s.config.LazySync && s.log.nats != nil,
+		Unsafe:    s.unsafe.get,
 		Snapshots: s.due, Logger: s.logger, Carrying: s.carrying(),
 	}, s.state)
 	if err != nil {

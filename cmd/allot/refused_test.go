@@ -56,6 +56,7 @@ func someFiles(t *testing.T) (f files, public string) {
 	if err := os.Mkdir(f.empty, 0o750); err != nil {
 		t.Fatal(err)
 	}
+	make("text.sql", "")
 	public = strings.TrimSpace(allot(t, true, "signing-key", "op.example", f.key))
 	s := launch(t, f.data)
 	s.must(http.StatusOK, "POST", "/resource_providers", `{"name":"node"}`)
@@ -180,6 +181,16 @@ func logRefusals(f files, public string) []refusal {
 		{"not an archive that allot export wrote", []string{"import", f.text, "--data", f.missing}},
 		{"belonged to a server", []string{"import", f.archive, "--data", f.data}},
 		{"missing flags: --data", []string{"import", f.archive}},
+		{"not an archive that allot export wrote", []string{"import", "archive", f.text, "--data", f.missing}},
+		{f.text + " exists", []string{"export", "archive", f.text, "--archive", f.archive}},
+		{"name the folder for the ledger with --data", []string{"import", "placement", "--from", "sqlite:" + f.missing}},
+		{"begins neither with mysql:// nor", []string{"import", "placement", "--from", "oracle://host/db", "--data", f.missing}},
+		{"line 1", []string{"import", "jsonl", f.text, "--dry-run"}},
+		{"name the database with --to", []string{"export", "placement"}},
+		{f.text + ".sql exists", []string{"export", "placement", "--to", f.text + ".sql"}},
+		{"connection refused", []string{"export", "placement", "--to", f.missing + ".sql", "--http", "127.0.0.1:1"}},
+		{"name the Placement with --with", []string{"compare", "placement"}},
+		{"no such file", []string{"compare", "placement", "--with", "sqlite:" + f.missing}},
 		{"<file>: stat " + f.missing, []string{"import", f.missing, "--data", f.empty}},
 		{"name the log with exactly one of --data, --nats-url and --archive", []string{"backup", "--to", "file://" + f.empty}},
 		{"is given twice", []string{"backup", "--archive", f.archive, "--to", "file:///x", "--to", "file:///x"}},

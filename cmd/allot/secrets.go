@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -34,12 +35,21 @@ func isSecret(flag *kong.Flag, value any) bool {
 	if !isList {
 		list = []string{fmt.Sprint(value)}
 	}
-	for _, text := range list {
-		if target, err := url.Parse(text); err == nil && target.User != nil {
-			if _, has := target.User.Password(); has {
-				return true
-			}
-		}
+	return slices.ContainsFunc(list, hasPassword)
+}
+
+// hasPassword reports whether a URL holds a password. A URL that cannot be parsed
+// often has one with characters that should be escaped.
+func hasPassword(text string) bool {
+	_, rest, isURL := strings.Cut(text, "://")
+	if !isURL {
+		return false
 	}
-	return false
+	target, err := url.Parse(text)
+	if err != nil {
+		user, _, _ := strings.Cut(rest, "@")
+		return strings.Contains(user, ":") && user != rest
+	}
+	_, has := target.User.Password()
+	return has || target.Query().Has("password")
 }

@@ -58,6 +58,34 @@ func TestSecretFlags(t *testing.T) {
 	}
 }
 
+// TestSecretsInTheFile: the file of --config takes every flag that can hold a secret,
+// as the refusal says, also those of commands below others.
+func TestSecretsInTheFile(t *testing.T) {
+	parser, err := newParser(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nested := 0
+	walkFlags(parser.Model.Node, func(path string, flag *kong.Flag) {
+		if !isSecret(flag, "nats://me:hunter2@example:4222") {
+			return
+		}
+		if strings.Count(path, " ") > 1 {
+			nested++
+		}
+		file := &configFile{values: map[string]any{flag.Name: "x"}, loaded: true}
+		if err := file.Validate(parser.Model); err != nil {
+			t.Errorf("%s --%s: %v", path, flag.Name, err)
+		}
+	})
+	if nested < 5 {
+		t.Errorf("only %d flags of commands below others", nested)
+	}
+	if err := (&configFile{values: map[string]any{"nonsense": "x"}, loaded: true}).Validate(parser.Model); err == nil {
+		t.Error("the file takes keys that are no flags")
+	}
+}
+
 // TestSecretsRefused: the whole command line is looked at, and what the
 // environment gives is taken.
 func TestSecretsRefused(t *testing.T) {
@@ -70,6 +98,9 @@ func TestSecretsRefused(t *testing.T) {
 		"password":           {[]string{"serve", "--keystone-password", "hunter2"}, "ALLOT_KEYSTONE_PASSWORD"},
 		"URL":                {[]string{"serve", "--nats-url", "nats://me:hunter2@example"}, "ALLOT_NATS_URL"},
 		"one of several":     {[]string{"serve", "--nats-probe", "nats://a,nats://me:hunter2@b"}, "ALLOT_NATS_PROBE"},
+		"in the query":       {[]string{"import", "placement", "--from", "postgresql://h/db?user=u&password=hunter2"}, "ALLOT_PLACEMENT"},
+		"not escaped":        {[]string{"import", "placement", "--from", "mysql://me:%hunter2@h/db"}, "ALLOT_PLACEMENT"},
+		"of the comparison":  {[]string{"compare", "placement", "--with", "mysql://me:hunter2@h/db"}, "ALLOT_PLACEMENT"},
 		"a name is none":     {[]string{"serve", "--nats-url", "nats://me@example"}, ""},
 		"in the environment": {[]string{"serve"}, ""},
 	} {

@@ -159,6 +159,9 @@ func (f Folder) Begun() error {
 type Import struct {
 	From string      `json:"from"` // the source, in words
 	Last ledger.Head `json:"last"` // head of its last commit
+	// Anew means that the source is no log: an interrupted import cannot go on,
+	// because the source may have changed, and begins anew.
+	Anew bool `json:"anew,omitempty"`
 }
 
 func (f Folder) importing() (*Import, error) {
@@ -172,11 +175,33 @@ func (f Folder) BeginImport(job Import) error {
 	if err != nil {
 		return err
 	}
-	if before != nil && before.Last != job.Last {
+	if before != nil && before.Last != job.Last && (!before.Anew || !job.Anew) {
 		return fmt.Errorf("%w: of commits up to %d (%.8s) from %s; finish that one, or take an empty folder",
 			ErrUnfinished, before.Last.Sequence, before.Last.Digest, before.From)
 	}
 	return writeNote(filepath.Join(f.Store, importFile), job)
+}
+
+// DiscardUnfinished removes what an interrupted import has written, if it has to
+// begin anew. The mark stays until the end, so that no server opens the rest.
+func (f Folder) DiscardUnfinished() error {
+	job, err := f.importing()
+	if err != nil || job == nil || !job.Anew {
+		return err
+	}
+	entries, err := os.ReadDir(f.Store)
+	if err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == importFile {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(f.Store, entry.Name())); err != nil {
+			return fmt.Errorf("blocks: %w", err)
+		}
+	}
+	return nil
 }
 
 // EndImport removes the mark: all commits are there, and durable.

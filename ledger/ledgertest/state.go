@@ -230,6 +230,7 @@ func Histories(t testing.TB) []History {
 		{"terms", TermCommits(t)},
 		{"claims", ClaimCommits(t)},
 		{"limits", LimitCommits(t)},
+		{"import", ImportCommits(t)},
 	}
 }
 
@@ -300,6 +301,41 @@ func EveryEvent() []ledger.Event {
 		ledger.LimitRemoved{Class: "VCPU"}, ledger.ProjectPlaced{Project: "p", Parent: "domain"},
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
+	}, ImportVocabulary())
+}
+
+// ImportVocabulary returns a record that holds every kind of event of an import,
+// in an order in which they can be folded. They come from before any record.
+func ImportVocabulary() []ledger.Event {
+	top, below := ID(1, 41), ID(1, 42)
+	return []ledger.Event{
+		ledger.ContentsImported{
+			Kind: "placement", Source: "mysql://db/placement", Schema: "a082b8bb98d0", ReadAt: -7, Rows: 9, LeftOut: 2,
+			Rules: []ledger.ImportRule{{Name: "over-committed", Rows: 1}},
+		},
+		ledger.ProviderImported{
+			Provider: top, Name: "imported ☃", Generation: 41, CreatedAt: -9, UpdatedAt: -8,
+			Inventories: []ledger.ImportedInventory{{UpdatedAt: -8, InventoryRecord: ledger.InventoryRecord{
+				Class: "VCPU", Total: 2, MinUnit: 1, MaxUnit: 1, StepSize: 1, Ratio: 1,
+			}}},
+			Traits: []string{"HW_CPU_X86_AVX"}, Aggregates: []ledger.UUID{ID(3, 2), ID(3, 1)}, Origin: "resource_providers.id=1",
+		},
+		ledger.ProviderImported{Provider: below, Name: "numa", Parent: top, CreatedAt: -8, UpdatedAt: -8, Origin: "x"},
+		ledger.ConsumerImported{
+			Counted: 3, CreatedAt: -6, UpdatedAt: -5, Origin: "consumers.id=7", AllocationsReplaced: ledger.AllocationsReplaced{
+				Consumer: ID(2, 41), Project: "p", User: "u", Type: "INSTANCE",
+				Allocations: []ledger.AllocationRecord{{Provider: top, Class: "VCPU", Amount: 3}}, // more than there is
+			},
+		},
+	}
+}
+
+// ImportCommits returns a log that an import began, and that went on.
+func ImportCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary()[:2], ImportVocabulary(),
+		{ledger.ConsumerRemoved{Consumer: ID(2, 41)}, ledger.ProviderRenamed{Provider: ID(1, 42), Name: "numa 1"}},
 	})
 }
 

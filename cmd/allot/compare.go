@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/allot-project/allot/commands/importing"
+	"github.com/allot-project/allot/commands/importing/placementapi"
+	"github.com/allot-project/allot/ledger"
+)
+
+// compareCommand is "allot compare": it compares a running server with something
+// else.
+type compareCommand struct {
+	Placement comparePlacementCommand `cmd:"" help:"Compare a running server with a Placement: its database or its REST API."`
+}
+
+// comparePlacementCommand is "allot compare placement".
+type comparePlacementCommand struct {
+	serverFlags    `embed:""`
+	placementLogin `embed:""`
+	candidateFlags `embed:""`
+	With           string `help:"The Placement: an address as allot import placement takes. One with a password belongs in the environment, or in a file." env:"ALLOT_PLACEMENT" placeholder:"ADDRESS"`
+	WithFile       string `help:"File with the address, or Placement's own placement.conf." env:"ALLOT_PLACEMENT_FILE" type:"existingfile" placeholder:"FILE"`
+	JSON           bool   `name:"json" help:"Print one JSON object per difference."`
+}
+
+// errDifferent ends the command with a failure, so that scripts see it.
+var errDifferent = errors.New("the server and the Placement differ")
+
+// Run reads both and prints the differences.
+func (c *comparePlacementCommand) Run(ctx context.Context) error {
+	address, err := givenAddress("--with", c.With, c.WithFile)
+	if err != nil {
+		return err
+	}
+	other, err := c.contentsAt(address)
+	if err != nil {
+		return err
+	}
+	server, err := c.serverFlags.source()
+	if err != nil {
+		return err
+	}
+	left, err := planOf(ctx, other)
+	if err != nil {
+		return err
+	}
+	right, err := planOf(ctx, contentsOf(server, "reading Allot"))
+	if err != nil {
+		return err
+	}
+	differences := importing.Compare(left, right)
+	asked, found, err := c.candidates(ctx, address, left, server)
+	if err != nil {
+		return err
+	}
+	differences = append(differences, found...)
+	if err := c.print(differences); err != nil {
+		return err
+	}
+	if len(differences) > 0 {
+		return fmt.Errorf("%w in %d things", errDifferent, len(differences))
+	}
+	if !c.JSON {
+		fmt.Printf("no differences: %d providers, %d consumers, and candidates (requests: %d); "+
+			"generations of consumers and times are not compared\n", len(left.Providers), len(left.Consumers), asked)
+	}
+	return nil
+}
+
+// candidates compares allocation candidates, if the Placement's REST API is known.
+func (c *comparePlacementCommand) candidates(
+	ctx context.Context, address string, contents *importing.Plan, server *placementapi.Source,
+) (asked int, found []importing.Difference, err error) {
+	if !isREST(address) {
+		if address = c.Candidates; address == "" {
+			if c.Flavours != "" {
+				return 0, nil, errors.New("a database answers no requests for candidates: name Placement's REST API with --candidates")
+			}
+			return 0, nil, nil
+		}
+	}
+	other, err := c.placementLogin.source(address)
+	if err != nil {
+		return 0, nil, err
+	}
+	queries, err := c.queries(contents)
+	if err != nil || len(queries) == 0 {
+		return 0, nil, err
+	}
+	found, err = c.compare(ctx, other, server, queries)
+	return len(queries), found, err
+}
+
+// planOf reads contents by the rules of an import. What it would refuse cannot be
+// compared.
+func planOf(ctx context.Context, read contents) (*importing.Plan, error) {
+	rows, err := read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := importing.StandardNames()
+	if err != nil {
+		return nil, err
+	}
+	var refusing []string
+	for _, rule := range importing.Rules {
+		if rule.Effect == importing.Refused {
+			refusing = append(refusing, rule.Name)
+		}
+	}
+	plan, _, err := importing.Make(rows, importing.Options{Standard: names, LeaveOut: refusing})
+	return plan, err
+}
+
+func (c *comparePlacementCommand) print(differences []importing.Difference) error {
+	for _, d := range differences {
+		if c.JSON {
+			if err := ledger.PlainEncoder(os.Stdout).Encode(d); err != nil {
+				return err
+			}
+			continue
+		}
+		field := d.Field
+		if field == "" {
+			field = "itself"
+		}
+		fmt.Printf("%s, %s: Placement %s, Allot %s\n", d.What, field, orNothing(d.Left), orNothing(d.Right))
+	}
+	return nil
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return text
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/commands/importing"
+	"github.com/allot-project/allot/commands/importing/placementapi"
+	"github.com/allot-project/allot/commands/importing/placementdb"
+)
+
+// placementLogin identifies Allot to Placement's REST API: with a token, or with an
+// account in Keystone. The variables are those of OpenStack's clients.
+type placementLogin struct {
+	PlacementToken string `help:"Token for Placement's REST API; not on the command line, where others see it." env:"OS_TOKEN" secret:""`
+	AuthURL        string `name:"os-auth-url" help:"Keystone that gives a token for Placement's REST API, such as https://keystone:5000/v3." env:"OS_AUTH_URL" placeholder:"URL"`
+	Username       string `name:"os-username" help:"User in Keystone." env:"OS_USERNAME"`
+	Password       string `name:"os-password" help:"Password of that user; not on the command line, where others see it." env:"OS_PASSWORD" secret:""`
+	Project        string `name:"os-project-name" help:"Its project." env:"OS_PROJECT_NAME"`
+	UserDomain     string `name:"os-user-domain-name" help:"Domain of the user." default:"Default" env:"OS_USER_DOMAIN_NAME"`
+	ProjectDomain  string `name:"os-project-domain-name" help:"Domain of the project." default:"Default" env:"OS_PROJECT_DOMAIN_NAME"`
+
+	CredentialID     string `name:"os-application-credential-id" help:"Application credential, instead of user and password." env:"OS_APPLICATION_CREDENTIAL_ID"`
+	CredentialSecret string `name:"os-application-credential-secret" help:"Its secret; not on the command line, where others see it." env:"OS_APPLICATION_CREDENTIAL_SECRET" secret:""`
+
+	CACert string `name:"os-cacert" help:"Certificates of Keystone and Placement to trust instead of the system's." env:"OS_CACERT" type:"existingfile" placeholder:"FILE"`
+}
+
+// source returns what reads the REST API at an address.
+func (l placementLogin) source(address string) (*placementapi.Source, error) {
+	source := &placementapi.Source{URL: address, Token: l.PlacementToken}
+	var trust *tls.Config
+	if l.CACert != "" {
+		pool, err := trusted(l.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("--os-cacert %s: %w", l.CACert, err)
+		}
+		trust = &tls.Config{RootCAs: pool}
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig, transport.MaxIdleConnsPerHost = trust, 16
+	source.HTTP = &http.Client{Transport: transport}
+	if l.PlacementToken != "" || l.AuthURL == "" {
+		return source, nil
+	}
+	if l.CredentialID == "" && (l.Username == "" || l.Password == "") {
+		return nil, errors.New("OS_AUTH_URL needs OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME, " +
+			"or OS_APPLICATION_CREDENTIAL_ID and OS_APPLICATION_CREDENTIAL_SECRET; or give a token as OS_TOKEN")
+	}
+	keystone := strings.TrimRight(l.AuthURL, "/")
+	if !strings.HasSuffix(keystone, "/v3") {
+		keystone += "/v3"
+	}
+	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: keystone, TLS: trust, Account: auth.Account{
+		Username: l.Username, Password: l.Password, UserDomain: l.UserDomain, Project: l.Project,
+		ProjectDomain: l.ProjectDomain, CredentialID: l.CredentialID, CredentialSecret: l.CredentialSecret,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	source.HTTP.Transport = k.SignedIn(transport)
+	return source, nil
+}
+
+// isREST reports whether an address is that of a REST API.
+func isREST(address string) bool {
+	scheme, _, found := strings.Cut(strings.ToLower(address), "://")
+	return found && (scheme == "http" || scheme == "https")
+}
+
+// contentsAt returns what reads the Placement at an address: its database, or its
+// REST API.
+func (l placementLogin) contentsAt(address string) (contents, error) {
+	if isREST(address) {
+		source, err := l.source(address)
+		if err != nil {
+			return nil, err
+		}
+		return contentsOf(source, "reading"), nil
+	}
+	db, err := placementdb.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (*importing.Rows, error) {
+		show, end := progressBar("reading")
+		defer end()
+		return db.Read(ctx, show)
+	}, nil
+}
+
+func contentsOf(source *placementapi.Source, title string) contents {
+	return func(ctx context.Context) (*importing.Rows, error) {
+		show, end := progressBar(title)
+		defer end()
+		return source.Read(ctx, show)
+	}
+}
+
+// source returns what reads the running server as if it were a Placement.
+func (s serverFlags) source() (*placementapi.Source, error) {
+	s, err := s.resolved()
+	if err != nil {
+		return nil, err
+	}
+	scheme, client, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	target := url.URL{Scheme: scheme, Host: s.HTTP}
+	return &placementapi.Source{URL: target.String(), Token: s.Token, HTTP: client}, nil
+}

@@ -1,0 +1,326 @@
+// Package jsonl reads contents for a ledger from JSON lines: one object a line,
+// a provider or a consumer. docs/import-jsonl.md describes them.
+package jsonl
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/allot-project/allot/commands/document"
+	"github.com/allot-project/allot/commands/importing"
+)
+
+// ErrLine means that a line cannot be read.
+var ErrLine = errors.New("the file has lines that cannot be read")
+
+// maxErrors is how many bad lines are named.
+const maxErrors = 20
+
+// maxLine is the size of the longest line, in bytes.
+const maxLine = 16 << 20
+
+// line is one object. Kind says which of the fields count.
+type line struct {
+	Kind       string     `json:"kind"`
+	UUID       string     `json:"uuid"`
+	Name       string     `json:"name"`
+	CreatedAt  *time.Time `json:"created_at"`
+	UpdatedAt  *time.Time `json:"updated_at"`
+	Generation int64      `json:"generation"`
+
+	Parent      string      `json:"parent"`
+	Inventories []inventory `json:"inventories"`
+	Traits      []string    `json:"traits"`
+	Aggregates  []string    `json:"aggregates"`
+
+	Project     string       `json:"project"`
+	User        string       `json:"user"`
+	Type        string       `json:"type"`
+	Allocations []allocation `json:"allocations"`
+}
+
+type inventory struct {
+	Class    string   `json:"class"`
+	Total    *int64   `json:"total"`
+	Reserved int64    `json:"reserved"`
+	MinUnit  *int64   `json:"min_unit"`
+	MaxUnit  *int64   `json:"max_unit"`
+	StepSize *int64   `json:"step_size"`
+	Ratio    *float64 `json:"allocation_ratio"`
+}
+
+type allocation struct {
+	Provider string `json:"provider"`
+	Class    string `json:"class"`
+	Amount   int64  `json:"amount"`
+}
+
+// partsBits is the number of bits of an id that count parts of a line.
+const partsBits = 20
+
+// reader turns lines into rows.
+type reader struct {
+	rows   *importing.Rows
+	errs   []error
+	n      int64 // of the line, from 1
+	parts  int64 // ids that were made of the line
+	seen   map[string]int64
+	parent map[int]string // parents by the places of their children
+	held   []string       // the providers of the allocations
+	places map[int64]int  // places of providers by their ids
+
+	names                      map[importing.Table]map[string]int64
+	nameLines                  map[importing.Table][]int64 // where names were first met
+	traitLines, aggregateLines []int64
+}
+
+// Read reads a whole file. Its error names the lines that are wrong.
+func Read(in io.Reader, name string, readAt int64) (*importing.Rows, error) {
+	r := &reader{
+		rows: &importing.Rows{Kind: "jsonl", Source: name, Schema: "1", ReadAt: readAt},
+		seen: make(map[string]int64), parent: make(map[int]string), names: make(map[importing.Table]map[string]int64),
+		nameLines: make(map[importing.Table][]int64),
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 1<<16), maxLine)
+	for lines.Scan() {
+		r.n++
+		r.parts = 0
+		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
+			r.read(text)
+		}
+		if len(r.errs) >= maxErrors {
+			r.errs = append(r.errs, errors.New("and maybe more"))
+			return nil, r.failure()
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", r.n+1, err)
+	}
+	r.connect()
+	r.rows.Where = r.where
+	return r.rows, r.failure()
+}
+
+func (r *reader) failure() error {
+	if r.errs == nil {
+		return nil
+	}
+	return fmt.Errorf("%w, so nothing was imported:\n%w", ErrLine, errors.Join(r.errs...))
+}
+
+func (r *reader) fail(format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf("line %d: "+format, append([]any{r.n}, args...)...))
+}
+
+// id makes an id of the line.
+func (r *reader) id() int64 {
+	r.parts++
+	return r.n<<partsBits | r.parts
+}
+
+// where names a row by its line.
+func (r *reader) where(table importing.Table, id int64) string {
+	switch table {
+	case importing.ProviderTraits:
+		return fmt.Sprintf("line %d", r.traitLines[id-1])
+	case importing.ProviderAggregates:
+		return fmt.Sprintf("line %d", r.aggregateLines[id-1])
+	}
+	if lines, names := r.nameLines[table]; names {
+		return fmt.Sprintf("line %d", lines[id-1])
+	}
+	return fmt.Sprintf("line %d", id>>partsBits)
+}
+
+func (r *reader) read(text []byte) {
+	var l line
+	if err := document.Decode(text, &l); err != nil {
+		r.fail("%w", document.Plain(err))
+		return
+	}
+	switch {
+	case l.UUID == "":
+		r.fail("uuid is missing")
+	case l.Kind == "provider":
+		r.provider(&l)
+	case l.Kind == "consumer":
+		r.consumer(&l)
+	default:
+		r.fail("kind is %q, and must be provider or consumer", l.Kind)
+	}
+}
+
+// times reads the times. A missing one is that of the import.
+func (r *reader) times(l *line) importing.Times {
+	t := importing.Times{Created: r.rows.ReadAt}
+	if l.CreatedAt != nil {
+		t.Created = l.CreatedAt.UnixNano()
+	}
+	if l.UpdatedAt != nil {
+		t.Updated = l.UpdatedAt.UnixNano()
+	}
+	return t
+}
+
+func (r *reader) provider(l *line) {
+	if l.Project != "" || l.User != "" || l.Type != "" || l.Allocations != nil {
+		r.fail("project, user, type and allocations belong to a consumer")
+		return
+	}
+	if first, twice := r.seen[l.UUID]; twice {
+		r.fail("provider %s is in line %d, too", l.UUID, first>>partsBits)
+		return
+	}
+	t, id := r.times(l), r.id()
+	r.seen[l.UUID] = id
+	row := importing.ProviderRow{ID: id, UUID: l.UUID, Name: l.Name, Generation: importing.Some(l.Generation), Times: t}
+	if l.Parent != "" {
+		r.parent[len(r.rows.Providers)] = l.Parent
+	}
+	r.rows.Providers = append(r.rows.Providers, row)
+	for _, inv := range l.Inventories {
+		r.inventory(inv, id, t)
+	}
+	for _, name := range l.Traits {
+		r.rows.ProviderTraits = append(r.rows.ProviderTraits, importing.PairRow{
+			Provider: id, Other: r.named(importing.Traits, &r.rows.Traits, name),
+		})
+		r.traitLines = append(r.traitLines, r.n)
+	}
+	for _, name := range l.Aggregates {
+		r.rows.ProviderAggregates = append(r.rows.ProviderAggregates, importing.PairRow{
+			Provider: id, Other: r.named(importing.Aggregates, &r.rows.Aggregates, name),
+		})
+		r.aggregateLines = append(r.aggregateLines, r.n)
+	}
+}
+
+// or returns the value, or what stands for a missing one.
+func or[T any](value *T, missing T) T {
+	if value == nil {
+		return missing
+	}
+	return *value
+}
+
+func (r *reader) inventory(inv inventory, provider int64, t importing.Times) {
+	if inv.Class == "" || inv.Total == nil {
+		r.fail("an inventory needs class and total")
+		return
+	}
+	r.rows.Inventories = append(r.rows.Inventories, importing.InventoryRow{
+		ID: r.id(), Provider: provider, Class: r.named(importing.Classes, &r.rows.Classes, inv.Class), Total: *inv.Total,
+		Reserved: inv.Reserved, MinUnit: or(inv.MinUnit, 1), MaxUnit: or(inv.MaxUnit, 1<<31-1), StepSize: or(inv.StepSize, 1),
+		Ratio: or(inv.Ratio, 1), Times: t,
+	})
+}
+
+func (r *reader) consumer(l *line) {
+	switch {
+	case l.Name != "" || l.Parent != "" || l.Inventories != nil || l.Traits != nil || l.Aggregates != nil:
+		r.fail("name, parent, inventories, traits and aggregates belong to a provider")
+		return
+	case l.Project == "" || l.User == "":
+		r.fail("a consumer needs project and user")
+		return
+	case len(l.Allocations) == 0:
+		r.fail("a consumer needs allocations")
+		return
+	}
+	t := r.times(l)
+	row := importing.ConsumerRow{
+		ID: r.id(), UUID: l.UUID, Generation: importing.Some(l.Generation), Times: t,
+		Project: importing.Some(r.named(importing.Projects, &r.rows.Projects, l.Project)),
+		User:    importing.Some(r.named(importing.Users, &r.rows.Users, l.User)),
+	}
+	if l.Type != "" {
+		row.Type = importing.Some(r.named(importing.Types, &r.rows.Types, l.Type))
+	}
+	r.rows.Consumers = append(r.rows.Consumers, row)
+	for _, a := range l.Allocations {
+		if a.Provider == "" || a.Class == "" || a.Amount < 1 {
+			r.fail("an allocation needs provider, class and an amount from 1 up")
+			return
+		}
+		r.held = append(r.held, a.Provider)
+		r.rows.Allocations = append(r.rows.Allocations, importing.AllocationRow{
+			ID: r.id(), Class: r.named(importing.Classes, &r.rows.Classes, a.Class), Consumer: l.UUID, Used: a.Amount, Times: t,
+		})
+	}
+}
+
+// named returns the id of a name, which gets one when it is first met. Ids count
+// from 1, so that custom classes get numbers in the order of the file.
+func (r *reader) named(table importing.Table, rows *[]importing.NameRow, name string) int64 {
+	ids := r.names[table]
+	if ids == nil {
+		ids = make(map[string]int64)
+		r.names[table] = ids
+	}
+	id, known := ids[name]
+	if !known {
+		id = int64(len(*rows) + 1)
+		ids[name] = id
+		r.nameLines[table] = append(r.nameLines[table], r.n)
+		*rows = append(*rows, importing.NameRow{ID: id, Name: name})
+	}
+	return id
+}
+
+// connect finds the providers that lines refer to. They may stand anywhere.
+func (r *reader) connect() {
+	for i := range r.rows.Providers {
+		row := &r.rows.Providers[i]
+		name, has := r.parent[i]
+		if !has {
+			continue
+		}
+		r.n = row.ID >> partsBits
+		id, known := r.seen[name]
+		if !known {
+			r.fail("no provider %s to be the parent", name)
+			continue
+		}
+		row.Parent = importing.Some(id)
+	}
+	for i := range r.rows.Providers {
+		r.rows.Providers[i].Root = importing.Some(r.root(i))
+	}
+	for i := range r.rows.Allocations {
+		row := &r.rows.Allocations[i]
+		r.n = row.ID >> partsBits
+		id, known := r.seen[r.held[i]]
+		if !known {
+			r.fail("no provider %s to hold something of", r.held[i])
+		}
+		row.Provider = id
+		if len(r.errs) >= maxErrors {
+			return
+		}
+	}
+}
+
+// root walks up to the top. In a cycle, which a rule refuses, it stops somewhere.
+func (r *reader) root(i int) int64 {
+	row := r.rows.Providers[i]
+	byID := r.byID()
+	for steps := 0; row.Parent.Set && steps < len(r.rows.Providers); steps++ {
+		row = r.rows.Providers[byID[row.Parent.Value]]
+	}
+	return row.ID
+}
+
+func (r *reader) byID() map[int64]int {
+	if len(r.places) != len(r.rows.Providers) {
+		r.places = make(map[int64]int, len(r.rows.Providers))
+		for i := range r.rows.Providers {
+			r.places[r.rows.Providers[i].ID] = i
+		}
+	}
+	return r.places
+}

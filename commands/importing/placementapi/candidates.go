@@ -1,0 +1,51 @@
+package placementapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/allot-project/allot/commands/document"
+	"github.com/allot-project/allot/commands/importing"
+)
+
+// Same makes two Placements answer in one microversion: the newest that both know.
+func Same(ctx context.Context, sources ...*Source) error {
+	lowest := newest
+	for _, s := range sources {
+		if err := s.prepare(ctx); err != nil {
+			return s.explain(err)
+		}
+		lowest = min(lowest, s.minor)
+	}
+	for _, s := range sources {
+		s.use(lowest)
+	}
+	return nil
+}
+
+// Candidates asks for allocation candidates. A refusal is an answer, too.
+func (s *Source) Candidates(ctx context.Context, query string) (*importing.Candidates, error) {
+	if _, err := url.ParseQuery(query); err != nil {
+		return nil, fmt.Errorf("%q is no query, such as resources=VCPU:1: %w", query, err)
+	}
+	status, body, err := s.ask(ctx, "/allocation_candidates?"+query)
+	if err != nil {
+		return nil, err
+	}
+	if status == http.StatusBadRequest {
+		return &importing.Candidates{Failure: http.StatusText(status)}, nil
+	}
+	if err := s.refused(status, "/allocation_candidates", body); err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Requests  []importing.CandidateRequest          `json:"allocation_requests"`
+		Summaries map[string]importing.CandidateSummary `json:"provider_summaries"`
+	}
+	if err := document.DecodeLoosely(body, &answer); err != nil {
+		return nil, fmt.Errorf("%w: GET /allocation_candidates: %w", ErrAnswer, err)
+	}
+	return &importing.Candidates{Requests: answer.Requests, Summaries: answer.Summaries}, nil
+}

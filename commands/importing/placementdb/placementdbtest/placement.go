@@ -1,0 +1,69 @@
+package placementdbtest
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Placement is OpenStack's Placement on a database.
+type Placement struct{ dir string }
+
+// NewPlacement prepares a Placement and makes the tables that the database lacks. It
+// skips the test where Placement is not installed.
+func NewPlacement(t testing.TB, connection string) *Placement {
+	t.Helper()
+	if exec.Command("/usr/bin/python3", "-c", "import placement").Run() != nil {
+		t.Skip("skipped: OpenStack Placement is not installed: apt-get install python3-placement")
+	}
+	for _, program := range []string{"uwsgi", "placement-manage"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("skipped: there is no %s: apt-get install python3-placement uwsgi-core uwsgi-plugin-python3", program)
+		}
+	}
+	p := &Placement{dir: t.TempDir()}
+	for name, text := range map[string]string{
+		"placement.conf": fmt.Sprintf("[api]\nauth_strategy = noauth2\n[placement_database]\nconnection = %s\n"+
+			"[oslo_policy]\nenforce_new_defaults = False\nenforce_scope = False\n", connection),
+		"app.py": "from placement.wsgi import init_application\napplication = init_application()\n",
+	} {
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync := exec.Command("placement-manage", "--config-file", p.Config(), "db", "sync")
+	if out, err := sync.CombinedOutput(); err != nil {
+		t.Fatalf("placement-manage db sync: %v\n%s", err, out)
+	}
+	return p
+}
+
+// Config is the path of placement.conf, which has the address of the database.
+func (p *Placement) Config() string { return filepath.Join(p.dir, "placement.conf") }
+
+// Serve starts the service until the test ends, and returns its URL.
+func (p *Placement) Serve(t testing.TB) string {
+	t.Helper()
+	address, _ := FreePort(t)
+	log := filepath.Join(p.dir, "uwsgi.log")
+	cmd := exec.Command("uwsgi", "--plugin", "python3", "--http-socket", address, "--wsgi-file",
+		filepath.Join(p.dir, "app.py"), "--need-app", "--enable-threads", "--threads", "4", "--die-on-term",
+		"--buffer-size", "65535", "--post-buffering", "65536", "--disable-logging", "--logto", log)
+	cmd.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+p.dir)
+	start(t, cmd, syscall.SIGTERM)
+	for deadline := time.Now().Add(startDeadline); ; time.Sleep(50 * time.Millisecond) {
+		answer, err := http.Get("http://" + address + "/")
+		if err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK {
+			return "http://" + address
+		}
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(log) // it may say more
+			t.Fatalf("Placement does not answer: %v\n%s", err, text)
+		}
+	}
+}

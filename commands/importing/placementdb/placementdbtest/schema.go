@@ -1,0 +1,122 @@
+// Package placementdbtest makes Placement databases for tests.
+package placementdbtest
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// Version is the version of the schema.
+const Version = "a082b8bb98d0"
+
+// schema is that of Placement, in the types that all databases know. Foreign keys
+// and unique keys are left out, so that rows can be as odd as they are found.
+const schema = `
+CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL);
+CREATE TABLE resource_providers (TIMES, id INTEGER PRIMARY KEY, uuid VARCHAR(36) NOT NULL, name VARCHAR(200),
+  generation INTEGER, root_provider_id INTEGER, parent_provider_id INTEGER);
+CREATE TABLE inventories (TIMES, id INTEGER PRIMARY KEY, resource_provider_id INTEGER NOT NULL,
+  resource_class_id INTEGER NOT NULL, total INTEGER NOT NULL, reserved INTEGER NOT NULL, min_unit INTEGER NOT NULL,
+  max_unit INTEGER NOT NULL, step_size INTEGER NOT NULL, allocation_ratio FLOAT NOT NULL);
+CREATE TABLE allocations (TIMES, id INTEGER PRIMARY KEY, resource_provider_id INTEGER NOT NULL,
+  consumer_id VARCHAR(36) NOT NULL, resource_class_id INTEGER NOT NULL, used INTEGER NOT NULL);
+CREATE TABLE consumers (TIMES, id INTEGER PRIMARY KEY, uuid VARCHAR(36) NOT NULL, project_id INTEGER NOT NULL,
+  user_id INTEGER NOT NULL, generation INTEGER NOT NULL, consumer_type_id INTEGER);
+CREATE TABLE projects (TIMES, id INTEGER PRIMARY KEY, external_id VARCHAR(255) NOT NULL);
+CREATE TABLE users (TIMES, id INTEGER PRIMARY KEY, external_id VARCHAR(255) NOT NULL);
+CREATE TABLE consumer_types (TIMES, id INTEGER PRIMARY KEY, name VARCHAR(255) NOT NULL);
+CREATE TABLE resource_classes (TIMES, id INTEGER PRIMARY KEY, name VARCHAR(255) NOT NULL);
+CREATE TABLE traits (TIMES, id INTEGER PRIMARY KEY, name VARCHAR(255) NOT NULL);
+CREATE TABLE resource_provider_traits (TIMES, trait_id INTEGER NOT NULL, resource_provider_id INTEGER NOT NULL);
+CREATE TABLE placement_aggregates (TIMES, id INTEGER PRIMARY KEY, uuid VARCHAR(36));
+CREATE TABLE resource_provider_aggregates (TIMES, resource_provider_id INTEGER NOT NULL, aggregate_id INTEGER NOT NULL);
+`
+
+// world is a host with a child, and a server that holds 2 VCPU of the host.
+const world = `
+INSERT INTO alembic_version VALUES ('a082b8bb98d0');
+INSERT INTO resource_classes (id, name) VALUES (0, 'VCPU'), (1, 'MEMORY_MB'), (10000, 'CUSTOM_GOLD');
+INSERT INTO traits (id, name) VALUES (1, 'HW_CPU_X86_AVX'), (2, 'CUSTOM_A');
+INSERT INTO resource_providers (created_at, updated_at, id, uuid, name, generation, root_provider_id,
+  parent_provider_id) VALUES
+  ('2024-01-01 00:00:00', '2024-02-01 10:11:12', 1, '11111111-1111-4111-8111-111111111111', 'host', 7, 1, NULL),
+  ('2024-01-01 00:00:00', NULL, 2, '22222222-2222-4222-8222-222222222222', 'numa', 1, 1, 1);
+INSERT INTO inventories (created_at, id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit,
+  step_size, allocation_ratio) VALUES
+  ('2024-01-01 00:00:00', 1, 1, 0, 8, 1, 1, 8, 1, 16.1), ('2024-01-01 00:00:00', 2, 2, 10000, 4, 0, 1, 4, 1, 1.0);
+INSERT INTO resource_provider_traits (trait_id, resource_provider_id) VALUES (1, 1), (2, 2);
+INSERT INTO placement_aggregates (id, uuid) VALUES (1, '33333333-3333-4333-8333-333333333333');
+INSERT INTO resource_provider_aggregates (resource_provider_id, aggregate_id) VALUES (1, 1);
+INSERT INTO projects (id, external_id) VALUES (1, 'p');
+INSERT INTO users (id, external_id) VALUES (1, 'u');
+INSERT INTO consumer_types (id, name) VALUES (1, 'INSTANCE');
+INSERT INTO consumers (created_at, id, uuid, project_id, user_id, generation, consumer_type_id) VALUES
+  ('2024-03-01 00:00:00', 1, '44444444-4444-4444-8444-444444444444', 1, 1, 2, 1);
+INSERT INTO allocations (created_at, id, resource_provider_id, consumer_id, resource_class_id, used) VALUES
+  ('2024-03-01 00:00:00', 1, 2, '44444444-4444-4444-8444-444444444444', 10000, 1),
+  ('2024-03-01 00:00:00', 2, 1, '44444444-4444-4444-8444-444444444444', 0, 2);
+`
+
+// Odd are rows of every kind that an import takes: none is refused.
+const Odd = `
+INSERT INTO resource_classes (id, name) VALUES (70, 'MISSPELT');
+INSERT INTO traits (id, name) VALUES (3, 'HW_GONE');
+INSERT INTO resource_providers (created_at, id, uuid, name, generation, root_provider_id, parent_provider_id) VALUES
+  ('2024-01-02 00:00:00', 3, 'AAAAAAAAAAAA4AAA8AAAAAAAAAAAAAAA', NULL, 3, NULL, NULL);
+INSERT INTO inventories (created_at, id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit,
+  step_size, allocation_ratio) VALUES
+  ('2024-01-01 00:00:00', 3, 3, 0, 2, 0, 2, 2, 2, 0.5), ('2024-01-01 00:00:00', 4, 99, 0, 2, 0, 2, 2, 2, 0.5);
+INSERT INTO allocations (created_at, id, resource_provider_id, consumer_id, resource_class_id, used) VALUES
+  ('2024-03-02 00:00:00', 3, 3, '55555555-5555-4555-8555-555555555555', 0, 5),
+  ('2024-03-02 00:00:00', 4, 3, 'no uuid at all', 1, 5);
+INSERT INTO consumers (created_at, id, uuid, project_id, user_id, generation, consumer_type_id) VALUES
+  ('2024-03-01 00:00:00', 2, '66666666-6666-4666-8666-666666666666', 1, 1, 0, NULL);
+INSERT INTO placement_aggregates (id, uuid) VALUES (2, '77777777-7777-4777-8777-777777777777');
+`
+
+// Statements returns the schema and a small world. timeType is the database's type of
+// times.
+func Statements(timeType string) []string {
+	tables := strings.ReplaceAll(schema, "TIMES", "created_at "+timeType+", updated_at "+timeType)
+	return Split(tables + world)
+}
+
+// Split returns the statements of a text.
+func Split(text string) (list []string) {
+	for _, statement := range strings.Split(text, ";\n") {
+		if strings.TrimSpace(statement) != "" {
+			list = append(list, statement)
+		}
+	}
+	return list
+}
+
+// Fill runs statements.
+func Fill(t testing.TB, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// SQLite makes a database with the world and more, and returns its path.
+func SQLite(t testing.TB, more ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "placement.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	Fill(t, db, append(Statements("DATETIME"), more...)...)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,196 @@
+package placementdbtest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startDeadline is how long a server may take to start.
+const startDeadline = 3 * time.Minute
+
+// Password is that of the user placement in all servers. It has characters that
+// addresses must escape.
+const Password = "s3cr/t@1"
+
+// Server is a database server of a test's own.
+type Server struct {
+	Scheme string // mysql or postgresql
+	Host   string // HOST:PORT
+	driver string
+	admin  string // a database that always exists
+}
+
+// Address returns the address of a database, with the password.
+func (s *Server) Address(database string) string {
+	u := url.URL{Scheme: s.Scheme, Host: s.Host, Path: "/" + database, User: url.UserPassword("placement", Password)}
+	return u.String()
+}
+
+// Connection is Address as Placement's configuration has it.
+func (s *Server) Connection(database string) string {
+	driver := map[string]string{"mysql": "mysql+pymysql", "postgresql": "postgresql+psycopg2"}[s.Scheme]
+	return fmt.Sprintf("%s://placement:%s@%s/%s", driver, url.QueryEscape(Password), s.Host, database)
+}
+
+// Create makes an empty database and connects to it.
+func (s *Server) Create(t testing.TB, database string) *sql.DB {
+	t.Helper()
+	Fill(t, s.connect(t, s.admin), "CREATE DATABASE "+database)
+	return s.connect(t, database)
+}
+
+// connect waits until the server answers.
+func (s *Server) connect(t testing.TB, database string) *sql.DB {
+	t.Helper()
+	source := s.Address(database)
+	if s.Scheme == "mysql" {
+		source = fmt.Sprintf("placement:%s@tcp(%s)/%s", Password, s.Host, database)
+	}
+	db, err := sql.Open(s.driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	for deadline := time.Now().Add(startDeadline); ; time.Sleep(20 * time.Millisecond) {
+		err := db.PingContext(context.WithoutCancel(t.Context()))
+		if err == nil {
+			return db
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// PostgreSQL starts a server, or skips the test where there is none.
+func PostgreSQL(t testing.TB) *Server {
+	t.Helper()
+	initdb, err := exec.LookPath("initdb")
+	if err != nil {
+		t.Skip("skipped: there is no PostgreSQL server on this machine")
+	}
+	programs, err := filepath.EvalSymlinks(initdb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := folder(t)
+	as := ordinaryUser(t, dir)
+	secret := filepath.Join(dir, "password")
+	if err := os.WriteFile(secret, []byte(Password), 0o644); err != nil { //nolint:gosec // another user reads it
+		t.Fatal(err)
+	}
+	data := filepath.Join(dir, "data")
+	run := func(program string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(filepath.Dir(programs), program), args...)
+		cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: as}
+		return cmd
+	}
+	if out, err := run("initdb", "-D", data, "-U", "placement", "--auth=scram-sha-256", "--pwfile="+secret,
+		"--no-sync", "-E", "UTF8").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	host, port := FreePort(t)
+	start(t, run("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
+		"-c", "unix_socket_directories="+dir, "-c", "fsync=off"), syscall.SIGINT)
+	return &Server{Scheme: "postgresql", Host: host, driver: "pgx", admin: "postgres"}
+}
+
+// MariaDB starts a server, or skips the test where there is none.
+func MariaDB(t testing.TB) *Server {
+	t.Helper()
+	install, err1 := exec.LookPath("mariadb-install-db")
+	program, err2 := exec.LookPath("mariadbd")
+	if err1 != nil || err2 != nil {
+		t.Skip("skipped: there is no MariaDB server on this machine")
+	}
+	dir := folder(t)
+	data, me := filepath.Join(dir, "data"), "--user="+currentUser(t)
+	if out, err := exec.Command(install, "--no-defaults", "--datadir="+data, me, "--skip-test-db",
+		"--auth-root-authentication-method=normal").CombinedOutput(); err != nil {
+		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
+	}
+	init := filepath.Join(dir, "init.sql")
+	grants := fmt.Sprintf("CREATE USER IF NOT EXISTS placement@'%%' IDENTIFIED BY '%s';\n"+
+		"GRANT ALL ON *.* TO placement@'%%';\n", Password)
+	if err := os.WriteFile(init, []byte(grants), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host, port := FreePort(t)
+	start(t, exec.Command(program, "--no-defaults", "--datadir="+data, me, "--port="+port, "--bind-address=127.0.0.1",
+		"--socket="+filepath.Join(dir, "socket"), "--init-file="+init, "--skip-name-resolve",
+		"--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"), syscall.SIGTERM)
+	return &Server{Scheme: "mysql", Host: host, driver: "mysql", admin: "mysql"}
+}
+
+// folder is a folder with a short name, because names of sockets are short.
+func folder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func start(t testing.TB, server *exec.Cmd, end os.Signal) {
+	t.Helper()
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Signal(end) // it may have ended
+		_ = server.Wait()
+	})
+}
+
+func currentUser(t testing.TB) string {
+	t.Helper()
+	who, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who.Username
+}
+
+// ordinaryUser returns a user for PostgreSQL, which refuses to run as root.
+func ordinaryUser(t testing.TB, dir string) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	who, err := user.Lookup("postgres")
+	if err != nil {
+		t.Skip("skipped: PostgreSQL does not run as root, and there is no user postgres")
+	}
+	uid, err1 := strconv.ParseUint(who.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(who.Gid, 10, 32)
+	if err1 != nil || err2 != nil || os.Chown(dir, int(uid), int(gid)) != nil {
+		t.Fatal(err1, err2)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// FreePort returns an address of this machine that nobody listens on.
+func FreePort(t testing.TB) (address, port string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	address = listener.Addr().String()
+	_, port, _ = net.SplitHostPort(address)
+	return address, port
+}

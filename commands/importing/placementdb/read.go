@@ -1,0 +1,247 @@
+// Package placementdb reads the database of a Placement, whole and as of one
+// moment. It changes nothing there.
+package placementdb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/commands/importing"
+)
+
+// Progress is called while rows are read.
+type Progress func(done, total uint64)
+
+// Read reads everything in one read-only transaction.
+func (d *Database) Read(ctx context.Context, show Progress) (rows *importing.Rows, err error) {
+	defer func() {
+		if err != nil {
+			err = d.plain(fmt.Errorf("read %s: %w; nothing was imported", d.name, err))
+		}
+	}()
+	db, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := d.transaction(ctx, conn); err != nil {
+		return nil, err
+	}
+	r := &reader{ctx: ctx, conn: conn, show: show, rows: &importing.Rows{
+		Kind: "placement", Source: d.name, ReadAt: time.Now().UnixNano(),
+	}}
+	if r.rows.Schema, err = d.version(ctx, conn); err != nil {
+		return nil, err
+	}
+	if err := r.count(); err != nil {
+		return nil, err
+	}
+	if err := r.readAll(hasTypes(r.rows.Schema)); err != nil {
+		return nil, err
+	}
+	_, err = conn.ExecContext(ctx, "ROLLBACK")
+	return r.rows, err
+}
+
+// reader reads tables in a transaction.
+type reader struct {
+	ctx         context.Context
+	conn        *sql.Conn
+	rows        *importing.Rows
+	show        Progress
+	done, total uint64
+	consumer    string // the last one; its rows often stand together
+}
+
+func (r *reader) count() error {
+	for _, table := range []importing.Table{
+		importing.Providers, importing.Inventories, importing.Allocations, importing.Consumers,
+	} {
+		var n uint64
+		if err := r.conn.QueryRowContext(r.ctx, "SELECT COUNT(*) FROM "+string(table)).Scan(&n); err != nil {
+			return err
+		}
+		r.total += n
+	}
+	return nil
+}
+
+func (r *reader) readAll(types bool) error {
+	steps := []func() error{r.providers, r.inventories, r.allocations, func() error { return r.consumers(types) }}
+	for _, table := range []struct {
+		name   importing.Table
+		column string
+		into   *[]importing.NameRow
+	}{
+		{importing.Projects, "external_id", &r.rows.Projects}, {importing.Users, "external_id", &r.rows.Users},
+		{importing.Classes, "name", &r.rows.Classes}, {importing.Traits, "name", &r.rows.Traits},
+		{importing.Aggregates, "uuid", &r.rows.Aggregates}, {importing.Types, "name", &r.rows.Types},
+	} {
+		if table.name != importing.Types || types {
+			steps = append(steps, func() error { return r.names(table.name, table.column, table.into) })
+		}
+	}
+	steps = append(steps,
+		func() error { return r.pairs(importing.ProviderTraits, "trait_id", &r.rows.ProviderTraits) },
+		func() error { return r.pairs(importing.ProviderAggregates, "aggregate_id", &r.rows.ProviderAggregates) })
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each reads the rows of a table. The first value of a row names it in errors.
+func (r *reader) each(table importing.Table, columns, order string, values []any, take func() error) (err error) {
+	rows, err := r.conn.QueryContext(r.ctx, "SELECT "+columns+" FROM "+string(table)+" ORDER BY "+order)
+	if err != nil {
+		return fmt.Errorf("%s: %w", table, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for n := 1; rows.Next(); n++ {
+		err := rows.Scan(values...)
+		if err == nil {
+			err = take()
+		}
+		if err != nil {
+			return fmt.Errorf("%s, row %d by %s: %w", table, n, order, err)
+		}
+		if r.done++; r.show != nil && r.done%1000 == 0 {
+			r.show(min(r.done, r.total), r.total)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("%s: %w", table, err)
+	}
+	return nil
+}
+
+// timeColumns are the columns that every table has.
+const timeColumns = ", created_at, updated_at"
+
+// times are the values of timeColumns.
+type times struct{ created, updated sql.NullString }
+
+func (t *times) read() (importing.Times, error) {
+	created, err := parseTime(t.created)
+	if err != nil {
+		return importing.Times{}, err
+	}
+	updated, err := parseTime(t.updated)
+	return importing.Times{Created: created, Updated: updated}, err
+}
+
+// parseTime reads a time in UTC. MySQL's zero date is none.
+func parseTime(text sql.NullString) (int64, error) {
+	if !text.Valid || text.String == "" || strings.HasPrefix(text.String, "0000-00-00") {
+		return 0, nil
+	}
+	for _, layout := range []string{
+		"2006-01-02 15:04:05.999999999", time.RFC3339Nano, "2006-01-02 15:04:05.999999999 -0700 MST",
+	} {
+		if t, err := time.Parse(layout, text.String); err == nil {
+			return t.UnixNano(), nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no time", text.String)
+}
+
+func optional(n sql.NullInt64) importing.Optional {
+	return importing.Optional{Value: n.Int64, Set: n.Valid}
+}
+
+func (r *reader) providers() error {
+	var row importing.ProviderRow
+	var name sql.NullString
+	var generation, parent, root sql.NullInt64
+	var t times
+	return r.each(importing.Providers,
+		"id, uuid, name, generation, root_provider_id, parent_provider_id"+timeColumns, "id",
+		[]any{&row.ID, &row.UUID, &name, &generation, &root, &parent, &t.created, &t.updated},
+		func() (err error) {
+			row.Name, row.Generation, row.Parent, row.Root = name.String, optional(generation), optional(parent), optional(root)
+			row.Times, err = t.read()
+			r.rows.Providers = append(r.rows.Providers, row)
+			return err
+		})
+}
+
+func (r *reader) inventories() error {
+	var row importing.InventoryRow
+	var t times
+	return r.each(importing.Inventories,
+		"id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio"+timeColumns,
+		"id", []any{
+			&row.ID, &row.Provider, &row.Class, &row.Total, &row.Reserved, &row.MinUnit, &row.MaxUnit, &row.StepSize, &row.Ratio,
+			&t.created, &t.updated,
+		},
+		func() (err error) {
+			row.Times, err = t.read()
+			r.rows.Inventories = append(r.rows.Inventories, row)
+			return err
+		})
+}
+
+func (r *reader) allocations() error {
+	var row importing.AllocationRow
+	var consumer sql.RawBytes
+	var t times
+	return r.each(importing.Allocations, "id, resource_provider_id, resource_class_id, consumer_id, used"+timeColumns, "id",
+		[]any{&row.ID, &row.Provider, &row.Class, &consumer, &row.Used, &t.created, &t.updated},
+		func() (err error) {
+			if string(consumer) != r.consumer {
+				r.consumer = string(consumer)
+			}
+			row.Consumer = r.consumer
+			row.Times, err = t.read()
+			r.rows.Allocations = append(r.rows.Allocations, row)
+			return err
+		})
+}
+
+func (r *reader) consumers(types bool) error {
+	column := "NULL"
+	if types {
+		column = "consumer_type_id"
+	}
+	var row importing.ConsumerRow
+	var project, user, of, generation sql.NullInt64
+	var t times
+	return r.each(importing.Consumers, "id, uuid, project_id, user_id, generation, "+column+timeColumns, "id",
+		[]any{&row.ID, &row.UUID, &project, &user, &generation, &of, &t.created, &t.updated},
+		func() (err error) {
+			row.Project, row.User = optional(project), optional(user)
+			row.Type, row.Generation = optional(of), optional(generation)
+			row.Times, err = t.read()
+			r.rows.Consumers = append(r.rows.Consumers, row)
+			return err
+		})
+}
+
+func (r *reader) names(table importing.Table, column string, into *[]importing.NameRow) error {
+	var row importing.NameRow
+	return r.each(table, "id, "+column, "id", []any{&row.ID, &row.Name}, func() error {
+		*into = append(*into, row)
+		return nil
+	})
+}
+
+func (r *reader) pairs(table importing.Table, column string, into *[]importing.PairRow) error {
+	var row importing.PairRow
+	both := "resource_provider_id, " + column
+	return r.each(table, both, both, []any{&row.Provider, &row.Other},
+		func() error {
+			*into = append(*into, row)
+			return nil
+		})
+}

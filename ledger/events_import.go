@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+)
+
+// ContentsImported states that the contents of something else begin this ledger:
+// of a Placement, or of a file. The records of the import name the record with
+// this event as their cause, so each says where it came from.
+type ContentsImported struct {
+	Kind    string `json:"kind"`             // what was read: "placement", "jsonl"
+	Source  string `json:"source"`           // which one, without credentials
+	Schema  string `json:"schema,omitempty"` // the version of its schema
+	ReadAt  int64  `json:"read_at"`          // when it was read, in Unix nanoseconds
+	Rows    uint64 `json:"rows"`
+	LeftOut uint64 `json:"left_out"`
+	// Rules are the rules that changed or noted rows, sorted by their names.
+	Rules []ImportRule `json:"rules,omitempty"`
+}
+
+// ImportRule is how many rows an import's rule applied to.
+type ImportRule struct {
+	Name string `json:"name"`
+	Rows uint64 `json:"rows"`
+}
+
+func (r *ImportRule) form(c *coder) { c.text(&r.Name).uint(&r.Rows) }
+
+// importLevel is the level of features that knows imports.
+const importLevel = 2
+
+var contentsImported = registerAt(importLevel, 110, ContentsImported.form)
+
+func (ContentsImported) kind() *eventKind { return contentsImported }
+
+// Topic implements Event.
+func (ContentsImported) Topic() Topic { return Topic{} }
+
+func (ev ContentsImported) form(c *coder) ContentsImported {
+	c.eventFields(7).text(&ev.Kind).text(&ev.Source).text(&ev.Schema).int(&ev.ReadAt).uint(&ev.Rows).uint(&ev.LeftOut)
+	flat(c, "rules", 2, &ev.Rules, (*ImportRule).form)
+	return ev
+}
+
+func (ev ContentsImported) apply(_ *State, at moment) error {
+	if ev.Kind == "" || ev.ReadAt > at.time || ev.LeftOut > ev.Rows {
+		return fmt.Errorf("%w: import of %q, read at %d, with %d of %d rows left out",
+			ErrInvariant, ev.Kind, ev.ReadAt, ev.LeftOut, ev.Rows)
+	}
+	return nil
+}
+
+// ImportedInventory is an inventory as it was in the source.
+type ImportedInventory struct {
+	InventoryRecord
+	UpdatedAt int64 `json:"updated_at"` // Unix nanoseconds
+}
+
+func (r *ImportedInventory) form(c *coder) {
+	c.fields("imported inventory", 2)
+	r.InventoryRecord.form(c)
+	c.int(&r.UpdatedAt)
+}
+
+// ProviderImported states that a provider exists as it was in the source of an
+// import: its generation goes on, and its times are those of the source.
+// ProviderCreated and the events about inventories, traits and aggregates cannot
+// say so: they begin at generation 0, at the time of their record.
+type ProviderImported struct {
+	Provider    UUID                `json:"provider"`
+	Name        string              `json:"name"`
+	Parent      UUID                `json:"parent,omitzero"` // NilUUID: the root of a new tree
+	Generation  int64               `json:"generation"`
+	CreatedAt   int64               `json:"created_at"` // Unix nanoseconds
+	UpdatedAt   int64               `json:"updated_at"` // Unix nanoseconds
+	Inventories []ImportedInventory `json:"inventories,omitempty"`
+	Traits      []string            `json:"traits,omitempty"`     // sorted, without duplicates
+	Aggregates  []UUID              `json:"aggregates,omitempty"` // in order, without duplicates
+	Origin      string              `json:"origin"`               // the row in the source
+}
+
+var providerImported = registerAt(importLevel, 111, ProviderImported.form)
+
+func (ProviderImported) kind() *eventKind { return providerImported }
+
+// Topic implements Event.
+func (ev ProviderImported) Topic() Topic { return Topic{OfProvider, ev.Provider} }
+
+func (ev ProviderImported) form(c *coder) ProviderImported {
+	c.eventFields(10).uuid(&ev.Provider).text(&ev.Name).uuid(&ev.Parent).int(&ev.Generation)
+	c.int(&ev.CreatedAt).int(&ev.UpdatedAt)
+	list(c, &ev.Inventories, (*ImportedInventory).form)
+	c.strings(&ev.Traits).uuids(&ev.Aggregates).text(&ev.Origin)
+	return ev
+}
+
+func (ev ProviderImported) apply(s *State, at moment) error {
+	if err := validTimes(ev.CreatedAt, ev.UpdatedAt, at); err != nil {
+		return err
+	}
+	// The provider is created in the past, because lists are in the order of
+	// creation.
+	made := ProviderCreated{Provider: ev.Provider, Name: ev.Name, Parent: ev.Parent}
+	if err := made.apply(s, moment{sequence: at.sequence, time: ev.CreatedAt}); err != nil {
+		return err
+	}
+	then := moment{sequence: at.sequence, time: ev.UpdatedAt}
+	for _, r := range ev.Inventories {
+		p, err := s.editProvider(ev.Provider)
+		if err != nil {
+			return err
+		}
+		inv, err := r.inventory(s.classes, moment{time: r.UpdatedAt})
+		if err != nil {
+			return err
+		}
+		i, exists := p.findInventory(inv.Class)
+		if exists {
+			return fmt.Errorf("%w: class %s twice on provider %s", ErrInvariant, r.Class, ev.Provider)
+		}
+		p.Inventories = slices.Insert(p.Inventories, i, inv)
+	}
+	traits := ProviderTraitsReplaced{Provider: ev.Provider, Generation: ev.Generation, Traits: ev.Traits}
+	if err := traits.apply(s, then); err != nil {
+		return err
+	}
+	return ProviderAggregatesReplaced{
+		Provider: ev.Provider, Generation: ev.Generation, Aggregates: ev.Aggregates,
+	}.apply(s, then)
+}
+
+// validTimes refuses times of a source that come after their record, or that
+// contradict each other.
+func validTimes(created, updated int64, at moment) error {
+	if created > updated || updated > at.time {
+		return fmt.Errorf("%w: created at %d and updated at %d, in a record of %d", ErrInvariant, created, updated, at.time)
+	}
+	return nil
+}
+
+// ConsumerImported is AllocationsReplaced for what a consumer held in the source
+// of an import. Its times are those of the source. Its generation is the sequence
+// of the commit, as for every consumer.
+type ConsumerImported struct {
+	AllocationsReplaced
+	Counted   int64  `json:"counted"`    // the generation that the source had counted
+	CreatedAt int64  `json:"created_at"` // Unix nanoseconds
+	UpdatedAt int64  `json:"updated_at"` // Unix nanoseconds
+	Origin    string `json:"origin"`     // the row in the source
+}
+
+var consumerImported = registerAt(importLevel, 112, ConsumerImported.form)
+
+func (ConsumerImported) kind() *eventKind { return consumerImported }
+
+// Topic implements Event.
+func (ev ConsumerImported) Topic() Topic { return Topic{OfConsumer, ev.Consumer} }
+
+func (ev ConsumerImported) form(c *coder) ConsumerImported {
+	c.eventFields(5)
+	ev.AllocationsReplaced = ev.AllocationsReplaced.form(c)
+	c.int(&ev.Counted).int(&ev.CreatedAt).int(&ev.UpdatedAt).text(&ev.Origin)
+	return ev
+}
+
+func (ev ConsumerImported) apply(s *State, at moment) error {
+	if err := validTimes(ev.CreatedAt, ev.UpdatedAt, at); err != nil {
+		return err
+	}
+	if _, exists := s.consumerToEdit(ev.Consumer); exists {
+		return fmt.Errorf("%w: consumer %s imported twice", ErrInvariant, ev.Consumer)
+	}
+	if err := ev.replace(s, moment{sequence: at.sequence, time: ev.UpdatedAt}, 0); err != nil {
+		return err
+	}
+	after, _ := s.consumerToEdit(ev.Consumer)
+	after.CreatedAt = ev.CreatedAt // nobody else has seen it yet
+	return nil
+}
