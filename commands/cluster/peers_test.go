@@ -22,7 +22,7 @@ func TestCommandsArriveWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		command := commandstest.RandomCommand(t)
 		if commands.Registry[command.CommandName()] == nil {
-			t.Skip("only the leader's own processes submit it")
+			t.Skip("skipped: only the leader's own processes submit it")
 		}
 		sent := commands.Submission{
 			ID: commands.NewID(), Actor: "a", RequestID: "r", Cause: &ledger.Address{Sequence: 7, Index: 2},

@@ -52,21 +52,21 @@ type Status struct {
 // Archiver writes a log into archives in the background. Each archive goes its
 // own way: one that is away holds up no other.
 type Archiver struct {
-	cfg      Config
-	shelf    *shelf
-	couriers []*courier
-	stop     context.CancelFunc
-	idle     sync.WaitGroup
+	cfg       Config
+	packer    *packer
+	uploaders []*uploader
+	stop      context.CancelFunc
+	idle      sync.WaitGroup
 }
 
 // Backup brings archives up to the end of the log, once.
 func Backup(ctx context.Context, cfg Config) ([]Status, error) {
 	cfg.Seal = true
-	a := &Archiver{cfg: cfg, shelf: newShelf(cfg)}
-	defer a.shelf.close()
+	a := &Archiver{cfg: cfg, packer: newPacker(cfg)}
+	defer a.packer.close()
 	for _, one := range cfg.Archives {
-		c := &courier{archive: one, cfg: cfg, shelf: a.shelf}
-		a.couriers = append(a.couriers, c)
+		c := &uploader{archive: one, cfg: cfg, packer: a.packer}
+		a.uploaders = append(a.uploaders, c)
 		if err := c.work(ctx); err != nil {
 			return a.Status(), err
 		}
@@ -77,36 +77,37 @@ func Backup(ctx context.Context, cfg Config) ([]Status, error) {
 // Start starts an Archiver.
 func Start(cfg Config) *Archiver {
 	ctx, stop := context.WithCancel(context.Background())
-	a := &Archiver{cfg: cfg, shelf: newShelf(cfg), stop: stop}
+	a := &Archiver{cfg: cfg, packer: newPacker(cfg), stop: stop}
 	for _, one := range cfg.Archives {
-		c := &courier{archive: one, cfg: cfg, shelf: a.shelf}
-		a.couriers = append(a.couriers, c)
+		c := &uploader{archive: one, cfg: cfg, packer: a.packer}
+		a.uploaders = append(a.uploaders, c)
 		a.idle.Go(func() { c.run(ctx) })
 	}
 	return a
 }
 
-// Stop ends the Archiver; a second time it does nothing. What is half written is written again by the next one.
+// Stop ends the Archiver; a second time it does nothing. What is half written is
+// written again by the next one.
 func (a *Archiver) Stop() {
 	a.stop()
 	a.idle.Wait()
-	a.shelf.close()
+	a.packer.close()
 }
 
 // Status says how far each archive has come.
 func (a *Archiver) Status() []Status {
-	list := make([]Status, len(a.couriers))
-	for i, c := range a.couriers {
+	list := make([]Status, len(a.uploaders))
+	for i, c := range a.uploaders {
 		list[i] = c.get()
 	}
 	return list
 }
 
-// courier brings parts to one archive.
-type courier struct {
+// uploader brings the parts of a log to one archive.
+type uploader struct {
 	archive *Archive
 	cfg     Config
-	shelf   *shelf
+	packer  *packer
 
 	ready bool
 	at    Position
@@ -115,7 +116,7 @@ type courier struct {
 	status Status // guarded by mu
 }
 
-func (c *courier) get() Status {
+func (c *uploader) get() Status {
 	c.mu.Lock()
 	s := c.status
 	c.mu.Unlock()
@@ -123,7 +124,7 @@ func (c *courier) get() Status {
 	s.Parts, s.Bytes = c.archive.Stored()
 	if head := c.cfg.Head().Sequence; head > s.Verified.Sequence {
 		s.Commits = head - s.Verified.Sequence
-		_, bytes, since := c.shelf.waiting(s.Verified.Sequence)
+		_, bytes, since := c.packer.waiting(s.Verified.Sequence)
 		s.LogBytes = bytes
 		if since > 0 {
 			s.Since = time.Unix(0, since)
@@ -132,7 +133,7 @@ func (c *courier) get() Status {
 	return s
 }
 
-func (c *courier) update(change func(*Status)) {
+func (c *uploader) update(change func(*Status)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.status)
@@ -144,7 +145,7 @@ const (
 	lastPause  = time.Minute
 )
 
-func (c *courier) run(ctx context.Context) {
+func (c *uploader) run(ctx context.Context) {
 	pause := firstPause
 	for {
 		err := c.work(ctx)
@@ -168,7 +169,7 @@ func (c *courier) run(ctx context.Context) {
 }
 
 // tell tells a fault, once.
-func (c *courier) tell(err error, again time.Duration) {
+func (c *uploader) tell(err error, again time.Duration) {
 	var before string
 	c.update(func(s *Status) {
 		before = s.Fault
@@ -181,7 +182,7 @@ func (c *courier) tell(err error, again time.Duration) {
 	}
 }
 
-func (c *courier) passed() {
+func (c *uploader) passed() {
 	var before string
 	c.update(func(s *Status) { before, s.Fault = s.Fault, "" })
 	if before != "" {
@@ -190,7 +191,7 @@ func (c *courier) passed() {
 }
 
 // work archives all that is due.
-func (c *courier) work(ctx context.Context) error {
+func (c *uploader) work(ctx context.Context) error {
 	if !c.ready {
 		if err := c.archive.Belongs(ctx, c.cfg.Ledger, true); err != nil {
 			return err
@@ -206,7 +207,7 @@ func (c *courier) work(ctx context.Context) error {
 	}
 	for {
 		later := c.later()
-		part, err := c.shelf.next(ctx, c.at, later)
+		part, err := c.packer.next(ctx, c.at, later)
 		if err != nil || part == nil {
 			return err
 		}
@@ -229,7 +230,7 @@ func (c *courier) work(ctx context.Context) error {
 
 // adopt takes a good part that another server, or a backup, has written
 // meanwhile, so that each commit is in the archive once.
-func (c *courier) adopt(ctx context.Context, first uint64) (there bool, err error) {
+func (c *uploader) adopt(ctx context.Context, first uint64) (there bool, err error) {
 	names, err := c.archive.look(ctx, first)
 	if err != nil || len(names) == 0 {
 		return false, err
@@ -261,18 +262,18 @@ func (c *courier) adopt(ctx context.Context, first uint64) (there bool, err erro
 }
 
 // later returns where a part begins behind a gap; 0: there is no gap.
-func (c *courier) later() uint64 {
+func (c *uploader) later() uint64 {
 	_, later := c.archive.next(c.at.Sequence + 1)
 	return later
 }
 
-func (c *courier) verified() {
+func (c *uploader) verified() {
 	c.update(func(s *Status) { s.Verified, s.Success = c.at.Head, c.cfg.Now() })
 }
 
 // find finds how far the archive goes without a gap, and reads its last part for
 // the position. The log must agree with it.
-func (c *courier) find(ctx context.Context) error {
+func (c *uploader) find(ctx context.Context) error {
 	names, gap := c.archive.walk(0)
 	if gap > 0 {
 		c.cfg.Logger.Error("the archive lacks a part, and gets it again", "archive", c.archive.String(), "before", gap)
@@ -303,7 +304,7 @@ func (c *courier) find(ctx context.Context) error {
 }
 
 // agrees checks that the log goes on where the archive ends.
-func (c *courier) agrees(ctx context.Context, p Position) error {
+func (c *uploader) agrees(ctx context.Context, p Position) error {
 	if head := c.cfg.Head(); head.Sequence < p.Sequence {
 		return fmt.Errorf("%w: %s goes up to sequence %d, and the log to %d only: the log was set back, or the archive is that of a copy",
 			ErrFork, c.archive, p.Sequence, head.Sequence)
@@ -318,7 +319,7 @@ func (c *courier) agrees(ctx context.Context, p Position) error {
 
 // put writes a part, unless it is there, and reads it back. A damaged one of the
 // same name is left alone, and a copy is written beside it.
-func (c *courier) put(ctx context.Context, part *sealed) error {
+func (c *uploader) put(ctx context.Context, part *sealed) error {
 	back, err := scratch(c.cfg.Folder)
 	if err != nil {
 		return err
@@ -349,7 +350,7 @@ func (c *courier) put(ctx context.Context, part *sealed) error {
 }
 
 // same reads a part back and reports whether it holds what was packed.
-func (c *courier) same(ctx context.Context, name Name, part *sealed, back *os.File) (good bool, size int64, err error) {
+func (c *uploader) same(ctx context.Context, name Name, part *sealed, back *os.File) (good bool, size int64, err error) {
 	sum, size, err := c.archive.fetch(ctx, name, back)
 	if err != nil || sum == part.sum {
 		return err == nil, size, err

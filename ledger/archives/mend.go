@@ -22,7 +22,7 @@ func Mend(ctx context.Context, a *Archive, cfg Config) (*Mended, error) {
 	if err := a.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	m := &mending{courier: courier{archive: a, cfg: cfg}, done: &Mended{}}
+	m := &mending{uploader: uploader{archive: a, cfg: cfg}, done: &Mended{}}
 	names, _ := a.walk(0)
 	at := Beginning()
 	for _, name := range names {
@@ -36,7 +36,7 @@ func Mend(ctx context.Context, a *Archive, cfg Config) (*Mended, error) {
 }
 
 type mending struct {
-	courier
+	uploader
 	done *Mended
 }
 
@@ -63,9 +63,9 @@ func (m *mending) one(ctx context.Context, at Position, name Name) (Position, er
 		return Position{trailer.Head, trailer.Tree}, nil
 	}
 	m.cfg.Bounds = Bounds{Records: 1 << 62, Bytes: 1 << 62, Age: 1 << 62} // it ends where the damaged one does
-	m.shelf = newShelf(m.cfg)
-	defer m.shelf.close()
-	part, err := m.shelf.next(ctx, at, name.Last.Sequence+1)
+	m.packer = newPacker(m.cfg)
+	defer m.packer.close()
+	part, err := m.packer.next(ctx, at, name.Last.Sequence+1)
 	switch {
 	case err != nil:
 		return at, err

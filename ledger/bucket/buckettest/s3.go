@@ -37,7 +37,7 @@ func S3(t testing.TB) (address string) {
 		program = filepath.Join(home, "go", "bin", "versitygw")
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("versitygw is not installed: go install github.com/versity/versitygw/cmd/versitygw@latest")
+		t.Skip("skipped: versitygw is not installed: go install github.com/versity/versitygw/cmd/versitygw@latest")
 	}
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": user, "AWS_SECRET_ACCESS_KEY": password} {
 		if err := os.Setenv(name, value); err != nil { // t.Setenv forbids parallel tests, and all set the same

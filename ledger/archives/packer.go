@@ -36,9 +36,9 @@ type sealed struct {
 	after Position
 }
 
-// shelf packs parts of a log. Archives that stand at the same place share what is
+// packer packs parts of a log. Archives that stand at the same place share what is
 // packed.
-type shelf struct {
+type packer struct {
 	cfg  Config
 	pace *rate.Limiter // bytes of the log that are read
 
@@ -48,12 +48,12 @@ type shelf struct {
 	before map[*sealed]uint64  // sequence before each; guarded by mu
 }
 
-// shelved is how many sealed parts are kept for archives that are behind. They
+// keptSealed is how many sealed parts are kept for archives that are behind. They
 // can be packed again.
-const shelved = 2
+const keptSealed = 2
 
-func newShelf(cfg Config) *shelf {
-	s := &shelf{cfg: cfg, open: make(map[uint64]*packing), before: make(map[*sealed]uint64)}
+func newPacker(cfg Config) *packer {
+	s := &packer{cfg: cfg, open: make(map[uint64]*packing), before: make(map[*sealed]uint64)}
 	s.pace = rate.NewLimiter(rate.Inf, 0)
 	if cfg.Rate > 0 {
 		s.pace = rate.NewLimiter(rate.Limit(cfg.Rate), paceStep)
@@ -66,7 +66,7 @@ const paceStep = 1 << 20
 
 // next returns the part after a position; nil: it is not due. It ends before a
 // sequence; 0: where the Bounds say.
-func (s *shelf) next(ctx context.Context, from Position, before uint64) (*sealed, error) {
+func (s *packer) next(ctx context.Context, from Position, before uint64) (*sealed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, done := range s.done {
@@ -97,7 +97,7 @@ func (s *shelf) next(ctx context.Context, from Position, before uint64) (*sealed
 		return nil, err
 	}
 	s.done, s.before[done] = append(s.done, done), from.Sequence
-	for len(s.done) > shelved {
+	for len(s.done) > keptSealed {
 		s.drop(s.done[0])
 	}
 	return done, nil
@@ -105,7 +105,7 @@ func (s *shelf) next(ctx context.Context, from Position, before uint64) (*sealed
 
 // waiting returns what is packed after a sequence and not sealed yet: commits,
 // bytes, and when the first was decided.
-func (s *shelf) waiting(after uint64) (commits uint64, bytes int64, since int64) {
+func (s *packer) waiting(after uint64) (commits uint64, bytes int64, since int64) {
 	if !s.mu.TryLock() {
 		return 0, 0, 0 // a part is being packed now
 	}
@@ -117,13 +117,13 @@ func (s *shelf) waiting(after uint64) (commits uint64, bytes int64, since int64)
 	return p.count, p.bytes, p.firstTime
 }
 
-func (s *shelf) drop(done *sealed) {
+func (s *packer) drop(done *sealed) {
 	_ = done.file.Close() // it was only read since it was synced
 	delete(s.before, done)
 	s.done = slices.DeleteFunc(s.done, func(d *sealed) bool { return d == done })
 }
 
-func (s *shelf) abandon(after uint64) {
+func (s *packer) abandon(after uint64) {
 	if p := s.open[after]; p != nil {
 		p.abandon()
 		delete(s.open, after)
@@ -131,7 +131,7 @@ func (s *shelf) abandon(after uint64) {
 }
 
 // close frees everything.
-func (s *shelf) close() {
+func (s *packer) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for after := range s.open {
@@ -159,7 +159,7 @@ type packing struct {
 }
 
 // begin begins a part if there is a commit for it.
-func (s *shelf) begin(ctx context.Context, from Position, before uint64) (*packing, error) {
+func (s *packer) begin(ctx context.Context, from Position, before uint64) (*packing, error) {
 	if s.cfg.Head().Sequence <= from.Sequence {
 		return nil, nil
 	}
@@ -201,7 +201,7 @@ func (p *packing) abandon() {
 var errFull = errors.New("archives: the part is full")
 
 // feed packs what the log has by now. It reports whether the part is full.
-func (p *packing) feed(ctx context.Context, s *shelf) (full bool, err error) {
+func (p *packing) feed(ctx context.Context, s *packer) (full bool, err error) {
 	to := s.cfg.Head().Sequence
 	if p.before > 0 {
 		to = min(to, p.before-1)
@@ -226,7 +226,7 @@ func (p *packing) feed(ctx context.Context, s *shelf) (full bool, err error) {
 }
 
 // wait keeps to the pace.
-func (s *shelf) wait(ctx context.Context, bytes int) error {
+func (s *packer) wait(ctx context.Context, bytes int) error {
 	for ; bytes > paceStep; bytes -= paceStep {
 		if err := s.pace.WaitN(ctx, paceStep); err != nil {
 			return err
