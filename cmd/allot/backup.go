@@ -57,7 +57,10 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 			}
 		}
 	}
+	show, end := progressBar("backing up")
+	cfg.Progress = show
 	all, err := archives.Backup(ctx, cfg)
+	end()
 	if err != nil {
 		return err
 	}

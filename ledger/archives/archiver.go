@@ -29,10 +29,13 @@ type Config struct {
 	Rate   int64  // bytes of the log that are read a second; 0: as fast as it goes
 	Folder string // for parts that are being packed
 	// Seal ends a part at the end of the log, too, whatever the Bounds say.
-	Seal   bool
-	Every  time.Duration
-	Now    func() time.Time
-	Logger *slog.Logger
+	Seal  bool
+	Every time.Duration
+	// Progress, if set, is told how far an archive has come, after each part: the
+	// sequence, of how many.
+	Progress func(done, total uint64)
+	Now      func() time.Time
+	Logger   *slog.Logger
 }
 
 // Status says how far an archive has come.
@@ -269,6 +272,9 @@ func (c *uploader) later() uint64 {
 
 func (c *uploader) verified() {
 	c.update(func(s *Status) { s.Verified, s.Success = c.at.Head, c.cfg.Now() })
+	if c.cfg.Progress != nil {
+		c.cfg.Progress(c.at.Sequence, c.cfg.Head().Sequence)
+	}
 }
 
 // find finds how far the archive goes without a gap, and reads its last part for
