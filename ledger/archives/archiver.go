@@ -214,12 +214,8 @@ func (c *uploader) work(ctx context.Context) error {
 		if err != nil || part == nil {
 			return err
 		}
-		there, err := c.adopt(ctx, part.First)
-		if err == nil && !there {
-			if err = c.put(ctx, part); err == nil {
-				c.at = part.after
-			}
-		}
+		err = c.bring(ctx, part)
+		c.packer.release(part)
 		if err != nil {
 			return err
 		}
@@ -229,6 +225,19 @@ func (c *uploader) work(ctx context.Context) error {
 			return c.work(ctx)
 		}
 	}
+}
+
+// bring brings a part to the archive, or takes the one that is there.
+func (c *uploader) bring(ctx context.Context, part *sealed) error {
+	there, err := c.adopt(ctx, part.First)
+	if err != nil || there {
+		return err
+	}
+	if err := c.put(ctx, part); err != nil {
+		return err
+	}
+	c.at = part.after
+	return nil
 }
 
 // adopt takes a good part that another server, or a backup, has written

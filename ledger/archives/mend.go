@@ -66,6 +66,9 @@ func (m *mending) one(ctx context.Context, at Position, name Name) (Position, er
 	m.packer = newPacker(m.cfg)
 	defer m.packer.close()
 	part, err := m.packer.next(ctx, at, name.Last.Sequence+1)
+	if part != nil {
+		defer m.packer.release(part)
+	}
 	switch {
 	case err != nil:
 		return at, err

@@ -34,6 +34,9 @@ type sealed struct {
 	size  int64
 	sum   [sha256.Size]byte
 	after Position
+
+	users   int  // of the file; guarded by the packer's mu
+	dropped bool // the last user closes the file; guarded by the packer's mu
 }
 
 // packer packs parts of a log. Archives that stand at the same place share what is
@@ -65,12 +68,13 @@ func newPacker(cfg Config) *packer {
 const paceStep = 1 << 20
 
 // next returns the part after a position; nil: it is not due. It ends before a
-// sequence; 0: where the Bounds say.
+// sequence; 0: where the Bounds say. Whoever gets it calls release.
 func (s *packer) next(ctx context.Context, from Position, before uint64) (*sealed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, done := range s.done {
 		if s.before[done] == from.Sequence && (before == 0 || done.Last.Sequence < before) {
+			done.users++
 			return done, nil
 		}
 	}
@@ -96,6 +100,7 @@ func (s *packer) next(ctx context.Context, from Position, before uint64) (*seale
 		p.abandon()
 		return nil, err
 	}
+	done.users++
 	s.done, s.before[done] = append(s.done, done), from.Sequence
 	for len(s.done) > keptSealed {
 		s.drop(s.done[0])
@@ -117,8 +122,25 @@ func (s *packer) waiting(after uint64) (commits uint64, bytes int64, since int64
 	return p.count, p.bytes, p.firstTime
 }
 
+// release gives a part back that next has returned.
+func (s *packer) release(part *sealed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	part.users--
+	part.closeUnused()
+}
+
+// closeUnused closes the file of a part that nobody can get any more, once nobody
+// sends it any more.
+func (p *sealed) closeUnused() {
+	if p.dropped && p.users == 0 {
+		_ = p.file.Close() // it was only read since it was synced
+	}
+}
+
 func (s *packer) drop(done *sealed) {
-	_ = done.file.Close() // it was only read since it was synced
+	done.dropped = true
+	done.closeUnused()
 	delete(s.before, done)
 	s.done = slices.DeleteFunc(s.done, func(d *sealed) bool { return d == done })
 }
