@@ -625,3 +625,42 @@ func remove(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// slowStore is a store whose first part is sent only when it may be.
+type slowStore struct {
+	bucket.Store
+	parts atomic.Int64
+	may   func() bool
+}
+
+// Create implements bucket.Store.
+func (s *slowStore) Create(ctx context.Context, name string, contents *os.File, size int64) error {
+	if strings.HasPrefix(name, "parts/") && s.parts.Add(1) == 1 {
+		for end := time.Now().Add(hang); !s.may() && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return s.Store.Create(ctx, name, contents, size)
+}
+
+// TestSlowBesideFast: an archive that still gets its first part when another one
+// has them all gets what was packed, although much more has been packed since.
+func TestSlowBesideFast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 300)
+	fast, _ := inFolder(t)
+	dir := t.TempDir()
+	store, err := bucket.Open("file://"+dir, bucket.Patience{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := &slowStore{Store: store, may: func() bool { count, _ := fast.Stored(); return count == 30 }}
+	for _, s := range w.archive(w.config(fast, archives.Open(slow)), 300) {
+		if s.Fault != "" || s.Failures > 0 || s.Parts != 30 {
+			t.Errorf("%+v", s)
+		}
+	}
+	if slow.parts.Load() < 2 {
+		t.Error("no part was held up")
+	}
+}
