@@ -48,6 +48,16 @@ func launchReplicas(t *testing.T, flags ...string) *replicas {
 func prepareReplicas(t *testing.T) *replicas {
 	t.Helper()
 	r := &replicas{t: t, dir: t.TempDir()}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		for i, s := range r.list {
+			if s != nil {
+				t.Logf("replica %d, at last:\n%s", i+1, tail(s.logs.String(), 4000))
+			}
+		}
+	})
 	for i := range r.list {
 		r.members, r.nats[i] = append(r.members, freeAddress(t)), freeAddress(t)
 	}
