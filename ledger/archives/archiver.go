@@ -365,7 +365,9 @@ func (c *uploader) put(ctx context.Context, part *sealed) error {
 }
 
 // same reads a part back and reports whether it holds what was packed.
-func (c *uploader) same(ctx context.Context, name Name, part *sealed, back *os.File) (good bool, size int64, err error) {
+func (c *uploader) same(
+	ctx context.Context, name Name, part *sealed, back *os.File,
+) (good bool, size int64, err error) {
 	sum, size, err := c.archive.fetch(ctx, name, back)
 	if err != nil || sum == part.sum {
 		return err == nil, size, err
