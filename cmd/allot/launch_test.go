@@ -3,12 +3,14 @@ package main_test
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -61,14 +63,32 @@ type server struct {
 	exit   error         // its result; read it after exited
 }
 
+// Ports that the kernel gives to nobody by itself. One of those that it does give
+// may be another connection's when a server that was killed is to have it again.
+const firstPort, lastPort = 10240, 32767
+
+var nextPort atomic.Uint32
+
+func init() { nextPort.Store(rand.Uint32()) } // test processes run side by side
+
+// freeAddress returns an address that nobody listens at, and never the same one
+// again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range lastPort - firstPort {
+		port := firstPort + nextPort.Add(1)%(lastPort-firstPort+1)
+		address := fmt.Sprintf("127.0.0.1:%d", port)
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue // taken
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
 	}
-	defer func() { _ = l.Close() }() // nothing was written
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // launch starts a server on a data folder and waits until it serves.
