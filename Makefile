@@ -61,7 +61,7 @@ faults:
 # 200 scenarios of faults of three replicas, and the tables of docs/reliability.md; 70 to 100 minutes, as root.
 # ALLOT_CLUSTER_SEED=N plays one again, ALLOT_CLUSTER_SCENARIOS=21-40 some.
 cluster-faults:
-	ALLOT_FAULTS=all go test ./cmd/allot -count 1 -v -timeout 180m -run 'TestClusterFaults|TestClusterControls|TestClusterGaps|TestWedgedLog' \
+	ALLOT_FAULTS=all go test ./cmd/allot -count 1 -v -timeout 180m -run 'TestClusterFaults|TestClusterControls|TestClusterGaps|TestWedgedLog|TestJoinInterrupted' \
 		> cluster-faults.log || (grep -v '^=== ' cluster-faults.log | tail -100; exit 1)
 	@echo '| fault | times | outcome | no write acknowledged, median and longest | requests without an answer |'
 	@echo '|---|---|---|---|---|'; sed -n 's/^.*CLUSTER //p' cluster-faults.log

@@ -243,7 +243,9 @@ func (r *replicas) sameDigest() {
 // gets it, again and again, or the one who gives it, the replica joins in the
 // end with what the others have; and so does one whose read models are damaged.
 func TestJoinInterrupted(t *testing.T) {
-	t.Parallel()
+	if os.Getenv("ALLOT_FAULTS") != "all" {
+		t.Skip("skipped: it takes minutes, and may meet the wedge of nats-server (docs/reliability.md); ALLOT_FAULTS=all runs it")
+	}
 	slow := []string{"--cluster-copy-rate", "6291456"} // bytes a second: a copy takes ten seconds
 	r := launchLong(t, 240_000, slow...)
 	leader := r.leader()
