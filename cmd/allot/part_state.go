@@ -99,9 +99,6 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	progress, end := replayProgress(s.logger)
 	defer end()
 	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress, s.due)
-	if err == nil && s.due.Due() {
-		s.due.Save(state.Fork()) // the next start need not replay it again
-	}
 	return state, adviseToPassOver(unreached(err))
 }
 

@@ -99,10 +99,8 @@ func (c *restoreCommand) end(ctx context.Context, log *archives.Log) (ledger.Hea
 
 // fill copies the log, once the folder is known to be free for it.
 func (c *restoreCommand) fill(ctx context.Context, d *dataFolder, log *archives.Log, head ledger.Head) error {
-	for _, remains := range []string{readModelFolder, snapshotsFolder} {
-		if found, err := d.has(remains); err != nil || found {
-			return errors.Join(err, fmt.Errorf("%s belonged to a server, because it has a folder %q: name an empty folder", c.Data, remains))
-		}
+	if err := d.neverServed(); err != nil {
+		return err
 	}
 	into := blocks.Import{From: strings.Join(c.From, ", "), Last: head}
 	if err := fillLog(ctx, d.files(), into, log.Read, "restoring"); err != nil {

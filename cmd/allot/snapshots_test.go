@@ -41,8 +41,37 @@ func TestSnapshotsByCost(t *testing.T) {
 	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	last := lastSequence(t, s)
 	s.terminate()
+	atLast(t, data, last)
+}
+
+// TestReplayCountsForSnapshots: what a start has replayed counts, and a snapshot
+// of it comes with the next commit. Before that a start writes none: it may still
+// find that it must refuse the log.
+func TestReplayCountsForSnapshots(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := launch(t, data, "--snapshot-records", "0", "--snapshot-age", "0")
+	s.makeProvider(10_000)
+	for range 20 {
+		s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	}
+	s.kill()
+	s = launch(t, data, "--snapshot-records", "20", "--snapshot-age", "0")
+	if at := newestSnapshot(t, data); at != 0 {
+		t.Errorf("the start has left a snapshot at %d", at)
+	}
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
+	last := lastSequence(t, s)
+	waitFor(t, "a snapshot", func() bool { return newestSnapshot(t, data) > 0 })
+	s.kill()
+	atLast(t, data, last)
+}
+
+// atLast checks that the newest snapshot is of the last commit.
+func atLast(t *testing.T, data string, last uint64) {
+	t.Helper()
 	if at := newestSnapshot(t, data); at != last {
-		t.Errorf("the newest snapshot after a clean stop is at %d, not at %d", at, last)
+		t.Errorf("the newest snapshot is at %d, not at %d", at, last)
 	}
 }
 
