@@ -87,21 +87,22 @@ func (s *Service) send(r *request, body []byte, headers micro.Headers, err error
 // headers are those of replies without an error, at one sequence. They are shared
 // and must not be changed.
 type headers struct {
-	sequence      string
+	at            uint64
+	sequence      string // at, as text
 	json, msgpack micro.Headers
 }
 
 // headersAt returns the headers of replies that hold a sequence. Replies that are
 // sent together mostly hold the same one.
 func (s *Service) headersAt(sequence uint64) *headers {
-	text := strconv.FormatUint(sequence, 10)
-	if last := s.headers.Load(); last != nil && last.sequence == text {
+	if last := s.headers.Load(); last != nil && last.at == sequence {
 		return last
 	}
+	text := strconv.FormatUint(sequence, 10)
 	made := &headers{
-		sequence: text,
-		json:     micro.Headers{wire.HeaderContentType: {wire.TypeJSON}, wire.HeaderSequence: {text}},
-		msgpack:  micro.Headers{wire.HeaderContentType: {wire.TypeMsgpack}, wire.HeaderSequence: {text}},
+		at: sequence, sequence: text,
+		json:    micro.Headers{wire.HeaderContentType: {wire.TypeJSON}, wire.HeaderSequence: {text}},
+		msgpack: micro.Headers{wire.HeaderContentType: {wire.TypeMsgpack}, wire.HeaderSequence: {text}},
 	}
 	s.headers.Store(made)
 	return made
