@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,9 @@ func (e *DamageError) Unwrap() []error {
 
 // Report is the result of a check.
 type Report struct {
+	// Before is the last commit before the files; the zero head if they begin with
+	// the first one.
+	Before  ledger.Head
 	Last    ledger.Head // the last whole commit
 	Commits uint64
 	Bytes   int64 // blocks read
@@ -107,35 +111,40 @@ type CheckOptions struct {
 }
 
 // Check reads the files, newest first, and checks that they hold a whole log:
-// every record with its checksum, sequences from 1 without a gap, every commit
-// with the digest of the one before. The error is a *DamageError, or wraps
+// every record with its checksum, sequences from the first one of the oldest
+// stream on without a gap, every commit with the digest of the one before. The error is a *DamageError, or wraps
 // ErrDamaged or ErrNoLog, or is about reading. Check changes nothing.
 func (f Folder) Check(ctx context.Context, opts CheckOptions) (*Report, error) {
-	list, err := f.blocks()
-	if err != nil {
+	files, err := f.listed()
+	if err = cmp.Or(err, files.meta); err != nil {
 		return nil, err
 	}
-	if err := f.checkMeta(); err != nil {
-		return nil, err
+	list := files.blocks
+	known := make(map[string]*index)
+	for _, b := range list {
+		if _, ok := known[b.of.Stream]; !ok {
+			known[b.of.Stream] = b.of.readIndex()
+		}
 	}
-	known := f.readIndex()
 	facts, err := f.scanAll(ctx, list, known, opts)
 	if err != nil {
 		return nil, err
 	}
-	return f.join(facts, opts.PassOver)
+	return join(facts, newJoint(files.first, files.before, opts.PassOver))
 }
 
 // scanAll reads blocks in parallel, newest first, because a kill can damage only
 // the newest, and those without an index.
-func (f Folder) scanAll(ctx context.Context, list []block, known *index, opts CheckOptions) ([]blockFacts, error) {
+func (f Folder) scanAll(
+	ctx context.Context, list []block, known map[string]*index, opts CheckOptions,
+) ([]blockFacts, error) {
 	facts := make([]blockFacts, len(list))
 	var total uint64
 	for _, b := range list {
 		total += uint64(b.size)
 	}
 	budget := opts.Budget
-	if opts.CleanBudget > 0 && f.closedWell(list, known) {
+	if opts.CleanBudget > 0 && closedWell(list, known) {
 		budget = opts.CleanBudget
 	}
 	deadline := time.Now().Add(budget)
@@ -147,12 +156,12 @@ func (f Folder) scanAll(ctx context.Context, list []block, known *index, opts Ch
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if budget > 0 && time.Now().After(deadline) && known.vouches(list[i]) {
-				facts[i] = known.facts(list[i])
+			if budget > 0 && time.Now().After(deadline) && known[list[i].of.Stream].vouches(list[i]) {
+				facts[i] = known[list[i].of.Stream].facts(list[i])
 				return nil
 			}
 			var err error
-			facts[i], err = f.scan(list[i])
+			facts[i], err = scan(list[i])
 			if sum := done.Add(uint64(list[i].size)); opts.Progress != nil {
 				opts.Progress(sum, total)
 			}
@@ -163,37 +172,43 @@ func (f Folder) scanAll(ctx context.Context, list []block, known *index, opts Ch
 }
 
 // closedWell reports whether the index was written after the last record.
-func (f Folder) closedWell(list []block, known *index) bool {
-	if known == nil || len(list) == 0 || list[len(list)-1].number != known.newest {
+func closedWell(list []block, known map[string]*index) bool {
+	if len(list) == 0 {
 		return false
 	}
 	newest := list[len(list)-1]
-	if newest.size < checksumBytes {
+	index := known[newest.of.Stream]
+	if index == nil || newest.number != index.newest || newest.size < checksumBytes {
 		return false
 	}
 	sum, err := readAt(newest.path, newest.size-checksumBytes, checksumBytes)
-	return err == nil && bytes.Equal(sum, known.lastSum[:])
+	return err == nil && bytes.Equal(sum, index.lastSum[:])
 }
 
 // scan reads one block. The fault after its last good record, if there is one, is
 // in bad.
-func (f Folder) scan(b block) (blockFacts, error) {
+func scan(b block) (blockFacts, error) {
 	buf, err := os.ReadFile(b.path)
 	if err != nil {
 		return blockFacts{block: b}, fmt.Errorf("blocks: %w", err)
 	}
-	return f.scanBytes(b, buf), nil
+	return scanBytes(b, buf), nil
 }
 
-func (f Folder) scanBytes(b block, buf []byte) blockFacts {
+func scanBytes(b block, buf []byte) blockFacts {
 	facts := blockFacts{block: b}
 	facts.size = int64(len(buf))
-	sum := blockHash(f.Stream, b.number)
+	sum := blockHash(b.of.Stream, b.number)
 	for offset := 0; offset < len(buf); {
 		r, unfinished := parse(buf, offset, sum)
 		reason := unfinished
+		if unfinished == "" && b.of.start(r) {
+			copy(facts.lastSum[:], buf[r.length-checksumBytes:])
+			offset += r.length
+			continue
+		}
 		if unfinished == "" {
-			reason = facts.add(f, r)
+			reason = facts.add(b.of, r)
 		}
 		if reason != "" {
 			facts.bad = &DamageError{Path: b.path, Offset: offset, Reason: reason}
@@ -228,6 +243,13 @@ func (b *blockFacts) add(f Folder, r record) (reason string) {
 	return ""
 }
 
+// start reports whether a record says no more than where the stream begins: the
+// server writes it into the first block of a stream that does not begin at 1.
+func (f Folder) start(r record) bool {
+	return f.first > 1 && r.offset == 0 && r.sequence == tombstoneBit|(f.first-1) &&
+		len(r.subject) == 0 && len(r.data) == 0
+}
+
 // strange returns what is wrong with a whole record, apart from its contents.
 func (f Folder) strange(r record) string {
 	if r.sequence&(erasedBit|tombstoneBit) != 0 {
@@ -240,15 +262,18 @@ func (f Folder) strange(r record) string {
 }
 
 // join follows the chain from block to block.
-func (f Folder) join(facts []blockFacts, passOver []uint64) (*Report, error) {
-	report := &Report{read: facts}
-	j := newJoint(f, passOver)
+func join(facts []blockFacts, j *joint) (*Report, error) {
+	report := &Report{read: facts, Before: j.chain.Head()}
 	for i := range facts {
 		b := &facts[i]
 		if !b.unread {
 			report.Bytes += b.size
 		} else {
 			report.Unread++
+		}
+		if i > 0 && b.of != facts[i-1].of && b.of.begins() != j.last+1 {
+			return nil, &DamageError{After: j.chain.Head(), Next: b.of.begins(), Path: b.path,
+				Reason: fmt.Sprintf("its stream begins with sequence %d, and what is before it ends with %d", b.of.begins(), j.last)}
 		}
 		if damage := j.next(b); damage != nil {
 			return nil, damage
@@ -274,7 +299,6 @@ func (f Folder) join(facts []blockFacts, passOver []uint64) (*Report, error) {
 
 // joint follows the chain over blocks in order.
 type joint struct {
-	f     Folder
 	chain *ledger.Chain
 	last  uint64 // sequence
 	path  string // facts of the block that has it
@@ -284,11 +308,20 @@ type joint struct {
 	vouched []uint64
 }
 
-func newJoint(f Folder, passOver []uint64) *joint {
-	j := &joint{f: f, vouched: passOver}
-	j.restart(ledger.Head{})
-	j.lost = false
+// newJoint returns what follows the chain from a sequence on, and after a commit.
+func newJoint(first uint64, before ledger.Head, passOver []uint64) *joint {
+	j := &joint{last: first - 1, vouched: passOver}
+	j.restart(before)
 	return j
+}
+
+// firstSequence returns the first sequence of the oldest stream.
+func (f Folder) firstSequence() (uint64, error) {
+	streams, err := f.streams()
+	if err != nil {
+		return 0, err
+	}
+	return streams[0].begins(), nil
 }
 
 func (j *joint) restart(head ledger.Head) {

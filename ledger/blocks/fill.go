@@ -33,11 +33,16 @@ const blockBytes = 8 << 20
 // Fill returns what appends after the end in a report. The report was settled, so
 // that nothing is cut off afterwards, and the stream exists.
 func (f Folder) Fill(r *Report) (*Filler, error) {
-	list, err := f.blocks()
+	streams, err := f.streams()
 	if err != nil {
 		return nil, err
 	}
-	w := &Filler{folder: f, last: r.Last.Sequence}
+	f = streams[len(streams)-1]
+	list, err := f.ownBlocks()
+	if err != nil {
+		return nil, err
+	}
+	w := &Filler{folder: f, last: max(r.Last.Sequence, f.begins()-1)}
 	for _, b := range list {
 		w.number = max(w.number, b.number)
 	}

@@ -6,6 +6,7 @@ package blocks
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -15,13 +16,30 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/allot-project/allot/ledger"
 )
 
-// Folder is where a NATS server keeps one stream.
+// Folder is where a NATS server keeps the log: in one stream, or in a chain of
+// them.
 type Folder struct {
 	Store   string // the server's store directory
-	Stream  string // the stream's name
+	Stream  string // the name of the first stream
 	Subject string // subject of all its messages
+	Chain   *Chain // nil: there is one stream
+
+	first uint64 // where the stream begins; 0: at 1
+}
+
+// Chain says where in the log a stream is. Streams of a chain follow one another:
+// the oldest are dropped as a whole, and each begins where the one before ends.
+type Chain struct {
+	// First returns the first sequence of a stream, by its name; 0: it is not of
+	// the log.
+	First func(stream string) uint64
+	// Before returns the head of the last commit before a stream that is not the
+	// first one, from its metadata.
+	Before func(metadata map[string]string) (ledger.Head, error)
 }
 
 // account is the account that has the stream.
@@ -30,10 +48,90 @@ const account = "$G"
 // ErrNoLog means that the folder has no stream of that name.
 var ErrNoLog = errors.New("blocks: there is no log")
 
-// Dir returns the stream's own folder.
-func (f Folder) Dir() string {
-	return filepath.Join(f.Store, "jetstream", account, "streams", f.Stream)
+// Dir returns the folder of the first stream.
+func (f Folder) Dir() string { return filepath.Join(f.folders(), f.Stream) }
+
+// folders returns the folder in which each stream has its own.
+func (f Folder) folders() string { return filepath.Join(f.Store, "jetstream", account, "streams") }
+
+// Newest returns the folder of the stream that takes commits.
+func (f Folder) Newest() (string, error) {
+	streams, err := f.streams()
+	if err != nil {
+		return "", err
+	}
+	return streams[len(streams)-1].Dir(), nil
 }
+
+// streams lists the streams of the log, oldest first, without those that are
+// half deleted or half made. The error wraps ErrNoLog if there is none.
+func (f Folder) streams() (list []Folder, err error) {
+	if f.Chain == nil {
+		return []Folder{f}, nil
+	}
+	if list, err = f.allStreams(); err != nil {
+		return nil, err
+	}
+	note, err := readNote[leaving](filepath.Join(f.Store, leavingFile))
+	if err != nil {
+		return nil, err
+	}
+	for len(list) > 1 && list[0].halfDeleted(note) {
+		list = list[1:]
+	}
+	if n := len(list); n > 1 && list[n-1].halfMade() {
+		list = list[:n-1]
+	}
+	return list, nil
+}
+
+// allStreams lists all folders of the log's streams, oldest first. The error wraps
+// ErrNoLog if there is none.
+func (f Folder) allStreams() (list []Folder, err error) {
+	entries, err := os.ReadDir(f.folders())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w in %s", ErrNoLog, f.Store)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("blocks: %w", err)
+	}
+	for _, entry := range entries {
+		if first := f.Chain.First(entry.Name()); first > 0 {
+			one := f
+			one.Stream, one.first, one.Chain = entry.Name(), first, nil
+			list = append(list, one)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%w in %s", ErrNoLog, f.Store)
+	}
+	slices.SortFunc(list, func(a, b Folder) int { return cmp.Compare(a.first, b.first) })
+	return list, nil
+}
+
+// steadily calls look with the streams, again if there are others afterwards: then a
+// server was making or deleting one, and look may have seen a half of it.
+func (f Folder) steadily(look func([]Folder) error) error {
+	for {
+		streams, err := f.streams()
+		if err != nil {
+			return err
+		}
+		if err = look(streams); !f.changed(streams) {
+			return err
+		}
+	}
+}
+
+// changed reports whether the log has other streams now.
+func (f Folder) changed(streams []Folder) bool {
+	now, err := f.streams()
+	same := func(a, b Folder) bool { return a.Stream == b.Stream }
+	return err == nil && !slices.EqualFunc(now, streams, same)
+}
+
+// begins returns the first sequence of the stream.
+func (f Folder) begins() uint64 { return max(f.first, 1) }
 
 func (f Folder) messages() string { return filepath.Join(f.Dir(), "msgs") }
 func (f Folder) blockPath(n int) string {
@@ -43,16 +141,66 @@ func (f Folder) indexPath() string { return filepath.Join(f.messages(), "index.d
 
 const blockSuffix = ".blk"
 
+// metaFile has the stream's configuration.
+const metaFile = "meta.inf"
+
 // block is one block file.
 type block struct {
+	of     Folder // its stream
 	number int
 	path   string
 	size   int64
 }
 
-// blocks lists the block files in order. The error wraps ErrNoLog if there is no
+// blocks lists the block files of all streams in order. The error wraps ErrNoLog if
+// there is no stream.
+func (f Folder) blocks() (list []block, err error) {
+	err = f.steadily(func(streams []Folder) (err error) {
+		list, err = blocksOf(streams)
+		return err
+	})
+	return list, err
+}
+
+// listing is what the log's folders have at one moment.
+type listing struct {
+	blocks []block     // in order
+	first  uint64      // the first sequence that these can hold
+	before ledger.Head // of the last commit before the first stream
+	meta   error       // what is wrong with the streams' configurations
+}
+
+// listed lists what the log's folders have. The error wraps ErrNoLog if there is no
 // stream.
-func (f Folder) blocks() ([]block, error) {
+func (f Folder) listed() (l listing, err error) {
+	err = f.steadily(func(streams []Folder) (err error) {
+		l = listing{first: streams[0].begins()}
+		l.before, l.meta = f.checkMeta(streams)
+		l.blocks, err = blocksOf(streams)
+		return err
+	})
+	return l, err
+}
+
+func blocksOf(streams []Folder) (list []block, err error) {
+	for i, one := range streams {
+		own, err := one.ownBlocks()
+		if errors.Is(err, ErrNoLog) && i > 0 {
+			if i == len(streams)-1 {
+				continue // it has no commit yet
+			}
+			err = fmt.Errorf("%w: %s is missing, and there are later streams", ErrDamaged, one.messages())
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, own...)
+	}
+	return list, nil
+}
+
+// ownBlocks lists the block files of one stream in order.
+func (f Folder) ownBlocks() ([]block, error) {
 	entries, err := os.ReadDir(f.messages())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s", ErrNoLog, f.Store)
@@ -71,47 +219,98 @@ func (f Folder) blocks() ([]block, error) {
 		if err != nil {
 			return nil, fmt.Errorf("blocks: %w", err)
 		}
-		list = append(list, block{number: n, path: f.blockPath(n), size: info.Size()})
+		list = append(list, block{of: f, number: n, path: f.blockPath(n), size: info.Size()})
 	}
 	slices.SortFunc(list, func(a, b block) int { return a.number - b.number })
 	return list, nil
 }
 
-// checkMeta checks the file with the stream's configuration. A server reads it
-// first, and if it is damaged the server believes that the stream does not exist.
-func (f Folder) checkMeta() error {
-	path := filepath.Join(f.Dir(), "meta.inf")
-	meta, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("%w: the stream's configuration: %w", ErrDamaged, err)
+// checkMeta checks the files with the streams' configurations. A server reads them
+// first, and if one is damaged the server believes that its stream does not exist.
+// It returns the head of the last commit before the first stream.
+func (f Folder) checkMeta(streams []Folder) (before ledger.Head, err error) {
+	for i, one := range streams {
+		metadata, err := one.checkOwnMeta()
+		if err != nil {
+			return before, err
+		}
+		if i > 0 || one.begins() == 1 {
+			continue
+		}
+		if before, err = f.Chain.Before(metadata); err == nil && before.Sequence >= one.begins() {
+			err = fmt.Errorf("it is to begin after commit %d", before.Sequence)
+		}
+		if err != nil {
+			return before, fmt.Errorf("%w: %s: %w", ErrDamaged, one.Dir(), err)
+		}
 	}
-	sum, err := os.ReadFile(filepath.Join(f.Dir(), "meta.sum"))
-	if err != nil {
-		return fmt.Errorf("%w: the stream's configuration: %w", ErrDamaged, err)
-	}
+	return before, nil
+}
+
+func (f Folder) sumPath() string { return filepath.Join(f.Dir(), "meta.sum") }
+
+// sumOf returns the checksum of a configuration of the stream, as it is stored.
+func (f Folder) sumOf(meta []byte) []byte {
 	h := streamHash(f.Stream)
 	_, _ = h.Write(meta) // a hash.Hash never fails
-	if want := hex.AppendEncode(nil, h.Sum(nil)); !bytes.Equal(bytes.TrimSpace(sum), want) {
-		return fmt.Errorf("%w: %s has a wrong checksum", ErrDamaged, path)
+	return hex.AppendEncode(nil, h.Sum(nil))
+}
+
+// readMeta reads the stream's configuration and its checksum, which a server may
+// be replacing.
+func (f Folder) readMeta() (meta, sum []byte, err error) {
+	path := filepath.Join(f.Dir(), metaFile)
+	for {
+		meta, err = os.ReadFile(path)
+		if err == nil {
+			sum, err = os.ReadFile(f.sumPath())
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: the stream's configuration: %w", ErrDamaged, err)
+		}
+		now, err := os.ReadFile(path)
+		if err == nil && !bytes.Equal(now, meta) {
+			continue
+		}
+		return meta, sum, nil
+	}
+}
+
+// checkOwnMeta checks the configuration of one stream, and returns its metadata.
+func (f Folder) checkOwnMeta() (metadata map[string]string, err error) {
+	path := filepath.Join(f.Dir(), metaFile)
+	meta, sum, err := f.readMeta()
+	if err != nil {
+		return nil, err
+	}
+	half := false
+	if want := f.sumOf(meta); !bytes.Equal(bytes.TrimSpace(sum), want) {
+		if half = f.halfSealed(sum); !half {
+			return nil, fmt.Errorf("%w: %s has a wrong checksum", ErrDamaged, path)
+		}
 	}
 	if _, err := os.Stat(filepath.Join(f.Dir(), "meta.key")); err == nil {
-		return fmt.Errorf("%w: %s is encrypted", ErrUnreadable, f.Dir())
+		return nil, fmt.Errorf("%w: %s is encrypted", ErrUnreadable, f.Dir())
 	}
 	var config struct {
-		Name        string `json:"name"`
-		Compression string `json:"compression"`
-		FirstSeq    uint64 `json:"first_seq"`
+		Name        string            `json:"name"`
+		Compression string            `json:"compression"`
+		FirstSeq    uint64            `json:"first_seq"`
+		Sealed      bool              `json:"sealed"`
+		Metadata    map[string]string `json:"metadata"`
 	}
 	if err := json.Unmarshal(meta, &config); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	switch {
 	case config.Name != f.Stream:
-		return fmt.Errorf("%w: %s is of the stream %q", ErrDamaged, path, config.Name)
+		return nil, fmt.Errorf("%w: %s is of the stream %q", ErrDamaged, path, config.Name)
 	case config.Compression != "" && config.Compression != "none":
-		return fmt.Errorf("%w: %s is compressed (%s)", ErrUnreadable, f.Dir(), config.Compression)
-	case config.FirstSeq > 1:
-		return fmt.Errorf("%w: %s begins at sequence %d", ErrUnreadable, f.Dir(), config.FirstSeq)
+		return nil, fmt.Errorf("%w: %s is compressed (%s)", ErrUnreadable, f.Dir(), config.Compression)
+	case half && !config.Sealed:
+		return nil, fmt.Errorf("%w: %s has a wrong checksum", ErrDamaged, path)
+	case max(config.FirstSeq, 1) != f.begins():
+		return nil, fmt.Errorf("%w: %s begins at sequence %d", ErrUnreadable, f.Dir(), config.FirstSeq)
 	}
-	return nil
+	return config.Metadata, nil
 }

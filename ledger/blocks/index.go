@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/allot-project/allot/ledger/durable"
 )
@@ -199,16 +200,34 @@ func (f Folder) encodeIndex(facts []blockFacts) []byte {
 // off the unfinished write in the report, and writes an index that fits. The
 // report must be without damage.
 func (f Folder) Settle(r *Report) error {
+	if err := f.settleChanges(); err != nil {
+		return err
+	}
 	if r.TornBytes > 0 {
 		if err := truncate(r.TornPath, r.TornAt); err != nil {
 			return err
 		}
 	}
-	if r.Commits == 0 {
+	for begin := 0; begin < len(r.read); {
+		end := begin
+		for end < len(r.read) && r.read[end].of == r.read[begin].of {
+			end++
+		}
+		if err := r.read[begin].of.settleOne(r.read[begin:end]); err != nil {
+			return err
+		}
+		begin = end
+	}
+	return nil
+}
+
+// settleOne settles one stream.
+func (f Folder) settleOne(read []blockFacts) error {
+	if !slices.ContainsFunc(read, func(b blockFacts) bool { return !b.empty() }) {
 		return nil
 	}
-	facts := make([]blockFacts, 0, len(r.read))
-	for _, b := range r.read {
+	facts := make([]blockFacts, 0, len(read))
+	for _, b := range read {
 		if b.empty() {
 			// A server that stopped between making a block and writing to it
 			// leaves an empty one.

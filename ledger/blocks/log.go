@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/allot-project/allot/ledger"
@@ -21,14 +22,15 @@ type Log struct {
 	mu     sync.Mutex
 	firsts []place // the blocks, in order; guarded by mu
 
-	// Offsets of the records of some blocks, by number; guarded by mu.
-	offsets map[int][]uint32
+	// Offsets of the records of some blocks, by path; guarded by mu.
+	offsets map[string][]uint32
+	begins  uint64 // the first sequence of the oldest stream; guarded by mu
 }
 
 // place is where a block begins in the log.
 type place struct {
-	number int
-	first  uint64
+	block
+	first uint64
 }
 
 // cachedBlocks is how many blocks' offsets are kept, at some 100 KB a block.
@@ -44,7 +46,30 @@ func (f Folder) Open() (*Log, error) {
 	if _, err := f.blocks(); err != nil {
 		return nil, err
 	}
-	return &Log{folder: f, offsets: make(map[int][]uint32)}, nil
+	l := &Log{folder: f, offsets: make(map[string][]uint32)}
+	var err error
+	l.begins, err = f.firstSequence()
+	return l, err
+}
+
+// Leave makes the log begin at a sequence at least: what is before it is about to
+// be deleted, or was.
+func (l *Log) Leave(before uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before <= l.begins {
+		return
+	}
+	l.begins = before
+	l.firsts = slices.DeleteFunc(l.firsts, func(p place) bool { return p.first < before })
+}
+
+// First returns the first sequence that the files hold, or would hold if they are
+// empty, as far as it was looked at.
+func (l *Log) First() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begins
 }
 
 // Append implements ledger.Log. It always fails.
@@ -60,7 +85,7 @@ func (l *Log) Last(context.Context) (uint64, error) {
 		return 0, err
 	}
 	for i := len(list) - 1; i >= 0; i-- {
-		facts, err := l.folder.scan(list[i])
+		facts, err := scan(list[i])
 		if err != nil {
 			return 0, err
 		}
@@ -71,7 +96,11 @@ func (l *Log) Last(context.Context) (uint64, error) {
 			return facts.last, nil
 		}
 	}
-	return 0, nil
+	first, err := l.folder.firstSequence()
+	if err != nil {
+		return 0, err
+	}
+	return first - 1, nil
 }
 
 // Read implements ledger.Log.
@@ -80,27 +109,37 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 		from = 1
 	}
 	for from <= to {
+		next := from
 		b, err := l.find(from)
-		if err != nil {
-			return err
+		if err == nil {
+			next, err = l.readBlock(ctx, b, from, to, yield)
 		}
-		next, err := l.readBlock(ctx, b, from, to, yield)
+		if errors.Is(err, os.ErrNotExist) && l.left(next) {
+			return leftError(next)
+		}
 		if err != nil {
 			return err
 		}
 		if next == from {
 			return &ledger.BadEntryError{Sequence: from, Err: fmt.Errorf("%w: it is not in %s, where it should be",
-				ErrDamaged, l.folder.blockPath(b.number))}
+				ErrDamaged, b.path)}
 		}
 		from = next
 	}
 	return nil
 }
 
+func leftError(sequence uint64) error {
+	return fmt.Errorf("%w: sequence %d has left for the archives", ledger.ErrLogGap, sequence)
+}
+
 // find returns the block that holds a sequence.
 func (l *Log) find(sequence uint64) (place, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if sequence < l.begins {
+		return place{}, leftError(sequence)
+	}
 	// Later blocks may have been added since.
 	if i := l.search(sequence); i >= 0 && i < len(l.firsts)-1 {
 		return l.firsts[i], nil
@@ -134,30 +173,49 @@ func (l *Log) refresh() error {
 	if err != nil {
 		return err
 	}
-	known := -1
+	var known place
 	if len(l.firsts) > 0 {
-		known = l.firsts[len(l.firsts)-1].number
+		known = l.firsts[len(l.firsts)-1]
 	}
 	for _, b := range list {
-		if b.number <= known || b.size == 0 {
+		if b.of.begins() < l.begins {
+			continue // it is about to be deleted
+		}
+		same := b.of.Stream == known.of.Stream
+		if same && b.number <= known.number || !same && b.of.begins() < known.first || b.size == 0 {
 			continue
 		}
-		first, err := firstOf(b.path)
+		first, err := b.firstSequence()
 		if err != nil {
 			return err
 		}
-		l.firsts = append(l.firsts, place{b.number, first})
+		l.firsts = append(l.firsts, place{b, first})
 	}
 	return nil
 }
 
-// firstOf reads the sequence of a block's first record.
-func firstOf(path string) (uint64, error) {
-	header, err := readAt(path, 0, recordHeaderBytes)
+// left looks whether the stream with a sequence has left the files, and forgets it
+// then.
+func (l *Log) left(sequence uint64) bool {
+	first, err := l.folder.firstSequence()
+	if err != nil || sequence >= first {
+		return false
+	}
+	l.Leave(first)
+	return true
+}
+
+// firstSequence reads the sequence of a block's first message.
+func (b block) firstSequence() (uint64, error) {
+	header, err := readAt(b.path, 0, recordHeaderBytes)
 	if err != nil {
 		return 0, err
 	}
-	return binary.LittleEndian.Uint64(header[4:]), nil
+	sequence := binary.LittleEndian.Uint64(header[4:])
+	if sequence&tombstoneBit != 0 {
+		return sequence&^tombstoneBit + 1, nil // see Folder.start
+	}
+	return sequence, nil
 }
 
 // readAt reads a part of a file, all of it.
@@ -183,14 +241,14 @@ func readAt(path string, offset int64, size int) ([]byte, error) {
 // readBlock yields the entries from..to of a block, and returns the next
 // sequence.
 func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield func(ledger.Entry) error) (uint64, error) {
-	path := l.folder.blockPath(b.number)
+	path := b.path
 	fresh := false
 	for {
 		offsets, looked, err := l.offsetsOf(b, path, from, fresh)
 		if err != nil {
 			return from, err
 		}
-		r := &blockRead{path: path, subject: l.folder.Subject, sum: blockHash(l.folder.Stream, b.number), next: from, to: to}
+		r := &blockRead{path: path, subject: l.folder.Subject, sum: blockHash(b.of.Stream, b.number), next: from, to: to}
 		err = r.run(ctx, offsets, b.first, yield)
 		from = r.next
 		// An unfinished write may have been cut off since, and another one taken
@@ -266,7 +324,7 @@ func part(offsets []uint32, more uint64) int {
 // is asked for.
 func (l *Log) offsetsOf(b place, path string, sequence uint64, fresh bool) (offsets []uint32, looked bool, err error) {
 	l.mu.Lock()
-	known, ok := l.offsets[b.number]
+	known, ok := l.offsets[path]
 	l.mu.Unlock()
 	if ok && !fresh && sequence-b.first < uint64(len(known)-1) {
 		return known, false, nil
@@ -282,6 +340,10 @@ func (l *Log) offsetsOf(b place, path string, sequence uint64, fresh bool) (offs
 			break
 		}
 		at += r.length
+		if b.of.start(r) {
+			offsets[0] = uint32(at)
+			continue
+		}
 		offsets = append(offsets, uint32(at))
 	}
 	l.mu.Lock()
@@ -289,6 +351,6 @@ func (l *Log) offsetsOf(b place, path string, sequence uint64, fresh bool) (offs
 	if len(l.offsets) >= cachedBlocks {
 		clear(l.offsets) // they are found again
 	}
-	l.offsets[b.number] = offsets
+	l.offsets[path] = offsets
 	return offsets, true, nil
 }

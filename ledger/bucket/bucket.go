@@ -1,5 +1,6 @@
 // Package bucket keeps objects that are written once: in a folder, or in a bucket
-// of a store that speaks S3. It has no way to overwrite or to delete an object.
+// of a store that speaks S3. It has no way to overwrite an object, and none to delete
+// one but a copy, which can be made again.
 package bucket
 
 import (
@@ -9,6 +10,8 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path"
+	"strings"
 	"time"
 )
 
@@ -45,6 +48,28 @@ type Store interface {
 	List(ctx context.Context, prefix, after string, yield func(Object) error) error
 	// String returns the store's URL, without secrets.
 	String() string
+}
+
+// Copies is how the names of objects begin that can be removed. Everything else is
+// for ever.
+const Copies = "copies/"
+
+// ErrForEver means that an object is none of those that can be removed.
+var ErrForEver = errors.New("bucket: such an object is never removed")
+
+// Remover is a Store that can remove objects whose names begin with Copies. A store
+// with object lock, or one whose keys do not allow it, fails.
+type Remover interface {
+	// Remove removes an object. It is no error if there is none.
+	Remove(ctx context.Context, name string) error
+}
+
+// removable refuses to remove anything but a copy.
+func removable(name string) error {
+	if !strings.HasPrefix(name, Copies) || path.Clean(name) != name {
+		return fmt.Errorf("%w: %s", ErrForEver, name)
+	}
+	return nil
 }
 
 // Patience bounds what waits for a store.

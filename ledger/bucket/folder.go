@@ -18,6 +18,14 @@ import (
 // folder is a store in a folder of this machine, or of a network file system.
 type folder struct{ dir string }
 
+// FolderOf returns the folder of a store that is one; "": it is a bucket.
+func FolderOf(store Store) string {
+	if f, ok := store.(*folder); ok {
+		return f.dir
+	}
+	return ""
+}
+
 // unfinishedPrefix is how the names of files begin that are being written.
 const unfinishedPrefix = ".unfinished-"
 
@@ -109,6 +117,17 @@ func (f *folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 		return nil, folderError(err)
 	}
 	return file, nil
+}
+
+// Remove implements Remover.
+func (f *folder) Remove(_ context.Context, name string) error {
+	if err := removable(name); err != nil {
+		return err
+	}
+	if err := os.Remove(f.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return folderError(err)
+	}
+	return nil
 }
 
 // List implements Store.

@@ -42,12 +42,13 @@ func openS3(u *url.URL, p Patience) (Store, error) {
 	transport.DialContext = (&net.Dialer{Timeout: p.Answer, KeepAlive: time.Minute}).DialContext
 	transport.ResponseHeaderTimeout = p.Answer
 	transport.DisableCompression = true // a part's bytes are its own
+	wary := wary{transport}
 	client, err := minio.New(options.endpoint, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{},
-			&credentials.IAM{Client: &http.Client{Transport: transport, Timeout: metadataWait}},
+			&credentials.IAM{Client: &http.Client{Transport: wary, Timeout: metadataWait}},
 		}),
-		Secure: !options.insecure, Region: options.region, Transport: transport, MaxRetries: tries,
+		Secure: !options.insecure, Region: options.region, Transport: wary, MaxRetries: tries,
 		BucketLookup: minio.BucketLookupAuto,
 	})
 	if err != nil {
@@ -129,6 +130,14 @@ func (b *s3Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Remove implements Remover.
+func (s *s3) Remove(ctx context.Context, name string) error {
+	if err := removable(name); err != nil {
+		return err
+	}
+	return s3Error(s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
+}
+
 // List implements Store.
 func (s *s3) List(ctx context.Context, prefix, after string, yield func(Object) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -137,11 +146,16 @@ func (s *s3) List(ctx context.Context, prefix, after string, yield func(Object) 
 	if after != "" {
 		options.StartAfter = s.prefix + after
 	}
+	last := ""
 	for object := range s.client.ListObjects(ctx, s.bucket, options) {
 		if object.Err != nil {
 			return s3Error(object.Err)
 		}
-		name := strings.TrimPrefix(object.Key, s.prefix)
+		name, isBelow := strings.CutPrefix(object.Key, s.prefix)
+		if !isBelow || name <= last && last != "" {
+			return fmt.Errorf("%w: %s lists %.200q after %.200q, and a list is in the order of names", ErrUnavailable, s, object.Key, last)
+		}
+		last = name
 		if name <= after {
 			continue // a store that does not know start-after lists all
 		}

@@ -91,6 +91,48 @@ func TestTree(t *testing.T) {
 	})
 }
 
+// TestSparse: from the hashes of every eighth level all others are found, and half
+// of them are kept.
+func TestSparse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tree, all := &proof.Tree{}, []ledger.Digest(nil)
+		levels := make(map[int][]ledger.Digest)
+		size := rapid.Int64Range(1, 70_000).Draw(t, "up to")
+		for tree.Size() < size {
+			var commit []ledger.Digest
+			for range rapid.IntRange(1, 9).Draw(t, "records") * int(1+size/1000) {
+				commit = append(commit, sha256.Sum256(fmt.Append(nil, tree.Size()+int64(len(commit)))))
+			}
+			before := tree.Size()
+			complete := tree.Add(commit)
+			all = append(all, complete...)
+			for _, kept := range proof.Sparse(before, complete) {
+				if kept.First != int64(len(levels[kept.Level])) {
+					t.Fatalf("level %d goes on at %d after %d", kept.Level, kept.First, len(levels[kept.Level]))
+				}
+				levels[kept.Level] = append(levels[kept.Level], kept.Hashes...)
+			}
+		}
+		for level, hashes := range levels {
+			if int64(len(hashes)) != proof.KeptCount(level, tree.Size()) {
+				t.Fatalf("level %d keeps %d hashes of a tree of %d", level, len(hashes), tree.Size())
+			}
+		}
+		sparse := proof.FromSparse(func(level int, first, count int64) ([]ledger.Digest, error) {
+			return slices.Clone(levels[level][first : first+count]), nil
+		})
+		for _, n := range []int64{0, int64(len(all)) - 1, rapid.Int64Range(0, int64(len(all))-1).Draw(t, "number")} {
+			if found, err := sparse([]int64{n}); err != nil || found[0] != all[n] {
+				t.Fatalf("hash %d of a tree of %d: %v, %v", n, tree.Size(), found, err)
+			}
+		}
+		again, err := proof.LoadTree(tree.Size(), sparse)
+		if err != nil || again.Root() != tree.Root() {
+			t.Fatalf("loaded: %v, %v", again, err)
+		}
+	})
+}
+
 func checkpoint() *proof.Checkpoint {
 	return &proof.Checkpoint{
 		Ledger: ledger.UUID{1, 2, 3}, Size: 42, Root: sha256.Sum256([]byte("root")),
