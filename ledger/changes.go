@@ -16,6 +16,8 @@ type Changes struct {
 	Chassis         []ChassisChange
 	Limits          []LimitChange
 	Parents         []ParentChange
+	Preferences     []PreferenceChange
+	AggregateLimits []AggregateLimitChange
 }
 
 // ProviderChange is one change of a provider.
@@ -33,6 +35,13 @@ type LimitChange struct{ Before, After *Limit }
 
 // ParentChange is one move of a project in the tree; empty: below no other.
 type ParentChange struct{ Project, Before, After string }
+
+// PreferenceChange is one change of a preference.
+type PreferenceChange struct{ Before, After *Preference }
+
+// AggregateLimitChange is one change of a limit of an aggregate, or of what is used
+// of it.
+type AggregateLimitChange struct{ Before, After *AggregateLimit }
 
 // TraitChange is one change of a trait.
 type TraitChange struct{ Before, After *Trait }
@@ -89,6 +98,8 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 	}
 	s.undoNodes(changes, to.numbers)
 	s.undoLimits(changes)
+	s.undoPreferences(changes)
+	s.undoAggregateLimits(changes)
 	s.nodeProviders, s.term = to.nodeProviders, to.term
 	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++

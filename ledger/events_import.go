@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// ContentsImported states that the contents of something else begin this ledger:
-// of a Placement, or of a file. The records of the import name the record with
+// ContentsImported states that the contents of something else are in this ledger
+// from now on: of a Placement, of an Ironic, or of a file. The records of the import name the record with
 // this event as their cause, so each says where it came from.
 type ContentsImported struct {
-	Kind    string `json:"kind"`             // what was read: "placement", "jsonl"
+	Kind    string `json:"kind"`             // what was read: "placement", "ironic", "jsonl"
 	Source  string `json:"source"`           // which one, without credentials
 	Schema  string `json:"schema,omitempty"` // the version of its schema
 	ReadAt  int64  `json:"read_at"`          // when it was read, in Unix nanoseconds

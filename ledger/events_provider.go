@@ -119,13 +119,16 @@ func (ev ProviderReparented) apply(s *State, at moment) error {
 		}
 		root = parent.Root
 	}
+	s.countTree(ev.Provider, -1)
 	err := s.replaceProvider(ev.Provider, func(p *Provider) {
 		p.Parent, p.Root, p.UpdatedAt = ev.Parent, root, at.time
 	})
 	if err != nil {
 		return err
 	}
-	return s.reroot(ev.Provider, root)
+	err = s.reroot(ev.Provider, root)
+	s.countTree(ev.Provider, 1)
+	return err
 }
 
 // reroot makes root the root of a provider and its descendants.
@@ -312,6 +315,8 @@ func (ev ProviderAggregatesReplaced) apply(s *State, at moment) error {
 	if err != nil {
 		return err
 	}
+	s.countTree(ev.Provider, -1)
 	p.Aggregates = ev.Aggregates
+	s.countTree(ev.Provider, 1)
 	return nil
 }

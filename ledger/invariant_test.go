@@ -148,6 +148,13 @@ func refusals() []refusal {
 		{ledger.LimitSet{Class: "VCPU", Most: -1}, "a limit of -1"},
 		{ledger.LimitRemoved{Class: "VCPU", Project: "none"}, "there is no limit"},
 		{ledger.LimitRemoved{}, "a limit of class"},
+		{ledger.AggregateLimitSet{Aggregate: other, Class: "CUSTOM_NONE"}, "a limit of class"},
+		{ledger.AggregateLimitSet{Class: "VCPU"}, "a limit of class"},
+		{ledger.AggregateLimitSet{Aggregate: other, Class: "VCPU", Most: -1}, "a limit of -1"},
+		{ledger.AggregateLimitRemoved{Aggregate: other, Class: "VCPU"}, "there is no limit"},
+		{ledger.AggregateLimitRemoved{Class: "VCPU"}, "a limit of class"},
+		{ledger.PreferenceSet{}, "cannot have the name"},
+		{ledger.PreferenceRemoved{Name: "none"}, "no preference"},
 		{ledger.ProjectPlaced{Parent: "q"}, "cannot be below"},
 		{ledger.ProjectPlaced{Project: "q", Parent: "q"}, "cannot be below"},
 
@@ -202,6 +209,33 @@ func refusals() []refusal {
 		{ledger.ChassisCreated{Chassis: rack}, "cannot be created"},
 		{ledger.ChassisDescribed{Chassis: missing}, "no chassis"},
 		{ledger.ChassisDeleted{Chassis: missing}, "no chassis"},
+
+		{ledger.ChassisImported{}, "cannot be imported"},
+		{ledger.ChassisImported{ChassisCreated: ledger.ChassisCreated{Chassis: rack}}, "cannot be imported"},
+		{ledger.ChassisImported{ChassisCreated: ledger.ChassisCreated{Chassis: missing}, CreatedAt: 2, UpdatedAt: 1}, "created at 2 and updated at 1"},
+		{ledger.NodeImported{Node: missing}, "cannot be imported"},
+		{ledger.NodeImported{Node: idle, ProvisionState: "enroll"}, "cannot be imported"},
+		{ledger.NodeImported{Node: missing, ProvisionState: "enroll", CreatedAt: 1 << 62}, "in a record of"},
+		{ledger.NodeImported{Node: missing, ProvisionState: "enroll", Traits: []string{"B", "A"}}, "not sorted"},
+		{ledger.NodeImported{Node: missing, ProvisionState: "enroll", Description: named("idle")}, "used twice"},
+		{importedFor(given, ledger.NodeAllocationError, ledger.NilUUID), "cannot be imported"},
+		{importedFor(ledger.NilUUID, ledger.NodeAllocationError, ledger.NilUUID), "cannot be imported"},
+		{importedFor(newcomer, "lost", ledger.NilUUID), `in the state "lost"`},
+		{importedFor(newcomer, ledger.NodeAllocationActive, ledger.NilUUID), "has the node"},
+		{importedFor(newcomer, ledger.NodeAllocating, idle), "has the node"},
+		{importedFor(newcomer, ledger.NodeAllocationActive, missing), "is taken"},
+		{importedFor(newcomer, ledger.NodeAllocationActive, givenNode), "is taken"},
+		{importedFor(newcomer, ledger.NodeAllocationActive, third), "is taken"},
+		{ledger.NodeAllocationImported{
+			AllocationRequested: ledger.AllocationRequested{Allocation: newcomer}, State: ledger.NodeAllocationError,
+			CreatedAt: 2, UpdatedAt: 1,
+		}, "created at 2 and updated at 1"},
+	}
+}
+
+func importedFor(allocation ledger.UUID, state ledger.NodeAllocationState, node ledger.UUID) ledger.Event {
+	return ledger.NodeAllocationImported{
+		AllocationRequested: ledger.AllocationRequested{Allocation: allocation}, State: state, Node: node,
 	}
 }
 

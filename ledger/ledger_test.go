@@ -71,7 +71,7 @@ func TestGoldenStates(t *testing.T) {
 			name := fmt.Sprintf("state.v%d.%s.hex", ledger.StateVersion, history.Name)
 			now := hex.EncodeToString(out.Bytes())
 			if golden := strings.TrimSpace(ledgertest.Golden(t, name, now+"\n")); golden != now {
-				t.Errorf("the State has another form than in %s: raise stateVersion, read the old form, too, "+
+				t.Errorf("the State has another form than in %s: raise the newest version, read the old form, too, "+
 					"and write the new files with -update\nnow:     %s\non file: %s", name, now, golden)
 			}
 		})

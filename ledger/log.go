@@ -24,10 +24,14 @@ var (
 	ErrLogUnsafe = errors.New("ledger: the log's configuration is unsafe")
 )
 
-// Why a log is out of reach. Both pass, and say nothing about its contents.
+// Why a log is out of reach. All pass, and say nothing about its contents.
 var (
 	// ErrUnavailable means that the log did not answer.
 	ErrUnavailable = errors.New("ledger: the log is out of reach")
+
+	// ErrArchived means that a part of the log is only in archives, of which none
+	// can be read now.
+	ErrArchived = fmt.Errorf("%w: what is so old is only in archives, and none of them can be read now", ErrUnavailable)
 
 	// ErrTooManyReaders means that too many others read the log, which was not
 	// asked.

@@ -174,6 +174,8 @@ func NodeAfter(n *Node, events []Event) *Node {
 		switch ev := event.(type) {
 		case NodeCreated:
 			n = ev.node()
+		case NodeImported:
+			n = ev.node()
 		case NodeDeleted:
 			n = nil
 		case nodeEdit:

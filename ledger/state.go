@@ -36,6 +36,8 @@ type State struct {
 
 	nodeTables
 	limitTables
+	preferenceTable
+	aggregateLimitTable
 	nodeProviders bool // nodes are resource providers, too
 	term          Term
 	sorted        bool // see Ordered
@@ -100,7 +102,8 @@ func NewState() *State {
 		traits:     btree.NewBTreeGOptions(func(a, b *Trait) bool { return a.Name < b.Name }, treeOptions),
 		classes:    NewClassTable(nil),
 		nextClass:  FirstCustomClass,
-		nodeTables: newNodeTables(), limitTables: newLimitTables(),
+		nodeTables: newNodeTables(), limitTables: newLimitTables(), preferenceTable: newPreferenceTable(),
+		aggregateLimitTable: newAggregateLimitTable(),
 	}
 }
 
@@ -117,6 +120,8 @@ func (s *State) Fork() *State {
 	fork.traits = s.traits.Copy()
 	fork.nodeTables = s.forkNodes()
 	fork.limitTables = s.forkLimits()
+	fork.preferenceTable = s.forkPreferences()
+	fork.aggregateLimitTable = s.forkAggregateLimits()
 	fork.changes = Changes{}
 	return &fork
 }
@@ -371,6 +376,7 @@ func (s *State) countUsage(c *Consumer, sign int64) (*Owner, error) {
 		if provider.Inventories[i].Used < 0 {
 			return nil, fmt.Errorf("%w: usage of class %d on provider %s below 0", ErrInvariant, a.Class, a.Provider)
 		}
+		s.countAggregates(provider, a.Class, sign*a.Amount)
 		usage.Amounts = addAmount(usage.Amounts, a.Class, sign*a.Amount)
 		s.countProject(c.Owner, 0, ClassAmount{Class: a.Class, Amount: sign * a.Amount})
 	}

@@ -10,13 +10,16 @@ import (
 )
 
 // Versions of the State's form: 2 added nodes and reservations, 3 chassis, 4 the
-// order of consumers' allocations, which older versions sorted, 5 the term, and 6
-// limits and the tree of projects. Older versions can still be read, and 5 is
-// written where there are no limits and no tree.
-const stateVersion = 6
-
-// limitlessVersion is what is written without limits.
-const limitlessVersion = 5
+// order of consumers' allocations, which older versions sorted, 5 the term, 6
+// limits and the tree of projects, 7 preferences, and 8 limits of aggregates. Older
+// versions can still be read, and the oldest one from 5 on is written that has all
+// there is.
+const (
+	limitlessVersion      = 5 // without limits and a tree
+	limitVersion          = 6
+	preferenceVersion     = 7
+	aggregateLimitVersion = 8
+)
 
 // sortedVersion is the last version with sorted allocations.
 const sortedVersion = 3
@@ -26,7 +29,7 @@ const sortedVersion = 3
 const stateFlushBytes = 1 << 16
 
 // stateFields is the number of fields of each version of the form.
-var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18}
+var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18, 7: 19, 8: 20}
 
 // Encode writes the State in its one canonical form: equal States give equal
 // bytes. It does not change the State, and may run on a fork while the original
@@ -34,13 +37,7 @@ var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18}
 // order.
 func (s *State) Encode(w io.Writer) error {
 	out := &stateWriter{w: w, e: newEncoder()}
-	version := uint64(stateVersion)
-	if s.limits.Len()+s.parents.Len() == 0 {
-		version = limitlessVersion
-	}
-	if s.sorted {
-		version = sortedVersion
-	}
+	version := s.version()
 	out.e.array(stateFields[version])
 	out.e.uint(version)
 	s.position(&out.e.form)
@@ -61,8 +58,29 @@ func (s *State) Encode(w io.Writer) error {
 			s.ProjectParents(func(p ProjectParent) bool { return yield(&p) })
 		}, (*ProjectParent).form)
 	}
+	if version >= preferenceVersion {
+		writeEach(out, s.preferences.Len(), s.Preferences, (*Preference).form)
+	}
+	if version >= aggregateLimitVersion {
+		writeEach(out, s.aggregateLimits.Len(), s.AggregateLimits, (*AggregateLimit).form)
+	}
 	out.flushAt(0)
 	return out.err
+}
+
+// version is that of the form in which the State is written.
+func (s *State) version() uint64 {
+	switch {
+	case s.sorted:
+		return sortedVersion
+	case s.aggregateLimits.Len() > 0:
+		return aggregateLimitVersion
+	case s.preferences.Len() > 0:
+		return preferenceVersion
+	case s.limits.Len()+s.parents.Len() > 0:
+		return limitVersion
+	}
+	return limitlessVersion
 }
 
 // DecodeState reads what Encode wrote. Damage gives an error that wraps
@@ -97,7 +115,17 @@ func DecodeState(data []byte) (*State, error) {
 		}
 	}
 	if version > 5 {
-		if err := s.readLimits(d); err != nil {
+		if err := s.readLimits(d, version); err != nil {
+			return nil, err
+		}
+	}
+	if version >= preferenceVersion {
+		if err := s.readPreferences(d, version); err != nil {
+			return nil, err
+		}
+	}
+	if version >= aggregateLimitVersion {
+		if err := s.readAggregateLimits(d); err != nil {
 			return nil, err
 		}
 	}

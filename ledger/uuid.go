@@ -30,6 +30,9 @@ func ParseUUID(text string) (UUID, error) {
 // String returns the lower-case dashed form.
 func (id UUID) String() string { return uuid.UUID(id).String() }
 
+// Derive returns the UUID of version 5 that a name has in the namespace of id.
+func (id UUID) Derive(name string) UUID { return UUID(uuid.NewSHA1(uuid.UUID(id), []byte(name))) }
+
 // IsNil reports whether id is the zero UUID.
 func (id UUID) IsNil() bool { return id == NilUUID }
 

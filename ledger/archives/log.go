@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
@@ -19,6 +20,11 @@ import (
 type Log struct {
 	archives []*Archive
 	cache    *cache
+	rest     time.Duration // see Rest
+
+	mu     sync.Mutex
+	failed error     // why nothing could be fetched; guarded by mu
+	until  time.Time // nobody asks again before; guarded by mu
 }
 
 var _ ledger.Log = (*Log)(nil)
@@ -29,7 +35,41 @@ var ErrReadOnly = errors.New("archives: this log can only be read")
 // NewLog returns the log in some archives. It keeps at most so many bytes of
 // parts in a folder, but always the newest one.
 func NewLog(archives []*Archive, folder string, bytes int64) *Log {
-	return &Log{archives, &cache{folder: folder, bound: bytes, kept: make(map[string]*keptPart)}}
+	return &Log{archives: archives, cache: &cache{
+		folder: folder, bound: bytes, kept: make(map[string]*keptPart), places: make(chan struct{}, fetchedAtOnce),
+		comes: make(map[string]chan struct{}),
+	}}
+}
+
+// fetchedAtOnce is how many parts are fetched at a time, for all readers: each may
+// take a part's room on the disk besides those that are kept.
+const fetchedAtOnce = 4
+
+// Rest makes the log, when no archive answers, refuse whatever it would have to ask
+// them for, so long, so that readers do not wait for the same silence one after the
+// other. It is called before the log is used.
+func (l *Log) Rest(after time.Duration) { l.rest = after }
+
+// resting returns why archives are not asked now, or nil.
+func (l *Log) resting() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil || time.Now().After(l.until) {
+		return nil
+	}
+	return l.failed
+}
+
+// silent notes that no archive answers.
+func (l *Log) silent(ctx context.Context, err error) error {
+	err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return err // the reader has gone, and says nothing about archives
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed, l.until = err, time.Now().Add(l.rest)
+	return err
 }
 
 // Append implements ledger.Log. It always fails.
@@ -150,6 +190,9 @@ func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
 	if part := l.cache.open(sequence); part != nil {
 		return part, nil
 	}
+	if err := l.resting(); err != nil {
+		return nil, err
+	}
 	var failed error
 	missing := true
 	for _, a := range l.archives {
@@ -175,7 +218,7 @@ func (l *Log) open(ctx context.Context, sequence uint64) (*openPart, error) {
 	case errors.Is(failed, ErrPart):
 		return nil, &ledger.BadEntryError{Sequence: sequence, Err: failed}
 	}
-	return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, failed)
+	return nil, l.silent(ctx, failed)
 }
 
 // cache keeps verified parts in files.
@@ -183,12 +226,13 @@ type cache struct {
 	folder string
 	bound  int64
 
-	fetching sync.Mutex // one part is fetched at a time
+	places chan struct{} // one for each part that is being fetched
 
 	mu    sync.Mutex
-	kept  map[string]*keptPart // by the name of the part; guarded by mu
-	bytes int64                // guarded by mu
-	turn  uint64               // guarded by mu
+	comes map[string]chan struct{} // closed when a part that is being fetched is there, or cannot be had; guarded by mu
+	kept  map[string]*keptPart     // by the name of the part; guarded by mu
+	bytes int64                    // guarded by mu
+	turn  uint64                   // guarded by mu
 }
 
 // keptPart is a part in the cache.
@@ -220,15 +264,65 @@ func (c *cache) open(sequence uint64) *openPart {
 	return nil
 }
 
-// fetch brings a part into the cache, verified.
+// fetch brings a part into the cache, verified. Readers of different parts do not
+// wait for each other, and those of one part fetch it once.
 func (c *cache) fetch(ctx context.Context, a *Archive, name Name) (*openPart, error) {
-	c.fetching.Lock()
-	defer c.fetching.Unlock()
-	if part := c.open(name.First); part != nil && part.name == name {
-		return part, nil
-	} else if part != nil {
-		_ = part.file.Close() // it was only read
+	for {
+		came, mine := c.begin(name)
+		if mine {
+			break
+		}
+		select {
+		case <-came:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if part := c.openNamed(name); part != nil {
+			return part, nil
+		}
 	}
+	defer c.end(name)
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if part := c.openNamed(name); part != nil { // since it was looked for
+		return part, nil
+	}
+	return c.bring(ctx, a, name)
+}
+
+// begin says whether the caller is to fetch a part; if not, when somebody else has.
+func (c *cache) begin(name Name) (came <-chan struct{}, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if comes := c.comes[name.String()]; comes != nil {
+		return comes, false
+	}
+	c.comes[name.String()] = make(chan struct{})
+	return nil, true
+}
+
+func (c *cache) end(name Name) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.comes[name.String()])
+	delete(c.comes, name.String())
+}
+
+// openNamed returns a part of the cache; nil: it is not there.
+func (c *cache) openNamed(name Name) *openPart {
+	part := c.open(name.First)
+	if part != nil && part.name != name {
+		_ = part.file.Close() // it was only read
+		return nil
+	}
+	return part
+}
+
+func (c *cache) bring(ctx context.Context, a *Archive, name Name) (*openPart, error) {
 	if err := os.MkdirAll(c.folder, 0o750); err != nil {
 		return nil, err
 	}

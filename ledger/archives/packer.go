@@ -247,14 +247,17 @@ func (p *packing) feed(ctx context.Context, s *packer) (full bool, err error) {
 	return p.full || old || s.cfg.Seal || p.before > 0 && p.after.Sequence == p.before-1, nil
 }
 
-// wait keeps to the pace.
-func (s *packer) wait(ctx context.Context, bytes int) error {
+// wait keeps to the packer's pace.
+func (s *packer) wait(ctx context.Context, bytes int) error { return wait(ctx, s.pace, bytes) }
+
+// wait keeps to a pace.
+func wait(ctx context.Context, pace *rate.Limiter, bytes int) error {
 	for ; bytes > paceStep; bytes -= paceStep {
-		if err := s.pace.WaitN(ctx, paceStep); err != nil {
+		if err := pace.WaitN(ctx, paceStep); err != nil {
 			return err
 		}
 	}
-	return s.pace.WaitN(ctx, bytes)
+	return pace.WaitN(ctx, bytes)
 }
 
 func (p *packing) next() uint64 { return p.w.Next() + uint64(len(p.held)) }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,9 @@ type Config struct {
 	// History, if it is not zero, is the sequence up to which a newly created log
 	// must be filled before anybody leads. The stream remembers it.
 	History ledger.Head
+	// MayRoll allows this Log to make the next stream if the last one is sealed,
+	// see Roll. Only one process of a ledger may have it.
+	MayRoll bool
 }
 
 // historyKey is the key of History in the stream's metadata.
@@ -75,7 +79,13 @@ const errCodeMessageExceedsMaximum = 10054
 type Log struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
-	stream   string
+	prefix   string // name of the first stream
+	chain    atomic.Pointer[[]link]
+	mayMake  bool
+	made     func() error // see OnMade; guarded by finding
+	unsure   bool         // a stream may have been made since made was called; guarded by finding
+	finding  sync.Mutex   // held while the chain changes
+	rolling  sync.RWMutex // held by appends for reading
 	maxBytes int
 	replicas int
 	history  uint64
@@ -104,36 +114,39 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Patience)
 	defer cancel()
-	stream, err := js.Stream(ctx, cfg.Stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if !cfg.MayCreate {
-			return nil, fmt.Errorf("%w: %s", ErrNoStream, cfg.Stream)
-		}
-		stream, err = js.CreateStream(ctx, streamConfig(cfg))
+	l := &Log{
+		nc:       nc,
+		js:       js,
+		prefix:   cfg.Stream,
+		mayMake:  cfg.MayRoll,
+		patience: cfg.Patience,
+		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
 	}
+	info, err := l.find(ctx, cfg.MayRoll)
+	if errors.Is(err, ErrNoStream) && cfg.MayCreate {
+		info, err = l.create(ctx, cfg)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if text := info.Config.Metadata[historyKey]; text != "" {
+		if l.history, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("%w: stream %s: %s is %q", ledger.ErrLogUnsafe, info.Config.Name, historyKey, text)
+		}
+	}
+	l.replicas = info.Config.Replicas
+	probe(l)
+	return l, nil
+}
+
+// create makes the first stream.
+func (l *Log) create(ctx context.Context, cfg Config) (*jetstream.StreamInfo, error) {
+	stream, err := l.js.CreateStream(ctx, streamConfig(cfg))
 	if err != nil {
 		return nil, outOfReach(fmt.Sprintf("open stream %s", cfg.Stream), err)
 	}
-	if err := checkConfig(stream.CachedInfo().Config); err != nil {
-		return nil, err
-	}
-	var history uint64
-	if text := stream.CachedInfo().Config.Metadata[historyKey]; text != "" {
-		if history, err = strconv.ParseUint(text, 10, 64); err != nil {
-			return nil, fmt.Errorf("%w: stream %s: %s is %q", ledger.ErrLogUnsafe, cfg.Stream, historyKey, text)
-		}
-	}
-	l := &Log{
-		history:  history,
-		nc:       nc,
-		js:       js,
-		stream:   cfg.Stream,
-		patience: cfg.Patience,
-		replicas: stream.CachedInfo().Config.Replicas,
-		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
-	}
-	probe(l)
-	return l, nil
+	info := stream.CachedInfo()
+	return info, l.follow([]*jetstream.StreamInfo{info})
 }
 
 // streamConfig keeps everything for ever and lets nobody delete a message. It
@@ -169,14 +182,19 @@ func historyMetadata(head ledger.Head) map[string]string {
 // are none.
 func (l *Log) History() uint64 { return l.history }
 
-// checkConfig refuses a stream that would not preserve a log.
-func checkConfig(cfg jetstream.StreamConfig) error {
+// checkConfig refuses a stream that would not preserve a log. The name of a stream
+// says where in the log it begins.
+func checkConfig(prefix string, cfg jetstream.StreamConfig) error {
+	subject, first := Subject, StreamFirst(prefix, cfg.Name)
+	if cfg.Sealed {
+		subject = sealedSubjects + cfg.Name
+	}
 	for _, rule := range []struct {
 		broken bool
 		text   string
 	}{
-		{len(cfg.Subjects) != 1 || cfg.Subjects[0] != Subject,
-			fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, Subject)},
+		{len(cfg.Subjects) != 1 || cfg.Subjects[0] != subject,
+			fmt.Sprintf("its subjects are %v, not [%s]", cfg.Subjects, subject)},
 		{cfg.Storage != jetstream.FileStorage, "it is not kept in files"},
 		{cfg.Retention != jetstream.LimitsPolicy, "its retention policy removes messages"},
 		{cfg.MaxMsgs > 0 || cfg.MaxBytes > 0 || cfg.MaxAge > 0 || cfg.MaxMsgsPerSubject > 0, "it has limits that remove messages or refuse commits"},
@@ -187,8 +205,7 @@ func checkConfig(cfg jetstream.StreamConfig) error {
 		{cfg.NoAck, "it does not acknowledge what it stores"},
 		{!cfg.AllowDirect, "it does not allow direct gets, by which it is read"},
 		{cfg.Mirror != nil || len(cfg.Sources) > 0, "it takes messages from other streams"},
-		{cfg.Sealed, "it is sealed: it takes no commits"},
-		{cfg.FirstSeq > 1, fmt.Sprintf("it begins with sequence %d", cfg.FirstSeq)},
+		{max(cfg.FirstSeq, 1) != first, fmt.Sprintf("it begins with sequence %d", cfg.FirstSeq)},
 		{cfg.SubjectTransform != nil || cfg.AllowMsgCounter, "it changes messages"},
 		{cfg.AllowMsgTTL || cfg.SubjectDeleteMarkerTTL > 0 || cfg.AllowMsgSchedules, "it lets messages expire, or come by themselves"},
 	} {
@@ -215,8 +232,10 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 		time.AfterFunc(DefaultAckTimeout/10, func() { done(appendError(nats.ErrTimeout)) })
 		return
 	}
+	l.rolling.RLock()
+	defer l.rolling.RUnlock()
 	options := [...]jetstream.PublishOpt{
-		jetstream.WithExpectStream(l.stream),
+		jetstream.WithExpectStream(l.active().stream),
 		jetstream.WithRetryAttempts(0), // A retry could hide that the first try was stored.
 		jetstream.WithExpectLastSequence(sequence - 1),
 	}

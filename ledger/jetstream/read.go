@@ -51,7 +51,7 @@ func (l *Log) Last(ctx context.Context) (uint64, error) {
 			return last, err
 		}
 		if err := pause(ctx, retryPause); err != nil {
-			return 0, outOfReach("stream "+l.stream, err)
+			return 0, outOfReach("stream "+l.active().stream, err)
 		}
 	}
 }
@@ -59,23 +59,44 @@ func (l *Log) Last(ctx context.Context) (uint64, error) {
 func (l *Log) last(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	stream, err := l.js.Stream(ctx, l.stream)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, fmt.Errorf("%w: %s", ErrNoStream, l.stream)
-	}
+	one, info, err := l.newest(ctx)
 	if err != nil {
-		return 0, outOfReach("stream "+l.stream, err)
+		return 0, err
 	}
-	state := stream.CachedInfo().State
-	if state.LastSeq == 0 {
+	state := info.State
+	if state.LastSeq == 0 && one.first == 1 {
 		return 0, nil
 	}
-	if state.FirstSeq != 1 || state.Msgs != state.LastSeq {
+	if state.FirstSeq != one.first || state.Msgs != state.LastSeq-one.first+1 {
 		return 0, fmt.Errorf("%w: stream %s holds %d messages from %d to %d",
-			ledger.ErrLogGap, l.stream, state.Msgs, state.FirstSeq, state.LastSeq)
+			ledger.ErrLogGap, one.stream, state.Msgs, state.FirstSeq, state.LastSeq)
 	}
 	l.saw(state.LastSeq)
 	return state.LastSeq, nil
+}
+
+// newest returns the stream that takes commits. While it is asked for, it may be
+// sealed, and even leave: then another one is the newest.
+func (l *Log) newest(ctx context.Context) (link, *jetstream.StreamInfo, error) {
+	for {
+		one := l.active()
+		stream, err := l.js.Stream(ctx, one.stream)
+		switch {
+		case err == nil && stream.CachedInfo().Config.Sealed:
+			if err := l.refresh(ctx); err != nil {
+				return one, nil, err
+			}
+		case err == nil:
+			return one, stream.CachedInfo(), nil
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			l.look(ctx)
+			if l.active().stream == one.stream {
+				return one, nil, fmt.Errorf("%w: %s", ErrNoStream, one.stream)
+			}
+		default:
+			return one, nil, outOfReach("stream "+one.stream, err)
+		}
+	}
 }
 
 // saw notes that the stream holds a sequence.
@@ -105,7 +126,28 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	r := &reader{log: l, want: from, to: to, yield: yield, wait: firstWait, heard: time.Now()}
+	for from <= to {
+		one, err := l.holding(from)
+		if err != nil {
+			return err
+		}
+		end := to
+		if one.last > 0 {
+			end = min(to, one.last)
+		}
+		r := &reader{
+			log: l, stream: one.stream, sealed: one.last, want: from, to: end, yield: yield, wait: firstWait, heard: time.Now(),
+		}
+		if err := r.run(ctx); err != nil {
+			return err
+		}
+		from = end + 1
+	}
+	return nil
+}
+
+// run reads everything that the reader wants.
+func (r *reader) run(ctx context.Context) error {
 	for r.want <= r.to {
 		before := r.want
 		err := r.batch(ctx)
@@ -131,24 +173,34 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 // reader is one call of Read.
 type reader struct {
 	log      *Log
+	stream   string
+	sealed   uint64 // last sequence of the stream, if that is sealed
 	want, to uint64
 	yield    func(ledger.Entry) error
 	wait     time.Duration // wait for the next message
 	heard    time.Time     // when the last entry came
 	denied   uint64        // the entry that the leader did not have
 	since    time.Time     // when the leader first said so
+	looked   bool          // for the chain, because nobody serves the stream
 }
 
 // Outcomes of a request that its caller handles.
 var (
 	errSilent  = errors.New("no answer")
+	errNobody  = fmt.Errorf("%w: nobody serves the stream", errSilent)
 	errNotHere = errors.New("the replica does not hold it")
 )
 
 // again decides about a request that was not answered: it is sent again until the
 // log's patience has ended.
 func (r *reader) again(ctx context.Context, err error) error {
-	what := fmt.Sprintf("stream %s: sequence %d", r.log.stream, r.want)
+	what := fmt.Sprintf("stream %s: sequence %d", r.stream, r.want)
+	if errors.Is(err, errNobody) && !r.looked {
+		r.looked = r.log.look(ctx) // it may have been dropped, by another process, too
+	}
+	if _, err := r.log.holding(r.want); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return outOfReach(what, ctx.Err())
 	}
@@ -181,10 +233,10 @@ func (r *reader) batch(ctx context.Context) error {
 	inbox := r.log.nc.NewInbox()
 	sub, err := r.log.nc.ChanSubscribe(inbox, answers)
 	if err != nil {
-		return outOfReach("stream "+r.log.stream, err)
+		return outOfReach("stream "+r.stream, err)
 	}
 	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	if err := r.log.nc.PublishRequest("$JS.API.DIRECT.GET."+r.log.stream, inbox, body); err != nil {
+	if err := r.log.nc.PublishRequest("$JS.API.DIRECT.GET."+r.stream, inbox, body); err != nil {
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
 	silence := newSilence(r)
@@ -246,7 +298,7 @@ func (r *reader) take(msg *nats.Msg) (more bool, err error) {
 	}
 	number, err := strconv.ParseUint(sequence, 10, 64)
 	if err != nil {
-		return false, fmt.Errorf("jetstream: stream %s: a message with sequence %q", r.log.stream, sequence)
+		return false, fmt.Errorf("jetstream: stream %s: a message with sequence %q", r.stream, sequence)
 	}
 	if number != r.want {
 		return false, errNotHere
@@ -267,9 +319,9 @@ func (r *reader) status(code, description string) error {
 	case "404":
 		return errNotHere
 	case "503":
-		return fmt.Errorf("%w: nobody serves the stream", errSilent)
+		return errNobody
 	}
-	return fmt.Errorf("jetstream: stream %s: a read was answered %s %s", r.log.stream, code, description)
+	return fmt.Errorf("jetstream: stream %s: a read was answered %s %s", r.stream, code, description)
 }
 
 // askLeader reads an entry that a replica did not hold from the leader, whose
@@ -281,7 +333,7 @@ func (r *reader) askLeader(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("jetstream: %w", err)
 	}
-	msg, err := r.log.nc.RequestWithContext(wait, "$JS.API.STREAM.MSG.GET."+r.log.stream, body)
+	msg, err := r.log.nc.RequestWithContext(wait, "$JS.API.STREAM.MSG.GET."+r.stream, body)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
@@ -292,7 +344,7 @@ func (r *reader) askLeader(ctx context.Context) error {
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
-		return fmt.Errorf("jetstream: stream %s: an answer that cannot be read: %w", r.log.stream, err)
+		return fmt.Errorf("jetstream: stream %s: an answer that cannot be read: %w", r.stream, err)
 	}
 	if answer.Error != nil {
 		return r.missing(ctx, answer.Error)
@@ -311,7 +363,10 @@ func (r *reader) missing(ctx context.Context, err *jetstream.APIError) error {
 	}
 	// The leader may have just been elected: Last waits until it has what was
 	// seen.
-	last, lastErr := r.log.Last(ctx)
+	last, lastErr := r.sealed, error(nil) // whoever makes the next stream reads, and Last waits for that
+	if r.sealed == 0 {
+		last, lastErr = r.log.Last(ctx)
+	}
 	switch {
 	case errors.Is(lastErr, ErrNoStream):
 		return fmt.Errorf("%w: %w", errSilent, lastErr) // its server is just starting
@@ -322,12 +377,12 @@ func (r *reader) missing(ctx context.Context, err *jetstream.APIError) error {
 		return nil
 	case last >= r.want && time.Since(r.since) < settling:
 		if err := pause(ctx, retryPause); err != nil {
-			return outOfReach("stream "+r.log.stream, err)
+			return outOfReach("stream "+r.stream, err)
 		}
 		return nil
 	case last >= r.want:
-		return fmt.Errorf("%w: stream %s goes to %d, but has no sequence %d", ledger.ErrLogGap, r.log.stream, last, r.want)
+		return fmt.Errorf("%w: stream %s goes to %d, but has no sequence %d", ledger.ErrLogGap, r.stream, last, r.want)
 	}
 	return fmt.Errorf("%w: stream %s ends at %d, but sequence %d was asked for",
-		ledger.ErrLogBehind, r.log.stream, last, r.want)
+		ledger.ErrLogBehind, r.stream, last, r.want)
 }

@@ -171,12 +171,12 @@ type Peer struct {
 func (l *Log) Safe(ctx context.Context, replicas int, values *Values) (unsafe []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	stream, err := l.js.Stream(ctx, l.stream)
+	stream, err := l.js.Stream(ctx, l.active().stream)
 	if err != nil {
-		return nil, outOfReach("stream "+l.stream, err)
+		return nil, outOfReach("stream "+l.active().stream, err)
 	}
 	cfg := stream.CachedInfo().Config
-	if err := checkConfig(cfg); err != nil {
+	if err := checkConfig(l.prefix, cfg); err != nil {
 		unsafe = append(unsafe, err.Error())
 	}
 	fewer := func(what string, have int) {
@@ -184,7 +184,7 @@ func (l *Log) Safe(ctx context.Context, replicas int, values *Values) (unsafe []
 			unsafe = append(unsafe, fmt.Sprintf("%s has %d replicas, and not %d", what, have, replicas))
 		}
 	}
-	fewer("stream "+l.stream, cfg.Replicas)
+	fewer("stream "+l.active().stream, cfg.Replicas)
 	if values == nil {
 		return unsafe, nil
 	}
@@ -197,11 +197,11 @@ func (l *Log) Safe(ctx context.Context, replicas int, values *Values) (unsafe []
 }
 
 // Peers are the servers that keep the log.
-func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.stream) }
+func (l *Log) Peers(ctx context.Context) (Peers, error) { return peersOf(ctx, l.nc, l.active().stream) }
 
 // MoveLeader makes another server lead the log's stream.
 func (l *Log) MoveLeader(ctx context.Context, to string) error {
-	return stepDown(ctx, l.nc, l.stream, to)
+	return stepDown(ctx, l.nc, l.active().stream, to)
 }
 
 func peersOf(ctx context.Context, nc *nats.Conn, stream string) (Peers, error) {

@@ -14,7 +14,16 @@ import (
 // it works while there is none, but there may be later entries. It fails with
 // ErrUnavailable if no replica answers.
 func (l *Log) Tail(ctx context.Context, from uint64, yield func(ledger.Entry) error) error {
-	r := &reader{log: l, want: from, to: math.MaxUint64 - 1, yield: yield, wait: firstWait, heard: time.Now()}
+	one := l.active()
+	if from < one.first {
+		if err := l.Read(ctx, from, one.first-1, yield); err != nil {
+			return err
+		}
+		from = one.first
+	}
+	r := &reader{
+		log: l, stream: one.stream, want: from, to: math.MaxUint64 - 1, yield: yield, wait: firstWait, heard: time.Now(),
+	}
 	for {
 		before := r.want
 		err := r.batch(ctx)
@@ -22,7 +31,7 @@ func (l *Log) Tail(ctx context.Context, from uint64, yield func(ledger.Entry) er
 		case errors.Is(err, errNotHere), err == nil && r.want == before:
 			return nil
 		case errors.Is(err, errSilent):
-			return outOfReach("stream "+l.stream, err)
+			return outOfReach("stream "+one.stream, err)
 		case err != nil:
 			return err
 		}

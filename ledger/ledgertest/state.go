@@ -151,6 +151,33 @@ func LimitCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
+// AggregateLimitCommits returns a log of limits of aggregates that are set, changed and
+// removed while consumers hold something there.
+func AggregateLimitCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(),
+		{
+			ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 9},
+			ledger.AggregateLimitSet{Aggregate: ID(3, 2), Class: "MEMORY_MB"},
+		},
+		{ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 1}},
+		{ledger.AggregateLimitRemoved{Aggregate: ID(3, 2), Class: "MEMORY_MB"}},
+	})
+}
+
+// PreferenceCommits returns a log of preferences that are set, changed and
+// removed.
+func PreferenceCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(),
+		{ledger.PreferenceSet{Name: "a", Prefer: `{"order":"pack"}`}, ledger.PreferenceSet{Name: "of nothing"}},
+		{ledger.PreferenceSet{Name: "b", Prefer: `{"traits":{"CUSTOM_GOLD":-0.5}}`}, ledger.PreferenceRemoved{Name: "a"}},
+		{ledger.PreferenceSet{Name: "b", Prefer: `{"order":"spread"}`}},
+	})
+}
+
 // NodeCommits returns a log of three commits: the vocabulary, that of nodes, and
 // a node that is released.
 func NodeCommits(t testing.TB) []*ledger.Commit {
@@ -231,6 +258,9 @@ func Histories(t testing.TB) []History {
 		{"claims", ClaimCommits(t)},
 		{"limits", LimitCommits(t)},
 		{"import", ImportCommits(t)},
+		{"preferences", PreferenceCommits(t)},
+		{"aggregateLimits", AggregateLimitCommits(t)},
+		{"importedNodes", importedNodeCommits(t)},
 	}
 }
 
@@ -299,9 +329,12 @@ func EveryEvent() []ledger.Event {
 		Reservation(), Claim(), ledger.ConsumerRemoved{Consumer: ID(2, 78)},
 		ledger.LimitSet{Class: "VCPU", Most: 9}, ledger.LimitSet{Project: "p", Type: "INSTANCE", Most: 1},
 		ledger.LimitRemoved{Class: "VCPU"}, ledger.ProjectPlaced{Project: "p", Parent: "domain"},
+		ledger.PreferenceSet{Name: "a", Prefer: `{"order":"pack"}`}, ledger.PreferenceRemoved{Name: "a"},
+		ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 9},
+		ledger.AggregateLimitRemoved{Aggregate: ID(3, 1), Class: "VCPU"},
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
-	}, ImportVocabulary())
+	}, ImportVocabulary(), ImportedNodeVocabulary())
 }
 
 // ImportVocabulary returns a record that holds every kind of event of an import,
@@ -336,6 +369,56 @@ func ImportCommits(t testing.TB) []*ledger.Commit {
 	return chain(t, [][]ledger.Event{
 		Vocabulary()[:2], ImportVocabulary(),
 		{ledger.ConsumerRemoved{Consumer: ID(2, 41)}, ledger.ProviderRenamed{Provider: ID(1, 42), Name: "numa 1"}},
+	})
+}
+
+// ImportedNodeVocabulary returns a record that holds every kind of event about
+// imported nodes, in an order in which they can be folded.
+func ImportedNodeVocabulary() []ledger.Event {
+	rack, taken, idle := ID(8, 11), ID(5, 41), ID(5, 42)
+	return []ledger.Event{
+		ledger.ContentsImported{Kind: "ironic", Source: "mysql://db/ironic", Schema: "163040c5513f", ReadAt: -7, Rows: 5},
+		ledger.ChassisImported{
+			ChassisCreated: ledger.ChassisCreated{Chassis: rack, Description: ledger.ChassisDescription{Description: "rack ☃", Extra: `{"row":1}`}},
+			CreatedAt:      -9, UpdatedAt: -8, Origin: "chassis.id=1",
+		},
+		ledger.NodeImported{
+			Node: taken, Description: ledger.NodeDescription{
+				Name: "imported-1", Driver: "ipmi", ResourceClass: "baremetal", Owner: "o", Lessee: "l", Protected: true,
+				Properties: `{"cpus":4}`, DriverInfo: `{"ipmi_password":"******"}`, InstanceInfo: `{"a":1}`, Extra: `{"x":[1]}`,
+				Details: ledger.Document(`{"chassis_uuid":"` + rack.String() + `"}`),
+			},
+			ProvisionState: "active", PowerState: "power on", Maintenance: true, MaintenanceReason: "fan",
+			Traits: []string{"CUSTOM_GOLD", "HW_CPU_X86_VMX"}, Instance: ID(6, 41), CreatedAt: -9, UpdatedAt: -8,
+			ProvisionUpdatedAt: -8,
+			Origin:             "nodes.id=1",
+		},
+		ledger.NodeImported{
+			Node: idle, Description: ledger.NodeDescription{Driver: "ipmi", ResourceClass: "baremetal"},
+			ProvisionState: "available",
+			PowerState:     "power off", CreatedAt: -9, Origin: "nodes.id=2",
+		},
+		ledger.NodeAllocationImported{
+			AllocationRequested: ledger.AllocationRequested{
+				Allocation: ID(6, 41), Name: "a41", ResourceClass: "baremetal", Owner: "o", Traits: []string{"HW_CPU_X86_VMX"},
+				CandidateNodes: []ledger.UUID{taken}, Extra: `{"k":"v"}`,
+			},
+			State: ledger.NodeAllocationActive, Node: taken, CreatedAt: -8, UpdatedAt: -7, Origin: "allocations.id=1",
+		},
+		ledger.NodeAllocationImported{
+			AllocationRequested: ledger.AllocationRequested{Allocation: ID(6, 42), ResourceClass: "none"},
+			State:               ledger.NodeAllocationError, LastError: "no node", CreatedAt: -8, Origin: "allocations.id=2",
+		},
+	}
+}
+
+// importedNodeCommits returns a log that an import of nodes began, and that went
+// on.
+func importedNodeCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary()[:2], ImportedNodeVocabulary(),
+		{ledger.NodeAllocationReleased{Allocation: ID(6, 41)}, ledger.NodeAllocationReleased{Allocation: ID(6, 42)}},
 	})
 }
 

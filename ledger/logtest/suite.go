@@ -15,45 +15,80 @@ import (
 // Run checks an empty log, and a second handle on the same log, such as another
 // writer would hold.
 func Run(t *testing.T, log, other ledger.Log) {
+	t.Helper()
+	RunAfter(t, log, other, nil)
+}
+
+// RunAfter is Run for a log that holds some entries, from sequence 1 on, wherever
+// it keeps them.
+func RunAfter(t *testing.T, log, other ledger.Log, held [][]byte) {
+	t.Helper()
 	ctx := context.Background()
-	wantLast(t, log, 0)
-	if err := appendOne(log, 2, "two"); !errors.Is(err, ledger.ErrConflict) {
-		t.Errorf("append of sequence 2 to an empty log: %v", err)
+	s := &suite{T: t, log: log, held: held}
+	s.wantLast(log, 0)
+	if err := s.append(log, 2, "two"); !errors.Is(err, ledger.ErrConflict) {
+		t.Errorf("append of a sequence behind the next one: %v", err)
 	}
-	for i := 1; i <= 3; i++ {
-		if err := appendOne(log, uint64(i), fmt.Sprint("entry ", i)); err != nil {
+	for i := uint64(1); i <= 3; i++ {
+		if err := s.append(log, i, fmt.Sprint("entry ", i)); err != nil {
 			t.Fatalf("append %d: %v", i, err)
 		}
 	}
-	if err := appendOne(other, 3, "stale"); !errors.Is(err, ledger.ErrConflict) {
+	if err := s.append(other, 3, "stale"); !errors.Is(err, ledger.ErrConflict) {
 		t.Errorf("append of a sequence that is taken: %v", err)
 	}
-	if err := appendOne(other, 4, "entry 4"); err != nil {
+	if err := s.append(other, 4, "entry 4"); err != nil {
 		t.Errorf("append by another writer: %v", err)
 	}
-	wantLast(t, log, 4)
-	inFlight(t, log)
-	if err := appendOne(log, 25, string(make([]byte, log.MaxCommitBytes()+1))); !errors.Is(err, ledger.ErrTooLarge) {
+	s.wantLast(log, 4)
+	s.inFlight()
+	if err := s.append(log, 25, string(make([]byte, log.MaxCommitBytes()+1))); !errors.Is(err, ledger.ErrTooLarge) {
 		t.Errorf("append of too much: %v", err)
 	}
-	wantLast(t, other, 24)
-	var read int
-	err := log.Read(ctx, 2, 24, func(e ledger.Entry) error {
-		read++
-		if want := fmt.Sprint("entry ", e.Sequence); e.Sequence != uint64(read+1) || !bytes.Equal(e.Data, []byte(want)) {
-			return fmt.Errorf("entry %d is %q", e.Sequence, e.Data)
-		}
-		return nil
-	})
-	if err != nil || read != 23 {
-		t.Errorf("read %d entries: %v", read, err)
-	}
+	s.wantLast(other, 24)
+	s.reads()
 	stop := errors.New("enough")
-	if err := log.Read(ctx, 1, 24, func(ledger.Entry) error { return stop }); !errors.Is(err, stop) {
+	if err := log.Read(ctx, 1, s.at(24), func(ledger.Entry) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("the reader's error is lost: %v", err)
 	}
-	if err := log.Read(ctx, 24, 25, ignore); !errors.Is(err, ledger.ErrLogBehind) || errors.Is(err, ledger.ErrLogGap) {
+	err := log.Read(ctx, s.at(24), s.at(25), ignore)
+	if !errors.Is(err, ledger.ErrLogBehind) || errors.Is(err, ledger.ErrLogGap) {
 		t.Errorf("reading beyond the end: %v", err)
+	}
+}
+
+// suite is a run of the tests.
+type suite struct {
+	*testing.T
+	log  ledger.Log
+	held [][]byte // what the log held before
+}
+
+// at returns the sequence of an entry that is counted from the first append on.
+func (s *suite) at(i uint64) uint64 { return uint64(len(s.held)) + i }
+
+// reads reads ranges from each entry that was held to the end, and each one alone.
+func (s *suite) reads() {
+	s.Helper()
+	last := s.at(24)
+	for from := uint64(1); from <= s.at(2); from++ {
+		for _, to := range []uint64{from, min(from+3, last), last} {
+			next := from
+			err := s.log.Read(context.Background(), from, to, func(e ledger.Entry) error {
+				want := []byte(fmt.Sprint("entry ", e.Sequence-uint64(len(s.held))))
+				if e.Sequence <= uint64(len(s.held)) {
+					want = s.held[e.Sequence-1]
+				}
+				if e.Sequence != next || !bytes.Equal(e.Data, want) {
+					return fmt.Errorf("entry %d is %.40q where %d is %.40q", e.Sequence, e.Data, next, want)
+				}
+				next++
+				return nil
+			})
+			if err != nil || next != to+1 {
+				s.Errorf("reading %d to %d came to %d: %v", from, to, next, err)
+			}
+		}
 	}
 }
 
@@ -61,36 +96,36 @@ func ignore(ledger.Entry) error { return nil }
 
 // inFlight starts many appends without waiting, and then some that must all fail
 // because the first of them does.
-func inFlight(t *testing.T, log ledger.Log) {
-	t.Helper()
+func (s *suite) inFlight() {
+	s.Helper()
 	results := make(chan error, 20)
-	for i := 5; i <= 24; i++ {
-		log.Append(uint64(i), []byte(fmt.Sprint("entry ", i)), func(err error) { results <- err })
+	for i := uint64(5); i <= 24; i++ {
+		s.log.Append(s.at(i), []byte(fmt.Sprint("entry ", i)), func(err error) { results <- err })
 	}
 	for range 20 {
 		if err := <-results; err != nil {
-			t.Errorf("append in flight: %v", err)
+			s.Errorf("append in flight: %v", err)
 		}
 	}
-	for i := 26; i <= 28; i++ {
-		log.Append(uint64(i), []byte("never"), func(err error) { results <- err })
+	for i := uint64(26); i <= 28; i++ {
+		s.log.Append(s.at(i), []byte("never"), func(err error) { results <- err })
 	}
 	for range 3 {
 		if err := <-results; !errors.Is(err, ledger.ErrConflict) {
-			t.Errorf("append behind a failed one: %v", err)
+			s.Errorf("append behind a failed one: %v", err)
 		}
 	}
 }
 
-func appendOne(log ledger.Log, sequence uint64, data string) error {
+func (s *suite) append(log ledger.Log, i uint64, data string) error {
 	result := make(chan error, 1)
-	log.Append(sequence, []byte(data), func(err error) { result <- err })
+	log.Append(s.at(i), []byte(data), func(err error) { result <- err })
 	return <-result
 }
 
-func wantLast(t *testing.T, log ledger.Log, want uint64) {
-	t.Helper()
-	if last, err := log.Last(context.Background()); err != nil || last != want {
-		t.Errorf("last is %d, %v; want %d", last, err, want)
+func (s *suite) wantLast(log ledger.Log, want uint64) {
+	s.Helper()
+	if last, err := log.Last(context.Background()); err != nil || last != s.at(want) {
+		s.Errorf("last is %d, %v; want %d", last, err, s.at(want))
 	}
 }

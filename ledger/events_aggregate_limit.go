@@ -1,0 +1,78 @@
+package ledger
+
+import "fmt"
+
+// AggregateLimitSet says how much of a class all consumers together may hold on
+// the providers of an aggregate.
+type AggregateLimitSet struct {
+	Aggregate UUID   `json:"aggregate"`
+	Class     string `json:"class"`
+	Most      int64  `json:"most"`
+}
+
+var aggregateLimitSet = registerAt(2, 105, AggregateLimitSet.form)
+
+func (AggregateLimitSet) kind() *eventKind { return aggregateLimitSet }
+
+// Topic implements Event.
+func (AggregateLimitSet) Topic() Topic { return Topic{} }
+
+func (ev AggregateLimitSet) form(c *coder) AggregateLimitSet {
+	c.eventFields(3).uuid(&ev.Aggregate).text(&ev.Class).int(&ev.Most)
+	return ev
+}
+
+func (ev AggregateLimitSet) apply(s *State, _ moment) error {
+	key, err := s.aggregateKey(ev.Aggregate, ev.Class)
+	if err != nil {
+		return err
+	}
+	if ev.Most < 0 {
+		return fmt.Errorf("%w: a limit of %d", ErrInvariant, ev.Most)
+	}
+	if before, exists := s.AggregateLimit(key); exists {
+		s.editAggregateLimit(before).Most = ev.Most
+		return nil
+	}
+	s.setAggregateLimit(nil, &AggregateLimit{AggregateKey: key, Most: ev.Most, Used: s.usedIn(key), epoch: s.epoch})
+	return nil
+}
+
+// AggregateLimitRemoved says that there is such a limit no more.
+type AggregateLimitRemoved struct {
+	Aggregate UUID   `json:"aggregate"`
+	Class     string `json:"class"`
+}
+
+var aggregateLimitRemoved = registerAt(2, 106, AggregateLimitRemoved.form)
+
+func (AggregateLimitRemoved) kind() *eventKind { return aggregateLimitRemoved }
+
+// Topic implements Event.
+func (AggregateLimitRemoved) Topic() Topic { return Topic{} }
+
+func (ev AggregateLimitRemoved) form(c *coder) AggregateLimitRemoved {
+	c.eventFields(2).uuid(&ev.Aggregate).text(&ev.Class)
+	return ev
+}
+
+func (ev AggregateLimitRemoved) apply(s *State, _ moment) error {
+	key, err := s.aggregateKey(ev.Aggregate, ev.Class)
+	if err != nil {
+		return err
+	}
+	before, exists := s.AggregateLimit(key)
+	if !exists {
+		return fmt.Errorf("%w: there is no limit of %s in aggregate %s", ErrInvariant, ev.Class, ev.Aggregate)
+	}
+	s.setAggregateLimit(before, nil)
+	return nil
+}
+
+func (s *State) aggregateKey(aggregate UUID, class string) (AggregateKey, error) {
+	id, known := s.classes.ID(class)
+	if !known || aggregate.IsNil() {
+		return AggregateKey{}, fmt.Errorf("%w: a limit of class %q in aggregate %s", ErrInvariant, class, aggregate)
+	}
+	return AggregateKey{aggregate, id}, nil
+}

@@ -1,0 +1,69 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/tidwall/btree"
+)
+
+// MaxPreferenceName is the size of the longest name of a preference, in bytes.
+const MaxPreferenceName = 64
+
+// Preference says under a name which candidates are better, so that claims can
+// refer to it. What the document means is the business of claims.
+type Preference struct {
+	Name   string
+	Prefer Document
+}
+
+type preferenceTable struct{ preferences *btree.BTreeG[*Preference] }
+
+func newPreferenceTable() preferenceTable {
+	return preferenceTable{
+		btree.NewBTreeGOptions(func(a, b *Preference) bool { return a.Name < b.Name }, treeOptions),
+	}
+}
+
+func (t *preferenceTable) forkPreferences() preferenceTable {
+	return preferenceTable{t.preferences.Copy()}
+}
+
+// Preference finds a preference by its name.
+func (s *State) Preference(name string) (*Preference, bool) {
+	return s.preferences.Get(&Preference{Name: name})
+}
+
+// Preferences calls yield for each preference by name until it returns false.
+func (s *State) Preferences(yield func(*Preference) bool) { s.preferences.Scan(yield) }
+
+// setPreference sets a preference, or with nil removes it.
+func (s *State) setPreference(before, after *Preference) {
+	s.changes.Preferences = append(s.changes.Preferences, PreferenceChange{Before: before, After: after})
+	s.indexPreference(before, after)
+}
+
+func (s *State) indexPreference(before, after *Preference) {
+	if after == nil {
+		s.preferences.Delete(before)
+		return
+	}
+	s.preferences.Set(after)
+}
+
+// undoPreferences puts preferences back as they were.
+func (s *State) undoPreferences(changes Changes) {
+	for i := len(changes.Preferences) - 1; i >= 0; i-- {
+		s.indexPreference(changes.Preferences[i].After, changes.Preferences[i].Before)
+	}
+}
+
+func (p *Preference) form(c *coder) { c.fields("preference", 2).text(&p.Name).document(&p.Prefer) }
+
+// readPreferences reads what Encode wrote of preferences.
+func (s *State) readPreferences(d *decoder, version uint64) error {
+	err := readEach(d, (*Preference).form, func(p *Preference) error { s.preferences.Set(p); return nil })
+	if err == nil && d.err == nil && version == preferenceVersion && s.preferences.Len() == 0 {
+		return fmt.Errorf("%w: a State of version %d without preferences", ErrCorrupt, preferenceVersion)
+	}
+	return err
+}
