@@ -22,7 +22,7 @@ func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
 	if err != nil {
 		return ledger.Digest{}, err
 	}
-	d := &pastDigest{View: v, ctx: ctx, sum: newDigester(), head: head, hashes: uint64(proof.HashCount(size))}
+	d := &pastDigest{View: v, ctx: ctx, sum: newDigester(), head: head, size: size}
 	tables := slices.Clone(pastTables)
 	slices.SortFunc(tables, func(a, b pastTable) int { return cmp.Compare(a.table, b.table) })
 	for _, t := range tables {
@@ -36,10 +36,10 @@ func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
 // pastDigest adds the keys that the read models had, in order.
 type pastDigest struct {
 	View
-	ctx    context.Context
-	sum    *digester
-	head   ledger.Head
-	hashes uint64 // number of hashes of the Merkle tree that were stored then
+	ctx  context.Context
+	sum  *digester
+	head ledger.Head
+	size int64 // number of records in the Merkle tree then
 }
 
 // pastTable says how to find the keys that a table had. Every table must be among
@@ -51,12 +51,13 @@ type pastTable struct {
 
 var pastTables = slices.Concat([]pastTable{
 	{tableCheckpoint, (*pastDigest).checkpoint},
-	{tableCommit, beginning(func(d *pastDigest) uint64 { return d.sequence })},
-	{tableTree, beginning(func(d *pastDigest) uint64 { return d.hashes - 1 })},
+	{tableCommit, (*pastDigest).commits},
+	{tableTree, (*pastDigest).tree},
 	{tableCommand, (*pastDigest).commands},
 	{tableProvider, versioned}, {tableProviderState, versioned}, {tableName, versioned}, {tableConsumer, versioned},
 	{tableUsage, versioned}, {tableClasses, versioned}, {tableTrait, versioned},
-	{tableLimit, versioned}, {tableParent, versioned}, {tableHistory, versioned},
+	{tableLimit, versioned}, {tableParent, versioned}, {tablePreference, versioned},
+	{tableAggregate, versioned}, {tableAggregateUse, versioned}, {tableHistory, versioned},
 	{tableHeld, until(len(ledger.UUID{}))},
 	{tableHolding, (*pastDigest).holdings},
 	{tableReservation, (*pastDigest).reservations},
@@ -114,11 +115,16 @@ func until(skipped int) func(*pastDigest, byte) error {
 	}
 }
 
-// beginning adds a table whose keys are numbers, up to one of them.
-func beginning(last func(*pastDigest) uint64) func(*pastDigest, byte) error {
-	return func(d *pastDigest, table byte) error {
-		return d.rows(table, func(key, _ []byte) bool { return binary.BigEndian.Uint64(key[1:]) <= last(d) })
-	}
+// commits adds the commits up to that moment.
+func (d *pastDigest) commits(table byte) error {
+	return d.rows(table, func(key, _ []byte) bool { return binary.BigEndian.Uint64(key[1:]) <= d.sequence })
+}
+
+// tree adds the hashes of the Merkle tree that were kept then.
+func (d *pastDigest) tree(table byte) error {
+	return d.rows(table, func(key, _ []byte) bool {
+		return int64(binary.BigEndian.Uint64(key[2:])) < proof.KeptCount(int(key[1]), d.size)
+	})
 }
 
 func (d *pastDigest) checkpoint(table byte) error {

@@ -3,6 +3,7 @@ package projector
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -58,7 +59,7 @@ func (w *writer) keep(value []byte) []byte {
 func (w *writer) scratch() []byte { return w.p.value[:0] }
 
 func (w *writer) all() error {
-	w.touched = touches(w.commit, w.changes, everyKind, inNoVersion)
+	w.touched = touches(w.commit, w.changes, inHistory)
 	w.providers()
 	records := w.recordsOfConsumers()
 	for i, c := range w.changes.Consumers {
@@ -76,6 +77,10 @@ func (w *writer) all() error {
 	for _, c := range w.changes.Parents {
 		w.parent(c)
 	}
+	for _, c := range w.changes.Preferences {
+		w.preference(c)
+	}
+	w.aggregateLimits()
 	for _, c := range w.changes.Classes {
 		w.p.key = append(w.p.key[:0], tableClasses)
 		w.set(w.version(w.p.key), w.keep(appendClasses(w.scratch(), c.After)))
@@ -169,7 +174,7 @@ func (w *writer) recordsOfConsumers() []int {
 
 func (w *writer) consumer(record int, before, after *ledger.Consumer) {
 	if after == nil {
-		w.set(w.version(w.idKey(tableConsumer, before.UUID)), nil)
+		w.set(w.version(w.idKey(tableConsumer, before.UUID)), w.keep(appendEnd(w.scratch(), record)))
 	} else {
 		w.set(w.version(w.idKey(tableConsumer, after.UUID)), w.keep(appendConsumer(w.scratch(), record, after)))
 	}
@@ -282,7 +287,7 @@ func (w *writer) trait(c ledger.TraitChange) {
 }
 
 func (w *writer) command(index int, r *ledger.Record) {
-	w.p.commands.add(r.CommandID)
+	w.p.commands.add(r.CommandID, time.Unix(0, r.Time))
 	value := binary.AppendUvarint(w.scratch(), w.commit.Sequence)
 	value = binary.AppendUvarint(value, uint64(index))
 	w.set(w.idKey(tableCommand, r.CommandID), w.keep(append(value, r.Fingerprint[:]...)))
@@ -295,7 +300,7 @@ func (w *writer) position() {
 	value = binary.AppendUvarint(value, uint64(w.grown.Size()))
 	value = binary.AppendUvarint(value, uint64(len(w.commit.Records)))
 	for i := range w.commit.Records {
-		value = appendRecord(value, &w.commit.Records[i])
+		value = appendRecord(value, &w.commit.Records[i], last)
 	}
 	w.set(w.p.key, w.keep(value))
 	w.p.key = append(w.p.key[:0], tableCheckpoint)

@@ -47,15 +47,11 @@ var Kinds = []Kind{
 // entities: the indexes of the records, in order. A provider or project that a
 // consumer left counts as touched, too.
 func Touches(commit *ledger.Commit, changes *ledger.Changes, kinds map[Kind]bool) map[Subject][]uint32 {
-	asked := func(k Kind) bool { return kinds[k] }
-	return touches(commit, changes, asked, func(ledger.ConsumerChange) bool { return true })
+	return touches(commit, changes, func(k Kind) bool { return kinds[k] })
 }
 
-// touches is Touches, except for consumers whose change is not asked for.
-func touches(
-	commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bool, wanted func(ledger.ConsumerChange) bool,
-) map[Subject][]uint32 {
-	w := walk{changes: changes, asked: asked, wanted: wanted, touched: make(map[Subject][]uint32)}
+func touches(commit *ledger.Commit, changes *ledger.Changes, asked func(Kind) bool) map[Subject][]uint32 {
+	w := walk{changes: changes, asked: asked, touched: make(map[Subject][]uint32)}
 	for index := range commit.Records {
 		w.record = uint32(index)
 		for _, event := range commit.Records[index].Events {
@@ -71,7 +67,6 @@ func touches(
 type walk struct {
 	changes *ledger.Changes
 	asked   func(Kind) bool
-	wanted  func(ledger.ConsumerChange) bool
 	touched map[Subject][]uint32
 
 	record          uint32
@@ -93,7 +88,7 @@ func (w *walk) touch(s Subject) {
 func (w *walk) consumer(Subject) {
 	change := w.changes.Consumers[w.consumers]
 	w.consumers++
-	touchConsumer(change, w.wanted(change), w.touch)
+	touchConsumer(change, w.touch)
 }
 
 func (w *walk) nodeAllocation(Subject) {
@@ -118,10 +113,9 @@ var aboutOf [ledger.Ofs]about = [...]about{
 	ledger.OfChassis:        {ChassisHistory, (*walk).touch},
 }
 
-func everyKind(Kind) bool { return true }
-
-// inNoVersion reports changes of a consumer that are not in its versions.
-func inNoVersion(c ledger.ConsumerChange) bool { return c.After == nil }
+// inHistory reports whether entities of a kind have keys in the table of histories:
+// the versions of a consumer are its history.
+func inHistory(k Kind) bool { return k != ConsumerHistory }
 
 // history writes which records of the commit touched which entities. It leaves
 // out what the entity's own versions tell: everything about consumers and
@@ -137,14 +131,12 @@ func (w *writer) history() {
 	}
 }
 
-func touchConsumer(change ledger.ConsumerChange, itself bool, touch func(Subject)) {
+func touchConsumer(change ledger.ConsumerChange, touch func(Subject)) {
 	for _, c := range []*ledger.Consumer{change.Before, change.After} {
 		if c == nil {
 			continue
 		}
-		if itself {
-			touch(Subject{Kind: ConsumerHistory, ID: c.UUID})
-		}
+		touch(Subject{Kind: ConsumerHistory, ID: c.UUID})
 		touch(Subject{Kind: ProjectHistory, Name: c.Owner.Project})
 		touch(Subject{Kind: UserHistory, Name: c.Owner.User})
 		eachProvider(c, func(id ledger.UUID) { touch(Subject{Kind: ProviderHistory, ID: id}) })
@@ -259,12 +251,16 @@ func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.
 // of ends.
 func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error) {
 	switch {
-	case s.Kind == ConsumerHistory && len(value) > 0:
+	case s.Kind == ConsumerHistory:
 		f := fields{data: value}
-		return []int{int(f.uint())}, nil
+		index := int(f.uint())
+		if f.bad {
+			return nil, v.p.judged(fmt.Errorf("%w: a version of consumer %s", ErrDamaged, s.ID))
+		}
+		return []int{index}, nil
 	case s.Kind == ProviderHistory && len(value) > 0:
 		return readProviderRecords(value)
-	case s.Kind == ConsumerHistory || s.Kind == ProviderHistory:
+	case s.Kind == ProviderHistory:
 		var indexes []int
 		found, err := v.p.get(appendVersion(s.appendTo(nil), sequence), func(end []byte) (err error) {
 			indexes, err = readIndexes(end)

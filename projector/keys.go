@@ -11,7 +11,8 @@ import (
 //
 //	m                                  checkpoint
 //	s seq                              commit: time, digest, records up to it, its records but for their events
-//	T number                           hashes of the tree of all records, from this number on
+//	T level number                     hashes of the tree of all records: of every 8th level,
+//	                                   from this number on
 //	x command                          command: address and fingerprint
 //	p provider ^seq                    provider without what allocations move
 //	g provider ^seq                    provider: generation, inventories, usage; records
@@ -25,6 +26,9 @@ import (
 //	t trait ^seq                       trait
 //	l project type class ^seq          limit
 //	P project ^seq                     project that it is below
+//	f name ^seq                        preference of that name
+//	L aggregate class ^seq             limit of a class in the aggregate
+//	U aggregate class ^seq             what is held of it, while it is limited
 //	N number ^seq                      node
 //	I uuid ^seq                        number of the node
 //	O name ^seq                        number of the node of that name
@@ -41,9 +45,9 @@ import (
 //	H ^seq number                      chassis existed until seq
 //	Q number                           node allocation waits for a node now
 //	h kind id ^seq                     history: record indexes in the commit; of
-//	                                   consumers and providers, only their ends
+//	                                   consumers none, of providers only their ends
 //
-// A version with an empty value means that the entity no longer exists.
+// A version with an empty value means that the entity no longer exists; see gone.
 const (
 	tableCheckpoint    = 'm'
 	tableCommit        = 's'
@@ -63,6 +67,9 @@ const (
 	tableReservation   = 'r'
 	tableLimit         = 'l'
 	tableParent        = 'P'
+	tablePreference    = 'f'
+	tableAggregate     = 'L'
+	tableAggregateUse  = 'U'
 )
 
 // entityTables are the tables of entities that are numbered and listed in the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/allot-project/allot/ledger"
@@ -24,11 +25,13 @@ import (
 
 // schemaVersion is the version of the read models' form. Read models of another
 // version are rebuilt from the log.
-const schemaVersion = 6
+const schemaVersion = 7
 
 const (
 	cacheBytes    = 128 << 20
 	memTableBytes = 32 << 20
+	// lowerBlockBytes is the size of blocks in the lower levels, before compression.
+	lowerBlockBytes = 32 << 10
 	// closeWait is how long a close waits for readers of the read models, and for
 	// Pebble to close condemned ones.
 	closeWait = 5 * time.Second
@@ -110,7 +113,7 @@ func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan st
 	m.synced = m.head
 	m.disk.serving.Store(true)
 	m.idle.Go(func() {
-		if err := m.commands.load(m.view(), m.stopped); err != nil {
+		if err := m.commands.load(m.view(), m.stopped, time.Now()); err != nil {
 			logger.Error("command ids could not be read; each one is looked up on disk", "error", err)
 		}
 	})
@@ -157,6 +160,12 @@ func (m *models) options() *pebble.Options {
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	// Nearly everything is in the last two levels. Whoever writes them has time: zstd
+	// over large blocks takes a quarter less room than what the upper levels have.
+	for i := len(opts.Levels) - 2; i < len(opts.Levels); i++ {
+		opts.Levels[i].BlockSize = lowerBlockBytes
+		opts.Levels[i].Compression = func() *block.CompressionProfile { return block.ZstdCompression }
 	}
 	return opts
 }

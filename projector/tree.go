@@ -8,20 +8,26 @@ import (
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// tree writes the hashes of the Merkle tree that the commit's records complete,
-// all of them under the number of the first.
+// tree writes those hashes of the Merkle tree that the commit's records complete
+// and that are kept, all of a level under the number of the first.
 func (w *writer) tree() {
 	if len(w.commit.Leaves) != len(w.commit.Records) {
 		w.err = fmt.Errorf("%w: %d leaves of %d records", ledger.ErrInvariant, len(w.commit.Leaves), len(w.commit.Records))
 		return
 	}
-	first := proof.HashCount(w.grown.Size())
-	value := w.scratch()
-	for _, hash := range w.grown.Add(w.commit.Leaves) {
-		value = append(value, hash[:]...)
+	before := w.grown.Size()
+	for _, kept := range proof.Sparse(before, w.grown.Add(w.commit.Leaves)) {
+		value := w.scratch()
+		for _, hash := range kept.Hashes {
+			value = append(value, hash[:]...)
+		}
+		w.p.key = appendHashKey(w.p.key[:0], kept.Level, kept.First)
+		w.set(w.p.key, w.keep(value))
 	}
-	w.p.key = binary.BigEndian.AppendUint64(append(w.p.key[:0], tableTree), uint64(first))
-	w.set(w.p.key, w.keep(value))
+}
+
+func appendHashKey(key []byte, level int, number int64) []byte {
+	return binary.BigEndian.AppendUint64(append(key, tableTree, byte(level)), uint64(number))
 }
 
 // hashes finds hashes of the Merkle tree by their numbers.
@@ -30,19 +36,38 @@ func (m *models) hashes(numbers []int64) ([]ledger.Digest, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := make([]ledger.Digest, len(numbers))
-	for i, number := range numbers {
-		behind := binary.BigEndian.AppendUint64([]byte{tableTree}, uint64(number)+1)
-		if number < 0 || !it.SeekLT(behind) {
-			return nil, finish(it, fmt.Errorf("%w: no hash %d of the tree", ErrDamaged, number))
-		}
-		offset := (number - int64(binary.BigEndian.Uint64(it.Key()[1:]))) * int64(len(found[i]))
-		if offset+int64(len(found[i])) > int64(len(it.Value())) {
-			return nil, finish(it, fmt.Errorf("%w: no hash %d of the tree", ErrDamaged, number))
-		}
-		copy(found[i][:], it.Value()[offset:])
+	found, err := proof.FromSparse(func(level int, first, count int64) ([]ledger.Digest, error) {
+		return keptHashes(it, level, first, count)
+	})(numbers)
+	return found, finish(it, err)
+}
+
+// keptHashes reads hashes of a level, from one of them on. A key of the table has
+// the number of the first hash in its value.
+func keptHashes(it *cursor, level int, first, count int64) ([]ledger.Digest, error) {
+	found := make([]ledger.Digest, 0, count)
+	missing := func() ([]ledger.Digest, error) {
+		return nil, fmt.Errorf("%w: no hash %d of level %d of the tree", ErrDamaged, first+int64(len(found)), level)
 	}
-	return found, finish(it, nil)
+	if first < 0 {
+		return missing()
+	}
+	for ok := it.SeekLT(appendHashKey(nil, level, first+1)); int64(len(found)) < count; ok = it.Next() {
+		if !ok || it.Key()[1] != byte(level) {
+			return missing()
+		}
+		wanted := first + int64(len(found))
+		value, offset := it.Value(), wanted-int64(binary.BigEndian.Uint64(it.Key()[2:]))
+		if offset < 0 || (offset+1)*int64(len(ledger.Digest{})) > int64(len(value)) {
+			return missing()
+		}
+		for value = value[offset*int64(len(ledger.Digest{})):]; len(value) > 0 && int64(len(found)) < count; {
+			var hash ledger.Digest
+			value = value[copy(hash[:], value):]
+			found = append(found, hash)
+		}
+	}
+	return found, nil
 }
 
 // Records returns how many records the log had at the view's moment.

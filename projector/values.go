@@ -118,12 +118,13 @@ func (f *fields) mark(sequence uint64) (head ledger.Head, at, size int64) {
 	return head, at, int64(f.uint())
 }
 
-func appendRecord(b []byte, r *ledger.Record) []byte {
+// appendRecord writes a record of a commit whose last record has a time.
+func appendRecord(b []byte, r *ledger.Record, last int64) []byte {
 	b = append(b, r.CommandID[:]...)
-	b = binary.AppendVarint(b, r.Time)
+	b = binary.AppendVarint(b, last-r.Time)
 	b = appendString(b, r.Command)
-	b = appendString(b, r.Actor)
-	b = appendString(b, r.RequestID)
+	b = appendPacked(b, r.Actor)
+	b = appendPacked(b, r.RequestID)
 	if r.Cause == nil {
 		return append(b, 0)
 	}
@@ -135,16 +136,19 @@ func appendRecord(b []byte, r *ledger.Record) []byte {
 func skipRecord(f *fields) {
 	f.take(uint64(len(ledger.UUID{})))
 	f.int()
-	for range 3 { // command, actor, request id
-		f.take(f.uint())
-	}
+	f.take(f.uint()) // command
+	f.skipPacked()   // actor
+	f.skipPacked()   // request id
 	if sequence := f.uint(); sequence > 0 {
 		f.uint()
 	}
 }
 
-func readRecord(f *fields) *ledger.Record {
-	r := &ledger.Record{CommandID: f.uuid(), Time: f.int(), Command: f.string(), Actor: f.string(), RequestID: f.string()}
+// readRecord reads a record of a commit whose last record has a time.
+func readRecord(f *fields, last int64) *ledger.Record {
+	r := &ledger.Record{
+		CommandID: f.uuid(), Time: last - f.int(), Command: f.string(), Actor: f.packed(), RequestID: f.packed(),
+	}
 	if sequence := f.uint(); sequence > 0 {
 		r.Cause = &ledger.Address{Sequence: sequence, Index: int(f.uint())}
 	}
@@ -232,16 +236,29 @@ func (f *fields) providerState(p *ledger.Provider) {
 	}
 }
 
+// A version that says that its entity no longer exists has no value; that of a
+// consumer has the index of the record that ended it, and nothing else. Any other
+// value of a consumer is longer.
+
+// gone reports whether a version says that its entity no longer exists.
+func gone(key, value []byte) bool {
+	return len(value) == 0 || key[0] == tableConsumer && len(value) <= binary.MaxVarintLen32
+}
+
+// appendEnd writes the value of a version that says that a consumer no longer
+// exists.
+func appendEnd(b []byte, record int) []byte { return binary.AppendUvarint(b, uint64(record)) }
+
 // appendConsumer writes a consumer, after the index of the record that changed
 // it. The versions of a consumer are its history, too. Its generation is the
 // key's sequence.
 func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 	b = binary.AppendUvarint(b, uint64(record))
-	b = binary.AppendVarint(b, c.CreatedAt)
 	b = binary.AppendVarint(b, c.UpdatedAt)
+	b = binary.AppendVarint(b, c.UpdatedAt-c.CreatedAt)
 	b = binary.AppendVarint(b, c.ReservedUntil)
-	b = appendString(b, c.Owner.Project)
-	b = appendString(b, c.Owner.User)
+	b = appendPacked(b, c.Owner.Project)
+	b = appendPacked(b, c.Owner.User)
 	b = appendString(b, c.Owner.Type)
 	b = binary.AppendUvarint(b, uint64(len(c.Allocations)))
 	var provider ledger.UUID
@@ -263,10 +280,9 @@ func appendConsumer(b []byte, record int, c *ledger.Consumer) []byte {
 func readConsumer(data []byte) (*ledger.Consumer, error) {
 	f := fields{data: data}
 	f.uint() // index of the record
-	c := &ledger.Consumer{
-		CreatedAt: f.int(), UpdatedAt: f.int(), ReservedUntil: f.int(),
-		Owner: &ledger.Owner{Project: f.string(), User: f.string(), Type: f.string()},
-	}
+	c := &ledger.Consumer{UpdatedAt: f.int()}
+	c.CreatedAt, c.ReservedUntil = c.UpdatedAt-f.int(), f.int()
+	c.Owner = &ledger.Owner{Project: f.packed(), User: f.packed(), Type: f.string()}
 	var provider ledger.UUID
 	n := f.count()
 	c.Allocations = make([]ledger.Allocation, 0, n)

@@ -81,7 +81,7 @@ func (v View) version(key []byte) (value []byte, sequence uint64, found bool, er
 	if err != nil {
 		return nil, 0, false, err
 	}
-	if it.First() && len(it.Value()) > 0 {
+	if it.First() && !gone(it.Key(), it.Value()) {
 		value, sequence, found = slices.Clone(it.Value()), versionOf(it.Key()), true
 	}
 	return value, sequence, found, finish(it, nil)
@@ -108,7 +108,7 @@ func (v View) eachFrom(prefix, from []byte, yield func(key []byte, sequence uint
 				continue // it did not exist then
 			}
 		}
-		if len(it.Value()) > 0 {
+		if !gone(it.Key(), it.Value()) {
 			more, err := yield(base, versionOf(it.Key()), it.Value())
 			if err != nil || !more {
 				return finish(it, err)
@@ -166,10 +166,16 @@ func (v View) ProviderNamed(name string) (*ledger.Provider, bool, error) {
 // Providers calls yield for each provider, in UUID order, as long as it returns
 // true.
 func (v View) Providers(yield func(*ledger.Provider) bool) error {
+	return v.ProvidersAfter(ledger.NilUUID, yield)
+}
+
+// ProvidersAfter is Providers for those after one (NilUUID: from the first).
+func (v View) ProvidersAfter(behind ledger.UUID, yield func(*ledger.Provider) bool) error {
 	// It walks through descriptions and states side by side.
-	states, stop := iter.Pull2(v.states())
+	states, stop := iter.Pull2(v.states(behind))
 	defer stop()
-	return v.each([]byte{tableProvider}, func(key []byte, _ uint64, value []byte) (bool, error) {
+	from := after(idKey(tableProvider, behind))
+	return v.eachFrom([]byte{tableProvider}, from, func(key []byte, _ uint64, value []byte) (bool, error) {
 		p := &ledger.Provider{}
 		copy(p.UUID[:], key[1:])
 		if err := readProvider(value, p); err != nil {
@@ -194,10 +200,11 @@ type providerState struct {
 	value []byte
 }
 
-// states yields the state of each provider, in UUID order.
-func (v View) states() iter.Seq2[providerState, error] {
+// states yields the state of each provider after one, in UUID order.
+func (v View) states(behind ledger.UUID) iter.Seq2[providerState, error] {
+	from := after(idKey(tableProviderState, behind))
 	return func(yield func(providerState, error) bool) {
-		err := v.each([]byte{tableProviderState}, func(key []byte, _ uint64, value []byte) (bool, error) {
+		err := v.eachFrom([]byte{tableProviderState}, from, func(key []byte, _ uint64, value []byte) (bool, error) {
 			s := providerState{value: value}
 			copy(s.id[:], key[1:])
 			return yield(s, nil), nil
@@ -211,7 +218,7 @@ func (v View) states() iter.Seq2[providerState, error] {
 // Inventories calls yield with the inventories of each provider, as long as it
 // returns true. It reads half of what Providers reads. They must not be kept.
 func (v View) Inventories(yield func([]ledger.Inventory) bool) error {
-	for state, err := range v.states() {
+	for state, err := range v.states(ledger.NilUUID) {
 		if err != nil {
 			return v.p.judged(err)
 		}
@@ -406,14 +413,14 @@ func (v View) Record(at ledger.Address) (*ledger.Record, bool, error) {
 	}
 	var record *ledger.Record
 	_, err := v.commit(at.Sequence, func(f *fields) {
-		f.mark(at.Sequence)
+		_, last, _ := f.mark(at.Sequence)
 		if at.Index >= f.count() {
 			return
 		}
 		for range at.Index {
 			skipRecord(f)
 		}
-		record = readRecord(f)
+		record = readRecord(f, last)
 	})
 	return record, record != nil, err
 }
@@ -425,9 +432,9 @@ func (v View) RecordsOf(sequence uint64) (list []*ledger.Record, err error) {
 		return nil, nil
 	}
 	_, err = v.commit(sequence, func(f *fields) {
-		f.mark(sequence)
+		_, last, _ := f.mark(sequence)
 		for range f.count() {
-			list = append(list, readRecord(f))
+			list = append(list, readRecord(f, last))
 		}
 	})
 	return list, err

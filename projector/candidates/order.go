@@ -14,11 +14,16 @@ import (
 type order struct {
 	key     string
 	weights []ClassWeight
+	named   *named           // whose roots these are; nil: all
 	classes []ledger.ClassID // tracked; at most maxTracked
 	blocks  []*block
 	most    []float64 // per block and tracked class: the most that one tree has free
-	filed   []filed   // by root's number
 	used    uint64    // when it was used last, for those that must make room
+
+	// scores are those of the roots that are here, by number: in a list if all are, which
+	// is faster, and in a map if they are few.
+	scores []filed
+	few    map[uint32]float64
 }
 
 const (
@@ -57,9 +62,9 @@ type position struct{ block, index int }
 // fill makes the blocks anew.
 func (o *order) fill(places []place) {
 	slices.SortFunc(places, func(a, b place) int { return comparePlaces(&a, &b) })
-	o.blocks, o.most = nil, nil
+	o.blocks, o.most, o.scores, o.few = nil, nil, nil, make(map[uint32]float64)
 	for i := range places {
-		o.note(places[i].number, filed{places[i].score, true})
+		o.note(places[i].number, places[i].score)
 	}
 	for len(places) > 0 {
 		n := min(blockFill, len(places))
@@ -72,11 +77,36 @@ func (o *order) fill(places []place) {
 	}
 }
 
-func (o *order) note(number uint32, f filed) {
-	for int(number) >= len(o.filed) {
-		o.filed = append(o.filed, filed{})
+// note keeps where a root is.
+func (o *order) note(number uint32, score float64) {
+	if o.named != nil {
+		o.few[number] = score
+		return
 	}
-	o.filed[number] = f
+	for int(number) >= len(o.scores) {
+		o.scores = append(o.scores, filed{})
+	}
+	o.scores[number] = filed{score, true}
+}
+
+func (o *order) forget(number uint32) {
+	if o.named != nil {
+		delete(o.few, number)
+		return
+	}
+	o.scores[number] = filed{}
+}
+
+// score is that under which a root is filed; false: it is not here.
+func (o *order) score(number uint32) (float64, bool) {
+	if o.named != nil {
+		score, there := o.few[number]
+		return score, there
+	}
+	if int(number) >= len(o.scores) {
+		return 0, false
+	}
+	return o.scores[number].score, o.scores[number].there
 }
 
 // sum finds anew what a block has free at most.
@@ -111,7 +141,7 @@ func (o *order) seek(score float64, id ledger.UUID) position {
 // put files a root where it belongs now.
 func (o *order) put(p place) {
 	at := o.seek(p.score, p.id)
-	o.note(p.number, filed{p.score, true})
+	o.note(p.number, p.score)
 	if at.block == len(o.blocks) {
 		if at.block == 0 {
 			o.blocks = append(o.blocks, &block{places: make([]place, 0, blockMax)})
@@ -149,11 +179,12 @@ func (o *order) split(i int) {
 
 // take takes a root out, and returns its place; false: it is not there.
 func (o *order) take(number uint32, id ledger.UUID) bool {
-	if int(number) >= len(o.filed) || !o.filed[number].there {
+	score, there := o.score(number)
+	if !there {
 		return false
 	}
-	at := o.seek(o.filed[number].score, id)
-	o.filed[number] = filed{}
+	at := o.seek(score, id)
+	o.forget(number)
 	b := o.blocks[at.block]
 	gone := b.places[at.index]
 	b.places = slices.Delete(b.places, at.index, at.index+1)
@@ -180,7 +211,7 @@ func (o *order) lower(i int, gone *place) {
 // file moves a root to where it belongs now. One whose score did not change
 // stays where it is.
 func (o *order) file(p place) {
-	if int(p.number) < len(o.filed) && o.filed[p.number] == (filed{p.score, true}) {
+	if score, there := o.score(p.number); there && score == p.score {
 		at := o.seek(p.score, p.id)
 		was := &o.blocks[at.block].places[at.index]
 		if was.free != p.free {

@@ -19,6 +19,14 @@ type Preference struct {
 	// Traits and Aggregates are preferred, or avoided if the weight is below 0.
 	Traits     []TraitWeight
 	Aggregates []AggregateWeight
+	// Near adds its weight to the score of candidates that are near, or says which
+	// candidates there are.
+	Near []Near
+	// Accept, if set, says of the providers of a candidate whether it is one.
+	Accept func([]*ledger.Provider) bool
+	// Fits, if set, says the same of what a candidate uses. It is asked last, only of
+	// what is a candidate but for that.
+	Fits func([]Use) bool
 	// Random draws the order of equal candidates from Seed, for each root by
 	// itself. It goes over all of them.
 	Random bool

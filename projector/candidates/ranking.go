@@ -2,10 +2,9 @@ package candidates
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -19,19 +18,33 @@ import (
 // safe for concurrent use.
 type Ranking struct {
 	base  *World // the moment that it is about
-	world *World // the same, with what is assumed
-	stamp uint64 // of the pages that are the world's own
+	world *World // the same, with what is assumed, in pages of its own where something is
 
 	assumed map[ledger.UUID][]ledger.ClassAmount // by provider
-	orders  []*order
-	uses    uint64 // counts searches
+	// within is what is assumed in each aggregate; nil: nobody asks.
+	within map[ledger.AggregateKey]int64
+	orders []*order
+	uses   uint64 // counts searches
+
+	// spent is how many roots were looked at for what is required by name, where no order
+	// is of the roots that have it.
+	spent   map[string]int
+	members []*ledger.Provider // scratch of place
+
+	fewRoots, costOfOrder int // see the constants
 }
 
 const (
 	// maxOrders is how many orders are kept; the one that was not used for the
 	// longest time makes room.
-	maxOrders = 8
-	// ownPages sets the stamps of a Ranking's pages apart from an index's epochs.
+	maxOrders = 16
+	// fewRoots are looked at one by one: no order would be faster.
+	fewRoots = 32
+	// costOfOrder is what one root costs in a new order, in looks at roots.
+	costOfOrder = 4
+	// maxSpent is for how many names it is noted what was spent.
+	maxSpent = 1024
+	// ownPages sets the pages of a Ranking apart from those of any of an index's epochs.
 	ownPages = 1 << 63
 	// maxSoft is up to how many preferred traits and aggregates roots are
 	// divided by which they have.
@@ -40,42 +53,67 @@ const (
 
 // NewRanking returns a Ranking of a moment.
 func NewRanking(w *World) *Ranking {
-	r := &Ranking{assumed: make(map[ledger.UUID][]ledger.ClassAmount)}
-	r.Sync(w)
+	r := &Ranking{assumed: make(map[ledger.UUID][]ledger.ClassAmount), fewRoots: fewRoots, costOfOrder: costOfOrder}
+	r.begin(w)
 	return r
 }
 
-// Sync goes on to another moment. It costs as much as has changed, if it is one of the
-// same index.
-func (r *Ranking) Sync(w *World) {
-	before := r.world
-	r.base = w
+// begin goes to a moment of another index, where numbers mean something else.
+func (r *Ranking) begin(w *World) {
 	world := *w
-	r.stamp++
 	world.entries.epoch = 0
-	r.world = &world
+	r.base, r.world, r.orders = w, &world, nil
 	for id := range r.assumed {
 		r.effect(id)
 	}
-	if before == nil || before.lineage != w.lineage {
-		r.orders = nil
-		return
+}
+
+// Sync goes on to another moment. It costs as much as has changed, if it is one of the
+// same index, whatever is assumed.
+func (r *Ranking) Sync(w *World) {
+	regrouped := true
+	if r.base.lineage == w.lineage {
+		regrouped = r.follow(w)
+	} else {
+		r.begin(w)
 	}
-	if len(r.orders) == 0 {
-		return
+	if r.within != nil && regrouped {
+		r.countAssumed()
 	}
-	eachDifference(&before.trees, &world.trees, func(number uint32, _, _ []uint32) { r.file(number) })
-	eachDifference(&before.entries, &world.entries, func(_ uint32, was, is entry) {
-		if was.p == is.p {
+}
+
+// follow takes over what has changed since the moment that the Ranking is about. It
+// reports whether some provider may be in other aggregates than it was.
+func (r *Ranking) follow(w *World) (regrouped bool) {
+	before := r.base
+	world := *w
+	world.entries = r.world.entries
+	r.base, r.world = w, &world
+	var moved []uint32 // roots; they are filed when all of their trees are there
+	eachDifference(&before.entries, &w.entries, func(number uint32, was, is entry) {
+		if was == is {
 			return
 		}
-		if was.p != nil && (is.p == nil || was.root != is.root) {
-			r.file(was.root)
+		if was.p == nil || is.p == nil || was.root != is.root || !ledger.SameList(was.p.Aggregates, is.p.Aggregates) {
+			regrouped = true
 		}
-		if is.p != nil {
-			r.file(is.root)
+		if was.p != nil && (is.p == nil || was.root != is.root) {
+			moved = append(moved, was.root)
+		}
+		if r.refresh(number) {
+			moved = append(moved, is.root)
 		}
 	})
+	eachDifference(&before.trees, &w.trees, func(number uint32, was, is []uint32) {
+		if !slices.Equal(was, is) {
+			moved = append(moved, number)
+		}
+	})
+	slices.Sort(moved)
+	for _, root := range slices.Compact(moved) {
+		r.file(root)
+	}
+	return regrouped
 }
 
 // eachDifference goes over what is in pages that two lists do not share.
@@ -99,9 +137,7 @@ func (r *Ranking) Assume(uses []Use, sign int64) {
 		if i+1 < len(uses) && uses[i+1].Provider.UUID == id {
 			continue // once for all that is taken of one provider
 		}
-		if root, known := r.effect(id); known {
-			r.file(root)
-		}
+		r.effect(id)
 	}
 }
 
@@ -112,10 +148,21 @@ func (r *Ranking) SyncAfter(w *World, settled []Use) {
 		r.note(use.Provider.UUID, use.Class, -use.Amount)
 	}
 	r.Sync(w)
+	for i := range settled {
+		if id := settled[i].Provider.UUID; i == 0 || id != settled[i-1].Provider.UUID {
+			r.effect(id) // what has not come true is in none of the changes
+		}
+	}
 }
+
+// Provider finds a provider, with what is assumed of it.
+func (r *Ranking) Provider(id ledger.UUID) (*ledger.Provider, bool) { return r.world.Provider(id) }
 
 // note changes what is assumed of a provider.
 func (r *Ranking) note(provider ledger.UUID, class ledger.ClassID, amount int64) {
+	if r.within != nil {
+		r.noteWithin(provider, class, amount)
+	}
 	list := r.assumed[provider]
 	i := slices.IndexFunc(list, func(a ledger.ClassAmount) bool { return a.Class == class })
 	if i < 0 {
@@ -132,30 +179,79 @@ func (r *Ranking) note(provider ledger.UUID, class ledger.ClassID, amount int64)
 	}
 }
 
+// CountAggregates has the Ranking count what is assumed in each aggregate.
+func (r *Ranking) CountAggregates() {
+	if r.within == nil {
+		r.countAssumed()
+	}
+}
+
+// AssumedIn is what is assumed of a class in an aggregate. What a root is in, its tree
+// is in. CountAggregates must have been called.
+func (r *Ranking) AssumedIn(key ledger.AggregateKey) int64 { return r.within[key] }
+
+// countAssumed counts anew, since providers may be in other aggregates than they were.
+func (r *Ranking) countAssumed() {
+	r.within = make(map[ledger.AggregateKey]int64)
+	for id, list := range r.assumed {
+		for _, a := range list {
+			r.noteWithin(id, a.Class, a.Amount)
+		}
+	}
+}
+
+func (r *Ranking) noteWithin(provider ledger.UUID, class ledger.ClassID, amount int64) {
+	p, known := r.base.Provider(provider)
+	if !known {
+		return
+	}
+	root, _ := r.base.Provider(p.Root)
+	for _, id := range ledger.WithRoot(p, root) {
+		r.within[ledger.AggregateKey{Aggregate: id, Class: class}] += amount
+	}
+}
+
 // Assumes reports whether anything is assumed.
 func (r *Ranking) Assumes() bool { return len(r.assumed) > 0 }
 
-// effect puts a provider into the world with what is assumed of it.
-func (r *Ranking) effect(id ledger.UUID) (root uint32, known bool) {
-	number, known := r.base.number(id)
-	if !known {
-		return 0, false
+// effect puts a provider into the world with what is assumed of it, if it exists.
+func (r *Ranking) effect(id ledger.UUID) {
+	if number, known := r.base.number(id); known && r.refresh(number) {
+		r.file(r.base.entries.get(number).root)
 	}
-	e := r.base.entries.get(number)
-	if list := r.assumed[id]; len(list) > 0 {
-		p := *e.p
-		p.Inventories = slices.Clone(p.Inventories)
-		for _, a := range list {
-			for i := range p.Inventories {
-				if p.Inventories[i].Class == a.Class {
-					p.Inventories[i].Used += a.Amount
-				}
+}
+
+// refresh puts what has a number into the world, with what is assumed of it. It reports
+// whether its root may stand elsewhere now: most of what changes has come true just as it
+// was assumed.
+func (r *Ranking) refresh(number uint32) (moves bool) {
+	is, was := r.base.entries.get(number), r.world.entries.get(number)
+	if is.p != nil {
+		is.p = assuming(is.p, r.assumed[is.p.UUID])
+	}
+	if is == was {
+		return false
+	}
+	r.world.entries.set(number, is, ownPages)
+	return is.p != nil && (was.p == nil || was.root != is.root || !slices.Equal(was.p.Inventories, is.p.Inventories) ||
+		!ledger.SameList(was.p.Traits, is.p.Traits) || !ledger.SameList(was.p.Aggregates, is.p.Aggregates))
+}
+
+// assuming is a provider with something assumed of it.
+func assuming(p *ledger.Provider, list []ledger.ClassAmount) *ledger.Provider {
+	if len(list) == 0 {
+		return p
+	}
+	out := *p
+	out.Inventories = slices.Clone(p.Inventories)
+	for _, a := range list {
+		for i := range out.Inventories {
+			if out.Inventories[i].Class == a.Class {
+				out.Inventories[i].Used += a.Amount
 			}
 		}
-		e.p = &p
 	}
-	r.world.entries.set(number, e, ownPages|r.stamp)
-	return e.root, true
+	return &out
 }
 
 // file moves a root to where it belongs in all orders.
@@ -164,18 +260,22 @@ func (r *Ranking) file(root uint32) {
 		p, exists := r.place(o, root)
 		if exists {
 			o.file(p)
-		} else if e := r.idOf(o, root); e != nil {
-			o.take(root, *e)
+		} else if id := r.idOf(o, root); id != nil {
+			o.take(root, *id)
 		}
 	}
 }
 
-// idOf finds the uuid under which a root is filed that is none any more.
+// idOf finds the uuid under which a root is filed that does not belong there any more; nil:
+// it is not there.
 func (r *Ranking) idOf(o *order, root uint32) *ledger.UUID {
-	if int(root) >= len(o.filed) || !o.filed[root].there {
+	score, there := o.score(root)
+	if !there {
 		return nil
 	}
-	score := o.filed[root].score
+	if e := r.world.entries.get(root); e.p != nil {
+		return &e.p.UUID
+	}
 	for at := o.seek(score, ledger.NilUUID); at.block < len(o.blocks); at = (position{at.block + 1, 0}) {
 		for _, p := range o.blocks[at.block].places[at.index:] {
 			if p.number == root {
@@ -186,13 +286,20 @@ func (r *Ranking) idOf(o *order, root uint32) *ledger.UUID {
 	return nil
 }
 
-// place is where a root belongs; false: it is none.
+// place is where a root belongs; false: it is none, or is not what the order is of.
 func (r *Ranking) place(o *order, root uint32) (place, bool) {
 	e := r.world.entries.get(root)
 	if e.p == nil || e.root != root {
 		return place{}, false
 	}
-	members := r.world.treeMembers(root)
+	r.members = r.members[:0]
+	for _, number := range r.world.trees.get(root) {
+		r.members = append(r.members, r.world.entries.get(number).p)
+	}
+	members := r.members
+	if o.named != nil && !o.named.of(e.p, members) {
+		return place{}, false
+	}
 	pref := Preference{Weights: o.weights}
 	p := place{score: pref.bound(members), id: e.p.UUID, number: root}
 	for c, class := range o.classes {
@@ -206,31 +313,56 @@ func (r *Ranking) place(o *order, root uint32) (place, bool) {
 	return p, true
 }
 
-// order finds the order of some weights, or makes it. Those classes are
-// tracked that the first request with these weights asks for.
-func (r *Ranking) order(weights []ClassWeight, asked []Resource) *order {
-	var text strings.Builder
+// orderKey tells orders apart.
+func orderKey(weights []ClassWeight, named *named) string {
+	var few [64]byte
+	text := few[:0]
 	for _, w := range weights {
-		text.WriteString(strconv.FormatUint(uint64(w.Class), 36))
-		text.WriteByte(':')
-		text.WriteString(strconv.FormatUint(math.Float64bits(w.Weight), 36))
-		text.WriteByte(' ')
+		text = binary.BigEndian.AppendUint32(text, uint32(w.Class))
+		text = binary.BigEndian.AppendUint64(text, math.Float64bits(w.Weight))
 	}
-	r.uses++
+	if named != nil {
+		text = append(append(text, ' '), named.key...)
+	}
+	return string(text)
+}
+
+// known finds an order that is there; nil: it is not.
+func (r *Ranking) known(key string) *order {
 	for _, o := range r.orders {
-		if o.key == text.String() {
+		if o.key == key {
+			r.uses++
 			o.used = r.uses
 			return o
 		}
 	}
-	o := &order{key: text.String(), weights: slices.Clone(weights), used: r.uses}
+	return nil
+}
+
+// order finds the order of some weights, of the roots that have something or of all, or
+// makes it. Those classes are tracked that the first request with these weights asks for.
+func (r *Ranking) order(weights []ClassWeight, named *named, asked []Resource) *order {
+	key := orderKey(weights, named)
+	if o := r.known(key); o != nil {
+		return o
+	}
+	r.uses++
+	o := &order{key: key, weights: slices.Clone(weights), named: named, used: r.uses}
 	for _, a := range asked {
 		if len(o.classes) < maxTracked {
 			o.classes = append(o.classes, a.Class)
 		}
 	}
+	roots := r.world.roots
+	if named != nil {
+		named.sets(r.world, func(set *roaring.Bitmap) {
+			if set.GetCardinality() < roots.GetCardinality() {
+				roots = set
+			}
+		})
+	}
 	var places []place
-	for it := r.world.roots.Iterator(); it.HasNext(); {
+	for it := roots.Iterator(); it.HasNext(); {
 		if p, is := r.place(o, it.Next()); is {
 			places = append(places, p)
 		}
@@ -269,26 +401,38 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 	} else if narrow != nil {
 		among = narrow
 	}
+	if s.pref.Random {
+		if among == nil {
+			among = r.world.roots
+		}
+		return s.each(among, part.bonus)
+	}
+	asked := s.total()
 	most := math.MaxInt
+	var o *order
 	if among != nil {
 		n := int(among.GetCardinality())
-		if n*n <= 16*int(r.world.roots.GetCardinality()) || s.pref.Random {
+		if n <= r.fewRoots {
+			return s.each(among, part.bonus)
+		}
+		if o = r.orderOf(s, asked); o == nil && n*n <= 16*int(r.world.roots.GetCardinality()) {
+			r.wasted(s, nil, n)
 			return s.each(among, part.bonus)
 		}
 		most = 8 * n
 	}
-	if s.pref.Random {
-		return s.each(r.world.roots, part.bonus)
+	if o == nil {
+		o = r.order(s.pref.Weights, nil, asked)
 	}
-	asked := s.total()
-	o := r.order(s.pref.Weights, asked)
 	w := &walk{order: o, asked: askedOf(o, asked), point: s.point}
 	for looked := 0; ; looked++ {
 		if looked >= most {
+			r.wasted(s, o, looked)
 			return s.each(among, part.bonus) // those that it is about stand at the end
 		}
 		p := w.next()
 		if p == nil {
+			r.wasted(s, o, looked)
 			return nil
 		}
 		if err := s.step(); err != nil {
@@ -299,9 +443,40 @@ func (r *Ranking) part(s *selection, part stratum, narrow *roaring.Bitmap) error
 		}
 		enough, err := s.consider(p.number, p.score+part.bonus, s.pref.distance(s.point, p.id))
 		if enough || err != nil {
+			r.wasted(s, o, looked)
 			return err
 		}
 	}
+}
+
+// orderOf finds the order of those roots alone that have what a request requires by name, or
+// makes it if as much was spent without it as it costs; nil: there is none.
+func (r *Ranking) orderOf(s *selection, asked []Resource) *order {
+	if s.named == nil {
+		return nil
+	}
+	if o := r.known(orderKey(s.pref.Weights, s.named)); o != nil {
+		return o
+	}
+	roots := uint64(math.MaxUint64)
+	s.named.sets(r.world, func(set *roaring.Bitmap) { roots = min(roots, set.GetCardinality()) })
+	if r.spent[s.named.key] < r.costOfOrder*int(roots) {
+		return nil
+	}
+	delete(r.spent, s.named.key)
+	return r.order(s.pref.Weights, s.named, asked)
+}
+
+// wasted notes how many roots were looked at for a request that requires something by name,
+// in an order of others, too.
+func (r *Ranking) wasted(s *selection, o *order, looked int) {
+	if s.named == nil || o != nil && o.named != nil {
+		return
+	}
+	if r.spent == nil || len(r.spent) >= maxSpent {
+		r.spent = make(map[string]int)
+	}
+	r.spent[s.named.key] += looked
 }
 
 // askedOf is how much must be free of an order's tracked classes.

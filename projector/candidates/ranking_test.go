@@ -35,7 +35,12 @@ func modelBest(
 		providers := providersOf(c)
 		one := judged{text: textOf(req, c), at: len(list), score: modelShares(pref, c)}
 		root, _ := w.Provider(providers[0].Root)
+		near, holds := modelNear(w, pref, providers)
+		if !holds {
+			return true
+		}
 		one.score += modelBonus(pref, root, providers)
+		one.score += near
 		one.from = modelDistance(pref, root.UUID)
 		list = append(list, one)
 		return true
@@ -110,6 +115,52 @@ func modelBonus(pref *candidates.Preference, root *ledger.Provider, providers []
 	return bonus
 }
 
+// modelNear compares each provider with each.
+func modelNear(
+	w *candidates.World, pref *candidates.Preference, providers []*ledger.Provider,
+) (bonus float64, holds bool) {
+	for _, n := range pref.Near {
+		said, near := false, false
+		for _, id := range n.Providers {
+			other, exists := w.Provider(id)
+			if !exists || slices.Contains(other.Traits, candidates.SharingTrait) {
+				continue
+			}
+			said = true
+			for _, p := range providers {
+				if !slices.Contains(p.Traits, candidates.SharingTrait) {
+					near = near || modelReach(w, n.Reach, p, other)
+				}
+			}
+		}
+		switch {
+		case !said:
+		case n.Rule == candidates.PreferNear && near:
+			bonus += n.Weight
+		case n.Rule == candidates.RequireNear && !near, n.Rule == candidates.ForbidNear && near:
+			return 0, false
+		}
+	}
+	return bonus, true
+}
+
+func modelReach(w *candidates.World, reach candidates.Reach, p, other *ledger.Provider) bool {
+	switch reach {
+	case candidates.SameProvider:
+		return p.UUID == other.UUID
+	case candidates.SameTree:
+		return p.Root == other.Root
+	}
+	above, _ := w.Provider(p.Root)
+	otherAbove, _ := w.Provider(other.Root)
+	for _, a := range slices.Concat(p.Aggregates, above.Aggregates) {
+		if slices.Contains(other.Aggregates, a) || slices.Contains(otherAbove.Aggregates, a) {
+			return true
+		}
+	}
+	return false
+}
+
 func splitmix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -156,6 +207,21 @@ func drawPreference(rt *rapid.T) *candidates.Preference {
 			})
 		}
 	}
+	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(rt, "near") {
+		n := candidates.Near{
+			Reach: rapid.SampledFrom([]candidates.Reach{
+				candidates.SameProvider, candidates.SameTree, candidates.SameAggregate,
+			}).Draw(rt, "reach"),
+			Rule: rapid.SampledFrom([]candidates.NearRule{
+				candidates.PreferNear, candidates.RequireNear, candidates.ForbidNear,
+			}).Draw(rt, "rule"),
+			Weight: weight(),
+		}
+		for range rapid.IntRange(0, 2).Draw(rt, "of") {
+			n.Providers = append(n.Providers, ledgertest.ID(1, byte(rapid.IntRange(1, 7).Draw(rt, "provider"))))
+		}
+		pref.Near = append(pref.Near, n)
+	}
 	return pref
 }
 
@@ -190,6 +256,7 @@ func TestRankingAgrees(t *testing.T) {
 		now := map[ledger.UUID]*ledger.Provider{}
 		kind := rapid.IntRange(0, 4).Draw(rt, "kind")
 		prefs := []*candidates.Preference{drawPreference(rt), drawPreference(rt)}
+		eager := rapid.Bool().Draw(rt, "eager")
 		for step := range 4 {
 			all := drawWorld(rt)
 			if kind > 0 {
@@ -218,6 +285,9 @@ func TestRankingAgrees(t *testing.T) {
 			world := index.Snapshot()
 			if ranking == nil {
 				ranking = candidates.NewRanking(world)
+				if eager {
+					ranking.Eager()
+				}
 			} else {
 				ranking.Sync(world)
 			}
@@ -285,6 +355,136 @@ func compareAssumed(
 	compareBest(rt, r, candidates.NewWorld(all), req, pref, k)
 }
 
+// TestRankingFollows has things assumed while the world changes, and some of them come true
+// or end with a change: what is found is as in a world of its own that is made like that.
+func TestRankingFollows(t *testing.T) {
+	found, kept, some := 0, 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		index := candidates.NewIndex()
+		ranking := candidates.NewRanking(index.Snapshot())
+		ranking.CountAggregates()
+		if rapid.Bool().Draw(rt, "eager") {
+			ranking.Eager()
+		}
+		now := map[ledger.UUID]*ledger.Provider{}
+		var assumed []candidates.Use
+		prefs := []*candidates.Preference{drawPreference(rt), drawPreference(rt)}
+		trees := rapid.Bool().Draw(rt, "trees")
+		for step := range 5 {
+			all := drawWorld(rt)
+			withoutSharing(all)
+			if !trees {
+				flatten(all)
+			}
+			now = changed(rt, index, now, all, int64(step))
+			settled := rapid.IntRange(0, len(assumed)).Draw(rt, "settled")
+			ranking.SyncAfter(index.Snapshot(), assumed[:settled])
+			assumed = assumed[settled:]
+			kept += len(assumed)
+			for i := range 8 {
+				effective := withAssumed(now, assumed)
+				checkAssumed(rt, ranking, effective, assumed)
+				req := drawRequest(rt, effective)
+				pref := rapid.SampledFrom(prefs).Draw(rt, "preference")
+				found += compareBest(rt, ranking, candidates.NewWorld(effective), req, pref, rapid.IntRange(1, 3).Draw(rt, "k"))
+				some += ranking.OrdersOfSome()
+				use := candidates.Use{
+					Provider: rapid.SampledFrom(effective).Draw(rt, "taken"),
+					Class:    ledger.ClassID(rapid.IntRange(0, 2).Draw(rt, "class")), Amount: 1,
+				}
+				if i%4 == 0 {
+					ranking.Assume([]candidates.Use{use}, 1)
+					assumed = append(assumed, use)
+				}
+			}
+		}
+	})
+	if found < 100 || kept < 100 || some < 100 {
+		t.Errorf("only %d candidates were compared, with %d assumptions and %d orders of some roots", found, kept, some)
+	}
+}
+
+// changed has an index go from some providers to others. Those that stay keep the moment
+// at which they were made, and now and then all that they have.
+func changed(
+	rt *rapid.T, index *candidates.Index, now map[ledger.UUID]*ledger.Provider, all []*ledger.Provider, step int64,
+) map[ledger.UUID]*ledger.Provider {
+	var changes []ledger.ProviderChange
+	next := map[ledger.UUID]*ledger.Provider{}
+	same := rapid.Bool().Draw(rt, "the same world")
+	if same && len(now) > 0 {
+		all = slices.Collect(maps.Values(now))
+		slices.SortFunc(all, func(a, b *ledger.Provider) int { return a.UUID.Compare(b.UUID) })
+	}
+	for _, p := range all {
+		old := now[p.UUID]
+		next[p.UUID] = p
+		switch {
+		case old == p && rapid.Bool().Draw(rt, "stays"):
+			continue
+		case old == p: // another one holds some of it
+			p = withAssumed(map[ledger.UUID]*ledger.Provider{p.UUID: p}, []candidates.Use{{Provider: p, Amount: 1}})[0]
+			next[p.UUID] = p
+		case old != nil:
+			p.CreatedAt = old.CreatedAt
+		default:
+			p.CreatedAt = step
+		}
+		changes = append(changes, ledger.ProviderChange{Before: old, After: p})
+	}
+	for id, p := range now {
+		if next[id] == nil {
+			changes = append(changes, ledger.ProviderChange{Before: p})
+		}
+	}
+	index.Apply(changes)
+	return next
+}
+
+// withAssumed is the providers as they are when what is assumed has come true.
+func withAssumed(now map[ledger.UUID]*ledger.Provider, assumed []candidates.Use) (list []*ledger.Provider) {
+	for _, p := range now {
+		other := *p
+		other.Inventories = slices.Clone(p.Inventories)
+		for _, use := range assumed {
+			for i := range other.Inventories {
+				if use.Provider.UUID == p.UUID && other.Inventories[i].Class == use.Class {
+					other.Inventories[i].Used += use.Amount
+				}
+			}
+		}
+		list = append(list, &other)
+	}
+	slices.SortFunc(list, func(a, b *ledger.Provider) int { return a.UUID.Compare(b.UUID) })
+	return list
+}
+
+// checkAssumed compares what is assumed in each aggregate.
+func checkAssumed(rt *rapid.T, r *candidates.Ranking, all []*ledger.Provider, assumed []candidates.Use) {
+	byID := map[ledger.UUID]*ledger.Provider{}
+	for _, p := range all {
+		byID[p.UUID] = p
+	}
+	want := map[ledger.AggregateKey]int64{}
+	for _, use := range assumed {
+		if p := byID[use.Provider.UUID]; p != nil {
+			for _, id := range ledger.WithRoot(p, byID[p.Root]) {
+				want[ledger.AggregateKey{Aggregate: id, Class: use.Class}] += use.Amount
+			}
+		}
+	}
+	for _, p := range all {
+		for _, id := range p.Aggregates {
+			for class := range ledger.ClassID(3) {
+				key := ledger.AggregateKey{Aggregate: id, Class: class}
+				if got := r.AssumedIn(key); got != want[key] {
+					rt.Fatalf("%d of class %d are assumed in aggregate %s, want %d", got, class, id, want[key])
+				}
+			}
+		}
+	}
+}
+
 // TestRankingOfMany fills many equal providers, so that the blocks of orders
 // are split, emptied and passed over.
 func TestRankingOfMany(t *testing.T) {
@@ -336,17 +536,24 @@ func TestRankingOfMany(t *testing.T) {
 			t.Fatalf("step %d: found\n%q\nwant\n%q", step, got, want)
 		}
 		var changes []ledger.ProviderChange
-		for range 50 {
+		for n := range 50 {
 			before := providers[ids[draw.IntN(many)]]
 			after := *before
-			after.Inventories = slices.Clone(before.Inventories)
-			for i := range after.Inventories {
-				after.Inventories[i].Used = draw.Int64N(17)
+			if n%10 == 0 {
+				after.Traits = [][]string{nil, {"A"}, {"A", "B"}}[draw.IntN(3)] // and nothing else
+			} else {
+				after.Inventories = slices.Clone(before.Inventories)
+				for i := range after.Inventories {
+					after.Inventories[i].Used = draw.Int64N(17)
+				}
 			}
 			providers[after.UUID] = &after
 			changes = append(changes, ledger.ProviderChange{Before: before, After: &after})
 		}
 		index.Apply(changes)
 		ranking.Sync(index.Snapshot())
+	}
+	if n := ranking.OrdersOfSome(); n < 2 { // of the trait A, for each weight that is not 0
+		t.Errorf("%d orders are of some roots", n)
 	}
 }

@@ -23,7 +23,12 @@ type selection struct {
 	pref  *Preference
 	k     int
 	point ledger.UUID
-	found []Ranked // the best so far, at most k
+	near  []*roaring.Bitmap // per rule of the preference; nil: it says nothing
+	named *named            // nil: nothing is required by name
+	found []Ranked          // the best so far, at most k
+
+	after *Position // only what comes after it is wanted; nil: everything
+	equal int       // how many were found that are at after
 
 	search *search // of trees with several providers; nil: not needed so far
 	plan   *plan
@@ -34,14 +39,17 @@ func newSelection(ctx context.Context, w *World, req *Request, pref *Preference,
 	whole.Limit, whole.Shuffle = 0, false // the order is that of the preference
 	return &selection{
 		meter: &meter{ctx: ctx, req: &whole}, world: w, req: &whole, pref: pref, k: k, point: pref.point(),
+		near: w.nearSets(pref), named: namedBy(&whole),
 	}
 }
 
 // exhaustive: sharing providers tie trees together, so that what is in one says
 // nothing about its candidates.
 func (s *selection) exhaustive() bool {
-	return !bitsOf(s.world.traits, SharingTrait).IsEmpty() || len(s.pref.Traits)+len(s.pref.Aggregates) > maxSoft
+	return s.sharing() || s.pref.soft() > maxSoft
 }
+
+func (s *selection) sharing() bool { return !bitsOf(s.world.traits, SharingTrait).IsEmpty() }
 
 // all looks at every candidate.
 func (s *selection) all() ([]Ranked, error) {
@@ -95,12 +103,14 @@ func (s *selection) consider(root uint32, bound float64, from distance) (enough 
 		return false, err
 	}
 	alone := []*ledger.Provider{p}
-	score := s.pref.Score(p, alone)
-	if !s.wanted(score, from) {
+	score, holds := s.judge(p, alone)
+	if !holds || s.passed(score, from) || !s.wanted(score, from) {
 		return false, nil
 	}
 	one := Ranked{Root: p, Score: score, Seen: alone, from: from}
-	one.Uses = usesOf(s.req, p)
+	if one.Uses = usesOf(s.req, p); !s.fits(one.Uses) {
+		return false, nil
+	}
 	for range s.req.Groups {
 		one.Groups = append(one.Groups, alone)
 	}
@@ -138,8 +148,9 @@ func (s *selection) candidate(c *Candidate) bool {
 		}
 	}
 	root, _ := s.world.Provider(providers[0].Root) // whatever tree the anchor is of
-	score, from := s.pref.Score(root, providers), s.pref.distance(s.point, root.UUID)
-	if !s.wanted(score, from) {
+	score, holds := s.judge(root, providers)
+	from := s.pref.distance(s.point, root.UUID)
+	if !holds || s.passed(score, from) || !s.wanted(score, from) || !s.fits(c.Uses) {
 		return true
 	}
 	one := Ranked{Root: root, Score: score, Seen: s.withParents(providers), from: from}
@@ -150,6 +161,8 @@ func (s *selection) candidate(c *Candidate) bool {
 	s.keep(one)
 	return true
 }
+
+func (s *selection) fits(uses []Use) bool { return s.pref.Fits == nil || s.pref.Fits(uses) }
 
 // withParents adds what is above providers.
 func (s *selection) withParents(providers []*ledger.Provider) []*ledger.Provider {
@@ -204,22 +217,20 @@ func (s *selection) narrowest() (narrow *roaring.Bitmap) {
 			narrow = roots
 		}
 	}
-	for _, name := range s.req.RootRequired {
-		add(bitsOf(w.traits, name))
+	if s.named != nil {
+		s.named.sets(w, add)
 	}
 	for i := range s.req.Groups {
-		g := &s.req.Groups[i]
-		for _, anyOf := range g.Required {
-			add(w.rootsOf(w.withAnyTrait(anyOf)))
-		}
-		for _, anyOf := range g.MemberOf {
-			add(w.rootsOf(w.inAnyAggregate(anyOf)))
-		}
-		if g.InTree != nil && len(g.Resources) > 0 {
+		if g := &s.req.Groups[i]; g.InTree != nil && len(g.Resources) > 0 {
 			add(roaring.And(w.treeOf(*g.InTree), w.roots))
 		}
 	}
-	if narrow != nil {
+	for i, set := range s.near {
+		if set != nil && s.pref.Near[i].Rule == RequireNear {
+			add(w.rootsOf(set))
+		}
+	}
+	if narrow != nil && w.Nested() {
 		narrow = roaring.And(narrow, w.roots) // a trait may be of no root
 	}
 	return narrow
@@ -232,8 +243,8 @@ type stratum struct {
 	bonus float64
 }
 
-// strata divides the roots by which preferred traits and aggregates are
-// somewhere in their trees.
+// strata divides the roots by which preferred traits and aggregates, and what is
+// near, are somewhere in their trees.
 func (s *selection) strata() []stratum {
 	var sets []*roaring.Bitmap
 	var weights []float64
@@ -243,6 +254,11 @@ func (s *selection) strata() []stratum {
 	for _, a := range s.pref.Aggregates {
 		sets = append(sets, s.world.rootsOf(bitsOf(s.world.aggregates, a.Aggregate)))
 		weights = append(weights, a.Weight)
+	}
+	for i, set := range s.near {
+		if set != nil && s.pref.Near[i].Rule == PreferNear {
+			sets, weights = append(sets, s.world.rootsOf(set)), append(weights, s.pref.Near[i].Weight)
+		}
 	}
 	if sets == nil {
 		return []stratum{{}}

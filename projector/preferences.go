@@ -1,0 +1,75 @@
+package projector
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// preference writes a preference's change.
+func (w *writer) preference(c ledger.PreferenceChange) {
+	if c.After == nil {
+		w.set(w.version(w.textKey(tablePreference, c.Before.Name)), nil)
+		return
+	}
+	// An empty value would mean that it is gone.
+	w.set(w.version(w.textKey(tablePreference, c.After.Name)), w.keep(append(w.scratch(), c.After.Prefer.Text()...)))
+}
+
+// Preference finds a preference by its name.
+func (v View) Preference(name string) (*ledger.Preference, bool, error) {
+	value, _, found, err := v.version(textKey(tablePreference, name))
+	if err != nil || !found {
+		return nil, false, err
+	}
+	return preferenceOf(name, value), true, nil
+}
+
+func preferenceOf(name string, value []byte) *ledger.Preference {
+	p := &ledger.Preference{Name: name}
+	if text := ledger.Document(value); text != "{}" {
+		p.Prefer = text
+	}
+	return p
+}
+
+// Preferences calls yield for every preference and the sequence of the commit
+// that set it, in the order of the lengths of their names and then by name, as
+// long as it returns true.
+func (v View) Preferences(yield func(*ledger.Preference, uint64) bool) error {
+	return v.each([]byte{tablePreference}, func(key []byte, sequence uint64, value []byte) (bool, error) {
+		name, err := preferenceName(key)
+		if err != nil {
+			return false, v.p.judged(err)
+		}
+		return yield(preferenceOf(name, value), sequence), nil
+	})
+}
+
+func preferenceName(key []byte) (string, error) {
+	if len(key) < 3 || len(key) != 3+int(binary.BigEndian.Uint16(key[1:])) {
+		return "", fmt.Errorf("%w: preference key", ErrDamaged)
+	}
+	return string(key[3:]), nil
+}
+
+// PreferenceVersions calls yield for every version of a preference, the newest
+// first, with the sequence of the commit that made it; nil: it was removed.
+func (v View) PreferenceVersions(name string, yield func(*ledger.Preference, uint64) bool) error {
+	key := textKey(tablePreference, name)
+	it, err := v.iterate(appendVersion(append([]byte(nil), key...), v.sequence), after(key))
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok && isVersionOf(it.Key(), key); ok = it.Next() {
+		var p *ledger.Preference
+		if len(it.Value()) > 0 {
+			p = preferenceOf(name, it.Value())
+		}
+		if !yield(p, versionOf(it.Key())) {
+			break
+		}
+	}
+	return finish(it, nil)
+}
