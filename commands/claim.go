@@ -2,10 +2,11 @@ package commands
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -38,6 +39,8 @@ type Claim struct {
 	// OwnFree counts what the consumers hold as free for the claim: a resize in
 	// place needs it. Without it the new has room beside the old.
 	OwnFree bool `json:"own_free,omitempty"`
+	// Gang says where several consumers are to each other.
+	Gang []GangRule `json:"gang,omitempty"`
 
 	found *Found // nil: it was not searched
 }
@@ -54,6 +57,10 @@ type ClaimConsumer struct {
 	AnyGeneration bool `json:"any_generation,omitempty"`
 	// Request is the place of what it asks for in the claim's requests, from 0.
 	Request int `json:"request,omitempty"`
+	// Count asks for so many consumers with the same request, all of them new: the
+	// first has the id Consumer, and the one after i others that of version 5 of
+	// the text i in its namespace. Absent: 1.
+	Count int `json:"count,omitempty"`
 }
 
 // CommandName implements Command.
@@ -61,18 +68,66 @@ func (*Claim) CommandName() string { return "Claim" }
 
 // Consumers implements Command.
 func (c *Claim) Consumers() []ledger.UUID {
-	ids := make([]ledger.UUID, len(c.For))
-	for i := range c.For {
-		ids[i] = c.For[i].Consumer
+	members := c.members()
+	ids := make([]ledger.UUID, len(members))
+	for i := range members {
+		ids[i] = members[i].Consumer
 	}
 	return ids
+}
+
+// members are the claim's consumers, each for itself.
+func (c *Claim) members() []ClaimConsumer {
+	if c.size() <= len(c.For) {
+		return c.For
+	}
+	members := make([]ClaimConsumer, 0, c.size())
+	for _, one := range c.For {
+		first, count := one.Consumer, one.Count
+		one.Count = 0
+		members = append(members, one)
+		for i := 1; i < count; i++ {
+			one.Consumer = first.Derive(strconv.Itoa(i))
+			members = append(members, one)
+		}
+	}
+	return members
+}
+
+// size is how many consumers the claim has; if that is more than it may have, not less
+// than that.
+func (c *Claim) size() (n int) {
+	for i := range c.For {
+		if n += max(1, c.For[i].Count); n > MaxClaimConsumers {
+			break
+		}
+	}
+	return n
+}
+
+// checkCounts finds counts of what cannot be several.
+func (c *Claim) checkCounts() *Rejection {
+	for i := range c.For {
+		one := &c.For[i]
+		if one.Count < 0 || one.Count > MaxClaimConsumers {
+			return invalid("count", "%d consumers with one request: up to %d are possible", one.Count, MaxClaimConsumers)
+		}
+		if one.Count > 1 && (one.Generation != nil || one.AnyGeneration) {
+			return invalid("count", "%d consumers with one request are new: they have no generation", one.Count)
+		}
+	}
+	return nil
 }
 
 func (*Claim) onlyHoldings() {}
 
 // Check implements Command.
 func (c *Claim) Check() *Rejection {
-	if n := len(c.For); n == 0 || n > MaxClaimConsumers {
+	if r := c.checkCounts(); r != nil {
+		return r
+	}
+	n := c.size()
+	if n == 0 || n > MaxClaimConsumers {
 		return invalid("for", "a claim is for 1 to %d consumers, not %d", MaxClaimConsumers, n)
 	}
 	if n := len(c.Requests); n == 0 || n > len(c.For) {
@@ -98,18 +153,19 @@ func (c *Claim) Check() *Rejection {
 			return r
 		}
 	}
-	if c.Alternates < 0 || c.Alternates > MaxAlternates || c.Alternates > 0 && len(c.For) > 1 {
+	if c.Alternates < 0 || c.Alternates > MaxAlternates || c.Alternates > 0 && n > 1 {
 		return invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
-			MaxAlternates, c.Alternates, len(c.For))
+			MaxAlternates, c.Alternates, n)
 	}
-	return checkAllocations(c.allocations())
+	return first(c.checkGang(), checkAllocations(c.allocations()))
 }
 
 // allocations are those of the claim's consumers, without what they are to hold.
 func (c *Claim) allocations() []ConsumerAllocations {
-	list := make([]ConsumerAllocations, len(c.For))
-	for i := range c.For {
-		one := &c.For[i]
+	members := c.members()
+	list := make([]ConsumerAllocations, len(members))
+	for i := range members {
+		one := &members[i]
 		list[i] = ConsumerAllocations{
 			Consumer: one.Consumer, Project: one.Project, User: one.User, Type: one.Type,
 			Generation: one.Generation, AnyGeneration: one.AnyGeneration,
@@ -120,6 +176,15 @@ func (c *Claim) allocations() []ConsumerAllocations {
 
 // ForProject implements Command.
 func (c *Claim) ForProject(s *ledger.State, project string) *Rejection {
+	if c.Prefer != nil {
+		for i := range c.Prefer.Near {
+			for _, id := range c.Prefer.Near[i].Consumers {
+				if r := checkHolder(s, id, project); r != nil {
+					return r
+				}
+			}
+		}
+	}
 	return checkOwners(s, c.allocations(), project)
 }
 
@@ -131,7 +196,11 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 			return nil, r
 		}
 	}
-	if r := c.Prefer.checkTraits(s); r != nil {
+	prefer, r := c.preferenceIn(s)
+	if r == nil {
+		r = prefer.checkTraits(s)
+	}
+	if r != nil {
 		return nil, r
 	}
 	if r := newAllocator(s, c.allocations()).checkGenerations(); r != nil {
@@ -145,34 +214,48 @@ func (c *Claim) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		}
 	}
 	if len(found.Choices) == 0 {
-		if r := c.checkNames(s); r != nil {
+		if r := c.checkNames(s, prefer); r != nil {
 			return nil, r
 		}
+	} else if !found.by(prefer) {
+		return nil, found.nothing()
 	}
 	for i := range found.Choices {
-		if !found.Choices[i].unchanged(s) {
+		if !found.Choices[i].unchanged(s) || !prefer.obeyed(s, &found.Choices[i]) {
 			continue
 		}
 		events, rejection := c.take(s, found, i)
-		if rejection == nil || !passedOver[rejection.Code] {
+		if rejection == nil {
+			rejection = withinAggregates(s, events)
+		}
+		if rejection == nil || !passedOver[rejection.Code] && !rejection.ofAggregate() {
 			return events, rejection
 		}
 	}
 	return nil, found.nothing()
 }
 
+// preferenceIn is what the claim prefers as a State has it.
+func (c *Claim) preferenceIn(s *ledger.State) (*ClaimPreference, *Rejection) {
+	prefer, r, err := c.Prefer.Expand(namedIn(s))
+	if err != nil {
+		return nil, invalid("prefer", "%v", err)
+	}
+	return prefer, r
+}
+
 // checkNames says why a claim cannot be searched for.
-func (c *Claim) checkNames(s *ledger.State) *Rejection {
+func (c *Claim) checkNames(s *ledger.State, prefer *ClaimPreference) *Rejection {
 	for i := range c.Requests {
 		req, r := c.Requests[i].Resolve(s.Classes())
 		if r == nil {
-			_, r = c.Prefer.resolve(s.Classes(), req, 0)
+			_, r = prefer.Resolve(s.Classes(), req, 0)
 		}
 		if r != nil {
 			return r
 		}
 	}
-	_, r := c.asked()
+	_, r := c.asked(prefer)
 	return r
 }
 
@@ -196,17 +279,18 @@ func (c *Claim) take(s *ledger.State, found *Found, choice int) ([]ledger.Event,
 	if rejection != nil {
 		return nil, rejection
 	}
+	members := c.members()
 	for i := range want {
-		events[i] = c.claimed(s, found, choice, i, events[i])
+		events[i] = c.claimed(s, found, choice, i, members[i].Request, events[i])
 	}
 	return events, nil
 }
 
 // claimed adds to what a consumer holds why that is.
-func (c *Claim) claimed(s *ledger.State, found *Found, choice, member int, event ledger.Event) ledger.Event {
+func (c *Claim) claimed(s *ledger.State, found *Found, choice, member, request int, event ledger.Event) ledger.Event {
 	chosen := &found.Choices[choice].Members[member]
 	claimed := ledger.AllocationsClaimed{
-		Asked: found.Asked[c.For[member].Request], Mappings: mappingsOf(&c.Requests[c.For[member].Request], chosen),
+		Asked: found.Asked[request], Mappings: mappingsOf(&c.Requests[request], chosen),
 		Score: chosen.Score, Seed: found.Seed, AsOf: found.AsOf, PassedOver: uint64(choice),
 	}
 	switch event := event.(type) {
@@ -252,12 +336,27 @@ type Found struct {
 	Seed    uint64
 	// Asked is, for each of the claim's requests, what the record keeps of it.
 	Asked []ledger.Document
+	// Prefer is what was preferred, with what a name stood for.
+	Prefer *ClaimPreference
+	// several: it is of several consumers.
+	several bool
+	// Ganged: there were rules among its consumers.
+	Ganged bool
 	// Last: it is not searched again if nothing of this fits.
 	Last bool
 	// Spent: the search was not brought to its end.
 	Spent bool
+	// OverAggregate is the first candidate's that there was no room for in an
+	// aggregate, by its limit; nil: none was refused for that.
+	OverAggregate *Rejection
 	// Why there is nothing, if there is none and it is the last search.
 	Why *candidates.Explanation
+}
+
+// by reports whether it was searched by a preference: one with a name may have
+// changed since.
+func (f *Found) by(prefer *ClaimPreference) bool {
+	return prefer == nil || prefer.Name == "" || reflect.DeepEqual(f.Prefer, prefer)
 }
 
 // Choice is what each of a claim's consumers gets.
@@ -298,9 +397,18 @@ func (f *Found) nothing() *Rejection {
 			Facts:   Facts{AsOf: f.AsOf},
 		}
 	}
+	if f.OverAggregate != nil && !f.several {
+		return f.OverAggregate
+	}
 	why := ""
-	if f.Why != nil && f.Why.RemovedLast != "" {
+	if f.OverAggregate != nil {
+		why = ", given the limits of aggregates"
+	} else if f.Why != nil && f.Why.RemovedLast != "" {
 		why = ", removed last by " + f.Why.RemovedLast
+	} else if f.Prefer.strict() {
+		why = ", given what is required and forbidden about other consumers"
+	} else if f.Ganged {
+		why = ", for all of its consumers together by the rules of the gang"
 	}
 	return &Rejection{
 		Code: CodeNoCandidates, Message: "nothing satisfies the claim" + why, Facts: Facts{AsOf: f.AsOf, Explanation: f.Why},
@@ -319,9 +427,12 @@ func (c *Claim) searchHere(s *ledger.State) (*Found, *Rejection) {
 	}
 	providers := make([]*ledger.Provider, 0, s.ProviderCount())
 	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
+	var limits []*ledger.AggregateLimit
+	s.AggregateLimits(func(l *ledger.AggregateLimit) bool { limits = append(limits, l); return true })
 	search := ClaimSearch{
+		Limits:  limits,
 		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
-		MaxSteps: maxStepsHere, Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
+		MaxSteps: maxStepsHere, Named: namedIn(s), Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
 			if consumer, exists := s.Consumer(id); exists {
 				return consumer.Allocations, nil
 			}
@@ -351,16 +462,21 @@ func (r *RejectedClaim) Error() string { return r.String() }
 
 // kept is what the record keeps of a request, in the order of the names.
 type kept struct {
+	Gang    []GangRule        `json:"gang,omitempty"`
 	OwnFree bool              `json:"own_free,omitempty"`
 	Prefer  *ClaimPreference  `json:"prefer,omitempty"`
 	Request *CandidateRequest `json:"request"`
 }
 
-// asked encodes what the record keeps.
-func (c *Claim) asked() ([]ledger.Document, *Rejection) {
+// usualAsked is the size that what records keep of a request mostly does not exceed.
+const usualAsked = 256
+
+// asked encodes what the record keeps, with what a name stood for.
+func (c *Claim) asked(prefer *ClaimPreference) ([]ledger.Document, *Rejection) {
 	list := make([]ledger.Document, len(c.Requests))
 	for i := range c.Requests {
-		text, err := json.Marshal(kept{OwnFree: c.OwnFree, Prefer: c.Prefer, Request: &c.Requests[i]})
+		one := kept{Gang: c.Gang, OwnFree: c.OwnFree, Prefer: prefer, Request: &c.Requests[i]}
+		text, err := one.appendJSON(make([]byte, 0, usualAsked))
 		if err != nil {
 			return nil, invalid("requests", "%v", err)
 		}

@@ -31,6 +31,11 @@ const maxPreferences = 64
 // are kept.
 type ClaimPreference struct {
 	Aggregates []AggregatePreference `json:"aggregates,omitempty"`
+	// Name is that of a preference in the ledger, which says all but the seed and what
+	// is near.
+	Name string `json:"name,omitempty"`
+	// Near is about where other consumers are.
+	Near []NearConsumers `json:"near,omitempty"`
 	// Order is pack, spread or random; empty: as the weights say.
 	Order string `json:"order,omitempty"`
 	// Seed decides between equal candidates; absent: it comes from the command id.
@@ -49,6 +54,12 @@ type AggregatePreference struct {
 
 // Check finds what is wrong with a preference whatever the State.
 func (p *ClaimPreference) Check() *Rejection {
+	if p.Name != "" {
+		if len(p.Order) > 0 || len(p.Weights)+len(p.Traits)+len(p.Aggregates) > 0 {
+			return invalid("prefer", "%q says what is preferred: only a seed and near may stand beside a name", p.Name)
+		}
+		return first(checkPreferenceName(p.Name), p.checkNear())
+	}
 	switch p.Order {
 	case "":
 	case OrderPack, OrderSpread, OrderRandom:
@@ -78,6 +89,18 @@ func (p *ClaimPreference) Check() *Rejection {
 			}
 		}
 	}
+	return p.checkNear()
+}
+
+func (p *ClaimPreference) checkNear() *Rejection {
+	if n := len(p.Near); n > maxNear {
+		return invalid("prefer", "near %d groups of consumers: at most %d are possible", n, maxNear)
+	}
+	for i := range p.Near {
+		if r := p.Near[i].check(); r != nil {
+			return r
+		}
+	}
 	return nil
 }
 
@@ -88,8 +111,8 @@ func checkWeight(what string, weight float64) *Rejection {
 	return nil
 }
 
-// resolve looks up the classes that a preference names.
-func (p *ClaimPreference) resolve(
+// Resolve looks up the classes that a preference names.
+func (p *ClaimPreference) Resolve(
 	classes *ledger.ClassTable, req *candidates.Request, seed uint64,
 ) (*candidates.Preference, *Rejection) {
 	out := &candidates.Preference{Seed: seed}

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -21,8 +22,12 @@ type ClaimSearch struct {
 	// Spare is how many more choices are found than are told, in case that the
 	// best does not fit any more when it is decided.
 	Spare int
+	// Named finds preferences by their names.
+	Named NamedPreferences
 	// Held finds what a consumer holds.
 	Held func(ledger.UUID) ([]ledger.Allocation, error)
+	// Limits are those of aggregates, with what is used of them.
+	Limits []*ledger.AggregateLimit
 }
 
 const (
@@ -36,23 +41,44 @@ const (
 // Run searches. The error wraps candidates.ErrBudget if it would take too
 // long, or is a *RejectedClaim.
 func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
-	found := &Found{AsOf: s.AsOf, Seed: s.Seed}
+	found := &Found{AsOf: s.AsOf, Seed: s.Seed, several: c.size() > 1}
+	prefer, r, err := c.Prefer.Expand(s.Named)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		return nil, &RejectedClaim{r}
+	}
+	found.Prefer = prefer
+	near, err := prefer.Nearness(s.Held)
+	if err != nil {
+		return nil, err
+	}
 	requests := make([]*candidates.Request, len(c.Requests))
 	prefs := make([]*candidates.Preference, len(c.Requests))
 	for i := range c.Requests {
-		var r *Rejection
 		if requests[i], r = c.Requests[i].Resolve(s.Classes); r == nil {
-			prefs[i], r = c.Prefer.resolve(s.Classes, requests[i], s.Seed)
+			prefs[i], r = prefer.Resolve(s.Classes, requests[i], s.Seed)
 		}
 		if r != nil {
 			return nil, &RejectedClaim{r}
 		}
 		requests[i].MaxSteps, requests[i].Pause = s.MaxSteps, s.Pause
+		prefs[i].Near = near
 		found.Seed = prefs[i].Seed
 	}
-	var r *Rejection
-	if found.Asked, r = c.asked(); r != nil {
+	if found.Asked, r = c.asked(prefer); r != nil {
 		return nil, &RejectedClaim{r}
+	}
+	room, err := s.room(c)
+	if err != nil {
+		return nil, err
+	}
+	if room != nil {
+		for _, pref := range prefs {
+			pref.Fits = room.fits
+		}
+		defer func() { found.OverAggregate = room.first }()
 	}
 	if c.OwnFree {
 		held, err := s.free(c)
@@ -61,26 +87,27 @@ func (s *ClaimSearch) Run(ctx context.Context, c *Claim) (*Found, error) {
 		}
 		defer s.Ranking.Assume(held, 1)
 	}
-	if len(c.For) == 1 {
+	if c.size() == 1 {
 		best, err := s.Ranking.Best(ctx, requests[0], prefs[0], 1+c.Alternates+s.Spare)
 		for _, one := range best {
 			found.Choices = append(found.Choices, Choice{Members: []candidates.Ranked{one}})
 		}
 		return found, err
 	}
-	g := gang{ClaimSearch: s, ctx: ctx, claim: c, requests: requests, prefs: prefs}
+	g := gang{ClaimSearch: s, ctx: ctx, claim: c, consumers: c.members(), requests: requests, prefs: prefs}
 	whole, err := g.fill(0)
 	if whole {
 		found.Choices = []Choice{{Members: g.members}}
 	}
-	found.Spent = g.spent
+	found.Spent, found.Ganged = g.spent, len(c.Gang) > 0
 	return found, err
 }
 
 // free has what the claim's consumers hold given back, and returns what that is.
 func (s *ClaimSearch) free(c *Claim) (held []candidates.Use, err error) {
-	for i := range c.For {
-		one, err := s.Held(c.For[i].Consumer)
+	members := c.members()
+	for i := range members {
+		one, err := s.Held(members[i].Consumer)
 		if err != nil {
 			return nil, err
 		}
@@ -102,6 +129,8 @@ type gang struct {
 	claim    *Claim
 	requests []*candidates.Request
 	prefs    []*candidates.Preference
+	// consumers are those that it is for.
+	consumers []ClaimConsumer
 
 	members []candidates.Ranked // of the consumers so far
 	tried   int
@@ -110,11 +139,11 @@ type gang struct {
 
 // fill finds something for the consumers from one on.
 func (g *gang) fill(i int) (whole bool, err error) {
-	if i == len(g.claim.For) {
+	if i == len(g.consumers) {
 		return true, nil
 	}
-	at := g.claim.For[i].Request
-	best, err := g.Ranking.Best(g.ctx, g.requests[at], g.prefs[at], gangBreadth)
+	at := g.consumers[i].Request
+	best, err := g.Ranking.Best(g.ctx, g.requests[at], g.within(g.prefs[at]), gangBreadth)
 	if err != nil {
 		return false, err
 	}
@@ -132,10 +161,59 @@ func (g *gang) fill(i int) (whole bool, err error) {
 		}
 		g.members = g.members[:i]
 	}
-	if len(best) == gangBreadth && i < len(g.claim.For)-1 {
+	if len(best) == gangBreadth && i < len(g.consumers)-1 {
 		g.spent = true // there may be more
 	}
 	return false, nil
+}
+
+// within adds to a preference what the members so far leave to the next one by
+// the rules of the gang: only those are candidates with which they can still be
+// obeyed.
+func (g *gang) within(pref *candidates.Preference) *candidates.Preference {
+	if len(g.claim.Gang) == 0 {
+		return pref
+	}
+	out := *pref
+	out.Near = slices.Clone(pref.Near)
+	rules := make([]*ganged, len(g.claim.Gang))
+	for i := range g.claim.Gang {
+		rule := &g.claim.Gang[i]
+		members := make([][]ledger.UUID, len(g.members))
+		for j := range g.members {
+			members[j] = rule.placesBy(servingOf(&g.members[j]), g.rootOf)
+		}
+		rules[i] = gangedBy(rule, members, len(g.consumers)-len(g.members))
+		if rule.Rule == gangTogether && len(g.members) > 0 {
+			// The index finds these; what else is to hold is judged one by one.
+			near := candidates.Near{Reach: reaches[rule.By], Rule: candidates.RequireNear}
+			for _, p := range servingOf(&g.members[0]) {
+				near.Providers = append(near.Providers, p.UUID)
+			}
+			out.Near = append(out.Near, near)
+		}
+	}
+	out.Accept = func(providers []*ledger.Provider) bool {
+		return !slices.ContainsFunc(rules, func(r *ganged) bool { return !r.allows(r.rule.placesBy(providers, g.rootOf)) })
+	}
+	return &out
+}
+
+func (g *gang) rootOf(p *ledger.Provider) *ledger.Provider {
+	root, _ := g.Ranking.Provider(p.Root)
+	return root
+}
+
+// servingOf are the providers of a candidate, each once.
+func servingOf(chosen *candidates.Ranked) (providers []*ledger.Provider) {
+	for _, members := range chosen.Groups {
+		for _, p := range members {
+			if !slices.Contains(providers, p) {
+				providers = append(providers, p)
+			}
+		}
+	}
+	return providers
 }
 
 // Spent reports whether an error of a search is that it would take too long.
@@ -156,6 +234,45 @@ func Claims(c Command) (claims []*Claim) {
 	}
 	return claims
 }
+
+// Overlaid finds preferences as each of a command's claims will: one of a batch sees
+// what the commands before it set.
+func Overlaid(c Command, named NamedPreferences) []NamedPreferences {
+	batch, is := c.(*Batch)
+	if !is {
+		return []NamedPreferences{named}
+	}
+	var list []NamedPreferences
+	for _, one := range batch.Commands {
+		switch one := one.(type) {
+		case *Claim:
+			list = append(list, named)
+		case *SetPreference:
+			named = one.over(named)
+		}
+	}
+	return list
+}
+
+// over finds preferences as they are once this one is set.
+func (c *SetPreference) over(named NamedPreferences) NamedPreferences {
+	return func(name string) (ledger.Document, bool, error) {
+		if name != c.Name {
+			return named(name)
+		}
+		if c.Prefer == nil {
+			return "", false, nil
+		}
+		doc, r := c.Prefer.document()
+		if r != nil {
+			return "", false, &RejectedClaim{r}
+		}
+		return doc, true, nil
+	}
+}
+
+// Size is how many consumers a claim is for.
+func (c *Claim) Size() int { return c.size() }
 
 // WithFound is a command with what was found for each of its claims.
 func WithFound(c Command, found []*Found) Command {

@@ -46,7 +46,7 @@ var Registry = byName(
 	empty[ReplaceNodeTraits], empty[AddNodeTrait], empty[RemoveNodeTrait], empty[SetNodeProvisionState],
 	empty[SetNodePowerState], empty[SetNodeMaintenance], empty[RequestNodeAllocation], empty[BackfillNodeAllocation],
 	empty[UpdateNodeAllocation], empty[ReleaseNodeAllocation], empty[CreateChassis], empty[UpdateChassis],
-	empty[DeleteChassis], empty[Claim], empty[SetLimit], empty[PlaceProject],
+	empty[DeleteChassis], empty[Claim], empty[SetLimit], empty[PlaceProject], empty[SetPreference],
 )
 
 // Internal is Registry for the commands that only the server itself submits:

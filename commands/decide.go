@@ -73,7 +73,7 @@ func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejectio
 		rejection = limited(s.Command, state, events)
 	}
 	if rejection != nil {
-		return nil, rejection
+		return nil, rejection.Discreet(func(project string) bool { return s.Project == "" || s.Project == project })
 	}
 	return events, nil
 }
@@ -84,7 +84,7 @@ func limited(c Command, state *ledger.State, events []ledger.Event) *Rejection {
 	if _, isBatch := c.(*Batch); isBatch {
 		return nil
 	}
-	if _, internal := Internal[c.CommandName()]; internal || !state.Limited() {
+	if _, internal := Internal[c.CommandName()]; internal {
 		return nil
 	}
 	return withinLimits(state, events)

@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
@@ -36,6 +37,15 @@ func limitDecisions(w *world) []decision {
 	place := func(project, parent string) *commands.PlaceProject {
 		return &commands.PlaceProject{Project: project, Parent: parent}
 	}
+	ofRack := func(most int64) *commands.SetLimit {
+		return &commands.SetLimit{Aggregate: rackOne, Class: vcpu, Most: &most}
+	}
+	const used4 = 4 // all that is held on host
+	in := []commands.Command{&commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{rackOne}}}
+	full := append(slices.Clone(in), ofRack(used4))
+	inRack := rejected(commands.CodeOverLimit, commands.Facts{
+		Aggregate: &rackOne, Class: vcpu, Limit: ptr[int64](used4), Used: used4, Asked: 2,
+	})
 	above := rejected(commands.CodeOverLimit, commands.Facts{
 		Project: "root", Class: vcpu, Limit: ptr[int64](4), Used: 4, Asked: 2,
 	})
@@ -52,10 +62,38 @@ func limitDecisions(w *world) []decision {
 		{"below what is used", nil, limitOf("", vcpu, 1), happens(ledger.LimitSet{Class: vcpu, Most: 1})},
 		{"as it is", four, limitOf("p", vcpu, 4), nothing},
 		{"none any more", four, &commands.SetLimit{Project: "p", Class: vcpu}, happens(ledger.LimitRemoved{Project: "p", Class: vcpu})},
+		{
+			"gone with their class", []commands.Command{
+				limitOf("", free, 9), limitOf("p", free, 4), limitOf("p", vcpu, 4),
+				&commands.SetLimit{Aggregate: rackOne, Class: free, Most: ptr[int64](1)},
+				&commands.SetLimit{Aggregate: rackOne, Class: vcpu, Most: ptr[int64](9)},
+			},
+			&commands.DeleteResourceClass{Name: free},
+			happens(
+				ledger.LimitRemoved{Class: free}, ledger.LimitRemoved{Project: "p", Class: free},
+				ledger.AggregateLimitRemoved{Aggregate: rackOne, Class: free},
+				ledger.ClassDeleted{ID: ledger.FirstCustomClass + 1, Name: free},
+			),
+		},
 		{"none, and there was none", nil, &commands.SetLimit{Project: "p", Class: vcpu}, nothing},
 		{"of no such class", nil, limitOf("p", none, 1), rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
 		{"of nothing", nil, &commands.SetLimit{Most: ptr[int64](1)}, invalid("class")},
 		{"of a class and a type", nil, &commands.SetLimit{Class: vcpu, Type: "A", Most: ptr[int64](1)}, invalid("class")},
+		{"of an aggregate", nil, ofRack(9), happens(ledger.AggregateLimitSet{Aggregate: rackOne, Class: vcpu, Most: 9})},
+		{"of an aggregate, below what is used", in, ofRack(1), happens(ledger.AggregateLimitSet{Aggregate: rackOne, Class: vcpu, Most: 1})},
+		{"of an aggregate, as it is", full, ofRack(used4), nothing},
+		{"of an aggregate, none any more", full, &commands.SetLimit{Aggregate: rackOne, Class: vcpu},
+			happens(ledger.AggregateLimitRemoved{Aggregate: rackOne, Class: vcpu})},
+		{"of an aggregate, none, and there was none", nil, &commands.SetLimit{Aggregate: rackOne, Class: vcpu}, nothing},
+		{"of an aggregate and a project", nil, &commands.SetLimit{Aggregate: rackOne, Project: "p", Class: vcpu, Most: ptr[int64](1)}, invalid("aggregate")},
+		{"of an aggregate and a type", nil, &commands.SetLimit{Aggregate: rackOne, Type: "A", Most: ptr[int64](1)}, invalid("aggregate")},
+		{"of an aggregate and no such class", nil, &commands.SetLimit{Aggregate: rackOne, Class: none, Most: ptr[int64](1)},
+			rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
+		{"more than the aggregate may have", full, more, inRack},
+		{"more than the aggregate may have", full, reserve(9, more.Allocations...), inRack},
+		{"more than the aggregate may have", full, claim(map[string]int64{vcpu: 2}, fresh), inRack},
+		{"over the aggregate's limit already, and no more", append(slices.Clone(in), ofRack(1)), smaller,
+			happens(replaced(smaller.Allocations[0]), advanced(host, w.of(host, 1)+1))},
 		{"of a type that cannot be", nil, &commands.SetLimit{Type: "a b", Most: ptr[int64](1)}, invalid("type")},
 		{"below 0", nil, limitOf("p", vcpu, -1), invalid("most")},
 

@@ -58,7 +58,7 @@ func decisions(t testing.TB) []decision {
 		nameDecisions(t), providerDecisions(), inventoryDecisions(), traitDecisions(), allocationDecisions(w),
 		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
 		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
-		claimDecisions(w), limitDecisions(w),
+		claimDecisions(w), limitDecisions(w), preferenceDecisions(w),
 	)
 }
 
@@ -175,7 +175,7 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 var idle = []string{
 	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
 	"PlaceProject", "RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
-	"ReplaceProviderTraits", "SetLimit", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
+	"ReplaceProviderTraits", "SetLimit", "SetPreference", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
 	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
 }
 

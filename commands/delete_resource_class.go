@@ -7,7 +7,7 @@ import (
 )
 
 // DeleteResourceClass removes a custom resource class of which no provider
-// has inventory.
+// has inventory, and its limits with it.
 type DeleteResourceClass struct {
 	noConsumers   `json:"-"`
 	operatorsOnly `json:"-"`
@@ -39,5 +39,23 @@ func (c *DeleteResourceClass) Decide(s *ledger.State) ([]ledger.Event, *Rejectio
 			Facts:   Facts{Class: c.Name},
 		}
 	}
-	return []ledger.Event{ledger.ClassDeleted{ID: id, Name: c.Name}}, nil
+	return append(withoutLimits(s, id, c.Name), ledger.ClassDeleted{ID: id, Name: c.Name}), nil
+}
+
+// withoutLimits takes away the limits of a class that goes: nobody could name them
+// any more.
+func withoutLimits(s *ledger.State, id ledger.ClassID, name string) (events []ledger.Event) {
+	s.Limits(func(l *ledger.Limit) bool {
+		if l.Type == "" && l.Class == id {
+			events = append(events, ledger.LimitRemoved{Project: l.Project, Class: name})
+		}
+		return true
+	})
+	s.AggregateLimits(func(l *ledger.AggregateLimit) bool {
+		if l.Class == id {
+			events = append(events, ledger.AggregateLimitRemoved{Aggregate: l.Aggregate, Class: name})
+		}
+		return true
+	})
+	return events
 }

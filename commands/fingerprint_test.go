@@ -59,3 +59,83 @@ func TestContent(t *testing.T) {
 		}
 	})
 }
+
+// TestContentOfClaims is TestContent for claims, and what records keep of them. Every
+// member of every type in them is drawn, so that one that is new must be written, too.
+func TestContentOfClaims(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &Claim{}
+		drawAll(t, reflect.ValueOf(c).Elem())
+		want, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := appendContent(nil, c)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%v\n%s\n%s", err, got, want)
+		}
+		one := kept{Gang: c.Gang, OwnFree: c.OwnFree, Prefer: c.Prefer, Request: &CandidateRequest{}}
+		if len(c.Requests) > 0 {
+			one.Request = &c.Requests[0]
+		}
+		if want, err = json.Marshal(one); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = one.appendJSON(nil); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%v\n%s\n%s", err, got, want)
+		}
+	})
+}
+
+// drawAll draws a value of any type, with what is absent, empty and odd in turn.
+func drawAll(t *rapid.T, v reflect.Value) {
+	if id, is := v.Addr().Interface().(*ledger.UUID); is {
+		copy(id[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				drawAll(t, v.Field(i))
+			}
+		}
+	case reflect.Pointer:
+		if rapid.Bool().Draw(t, "present") {
+			v.Set(reflect.New(v.Type().Elem()))
+			drawAll(t, v.Elem())
+		}
+	case reflect.Slice:
+		if n := rapid.IntRange(-1, 2).Draw(t, "length"); n >= 0 {
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+			for i := range n {
+				drawAll(t, v.Index(i))
+			}
+		}
+	case reflect.Map:
+		for range rapid.IntRange(-1, 12).Draw(t, "size") {
+			if v.IsNil() {
+				v.Set(reflect.MakeMap(v.Type()))
+			}
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			drawAll(t, key)
+			drawAll(t, value)
+			v.SetMapIndex(key, value)
+		}
+	case reflect.String:
+		v.SetString(rapid.OneOf(
+			rapid.String(), rapid.StringMatching(`[ -~]{0,20}`),
+			rapid.SampledFrom([]string{"", "p", "<&>", `"\\`, "\x00\x7f", "\xff", "\u2028é"}),
+		).Draw(t, "text"))
+	case reflect.Bool:
+		v.SetBool(rapid.Bool().Draw(t, "bool"))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64()).Draw(t, "int"))
+	case reflect.Uint64:
+		v.SetUint(rapid.Uint64().Draw(t, "uint"))
+	case reflect.Float64:
+		v.SetFloat(rapid.Float64Range(-1e9, 1e9).Draw(t, "float"))
+	default:
+		t.Fatalf("a %s is not drawn", v.Type())
+	}
+}

@@ -13,10 +13,19 @@ import (
 // here, so that no command can forget it; what only the server submits does not: that
 // records what is so already. What does not grow is within every limit.
 func withinLimits(s *ledger.State, events []ledger.Event) *Rejection {
-	if !s.Limited() {
+	if !s.Limited() && !s.AggregatesLimited() {
 		return nil
 	}
-	grown := growth{state: s, projects: make(map[string]*grows)}
+	grown := growthOf(s, events)
+	if r := grown.check(); r != nil {
+		return r
+	}
+	return grown.checkAggregates()
+}
+
+// growthOf is by how much everything grows by events.
+func growthOf(s *ledger.State, events []ledger.Event) growth {
+	grown := growth{state: s, projects: make(map[string]*grows), aggregates: make(map[ledger.AggregateKey]int64)}
 	for _, event := range events {
 		if topic := event.Topic(); topic.Of == ledger.OfConsumer {
 			before, _ := s.Consumer(topic.ID)
@@ -24,13 +33,14 @@ func withinLimits(s *ledger.State, events []ledger.Event) *Rejection {
 			grown.comes(event)
 		}
 	}
-	return grown.check()
+	return grown
 }
 
-// growth is by how much each project grows.
+// growth is by how much each project grows, and each limited aggregate.
 type growth struct {
-	state    *ledger.State
-	projects map[string]*grows
+	state      *ledger.State
+	projects   map[string]*grows
+	aggregates map[ledger.AggregateKey]int64
 }
 
 // grows is by how much one project grows, with those below it.
@@ -48,6 +58,9 @@ func (g *growth) leaves(c *ledger.Consumer) {
 			add(a.Class, -a.Amount)
 		}
 	})
+	for _, a := range c.Allocations {
+		g.place(a.Provider, a.Class, -a.Amount)
+	}
 }
 
 func (g *growth) comes(event ledger.Event) {
@@ -62,6 +75,11 @@ func (g *growth) comes(event ledger.Event) {
 			}
 		}
 	})
+	for _, a := range holds.Allocations {
+		if id, known := g.state.Classes().ID(a.Class); known {
+			g.place(a.Provider, id, a.Amount)
+		}
+	}
 }
 
 // add counts for a project and those above it.
@@ -114,5 +132,30 @@ func (g *growth) within(key ledger.LimitKey, used, more int64) *Rejection {
 		Message: fmt.Sprintf("project %s would have %d more of %s: its limit is %d, and with those below it %d are used",
 			key.Project, more, what, most, used),
 		Facts: facts,
+	}
+}
+
+// Discreet is a rejection for somebody who may only see what certain projects
+// hold: a limit of another project, which may be above several, or of an aggregate, which
+// is of no project, is not told with its figures, because what others hold would follow
+// from them.
+func (r *Rejection) Discreet(sees func(project string) bool) *Rejection {
+	if r == nil || r.Code != CodeOverLimit || sees(r.Facts.Project) {
+		return r
+	}
+	what := r.Facts.Class
+	if r.Facts.ConsumerType != "" {
+		what = "consumers of type " + r.Facts.ConsumerType
+	}
+	whose := "a project above"
+	if r.Facts.Aggregate != nil {
+		whose = "an aggregate"
+	}
+	return &Rejection{
+		Code:    CodeOverLimit,
+		Message: fmt.Sprintf("%d more of %s would be beyond the limit of %s", r.Facts.Asked, what, whose),
+		Facts: Facts{
+			Class: r.Facts.Class, ConsumerType: r.Facts.ConsumerType, Asked: r.Facts.Asked, Command: r.Facts.Command,
+		},
 	}
 }

@@ -95,11 +95,11 @@ func (f *NodeFields) description() (ledger.NodeDescription, *Rejection) {
 	if err != nil {
 		return ledger.NodeDescription{}, invalid("details", "%v", err)
 	}
-	driverInfo, err := withoutSecrets(f.DriverInfo)
+	driverInfo, err := WithoutSecrets(f.DriverInfo)
 	if err != nil {
 		return ledger.NodeDescription{}, invalid("driver_info", "%v", err)
 	}
-	instanceInfo, err := withoutSecrets(f.InstanceInfo)
+	instanceInfo, err := WithoutSecrets(f.InstanceInfo)
 	if err != nil {
 		return ledger.NodeDescription{}, invalid("instance_info", "%v", err)
 	}
@@ -134,9 +134,9 @@ const Mask = "******"
 
 var secretKey = regexp.MustCompile(`(?i)passw|secret|token|credential|private_?key|passphrase`)
 
-// withoutSecrets masks values that look like secrets, because the log never
+// WithoutSecrets masks values that look like secrets, because the log never
 // forgets.
-func withoutSecrets(doc ledger.Document) (ledger.Document, error) {
+func WithoutSecrets(doc ledger.Document) (ledger.Document, error) {
 	if !secretKey.MatchString(string(doc)) {
 		return doc, nil
 	}
@@ -178,11 +178,16 @@ func IsIdent(name string) bool {
 	return len(name) <= ledger.MaxNodeNameBytes && identPattern.MatchString(name)
 }
 
+// IsNodeName reports whether a text can name a node.
+func IsNodeName(name string) bool {
+	return IsIdent(name) && !uuidPattern.MatchString(name) && !slices.Contains(reservedNodeNames, name)
+}
+
 func checkNodeName(name *string) *Rejection {
 	if name == nil {
 		return nil
 	}
-	if !IsIdent(*name) || uuidPattern.MatchString(*name) || slices.Contains(reservedNodeNames, *name) {
+	if !IsNodeName(*name) {
 		return &Rejection{
 			Code: CodeInvalid, Message: fmt.Sprintf("name: %q cannot name a node", *name),
 			Facts: Facts{Field: "name", Name: *name},

@@ -66,8 +66,10 @@ const (
 	CodeChassisNotEmpty        Code = "chassis_not_empty"         // nodes are in it
 	CodePatchFailed            Code = "patch_failed"              // an operation refers to a missing member
 
-	CodeOverLimit   Code = "over_limit"   // more than the project may have
+	CodeOverLimit   Code = "over_limit"   // more than the project, or all in the aggregate, may have
 	CodeProjectLoop Code = "project_loop" // the project would be below itself, or too deep
+
+	CodePreferenceUnknown Code = "preference_unknown" // no preference has the name
 
 	CodeNoCandidates  Code = "no_candidates"  // nothing satisfies the claim
 	CodeClaimBudget   Code = "claim_budget"   // whether something does was not found out within the bounds of the search
@@ -103,6 +105,8 @@ type Facts struct {
 	LimitBytes int          `json:"limit_bytes,omitempty"`
 	Command    *int         `json:"command,omitempty"` // index in a batch, from 0
 	Project    string       `json:"project,omitempty"`
+	// Aggregate is that whose limit it is.
+	Aggregate *ledger.UUID `json:"aggregate,omitempty"`
 	// ConsumerType and Limit are of a limit of the project, or of one above it.
 	ConsumerType string `json:"consumer_type,omitempty"`
 	Limit        *int64 `json:"limit,omitempty"`

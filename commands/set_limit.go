@@ -8,7 +8,8 @@ import (
 
 // SetLimit limits how much of a class the consumers of a project, with those of
 // the projects below it, hold, or how many consumers of a type there are.
-// Without a project it is the default of every project. A limit may be lower
+// Without a project it is the default of every project. Of an aggregate it limits how much
+// of a class all consumers together hold on its providers. A limit may be lower
 // than what is used: nothing grows then until it is above. A limit of nothing
 // (null) is removed.
 type SetLimit struct {
@@ -18,7 +19,9 @@ type SetLimit struct {
 	Project string `json:"project,omitempty"`
 	Class   string `json:"class,omitempty"` // this, or the type of consumers
 	Type    string `json:"type,omitempty"`
-	Most    *int64 `json:"most" jsonschema:"nullable"`
+	// Aggregate is that on whose providers a class is limited, whoever holds it.
+	Aggregate ledger.UUID `json:"aggregate,omitzero"`
+	Most      *int64      `json:"most" jsonschema:"nullable"`
 }
 
 // CommandName implements Command.
@@ -30,6 +33,9 @@ func (c *SetLimit) Check() *Rejection {
 		if r := checkOwner("project", c.Project); r != nil {
 			return r
 		}
+	}
+	if !c.Aggregate.IsNil() && (c.Project != "" || c.Class == "" || c.Type != "") {
+		return invalid("aggregate", "the limit of an aggregate is of a class, and of no project and no type")
 	}
 	if (c.Class == "") == (c.Type == "") {
 		return invalid("class", "a limit is of a class or of a type of consumers: not of %q and %q", c.Class, c.Type)
@@ -53,6 +59,9 @@ func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		}
 		key.Class = id
 	}
+	if !c.Aggregate.IsNil() {
+		return c.ofAggregate(s, ledger.AggregateKey{Aggregate: c.Aggregate, Class: key.Class}), nil
+	}
 	most, exists := s.Limit(key)
 	switch {
 	case c.Most == nil && !exists, c.Most != nil && exists && *c.Most == most:
@@ -61,6 +70,17 @@ func (c *SetLimit) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
 		return []ledger.Event{ledger.LimitRemoved{Project: c.Project, Class: c.Class, Type: c.Type}}, nil
 	}
 	return []ledger.Event{ledger.LimitSet{Project: c.Project, Class: c.Class, Type: c.Type, Most: *c.Most}}, nil
+}
+
+func (c *SetLimit) ofAggregate(s *ledger.State, key ledger.AggregateKey) []ledger.Event {
+	limit, exists := s.AggregateLimit(key)
+	switch {
+	case c.Most == nil && !exists, c.Most != nil && exists && *c.Most == limit.Most:
+		return nil
+	case c.Most == nil:
+		return []ledger.Event{ledger.AggregateLimitRemoved{Aggregate: c.Aggregate, Class: c.Class}}
+	}
+	return []ledger.Event{ledger.AggregateLimitSet{Aggregate: c.Aggregate, Class: c.Class, Most: *c.Most}}
 }
 
 // PlaceProject puts a project below another one, so that what it holds counts

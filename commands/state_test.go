@@ -54,11 +54,12 @@ func TestStateAfterAnyCommands(t *testing.T) {
 func checkIndexes(rt *rapid.T, s *ledger.State) {
 	rt.Helper()
 	for what, diff := range map[string]string{
-		"providers": cmp.Diff(providersAsFound(s), providersAsLooked(s)),
-		"names":     cmp.Diff(namesAsFound(s), namesAsLooked(s)),
-		"usages":    cmp.Diff(usagesAsKept(s), usagesAsCounted(s)),
-		"projects":  cmp.Diff(projectsAsKept(s), projectsAsCounted(s)),
-		"classes":   cmp.Diff(nodeClassesAsKept(s), nodeClassesAsCounted(s)),
+		"providers":  cmp.Diff(providersAsFound(s), providersAsLooked(s)),
+		"names":      cmp.Diff(namesAsFound(s), namesAsLooked(s)),
+		"usages":     cmp.Diff(usagesAsKept(s), usagesAsCounted(s)),
+		"projects":   cmp.Diff(projectsAsKept(s), projectsAsCounted(s)),
+		"aggregates": cmp.Diff(aggregatesAsKept(s), aggregatesAsCounted(s)),
+		"classes":    cmp.Diff(nodeClassesAsKept(s), nodeClassesAsCounted(s)),
 	} {
 		if diff != "" {
 			rt.Fatalf("%s, as they are kept (-) and as they are (+):\n%s", what, diff)

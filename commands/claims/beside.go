@@ -59,14 +59,21 @@ func (s *Stage) queue(c *claim, work func()) {
 // assumed.
 func (s *Stage) searchBeside(c *claim) {
 	world, view := s.opts.Views.World()
-	with, err := s.searcher(candidates.NewRanking(world), view, &c.submission)
+	limits, err := limitsOf(view)
+	if err != nil {
+		c.done(commands.Outcome{}, err)
+		return
+	}
+	with, err := s.searcher(candidates.NewRanking(world), view, &c.submission, limits)
 	if err != nil {
 		c.done(commands.Outcome{}, err)
 		return
 	}
 	with.MaxSteps, with.Spare = s.opts.MaxSteps, spareBeside
 	var found []*commands.Found
-	for _, part := range c.parts {
+	named := commands.Overlaid(c.submission.Command, with.Named)
+	for i, part := range c.parts {
+		with.Named = named[i]
 		one, err := with.Run(s.ctx, part)
 		switch {
 		case commands.Spent(err):
@@ -93,7 +100,8 @@ func (s *Stage) searchBeside(c *claim) {
 func (s *Stage) explain(c *claim, found []*commands.Found) {
 	for i, one := range found {
 		// How many providers there are is no business of who is bound to a project.
-		if isNothing(one) && !one.Spent && len(c.parts[i].Requests) == 1 && c.submission.Project == "" {
+		if isNothing(one) && !one.Spent && one.OverAggregate == nil && len(c.parts[i].Requests) == 1 &&
+			c.submission.Project == "" {
 			s.why.of(s, c.parts[i], one)
 		}
 	}

@@ -78,7 +78,10 @@ type Stage struct {
 	// What follows is the goroutine's alone.
 	ranking *candidates.Ranking
 	view    projector.View
-	held    []*claim // searched again when nothing is assumed any more
+	// limits are those of aggregates as of limitsAt; nil: they were not read yet.
+	limits   []*ledger.AggregateLimit
+	limitsAt uint64
+	held     []*claim // searched again when nothing is assumed any more
 }
 
 // claim is a submission on its way: a claim, or a batch with some in it.
@@ -264,7 +267,13 @@ func isNothing(f *commands.Found) bool { return len(f.Choices) == 0 }
 // search searches for each part of a claim. It is hidden if nothing was found
 // that is not assumed to be taken.
 func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err error) {
-	with, err := s.searcher(s.ranking, s.view, &c.submission)
+	if s.limits == nil || s.limitsAt != s.view.Sequence() {
+		if s.limits, err = limitsOf(s.view); err != nil {
+			return nil, false, err
+		}
+		s.limitsAt = s.view.Sequence()
+	}
+	with, err := s.searcher(s.ranking, s.view, &c.submission, s.limits)
 	if err != nil {
 		return nil, false, err
 	}
@@ -272,7 +281,9 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 	var within []candidates.Use // assumed for the parts behind
 	defer func() { s.ranking.Assume(within, -1) }()
 	c.assumed = nil
+	named := commands.Overlaid(c.submission.Command, with.Named)
 	for i, part := range c.parts {
+		with.Named = named[i]
 		one, err := with.Run(s.ctx, part)
 		if err != nil {
 			return nil, false, err
@@ -280,7 +291,7 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 		found = append(found, one)
 		if isNothing(one) {
 			hidden, err = others, nil
-			if len(part.For) == 1 && !part.OwnFree && within == nil {
+			if part.Size() == 1 && !part.OwnFree && within == nil && one.OverAggregate == nil {
 				hidden, err = s.hides(part, with.Classes)
 			}
 			one.Last = true
@@ -309,7 +320,7 @@ func (s *Stage) hides(part *commands.Claim, classes *ledger.ClassTable) (bool, e
 
 // searcher is how a submission is searched for.
 func (s *Stage) searcher(
-	ranking *candidates.Ranking, view projector.View, submission *commands.Submission,
+	ranking *candidates.Ranking, view projector.View, submission *commands.Submission, limits []*ledger.AggregateLimit,
 ) (*commands.ClaimSearch, error) {
 	classes, err := view.Classes()
 	if err != nil {
@@ -317,7 +328,15 @@ func (s *Stage) searcher(
 	}
 	return &commands.ClaimSearch{
 		Ranking: ranking, Classes: classes, AsOf: view.Sequence(), Seed: seedOf(submission.ID), MaxSteps: stepsInTurn,
-		Spare: spare, Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
+		Spare: spare, Limits: limits,
+		Named: func(name string) (ledger.Document, bool, error) {
+			p, exists, err := view.Preference(name)
+			if err != nil || !exists {
+				return "", false, err
+			}
+			return p.Prefer, true, nil
+		},
+		Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
 			consumer, _, err := view.Consumer(id)
 			if err != nil || consumer == nil {
 				return nil, err
@@ -325,6 +344,16 @@ func (s *Stage) searcher(
 			return consumer.Allocations, nil
 		},
 	}, nil
+}
+
+// limitsOf are the limits of aggregates at a moment; never nil.
+func limitsOf(view projector.View) ([]*ledger.AggregateLimit, error) {
+	limits := []*ledger.AggregateLimit{}
+	err := view.AggregateLimits(func(l ledger.AggregateLimit) bool {
+		limits = append(limits, &l)
+		return true
+	})
+	return limits, err
 }
 
 // seedOf makes the seed of a claim that has none: the same again when it is

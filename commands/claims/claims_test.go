@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -231,6 +233,281 @@ func TestGang(t *testing.T) {
 	}
 }
 
+// TestCount: a claim may ask for several consumers with one request, whose ids follow
+// from the first's. All get something, by the rules of the gang, or none does.
+func TestCount(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range 3 {
+		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 4})
+	}
+	of := func(count int, gang ...commands.GangRule) *commands.Claim {
+		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 2})
+		c.For[0].Count, c.Gang = count, gang
+		return c
+	}
+	apart := commands.GangRule{By: "provider", Rule: "apart"}
+	for name, c := range map[string]*commands.Claim{"of six places": of(7), "of three hosts": of(4, apart)} {
+		if o := l.Submit(t, c); o.Rejection == nil || len(o.Events) > 0 {
+			t.Errorf("%d %s: %+v", c.For[0].Count, name, o)
+		}
+	}
+	c := of(3, apart)
+	got := claimed(t, l.Submit(t, c))
+	hosts := map[ledger.UUID]bool{}
+	for i, one := range got {
+		want := c.For[0].Consumer
+		if i > 0 {
+			want = want.Derive(fmt.Sprint(i))
+		}
+		if hosts[one.Allocations[0].Provider] = true; one.Consumer != want {
+			t.Errorf("consumer %d is %s, not %s", i, one.Consumer, want)
+		}
+	}
+	if len(got) != 3 || len(hosts) != 3 {
+		t.Errorf("%d consumers on %d hosts", len(got), len(hosts))
+	}
+	if o := l.Submit(t, c); o.Rejection == nil || o.Rejection.Code != commands.CodeConsumerConflict {
+		t.Errorf("the same consumers once more: %+v", o)
+	}
+}
+
+// TestAggregateRace: of many clients who claim at once, an aggregate takes as many as its
+// limit says, although its hosts are preferred; the others go elsewhere, and when there
+// is room nowhere else they are told of the limit.
+func TestAggregateRace(t *testing.T) {
+	const limit, clients, elsewhere = 10, 60, 30
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	rack := commandstest.NewID()
+	inside := map[ledger.UUID]bool{}
+	for i := range 4 {
+		id := l.Provider(t, fmt.Sprint("in-", i), commands.Inventory{Class: "VCPU", Total: 100})
+		l.Accept(t, &commands.ReplaceProviderAggregates{Provider: id, Aggregates: []ledger.UUID{rack}})
+		inside[id] = true
+	}
+	l.Provider(t, "out", commands.Inventory{Class: "VCPU", Total: elsewhere})
+	most := int64(limit)
+	l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: &most})
+	var mu sync.Mutex
+	said := map[string]int{}
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+			c.Prefer = &commands.ClaimPreference{Aggregates: []commands.AggregatePreference{{Aggregate: rack, Weight: 1}}}
+			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+				t.Error(err)
+			case o.Rejection != nil:
+				said[string(o.Rejection.Code)]++
+			case inside[o.Events[0].(ledger.AllocationsClaimed).Allocations[0].Provider]:
+				said["inside"]++
+			default:
+				said["outside"]++
+			}
+		})
+	}
+	all.Wait()
+	want := map[string]int{"inside": limit, "outside": elsewhere, "over_limit": clients - limit - elsewhere}
+	if !reflect.DeepEqual(said, want) {
+		t.Errorf("got %v, not %v", said, want)
+	}
+}
+
+// TestManyAggregates: many clients who all prefer the same find room in one limited
+// aggregate after the other: what is found for those before counts as taken.
+func TestManyAggregates(t *testing.T) {
+	const racks, places = 40, 3
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range racks {
+		id, rack, most := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 100}), commandstest.NewID(), int64(places)
+		l.Accept(t, &commands.ReplaceProviderAggregates{Provider: id, Aggregates: []ledger.UUID{rack}})
+		l.Accept(t, &commands.SetLimit{Aggregate: rack, Class: "VCPU", Most: &most})
+	}
+	var all sync.WaitGroup
+	for range racks * places {
+		all.Go(func() {
+			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+			c.Prefer = &commands.ClaimPreference{Order: commands.OrderPack}
+			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+			if err != nil || o.Rejection != nil {
+				t.Error(err, o.Rejection)
+			}
+		})
+	}
+	all.Wait()
+	if o := l.Submit(t, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})); o.Rejection == nil ||
+		o.Rejection.Code != commands.CodeOverLimit || o.Rejection.Facts.Used != places {
+		t.Errorf("it is full: %+v", o)
+	}
+}
+
+// TestNamedPreference: claims are held to what a preference says when they are
+// decided, and their records say what that was.
+func TestNamedPreference(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	small := l.Provider(t, "small", commands.Inventory{Class: "VCPU", Total: 8})
+	l.Accept(t, commandstest.Allocate(commandstest.NewID(), small, "VCPU", 4))
+	large := l.Provider(t, "large", commands.Inventory{Class: "VCPU", Total: 800})
+	by := func() *commands.Claim {
+		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		c.Prefer = &commands.ClaimPreference{Name: "gold"}
+		return c
+	}
+	if o := l.Submit(t, by()); o.Rejection == nil || o.Rejection.Code != commands.CodePreferenceUnknown {
+		t.Errorf("there is none: %+v", o)
+	}
+	for order, want := range map[string]ledger.UUID{commands.OrderPack: small, commands.OrderSpread: large} {
+		l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: order}})
+		got := claimed(t, l.Submit(t, by()))[0]
+		if got.Allocations[0].Provider != want || !strings.Contains(string(got.Asked), `"name":"gold","order":"`+order) {
+			t.Errorf("%s: %+v", order, got)
+		}
+	}
+}
+
+// TestApart: however many claim at once, consumers that forbid each other are
+// never near each other, and those that require each other always are.
+func TestApart(t *testing.T) {
+	for _, by := range []string{"provider", "tree", "aggregate"} {
+		t.Run(by, func(t *testing.T) {
+			const racks, hosts = 4, 12
+			l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+			rackOf := map[ledger.UUID]ledger.UUID{}
+			aggregates := make([]ledger.UUID, racks)
+			for i := range aggregates {
+				aggregates[i] = commandstest.NewID()
+			}
+			for i := range hosts {
+				id := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
+				l.Accept(t, &commands.ReplaceProviderAggregates{Provider: id, Aggregates: aggregates[i%racks : i%racks+1]})
+				rackOf[id] = aggregates[i%racks]
+				if by != "aggregate" {
+					rackOf[id] = id
+				}
+			}
+			places := map[string]int{"provider": hosts, "tree": hosts, "aggregate": racks}[by]
+			apart := claimAtOnce(t, l, places+3, commands.NearConsumers{By: by, Rule: "forbid"})
+			taken := map[ledger.UUID]bool{}
+			for _, provider := range apart {
+				if taken[rackOf[provider]] {
+					t.Errorf("two consumers are in %s", rackOf[provider])
+				}
+				taken[rackOf[provider]] = true
+			}
+			if len(apart) != places {
+				t.Errorf("%d of %d places are taken", len(apart), places)
+			}
+			together := claimAtOnce(t, l, 4, commands.NearConsumers{By: by, Rule: "require"})
+			for _, provider := range together {
+				if rackOf[provider] != rackOf[together[0]] {
+					t.Errorf("%s and %s are apart", provider, together[0])
+				}
+			}
+			if len(together) != 4 {
+				t.Errorf("only %d are together", len(together))
+			}
+		})
+	}
+}
+
+// claimAtOnce has consumers, each of which names all others, claim in parallel,
+// and returns where those are that got something. One that is told that others
+// were faster, or that what it needs is only assumed to be taken, tries again.
+func claimAtOnce(t *testing.T, l *commandstest.Ledger, n int, near commands.NearConsumers) (providers []ledger.UUID) {
+	t.Helper()
+	ids := make([]ledger.UUID, n)
+	for i := range ids {
+		ids[i] = commandstest.NewID()
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i, id := range ids {
+		all.Go(func() {
+			c := claimOf(id, map[string]int64{"VCPU": 1})
+			one := near
+			one.Consumers = slices.Concat(ids[:i], ids[i+1:])
+			c.Prefer = &commands.ClaimPreference{Near: []commands.NearConsumers{one}}
+			for range 100 {
+				o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if o.Rejection != nil && o.Rejection.Code == commands.CodeClaimBudget {
+					continue
+				}
+				if o.Rejection != nil && o.Rejection.Code != commands.CodeNoCandidates {
+					t.Error(o.Rejection)
+				}
+				if o.Rejection == nil {
+					mu.Lock()
+					providers = append(providers, o.Events[0].(ledger.AllocationsClaimed).Allocations[0].Provider)
+					mu.Unlock()
+				}
+				return
+			}
+			t.Error("others were faster a hundred times")
+		})
+	}
+	all.Wait()
+	return providers
+}
+
+// TestPreferenceChanges: what was found by a preference that has changed since is
+// not taken.
+func TestPreferenceChanges(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 8})
+	l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: commands.OrderPack}})
+	before, err := l.Writer.Fork(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+	c.Prefer = &commands.ClaimPreference{Name: "gold"}
+	found, err := searchIn(before, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := commands.WithFound(c, []*commands.Found{found})
+	if _, rejection := with.Decide(before); rejection != nil {
+		t.Errorf("nothing has changed: %v", rejection)
+	}
+	l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: commands.OrderSpread}})
+	after, err := l.Writer.Fork(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, rejection := with.Decide(after); rejection == nil || rejection.Code != commands.CodeClaimOutdated {
+		t.Errorf("it has changed: %v", rejection)
+	}
+}
+
+// searchIn searches a State for a claim, as is done before it is decided.
+func searchIn(s *ledger.State, c *commands.Claim) (*commands.Found, error) {
+	var providers []*ledger.Provider
+	s.Providers(func(p *ledger.Provider) bool { providers = append(providers, p); return true })
+	search := commands.ClaimSearch{
+		Ranking: candidates.NewRanking(candidates.NewWorld(providers)), Classes: s.Classes(), AsOf: s.Head().Sequence,
+		Named: func(name string) (ledger.Document, bool, error) {
+			if p, exists := s.Preference(name); exists {
+				return p.Prefer, true, nil
+			}
+			return "", false, nil
+		},
+		Held: func(id ledger.UUID) ([]ledger.Allocation, error) {
+			if consumer, exists := s.Consumer(id); exists {
+				return consumer.Allocations, nil
+			}
+			return nil, nil
+		},
+	}
+	return search.Run(context.Background(), c)
+}
+
 // TestBatchWithClaims: claims in a batch see what those before them chose.
 func TestBatchWithClaims(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
@@ -250,6 +527,50 @@ func TestBatchWithClaims(t *testing.T) {
 	if got := claimed(t, l.Submit(t, batch(2))); got[0].Allocations[0].Provider == got[1].Allocations[0].Provider {
 		t.Errorf("both got %v", got)
 	}
+}
+
+// TestPreferenceInTheBatch: a claim sees the preferences that the commands before it in
+// its batch set, change and remove, and not those behind it.
+func TestPreferenceInTheBatch(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	small := l.Provider(t, "small", commands.Inventory{Class: "VCPU", Total: 8})
+	l.Accept(t, commandstest.Allocate(commandstest.NewID(), small, "VCPU", 4))
+	large := l.Provider(t, "large", commands.Inventory{Class: "VCPU", Total: 800})
+	set := func(order string) *commands.SetPreference {
+		return &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: order}}
+	}
+	by := func() *commands.Claim {
+		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		c.Prefer = &commands.ClaimPreference{Name: "gold"}
+		return c
+	}
+	unknown := []*commands.Batch{
+		{Commands: []commands.Command{by(), set(commands.OrderPack)}},
+		{Commands: []commands.Command{set(commands.OrderPack), &commands.SetPreference{Name: "gold"}, by()}},
+	}
+	for i, b := range unknown {
+		if o := l.Submit(t, b); o.Rejection == nil || o.Rejection.Code != commands.CodePreferenceUnknown {
+			t.Errorf("batch %d: %+v", i, o)
+		}
+	}
+	o := l.Submit(t, &commands.Batch{Commands: []commands.Command{
+		set(commands.OrderPack), by(), set(commands.OrderSpread), by(),
+	}})
+	if got := claimed(t, o); got[0].Allocations[0].Provider != small || got[1].Allocations[0].Provider != large {
+		t.Errorf("got %+v", got)
+	}
+	if got := claimed(t, l.Submit(t, by()))[0]; got.Allocations[0].Provider != large {
+		t.Errorf("afterwards %+v", got)
+	}
+}
+
+// nearly adds what is near to a claim; without consumers it is about one that
+// holds nothing.
+func nearly(n commands.NearConsumers) func(*commands.Claim) {
+	if n.Consumers == nil {
+		n.Consumers = []ledger.UUID{{9}}
+	}
+	return func(c *commands.Claim) { c.Prefer = &commands.ClaimPreference{Near: []commands.NearConsumers{n}} }
 }
 
 // TestBadClaims: what cannot be meant is refused, and changes nothing.
@@ -292,6 +613,16 @@ func TestBadClaims(t *testing.T) {
 		"prefers no trait": {commands.CodeTraitUnknown, func(c *commands.Claim) {
 			c.Prefer = &commands.ClaimPreference{Traits: map[string]float64{"CUSTOM_NO": 1}}
 		}},
+		"near by nothing":         {commands.CodeInvalid, nearly(commands.NearConsumers{Weight: 1})},
+		"near nobody":             {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{}})},
+		"neither rule nor weight": {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree"})},
+		"rule and weight":         {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Rule: "forbid", Weight: 1})},
+		"no such rule":            {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Rule: "must"})},
+		"infinitely near":         {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: math.Inf(1)})},
+		"near one twice": {commands.CodeInvalid, nearly(commands.NearConsumers{
+			By: "tree", Weight: 1, Consumers: []ledger.UUID{{1}, {1}}})},
+		"near too many": {commands.CodeInvalid, nearly(commands.NearConsumers{
+			By: "tree", Weight: 1, Consumers: make([]ledger.UUID, 257)})},
 		"too many alternates": {commands.CodeInvalid, func(c *commands.Claim) { c.Alternates = 33 }},
 		"not the first":       {commands.CodeConsumerConflict, func(c *commands.Claim) { g := uint64(3); c.For[0].Generation = &g }},
 		"a record of 64 KiB more": {commands.CodeTooLarge, func(c *commands.Claim) {
@@ -323,7 +654,8 @@ func TestAskedIsCanonical(t *testing.T) {
 		ranking := candidates.NewRanking(candidates.NewWorld(nil))
 		search := commands.ClaimSearch{Ranking: ranking, Classes: ledger.NewClassTable([]ledger.Class{
 			{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10000, Name: "CUSTOM_A"}, {ID: 10001, Name: "CUSTOM_B"},
-		}), Held: func(ledger.UUID) ([]ledger.Allocation, error) { return nil, nil }}
+		}), Held: func(ledger.UUID) ([]ledger.Allocation, error) { return nil, nil },
+			Named: func(string) (ledger.Document, bool, error) { return `{"order":"spread"}`, true, nil }}
 		found, err := search.Run(context.Background(), claim)
 		if err != nil {
 			rt.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -194,6 +195,48 @@ func TestQueries(t *testing.T) {
 		Provider(short, wire.ProviderQuery{When: wire.When{MinSequence: 1 << 40}, Name: "node"})
 	if !errors.Is(err, client.ErrUnanswered) && !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a sequence far off: %v", err)
+	}
+}
+
+// TestRankedCandidates: candidates come in the order of a preference, page by page.
+func TestRankedCandidates(t *testing.T) {
+	l, conn := serve(t, false)
+	var want []ledger.UUID
+	for i := range 5 {
+		id := l.Provider(t, fmt.Sprint(i), commands.Inventory{Class: "VCPU", Total: 16})
+		l.Accept(t, commandstest.Allocate(commandstest.NewID(), id, "VCPU", int64(i+1)))
+		want = append(want, id)
+	}
+	for _, encoding := range []string{wire.TypeMsgpack, wire.TypeJSON} {
+		c := client.New(conn, client.Options{Encoding: encoding})
+		q := wire.CandidatesQuery{
+			Groups: []wire.CandidateGroup{{Resources: map[string]int64{"VCPU": 1}}}, Limit: 2,
+			Prefer: &commands.ClaimPreference{Order: commands.OrderSpread},
+		}
+		var got []ledger.UUID
+		for more := true; more; more = q.Marker != "" {
+			page, err := c.Candidates(within(t), q)
+			if err != nil || len(page.Result) == 0 || page.Result[0].Score == nil {
+				t.Fatalf("%s: %+v, %v", encoding, page, err)
+			}
+			for _, one := range page.Result {
+				got = append(got, one.Allocations[0].Provider)
+				q.Marker = one.Marker
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, not %v", encoding, got, want)
+		}
+		for _, bad := range []wire.CandidatesQuery{
+			{Groups: q.Groups, Marker: "x"}, {Groups: q.Groups, Prefer: q.Prefer, Marker: "x"},
+			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Order: "best"}},
+			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Traits: map[string]float64{"CUSTOM_NO": 1}}},
+		} {
+			var failure *wire.Error
+			if _, err := c.Candidates(within(t), bad); !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {
+				t.Errorf("%s: %+v: %v", encoding, bad, err)
+			}
+		}
 	}
 }
 

@@ -53,7 +53,6 @@ func (r *Replica) follow(state *ledger.State) {
 func (f *follower) stop() *ledger.State {
 	close(f.quit)
 	<-f.done
-	f.r.cfg.Snapshots.Wait()
 	return f.state
 }
 

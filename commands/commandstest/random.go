@@ -41,7 +41,8 @@ var (
 	// others.
 	someIDs = map[string][]ledger.UUID{
 		"Consumer": someConsumers, "Allocation": someConsumers, "NewAllocation": someConsumers,
-		"InstanceUUID": someConsumers, "Aggregates": someAggregates, "Chassis": someChassis, "ChassisUUID": someChassis,
+		"InstanceUUID": someConsumers, "Aggregates": someAggregates, "Aggregate": someAggregates,
+		"Chassis": someChassis, "ChassisUUID": someChassis,
 	}
 )
 
@@ -161,6 +162,15 @@ func drawCommand(t *rapid.T, kind string) commands.Command {
 		}
 		if rapid.Bool().Draw(t, "default") {
 			c.Project = ""
+		}
+		if rapid.IntRange(0, 2).Draw(t, "of an aggregate") == 0 {
+			c.Project, c.Class, c.Type = "", drawText(t, "Class"), ""
+		} else {
+			c.Aggregate = ledger.NilUUID
+		}
+	case *commands.SetPreference:
+		if rapid.IntRange(0, 3).Draw(t, "set") > 0 {
+			c.Prefer = RandomPreference(t)
 		}
 	case *commands.PlaceProject:
 		c.Parent = rapid.SampledFrom([]string{"", "p", "q", "r"}).Draw(t, "parent")
@@ -318,7 +328,13 @@ func RandomClaim(t *rapid.T) *commands.Claim {
 		c.For[n-1].Request = 1
 	}
 	if rapid.Bool().Draw(t, "prefers") {
-		c.Prefer = randomPreference(t)
+		c.Prefer = RandomPreference(t)
+		if rapid.IntRange(0, 3).Draw(t, "by name") == 0 {
+			c.Prefer = &commands.ClaimPreference{Name: drawText(t, "Name")}
+		}
+		for range rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "near") {
+			c.Prefer.Near = append(c.Prefer.Near, randomNear(t))
+		}
 	}
 	return c
 }
@@ -346,7 +362,20 @@ func randomRequest(t *rapid.T) commands.CandidateRequest {
 	return q
 }
 
-func randomPreference(t *rapid.T) *commands.ClaimPreference {
+func randomNear(t *rapid.T) commands.NearConsumers {
+	n := commands.NearConsumers{
+		By:        rapid.SampledFrom([]string{"provider", "tree", "aggregate"}).Draw(t, "by"),
+		Rule:      rapid.SampledFrom([]string{"", "require", "forbid"}).Draw(t, "rule"),
+		Consumers: []ledger.UUID{drawID(t, "Consumer")},
+	}
+	if n.Rule == "" {
+		n.Weight = rapid.SampledFrom([]float64{-1, 0.5}).Draw(t, "weight")
+	}
+	return n
+}
+
+// RandomPreference draws a preference that has no name.
+func RandomPreference(t *rapid.T) *commands.ClaimPreference {
 	p := &commands.ClaimPreference{Order: rapid.SampledFrom([]string{"", "pack", "spread", "random"}).Draw(t, "order")}
 	if p.Order == "" {
 		p.Weights = map[string]float64{drawText(t, "Class"): float64(drawAmount(t, "weight"))}

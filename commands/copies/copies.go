@@ -1,7 +1,8 @@
 // Package copies gives a replica that lacks them the State and the read models
 // of another one, so that it need not replay the log from its beginning. The
-// files are: serve, what the replica does that has them; join, what the other
-// one does; folder, how files come to where they belong, all of them or none;
+// files are: make, how a copy is made; serve, what the replica does that has them;
+// join and fetch, what the other one does; stored and stored_take, the same through
+// an archive; arrive, what both ways have in common; folder, how files come to where they belong, all of them or none;
 // worth, when that is faster than a replay.
 //
 // Nothing of a copy is believed for who sent it. Where it stands, a sequence

@@ -10,48 +10,31 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/projector"
-	"github.com/allot-project/allot/snapshots"
 )
 
 // source is a replica that gives a copy.
 type source struct {
 	*joiner
 	offer
-	copy  ledger.UUID
-	total int64
-	done  atomic.Int64
+	copy ledger.UUID
+	*arriving
 }
 
 // from fetches a copy from one replica.
 func (j *joiner) from(ctx context.Context, o offer) (*Copy, error) {
 	s := &source{joiner: j, offer: o}
+	s.arriving = &arriving{log: j.Log, folder: j.Folder, from: o.Name, tell: j.Tell, fetch: s.fetch}
 	m, err := s.begin(ctx)
 	defer s.release()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.inLog(ctx, m); err != nil {
-		return nil, err
-	}
-	if err := j.Folder.begin(); err != nil {
-		return nil, err
-	}
-	s.total = m.bytes()
-	if err := s.fetchAll(ctx, m); err != nil {
-		return nil, err
-	}
-	return s.put(m)
+	return s.take(ctx, m)
 }
 
 // begin has the copy made, and fetches its manifest.
@@ -95,103 +78,6 @@ func (s *source) release() {
 	if _, err := s.ask(ctx, question{Do: doEnd}); err != nil {
 		s.Logger.Debug("the other replica keeps its copy for a while", "error", err)
 	}
-}
-
-// inLog compares where the copy stands with the log, which is what counts.
-func (s *source) inLog(ctx context.Context, m *manifest) error {
-	for _, head := range []ledger.Head{m.State, m.Models.Head} {
-		err := s.Log.Read(ctx, head.Sequence, head.Sequence, func(e ledger.Entry) error {
-			if got := ledger.DigestOf(e.Data); got != head.Digest {
-				return fmt.Errorf("%w: it is of a log whose commit %d has digest %.8s, and in ours it has %.8s",
-					errBad, head.Sequence, head.Digest, got)
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fetchAll fetches all files, the largest first, some at a time.
-func (s *source) fetchAll(ctx context.Context, m *manifest) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	places := make([]int, len(m.Files))
-	for i := range places {
-		places[i] = i
-	}
-	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(m.Files[b].Bytes, m.Files[a].Bytes) })
-	queue := make(chan int, len(places))
-	for _, place := range places {
-		queue <- place
-	}
-	close(queue)
-	var writing sync.Mutex // two files may be the same one
-	coming := make(map[string]bool)
-	var all sync.WaitGroup
-	for range atOnce {
-		all.Go(func() {
-			for place := range queue {
-				one := m.Files[place]
-				writing.Lock()
-				twice := coming[one.Sum]
-				coming[one.Sum] = true
-				writing.Unlock()
-				if twice {
-					s.came(one.Bytes)
-					continue
-				}
-				if err := s.fetchFile(ctx, place+1, one); err != nil {
-					stop(err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	return context.Cause(ctx)
-}
-
-// came tells of bytes that have come.
-func (s *source) came(n int64) {
-	if done := s.done.Add(n); s.Tell != nil {
-		s.Tell(Progress{From: s.Name, Bytes: done, Of: s.total})
-	}
-}
-
-// fetchFile fetches a file, unless it has come before, and makes sure that it is
-// good and on the disk.
-func (s *source) fetchFile(ctx context.Context, number int, one file) error {
-	path := s.Folder.partPath(one)
-	if there, err := exists(path); err != nil || there {
-		s.came(one.Bytes)
-		return err
-	}
-	out, err := os.Create(path + ".part")
-	if err != nil {
-		return err
-	}
-	err = s.fetch(ctx, number, one, out)
-	if err == nil {
-		err = out.Sync()
-	}
-	err = errors.Join(err, out.Close())
-	if err == nil && filepath.Ext(one.Name) == ".sst" {
-		table := path + ".sst"
-		if err = os.Rename(out.Name(), table); err == nil {
-			err = projector.CheckTable(ctx, table)
-		}
-		if err == nil {
-			return os.Rename(table, path)
-		}
-		return errors.Join(err, os.Remove(table))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(out.Name()))
-	}
-	return os.Rename(out.Name(), path)
 }
 
 // fetch fetches a file part by part, and compares it with its checksum.
@@ -277,33 +163,4 @@ func (s *source) request(ctx context.Context, q question) (msg *nats.Msg, err er
 		return nil, fmt.Errorf("the replica has gone away: %w", err)
 	}
 	return msg, nil
-}
-
-// put checks all that has come as a whole, and makes it the copy that counts.
-func (s *source) put(m *manifest) (*Copy, error) {
-	if err := s.Folder.assemble(m); err != nil {
-		return nil, fmt.Errorf("copies: %w", err)
-	}
-	at, err := projector.Inspected(s.Folder.path(makingName, modelsName))
-	if err != nil {
-		return nil, err
-	}
-	if at != m.Models {
-		return nil, fmt.Errorf("%w: its read models are at %d (%.8s), and not at %d (%.8s)",
-			errBad, at.Head.Sequence, at.Head.Digest, m.Models.Head.Sequence, m.Models.Head.Digest)
-	}
-	state, err := snapshots.Read(s.Folder.path(makingName, stateName))
-	if errors.Is(err, snapshots.ErrDamaged) {
-		return nil, fmt.Errorf("%w: %w", errBad, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if state.Head() != m.State || !state.Ordered() {
-		return nil, fmt.Errorf("%w: its State is at %d, and not at %d", errBad, state.Head().Sequence, m.State.Sequence)
-	}
-	if err := s.Folder.decide(m.State.Sequence); err != nil {
-		return nil, err
-	}
-	return &Copy{State: state, Models: at, From: s.Name, Bytes: s.total}, nil
 }

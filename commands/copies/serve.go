@@ -23,9 +23,6 @@ import (
 )
 
 const (
-	// nearEnough is about how many records a snapshot may be older than the read
-	// models: to replay them into a State takes less than to write another one.
-	nearEnough = 100_000
 	// idleFor is how long a copy is kept for a replica that asks for nothing more.
 	idleFor = 30 * time.Second
 	// makeWait bounds how long a copy may take to be made.
@@ -296,7 +293,7 @@ func (s *Server) look(q question) answer {
 
 // prepare makes a copy, and tells where it stands.
 func (s *Server) prepare(ctx context.Context, g *given) {
-	m, paths, err := s.write(ctx, g.dir)
+	m, paths, err := s.maker().write(ctx, g.dir)
 	var text []byte
 	if err == nil {
 		text, err = json.Marshal(m)
@@ -316,100 +313,8 @@ func (s *Server) prepare(ctx context.Context, g *given) {
 		"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "files", len(m.Files), "took", time.Since(g.began))
 }
 
-// write writes a copy into a folder: the State first, so that the read models
-// are not behind it.
-func (s *Server) write(ctx context.Context, dir string) (m manifest, paths []string, err error) {
-	if err := os.MkdirAll(dir, copyMode); err != nil {
-		return m, nil, err
-	}
-	m.Form = s.cfg.form
-	if m.State, err = s.writeState(ctx, filepath.Join(dir, stateName)); err != nil {
-		return m, nil, err
-	}
-	if m.Models, err = s.cfg.Views.Copy(filepath.Join(dir, modelsName)); err != nil {
-		return m, nil, err
-	}
-	entries, err := os.ReadDir(filepath.Join(dir, modelsName))
-	if err != nil {
-		return m, nil, err
-	}
-	names := []string{stateName}
-	for _, entry := range entries {
-		names = append(names, modelsName+"/"+entry.Name())
-	}
-	for _, name := range names {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		one, err := sumFile(ctx, path)
-		if err != nil {
-			return m, nil, err
-		}
-		one.Name = name
-		m.Files, paths = append(m.Files, one), append(paths, path)
-	}
-	if s.cfg.spoil != nil {
-		s.cfg.spoil(&m)
-	}
-	return m, paths, nil
-}
-
-// writeState takes the newest snapshot, or writes one if that is old.
-func (s *Server) writeState(ctx context.Context, path string) (ledger.Head, error) {
-	now := s.cfg.Views.Position()
-	head, found, err := s.cfg.Snapshots.Link(path) // it fails if the snapshots have a disk of their own
-	if err == nil && found && head.Sequence <= now.Head.Sequence && missing(head.Sequence, now) <= nearEnough {
-		return head, nil
-	}
-	if err := ignoreMissing(os.Remove(path)); err != nil {
-		return head, err
-	}
-	state, err := s.cfg.Fork(ctx)
-	if err != nil {
-		return head, err
-	}
-	// The State may be a moment ahead of the read models.
-	for {
-		changed := s.cfg.Views.Changed()
-		if s.cfg.Views.Checkpoint().Sequence >= state.Head().Sequence {
-			break
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return head, ctx.Err()
-		}
-	}
-	return state.Head(), snapshots.Write(path, state)
-}
-
-// missing is about how many records there are after a sequence.
-func missing(sequence uint64, now projector.Position) float64 {
-	return float64(now.Records) * float64(now.Head.Sequence-sequence) / float64(now.Head.Sequence)
-}
-
-// sumFile reads a file's size and checksum.
-func sumFile(ctx context.Context, path string) (file, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return file{}, err
-	}
-	defer func() { _ = in.Close() }() // nothing was written
-	sum := sha256.New()
-	n, err := io.Copy(sum, &stoppable{ctx, in})
-	return file{Bytes: n, Sum: hex.EncodeToString(sum.Sum(nil))}, err
-}
-
-// stoppable is a reader that ends with a context.
-type stoppable struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-// Read implements io.Reader.
-func (s *stoppable) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.in.Read(p)
+func (s *Server) maker() *maker {
+	return &maker{views: s.cfg.Views, snapshots: s.cfg.Snapshots, fork: s.cfg.Fork, form: s.cfg.form, spoil: s.cfg.spoil}
 }
 
 // sendPart sends a part of a file.

@@ -208,6 +208,11 @@ type CandidatesQuery struct {
 	RootRequired  []string         `json:"root_required,omitempty"`
 	RootForbidden []string         `json:"root_forbidden,omitempty"`
 	Limit         int              `json:"limit,omitempty"` // 1..10000; default 1000
+	// Prefer orders the candidates, the best first, as a claim with it would choose.
+	// An answer is then a page of at most 1000.
+	Prefer *commands.ClaimPreference `json:"prefer,omitempty"`
+	// Marker is that of the last candidate of the page before; with prefer alone.
+	Marker string `json:"marker,omitempty"`
 }
 
 // CandidateGroup is one request group.
@@ -220,6 +225,11 @@ func (*CandidatesQuery) QueryName() string { return "Candidates" }
 type Candidate struct {
 	Allocations []Allocation             `json:"allocations"`
 	Mappings    map[string][]ledger.UUID `json:"mappings"` // providers by the suffix of the group that they serve
+	// Score is what the preference gives it, if there is one.
+	Score *float64 `json:"score,omitempty"`
+	// Marker says where the page behind this candidate begins; absent: nothing
+	// comes after it.
+	Marker string `json:"marker,omitempty"`
 }
 
 // NodeQuery asks for a bare metal node by its uuid or its name.

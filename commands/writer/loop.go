@@ -22,7 +22,6 @@ func (w *Writer) run() {
 		w.left = w.state
 	}
 	w.stop(err)
-	w.opts.Snapshots.Wait() // The snapshot reads things that are closed after the writer.
 	close(w.done)
 }
 

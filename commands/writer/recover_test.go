@@ -389,13 +389,12 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 	const rounds = 50
 	var mu sync.Mutex
 	var saved []ledger.Head
-	r := newRig(t, func(o *writer.Options) {
-		o.Snapshots = snapshots.NewSchedule(snapshots.ScheduleOptions{Records: 1, Save: func(s *ledger.State) {
-			mu.Lock()
-			defer mu.Unlock()
-			saved = append(saved, s.Head())
-		}})
-	})
+	schedule := snapshots.NewSchedule(snapshots.ScheduleOptions{Records: 1, Save: func(s *ledger.State) {
+		mu.Lock()
+		defer mu.Unlock()
+		saved = append(saved, s.Head())
+	}})
+	r := newRig(t, func(o *writer.Options) { o.Snapshots = schedule })
 	tries := make(map[uint64]int)
 	r.log.Decide = func(sequence uint64) memlog.Fault { // under the log's lock
 		if tries[sequence]++; tries[sequence] == 1 {
@@ -420,6 +419,7 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
+	schedule.Wait() // the writer does not
 	for _, head := range saved {
 		if err := r.log.Read(t.Context(), head.Sequence, head.Sequence, func(e ledger.Entry) error {
 			if head.Digest != ledger.DigestOf(e.Data) {

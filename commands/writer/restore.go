@@ -77,22 +77,30 @@ func Verify(
 }
 
 // checkSeen compares the log with positions that were seen of it. By the digest
-// chain each vouches for everything before it.
+// chain each vouches for everything before it, so those that are out of reach, in
+// archives, need not be compared: whatever State a replay begins with, the chain
+// leads to it.
 func checkSeen(ctx context.Context, log ledger.Log, last uint64, seen []ledger.Head) error {
+	archived := uint64(0)
 	for _, head := range seen {
-		if head.Sequence == 0 {
-			continue // nothing was seen yet
+		if head.Sequence <= archived {
+			continue // out of reach, or nothing was seen yet
 		}
 		if head.Sequence > last {
 			return fmt.Errorf("%w: it ends at sequence %d, but sequence %d was seen", ledger.ErrLogBehind, last, head.Sequence)
 		}
-		if err := log.Read(ctx, head.Sequence, head.Sequence, func(e ledger.Entry) error {
+		err := log.Read(ctx, head.Sequence, head.Sequence, func(e ledger.Entry) error {
 			if got := ledger.DigestOf(e.Data); got != head.Digest {
 				return fmt.Errorf("%w: sequence %d has digest %s, but %s was seen: the log was cut and written again, or swapped",
 					ledger.ErrChain, head.Sequence, got, head.Digest)
 			}
 			return nil
-		}); err != nil {
+		})
+		if errors.Is(err, ledger.ErrArchived) {
+			archived = head.Sequence
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}

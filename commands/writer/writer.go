@@ -65,7 +65,8 @@ type Options struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 	// Snapshots, if set, gets a fork of the State when one is due, once the fork's
-	// last commit is durable.
+	// last commit is durable. It may still be saved when the writer has ended:
+	// whoever closes what a snapshot reads waits for it before.
 	Snapshots *snapshots.Schedule
 	// Rejected, if set, is called with every rejected command, except dry runs.
 	// It must not block.

@@ -1,0 +1,133 @@
+package commands
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// place counts what is held on a provider, or with an amount below 0 no more, for the
+// limited aggregates that it is in.
+func (g *growth) place(provider ledger.UUID, class ledger.ClassID, amount int64) {
+	if !g.state.AggregatesLimited() {
+		return
+	}
+	p, exists := g.state.Provider(provider)
+	if !exists {
+		return // it comes with the same command, and is in no aggregate
+	}
+	for _, id := range g.state.AggregatesOf(p) {
+		key := ledger.AggregateKey{Aggregate: id, Class: class}
+		if _, limited := g.state.AggregateLimit(key); limited {
+			g.aggregates[key] += amount
+		}
+	}
+}
+
+// checkAggregates finds the first limit of an aggregate that would be gone beyond.
+func (g *growth) checkAggregates() *Rejection {
+	for _, key := range slices.SortedFunc(maps.Keys(g.aggregates), ledger.AggregateKey.Compare) {
+		limit, _ := g.state.AggregateLimit(key)
+		if more := g.aggregates[key]; more > 0 && limit.Used+more > limit.Most {
+			return overAggregate(g.state.Classes(), limit, more)
+		}
+	}
+	return nil
+}
+
+func overAggregate(classes *ledger.ClassTable, limit *ledger.AggregateLimit, more int64) *Rejection {
+	most, aggregate, class := limit.Most, limit.Aggregate, classes.Name(limit.Class)
+	return &Rejection{
+		Code: CodeOverLimit,
+		Message: fmt.Sprintf("%d more of %s would be held in aggregate %s: its limit is %d, and %d are used",
+			more, class, aggregate, most, limit.Used),
+		Facts: Facts{Aggregate: &aggregate, Class: class, Limit: &most, Used: limit.Used, Asked: more},
+	}
+}
+
+// ofAggregate reports whether a rejection is about the limit of an aggregate: what
+// does not fit into one may fit into another.
+func (r *Rejection) ofAggregate() bool { return r.Code == CodeOverLimit && r.Facts.Aggregate != nil }
+
+// withinAggregates says which limit of an aggregate events would go beyond.
+func withinAggregates(s *ledger.State, events []ledger.Event) *Rejection {
+	if !s.AggregatesLimited() {
+		return nil
+	}
+	grown := growthOf(s, events)
+	return grown.checkAggregates()
+}
+
+// room is what a search knows of the limits of aggregates.
+type room struct {
+	search *ClaimSearch
+	limits map[ledger.AggregateKey]*ledger.AggregateLimit
+	// own is what the claim's consumers hold, which its decision takes off.
+	own map[ledger.AggregateKey]int64
+	// first is the first refusal.
+	first *Rejection
+}
+
+// room reads the limits; nil: there are none.
+func (s *ClaimSearch) room(c *Claim) (*room, error) {
+	if len(s.Limits) == 0 {
+		return nil, nil
+	}
+	r := &room{
+		search: s, limits: make(map[ledger.AggregateKey]*ledger.AggregateLimit, len(s.Limits)),
+		own: make(map[ledger.AggregateKey]int64),
+	}
+	for _, l := range s.Limits {
+		r.limits[l.AggregateKey] = l
+	}
+	s.Ranking.CountAggregates()
+	if c.OwnFree {
+		return r, nil // it is assumed to be given back
+	}
+	members := c.members()
+	for i := range members {
+		held, err := s.Held(members[i].Consumer)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range held {
+			if p, known := s.Ranking.Provider(a.Provider); known {
+				r.add(r.own, p, a.Class, a.Amount)
+			}
+		}
+	}
+	return r, nil
+}
+
+// add adds for the limited aggregates of a provider.
+func (r *room) add(sums map[ledger.AggregateKey]int64, p *ledger.Provider, class ledger.ClassID, amount int64) {
+	root, _ := r.search.Ranking.Provider(p.Root)
+	for _, id := range ledger.WithRoot(p, root) {
+		key := ledger.AggregateKey{Aggregate: id, Class: class}
+		if _, limited := r.limits[key]; limited {
+			sums[key] += amount
+		}
+	}
+}
+
+// fits reports whether the aggregates have room for a candidate.
+func (r *room) fits(uses []candidates.Use) bool {
+	asked := make(map[ledger.AggregateKey]int64)
+	for _, use := range uses {
+		r.add(asked, use.Provider, use.Class, use.Amount)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(asked), ledger.AggregateKey.Compare) {
+		limit := *r.limits[key]
+		limit.Used += r.search.Ranking.AssumedIn(key)
+		if more := asked[key] - r.own[key]; more > 0 && limit.Used+more > limit.Most {
+			if r.first == nil {
+				r.first = overAggregate(r.search.Classes, &limit, more)
+			}
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,162 @@
+package commands
+
+import (
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// Bounds of what a preference says about other consumers.
+const (
+	maxNear          = 16
+	maxNearConsumers = 256
+)
+
+// NearConsumers is about candidates that are near where other consumers hold
+// something. Consumers that hold nothing count for nothing, and where none of
+// them does, nothing is said: the first of a group goes anywhere. Its members
+// stand in the order of their names, as they are kept.
+type NearConsumers struct {
+	// By says what near is: "provider", the same one; "tree", under the same root;
+	// "aggregate", in an aggregate of theirs, or under a root that is.
+	By        string        `json:"by"`
+	Consumers []ledger.UUID `json:"consumers"` // 1 to 256
+	// Rule is "require" or "forbid"; empty: it has a weight.
+	Rule string `json:"rule,omitempty"`
+	// Weight is preferred if it is above 0, and avoided if it is below.
+	Weight float64 `json:"weight,omitempty"`
+}
+
+var (
+	reaches = map[string]candidates.Reach{
+		"provider": candidates.SameProvider, "tree": candidates.SameTree, "aggregate": candidates.SameAggregate,
+	}
+	nearRules = map[string]candidates.NearRule{
+		"": candidates.PreferNear, "require": candidates.RequireNear, "forbid": candidates.ForbidNear,
+	}
+)
+
+func (n *NearConsumers) check() *Rejection {
+	if _, known := reaches[n.By]; !known {
+		return invalid("prefer", "near by %q: \"provider\", \"tree\" and \"aggregate\" are possible", n.By)
+	}
+	rule, known := nearRules[n.Rule]
+	if !known {
+		return invalid("prefer", "a rule %q: \"require\" and \"forbid\" are possible, or a weight without one", n.Rule)
+	}
+	if (rule == candidates.PreferNear) == (n.Weight == 0) {
+		return invalid("prefer", "near has a rule or a weight that is not 0, and not both")
+	}
+	if k := len(n.Consumers); k == 0 || k > maxNearConsumers {
+		return invalid("prefer", "near is about 1 to %d consumers, not %d", maxNearConsumers, k)
+	}
+	for i, id := range n.Consumers {
+		if id.IsNil() || slices.Contains(n.Consumers[:i], id) {
+			return invalid("prefer", "near: consumer %s is given twice, or is none", id)
+		}
+	}
+	return checkWeight("near", n.Weight)
+}
+
+// Nearness looks up where the consumers are.
+func (p *ClaimPreference) Nearness(
+	held func(ledger.UUID) ([]ledger.Allocation, error),
+) (list []candidates.Near, err error) {
+	if p == nil {
+		return nil, nil
+	}
+	for i := range p.Near {
+		near := candidates.Near{Reach: reaches[p.Near[i].By], Rule: nearRules[p.Near[i].Rule], Weight: p.Near[i].Weight}
+		seen := make(map[ledger.UUID]bool)
+		for _, id := range p.Near[i].Consumers {
+			allocations, err := held(id)
+			if err != nil {
+				return nil, err
+			}
+			for _, a := range allocations {
+				if !seen[a.Provider] {
+					seen[a.Provider] = true
+					near.Providers = append(near.Providers, a.Provider)
+				}
+			}
+		}
+		list = append(list, near)
+	}
+	return list, nil
+}
+
+// strict reports whether there are rules that candidates must obey.
+func (p *ClaimPreference) strict() bool {
+	return p != nil && slices.ContainsFunc(p.Near, func(n NearConsumers) bool { return n.Rule != "" })
+}
+
+// obeyed reports whether a choice obeys the rules about other consumers: those
+// may have moved since it was found.
+func (p *ClaimPreference) obeyed(s *ledger.State, choice *Choice) bool {
+	if !p.strict() {
+		return true
+	}
+	list, _ := p.Nearness(func(id ledger.UUID) ([]ledger.Allocation, error) { // a State has no errors
+		if c, exists := s.Consumer(id); exists {
+			return c.Allocations, nil
+		}
+		return nil, nil
+	})
+	for i := range list {
+		if list[i].Rule == candidates.PreferNear {
+			continue
+		}
+		there := placesOf(s, list[i].Providers)
+		for j := range choice.Members {
+			here := placesOf(s, providersOf(&choice.Members[j]))
+			if len(there) > 0 && anyNear(list[i].Reach, here, there) != (list[i].Rule == candidates.RequireNear) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func providersOf(chosen *candidates.Ranked) (ids []ledger.UUID) {
+	for _, members := range chosen.Groups {
+		for _, p := range members {
+			ids = append(ids, p.UUID)
+		}
+	}
+	return ids
+}
+
+// place is a provider with the root above it.
+type place struct{ provider, root *ledger.Provider }
+
+// placesOf are providers that do not share.
+func placesOf(s *ledger.State, ids []ledger.UUID) (places []place) {
+	for _, id := range ids {
+		if p, exists := s.Provider(id); exists && !p.HasTrait(candidates.SharingTrait) {
+			root, _ := s.Provider(p.Root)
+			places = append(places, place{p, root})
+		}
+	}
+	return places
+}
+
+func anyNear(reach candidates.Reach, here, there []place) bool {
+	return slices.ContainsFunc(here, func(a place) bool {
+		return slices.ContainsFunc(there, func(b place) bool {
+			switch reach {
+			case candidates.SameProvider:
+				return a.provider.UUID == b.provider.UUID
+			case candidates.SameTree:
+				return a.root.UUID == b.root.UUID
+			}
+			return slices.ContainsFunc(a.aggregates(), func(id ledger.UUID) bool {
+				return slices.Contains(b.aggregates(), id)
+			})
+		})
+	})
+}
+
+func (p place) aggregates() []ledger.UUID {
+	return slices.Concat(p.provider.Aggregates, p.root.Aggregates)
+}

@@ -1,0 +1,461 @@
+package copies
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/snapshots"
+)
+
+// Where copies are in a store:
+//
+//	copies/files/SHA-256                         a file, which copies may share
+//	copies/manifests/SEQUENCE-DIGEST-SHA-256     a copy: where its read models stand,
+//	                                             and the checksum of this object
+//
+// A manifest is written after its files, so that what it lists was there.
+const (
+	storedFiles     = bucket.Copies + "files/"
+	storedManifests = bucket.Copies + "manifests/"
+)
+
+// storedTitle begins each manifest, so that nothing else that is signed with the
+// same key is taken for one.
+const storedTitle = "allot copy 1\n"
+
+// keptStored is how many copies stay that the archive's parts reach: the newest
+// one, and another one should that be damaged.
+const keptStored = 2
+
+// mostStored is how many copies a list may have. keptStored stay, with those that no
+// archive reaches yet, so that more are somebody else's.
+const mostStored = 10_000
+
+var manifestNames = regexp.MustCompile(`^copies/manifests/(\d{20})-([0-9a-f]{64})-([0-9a-f]{64})$`)
+
+// storedName names a copy in a store.
+type storedName struct {
+	models ledger.Head
+	sum    string // of its manifest
+}
+
+// String returns the name of its manifest's object.
+func (n storedName) String() string {
+	return fmt.Sprintf("%s%020d-%s-%s", storedManifests, n.models.Sequence, n.models.Digest, n.sum)
+}
+
+func parseStoredName(text string) (n storedName, isOne bool) {
+	found := manifestNames.FindStringSubmatch(text)
+	if found == nil {
+		return n, false
+	}
+	var err error
+	n.models.Sequence, err = strconv.ParseUint(found[1], 10, 64)
+	if err != nil || n.models.Digest.UnmarshalText([]byte(found[2])) != nil {
+		return n, false
+	}
+	n.sum = found[3]
+	return n, n.models.Sequence > 0
+}
+
+// listStored lists the copies in a store, the newest first.
+func listStored(ctx context.Context, store bucket.Store) (list []storedName, err error) {
+	err = store.List(ctx, storedManifests, "", func(o bucket.Object) error {
+		if name, isOne := parseStoredName(o.Name); isOne {
+			list = append(list, name)
+		}
+		if len(list) > mostStored {
+			return fmt.Errorf("%w: the store lists more than %d copies: look at what else is in it", errBad, mostStored)
+		}
+		return nil
+	})
+	slices.Reverse(list)
+	return list, err
+}
+
+// readStored reads a manifest, and compares it with its name. It is checked
+// against nothing else.
+func readStored(
+	ctx context.Context, store bucket.Store, name storedName, open func([]byte) ([]byte, error),
+) (*manifest, error) {
+	body, err := store.Open(ctx, name.String())
+	if err != nil {
+		return nil, err
+	}
+	object, err := io.ReadAll(io.LimitReader(body, maxManifest+1))
+	if err = errors.Join(err, body.Close()); err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(object); hex.EncodeToString(sum[:]) != name.sum {
+		return nil, fmt.Errorf("%w: its manifest has another checksum than its name says", errBad)
+	}
+	text, _, _ := bytes.Cut(object, []byte("\n\n")) // signatures follow an empty line
+	if open != nil {
+		if text, err = open(object); err != nil {
+			return nil, fmt.Errorf("%w: its manifest is not signed with the operator's key: %w", errBad, err)
+		}
+	}
+	text, ours := bytes.CutPrefix(text, []byte(storedTitle))
+	if !ours {
+		return nil, fmt.Errorf("%w: its manifest is none that this release knows", ErrOtherForm)
+	}
+	m := new(manifest)
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, fmt.Errorf("%w: its manifest cannot be read: %w", errBad, err)
+	}
+	if m.Models.Head != name.models {
+		return nil, fmt.Errorf("%w: its manifest is of sequence %d, and not of %d", errBad, m.Models.Head.Sequence, name.models.Sequence)
+	}
+	return m, nil
+}
+
+// Target is a store that gets copies.
+type Target struct {
+	Store bucket.Store
+	// Reached returns how far the log is in the archive there: copies that are
+	// newer cannot be used with the archive alone yet.
+	Reached func() uint64
+}
+
+// KeeperConfig is what a Keeper needs.
+type KeeperConfig struct {
+	Targets []Target
+	Views   *projector.Projector
+	// ReadModels is the folder of the read models, in which copies are made.
+	ReadModels string
+	Snapshots  *snapshots.Store
+	// Records is after how many records another copy is due.
+	Records int64
+	// Unfit says why no copy may be made now, such as a full disk; or nil.
+	Unfit func() error
+	// Pace must let partBytes through at once; nil: as fast as it goes.
+	Pace Pace
+	// Sign signs a manifest; nil: there is no key.
+	Sign   func(text []byte) ([]byte, error)
+	Every  time.Duration // how often it is looked whether a copy is due
+	Logger *slog.Logger
+}
+
+// Keeper stores copies of State and read models in archives now and then, for
+// servers that lack them.
+type Keeper struct {
+	cfg  KeeperConfig
+	stop context.CancelFunc
+	idle sync.WaitGroup
+	last []uint64 // the sequence of the newest copy in each store; of loop
+	told []string // the fault of each store that was told; of loop
+
+	mu     sync.Mutex
+	status KeeperStatus // guarded by mu
+}
+
+// KeeperStatus is what a Keeper has done since it began.
+type KeeperStatus struct {
+	Stored   uint64      // copies
+	Bytes    int64       // that were written for them
+	Failures uint64      // of stores, one after another
+	Last     ledger.Head // of the newest copy that all stores have
+}
+
+// folder is where copies are made. That for other replicas is another one.
+func (k *Keeper) folder() string { return filepath.Join(k.cfg.ReadModels, "storing") }
+
+// Keep begins, and removes what a former process left.
+func Keep(cfg KeeperConfig) (*Keeper, error) {
+	k := &Keeper{cfg: cfg, last: make([]uint64, len(cfg.Targets)), told: make([]string, len(cfg.Targets))}
+	if err := os.RemoveAll(k.folder()); err != nil {
+		return nil, fmt.Errorf("copies: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	k.stop = stop
+	k.idle.Go(func() { k.loop(ctx) })
+	return k, nil
+}
+
+// Stop ends it. A second time it does nothing.
+func (k *Keeper) Stop() error {
+	k.stop()
+	k.idle.Wait()
+	return os.RemoveAll(k.folder())
+}
+
+// Status says what it has done.
+func (k *Keeper) Status() KeeperStatus {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.status
+}
+
+// lastPause is the longest pause after failures.
+const lastPause = 10 * time.Minute
+
+func (k *Keeper) loop(ctx context.Context) {
+	for pause := k.cfg.Every; ; {
+		failed := k.look(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if pause = min(2*pause, max(lastPause, k.cfg.Every)); !failed {
+			pause = k.cfg.Every
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look stores a copy wherever one is due. It reports whether anything failed.
+func (k *Keeper) look(ctx context.Context) (failed bool) {
+	var due []int
+	for i, target := range k.cfg.Targets {
+		isDue, err := k.due(ctx, i, target.Store)
+		if err != nil {
+			failed = true
+			k.tell(ctx, i, err)
+		} else if isDue {
+			due = append(due, i)
+		}
+	}
+	if len(due) == 0 {
+		return failed
+	}
+	if err := k.store(ctx, due); err != nil && !errors.Is(err, errNoSnapshot) {
+		failed = true
+	}
+	return failed
+}
+
+// due reports whether a store needs a copy. The store is asked once, unless it
+// fails: nobody else writes copies while this server leads.
+func (k *Keeper) due(ctx context.Context, i int, store bucket.Store) (bool, error) {
+	now := k.cfg.Views.Position()
+	if now.Head.Sequence <= k.last[i] || missing(k.last[i], now) < float64(k.cfg.Records) {
+		return false, nil
+	}
+	if k.last[i] == 0 {
+		list, err := listStored(ctx, store)
+		if err != nil {
+			return false, err
+		}
+		for _, one := range list {
+			if one.models.Sequence <= now.Head.Sequence {
+				k.last[i] = one.models.Sequence
+				return missing(k.last[i], now) >= float64(k.cfg.Records), nil
+			}
+		}
+	}
+	return true, nil
+}
+
+// store makes a copy, and puts it into some stores. It fails with the errors that
+// it has told.
+func (k *Keeper) store(ctx context.Context, due []int) (err error) {
+	began := time.Now()
+	m, paths, err := k.make(ctx)
+	defer func() { err = errors.Join(err, os.RemoveAll(k.folder())) }()
+	if err != nil {
+		if !errors.Is(err, errNoSnapshot) {
+			k.tell(ctx, due[0], err)
+		}
+		return err
+	}
+	for _, i := range due {
+		target := k.cfg.Targets[i]
+		written, err := k.put(ctx, target.Store, m, paths)
+		if err != nil {
+			k.tell(ctx, i, err)
+			return err
+		}
+		k.stored(i, m, written)
+		k.cfg.Logger.Info("State and read models are stored in an archive", "archive", target.Store.String(), "state", m.State.Sequence,
+			"read_models", m.Models.Head.Sequence, "bytes", m.bytes(), "written", written, "took", time.Since(began))
+		if err := k.prune(ctx, target); err != nil && ctx.Err() == nil {
+			k.cfg.Logger.Info("old copies stay in the archive: they were not removed", "archive", target.Store.String(), "because", err)
+		}
+	}
+	return nil
+}
+
+// make makes a copy on this machine.
+func (k *Keeper) make(ctx context.Context) (m manifest, paths []string, err error) {
+	if k.cfg.Unfit != nil {
+		if err := k.cfg.Unfit(); err != nil {
+			return m, nil, err
+		}
+	}
+	if err := os.RemoveAll(k.folder()); err != nil {
+		return m, nil, err
+	}
+	one := maker{views: k.cfg.Views, snapshots: k.cfg.Snapshots, form: ownForm()}
+	return one.write(ctx, k.folder())
+}
+
+// stored notes that a store has a copy.
+func (k *Keeper) stored(i int, m manifest, written int64) {
+	k.last[i], k.told[i] = m.Models.Head.Sequence, ""
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.status.Stored++
+	k.status.Bytes += written
+	if slices.Min(k.last) == m.Models.Head.Sequence {
+		k.status.Last = m.Models.Head
+	}
+}
+
+// tell tells a fault once.
+func (k *Keeper) tell(ctx context.Context, i int, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	k.mu.Lock()
+	k.status.Failures++
+	k.mu.Unlock()
+	if text := err.Error(); k.told[i] != text {
+		k.told[i] = text
+		k.cfg.Logger.Warn("no copy of State and read models is stored now; it is tried again", "archive", k.cfg.Targets[i].Store.String(),
+			"error", err)
+	}
+}
+
+// put writes the files of a copy that a store lacks, and its manifest at the end.
+// Whatever is written is read back.
+func (k *Keeper) put(ctx context.Context, store bucket.Store, m manifest, paths []string) (written int64, err error) {
+	there := make(map[string]int64)
+	err = store.List(ctx, storedFiles, "", func(o bucket.Object) error { there[o.Name] = o.Size; return nil })
+	if err != nil {
+		return 0, err
+	}
+	for i, one := range m.Files {
+		name := storedFiles + one.Sum
+		if size, found := there[name]; found && size == one.Bytes {
+			continue
+		}
+		if err := k.putFile(ctx, store, name, one, paths[i]); err != nil {
+			return written, err
+		}
+		there[name] = one.Bytes
+		written += one.Bytes
+	}
+	text, err := ledger.PlainJSON(m)
+	if err != nil {
+		return written, err
+	}
+	text = append([]byte(storedTitle), append(bytes.TrimSpace(text), '\n')...)
+	if k.cfg.Sign != nil {
+		if text, err = k.cfg.Sign(text); err != nil {
+			return written, err
+		}
+	}
+	path := filepath.Join(k.folder(), "manifest")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return written, err
+	}
+	one, err := sumFile(ctx, path)
+	if err != nil {
+		return written, err
+	}
+	return written + one.Bytes, k.putFile(ctx, store, storedName{m.Models.Head, one.Sum}.String(), one, path)
+}
+
+// putFile writes an object, and reads it back.
+func (k *Keeper) putFile(ctx context.Context, store bucket.Store, name string, one file, path string) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // nothing was written
+	for left := one.Bytes; left > 0 && k.cfg.Pace != nil; left -= partBytes {
+		if err := k.cfg.Pace.WaitN(ctx, int(min(left, partBytes))); err != nil {
+			return err
+		}
+	}
+	if err := store.Create(ctx, name, in, one.Bytes); err != nil && !errors.Is(err, bucket.ErrExists) {
+		return err
+	}
+	return readBack(ctx, store, name, one, io.Discard)
+}
+
+// readBack copies an object, and compares it with its checksum.
+func readBack(ctx context.Context, store bucket.Store, name string, one file, into io.Writer) error {
+	body, err := store.Open(ctx, name)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	size, err := io.Copy(io.MultiWriter(sum, into), io.LimitReader(&stoppable{ctx, body}, one.Bytes+1))
+	if err = errors.Join(err, body.Close()); err != nil {
+		return err
+	}
+	if size != one.Bytes || hex.EncodeToString(sum.Sum(nil)) != one.Sum {
+		return fmt.Errorf("%w: %s/%s has other bytes than it should", errBad, store, name)
+	}
+	return nil
+}
+
+// prune removes copies that newer ones have replaced, and files that no copy
+// lists any more. It removes nothing unless it can read what stays.
+func (k *Keeper) prune(ctx context.Context, target Target) error {
+	remover, can := target.Store.(bucket.Remover)
+	list, err := listStored(ctx, target.Store)
+	if err != nil || !can {
+		return err
+	}
+	reached, good := target.Reached(), 0
+	listed := make(map[string]bool)
+	var old []storedName
+	for _, name := range list {
+		if good >= keptStored {
+			old = append(old, name)
+			continue
+		}
+		m, err := readStored(ctx, target.Store, name, nil)
+		if err != nil {
+			return err
+		}
+		if name.models.Sequence <= reached {
+			good++
+		}
+		for _, one := range m.Files {
+			listed[storedFiles+one.Sum] = true
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	for _, name := range old { // first the manifests, so that none lists what is not there
+		if err := remover.Remove(ctx, name.String()); err != nil {
+			return err
+		}
+	}
+	var unlisted []string
+	err = target.Store.List(ctx, storedFiles, "", func(o bucket.Object) error {
+		if !listed[o.Name] {
+			unlisted = append(unlisted, o.Name)
+		}
+		return nil
+	})
+	for _, name := range unlisted {
+		err = cmp.Or(err, remover.Remove(ctx, name))
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+package commands_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+)
+
+// TestDiscreet: whoever is bound to a project is told the figures of its own
+// limits, and of those above it only that they exist.
+func TestDiscreet(t *testing.T) {
+	t.Parallel()
+	more := allocations(allocate(fresh, host, vcpu, 2))
+	above := []commands.Command{&commands.PlaceProject{Project: "p", Parent: "root"}, limitOf("root", vcpu, 4)}
+	for name, row := range map[string]struct {
+		before  []commands.Command
+		command commands.Command
+		told    bool
+	}{
+		"its own":      {[]commands.Command{limitOf("p", vcpu, 4)}, more, true},
+		"a default":    {[]commands.Command{limitOf("", vcpu, 4)}, more, true},
+		"of one above": {above, more, false},
+		"in a batch":   {above, &commands.Batch{Commands: []commands.Command{more}}, false},
+		"of a claim":   {above, claim(map[string]int64{vcpu: 2}, fresh), false},
+		"of an aggregate": {[]commands.Command{
+			&commands.ReplaceProviderAggregates{Provider: host, Aggregates: []ledger.UUID{rackOne}},
+			&commands.SetLimit{Aggregate: rackOne, Class: vcpu, Most: ptr[int64](4)},
+		}, more, false},
+		"consumers of root": {[]commands.Command{above[0], &commands.SetLimit{Project: "root", Type: "unknown", Most: ptr[int64](0)}}, more, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, row.before...)
+			submission := commands.Submission{Actor: "a", Command: row.command, Project: "p"}
+			_, r := commands.Decide(submission, w.State())
+			if r == nil || r.Code != commands.CodeOverLimit || r.Facts.Asked == 0 {
+				t.Fatalf("%+v", r)
+			}
+			if told := r.Facts.Limit != nil || r.Facts.Used != 0 || r.Facts.Project != "" || r.Facts.Aggregate != nil; told != row.told {
+				t.Errorf("%+v", r)
+			}
+			if strings.Contains(r.Message, "root") || strings.Contains(r.Message, rackOne.String()) {
+				t.Error(r.Message)
+			}
+			submission.Project = ""
+			if _, r := commands.Decide(submission, w.State()); r == nil || r.Facts.Limit == nil || r.Facts.Project == "" && r.Facts.Aggregate == nil {
+				t.Errorf("not bound: %+v", r)
+			}
+		})
+	}
+}
+
+// TestNearOthers: a client that is bound to a project may not find out where the
+// consumers of others are.
+func TestNearOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for id, code := range map[ledger.UUID]commands.Code{others: commands.CodeForbidden, holder: ""} {
+		c := claim(map[string]int64{vcpu: 2}, fresh)
+		c.Prefer = &commands.ClaimPreference{Near: []commands.NearConsumers{
+			{By: "tree", Rule: "require", Consumers: []ledger.UUID{id}},
+		}}
+		_, r := commands.Decide(commands.Submission{Actor: "a", Command: c, Project: "p"}, w.State())
+		if (r == nil) != (code == "") || r != nil && r.Code != code {
+			t.Errorf("%s: %v", id, r)
+		}
+	}
+}
