@@ -38,16 +38,11 @@ func StandardNames() (Names, error) {
 	return names, nil
 }
 
-// Write makes the log's commits and passes them on, in order. It returns the
+// Write makes the commits of a new log and passes them on, in order. It returns the
 // State after them, whose head is that of the last one. Each record is folded
 // before it is passed on, so the log cannot hold one that a server would refuse.
 func (p *Plan) Write(begin Begin, yield func(ledger.Entry) error) (*ledger.State, error) {
-	w := &logWriter{
-		begin: begin, state: ledger.NewState(), builder: ledger.NewCommitBuilder(), yield: yield,
-		time: max(begin.Time, p.newest()),
-	}
-	w.builder.Begin(w.state.Head())
-	w.state.Begin()
+	w := p.newWriter(begin, ledger.NewState(), yield)
 	add, err := commands.NewAddStandardNames(begin.Ledger)
 	if err != nil {
 		return nil, err
@@ -59,6 +54,26 @@ func (p *Plan) Write(begin Begin, yield func(ledger.Entry) error) (*ledger.State
 	if err := w.add(add.CommandName(), names...); err != nil {
 		return nil, err
 	}
+	return w.state, w.write(p)
+}
+
+// Add is Write for a log that goes on. State is that after its last commit, and is
+// changed.
+func (p *Plan) Add(begin Begin, state *ledger.State, yield func(ledger.Entry) error) error {
+	return p.newWriter(begin, state, yield).write(p)
+}
+
+func (p *Plan) newWriter(begin Begin, state *ledger.State, yield func(ledger.Entry) error) *logWriter {
+	w := &logWriter{
+		begin: begin, state: state, builder: ledger.NewCommitBuilder(), yield: yield, time: max(begin.Time, p.newest()),
+	}
+	w.builder.Begin(w.state.Head())
+	w.state.Begin()
+	return w
+}
+
+// write adds the records of a plan, and seals the last commit.
+func (w *logWriter) write(p *Plan) error {
 	contents := []ledger.Event{p.Contents}
 	for _, class := range p.Classes {
 		contents = append(contents, class)
@@ -67,20 +82,31 @@ func (p *Plan) Write(begin Begin, yield func(ledger.Entry) error) (*ledger.State
 		contents = append(contents, ledger.TraitCreated{Name: name})
 	}
 	if err := w.add(CommandName, contents...); err != nil {
-		return nil, err
+		return err
 	}
 	w.cause = &ledger.Address{Sequence: w.builder.Sequence(), Index: w.builder.Len() - 1}
-	for i := range p.Providers {
-		if err := w.add(CommandName, p.Providers[i]); err != nil {
-			return nil, err
+	for event := range p.entities {
+		if err := w.add(CommandName, event); err != nil {
+			return err
 		}
 	}
-	for i := range p.Consumers {
-		if err := w.add(CommandName, p.Consumers[i]); err != nil {
-			return nil, err
+	return w.seal()
+}
+
+// entities yields the events that have records of their own, in an order in which
+// they can be folded.
+func (p *Plan) entities(yield func(ledger.Event) bool) {
+	_ = each(p.Providers, yield) && each(p.Consumers, yield) && each(p.Chassis, yield) && each(p.Nodes, yield) &&
+		each(p.NodeAllocations, yield)
+}
+
+func each[E ledger.Event](events []E, yield func(ledger.Event) bool) bool {
+	for i := range events {
+		if !yield(events[i]) {
+			return false
 		}
 	}
-	return w.state, w.seal()
+	return true
 }
 
 // newest returns the newest time in the plan. No record may be older.
@@ -91,6 +117,15 @@ func (p *Plan) newest() int64 {
 	}
 	for i := range p.Consumers {
 		newest = max(newest, p.Consumers[i].UpdatedAt)
+	}
+	for i := range p.Chassis {
+		newest = max(newest, p.Chassis[i].UpdatedAt, p.Chassis[i].CreatedAt)
+	}
+	for i := range p.Nodes {
+		newest = max(newest, p.Nodes[i].UpdatedAt, p.Nodes[i].CreatedAt, p.Nodes[i].ProvisionUpdatedAt)
+	}
+	for i := range p.NodeAllocations {
+		newest = max(newest, p.NodeAllocations[i].UpdatedAt, p.NodeAllocations[i].CreatedAt)
 	}
 	return newest
 }

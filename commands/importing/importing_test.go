@@ -337,7 +337,7 @@ func oddities() []oddity {
 func TestOddities(t *testing.T) {
 	t.Parallel()
 	tested := make(map[string]bool)
-	for _, o := range oddities() {
+	for _, o := range append(oddities(), metalOddities()...) {
 		tested[o.rule] = true
 		rows := world()
 		o.odd(rows)

@@ -43,6 +43,50 @@ func TestForPlacement(t *testing.T) {
 	}
 }
 
+// TestForPlacementNumbers: ids count from 1 in the order of creation and of the last
+// change, whatever they were, and everything that refers to them goes along. Times
+// stay; a row of allocations was made when its consumer last changed.
+func TestForPlacementNumbers(t *testing.T) {
+	t.Parallel()
+	at := func(created, updated int64) importing.Times {
+		return importing.Times{Created: created, Updated: updated}
+	}
+	some := importing.Some
+	got, err := importing.ForPlacement(&importing.Rows{
+		Classes: []importing.NameRow{{ID: 1, Name: "VCPU", Created: 5}},
+		Providers: []importing.ProviderRow{
+			{ID: 1 << 40, UUID: "young", Parent: some(7), Root: some(7), Times: at(20, 30)}, {ID: 7, UUID: "old", Root: some(7), Times: at(10, 0)},
+		},
+		Inventories:        []importing.InventoryRow{{ID: 1 << 41, Provider: 1 << 40, Class: 1, Times: at(20, 25)}},
+		ProviderTraits:     []importing.PairRow{{Provider: 1 << 40, Other: 3}},
+		ProviderAggregates: []importing.PairRow{{Provider: 7, Other: 4}},
+		Consumers:          []importing.ConsumerRow{{ID: 1 << 42, UUID: "late", Times: at(1, 9)}, {ID: 1 << 43, UUID: "early", Times: at(2, 3)}},
+		Allocations: []importing.AllocationRow{
+			{ID: 1 << 44, Provider: 7, Class: 1, Consumer: "late", Used: 1, Times: at(1, 9)},
+			{ID: 1 << 45, Provider: 1 << 40, Class: 1, Consumer: "early", Used: 2, Times: at(2, 3)},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &importing.Rows{
+		Classes: []importing.NameRow{{ID: 0, Name: "VCPU", Created: 5}},
+		Providers: []importing.ProviderRow{
+			{ID: 1, UUID: "old", Root: some(1), Times: at(10, 0)}, {ID: 2, UUID: "young", Parent: some(1), Root: some(1), Times: at(20, 30)},
+		},
+		Inventories:        []importing.InventoryRow{{ID: 1, Provider: 2, Times: at(20, 25)}},
+		ProviderTraits:     []importing.PairRow{{Provider: 2, Other: 3}},
+		ProviderAggregates: []importing.PairRow{{Provider: 1, Other: 4}},
+		Consumers:          []importing.ConsumerRow{{ID: 1, UUID: "early", Times: at(2, 3)}, {ID: 2, UUID: "late", Times: at(1, 9)}},
+		Allocations: []importing.AllocationRow{
+			{ID: 1, Provider: 2, Consumer: "early", Used: 2, Times: at(3, 0)}, {ID: 2, Provider: 1, Consumer: "late", Used: 1, Times: at(9, 0)},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestCompareCandidates: the order counts for nothing, and every other difference is
 // found.
 func TestCompareCandidates(t *testing.T) {

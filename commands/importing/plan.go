@@ -1,6 +1,7 @@
 package importing
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,6 +30,10 @@ type Plan struct {
 	Traits    []string              // without the standard ones
 	Providers []ledger.ProviderImported
 	Consumers []ledger.ConsumerImported
+
+	Chassis         []ledger.ChassisImported
+	Nodes           []ledger.NodeImported
+	NodeAllocations []ledger.NodeAllocationImported
 }
 
 // Make turns rows into a plan and a report. The plan is nil if rows are refused;
@@ -55,6 +60,7 @@ func Make(rows *Rows, opts Options) (*Plan, *Report, error) {
 	b.noteOverCommitted()
 	b.putProviders()
 	b.putConsumers()
+	b.readMetal()
 	if err := b.report.finish(b.imported); err != nil {
 		return nil, b.report, err
 	}
@@ -101,58 +107,63 @@ func (b *builder) refusesText(text string, table Table, id int64) bool {
 	return true
 }
 
+// readClasses puts the classes that are not standard into the plan. The numbers of
+// custom classes stay, because lists are in their order.
 func (b *builder) readClasses() {
-	taken := make(map[string]bool)
 	next := ledger.FirstCustomClass
-	rows := slices.SortedFunc(slices.Values(b.rows.Classes), byRowID)
-	for _, row := range rows {
-		if b.refusesText(row.Name, Classes, row.ID) {
-			continue
-		}
-		b.take()
-		b.classes[row.ID] = row.Name
-		switch {
-		case taken[row.Name]:
-			b.note(classTwice, Classes, row.ID, "%q", row.Name)
-			continue
-		case b.opts.Standard.Classes[row.Name]:
-			continue
-		case !strings.HasPrefix(row.Name, "CUSTOM_"):
-			b.note(classNotStandard, Classes, row.ID, "%q", row.Name)
-		}
-		taken[row.Name] = true
-		// The numbers of custom classes stay, because lists are in their order.
+	b.readNames(nameTable{
+		table: Classes, rows: b.rows.Classes, into: b.classes, standard: b.opts.Standard.Classes,
+		twice: classTwice, unusual: classNotStandard,
+	}, func(row NameRow) {
 		if id := row.ID; id >= int64(next) && id <= ledger.MaxAmount {
 			next = ledger.ClassID(id)
 		}
 		b.plan.Classes = append(b.plan.Classes, ledger.ClassCreated{ID: next, Name: row.Name})
 		next++
-	}
+	})
 }
 
-func byRowID(a, b NameRow) int { return int(min(1, max(-1, a.ID-b.ID))) }
-
 func (b *builder) readTraits() {
+	b.readNames(nameTable{
+		table: Traits, rows: b.rows.Traits, into: b.traits, standard: b.opts.Standard.Traits,
+		twice: traitTwice, unusual: traitNotStandard,
+	}, func(row NameRow) { b.plan.Traits = append(b.plan.Traits, row.Name) })
+}
+
+// nameTable is a table of names of which every ledger has some.
+type nameTable struct {
+	table          Table
+	rows           []NameRow
+	into           map[int64]string
+	standard       map[string]bool
+	twice, unusual Rule
+}
+
+// readNames reads names in the order of their ids, and calls put with each that is
+// new to the ledger.
+func (b *builder) readNames(t nameTable, put func(NameRow)) {
 	taken := make(map[string]bool)
-	for _, row := range slices.SortedFunc(slices.Values(b.rows.Traits), byRowID) {
-		if b.refusesText(row.Name, Traits, row.ID) {
+	for _, row := range slices.SortedFunc(slices.Values(t.rows), byRowID) {
+		if b.refusesText(row.Name, t.table, row.ID) {
 			continue
 		}
 		b.take()
-		b.traits[row.ID] = row.Name
+		t.into[row.ID] = row.Name
 		switch {
 		case taken[row.Name]:
-			b.note(traitTwice, Traits, row.ID, "%q", row.Name)
+			b.note(t.twice, t.table, row.ID, "%q", row.Name)
 			continue
-		case b.opts.Standard.Traits[row.Name]:
+		case t.standard[row.Name]:
 			continue
 		case !strings.HasPrefix(row.Name, "CUSTOM_"):
-			b.note(traitNotStandard, Traits, row.ID, "%q", row.Name)
+			b.note(t.unusual, t.table, row.ID, "%q", row.Name)
 		}
 		taken[row.Name] = true
-		b.plan.Traits = append(b.plan.Traits, row.Name)
+		put(row)
 	}
 }
+
+func byRowID(a, b NameRow) int { return cmp.Compare(a.ID, b.ID) }
 
 // importNamespace is the namespace of uuids that are made from other ids. It must
 // never change: two imports of one source give one id.

@@ -24,6 +24,7 @@ type Report struct {
 	LeftOut  uint64            `json:"left_out"`
 	Refused  uint64            `json:"refused"`
 	Untold   []string          `json:"untold,omitempty"` // what the source cannot tell
+	Unkept   []string          `json:"unkept,omitempty"` // what a ledger has no place for
 	Findings []*Finding        `json:"findings"`
 	rows     map[rowKey]Effect // the gravest effect on each odd row
 	byRule   map[string]*Finding
@@ -58,7 +59,7 @@ type rowKey struct {
 func newReport(rows *Rows, leave []string) *Report {
 	r := &Report{
 		Kind: rows.Kind, Source: rows.Source, Schema: rows.Schema, ReadAt: rows.ReadAt, Tables: rows.Counts(),
-		Untold:   rows.Untold,
+		Untold: rows.Untold, Unkept: rows.Unkept,
 		Findings: []*Finding{}, rows: make(map[rowKey]Effect), byRule: make(map[string]*Finding),
 		leave: make(map[string]bool), data: rows,
 	}
@@ -94,6 +95,18 @@ func (r *Report) note(rule Rule, table Table, id int64, what string, args ...any
 	if before := r.rows[key]; graver[rule.Effect] > graver[before] {
 		r.rows[key] = rule.Effect
 	}
+}
+
+// leaveTable records that no row of a table is imported.
+func (r *Report) leaveTable(rule Rule, table Table, rows uint64) {
+	found := r.byRule[rule.Name]
+	if found == nil {
+		found = &Finding{Rule: rule, Examples: []Example{}}
+		r.byRule[rule.Name] = found
+	}
+	found.Rows += rows
+	found.Examples = append(found.Examples, Example{Where: string(table), What: fmt.Sprintf("%d rows", rows)})
+	r.LeftOut += rows
 }
 
 // finish sums up. imported is the number of rows that the plan holds.
@@ -165,6 +178,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	for _, untold := range r.Untold {
 		fmt.Fprintf(&b, "not told by the source: %s\n", untold)
+	}
+	for _, unkept := range r.Unkept {
+		fmt.Fprintf(&b, "not kept: %s\n", unkept)
 	}
 	for _, found := range r.Findings {
 		fmt.Fprintf(&b, "%s %s (%d): %s\n", found.Effect, found.Name, found.Rows, found.Text)

@@ -27,6 +27,10 @@ var Rules = []Rule{
 	overCommitted, unitsBroken, allocationOfNothing, allocationTwice, withoutInventory, consumerNotUUID, consumerTwice,
 	consumerMissing, ownerMissing, typeMissing, consumerEmpty, nameUnused, timeMissing, timeInFuture, timeBackwards,
 	withItsProvider,
+	metalUUIDInvalid, metalUUIDTwice, metalNameUnusable, documentInvalid, secretMasked, nodeDriverMissing,
+	nodeStateUnsettled,
+	nodeReferenceMissing, nodeTraitNotStandard, instanceNotUUID, instanceTwice, nodeTakenTwice, allocationStateUnknown,
+	allocationWithoutNode, allocationWaits, candidateNotUUID, withItsNode, notKept,
 }
 
 var (
@@ -87,6 +91,37 @@ var (
 	timeInFuture    = Rule{"time-in-future", Mended, "a row from after it was read was made when it was read"}
 	timeBackwards   = Rule{"time-backwards", Mended, "a row was changed before it was made, or made before its parent: the later time counts"}
 	withItsProvider = Rule{"with-its-provider", LeftOut, "the row is about a provider that is left out"}
+)
+
+// The rules for rows of Ironic.
+var (
+	metalUUIDInvalid  = Rule{"metal-uuid-invalid", Refused, "the uuid of a node, node allocation or chassis is none"}
+	metalUUIDTwice    = Rule{"metal-uuid-twice", Refused, "two rows have the same uuid, in different spellings"}
+	metalNameUnusable = Rule{"metal-name-unusable", Mended,
+		"a node or node allocation loses a name that no path can hold, or that another one has"}
+	documentInvalid = Rule{"document-invalid", Refused,
+		"properties, extra or another document is no JSON object, or has more than 65536 bytes"}
+	secretMasked = Rule{"secret-masked", Mended,
+		"values in driver_info and instance_info that look like secrets are masked: a log never forgets, and Allot contacts no hardware"}
+	nodeDriverMissing  = Rule{"node-driver-missing", Kept, "a node has no driver; its next change has to name one"}
+	nodeStateUnsettled = Rule{"node-state-unsettled", Mended,
+		"a node that was on its way, or is in a state that Allot has no verbs for, is active if it has an instance, " +
+			"enrolled if it was being verified, and else manageable"}
+	nodeReferenceMissing = Rule{"node-reference-missing", Mended,
+		"a node has no chassis, parent or allocation if the one that it names does not exist"}
+	nodeTraitNotStandard = Rule{"node-trait-not-standard", Kept, "a node's trait is neither standard nor CUSTOM_"}
+	instanceNotUUID      = Rule{"instance-not-uuid", Mended,
+		"a node's instance that is no uuid is replaced by a uuid made from it (version 5)"}
+	instanceTwice          = Rule{"instance-twice", Refused, "two nodes have the same instance"}
+	nodeTakenTwice         = Rule{"node-taken-twice", Refused, "a node has another instance or allocation than the allocation that has it"}
+	allocationStateUnknown = Rule{"allocation-state-unknown", Refused,
+		"the state of a node allocation is not allocating, active or error"}
+	allocationWithoutNode = Rule{"allocation-without-node", Mended,
+		"an active node allocation whose node does not exist is in error"}
+	allocationWaits  = Rule{"allocation-waits", Kept, "a node allocation waits for a node, and may get one when Allot starts"}
+	candidateNotUUID = Rule{"candidate-not-uuid", Mended, "a candidate node that is no uuid is taken from the list"}
+	withItsNode      = Rule{"with-its-node", LeftOut, "the row is about a node that is left out, or does not exist"}
+	notKept          = Rule{"not-kept", LeftOut, "a ledger holds nodes, their traits, allocations and chassis, and no rows of other tables"}
 )
 
 // RuleNamed finds a rule.

@@ -1,5 +1,6 @@
 // Package jsonl reads contents for a ledger from JSON lines: one object a line,
-// a provider or a consumer. docs/import-jsonl.md describes them.
+// a provider, a consumer, a class or a trait. docs/import-jsonl.md describes them.
+// Servers tell their contents in the same form.
 package jsonl
 
 import (
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"time"
 
 	"github.com/allot-project/allot/commands/document"
@@ -23,37 +25,51 @@ const maxErrors = 20
 // maxLine is the size of the longest line, in bytes.
 const maxLine = 16 << 20
 
-// line is one object. Kind says which of the fields count.
-type line struct {
+// Content is one object. Kind says which of the fields count.
+type Content struct {
 	Kind       string     `json:"kind"`
-	UUID       string     `json:"uuid"`
-	Name       string     `json:"name"`
-	CreatedAt  *time.Time `json:"created_at"`
-	UpdatedAt  *time.Time `json:"updated_at"`
-	Generation int64      `json:"generation"`
+	UUID       string     `json:"uuid,omitempty"`
+	Name       string     `json:"name,omitempty"`
+	CreatedAt  *time.Time `json:"created_at,omitempty"`
+	UpdatedAt  *time.Time `json:"updated_at,omitempty"`
+	Generation int64      `json:"generation,omitempty"`
 
-	Parent      string      `json:"parent"`
-	Inventories []inventory `json:"inventories"`
-	Traits      []string    `json:"traits"`
-	Aggregates  []string    `json:"aggregates"`
+	Parent      string      `json:"parent,omitempty"`
+	Inventories []Inventory `json:"inventories,omitempty"`
+	Traits      []string    `json:"traits,omitempty"`
+	Aggregates  []string    `json:"aggregates,omitempty"`
 
-	Project     string       `json:"project"`
-	User        string       `json:"user"`
-	Type        string       `json:"type"`
-	Allocations []allocation `json:"allocations"`
+	Project     string       `json:"project,omitempty"`
+	User        string       `json:"user,omitempty"`
+	Type        string       `json:"type,omitempty"`
+	Allocations []Allocation `json:"allocations,omitempty"`
+
+	// Error ends the answer of a server that could not go on.
+	Error string `json:"error,omitempty"`
 }
 
-type inventory struct {
-	Class    string   `json:"class"`
-	Total    *int64   `json:"total"`
-	Reserved int64    `json:"reserved"`
-	MinUnit  *int64   `json:"min_unit"`
-	MaxUnit  *int64   `json:"max_unit"`
-	StepSize *int64   `json:"step_size"`
-	Ratio    *float64 `json:"allocation_ratio"`
+// The kinds of lines.
+const (
+	KindProvider = "provider"
+	KindConsumer = "consumer"
+	KindClass    = "class"
+	KindTrait    = "trait"
+)
+
+// Inventory is what a provider has of a class.
+type Inventory struct {
+	Class     string     `json:"class"`
+	Total     *int64     `json:"total"`
+	Reserved  int64      `json:"reserved,omitempty"`
+	MinUnit   *int64     `json:"min_unit,omitempty"`
+	MaxUnit   *int64     `json:"max_unit,omitempty"`
+	StepSize  *int64     `json:"step_size,omitempty"`
+	Ratio     *float64   `json:"allocation_ratio,omitempty"`
+	UpdatedAt *time.Time `json:"updated_at,omitempty"`
 }
 
-type allocation struct {
+// Allocation is an amount of a class that a consumer holds of a provider.
+type Allocation struct {
 	Provider string `json:"provider"`
 	Class    string `json:"class"`
 	Amount   int64  `json:"amount"`
@@ -138,25 +154,51 @@ func (r *reader) where(table importing.Table, id int64) string {
 }
 
 func (r *reader) read(text []byte) {
-	var l line
+	var l Content
 	if err := document.Decode(text, &l); err != nil {
 		r.fail("%w", document.Plain(err))
 		return
 	}
 	switch {
+	case l.Error != "":
+		r.fail("the server could not tell everything: %s", l.Error)
+	case l.Kind == KindClass || l.Kind == KindTrait:
+		r.bareName(&l)
+	case l.Kind != KindProvider && l.Kind != KindConsumer:
+		r.fail("kind is %q, and must be provider, consumer, class or trait", l.Kind)
 	case l.UUID == "":
 		r.fail("uuid is missing")
-	case l.Kind == "provider":
+	case l.Kind == KindProvider:
 		r.provider(&l)
-	case l.Kind == "consumer":
-		r.consumer(&l)
 	default:
-		r.fail("kind is %q, and must be provider or consumer", l.Kind)
+		r.consumer(&l)
+	}
+}
+
+// bareName reads a class or a trait. One that stands in other lines, too, has its
+// place in the order of names from the first of them.
+func (r *reader) bareName(l *Content) {
+	bare := Content{Kind: l.Kind, Name: l.Name, CreatedAt: l.CreatedAt}
+	if !reflect.DeepEqual(*l, bare) {
+		r.fail("a %s has only name and created_at", l.Kind)
+		return
+	}
+	if l.Name == "" {
+		r.fail("name is missing")
+		return
+	}
+	table, rows := importing.Classes, &r.rows.Classes
+	if l.Kind == KindTrait {
+		table, rows = importing.Traits, &r.rows.Traits
+	}
+	id := r.named(table, rows, l.Name)
+	if l.CreatedAt != nil {
+		(*rows)[id-1].Created = l.CreatedAt.UnixNano()
 	}
 }
 
 // times reads the times. A missing one is that of the import.
-func (r *reader) times(l *line) importing.Times {
+func (r *reader) times(l *Content) importing.Times {
 	t := importing.Times{Created: r.rows.ReadAt}
 	if l.CreatedAt != nil {
 		t.Created = l.CreatedAt.UnixNano()
@@ -167,7 +209,7 @@ func (r *reader) times(l *line) importing.Times {
 	return t
 }
 
-func (r *reader) provider(l *line) {
+func (r *reader) provider(l *Content) {
 	if l.Project != "" || l.User != "" || l.Type != "" || l.Allocations != nil {
 		r.fail("project, user, type and allocations belong to a consumer")
 		return
@@ -208,10 +250,13 @@ func or[T any](value *T, missing T) T {
 	return *value
 }
 
-func (r *reader) inventory(inv inventory, provider int64, t importing.Times) {
+func (r *reader) inventory(inv Inventory, provider int64, t importing.Times) {
 	if inv.Class == "" || inv.Total == nil {
 		r.fail("an inventory needs class and total")
 		return
+	}
+	if inv.UpdatedAt != nil {
+		t.Updated = inv.UpdatedAt.UnixNano()
 	}
 	r.rows.Inventories = append(r.rows.Inventories, importing.InventoryRow{
 		ID: r.id(), Provider: provider, Class: r.named(importing.Classes, &r.rows.Classes, inv.Class), Total: *inv.Total,
@@ -220,7 +265,7 @@ func (r *reader) inventory(inv inventory, provider int64, t importing.Times) {
 	})
 }
 
-func (r *reader) consumer(l *line) {
+func (r *reader) consumer(l *Content) {
 	switch {
 	case l.Name != "" || l.Parent != "" || l.Inventories != nil || l.Traits != nil || l.Aggregates != nil:
 		r.fail("name, parent, inventories, traits and aggregates belong to a provider")

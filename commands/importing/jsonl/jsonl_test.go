@@ -24,6 +24,8 @@ const good = `
 {"kind":"provider","uuid":"` + child + `","parent":"` + host + `","inventories":[{"class":"CUSTOM_A","total":4},{"class":"CUSTOM_B","total":4,"reserved":1,"min_unit":1,"max_unit":4,"step_size":1,"allocation_ratio":1.5}]}
 
 {"kind":"provider","uuid":"` + host + `","name":"host","generation":5,"inventories":[{"class":"VCPU","total":8}],"traits":["CUSTOM_T"],"aggregates":["rack 1"],"updated_at":"2024-01-02T00:00:00Z"}
+{"kind":"class","name":"CUSTOM_UNUSED","created_at":"2023-01-02T00:00:00Z"}
+{"kind":"trait","name":"CUSTOM_T"}
 `
 
 const readAt = 1_800_000_000_000_000_000
@@ -51,7 +53,7 @@ func TestGoodLines(t *testing.T) {
 		t.Errorf("%+v", plan.Providers[0])
 	case consumer.Origin != "line 2" || consumer.Type != "POD" || consumer.Counted != 3 || consumer.Allocations[0].Class != "CUSTOM_B":
 		t.Errorf("%+v", consumer)
-	case fmt.Sprint(plan.Classes) != "[{10000 CUSTOM_B} {10001 CUSTOM_A}]":
+	case fmt.Sprint(plan.Classes) != "[{10000 CUSTOM_B} {10001 CUSTOM_A} {10002 CUSTOM_UNUSED}]":
 		t.Errorf("%+v", plan.Classes)
 	}
 	for _, found := range report.Findings {
@@ -73,6 +75,10 @@ var badLines = []struct {
 	{`{"kind":"provider","uuid":"` + host + `","uuid":"` + host + `"}`, "duplicate", false},
 	{`{"kind":"provider","uuid":"a` + "\xff" + `"}`, "UTF-8", false},
 	{`{"kind":"provider"}`, "uuid is missing", true},
+	{`{"kind":"class"}`, "name is missing", true},
+	{`{"kind":"trait","name":"CUSTOM_T","uuid":"x"}`, "has only name", true},
+	{`{"kind":"class","name":"CUSTOM_T","generation":1}`, "has only name", true},
+	{`{"error":"the disk is gone"}`, "could not tell everything: the disk is gone", true},
 	{`{"kind":"planet","uuid":"x"}`, `kind is "planet"`, true},
 	{`{"kind":"provider","uuid":"` + host + `","planet":1}`, "planet", true},
 	{`{"kind":"provider","uuid":"` + host + `","project":"p"}`, "belong to a consumer", true},

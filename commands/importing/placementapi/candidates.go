@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/importing"
 )
 
@@ -30,22 +29,19 @@ func (s *Source) Candidates(ctx context.Context, query string) (*importing.Candi
 	if _, err := url.ParseQuery(query); err != nil {
 		return nil, fmt.Errorf("%q is no query, such as resources=VCPU:1: %w", query, err)
 	}
-	status, body, err := s.ask(ctx, "/allocation_candidates?"+query)
+	got, err := s.ask(ctx, "/allocation_candidates?"+query)
 	if err != nil {
 		return nil, err
 	}
-	if status == http.StatusBadRequest {
-		return &importing.Candidates{Failure: http.StatusText(status)}, nil
-	}
-	if err := s.refused(status, "/allocation_candidates", body); err != nil {
-		return nil, err
+	if got.Status == http.StatusBadRequest {
+		return &importing.Candidates{Failure: http.StatusText(got.Status)}, nil
 	}
 	var answer struct {
 		Requests  []importing.CandidateRequest          `json:"allocation_requests"`
 		Summaries map[string]importing.CandidateSummary `json:"provider_summaries"`
 	}
-	if err := document.DecodeLoosely(body, &answer); err != nil {
-		return nil, fmt.Errorf("%w: GET /allocation_candidates: %w", ErrAnswer, err)
+	if err := got.Decode(&answer); err != nil {
+		return nil, err
 	}
 	return &importing.Candidates{Requests: answer.Requests, Summaries: answer.Summaries}, nil
 }

@@ -4,21 +4,18 @@ package placementapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/importing"
+	"github.com/allot-project/allot/commands/importing/services"
 )
 
 // Untold is what the API cannot tell.
@@ -29,113 +26,56 @@ var Untold = []string{
 	"rows that the API does not show: consumers without allocations, aggregates without providers, rows about missing providers",
 }
 
-// Errors of reading.
-var (
-	// ErrAnswer means that Placement gave another answer than was expected.
-	ErrAnswer = errors.New("unexpected answer of Placement")
-	// ErrChanging means that the contents changed whenever they were read.
-	ErrChanging = errors.New("the contents change while they are read")
-)
-
 // Source is a Placement's REST API.
 type Source struct {
 	URL   string
 	Token string       // "": none, or the client adds one
 	HTTP  *http.Client // nil: the usual one
+	// Moving takes what was read last for the contents even if they never stood still.
+	// Then things that changed meanwhile may be as they were before or after.
+	Moving bool
 
-	client  *http.Client
-	version string // the microversion of requests
-	minor   int    // its second number
-	types   bool   // consumers have types
+	placement *services.Service
+	version   string // the microversion of requests
+	minor     int    // its second number
+	types     bool   // consumers have types
 }
 
 const (
-	atOnce       = 8         // requests at once
-	rounds       = 5         // readings of what changes meanwhile
-	maxAnswer    = 256 << 20 // bytes of an answer
-	newest       = 39        // microversion 1.39
-	oldest       = 28        // the first with consumers' generations
-	typesSince   = 38
-	requestLimit = 2 * time.Minute
+	atOnce     = 8  // requests at once
+	rounds     = 5  // readings of what changes meanwhile
+	newest     = 39 // microversion 1.39
+	oldest     = 28 // the first with consumers' generations
+	typesSince = 38
 )
 
 // Progress is called while providers are read.
 type Progress func(done, total uint64)
 
-// Name returns the address without credentials.
-func (s *Source) Name() string {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return "an address that is no URL"
-	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}).String()
-}
-
 // ask sends a GET and returns the answer.
-func (s *Source) ask(ctx context.Context, path string) (status int, body []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, requestLimit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Name()+path, nil)
-	if err != nil {
-		return 0, nil, err
+func (s *Source) ask(ctx context.Context, path string) (*services.Answer, error) {
+	if s.version == "" {
+		return s.placement.Get(ctx, path, "", "")
 	}
-	req.Header.Set("Accept", "application/json")
-	if s.Token != "" {
-		req.Header.Set("X-Auth-Token", s.Token)
-	}
-	if s.version != "" {
-		req.Header.Set("OpenStack-API-Version", "placement "+s.version)
-	}
-	answer, err := s.client.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer func() { err = errors.Join(err, answer.Body.Close()) }()
-	body, err = io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil {
-		return 0, nil, fmt.Errorf("GET %s: %w", path, err)
-	}
-	return answer.StatusCode, body, nil
+	return s.placement.Get(ctx, path, "OpenStack-API-Version", "placement "+s.version)
 }
 
-// refused returns an error for an answer other than 200.
-func (s *Source) refused(status int, path string, body []byte) error {
-	text := fmt.Sprintf("%d %s", status, http.StatusText(status))
-	switch status {
-	case http.StatusOK:
-		return nil
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%w: GET %s: %s: the token is wrong, has ended, or may not read everything; give one of an administrator",
-			ErrAnswer, path, text)
-	}
-	return fmt.Errorf("%w: GET %s: %s: %.200s", ErrAnswer, path, text, body)
-}
-
-// get reads an answer; missing reports a 404.
-func (s *Source) get(ctx context.Context, path string, into any) (missing bool, err error) {
-	status, body, err := s.ask(ctx, path)
-	switch {
-	case err != nil:
-		return false, err
-	case status == http.StatusNotFound:
-		return true, nil
-	}
-	if err := s.refused(status, path, body); err != nil {
-		return false, err
-	}
-	if err := document.DecodeLoosely(body, into); err != nil {
-		return false, fmt.Errorf("%w: GET %s: %w", ErrAnswer, path, err)
-	}
-	return false, nil
-}
-
-// must is get for what has to exist.
+// must asks for what has to exist.
 func (s *Source) must(ctx context.Context, path string, into any) error {
-	missing, err := s.get(ctx, path, into)
-	if missing {
-		return fmt.Errorf("%w: GET %s: 404 Not Found: is %s the address of a Placement?", ErrAnswer, path, s.Name())
+	answer, err := s.ask(ctx, path)
+	if err != nil {
+		return err
 	}
-	return err
+	return answer.Decode(into)
+}
+
+// may asks for what may be gone; then into stays as it is.
+func (s *Source) may(ctx context.Context, path string, into any) error {
+	answer, err := s.ask(ctx, path)
+	if err != nil || answer.Status == http.StatusNotFound {
+		return err
+	}
+	return answer.Decode(into)
 }
 
 // negotiate finds the newest microversion that both know.
@@ -145,17 +85,21 @@ func (s *Source) negotiate(ctx context.Context) error {
 			Max string `json:"max_version"`
 		} `json:"versions"`
 	}
-	if err := s.must(ctx, "/", &root); err != nil {
+	answer, err := s.ask(ctx, "/")
+	if err != nil {
+		return err
+	}
+	if err := answer.Decode(&root); err != nil {
 		return err
 	}
 	if len(root.Versions) == 0 {
-		return fmt.Errorf("%w: GET / names no versions: is %s the address of a Placement?", ErrAnswer, s.Name())
+		return answer.Faultf("it names no versions: is %s the address of Placement's API?", s.placement.URL)
 	}
 	_, minor, _ := strings.Cut(root.Versions[0].Max, ".")
 	known, err := strconv.Atoi(minor)
 	if err != nil || known < oldest {
-		return fmt.Errorf("%w: it knows microversions up to %q, and 1.%d is needed: import its database instead",
-			ErrAnswer, root.Versions[0].Max, oldest)
+		return answer.Faultf("it knows microversions up to %q, and 1.%d is needed: import its database instead",
+			root.Versions[0].Max, oldest)
 	}
 	s.use(min(known, newest))
 	return nil
@@ -171,12 +115,10 @@ func (s *Source) prepare(ctx context.Context) error {
 	if s.version != "" {
 		return nil
 	}
-	s.client = &http.Client{}
-	if s.HTTP != nil {
-		*s.client = *s.HTTP
+	var err error
+	if s.placement, err = services.New("Placement", s.URL, s.Token, s.HTTP); err != nil {
+		return err
 	}
-	// A redirection elsewhere would get the token.
-	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return s.negotiate(ctx)
 }
 
@@ -252,11 +194,17 @@ func (s *Source) Read(ctx context.Context, show Progress) (*importing.Rows, erro
 			known[p.UUID] = p.Generation
 		}
 	}
-	return nil, s.explain(fmt.Errorf("%w: %d times in a row; stop those who write to Placement, or import its database", ErrChanging, rounds))
+	if s.Moving {
+		return s.rows(ctx, r)
+	}
+	return nil, s.explain(fmt.Errorf("%w: %d times in a row; stop those who write to Placement, or import its database", services.ErrChanging, rounds))
 }
 
 func (s *Source) explain(err error) error {
-	return fmt.Errorf("read %s: %w; nothing was imported", s.Name(), err)
+	if s.placement == nil {
+		return err // which says that there is no address
+	}
+	return fmt.Errorf("read %s: %w; nothing was imported", s.placement.URL, err)
 }
 
 func (s *Source) list(ctx context.Context) ([]provider, error) {
@@ -333,7 +281,7 @@ func (s *Source) partsOf(ctx context.Context, id string) (parts, error) {
 	for what, into := range map[string]any{
 		"inventories": &inventories, "traits": &traits, "aggregates": &aggregates, "allocations": &held,
 	} {
-		if _, err := s.get(ctx, "/resource_providers/"+url.PathEscape(id)+"/"+what, into); err != nil {
+		if err := s.may(ctx, "/resource_providers/"+url.PathEscape(id)+"/"+what, into); err != nil {
 			return parts{}, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/allot-project/allot/commands/importing/placementapi"
+	"github.com/allot-project/allot/commands/importing/services"
 )
 
 const host = "11111111-1111-4111-8111-111111111111"
@@ -80,7 +81,7 @@ func TestChanging(t *testing.T) {
 			t.Errorf("%d changes: a total of %d, generation %d", changes, got, rows.Providers[0].Generation.Value)
 		}
 	}
-	if _, err := start(t, &service{changes: 1000}).Read(t.Context(), nil); !errors.Is(err, placementapi.ErrChanging) {
+	if _, err := start(t, &service{changes: 1000}).Read(t.Context(), nil); !errors.Is(err, services.ErrChanging) {
 		t.Error(err)
 	}
 }
@@ -97,7 +98,7 @@ func TestOthers(t *testing.T) {
 			why = "302 Found"
 		}
 		_, err := source.Read(t.Context(), nil)
-		if !errors.Is(err, placementapi.ErrAnswer) || !strings.Contains(err.Error(), why) {
+		if !errors.Is(err, services.ErrAnswer) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v, want %q", newest, err, why)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 func (s *Source) rows(ctx context.Context, r *reading) (*importing.Rows, error) {
 	b := &rowsOf{
 		rows: &importing.Rows{
-			Kind: "placement", Source: s.Name(), Schema: "API " + s.version, ReadAt: time.Now().UnixNano(), Untold: Untold,
+			Kind: "placement", Source: s.placement.URL, Schema: "API " + s.version,
+			ReadAt: time.Now().UnixNano(), Untold: Untold,
 		},
 		ids: make(map[importing.Table]map[string]int64), names: make(map[importing.Table][]string), types: s.types,
 	}

@@ -5,10 +5,16 @@ package placementdb
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/allot-project/allot/commands/importing"
 )
@@ -18,6 +24,30 @@ type Progress func(done, total uint64)
 
 // Read reads everything in one read-only transaction.
 func (d *Database) Read(ctx context.Context, show Progress) (rows *importing.Rows, err error) {
+	err = d.At(ctx, func(m *Moment) error {
+		r := &reader{ctx: ctx, conn: m.Conn, show: show, rows: &importing.Rows{
+			Kind: "placement", Source: d.name, ReadAt: time.Now().UnixNano(),
+		}}
+		rows = r.rows
+		if r.rows.Schema, err = d.version(ctx, m.Conn); err != nil {
+			return err
+		}
+		if err := r.count(); err != nil {
+			return err
+		}
+		return r.readAll(hasTypes(r.rows.Schema))
+	})
+	return rows, err
+}
+
+// Moment is a database as of one moment, read only.
+type Moment struct {
+	Conn *sql.Conn
+	of   *Database
+}
+
+// At calls read in one read-only transaction. No error shows a password.
+func (d *Database) At(ctx context.Context, read func(*Moment) error) (err error) {
 	defer func() {
 		if err != nil {
 			err = d.plain(fmt.Errorf("read %s: %w; nothing was imported", d.name, err))
@@ -25,31 +55,61 @@ func (d *Database) Read(ctx context.Context, show Progress) (rows *importing.Row
 	}()
 	db, err := d.open()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	conn, err := db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if err := d.transaction(ctx, conn); err != nil {
-		return nil, err
+		return err
 	}
-	r := &reader{ctx: ctx, conn: conn, show: show, rows: &importing.Rows{
-		Kind: "placement", Source: d.name, ReadAt: time.Now().UnixNano(),
-	}}
-	if r.rows.Schema, err = d.version(ctx, conn); err != nil {
-		return nil, err
-	}
-	if err := r.count(); err != nil {
-		return nil, err
-	}
-	if err := r.readAll(hasTypes(r.rows.Schema)); err != nil {
-		return nil, err
+	if err := read(&Moment{conn, d}); err != nil {
+		return explain(err)
 	}
 	_, err = conn.ExecContext(ctx, "ROLLBACK")
-	return r.rows, err
+	return explain(err)
+}
+
+// explain says so if the connection was lost: drivers have many words for it.
+func explain(err error) error {
+	var network net.Error
+	var postgres *pgconn.PgError
+	lost := errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &network) ||
+		errors.As(err, &postgres) && strings.HasPrefix(postgres.Code, adminShutdown)
+	if !lost {
+		return err
+	}
+	return fmt.Errorf("the connection was lost, because the database or the network between has failed; do it again when both work: %w", err)
+}
+
+// adminShutdown is the class of PostgreSQL's errors for a server that ends.
+const adminShutdown = "57P"
+
+// Tables lists the tables of the database. One that can change in the middle is an
+// error.
+func (m *Moment) Tables(ctx context.Context) ([]string, error) {
+	tables, err := m.of.tables(ctx, m.Conn)
+	if err != nil {
+		return nil, err
+	}
+	return tables, m.of.transactional(ctx, m.Conn)
+}
+
+// Columns lists the columns of a table.
+func (m *Moment) Columns(ctx context.Context, table string) (names []string, err error) {
+	rows, err := m.Conn.QueryContext(ctx, "SELECT * FROM "+table+" WHERE 1 = 0")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	if names, err = rows.Columns(); err != nil {
+		return nil, err
+	}
+	return names, rows.Err()
 }
 
 // reader reads tables in a transaction.
@@ -133,16 +193,16 @@ const timeColumns = ", created_at, updated_at"
 type times struct{ created, updated sql.NullString }
 
 func (t *times) read() (importing.Times, error) {
-	created, err := parseTime(t.created)
+	created, err := ParseTime(t.created)
 	if err != nil {
 		return importing.Times{}, err
 	}
-	updated, err := parseTime(t.updated)
+	updated, err := ParseTime(t.updated)
 	return importing.Times{Created: created, Updated: updated}, err
 }
 
-// parseTime reads a time in UTC. MySQL's zero date is none.
-func parseTime(text sql.NullString) (int64, error) {
+// ParseTime reads a time in UTC. MySQL's zero date is none.
+func ParseTime(text sql.NullString) (int64, error) {
 	if !text.Valid || text.String == "" || strings.HasPrefix(text.String, "0000-00-00") {
 		return 0, nil
 	}

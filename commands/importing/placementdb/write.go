@@ -1,6 +1,7 @@
 package placementdb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -117,7 +118,7 @@ func written(rows *importing.Rows) []table {
 	at := moment(rows.ReadAt)
 	names := func(name importing.Table, column string, list []importing.NameRow) table {
 		return table{name: name, columns: "id, " + column + ", created_at", rows: len(list), row: func(i int) []any {
-			return []any{list[i].ID, list[i].Name, at}
+			return []any{list[i].ID, list[i].Name, cmp.Or(moment(list[i].Created), at)}
 		}}
 	}
 	pairs := func(name importing.Table, column string, list []importing.PairRow) table {

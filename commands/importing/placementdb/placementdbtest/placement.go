@@ -12,7 +12,10 @@ import (
 )
 
 // Placement is OpenStack's Placement on a database.
-type Placement struct{ dir string }
+type Placement struct {
+	Process *Process // once it serves
+	dir     string
+}
 
 // NewPlacement prepares a Placement and makes the tables that the database lacks. It
 // skips the test where Placement is not installed.
@@ -55,7 +58,7 @@ func (p *Placement) Serve(t testing.TB) string {
 		filepath.Join(p.dir, "app.py"), "--need-app", "--enable-threads", "--threads", "4", "--die-on-term",
 		"--buffer-size", "65535", "--post-buffering", "65536", "--disable-logging", "--logto", log)
 	cmd.Env = append(os.Environ(), "OS_PLACEMENT_CONFIG_DIR="+p.dir)
-	start(t, cmd, syscall.SIGTERM)
+	p.Process = start(t, cmd, syscall.SIGTERM)
 	for deadline := time.Now().Add(startDeadline); ; time.Sleep(50 * time.Millisecond) {
 		answer, err := http.Get("http://" + address + "/")
 		if err == nil && answer.Body.Close() == nil && answer.StatusCode == http.StatusOK {

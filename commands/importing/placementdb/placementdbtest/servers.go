@@ -25,10 +25,19 @@ const Password = "s3cr/t@1"
 
 // Server is a database server of a test's own.
 type Server struct {
+	Process *Process
+
 	Scheme string // mysql or postgresql
 	Host   string // HOST:PORT
 	driver string
 	admin  string // a database that always exists
+}
+
+// Through returns the server as it is reached through another address.
+func (s *Server) Through(address string) *Server {
+	other := *s
+	other.Host = address
+	return &other
 }
 
 // Address returns the address of a database, with the password.
@@ -101,9 +110,9 @@ func PostgreSQL(t testing.TB) *Server {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
 	host, port := FreePort(t)
-	start(t, run("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
+	process := start(t, run("postgres", "-D", data, "-p", port, "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories="+dir, "-c", "fsync=off"), syscall.SIGINT)
-	return &Server{Scheme: "postgresql", Host: host, driver: "pgx", admin: "postgres"}
+	return &Server{Process: process, Scheme: "postgresql", Host: host, driver: "pgx", admin: "postgres"}
 }
 
 // MariaDB starts a server, or skips the test where there is none.
@@ -127,10 +136,10 @@ func MariaDB(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	host, port := FreePort(t)
-	start(t, exec.Command(program, "--no-defaults", "--datadir="+data, me, "--port="+port, "--bind-address=127.0.0.1",
-		"--socket="+filepath.Join(dir, "socket"), "--init-file="+init, "--skip-name-resolve",
+	process := start(t, exec.Command(program, "--no-defaults", "--datadir="+data, me, "--port="+port,
+		"--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "socket"), "--init-file="+init, "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"), syscall.SIGTERM)
-	return &Server{Scheme: "mysql", Host: host, driver: "mysql", admin: "mysql"}
+	return &Server{Process: process, Scheme: "mysql", Host: host, driver: "mysql", admin: "mysql"}
 }
 
 // folder is a folder with a short name, because names of sockets are short.
@@ -142,17 +151,6 @@ func folder(t testing.TB) string {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
-}
-
-func start(t testing.TB, server *exec.Cmd, end os.Signal) {
-	t.Helper()
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Signal(end) // it may have ended
-		_ = server.Wait()
-	})
 }
 
 func currentUser(t testing.TB) string {
