@@ -14,6 +14,8 @@ type Reader interface {
 	Provider(ledger.UUID) (*ledger.Provider, bool, error)
 	Usages(project, user string) ([]*ledger.Usage, error)
 	Classes() (*ledger.ClassTable, error)
+	Trait(name string) (*ledger.Trait, bool, error)
+	Preference(name string) (*ledger.Preference, bool, error)
 }
 
 // Of returns a Reader of a State.
@@ -28,6 +30,20 @@ func (o Of) Consumer(id ledger.UUID) (*ledger.Consumer, bool, error) {
 // Provider implements Reader.
 func (o Of) Provider(id ledger.UUID) (*ledger.Provider, bool, error) {
 	p, found := o.State.Provider(id)
+	return p, found, nil
+}
+
+// Trait implements Reader.
+func (o Of) Trait(name string) (*ledger.Trait, bool, error) {
+	if !o.State.HasTrait(name) {
+		return nil, false, nil
+	}
+	return &ledger.Trait{Name: name}, true, nil
+}
+
+// Preference implements Reader.
+func (o Of) Preference(name string) (*ledger.Preference, bool, error) {
+	p, found := o.State.Preference(name)
 	return p, found, nil
 }
 

@@ -35,26 +35,49 @@ func Candidates(
 	}
 	request.MaxSteps, request.Pause = maxSteps, turns.Pause
 	found := []wire.Candidate{}
+	if q.Prefer != nil {
+		page, err := Ranked(ctx, v, world, request, q.Prefer, q.Marker)
+		if err != nil {
+			return nil, overBudget(err)
+		}
+		for i := range page.Candidates {
+			one := candidateOf(&page.Candidates[i].Candidate, request, classes)
+			one.Score, one.Marker = &page.Candidates[i].Score, page.Markers[i]
+			found = append(found, one)
+		}
+		return found, nil
+	}
+	if q.Marker != "" {
+		return nil, bad("marker: pages are in the order of a preference: give prefer, too")
+	}
 	err = candidates.Search(ctx, world, request, func(c *candidates.Candidate) bool {
-		one := wire.Candidate{Mappings: make(map[string][]ledger.UUID, len(c.Groups))}
-		for _, use := range c.Uses {
-			one.Allocations = append(
-				one.Allocations, wire.Allocation{Provider: use.Provider.UUID, Class: classes.Name(use.Class), Amount: use.Amount},
-			)
-		}
-		for i, members := range c.Groups {
-			for _, p := range members {
-				suffix := request.Groups[i].Suffix
-				one.Mappings[suffix] = append(one.Mappings[suffix], p.UUID)
-			}
-		}
-		found = append(found, one)
+		found = append(found, candidateOf(c, request, classes))
 		return true
 	})
+	return found, overBudget(err)
+}
+
+func overBudget(err error) error {
 	if errors.Is(err, candidates.ErrBudget) {
-		return nil, bad("%v: ask with a lower limit or for fewer groups", err)
+		return bad("%v: ask with a lower limit or for fewer groups", err)
 	}
-	return found, err
+	return err
+}
+
+func candidateOf(c *candidates.Candidate, request *candidates.Request, classes *ledger.ClassTable) wire.Candidate {
+	one := wire.Candidate{Mappings: make(map[string][]ledger.UUID, len(c.Groups))}
+	for _, use := range c.Uses {
+		one.Allocations = append(
+			one.Allocations, wire.Allocation{Provider: use.Provider.UUID, Class: classes.Name(use.Class), Amount: use.Amount},
+		)
+	}
+	for i, members := range c.Groups {
+		for _, p := range members {
+			suffix := request.Groups[i].Suffix
+			one.Mappings[suffix] = append(one.Mappings[suffix], p.UUID)
+		}
+	}
+	return one
 }
 
 func candidatesRequest(q *wire.CandidatesQuery, classes *ledger.ClassTable) (*candidates.Request, error) {

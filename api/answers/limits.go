@@ -10,7 +10,9 @@ type Limit struct {
 	Project string `json:"project_id,omitempty"` // absent: the default of every project
 	Class   string `json:"resource_class,omitempty"`
 	Type    string `json:"consumer_type,omitempty"`
-	Most    int64  `json:"limit"`
+	// Aggregate is that on whose providers all consumers together are limited.
+	Aggregate *ledger.UUID `json:"aggregate,omitempty"`
+	Most      int64        `json:"limit"`
 	// Used is by the project and those below it; absent for a default.
 	Used *int64 `json:"used,omitempty"`
 }
@@ -86,7 +88,62 @@ func LimitsOf(v projector.View, project string) (*Limits, error) {
 		}
 		out.Limits = append(out.Limits, one)
 	}
-	return out, nil
+	if project != "" {
+		return out, nil
+	}
+	return out, v.AggregateLimits(func(l ledger.AggregateLimit) bool {
+		if _, known := classes.Get(l.Class); known {
+			out.Limits = append(out.Limits, Limit{
+				Aggregate: &l.Aggregate, Class: classes.Name(l.Class), Most: l.Most, Used: &l.Used,
+			})
+		}
+		return true
+	})
+}
+
+// LimitName says of which limit the versions are wanted.
+type LimitName struct {
+	Project, Class, Type string
+	Aggregate            ledger.UUID // of a class, and of no project
+}
+
+// LimitVersion is what a limit was from a commit on; null: there was none.
+type LimitVersion struct {
+	Sequence uint64 `json:"sequence"`
+	Most     *int64 `json:"limit"`
+}
+
+// LimitVersions are all versions of a limit, the newest first.
+type LimitVersions struct {
+	Versions []LimitVersion `json:"versions"`
+}
+
+// maxLimitVersions bounds a history; the newest are told.
+const maxLimitVersions = 1000
+
+// LimitVersionsOf tells what a limit was up to the view's moment; false: the view has
+// no class of that name.
+func LimitVersionsOf(v projector.View, name LimitName) (*LimitVersions, bool, error) {
+	out := &LimitVersions{Versions: []LimitVersion{}}
+	take := func(most *int64, sequence uint64) bool {
+		out.Versions = append(out.Versions, LimitVersion{sequence, most})
+		return len(out.Versions) < maxLimitVersions
+	}
+	var class ledger.ClassID
+	if name.Class != "" {
+		classes, err := v.Classes()
+		if err != nil {
+			return nil, false, err
+		}
+		known := false
+		if class, known = classes.ID(name.Class); !known {
+			return nil, false, nil
+		}
+	}
+	if !name.Aggregate.IsNil() {
+		return out, true, v.AggregateLimitVersions(ledger.AggregateKey{Aggregate: name.Aggregate, Class: class}, take)
+	}
+	return out, true, v.LimitVersions(ledger.LimitKey{Project: name.Project, Class: class, Type: name.Type}, take)
 }
 
 // projectUse is what a project and those below it hold.

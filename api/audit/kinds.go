@@ -26,11 +26,7 @@ type asked func(q *Questions, ctx context.Context, p parameters) (any, error)
 func (asked) method() string { return http.MethodGet }
 
 func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *question) error {
-	p, err := parse(rest.ParseQuery(r), one.parameters)
-	if err != nil {
-		return err
-	}
-	answer, err := a(q, r.Context(), p)
+	answer, err := a.ask(q, r, one)
 	if err != nil {
 		return err
 	}
@@ -38,9 +34,18 @@ func (a asked) serve(q *Questions, w http.ResponseWriter, r *http.Request, one *
 	return nil
 }
 
+func (a asked) ask(q *Questions, r *http.Request, one *question) (any, error) {
+	p, err := parse(rest.ParseQuery(r), one.parameters)
+	if err != nil {
+		return nil, err
+	}
+	return a(q, r.Context(), p)
+}
+
 // thorough is asked, of questions that read all that the ledger holds. Only a few of
 // them are under way at a time, in turn among clients: one reader could ask on all
-// processors at once.
+// processors at once. An answer is written without a place, however slowly the client
+// reads.
 type thorough asked
 
 func (thorough) method() string { return http.MethodGet }
@@ -50,8 +55,13 @@ func (a thorough) serve(q *Questions, w http.ResponseWriter, r *http.Request, on
 	if err != nil {
 		return err
 	}
-	defer release()
-	return asked(a).serve(q, w, r, one)
+	answer, err := asked(a).ask(q, r, one)
+	release()
+	if err != nil {
+		return err
+	}
+	write(w, answer)
+	return nil
 }
 
 // posted answers the body of a request with one JSON document.
@@ -74,6 +84,7 @@ func (p posted) serve(q *Questions, w http.ResponseWriter, r *http.Request, _ *q
 	if err != nil {
 		return err
 	}
+	lease.End() // others may have the memory while this client reads
 	write(w, answer)
 	return nil
 }
@@ -122,12 +133,13 @@ type Trouble struct {
 // that accepts them, as server-sent events, whose ids are addresses.
 type lines struct {
 	w     http.ResponseWriter
+	asker string // the client, as places are given to it
 	write func(at ledger.Address, line any) error
 	begun bool // too late for another status
 }
 
 func newLines(w http.ResponseWriter, r *http.Request) *lines {
-	to := &lines{w: w}
+	to := &lines{w: w, asker: policy.Identity{}.Client(r.RemoteAddr)}
 	if !strings.Contains(r.Header.Get("Accept"), eventStream) {
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		out := ledger.PlainEncoder(w)

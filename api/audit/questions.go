@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/importing/jsonl"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -96,9 +97,17 @@ var questions = map[string]question{
 		[]string{"at"}, anything, asked((*Questions).checkpoint),
 		"showCheckpoint", "Show the signed checkpoint of the log", plain(nil),
 	},
+	"/audit/commits": {
+		[]string{"from", "limit"}, "the log", stream((*Questions).rawCommits),
+		"readCommits", "Read the commits of the log as they are, for backups", Commit{},
+	},
 	"/audit/consumers": {
 		[]string{"project", "user", "type", "after", "limit", "at"}, anything, asked((*Questions).consumers),
 		"listConsumers", "List consumers and what they hold", Consumers{},
+	},
+	"/audit/contents": {
+		[]string{"at"}, anything, stream((*Questions).contents),
+		"listContents", "Tell all providers and consumers, as lines that allot import jsonl takes", jsonl.Content{},
 	},
 	"/audit/diff": {
 		[]string{"from", "to"}, anything, thorough((*Questions).diff),
@@ -247,7 +256,7 @@ func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, 
 	case errors.As(err, &failure):
 	case r.Context().Err() != nil: // nobody is there
 		return
-	case commands.Passing(err):
+	case commands.Passing(err) && !errors.Is(err, ledger.ErrArchived):
 		failure = rest.TryAgain("%v", err)
 	case unavailable:
 		q.Logger.WarnContext(r.Context(), "a question of an auditor was not answered", "path", r.URL.Path, "error", err)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -399,5 +400,55 @@ func TestWhatIfOfAFollower(t *testing.T) {
 	if told[0].Sequence != l.Views.View().Sequence() || len(told[0].Steps) != 1 || told[0].Answers[0].Result == nil ||
 		!cmp.Equal(told[0], told[1]) {
 		t.Errorf("%+v, %+v", told[0], told[1])
+	}
+}
+
+// TestCommits: the answer has the commits of the log as they are, from a sequence on,
+// up to a limit or the end of the log; together they are the log.
+func TestCommits(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range 30 {
+		l.Provider(t, fmt.Sprint("host-", i))
+	}
+	q := ask(t, l, nil)
+	text := func(status int, target string) string {
+		t.Helper()
+		w := httptest.NewRecorder()
+		q.handlers["/audit/commits"].ServeHTTP(w, httptest.NewRequest(http.MethodGet, target, nil))
+		if w.Code != status {
+			t.Fatalf("%s: %d %s", target, w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	last := l.Views.View().Sequence()
+	for _, one := range []struct {
+		query       string
+		first, last uint64
+	}{
+		{"", 1, last},
+		{"?from=1&limit=1", 1, 1},
+		{"?from=5&limit=7", 5, 11},
+		{fmt.Sprintf("?from=%d&limit=100000", last), last, last},
+		{fmt.Sprintf("?from=%d", last+1), last + 1, last}, // nothing
+	} {
+		next := one.first
+		for line := range strings.Lines(text(http.StatusOK, "/audit/commits"+one.query)) {
+			var got audit.Commit
+			if err := json.Unmarshal([]byte(line), &got); err != nil {
+				t.Fatal(err)
+			}
+			var want []byte
+			err := l.Log.Read(t.Context(), next, next, func(e ledger.Entry) error { want = slices.Clone(e.Data); return nil })
+			if err != nil || got.Sequence != next || !bytes.Equal(got.Data, want) || got.Digest != ledger.DigestOf(want) {
+				t.Errorf("%s: %d is %d with the digest %.8s: %v", one.query, next, got.Sequence, got.Digest, err)
+			}
+			next++
+		}
+		if next != one.last+1 {
+			t.Errorf("%q ends before %d, and should end with %d", one.query, next, one.last)
+		}
+	}
+	for _, query := range []string{"?from=0", "?limit=0", "?limit=100001", "?from=x", "?at=3", "?from=1&from=2"} {
+		text(http.StatusBadRequest, "/audit/commits"+query)
 	}
 }

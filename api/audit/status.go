@@ -40,6 +40,22 @@ type Disk struct {
 	// DaysLeft is how long the room lasts if commands keep coming as in the last
 	// day, and take as much room as those before; nil: there were too few to say.
 	DaysLeft *float64 `json:"days_left,omitempty"`
+	// Stores are the stores of the ledger's contents, each with its own disk.
+	Stores []Store `json:"stores,omitempty"`
+}
+
+// Store is the log, the read models, the snapshots, or an archive.
+type Store struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	// BytesPerDay is by how much it grows, at the pace of the last day; nil: that
+	// is not known yet.
+	BytesPerDay *float64 `json:"bytes_per_day,omitempty"`
+	Free        *int64   `json:"free,omitempty"`    // bytes on its disk; nil: it is a bucket
+	Reserve     *int64   `json:"reserve,omitempty"` // bytes that are to stay free there
+	// DaysLeft is how long the room on its disk lasts above the reserve, at the
+	// pace of the last day; nil: it does not become less, or that is not known yet.
+	DaysLeft *float64 `json:"days_left,omitempty"`
 }
 
 // leastForDays is how many records must have come in the last day for an

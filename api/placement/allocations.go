@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -46,8 +47,18 @@ func showAllocations(_ *Handler, r *request) (*response, error) {
 }
 
 type providerAllocation struct {
-	Resources  ordered[int64] `json:"resources"`
-	Generation int64          `json:"generation"`
+	resources  ordered[int64]
+	generation int64
+}
+
+// AppendJSON implements rest.Appender.
+func (p *providerAllocation) AppendJSON(b []byte) ([]byte, error) {
+	b, err := p.resources.AppendJSON(append(b, `{"resources":`...))
+	if err != nil {
+		return nil, err
+	}
+	b = strconv.AppendInt(append(b, `,"generation":`...), p.generation, 10)
+	return append(b, '}'), nil
 }
 
 // allocationsOf lists what a consumer holds in the order of the request that
@@ -71,11 +82,11 @@ func allocationsOf(r *request, c *ledger.Consumer) (ordered[*providerAllocation]
 					"placement: consumer %s holds something of provider %s, which does not exist", c.UUID, a.Provider,
 				)
 			}
-			held = &providerAllocation{Generation: p.Generation}
+			held = &providerAllocation{generation: p.Generation}
 			known[a.Provider] = held
 			byProvider = append(byProvider, pair[*providerAllocation]{a.Provider.String(), held})
 		}
-		held.Resources = append(held.Resources, pair[int64]{classes.Name(a.Class), a.Amount})
+		held.resources = append(held.resources, pair[int64]{classes.Name(a.Class), a.Amount})
 	}
 	return byProvider, nil
 }
@@ -101,7 +112,7 @@ func showProviderAllocations(_ *Handler, r *request) (*response, error) {
 	}
 	asMade(
 		consumers, func(c *ledger.Consumer) int64 { return c.UpdatedAt },
-		func(c *ledger.Consumer) string { return c.UUID.String() },
+		func(a, b *ledger.Consumer) int { return a.UUID.Compare(b.UUID) },
 	)
 	byConsumer := make(ordered[m], len(consumers))
 	newest := int64(0)

@@ -2,6 +2,8 @@ package placement
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"regexp"
@@ -13,6 +15,9 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/schema"
 	"github.com/allot-project/allot/api/turns"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/document"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/candidates"
 )
@@ -79,6 +84,8 @@ type candidateQuery struct {
 	groups   map[string]*providerQuery
 	keys     map[string]map[string]bool // suffix -> the keys that were given
 	explain  bool
+	prefer   *commands.ClaimPreference // nil: in the order of the search
+	marker   string                    // where the page begins; empty: at the best
 }
 
 func newCandidateQuery() *candidateQuery {
@@ -110,6 +117,9 @@ func listCandidates(h *Handler, r *request) (*response, error) {
 	if q.explain, err = r.query.TakeBool("explain"); err != nil {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
+	if err := q.takePreference(r.query); err != nil {
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+	}
 	if failure := checkQuery(r); failure != nil {
 		return nil, failure
 	}
@@ -123,6 +133,29 @@ func listCandidates(h *Handler, r *request) (*response, error) {
 	q.orderClasses(world)
 	q.bound(h.Candidates)
 	return candidatesAnswer(h, r, world, q)
+}
+
+// takePreference takes Allot's own parameters of an order: what is better, as the
+// JSON of a claim's prefer, and the marker of a page.
+func (q *candidateQuery) takePreference(params *rest.Query) error {
+	text, given, err := params.TakeText("prefer")
+	if err != nil {
+		return err
+	}
+	if given {
+		if len(text) > ledger.MaxDocumentBytes {
+			return fmt.Errorf("prefer: %d bytes, and at most %d are read", len(text), ledger.MaxDocumentBytes)
+		}
+		q.prefer = &commands.ClaimPreference{}
+		if err := document.Decode([]byte(text), q.prefer); err != nil {
+			return fmt.Errorf("prefer: %w", err)
+		}
+	}
+	q.marker, given, err = params.TakeText("marker")
+	if err == nil && given && (q.marker == "" || q.prefer == nil) {
+		err = errors.New("marker: pages are in the order of a preference: give the marker that an answer had, and prefer")
+	}
+	return err
 }
 
 // orderClasses puts the classes of the group without a suffix in Placement's

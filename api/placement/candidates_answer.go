@@ -3,11 +3,14 @@ package placement
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
 	"strconv"
 
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -36,8 +39,9 @@ type candidatesWriter struct {
 	view     projector.View            // of the world
 	traits   map[string]*writtenTrait
 	listed   []*writtenTrait      // scratch memory of traitList
-	used     map[ledger.UUID]bool // providers in the candidates
-	roots    map[ledger.UUID]bool // their roots
+	used     map[ledger.UUID]bool // providers in the candidates; nil: nobody asks
+	root     *ledger.Provider     // the last of roots
+	roots    []*ledger.Provider   // of the candidates' trees; some are there again and again
 }
 
 // writtenTrait is an encoded trait, and when it was made.
@@ -58,7 +62,9 @@ func candidatesAnswer(h *Handler, r *request, world *candidates.World, q *candid
 			ctx: r.Context(), work: work, version: r.version, view: r.view, world: world, req: &q.request, classes: classes,
 			out:   out,
 			names: map[ledger.ClassID][]byte{}, traits: map[string]*writtenTrait{},
-			used: map[ledger.UUID]bool{}, roots: map[ledger.UUID]bool{},
+		}
+		if !c.wholeTrees() {
+			c.used = make(map[ledger.UUID]bool)
 		}
 		for _, g := range q.request.Groups {
 			c.suffixes = append(c.suffixes, quote(g.Suffix))
@@ -69,16 +75,18 @@ func candidatesAnswer(h *Handler, r *request, world *candidates.World, q *candid
 
 func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
 	c.add(`{"allocation_requests":[`)
-	err := candidates.Search(c.work.Within(c.ctx), c.world, c.req, func(candidate *candidates.Candidate) bool {
-		c.candidate(candidate)
-		return c.err == nil
-	})
+	page, err := c.requests(q)
 	if err != nil {
 		return err
 	}
 	c.add(`],"provider_summaries":{`)
 	c.summaries()
 	c.add(`}`)
+	if page != nil {
+		if err := c.ranking(page); err != nil {
+			return err
+		}
+	}
 	if q.explain {
 		explanation, err := candidates.Explain(c.work.Within(c.ctx), c.world, c.req, c.classes)
 		if err != nil {
@@ -94,6 +102,50 @@ func (c *candidatesWriter) write(r *request, q *candidateQuery) error {
 	c.add(`}`)
 	c.flush(0)
 	return c.err
+}
+
+// requests writes the candidates: as they are found, or a page of them in the
+// order of a preference.
+func (c *candidatesWriter) requests(q *candidateQuery) (*answers.RankedPage, error) {
+	ctx := c.work.Within(c.ctx)
+	if q.prefer == nil {
+		return nil, candidates.Search(ctx, c.world, c.req, func(candidate *candidates.Candidate) bool {
+			c.candidate(candidate)
+			return c.err == nil
+		})
+	}
+	page, err := answers.Ranked(ctx, c.view, c.world, c.req, q.prefer, q.marker)
+	if errors.Is(err, answers.ErrQuery) {
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range page.Candidates {
+		c.candidate(&page.Candidates[i].Candidate)
+	}
+	return page, nil
+}
+
+// ranking writes the score of each candidate, and the marker of the page behind
+// it. They stand apart, so that a candidate is still what Placement takes as
+// allocations.
+func (c *candidatesWriter) ranking(page *answers.RankedPage) error {
+	type place struct {
+		Score  float64 `json:"score"`
+		Marker string  `json:"marker,omitempty"`
+	}
+	places := make([]place, len(page.Candidates))
+	for i := range places {
+		places[i] = place{page.Candidates[i].Score, page.Markers[i]}
+	}
+	encoded, err := ledger.PlainJSON(places)
+	if err != nil {
+		return err
+	}
+	c.add(`,"ranking":`)
+	c.buf = append(c.buf, encoded...)
+	return nil
 }
 
 func (c *candidatesWriter) add(text string) { c.buf = append(c.buf, text...) }
@@ -158,7 +210,7 @@ func (c *candidatesWriter) candidate(candidate *candidates.Candidate) {
 		first := i == 0
 		c.comma(&first)
 		c.allocations(use.Provider, candidate.Uses[i:])
-		c.used[use.Provider.UUID], c.roots[use.Provider.Root] = true, true
+		c.note(use.Provider)
 	}
 	c.add(end)
 	if c.version >= mappingsSince {
@@ -206,31 +258,57 @@ func (c *candidatesWriter) mappings(candidate *candidates.Candidate) {
 	c.add(`}`)
 }
 
-// summaries writes provider_summaries. From 1.29, and where no provider has a
-// parent, it has every provider of the trees in the candidates; otherwise only
-// providers in the candidates. Trees and the providers in them are in the order
-// in which they were made.
+// note remembers whose summary is to follow.
+func (c *candidatesWriter) note(p *ledger.Provider) {
+	if c.used != nil {
+		c.used[p.UUID] = true
+	}
+	if c.root != nil && c.root.UUID == p.Root {
+		return
+	}
+	c.root = p
+	if p.Root != p.UUID {
+		c.root, _ = c.world.Provider(p.Root) // a provider's root is there as long as the provider
+	}
+	c.roots = append(c.roots, c.root)
+	if len(c.roots) > 2*c.world.Len() {
+		c.sortRoots()
+	}
+}
+
+// sortRoots leaves each root once, in the order in which they were made.
+func (c *candidatesWriter) sortRoots() {
+	asMade(
+		c.roots, func(p *ledger.Provider) int64 { return p.CreatedAt },
+		func(a, b *ledger.Provider) int { return a.UUID.Compare(b.UUID) },
+	)
+	c.roots = slices.Compact(c.roots)
+}
+
+// wholeTrees reports whether the summaries are of every provider of the trees in
+// the candidates, as they are from 1.29, and where no provider has a parent.
+func (c *candidatesWriter) wholeTrees() bool {
+	return c.version >= nestedCandidatesSince || !c.world.Nested()
+}
+
+// summaries writes provider_summaries. Trees and the providers in them are in the
+// order in which they were made.
 func (c *candidatesWriter) summaries() {
-	roots := make([]*ledger.Provider, 0, len(c.roots))
-	for id := range c.roots {
-		if p, found := c.world.Provider(id); found {
-			roots = append(roots, p)
+	c.sortRoots()
+	first := true
+	each := func(p *ledger.Provider) {
+		if c.used == nil || c.used[p.UUID] {
+			c.comma(&first)
+			c.summary(p)
+			c.flush(flushBytes)
 		}
 	}
-	asMade(
-		roots, func(p *ledger.Provider) int64 { return p.CreatedAt },
-		func(p *ledger.Provider) string { return string(p.UUID[:]) },
-	)
-	all := c.version >= nestedCandidatesSince || !c.world.Nested()
-	first := true
-	for _, root := range roots {
-		c.world.Tree(root.UUID, func(p *ledger.Provider) {
-			if all || c.used[p.UUID] {
-				c.comma(&first)
-				c.summary(p)
-				c.flush(flushBytes)
-			}
-		})
+	for _, root := range c.roots {
+		if c.world.Nested() {
+			c.world.Tree(root.UUID, each)
+		} else {
+			each(root)
+		}
 	}
 }
 

@@ -17,10 +17,17 @@ const (
 	codeClaimBudget  = "allot.claim_budget"
 )
 
-// claimSchema is the body of POST /claims.
-func claimSchema() m {
+// preferSchema is that of a preference.
+func preferSchema() m {
 	number := m{"type": "number", "minimum": -1e6, "maximum": 1e6}
-	prefer := closed(m{
+	return closed(m{
+		"name": m{"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"},
+		"near": m{"type": "array", "items": closed(m{
+			"by":        m{"type": "string", "enum": []any{"provider", "tree", "aggregate"}},
+			"consumers": m{"type": "array", "minItems": 1, "maxItems": 256, "items": uuidSchema},
+			"rule":      m{"type": "string", "enum": []any{"require", "forbid"}},
+			"weight":    number,
+		}, "by", "consumers")},
 		"order":   m{"type": "string", "enum": []any{commands.OrderPack, commands.OrderSpread, commands.OrderRandom}},
 		"seed":    m{"type": "integer", "minimum": 0, "maximum": uint64(1<<64 - 1)},
 		"weights": keyed(classPattern, number, 0), "traits": keyed(classPattern, number, 0),
@@ -28,18 +35,29 @@ func claimSchema() m {
 			"type": "array", "items": closed(m{"aggregate": uuidSchema, "weight": number}, "aggregate", "weight"),
 		},
 	})
+}
+
+// claimSchema is the body of POST /claims.
+func claimSchema() m {
 	consumer := closed(m{
 		"consumer_uuid": uuidSchema, "project_id": text(1, 255), "user_id": text(1, 255),
 		"consumer_type":       m{"type": "string", "pattern": classPattern, "minLength": 1, "maxLength": 255},
 		"consumer_generation": m{"type": []any{"integer", "null"}},
 		"request":             m{"type": "integer", "minimum": 0},
+		"count":               m{"type": "integer", "minimum": 1, "maximum": commands.MaxClaimConsumers},
 	}, "consumer_uuid", "project_id", "user_id", "consumer_type", "consumer_generation")
 	return closed(m{
 		"consumers":  m{"type": "array", "minItems": 1, "maxItems": commands.MaxClaimConsumers, "items": consumer},
 		"requests":   m{"type": "array", "minItems": 1, "items": text(1, 65536)},
-		"prefer":     prefer,
+		"prefer":     preferSchema(),
 		"alternates": m{"type": "integer", "minimum": 0, "maximum": commands.MaxAlternates},
 		"own_free":   m{"type": "boolean"},
+		"gang": m{"type": "array", "items": closed(m{
+			"among":  m{"type": "array", "items": uuidSchema},
+			"by":     m{"type": "string", "enum": []any{"provider", "tree", "aggregate"}},
+			"rule":   m{"type": "string", "enum": []any{"together", "apart", "spread"}},
+			"spread": m{"type": "integer", "minimum": 2, "maximum": commands.MaxClaimConsumers},
+		}, "by", "rule")},
 	}, "consumers", "requests")
 }
 
@@ -73,6 +91,9 @@ func claim(h *Handler, r *request) (*response, error) {
 			return nil, err
 		}
 	}
+	if c.Gang, err = gangOf(body.get("gang")); err != nil {
+		return nil, err
+	}
 	for _, text := range stringsOf(body.get("requests")) {
 		one, err := candidateRequestOf(r, text)
 		if err != nil {
@@ -102,6 +123,7 @@ func claimConsumerOf(body *object) (commands.ClaimConsumer, *rest.Failure) {
 	one := commands.ClaimConsumer{
 		Consumer: uuidOf(body.get("consumer_uuid")), Project: textOf(body.get("project_id")),
 		User: textOf(body.get("user_id")), Type: &kind, Request: int(integerOf(body.get("request"))),
+		Count: int(integerOf(body.get("count"))),
 	}
 	if body.get("consumer_generation") != nil {
 		generation := integerOf(body.get("consumer_generation"))
@@ -125,6 +147,22 @@ func preferenceOf(value any) (*commands.ClaimPreference, error) {
 		return nil, rest.BadRequest("prefer: %v", err)
 	}
 	return p, nil
+}
+
+// gangOf reads the rules of a gang that the schema has checked.
+func gangOf(value any) (rules []commands.GangRule, err error) {
+	for _, item := range listOf(value) {
+		one := objectOf(item)
+		rule := commands.GangRule{By: textOf(one.get("by")), Rule: textOf(one.get("rule"))}
+		if one.get("spread") != nil {
+			rule.Spread = int(integerOf(one.get("spread")))
+		}
+		for _, id := range listOf(one.get("among")) {
+			rule.Among = append(rule.Among, uuidOf(id))
+		}
+		rules = append(rules, rule)
+	}
+	return rules, nil
 }
 
 // candidateRequestOf reads a request as GET /allocation_candidates does.

@@ -49,3 +49,13 @@ func result(all []commands.ConsumerAllocations, failure *rest.Failure) ([]comman
 	}
 	return all, nil
 }
+
+// Operations are all operations, as METHOD PATTERN.
+func Operations() (all []string) {
+	for _, rt := range routes {
+		for _, op := range rt.operations {
+			all = append(all, op.method+" "+rt.pattern)
+		}
+	}
+	return all
+}

@@ -69,6 +69,10 @@ type request struct {
 	query      *rest.Query
 	lease      *intake.Lease // lease of the body's memory
 	op         *operation
+	read       bool // the body; then it is in body, or bodyFault says why not
+	body       []byte
+	bodyFault  error
+	submitted  bool // a command
 	view       projector.View
 	past       bool // the client asks about the past
 	dryRun     bool // the client asks for a dry run
@@ -161,17 +165,33 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 	if err != nil {
 		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
 	}
-	if err := rest.Await(r.Request, h.Views, h.Fresh, op.decides); err != nil {
+	r.past = at != ""
+	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
+		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
+	}
+	if op.method == http.MethodGet {
+		return h.carryOut(r, at, false)
+	}
+	// The command of a write follows from the request alone, and the server that
+	// leads decides it. What a handler reads before can be old: it only finds
+	// reasons not to submit the command at all, and those must hold now.
+	answer, err := h.carryOut(r, at, true)
+	if err != nil && op.looks && !r.submitted && h.Fresh != nil {
+		return h.carryOut(r, at, false)
+	}
+	return answer, err
+}
+
+// carryOut calls the operation's handler, with a view that may be old, or else with
+// one that holds everything that other servers have answered.
+func (h *Handler) carryOut(r *request, at string, old bool) (_ *response, err error) {
+	if err := rest.Await(r.Request, h.Views, h.Fresh, old); err != nil {
 		return nil, err
 	}
 	if r.view, err = rest.ViewAt(h.Views, at, h.Now); err != nil {
 		return nil, err
 	}
-	r.past = at != ""
-	if r.dryRun, err = r.query.TakeDryRun(r.Request); err != nil {
-		return nil, rest.BadRequest("Invalid query string parameters: %v", err)
-	}
-	return op.handle(h, r)
+	return r.op.handle(h, r)
 }
 
 // authorize asks the policy. A token of another scope than a project's may do
@@ -287,6 +307,7 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 // submit carries a command out for a request. It returns a rejection as a value,
 // because each handler has its own texts for rejections.
 func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *commands.Rejection, error) {
+	r.submitted = true
 	outcome, err := rest.Submit(r.Request, h.Commands, commands.Submission{
 		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 	})
@@ -294,5 +315,5 @@ func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *com
 		return outcome, nil, err
 	}
 	r.view = h.Views.View()
-	return outcome, outcome.Rejection, nil
+	return outcome, outcome.Rejection.Discreet(h.Policy.SeesLimits(r.who)), nil
 }

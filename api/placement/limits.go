@@ -4,6 +4,7 @@ import (
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 )
 
 // limitSchema is the body of PUT /limits.
@@ -12,6 +13,7 @@ func limitSchema() m {
 		"project_id":     text(1, 255),
 		"resource_class": m{"type": "string", "pattern": classPattern, "maxLength": 255},
 		"consumer_type":  m{"type": "string", "minLength": 1, "maxLength": 255},
+		"aggregate":      uuidSchema,
 		"limit":          m{"type": []any{"integer", "null"}, "minimum": 0, "maximum": int64(1<<63 - 1)},
 	}, "limit")
 }
@@ -27,6 +29,35 @@ func showLimits(_ *Handler, r *request) (*response, error) {
 	return ok(limits, 0), nil
 }
 
+// showLimitVersions tells what one limit was.
+func showLimitVersions(_ *Handler, r *request) (*response, error) {
+	if failure := checkQuery(r); failure != nil {
+		return nil, failure
+	}
+	name := answers.LimitName{
+		Project: r.query.Get("project_id"), Class: r.query.Get("resource_class"), Type: r.query.Get("consumer_type"),
+	}
+	if text := r.query.Get("aggregate"); text != "" {
+		id, err := ledger.ParseUUID(text)
+		if err != nil {
+			return nil, rest.BadRequest("aggregate: %q is not a uuid", text)
+		}
+		name.Aggregate = id
+	}
+	one := &commands.SetLimit{Project: name.Project, Class: name.Class, Type: name.Type, Aggregate: name.Aggregate}
+	if rejection := one.Check(); rejection != nil {
+		return nil, limitRejected(rejection)
+	}
+	versions, known, err := answers.LimitVersionsOf(r.view, name)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		return nil, rest.BadRequest("no resource class %s", name.Class)
+	}
+	return ok(versions, 0), nil
+}
+
 func setLimit(h *Handler, r *request) (*response, error) {
 	doc, err := decodeBody(r)
 	if err != nil {
@@ -35,7 +66,7 @@ func setLimit(h *Handler, r *request) (*response, error) {
 	body := objectOf(doc)
 	c := &commands.SetLimit{
 		Project: textOf(body.get("project_id")), Class: textOf(body.get("resource_class")),
-		Type: textOf(body.get("consumer_type")),
+		Type: textOf(body.get("consumer_type")), Aggregate: uuidOf(body.get("aggregate")),
 	}
 	if body.get("limit") != nil {
 		c.Most = integerPointer(body, "limit")

@@ -172,6 +172,12 @@ func queryParameters(op *operation) []any {
 		}, m{
 			"name": "explain", "in": "query", "schema": m{"type": "string", "enum": []any{"true", "false"}},
 			"description": "Allot's own: add how each filter narrowed down the providers",
+		}, m{
+			"name": "prefer", "in": "query", "content": m{jsonType: m{"schema": preferSchema()}},
+			"description": "Allot's own: the best first, in pages; adds ranking to the answer",
+		}, m{
+			"name": "marker", "in": "query", "schema": m{"type": "string"},
+			"description": "Allot's own: that of the last candidate of the page before",
 		})
 	}
 	return list
@@ -305,6 +311,9 @@ func answerSchemas() m {
 			"allocation_requests": m{
 				"type": "array", "items": closed(candidate, "allocations"),
 			}, "provider_summaries": many(summary),
+			"ranking": m{"type": "array", "items": closed(
+				m{"score": m{"type": "number"}, "marker": m{"type": "string"}}, "score",
+			)},
 			"explanation": closed(m{
 				"groups": m{
 					"type": "array",
@@ -321,15 +330,27 @@ func answerSchemas() m {
 				"trees": steps, "removed_last": m{"type": "string"},
 			}, "groups", "trees", "removed_last"),
 		}, "allocation_requests", "provider_summaries"),
+		"Preferences": closed(m{"preferences": m{"type": "array", "items": closed(
+			m{"name": m{"type": "string"}, "prefer": preferSchema(), "sequence": count}, "name", "prefer", "sequence",
+		)}}, "preferences"),
+		"Preference": closed(m{
+			"name": m{"type": "string"}, "prefer": m{"anyOf": []any{preferSchema(), m{"type": "null"}}},
+			"versions": m{"type": "array", "items": closed(
+				m{"sequence": count, "prefer": m{"anyOf": []any{preferSchema(), m{"type": "null"}}}}, "sequence", "prefer",
+			)},
+		}, "name", "prefer", "versions"),
 		"Limits": closed(m{
 			"limits": m{"type": "array", "items": closed(m{
 				"project_id": m{"type": "string"}, "resource_class": m{"type": "string"}, "consumer_type": m{"type": "string"},
-				"limit": count, "used": count,
+				"aggregate": id, "limit": count, "used": count,
 			}, "limit")},
 			"projects": m{"type": "array", "items": closed(
 				m{"project_id": m{"type": "string"}, "parent_id": m{"type": "string"}}, "project_id", "parent_id",
 			)},
 		}, "limits", "projects"),
+		"LimitVersions": closed(m{"versions": m{"type": "array", "items": closed(
+			m{"sequence": count, "limit": m{"type": []any{"integer", "null"}}}, "sequence", "limit",
+		)}}, "versions"),
 		"Claimed": closed(m{"claimed": m{"type": "array", "items": claimedSchema(id, generation)}}, "claimed"),
 		"Usages":  closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
 		"Errors": closed(m{"errors": m{"type": "array", "minItems": 1, "items": m{

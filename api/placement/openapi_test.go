@@ -102,6 +102,10 @@ func TestOpenAPIAnswers(t *testing.T) {
 		{"put", "/limits", "", `{"project_id":"p","resource_class":"VCPU","limit":100}`},
 		{"put", "/projects/{project_id}", "/projects/p", `{"parent_id":"root"}`},
 		{"get", "/limits", "", ""},
+		{"get", "/limits/versions", "/limits/versions?project_id=p&resource_class=VCPU", ""},
+		{"put", "/preferences/{name}", "/preferences/gold", `{"prefer":{"order":"pack"}}`},
+		{"get", "/preferences", "", ""},
+		{"get", "/preferences/{name}", "/preferences/gold", ""},
 		{"post", "/claims", "", `{"requests":["resources=VCPU:1"],"alternates":1,"consumers":[{
 			"consumer_uuid":"` + commandstest.NewID().String() + `","project_id":"p","user_id":"u","consumer_type":"INSTANCE",
 			"consumer_generation":null}]}`},

@@ -19,10 +19,13 @@ type pair[V any] struct {
 	value V
 }
 
-// MarshalJSON implements json.Marshaler.
-func (o ordered[V]) MarshalJSON() ([]byte, error) {
-	return rest.EncodeObject(len(o), func(i int) (string, any) { return o[i].key, o[i].value })
+// AppendJSON implements rest.Appender.
+func (o ordered[V]) AppendJSON(b []byte) ([]byte, error) {
+	return rest.AppendObject(b, len(o), func(i int) (string, any) { return o[i].key, o[i].value })
 }
+
+// MarshalJSON implements json.Marshaler.
+func (o ordered[V]) MarshalJSON() ([]byte, error) { return o.AppendJSON(nil) }
 
 // inOrderOf puts the members in the order of keys, which must have them all.
 func (o ordered[V]) inOrderOf(keys []string) ordered[V] {
@@ -34,9 +37,12 @@ func (o ordered[V]) inOrderOf(keys []string) ordered[V] {
 
 // asMade orders things by the time at which they were made. Things that were made
 // together are ordered by a property that never changes.
-func asMade[V any, K cmp.Ordered](list []V, made func(V) int64, tie func(V) K) {
+func asMade[V any](list []V, made func(V) int64, tie func(a, b V) int) {
 	slices.SortFunc(list, func(a, b V) int {
-		return cmp.Or(cmp.Compare(made(a), made(b)), cmp.Compare(tie(a), tie(b)))
+		if order := cmp.Compare(made(a), made(b)); order != 0 {
+			return order
+		}
+		return tie(a, b)
 	})
 }
 
@@ -53,8 +59,15 @@ func traitsAsMade(r *request, names []string) ([]string, error) {
 			traits = append(traits, t)
 		}
 	}
-	asMade(traits, func(t *ledger.Trait) int64 { return t.CreatedAt }, func(t *ledger.Trait) string { return t.Name })
+	traitsInOrder(traits)
 	return traitNames(traits), nil
+}
+
+func traitsInOrder(traits []*ledger.Trait) {
+	asMade(
+		traits, func(t *ledger.Trait) int64 { return t.CreatedAt },
+		func(a, b *ledger.Trait) int { return cmp.Compare(a.Name, b.Name) },
+	)
 }
 
 func traitNames(traits []*ledger.Trait) []string {

@@ -193,8 +193,6 @@ func updateProvider(h *Handler, r *request) (*response, error) {
 		c.Reparent = &commands.ReparentProvider{Provider: p.UUID, RefuseMove: r.version < 37}
 		if body.get("parent_provider_uuid") != nil {
 			c.Reparent.Parent = uuidOf(body.get("parent_provider_uuid"))
-		} else if p.Parent.IsNil() {
-			c.Reparent = nil
 		}
 	}
 	_, rejection, err := h.submit(r, c)

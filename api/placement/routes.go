@@ -17,16 +17,15 @@ type operation struct {
 	answer string // component in /openapi.json that describes its answer
 	status []int  // status of a success
 	reads  bool   // it answers with a JSON body, so Accept is checked
-	// it reads nothing before its command, which alone decides
-	decides bool
+	looks  bool   // a write that looks for the provider before it submits its command
 	// mediaFirst checks Accept and Content-Type before the microversion, as
 	// Placement does for aggregates.
 	mediaFirst bool
 }
 
-// decides marks an operation that reads nothing before its command.
-func decides(op operation) operation {
-	op.decides = true
+// looks marks a write that looks for its provider before it submits its command.
+func looks(op operation) operation {
+	op.looks = true
 	return op
 }
 
@@ -50,23 +49,27 @@ var routes = []route{
 	at("resource_providers/{uuid}",
 		gives("Provider", get(0, "placement:resource_providers:show", showProvider)),
 		del(0, "placement:resource_providers:delete", deleteProvider),
-		gives("Provider", put(0, "placement:resource_providers:update", "update provider", updateProvider))),
+		gives("Provider", looks(put(0, "placement:resource_providers:update", "update provider", updateProvider)))),
 	at(
 		"resource_providers/{uuid}/inventories",
 		gives("Inventories", get(0, "placement:resource_providers:inventories:list", listInventories)),
 		gives(
-			"Inventory", post(0, "placement:resource_providers:inventories:create", "create inventory", createInventory), 201,
+			"Inventory",
+			looks(post(0, "placement:resource_providers:inventories:create", "create inventory", createInventory)), 201,
 		),
 		gives(
 			"Inventories",
-			put(0, "placement:resource_providers:inventories:update", "replace inventories", replaceInventories),
+			looks(put(0, "placement:resource_providers:inventories:update", "replace inventories", replaceInventories)),
 		),
-		del(5, "placement:resource_providers:inventories:delete", deleteInventories),
+		looks(del(5, "placement:resource_providers:inventories:delete", deleteInventories)),
 	),
 	at("resource_providers/{uuid}/inventories/{resource_class}",
 		gives("Inventory", get(0, "placement:resource_providers:inventories:show", showInventory)),
-		gives("Inventory", put(0, "placement:resource_providers:inventories:update", "update inventory", updateInventory)),
-		del(0, "placement:resource_providers:inventories:delete", deleteInventory)),
+		gives(
+			"Inventory",
+			looks(put(0, "placement:resource_providers:inventories:update", "update inventory", updateInventory)),
+		),
+		looks(del(0, "placement:resource_providers:inventories:delete", deleteInventory))),
 	at("resource_providers/{uuid}/usages",
 		gives("ProviderUsages", get(0, "placement:resource_providers:usages", showProviderUsages))),
 	at(
@@ -74,7 +77,7 @@ var routes = []route{
 		gives("Aggregates", mediaFirst(get(1, "placement:resource_providers:aggregates:list", showAggregates))),
 		gives(
 			"Aggregates",
-			mediaFirst(put(1, "placement:resource_providers:aggregates:update", "replace aggregates", replaceAggregates)),
+			mediaFirst(looks(put(1, "placement:resource_providers:aggregates:update", "replace aggregates", replaceAggregates))),
 		),
 	),
 	at("resource_providers/{uuid}/allocations",
@@ -83,9 +86,10 @@ var routes = []route{
 		"resource_providers/{uuid}/traits",
 		gives("ProviderTraits", get(6, "placement:resource_providers:traits:list", showProviderTraits)),
 		gives(
-			"ProviderTraits", put(6, "placement:resource_providers:traits:update", "replace traits", replaceProviderTraits),
+			"ProviderTraits",
+			looks(put(6, "placement:resource_providers:traits:update", "replace traits", replaceProviderTraits)),
 		),
-		del(6, "placement:resource_providers:traits:delete", deleteProviderTraits),
+		looks(del(6, "placement:resource_providers:traits:delete", deleteProviderTraits)),
 	),
 	at("resource_classes",
 		gives("ResourceClasses", get(2, "placement:resource_classes:list", listClasses)),
@@ -100,20 +104,26 @@ var routes = []route{
 		gives("", ensure("GET", 6, "placement:traits:show", showTrait), 204),
 		gives("", ensure("PUT", 6, "placement:traits:update", ensureTrait), 201, 204),
 		del(6, "placement:traits:delete", deleteTrait)),
-	at("allocations", decides(gives("", post(13, "placement:allocations:manage", "allocate many", allocateMany), 204))),
+	at("allocations", gives("", post(13, "placement:allocations:manage", "allocate many", allocateMany), 204)),
 	at("allocations/{consumer_uuid}",
 		gives("Allocations", get(0, "placement:allocations:list", showAllocations)),
-		decides(gives("", put(0, "placement:allocations:update", "allocate", allocateOne), 204)),
-		decides(del(0, "placement:allocations:delete", releaseConsumer))),
+		gives("", put(0, "placement:allocations:update", "allocate", allocateOne), 204),
+		del(0, "placement:allocations:delete", releaseConsumer)),
 	at("allocation_candidates",
 		gives("AllocationCandidates", asks("candidates", get(10, "placement:allocation_candidates:list", listCandidates)))),
-	at("claims", gives("Claimed", decides(post(0, "allot:claims:create", "claim", claim)), 200)),
+	at("claims", gives("Claimed", post(0, "allot:claims:create", "claim", claim), 200)),
 	at("limits",
 		gives("Limits", asks("limits", get(0, "allot:limits:list", showLimits))),
-		decides(gives("", put(0, "allot:limits:update", "limit", setLimit), 204))),
-	at("projects/{project_id}", decides(gives("", put(0, "allot:limits:update", "project", placeProject), 204))),
+		gives("", put(0, "allot:limits:update", "limit", setLimit), 204)),
+	at("limits/versions",
+		gives("LimitVersions", asks("limit versions", get(0, "allot:limits:list", showLimitVersions)))),
+	at("projects/{project_id}", gives("", put(0, "allot:limits:update", "project", placeProject), 204)),
+	at("preferences", gives("Preferences", get(0, "allot:preferences:list", listPreferences))),
+	at("preferences/{name}",
+		gives("Preference", get(0, "allot:preferences:list", showPreference)),
+		gives("", put(0, "allot:preferences:update", "preference", setPreference), 204)),
 	at("usages", gives("Usages", asks("usages", get(9, "placement:usages", showUsages)))),
-	at("reshaper", decides(gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204))),
+	at("reshaper", gives("", post(30, "placement:reshaper:reshape", "reshape", reshape), 204)),
 }
 
 // The handlers of the two open routes read this table themselves.
@@ -192,8 +202,11 @@ func (rt *route) match(segments []string) ([]string, bool) {
 	}
 	var params []string
 	for i, segment := range segments {
-		decoded, err := url.PathUnescape(segment)
 		parameter := strings.HasPrefix(rt.path[i], "{")
+		if !parameter && segment == rt.path[i] {
+			continue
+		}
+		decoded, err := url.PathUnescape(segment)
 		if err != nil || decoded == "" || !parameter && decoded != rt.path[i] {
 			return nil, false
 		}

@@ -182,7 +182,11 @@ func schemaSources() map[schemaName]m {
 	}
 	sources[schemaName{"claim", 0}] = claimSchema()
 	sources[schemaName{"limits", 0}] = closed(m{"project_id": text(1, 255)})
+	sources[schemaName{"limit versions", 0}] = closed(m{
+		"project_id": text(1, 255), "resource_class": text(1, 255), "consumer_type": text(1, 255), "aggregate": uuidSchema,
+	})
 	sources[schemaName{"limit", 0}] = limitSchema()
+	sources[schemaName{"preference", 0}] = preferenceSchema()
 	sources[schemaName{"project", 0}] = closed(
 		m{"parent_id": m{"type": []any{"string", "null"}, "minLength": 1, "maxLength": 255}}, "parent_id",
 	)
@@ -248,7 +252,14 @@ func decodeBody(r *request) (any, error) {
 	return decodeValid(r, body)
 }
 
-func readBody(r *request) ([]byte, error) { return rest.ReadBody(r.Request, r.lease, MaxBodyBytes) }
+// readBody reads the body, or returns it again.
+func readBody(r *request) ([]byte, error) {
+	if !r.read {
+		r.read = true
+		r.body, r.bodyFault = rest.ReadBody(r.Request, r.lease, MaxBodyBytes)
+	}
+	return r.body, r.bodyFault
+}
 
 // decodeValid decodes a body that its operation's schema accepts.
 func decodeValid(r *request, body []byte) (any, error) {

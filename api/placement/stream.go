@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/projector/candidates"
@@ -14,16 +15,24 @@ import (
 // fails early can still become an error, and a short one gets its length.
 const heldBytes = 256 << 10
 
+// holding has buffers of heldBytes for answers: almost all fit, and are gone soon.
+var holding = sync.Pool{New: func() any { return new([heldBytes]byte) }}
+
 // streamWriter sends an answer while it grows.
 type streamWriter struct {
 	w       http.ResponseWriter
 	status  int
-	held    []byte
+	held    []byte           // in buffer
+	buffer  *[heldBytes]byte // from holding; nil: nothing was written yet
 	started bool
 }
 
 // Write implements io.Writer.
 func (s *streamWriter) Write(b []byte) (int, error) {
+	if s.buffer == nil {
+		s.buffer, _ = holding.Get().(*[heldBytes]byte) // it has nothing else
+		s.held = s.buffer[:0]
+	}
 	if !s.started && len(s.held)+len(b) <= heldBytes {
 		s.held = append(s.held, b...)
 		return len(b), nil
@@ -44,11 +53,19 @@ func (s *streamWriter) start() error {
 	return err
 }
 
+// release gives the buffer back.
+func (s *streamWriter) release() {
+	if s.buffer != nil {
+		holding.Put(s.buffer)
+	}
+}
+
 // writeStream sends a body that is written in pieces. After a part was sent, a
 // failure can only break the connection off, so that no client takes half an
 // answer for a whole one.
 func (h *Handler) writeStream(w http.ResponseWriter, r *request, answer *response) {
 	out := &streamWriter{w: w, status: answer.status}
+	defer out.release()
 	w.Header().Set("Content-Type", jsonType)
 	err := answer.stream(out)
 	if errors.Is(err, candidates.ErrBudget) {

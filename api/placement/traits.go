@@ -36,7 +36,7 @@ func listTraits(h *Handler, r *request) (*response, error) {
 		return nil, err
 	}
 	if !strings.HasPrefix(r.query.Get("name"), "in:") {
-		asMade(traits, func(t *ledger.Trait) int64 { return t.CreatedAt }, func(t *ledger.Trait) string { return t.Name })
+		traitsInOrder(traits)
 	}
 	return ok(m{"traits": traitNames(traits)}, newest), nil
 }

@@ -113,6 +113,8 @@ var defaults = func() map[string]rule {
 		"allot:claims:create":        {text: adminOrService},
 		"allot:limits:list":          {text: adminOrService},
 		"allot:limits:update":        {text: "rule:admin_api"},
+		"allot:preferences:list":     {text: adminOrService},
+		"allot:preferences:update":   {text: "rule:admin_api"},
 		"allot:cluster":              {text: "rule:admin_api"},
 	}
 	for name, text := range ironic {
@@ -233,6 +235,14 @@ func (r *Rules) checkReferences() error {
 // nothing, and no rule permits anything to a token of another scope.
 func (r *Rules) Allows(name string, id Identity, target Target) bool {
 	return InScope(name, id) && r.holds(name, id, target)
+}
+
+// SeesLimits reports of projects whether an identity may see their limits, and
+// what is used of them.
+func (r *Rules) SeesLimits(id Identity) func(project string) bool {
+	return func(project string) bool {
+		return project == id.Project || r.Allows("allot:limits:list", id, Target{"project_id": project})
+	}
 }
 
 // holds evaluates the rule alone, as a rule that refers to it does.

@@ -11,6 +11,7 @@ import (
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -99,6 +100,8 @@ func Unavailable(err error) (message string, unavailable bool) {
 		return strings.TrimPrefix(err.Error(), "auth: "), true
 	case errors.Is(err, projector.ErrRebuilding):
 		return strings.TrimPrefix(projector.ErrRebuilding.Error(), "projector: "), true
+	case errors.Is(err, ledger.ErrArchived): // its error names archives
+		return strings.TrimPrefix(ledger.ErrArchived.Error(), "ledger: "), true
 	case errors.Is(err, intake.ErrBusy), errors.Is(err, turns.ErrBusy), errors.Is(err, turns.ErrTooLong):
 		return err.Error(), true
 	case commands.Passing(err):

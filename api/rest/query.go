@@ -23,6 +23,13 @@ type Query struct {
 // ParseQuery reads the query string of a request.
 func ParseQuery(r *http.Request) *Query { return ParseText(r.URL.RawQuery) }
 
+// Sent returns the query string of a request as it came, for who passes it on and
+// decides nothing by it.
+func Sent(r *http.Request) string { return r.URL.RawQuery }
+
+// PassOn puts a query string into an address, as it came.
+func PassOn(target *url.URL, query string) { target.RawQuery = query }
+
 // ParseText reads a query string that came in another way.
 func ParseText(text string) *Query {
 	values, err := url.ParseQuery(text)
@@ -123,6 +130,9 @@ func (q *Query) TakeDryRun(r *http.Request) (bool, error) {
 	}
 	return q.TakeBool("dry_run")
 }
+
+// TakeText removes a parameter of Allot's own.
+func (q *Query) TakeText(key string) (text string, found bool, err error) { return q.take(key) }
 
 // TakeBool removes a parameter of Allot's own that is true or false.
 func (q *Query) TakeBool(key string) (bool, error) {

@@ -115,7 +115,7 @@ func ReadBody(r *http.Request, lease *intake.Lease, limit int64) ([]byte, error)
 // WriteJSON answers with a document. A HEAD gets only its headers. If WriteJSON
 // fails it has written nothing.
 func WriteJSON(w http.ResponseWriter, r *http.Request, status int, document any) error {
-	body, err := ledger.PlainJSON(document)
+	body, err := AppendJSON(nil, document)
 	if err != nil {
 		return err
 	}

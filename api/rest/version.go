@@ -1,9 +1,7 @@
 package rest
 
 import (
-	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -16,7 +14,7 @@ const VersionHeader = "Openstack-Api-Version"
 type Version int
 
 // String returns the microversion as headers have it.
-func (v Version) String() string { return fmt.Sprintf("1.%d", int(v)) }
+func (v Version) String() string { return "1." + strconv.Itoa(int(v)) }
 
 // Microversions are the range of microversions of an API.
 type Microversions struct {
@@ -29,7 +27,17 @@ type Microversions struct {
 	Refuse func(asked, major string, minor Version, wellFormed bool) *Failure
 }
 
-var versionPattern = regexp.MustCompile(`^(\d{1,9})\.(\d{1,9})$`)
+// parseVersion reads a version of two numbers of at most nine digits each.
+func parseVersion(text string) (major string, minor int, wellFormed bool) {
+	major, after, _ := strings.Cut(text, ".")
+	for _, part := range []string{major, after} {
+		if len(part) < 1 || len(part) > 9 || strings.Trim(part, "0123456789") != "" {
+			return "", 0, false
+		}
+	}
+	minor, err := strconv.Atoi(after)
+	return major, minor, err == nil
+}
 
 // Negotiate finds the microversion of a request: the lowest if the request names
 // none.
@@ -51,12 +59,7 @@ func (m *Microversions) Negotiate(header http.Header) (Version, *Failure) {
 	case strings.EqualFold(asked, "latest"):
 		return m.Max, nil
 	}
-	major, minor, wellFormed := "", 0, false
-	if match := versionPattern.FindStringSubmatch(asked); match != nil {
-		var err error
-		minor, err = strconv.Atoi(match[2])
-		major, wellFormed = match[1], err == nil
-	}
+	major, minor, wellFormed := parseVersion(asked)
 	if failure := m.Refuse(asked, major, Version(minor), wellFormed); failure != nil {
 		return 0, failure
 	}

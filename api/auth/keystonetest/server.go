@@ -34,6 +34,7 @@ type Server struct {
 	catalog   []map[string]any  // services
 	validated map[string]int    // how often each token was validated
 	broken    bool              // answers 500 to everything
+	answers   map[string]string // JSON of other paths
 	count     int               // number of tokens issued
 }
 
@@ -56,6 +57,7 @@ func Start(t testing.TB, users ...User) *Server {
 	mux.HandleFunc("GET /v3", s.version)
 	mux.HandleFunc("POST /v3/auth/tokens", s.issue)
 	mux.HandleFunc("GET /v3/auth/tokens", s.validate)
+	mux.HandleFunc("GET /v3/{path...}", s.other)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	s.URL = server.URL + "/v3"
@@ -72,6 +74,30 @@ func (s *Server) AddEndpoint(service, url string) {
 			{"id": service, "interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": url},
 		},
 	})
+}
+
+// Answer sets what is answered at paths below /v3/ to whoever has a token.
+func (s *Server) Answer(bodies map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = bodies
+}
+
+func (s *Server) other(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asker, known := s.tokens[r.Header.Get("X-Auth-Token")]
+	text, has := s.answers[r.PathValue("path")]
+	switch {
+	case s.broken:
+		failure(w, http.StatusInternalServerError)
+	case !known || !time.Now().Before(asker.expires):
+		failure(w, http.StatusUnauthorized)
+	case !has:
+		failure(w, http.StatusNotFound)
+	default:
+		reply(w, http.StatusOK, json.RawMessage(text))
+	}
 }
 
 // Break makes every answer a 500, or ends that.

@@ -61,6 +61,8 @@ export function start(form, field, list) {
   field.addEventListener('keydown', (event) => {
     if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
       event.preventDefault()
+      clearTimeout(pending) // a list that comes now would take away what is being chosen from
+      asking.abort()
       mark(current + (event.key === 'ArrowDown' ? 1 : current < 0 ? 0 : -1))
     } else if (event.key === 'Escape') {
       close()

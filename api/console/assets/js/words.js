@@ -1,6 +1,6 @@
 // A record in words: who did what to whom, as a sentence with links.
 
-import { amounts, byImportance, el, number, short, subject, time } from './dom.js'
+import { amounts, byImportance, el, number, plural, short, subject, time } from './dom.js'
 import { learn } from './names.js'
 
 const maxChanges = 3 // that a sentence tells of; the others are a click away
@@ -10,10 +10,10 @@ export function sentence(item) {
   learn(item.names)
   const actor = el('b', { class: 'actor' }, item.actor || 'somebody')
   const told = item.changes.filter((change) => change.of === 'consumer').map(consumerWords)
-  for (const event of item.events) {
-    const words = events[event.kind]
-    if (words) told.push(words(event.data))
-  }
+  const tell = (some) => some.forEach((event) => told.push(events[event.kind](event.data)))
+  const known = item.events.filter((event) => events[event.kind])
+  tell(known.filter((event) => !beside.has(event.kind)))
+  if (told.length === 0) tell(known)
   if (told.length === 0) return el('p', { class: 'words' }, actor, ` carried out ${spaced(item.command)}`)
   const more = Math.max(item.change_count, told.length) - maxChanges
   return el('p', { class: 'words' }, actor, ' ', told.slice(0, maxChanges).map((one, i) => [i > 0 ? '; ' : '', one]),
@@ -78,6 +78,10 @@ const provider = (id, name) => (name ? [subject('provider', id, name)] : subject
 const list = (names) => (names.length ? names.slice(0, 6).join(', ') + (names.length > 6 ? ` and ${names.length - 6} more` : '') : 'none')
 const limited = (e) => [e.project ? ['project ', subject('project', e.project)] : 'every project', ` to ${e.class || `consumers of type ${e.type}`}`]
 
+// beside are the kinds of events that only go with others: a sentence tells of
+// them when it would have nothing else to tell.
+const beside = new Set(['ProviderGenerationsAdvanced'])
+
 // events are the words for events that are not about consumers. Those of
 // consumers are told by what has changed.
 const events = {
@@ -96,9 +100,11 @@ const events = {
   InventorySet: (e) => ['set the inventory of ', subject('provider', e.provider), `: ${inventory(e.inventory)}`],
   InventoryDeleted: (e) => [`deleted the inventory of ${e.class} of `, subject('provider', e.provider)],
   ProviderTraitsReplaced: (e) => ['set the traits of ', subject('provider', e.provider), `: ${list(e.traits)}`],
-  ProviderAggregatesReplaced: (e) => ['put ', subject('provider', e.provider), ` into ${number(e.aggregates.length)} aggregates`],
+  ProviderAggregatesReplaced: (e) => ['put ', subject('provider', e.provider), ` into ${plural(e.aggregates.length, 'aggregate')}`],
   LimitSet: (e) => ['limited ', limited(e), `: at most ${number(e.most)}`],
   LimitRemoved: (e) => ['took away the limit of ', limited(e)],
+  AggregateLimitSet: (e) => [`limited ${e.class} in aggregate ${e.aggregate}`, `: at most ${number(e.most)}`],
+  AggregateLimitRemoved: (e) => `took away the limit of ${e.class} in aggregate ${e.aggregate}`,
   ProjectPlaced: (e) => ['put project ', subject('project', e.project), e.parent ? [' below project ', subject('project', e.parent)] : ' at the top'],
   NodeCreated: (e) => ['enrolled node ', subject('node', e.node)],
   NodeDescribed: (e) => ['described node ', subject('node', e.node)],
@@ -116,6 +122,14 @@ const events = {
   ChassisDescribed: (e) => ['described chassis ', subject('chassis', e.chassis, short(e.chassis))],
   ChassisDeleted: (e) => ['deleted chassis ', subject('chassis', e.chassis, short(e.chassis))],
   NodeProvidersSet: (e) => `turned providers for nodes ${e.on ? 'on' : 'off'}`,
-  TermBegun: (e) => `began term ${number(e.term)}, led by ${e.leader}`,
+  TermBegan: (e) => `began term ${number(e.term)}, led by ${e.leader}`,
+  PreferenceSet: (e) => `set preference ${e.name}`,
+  PreferenceRemoved: (e) => `took away preference ${e.name}`,
+  ProviderGenerationsAdvanced: (e) => `advanced the generations of ${plural(e.providers.length, 'provider')}`,
+  ContentsImported: (e) => `imported ${plural(e.rows, 'row')} from ${e.source}`,
+  ProviderImported: (e) => ['imported provider ', provider(e.provider, e.name), e.parent ? [' below ', subject('provider', e.parent)] : null],
+  ChassisImported: (e) => ['imported chassis ', subject('chassis', e.chassis, short(e.chassis))],
+  NodeImported: (e) => ['imported node ', subject('node', e.node)],
+  NodeAllocationImported: (e) => ['imported node allocation ', subject('node_allocation', e.allocation, short(e.allocation))],
 }
 

@@ -37,10 +37,18 @@ function scrubbed(scrub) {
 
 function room(disk) {
   if (!disk) return null
-  return facts([
+  return [facts([
     ['Free', bytes(disk.free)], ['Kept free', bytes(disk.reserve)], ['Log and read models', bytes(disk.data)],
     ['Lasts', disk.days_left === undefined ? 'not known: too few commands in the last day' : `${number(Math.floor(disk.days_left))} days, if commands keep coming as in the last day`],
-  ])
+  ]), disk.stores ? facts(disk.stores.map((s) => [s.name, stored(s)])) : null]
+}
+
+// stored says how much a store of the ledger holds, how it grows, and how long its disk lasts.
+function stored(s) {
+  const grows = s.bytes_per_day > 0 ? `, ${bytes(s.bytes_per_day)} more a day` : ''
+  if (s.free === undefined) return `${bytes(s.bytes)}${grows}`
+  const lasts = s.days_left === undefined ? '' : `, for ${number(Math.floor(s.days_left))} days`
+  return `${bytes(s.bytes)}${grows}; ${bytes(s.free)} free on its disk${lasts}`
 }
 
 export async function render(main, _, signal) {

@@ -1,0 +1,84 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Bounds of an answer with commits.
+const (
+	maxCommits  = 100_000
+	someCommits = 1000 // unless the client asks for another number
+	// commitsAtOnce bounds what is read before it is written, so that a slow client
+	// keeps no place from others: a commit more than so many bytes.
+	commitsAtOnce = 1 << 20
+)
+
+// Commit is a commit of the log as it is. Whoever reads it compares it with the
+// digest, and the digest with what the next commit says of the one before it.
+type Commit struct {
+	Sequence uint64        `json:"sequence"`
+	Digest   ledger.Digest `json:"digest"`
+	Data     []byte        `json:"data"` // base64
+}
+
+// rawCommits is GET /audit/commits: the log itself, for backups. It ends at the limit
+// or at the end of the log; entries that are no commits of the ledger are among them.
+func (q *Questions) rawCommits(p parameters) (func(context.Context, *lines) error, error) {
+	from, err := p.number("from", 1, math.MaxInt64, 1)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := p.number("limit", 1, maxCommits, someCommits)
+	if err != nil {
+		return nil, err
+	}
+	last := min(q.Views.View().Sequence(), uint64(from)+uint64(limit)-1)
+	return func(ctx context.Context, to *lines) error {
+		for next := uint64(from); next <= last; {
+			list, err := q.someCommits(ctx, to.asker, next, last)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				if err := to.line(ledger.Address{Sequence: list[i].Sequence}, &list[i]); err != nil {
+					return err
+				}
+			}
+			if err := to.flush(); err != nil {
+				return err
+			}
+			next += uint64(len(list))
+		}
+		return nil
+	}, nil
+}
+
+var errSomeCommits = errors.New("audit: these are enough commits at once")
+
+// someCommits reads some commits, with a place.
+func (q *Questions) someCommits(ctx context.Context, asker string, from, last uint64) (list []Commit, err error) {
+	release, err := q.Thorough.Place(ctx, asker)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	bytes := 0
+	err = q.Log.Read(ctx, from, last, func(e ledger.Entry) error {
+		list = append(list, Commit{e.Sequence, ledger.DigestOf(e.Data), append([]byte(nil), e.Data...)})
+		if bytes += len(e.Data); bytes >= commitsAtOnce {
+			return errSomeCommits
+		}
+		return nil
+	})
+	if errors.Is(err, errSomeCommits) {
+		err = nil
+	}
+	if err == nil && len(list) == 0 {
+		err = ledger.ErrLogGap
+	}
+	return list, err
+}

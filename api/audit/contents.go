@@ -1,0 +1,150 @@
+package audit
+
+import (
+	"context"
+	"time"
+
+	"github.com/allot-project/allot/commands/importing/jsonl"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector"
+)
+
+// atOnce is how many providers or consumers are read at a time. They are read
+// before they are written, so that a slow client keeps no place from others.
+const atOnce = 1000
+
+// contents is GET /audit/contents: all that allot import jsonl takes, as of one
+// moment. Commands that need everything ask it instead of asking for each provider
+// and each consumer.
+func (q *Questions) contents(p parameters) (func(context.Context, *lines) error, error) {
+	view, err := q.view(p)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, to *lines) error {
+		classes, err := view.Classes()
+		if err != nil {
+			return err
+		}
+		if err := tellNames(view, classes, to); err != nil {
+			return err
+		}
+		tell := contentsTeller{q: q, view: view, classes: classes, to: to}
+		if err := tell.all(ctx, tell.providers); err != nil {
+			return err
+		}
+		return tell.all(ctx, tell.consumers)
+	}, nil
+}
+
+// tellNames writes the classes, in the order of their numbers, and the traits.
+func tellNames(view projector.View, classes *ledger.ClassTable, to *lines) error {
+	var list []jsonl.Content
+	for _, class := range classes.All() {
+		list = append(list, jsonl.Content{Kind: jsonl.KindClass, Name: class.Name, CreatedAt: nanoTime(class.CreatedAt)})
+	}
+	err := view.Traits(func(t *ledger.Trait) bool {
+		list = append(list, jsonl.Content{Kind: jsonl.KindTrait, Name: t.Name, CreatedAt: nanoTime(t.CreatedAt)})
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return writeLines(to, list)
+}
+
+func writeLines(to *lines, list []jsonl.Content) error {
+	for i := range list {
+		if err := to.line(ledger.Address{}, &list[i]); err != nil {
+			return err
+		}
+	}
+	return to.flush()
+}
+
+// contentsTeller writes what a view holds, a part after the other.
+type contentsTeller struct {
+	q       *Questions
+	view    projector.View
+	classes *ledger.ClassTable
+	to      *lines
+}
+
+// all writes the parts that read returns, each of which begins after the last
+// entity of the one before, until one is empty. It has a place while it reads.
+func (t *contentsTeller) all(ctx context.Context, read func(ledger.UUID) ([]jsonl.Content, ledger.UUID, error)) error {
+	for after := ledger.NilUUID; ; {
+		release, err := t.q.Thorough.Place(ctx, t.to.asker)
+		if err != nil {
+			return err
+		}
+		list, last, err := read(after)
+		release()
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		if err := writeLines(t.to, list); err != nil {
+			return err
+		}
+		after = last
+	}
+}
+
+func (t *contentsTeller) providers(after ledger.UUID) (list []jsonl.Content, last ledger.UUID, err error) {
+	err = t.view.ProvidersAfter(after, func(p *ledger.Provider) bool {
+		list, last = append(list, t.provider(p)), p.UUID
+		return len(list) < atOnce
+	})
+	return list, last, err
+}
+
+func (t *contentsTeller) provider(p *ledger.Provider) jsonl.Content {
+	line := jsonl.Content{
+		Kind: jsonl.KindProvider, UUID: p.UUID.String(), Name: p.Name, Generation: p.Generation, Traits: p.Traits,
+		CreatedAt: nanoTime(p.CreatedAt), UpdatedAt: nanoTime(p.UpdatedAt),
+	}
+	if !p.Parent.IsNil() {
+		line.Parent = p.Parent.String()
+	}
+	for _, id := range p.Aggregates {
+		line.Aggregates = append(line.Aggregates, id.String())
+	}
+	for i := range p.Inventories {
+		inv := &p.Inventories[i]
+		line.Inventories = append(line.Inventories, jsonl.Inventory{
+			Class: t.classes.Name(inv.Class), Total: &inv.Total, Reserved: inv.Reserved, MinUnit: &inv.MinUnit,
+			MaxUnit: &inv.MaxUnit, StepSize: &inv.StepSize, Ratio: &inv.Ratio, UpdatedAt: nanoTime(inv.UpdatedAt),
+		})
+	}
+	return line
+}
+
+func (t *contentsTeller) consumers(after ledger.UUID) (list []jsonl.Content, last ledger.UUID, err error) {
+	err = t.view.Consumers(after, func(c *ledger.Consumer) bool {
+		list, last = append(list, t.consumer(c)), c.UUID
+		return len(list) < atOnce
+	})
+	return list, last, err
+}
+
+func (t *contentsTeller) consumer(c *ledger.Consumer) jsonl.Content {
+	line := jsonl.Content{
+		Kind: jsonl.KindConsumer, UUID: c.UUID.String(), Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
+		Generation: int64(c.Generation), CreatedAt: nanoTime(c.CreatedAt), UpdatedAt: nanoTime(c.UpdatedAt),
+	}
+	for _, a := range c.Allocations {
+		line.Allocations = append(line.Allocations, jsonl.Allocation{
+			Provider: a.Provider.String(), Class: t.classes.Name(a.Class), Amount: a.Amount,
+		})
+	}
+	return line
+}
+
+// nanoTime returns a time in Unix nanoseconds as lines have it; 0: there is none.
+func nanoTime(nanoseconds int64) *time.Time {
+	if nanoseconds == 0 {
+		return nil
+	}
+	at := time.Unix(0, nanoseconds).UTC()
+	return &at
+}

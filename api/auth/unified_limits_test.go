@@ -1,0 +1,336 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/api/auth/keystonetest"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/processes"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// followed is a ledger whose limits follow a small Keystone.
+type followed struct {
+	*commandstest.Ledger
+	keystone *keystonetest.Server
+	status   processes.LimitStatus
+	log      logged
+}
+
+// logged keeps what is logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (l *logged) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(text)
+}
+
+func (l *logged) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
+}
+
+var _ io.Writer = &logged{}
+
+const (
+	emptyLimits = `{"limits":[],"links":{"next":null}}`
+	registered  = `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":20,"service_id":"nova"},
+		{"resource_name":"servers","default_limit":10},{"resource_name":"class:MEMORY_MB","default_limit":-1},
+		{"resource_name":"class:CUSTOM_NONE","default_limit":3},{"resource_name":"server_key_pairs","default_limit":100}],
+		"links":{"next":null}}`
+	projects = `{"projects":[{"id":"p","parent_id":"top","domain_id":"d"},{"id":"top","parent_id":"d","domain_id":"d"},
+		{"id":"other","parent_id":"default","domain_id":"default"}],"links":{"next":null}}`
+)
+
+func follow(t *testing.T) *followed {
+	t.Helper()
+	f := &followed{Ledger: commandstest.Start(t, t.TempDir(), &memlog.Log{})}
+	f.keystone = keystonetest.Start(t, keystonetest.User{Name: "allot", Password: "secret", ID: "u", Project: "service"})
+	f.answer("strict_two_level", registered, emptyLimits, projects)
+	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: f.keystone.URL, Account: auth.Account{
+		Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	follower := processes.StartLimitFollower(processes.LimitFollowerConfig{
+		Source: &auth.UnifiedLimits{Keystone: k}, Submit: f.Writer, Views: f.Views, Every: 5 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(&f.log, nil)), Status: &f.status,
+	})
+	t.Cleanup(follower.Stop)
+	return f
+}
+
+func (f *followed) answer(model, registered, limits, projects string) {
+	f.keystone.Answer(map[string]string{
+		"limits/model": `{"model":{"name":"` + model + `","description":""}}`, "registered_limits": registered,
+		"limits": limits, "projects": projects,
+	})
+}
+
+// has is what the ledger has, in words.
+func (f *followed) has(t *testing.T) (lines []string) {
+	t.Helper()
+	view := f.Views.View()
+	classes, err := view.Classes()
+	if err == nil {
+		err = view.Limits(func(l ledger.Limit) bool {
+			of, most := "class "+classes.Name(l.Class), fmt.Sprint(l.Most)
+			if l.Type != "" {
+				of = "type " + l.Type
+			}
+			if l.Most == math.MaxInt64 {
+				most = "any"
+			}
+			lines = append(lines, fmt.Sprintf("%q %s: %s", l.Project, of, most))
+			return true
+		})
+	}
+	if err == nil {
+		err = view.ProjectParents(func(p ledger.ProjectParent) bool {
+			lines = append(lines, p.Project+" below "+p.Parent)
+			return true
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+	}
+}
+
+func (f *followed) comes(t *testing.T, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	await(t, "the limits do not follow", func() bool { return slices.Equal(f.has(t), want) })
+}
+
+// TestFollowLimits: the ledger has the limits and the tree that Keystone has, and
+// those only, whatever was there before.
+func TestFollowLimits(t *testing.T) {
+	t.Parallel()
+	f := follow(t)
+	vcpu, servers, tree := `"" class VCPU: 20`, `"" type INSTANCE: 10`, "p below top"
+	f.comes(t, vcpu, servers, tree)
+	if !f.log.has("CUSTOM_NONE") {
+		t.Error("nothing is said of a class that the ledger does not have")
+	}
+	nine := int64(9)
+	f.Accept(t, &commands.SetLimit{Project: "p", Class: "DISK_GB", Most: &nine})
+	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION", Most: &nine})
+	f.comes(t, vcpu, servers, tree, `"p" type MIGRATION: 9`)
+	f.Accept(t, &commands.SetLimit{Project: "p", Type: "MIGRATION"})
+
+	f.answer("strict_two_level", registered, `{"limits":[
+		{"resource_name":"class:VCPU","resource_limit":5,"project_id":"p","domain_id":null},
+		{"resource_name":"servers","resource_limit":-1,"project_id":"p","domain_id":null},
+		{"resource_name":"class:VCPU","resource_limit":50,"project_id":null,"domain_id":"d"}]}`, projects)
+	f.comes(t, vcpu, servers, tree, "top below d", `"p" class VCPU: 5`, `"p" type INSTANCE: any`,
+		`"d" class VCPU: 50`, `"d" type INSTANCE: any`)
+
+	// The tree turns around.
+	f.answer("strict_two_level", registered, emptyLimits, `{"projects":[{"id":"top","parent_id":"p","domain_id":"d"},
+		{"id":"p","parent_id":"d","domain_id":"d"}]}`)
+	f.comes(t, vcpu, servers, "top below p")
+	f.answer("flat", registered, emptyLimits, projects)
+	f.comes(t, vcpu, servers)
+	f.answer("flat", `{"registered_limits":[]}`, emptyLimits, projects)
+	f.comes(t)
+	commandstest.CheckReplay(t, f.Ledger)
+}
+
+// TestLimitsThatCannotBeFollowed: nothing changes while Keystone is away, or says
+// what cannot be, and that is counted and logged.
+func TestLimitsThatCannotBeFollowed(t *testing.T) {
+	t.Parallel()
+	f := follow(t)
+	want := []string{`"" class VCPU: 20`, `"" type INSTANCE: 10`, "p below top"}
+	f.comes(t, want...)
+	changed := `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":7}]}`
+	of := func(limit string) string { return `{"limits":[` + limit + `]}` }
+	deep := []string{`{"id":"0","parent_id":"d","domain_id":"d"}`}
+	for i := range 20 {
+		deep = append(deep, fmt.Sprintf(`{"id":"%d","parent_id":"%d","domain_id":"d"}`, i+1, i))
+	}
+	for name, row := range map[string]struct{ model, registered, limits, projects, says string }{
+		"a cycle": {"strict_two_level", changed, emptyLimits,
+			`{"projects":[{"id":"a","parent_id":"b"},{"id":"b","parent_id":"a"}]}`, "below itself"},
+		"too deep":          {"strict_two_level", changed, emptyLimits, `{"projects":[` + strings.Join(deep, ",") + `]}`, "below itself, or more than 16"},
+		"a parent unlisted": {"strict_two_level", changed, emptyLimits, `{"projects":[{"id":"a","parent_id":"b"}]}`, "does not list"},
+		"no projects":       {"strict_two_level", changed, emptyLimits, `{"projects":[]}`, "no projects"},
+		"a project twice": {"strict_two_level", changed, emptyLimits,
+			`{"projects":[{"id":"a","domain_id":"d"},{"id":"a","domain_id":"d"}]}`, "twice"},
+		"cut short":      {"flat", changed, `{"limits":[],"truncated":true}`, projects, "list_limit"},
+		"another page":   {"flat", changed, `{"limits":[],"links":{"next":"x"}}`, projects, "list_limit"},
+		"no list":        {"flat", changed, `{"limits":{}}`, projects, "no list"},
+		"null":           {"flat", changed, `{"limits":null}`, projects, "are null"},
+		"something else": {"flat", changed, `{}`, projects, "has no limits"},
+		"no model":       {"", registered, emptyLimits, projects, "limit model"},
+		"another model":  {"spherical", registered, emptyLimits, projects, "limit model"},
+		"a text":         {"flat", `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":"7"}]}`, emptyLimits, projects, "cannot unmarshal"},
+		"says not what":  {"flat", `{"registered_limits":[{"resource_name":"class:VCPU"}]}`, emptyLimits, projects, "not how much"},
+		"below -1":       {"flat", `{"registered_limits":[{"resource_name":"class:VCPU","default_limit":-2}]}`, emptyLimits, projects, "is none"},
+		"two registered": {"flat", strings.Replace(registered, "servers", "class:VCPU", 1), emptyLimits, projects, "two registered"},
+		"not registered": {"flat", changed, of(`{"resource_name":"servers","resource_limit":1,"project_id":"p"}`), projects, "no registered limit"},
+		"of nobody":      {"flat", changed, of(`{"resource_name":"class:VCPU","resource_limit":1}`), projects, "no project"},
+		"two of a project": {"flat", changed, of(`{"resource_name":"class:VCPU","resource_limit":1,"project_id":"p"},
+			{"resource_name":"class:VCPU","resource_limit":2,"project_id":"p"}`), projects, "two limits"},
+	} {
+		f.answer(row.model, row.registered, row.limits, row.projects)
+		// The round under way may have seen some of the old answers.
+		before := f.status.Failures()
+		await(t, name+" is followed", func() bool { return f.status.Failures() > before+2 })
+		if got := f.has(t); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", name, got)
+		}
+		if !f.log.has(row.says) {
+			t.Errorf("%s: the log does not say %q", name, row.says)
+		}
+		f.answer("strict_two_level", registered, emptyLimits, projects)
+		since := f.status.Followed()
+		await(t, name+": it does not recover", func() bool { return f.status.Followed() > since })
+		f.comes(t, want...)
+	}
+	f.keystone.Break(true)
+	before := f.status.Failures()
+	await(t, "it follows a Keystone that is away", func() bool { return f.status.Failures() > before+2 })
+	if got := f.has(t); !slices.Equal(got, want) {
+		t.Errorf("while Keystone is away: %v", got)
+	}
+	f.keystone.Break(false)
+	f.answer("flat", changed, emptyLimits, projects)
+	f.comes(t, `"" class VCPU: 7`)
+}
+
+// TestEndlessAnswers: of an answer of Keystone's that does not end, or is longer than it
+// may be, a bounded part is read, whatever is in it; and then the follower says why.
+func TestEndlessAnswers(t *testing.T) {
+	t.Parallel()
+	const list = `{"limits":[`
+	for name, row := range map[string]struct {
+		path, begins, goesOn, says string
+		most                       int64 // bytes that are read, with what is on the way
+	}{
+		"one text":             {"limits", list + `{"resource_name":"`, "x", "one of its values", 16 << 20},
+		"one number":           {"limits", list + `{"resource_limit":1`, "0", "one of its values", 16 << 20},
+		"depth":                {"limits", list, "[", "", 16 << 20},
+		"other members":        {"limits", `{"limits":[]`, `,"x":"` + strings.Repeat("x", 8000) + `"`, "", 80 << 20}, // or too slow
+		"space":                {"limits", `{"limits":`, " ", "one of its values", 16 << 20},
+		"small entries":        {"projects", `{"projects":[{"id":"a"}`, `,{"id":"` + strings.Repeat("a", 100) + `"}`, "32 MiB of memory", 64 << 20},
+		"a model without end":  {"limits/model", `{"model":{"name":"`, "f", "more than 1048576 bytes", 16 << 20},
+		"an error without end": {"registered_limits", "", "no", "403", 16 << 20},
+	} {
+		t.Run(name, func(t *testing.T) { // one after the other: each has ten seconds
+			var sent atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				path := strings.TrimPrefix(r.URL.Path, "/v3/")
+				if path != row.path {
+					answerShortly(w, path)
+					return
+				}
+				w.Header().Set("X-Subject-Token", "token")
+				switch {
+				case r.Method == http.MethodPost:
+					w.WriteHeader(http.StatusCreated)
+				case row.begins == "":
+					w.WriteHeader(http.StatusForbidden)
+				}
+				piece := []byte(strings.Repeat(row.goesOn, 64<<10/len(row.goesOn)))
+				n, err := io.WriteString(w, row.begins)
+				for ; err == nil && sent.Load() < 512<<20; n, err = w.Write(piece) {
+					sent.Add(int64(n))
+				}
+			}))
+			t.Cleanup(server.Close)
+			k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL + "/v3", Account: auth.Account{
+				Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default",
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = (&auth.UnifiedLimits{Keystone: k}).UnifiedLimits(t.Context())
+			if err == nil || !strings.Contains(err.Error(), row.says) || len(err.Error()) > 4<<10 {
+				t.Errorf("%.300v; want an error with %q", err, row.says)
+			}
+			server.CloseClientConnections() // the handler ends
+			if got := sent.Load(); got > row.most {
+				t.Errorf("%d bytes were read", got)
+			}
+		})
+	}
+}
+
+// answerShortly answers what a row of TestEndlessAnswers is not about.
+func answerShortly(w http.ResponseWriter, path string) {
+	switch path {
+	case "auth/tokens":
+		w.Header().Set("X-Subject-Token", "token")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"token":{"expires_at":"2100-01-01T00:00:00.000000Z","user":{"id":"u"},"catalog":[]}}`)
+	case "limits/model":
+		_, _ = io.WriteString(w, `{"model":{"name":"flat"}}`)
+	case "projects", "limits", "registered_limits":
+		_, _ = io.WriteString(w, `{"`+path+`":[]}`)
+	}
+}
+
+// TestSlowAnswer: an answer that comes a byte at a time, without an end, takes no longer
+// than it is waited for.
+func TestSlowAnswer(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			answerShortly(w, "auth/tokens")
+			return
+		}
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, " ") // it fails when the other side has gone, as the context says
+			_ = http.NewResponseController(w).Flush()
+			time.Sleep(time.Millisecond)
+		}
+	}))
+	t.Cleanup(server.Close)
+	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: server.URL + "/v3", Account: auth.Account{
+		Username: "allot", Password: "secret", UserDomain: "Default", Project: "service", ProjectDomain: "Default",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = (&auth.UnifiedLimits{Keystone: k}).UnifiedLimits(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v; want the deadline", err)
+	}
+}

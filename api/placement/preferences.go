@@ -1,0 +1,45 @@
+package placement
+
+import (
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/commands"
+)
+
+// preferenceSchema is the body of PUT /preferences/{name}; null removes it.
+func preferenceSchema() m {
+	return closed(m{"prefer": m{"anyOf": []any{preferSchema(), m{"type": "null"}}}}, "prefer")
+}
+
+func listPreferences(_ *Handler, r *request) (*response, error) {
+	list, err := answers.PreferencesOf(r.view)
+	if err != nil {
+		return nil, err
+	}
+	return ok(list, 0), nil
+}
+
+func showPreference(_ *Handler, r *request) (*response, error) {
+	one, err := answers.PreferenceOf(r.view, r.params[0])
+	if err != nil {
+		return nil, err
+	}
+	if one == nil {
+		return nil, rest.NotFound("No preference with name %s found", r.params[0])
+	}
+	return ok(one, 0), nil
+}
+
+func setPreference(h *Handler, r *request) (*response, error) {
+	doc, err := decodeBody(r)
+	if err != nil {
+		return nil, err
+	}
+	c := &commands.SetPreference{Name: r.params[0]}
+	if prefer := objectOf(doc).get("prefer"); prefer != nil {
+		if c.Prefer, err = preferenceOf(prefer); err != nil {
+			return nil, err
+		}
+	}
+	return limitAnswer(h, r, c)
+}

@@ -1,0 +1,106 @@
+package placement_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// rankedAnswer is the answer of GET /allocation_candidates with prefer.
+type rankedAnswer struct {
+	Requests []struct {
+		Allocations map[string]any `json:"allocations"`
+	} `json:"allocation_requests"`
+	Ranking []struct {
+		Score  float64 `json:"score"`
+		Marker string  `json:"marker"`
+	} `json:"ranking"`
+}
+
+func (a *rankedAnswer) providers() (ids []string) {
+	for _, one := range a.Requests {
+		for id := range one.Allocations {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// TestRankedCandidates: with prefer the best candidates come first, in pages that
+// are the same for as long as they are asked as of one commit; without it nothing
+// is different.
+func TestRankedCandidates(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	h := handler(l)
+	var hosts []string
+	for i := range 7 {
+		id := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 16})
+		l.Accept(t, commandstest.Allocate(commandstest.NewID(), id, "VCPU", int64(2*i+1)))
+		hosts = append(hosts, id.String())
+	}
+	get := func(query string) (answer rankedAnswer) {
+		t.Helper()
+		w := send(h, "GET", "/allocation_candidates?"+query, "")
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		return answer
+	}
+	prefer := "&prefer=" + url.QueryEscape(`{"order":"pack"}`)
+	if got := get("resources=VCPU:1"); len(got.Requests) != 7 || got.Ranking != nil {
+		t.Errorf("without a preference: %+v", got)
+	}
+	packed := slices.Clone(hosts)
+	slices.Reverse(packed)
+	whole := get("resources=VCPU:1" + prefer)
+	if got := whole.providers(); !slices.Equal(got, packed) || len(whole.Ranking) != 7 || whole.Ranking[6].Marker != "" {
+		t.Errorf("packed: %+v", whole)
+	}
+	at := fmt.Sprint("&limit=3&at=", l.Views.Checkpoint().Sequence, "&resources=VCPU:1", prefer)
+	var pages []string
+	marker := ""
+	for {
+		page := get(marker + at)
+		pages = append(pages, page.providers()...)
+		last := page.Ranking[len(page.Ranking)-1]
+		if last.Marker == "" {
+			break
+		}
+		marker = "marker=" + last.Marker
+		// The world changes between pages: as of the same commit nothing is different.
+		l.Accept(t, commandstest.Allocate(commandstest.NewID(), l.Provider(t, "more-"+last.Marker[30:],
+			commands.Inventory{Class: "VCPU", Total: 4}), "VCPU", 1))
+	}
+	if !slices.Equal(pages, packed) {
+		t.Errorf("in pages: %v, not %v", pages, packed)
+	}
+	first := get("resources=VCPU:1&limit=3" + prefer)
+	next := first.Ranking[2].Marker
+	for name, c := range map[string]struct{ query, text string }{
+		"a marker alone":           {"resources=VCPU:1&marker=" + next, "give the marker"},
+		"a marker of another":      {"resources=VCPU:2&marker=" + next + prefer, "of another request"},
+		"of another preference":    {"resources=VCPU:1&marker=" + next + "&prefer={}", "of another request"},
+		"no marker":                {"resources=VCPU:1&marker=AAAA" + prefer, "is none"},
+		"an empty marker":          {"resources=VCPU:1&marker=" + prefer, "give the marker"},
+		"a cut marker":             {"resources=VCPU:1&marker=" + next[:30] + prefer, "marker"},
+		"a limit beyond the bound": {"resources=VCPU:1&limit=1001" + prefer, "at most 1000"},
+		"no JSON":                  {"resources=VCPU:1&prefer=pack", "prefer"},
+		"no such order":            {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"order":"best"}`), "no order"},
+		"no such member":           {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"ordr":"pack"}`), "ordr"},
+		"no such trait":            {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"traits":{"CUSTOM_NO":1}}`), "no trait"},
+		"no such class":            {"resources=VCPU:1&prefer=" + url.QueryEscape(`{"weights":{"CUSTOM_NO":1}}`), "no resource class"},
+		"twice":                    {"resources=VCPU:1" + prefer + prefer, "only once"},
+	} {
+		if w := send(h, "GET", "/allocation_candidates?"+c.query, ""); w.Code != 400 || !strings.Contains(w.Body.String(), c.text) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
