@@ -1,0 +1,240 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// errAway means that a side does not answer, or cannot now.
+var errAway = errors.New("no answer")
+
+// busyStatus are what a service answers that is there and cannot answer now.
+var busyStatus = map[int]bool{
+	http.StatusTooManyRequests: true, http.StatusBadGateway: true, http.StatusServiceUnavailable: true,
+	http.StatusGatewayTimeout: true,
+}
+
+// busy returns an error for an answer that is none.
+func (s *Shadow) busy(of Side, status int) error {
+	if !busyStatus[status] {
+		return nil
+	}
+	err := fmt.Errorf("%w of %s: %d %s", errAway, of, status, http.StatusText(status))
+	s.watch.unreachable(of, err)
+	return err
+}
+
+// sendOnce sends an entry to a side, and reads the answer.
+func (s *Shadow) sendOnce(ctx context.Context, to Side, e *entry, body []byte, query string) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	began := time.Now()
+	answer, err := s.send(ctx, to, e, body, query)
+	if err != nil {
+		return Answer{}, err
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxCompared+1))
+	if closed := answer.Body.Close(); err != nil || closed != nil {
+		return Answer{}, errors.Join(err, closed)
+	}
+	s.answered(to, e, answer.StatusCode, time.Since(began))
+	return Answer{answer.StatusCode, string(text)}, s.busy(to, answer.StatusCode)
+}
+
+// follow carries out a write at the follower, however long that is away. If its outcome is
+// not the leader's, what it was about is brought in line.
+func (s *Shadow) follow(ctx context.Context, e *entry) {
+	to := e.lead.Other()
+	answer, err := s.patiently(ctx, to, e)
+	if err == nil && refuses(e.answer, answer) {
+		// What it needs may be under way, such as a release of what it takes.
+		e.translated, e.asked = nil, true
+		s.crew.byItself(func() { answer, err = s.patiently(ctx, to, e) })
+	}
+	switch {
+	case ctx.Err() != nil:
+		return // the next start compares everything
+	case err != nil:
+		s.unsure(e)
+		s.compared("write", "skipped")
+		return
+	}
+	if e.again && to == Placement {
+		s.lookAgain(e) // the first attempt may come to an end only now
+	}
+	differences := Compare(e.path, e.query, e.answer, answer)
+	if answer.Status != e.answer.Status {
+		s.missed(e)
+		if e.again && answer.Status < http.StatusInternalServerError {
+			// The first attempt may have been carried out, so the answer means nothing.
+			s.compared("write", "skipped")
+			return
+		}
+	}
+	s.noted("write", e, e.answer, answer, differences)
+}
+
+// patiently repeats a write until the follower answers. It waits as long as the follower
+// is away, but not for one that is there and cannot carry out this write.
+func (s *Shadow) patiently(ctx context.Context, to Side, e *entry) (answer Answer, err error) {
+	tries := 0
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, longestPause) {
+		answer, err = s.followOnce(ctx, to, e)
+		if err == nil && answer.Status < http.StatusInternalServerError {
+			return answer, nil
+		}
+		e.again = true
+		if s.isThere(ctx, to) {
+			if tries++; tries == mostTries {
+				return answer, err
+			}
+		}
+		if !pause(ctx, wait) {
+			return answer, ctx.Err()
+		}
+	}
+}
+
+// isThere reports whether a side answers at all.
+func (s *Shadow) isThere(ctx context.Context, side Side) bool {
+	ctx, cancel := context.WithTimeout(ctx, longestPause)
+	defer cancel()
+	status, _, err := s.ownAt(ctx, side, http.MethodGet, "/", "", nil)
+	return err == nil && status == http.StatusOK
+}
+
+func (s *Shadow) followOnce(ctx context.Context, to Side, e *entry) (Answer, error) {
+	if e.translated == nil {
+		body, err := s.translated(ctx, to, e, !e.asked)
+		if err != nil {
+			return Answer{}, err
+		}
+		e.translated = body
+	}
+	return s.sendOnce(ctx, to, e, e.translated, e.query)
+}
+
+// translated returns an entry's body with the generations that a side has now. If it trusts
+// that the side is equal, it asks only for the generations of consumers, which differ.
+func (s *Shadow) translated(ctx context.Context, to Side, e *entry, trusts bool) ([]byte, error) {
+	var failed error
+	body, err := withGenerations(e.pattern, e.parameter, e.body, func(of Resource, given string) (string, error) {
+		if trusts && (given == "null" || !strings.HasPrefix(string(of), kindConsumer)) {
+			return given, nil
+		}
+		generation, err := s.generation(ctx, to, of)
+		switch {
+		case err != nil:
+			failed = err
+			return given, err
+		case generation == "null" && !strings.HasPrefix(string(of), kindConsumer):
+			return given, nil // the follower says that there is no such provider
+		}
+		return generation, nil
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return e.body, nil // it is no JSON: both sides refuse it
+	}
+	return body, nil
+}
+
+// repeat repeats a read, or has Allot rehearse a refused write.
+func (s *Shadow) repeat(ctx context.Context, e *entry) {
+	to, kind := e.lead.Other(), "read"
+	if !reads(e.method) {
+		kind = "refused"
+	}
+	// While the lead changes, writes wait for what is to do; afterwards the other one leads.
+	if s.pacing.Load() || s.Lead() != e.lead {
+		s.compared(kind, "skipped")
+		return
+	}
+	answer, err := s.repeated(ctx, to, e)
+	if err != nil || len(answer.Body) > maxCompared {
+		s.compared(kind, "skipped")
+		return
+	}
+	differences := Compare(e.path, e.query, e.answer, answer)
+	if len(differences) > 0 && s.passes(ctx, e) {
+		s.compared(kind, "passing")
+		return
+	}
+	s.noted(kind, e, e.answer, answer, differences)
+}
+
+func (s *Shadow) repeated(ctx context.Context, to Side, e *entry) (Answer, error) {
+	switch {
+	case reads(e.method):
+		return s.sendOnce(ctx, to, e, nil, e.query)
+	case to != Allot:
+		return Answer{}, errors.New("only Allot rehearses: Placement would carry the write out")
+	}
+	body, err := s.translated(ctx, to, e, false)
+	if err != nil {
+		return Answer{}, err
+	}
+	query := dryRunQuery
+	if e.query != "" {
+		query = e.query + "&" + dryRunQuery
+	}
+	return s.sendOnce(ctx, to, e, body, query)
+}
+
+// passes reports whether a read that differed is the same when both sides are asked again:
+// the contents may have changed between the two answers. A refused write is not repeated.
+func (s *Shadow) passes(ctx context.Context, e *entry) bool {
+	if !reads(e.method) {
+		return false
+	}
+	for attempt := range 3 {
+		// A write that is on its way to the follower explains the difference.
+		if left := s.queue.length(); left.entries > 1 || left.missing > 0 || s.gate.busy() {
+			return true
+		}
+		if attempt > 0 && !pause(ctx, passingPause) {
+			return true
+		}
+		left, err := s.sendOnce(ctx, e.lead, e, nil, e.query)
+		if err != nil {
+			return true
+		}
+		right, err := s.sendOnce(ctx, e.lead.Other(), e, nil, e.query)
+		if err != nil || len(Compare(e.path, e.query, left, right)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// noted counts a comparison, and keeps and logs what differs.
+func (s *Shadow) noted(kind string, e *entry, leads, follows Answer, differences []string) {
+	if len(differences) == 0 {
+		s.compared(kind, "same")
+		return
+	}
+	s.compared(kind, "different")
+	target := e.path
+	if e.query != "" {
+		target += "?" + e.query
+	}
+	d := Difference{
+		At: time.Now().UTC(), Kind: kind, Request: e.method + " " + shortened(target, mostKeptBytes),
+		Microversion: strings.Join(e.header[http.CanonicalHeaderKey(versionHeader)], ", "), Lead: e.lead.String(),
+		Differences: slices.Clone(differences), Leader: kept(leads), Follower: kept(follows),
+	}
+	if s.watch.keep(d) {
+		s.config.Logger.Warn("the answers differ", "request", d.Request, "kind", kind, "lead", d.Lead,
+			"differences", d.Differences, "leader", d.Leader, "follower", d.Follower)
+	}
+}
+
+func kept(a Answer) Answer { return Answer{a.Status, shortened(a.Body, mostKeptBytes)} }

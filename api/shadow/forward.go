@@ -1,0 +1,139 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/ledger"
+)
+
+// ownHeaders are about one connection, and not about the request.
+var ownHeaders = []string{
+	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade", "Accept-Encoding", "Content-Length", "Expect",
+}
+
+func forwarded(from http.Header) http.Header {
+	header := from.Clone()
+	for _, list := range from.Values("Connection") {
+		for name := range strings.SplitSeq(list, ",") {
+			header.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range ownHeaders {
+		delete(header, name)
+	}
+	return header
+}
+
+// refuse answers in the form of Placement's errors.
+func refuse(w http.ResponseWriter, status int, detail string) {
+	body, err := ledger.PlainJSON(map[string]any{"errors": []any{map[string]any{
+		"status": status, "title": http.StatusText(status), "detail": detail, "request_id": "req-" + uuid.NewString(),
+	}}})
+	if err != nil {
+		http.Error(w, detail, status)
+		return
+	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", secondsOfRetry)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // if this fails the client is gone
+}
+
+// send sends a client's request, or its repetition, to a side.
+func (s *Shadow) send(ctx context.Context, to Side, e *entry, body []byte, query string) (*http.Response, error) {
+	peer := &s.config.Peers[to]
+	target, err := url.Parse(strings.TrimRight(peer.URL.String(), "/") + e.path)
+	if err != nil {
+		return nil, err
+	}
+	rest.PassOn(target, query)
+	var content io.Reader
+	if len(body) > 0 {
+		content = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, e.method, target.String(), content)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = http.Header(e.header).Clone()
+	if to == Allot && e.commandID != "" {
+		req.Header.Set(commandHeader, e.commandID)
+	}
+	via := peer.Clients
+	if !reads(e.method) {
+		via = peer.Writes
+	}
+	answer, err := via.RoundTrip(req)
+	switch {
+	case err == nil:
+		s.watch.reached(to)
+	case !errors.Is(err, context.Canceled):
+		s.watch.unreachable(to, err)
+	}
+	return answer, err
+}
+
+// answered counts an answer to a client's request, or to its repetition; status 0: none.
+func (s *Shadow) answered(of Side, e *entry, status int, took time.Duration) {
+	s.config.Meter.Answered(of, e.pattern, e.method, status, took)
+	if status != 0 {
+		s.watch.took(of, e.method+" "+e.pattern, took)
+	}
+}
+
+// compared counts a comparison.
+func (s *Shadow) compared(kind, outcome string) {
+	s.config.Meter.Compared(kind, outcome)
+	s.watch.outcome(kind, outcome)
+}
+
+// copyHeader begins the answer. Its links lead to the proxy.
+func (s *Shadow) copyHeader(w http.ResponseWriter, r *http.Request, e *entry, answer *http.Response) {
+	header := w.Header()
+	for name, values := range forwarded(answer.Header) {
+		header[name] = slices.Clone(values)
+	}
+	if location, err := url.Parse(answer.Header.Get("Location")); err == nil && location.Path != "" {
+		if location.Host != "" {
+			location.Scheme, location.Host = "http", r.Host
+			if r.TLS != nil {
+				location.Scheme = "https"
+			}
+		}
+		mounted := strings.TrimRight(s.config.Peers[e.lead].URL.Path, "/")
+		location.Path = e.prefix + strings.TrimPrefix(location.Path, mounted)
+		header.Set("Location", location.String())
+	}
+	if answer.ContentLength >= 0 && answer.StatusCode != http.StatusNoContent {
+		header.Set("Content-Length", fmt.Sprint(answer.ContentLength))
+	}
+	w.WriteHeader(answer.StatusCode)
+}
+
+// unreachable answers when the leader does not.
+func (s *Shadow) unreachable(w http.ResponseWriter, r *http.Request, e *entry, err error) {
+	if r.Context().Err() != nil {
+		return // the client is gone
+	}
+	s.answered(e.lead, e, 0, 0)
+	if s.watch.mayLogAway() {
+		s.config.Logger.Warn("the leader does not answer", "lead", e.lead.String(), "error", err)
+	}
+	refuse(w, http.StatusServiceUnavailable, fmt.Sprintf("The service behind this proxy (%s) does not answer. "+
+		"If the request is a write, whether it was carried out is not known: read, and try again.", e.lead))
+}

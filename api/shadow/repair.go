@@ -1,0 +1,454 @@
+package shadow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// errRefused means that a side refused one of the proxy's own requests.
+var errRefused = errors.New("refused")
+
+// document is an object of the API.
+type document = map[string]any
+
+// maxAnswer is how many bytes an answer can have that is read as a whole.
+const maxAnswer = 64 << 20
+
+// own sends one of the proxy's own requests, and decodes the answer into a document. A 404
+// gives nil.
+func (s *Shadow) own(ctx context.Context, to Side, method, path string, body document) (document, error) {
+	minor, err := s.microversion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.ownBelow(ctx, to, method, path, body, minor)
+}
+
+// ownBelow is own in a microversion.
+func (s *Shadow) ownBelow(
+	ctx context.Context, to Side, method, path string, body document, minor int,
+) (document, error) {
+	status, text, err := s.ownAt(ctx, to, method, path, fmt.Sprintf("placement 1.%d", minor), body)
+	switch {
+	case err != nil:
+		return nil, err
+	case status == http.StatusNotFound:
+		return nil, nil
+	case status/100 != 2:
+		return nil, errors.Join(s.busy(to, status),
+			fmt.Errorf("%w: %s: %s %s: %d %s", errRefused, to, method, path, status, shortened(string(text), 500)))
+	}
+	answer := document{}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return answer, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return answer, decoder.Decode(&answer)
+}
+
+func (s *Shadow) ownAt(
+	outer context.Context, to Side, method, path, version string, body document,
+) (status int, text []byte, err error) {
+	ctx, cancel := context.WithTimeout(outer, followTimeout)
+	defer cancel()
+	peer := &s.config.Peers[to]
+	var content io.Reader
+	if body != nil {
+		encoded, err := ledger.PlainJSON(body)
+		if err != nil {
+			return 0, nil, err
+		}
+		content = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(peer.URL.String(), "/")+path, content)
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if version != "" {
+		req.Header.Set(versionHeader, version)
+	}
+	if peer.Token != "" {
+		req.Header.Set("X-Auth-Token", peer.Token)
+	}
+	req.Close = to == Placement // see Peer.Writes; a read would leave its connection to a write
+	answer, err := peer.Own.Do(req)
+	if err != nil {
+		err = fmt.Errorf("%w of %s: %w", errAway, to, err)
+		if outer.Err() == nil {
+			s.watch.unreachable(to, err)
+		}
+		return 0, nil, err
+	}
+	if text, err = whole(answer); err != nil {
+		return 0, nil, fmt.Errorf("%w of %s: %w", errAway, to, err)
+	}
+	if !busyStatus[answer.StatusCode] {
+		s.watch.reached(to)
+	}
+	return answer.StatusCode, text, nil
+}
+
+// microversion returns the newest one that both sides know.
+func (s *Shadow) microversion(ctx context.Context) (int, error) {
+	if known := s.minor.Load(); known != 0 {
+		return int(known), nil
+	}
+	lowest := newestMinor
+	for _, side := range Sides {
+		_, text, err := s.ownAt(ctx, side, http.MethodGet, "/", "", nil)
+		if err != nil {
+			return 0, err
+		}
+		var root struct {
+			Versions []struct {
+				Max string `json:"max_version"`
+			} `json:"versions"`
+		}
+		if err := json.Unmarshal(text, &root); err != nil || len(root.Versions) == 0 {
+			return 0, fmt.Errorf("GET / of %s names no versions: is it the address of a Placement?", side)
+		}
+		_, minor, _ := strings.Cut(root.Versions[0].Max, ".")
+		number, err := strconv.Atoi(minor)
+		if err != nil || number < oldestMinor {
+			return 0, fmt.Errorf("%s knows microversions up to %q, and 1.%d is needed", side, root.Versions[0].Max, oldestMinor)
+		}
+		lowest = min(lowest, number)
+	}
+	s.minor.Store(int32(lowest))
+	return lowest, nil
+}
+
+// generation asks a side for a generation; "null": there is no such thing.
+func (s *Shadow) generation(ctx context.Context, of Side, what Resource) (string, error) {
+	kind, id := what.split()
+	path, member := "/resource_providers/"+url.PathEscape(id), "generation"
+	if kind == kindConsumer {
+		path, member = "/allocations/"+url.PathEscape(id), "consumer_generation"
+	}
+	answer, err := s.own(ctx, of, http.MethodGet, path, nil)
+	if err != nil {
+		return "", err
+	}
+	if generation, known := answer[member].(json.Number); known {
+		return generation.String(), nil
+	}
+	return "null", nil
+}
+
+// repairMissed brings a thing in line. What fails is tried again after the others, because
+// it may need them: a provider cannot go before its consumers.
+func (s *Shadow) repairMissed(ctx context.Context, m missed) {
+	changed, err := s.repairBetween(ctx, m.of)
+	switch {
+	case ctx.Err() != nil: // the next start compares everything
+	case err == nil:
+		outcome := "same"
+		if changed {
+			outcome = "mended"
+		}
+		s.config.Meter.Repaired(outcome)
+		if s.watch.repaired(m.of, changed && m.ask) {
+			s.config.Logger.Info("changed behind the proxy, and brought in line", "what", string(m.of), "lead", s.Lead().String())
+		}
+	case errors.Is(err, errBusy):
+		s.queue.missLater(busyPause, false, m)
+	case errors.Is(err, errAway): // that is no reason to give up
+		s.queue.miss(m.tries, m.ask, m.of)
+		pause(ctx, longestPause)
+	case m.tries+1 < mostTries:
+		m.tries++
+		s.queue.missLater(refusedPause, false, m)
+	default:
+		s.config.Meter.Repaired("failed")
+		if s.watch.gaveUp(m.of, err) {
+			s.config.Logger.Warn("cannot be brought in line; it is tried again every minute", "what", string(m.of), "error", err)
+		}
+	}
+}
+
+// repairBetween repairs a thing that no write is under way to. Writes do not wait for it. If
+// one comes meanwhile, the follower may have its outcome before it has the write itself;
+// then the write's own answer means nothing.
+func (s *Shadow) repairBetween(ctx context.Context, what Resource) (changed bool, err error) {
+	if s.locks.busy(what) || s.queue.has(what) {
+		return false, errBusy
+	}
+	changed, err = s.repair(ctx, what, 0)
+	s.queue.doubt(what)
+	return changed, err
+}
+
+// repair makes a thing at the follower as it is at the leader. It reports whether it
+// changed anything.
+func (s *Shadow) repair(ctx context.Context, what Resource, depth int) (changed bool, err error) {
+	kind, id := what.split()
+	switch kind {
+	case kindClass:
+		return s.repairName(ctx, "/resource_classes/"+url.PathEscape(id))
+	case kindTrait:
+		return s.repairName(ctx, "/traits/"+url.PathEscape(id))
+	case kindProvider:
+		return s.repairProvider(ctx, id, depth)
+	case kindConsumer:
+		return s.repairConsumer(ctx, id)
+	case kindGeneration:
+		return s.level(ctx, "/resource_providers/"+url.PathEscape(id))
+	}
+	return false, fmt.Errorf("%w: what is %q?", errRefused, what)
+}
+
+// both asks both sides.
+func (s *Shadow) both(ctx context.Context, path string) (leads, follows document, err error) {
+	if leads, err = s.own(ctx, s.Lead(), http.MethodGet, path, nil); err != nil {
+		return nil, nil, err
+	}
+	follows, err = s.own(ctx, s.Lead().Other(), http.MethodGet, path, nil)
+	return leads, follows, err
+}
+
+// change changes the follower.
+func (s *Shadow) change(ctx context.Context, method, path string, body document) error {
+	answer, err := s.own(ctx, s.Lead().Other(), method, path, body)
+	if err == nil && answer == nil && method != http.MethodDelete {
+		return fmt.Errorf("%w: %s: %s %s: 404", errRefused, s.Lead().Other(), method, path)
+	}
+	return err
+}
+
+func (s *Shadow) repairName(ctx context.Context, path string) (bool, error) {
+	leads, follows, err := s.both(ctx, path)
+	switch {
+	case err != nil || (leads == nil) == (follows == nil):
+		return false, err
+	case leads == nil:
+		return true, s.change(ctx, http.MethodDelete, path, nil)
+	}
+	return true, s.change(ctx, http.MethodPut, path, nil)
+}
+
+func (s *Shadow) repairConsumer(ctx context.Context, id string) (bool, error) {
+	path := "/allocations/" + url.PathEscape(id)
+	leads, follows, err := s.both(ctx, path)
+	if err != nil {
+		return false, err
+	}
+	want, have := held(leads), held(follows)
+	if reflect.DeepEqual(want, have) {
+		return false, nil
+	}
+	for _, answer := range []document{leads, follows} {
+		allocations, _ := answer["allocations"].(document)
+		for provider := range allocations {
+			s.queue.miss(0, false, resource(kindGeneration, provider))
+		}
+	}
+	if len(want) == 0 {
+		return true, s.change(ctx, http.MethodDelete, path, nil)
+	}
+	minor := int(s.minor.Load())
+	body := some(leads, "allocations", "project_id", "user_id", "consumer_type")
+	if body["consumer_type"] == ledger.UnknownType {
+		// From 1.38 on a consumer has to have a type, and none can be taken away.
+		delete(body, "consumer_type")
+		minor = min(minor, typesSince-1)
+		if have != nil && have["consumer_type"] != ledger.UnknownType {
+			if err := s.change(ctx, http.MethodDelete, path, nil); err != nil {
+				return false, err
+			}
+			have = nil
+		}
+	}
+	body["consumer_generation"] = nil // there is none yet
+	if have != nil {
+		body["consumer_generation"] = follows["consumer_generation"]
+	}
+	allocations, _ := body["allocations"].(document)
+	for _, of := range allocations {
+		if held, is := of.(document); is {
+			delete(held, "generation")
+		}
+	}
+	_, err = s.ownBelow(ctx, s.Lead().Other(), http.MethodPut, path, body, minor)
+	return true, err
+}
+
+// held is what a consumer holds, without generations; nil: nothing.
+func held(answer document) document {
+	allocations, _ := answer["allocations"].(document)
+	if len(allocations) == 0 {
+		return nil
+	}
+	all := some(answer, "project_id", "user_id", "consumer_type")
+	for provider, of := range allocations {
+		if member, is := of.(document); is {
+			all[provider] = member["resources"]
+		}
+	}
+	return all
+}
+
+// some returns some members of a document: those that it has.
+func some(from document, members ...string) document {
+	picked := make(document, len(members))
+	for _, name := range members {
+		if value, has := from[name]; has {
+			picked[name] = value
+		}
+	}
+	return picked
+}
+
+// mostDeep is how many ancestors of a provider are made with it.
+const mostDeep = 64
+
+func (s *Shadow) repairProvider(ctx context.Context, id string, depth int) (changed bool, err error) {
+	path := "/resource_providers/" + url.PathEscape(id)
+	leads, follows, err := s.both(ctx, path)
+	if err != nil || leads == nil && follows == nil {
+		return false, err
+	}
+	if leads == nil {
+		return true, s.change(ctx, http.MethodDelete, path, nil)
+	}
+	body := some(leads, "name", "parent_provider_uuid")
+	if parent, has := body["parent_provider_uuid"].(string); has && depth < mostDeep {
+		if _, err := s.repair(ctx, resource(kindProvider, parent), depth+1); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case follows == nil:
+		body["uuid"] = leads["uuid"]
+		changed, err = true, s.change(ctx, http.MethodPost, "/resource_providers", body)
+	case !reflect.DeepEqual(body, some(follows, "name", "parent_provider_uuid")):
+		changed, err = true, s.change(ctx, http.MethodPut, path, body)
+	}
+	for _, part := range []struct{ name, member string }{
+		{"traits", "traits"}, {"inventories", "inventories"}, {"aggregates", "aggregates"},
+	} {
+		if err != nil {
+			return changed, err
+		}
+		var mended bool
+		mended, err = s.repairPart(ctx, path, part.name, part.member)
+		changed = changed || mended
+	}
+	if err == nil && (changed || numeric(leads["generation"]) != numeric(follows["generation"])) {
+		s.queue.miss(0, false, resource(kindGeneration, id))
+	}
+	return changed, err
+}
+
+// repairPart brings inventories, traits or aggregates of a provider in line.
+func (s *Shadow) repairPart(ctx context.Context, path, part, member string) (bool, error) {
+	leads, follows, err := s.both(ctx, path+"/"+part)
+	if err != nil || leads == nil || follows == nil {
+		return false, err
+	}
+	want, have := plain(leads[member]), plain(follows[member])
+	if text(want) == text(have) {
+		return false, nil
+	}
+	if err := s.nameParts(ctx, part, leads[member]); err != nil {
+		return false, err
+	}
+	return true, s.change(ctx, http.MethodPut, path+"/"+part, document{
+		"resource_provider_generation": follows["resource_provider_generation"], member: leads[member],
+	})
+}
+
+// nameParts makes the classes and traits that a provider has.
+func (s *Shadow) nameParts(ctx context.Context, part string, value any) error {
+	var names []Resource
+	switch v := value.(type) {
+	case document:
+		for class := range v {
+			names = append(names, resource(kindClass, class))
+		}
+	case []any:
+		for _, trait := range v {
+			if name, is := trait.(string); is && part == "traits" {
+				names = append(names, resource(kindTrait, name))
+			}
+		}
+	}
+	for _, name := range names {
+		if _, id := name.split(); !strings.HasPrefix(id, "CUSTOM_") {
+			continue
+		}
+		if _, err := s.repair(ctx, name, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errBusy means that a thing cannot be brought in line while clients write.
+var errBusy = errors.New("clients write")
+
+const (
+	mostLevels   = 100 // how far a generation is raised at once
+	busyPause    = 100 * time.Millisecond
+	refusedPause = 2 * time.Second
+)
+
+// level raises the generation of the follower's provider to the leader's, by writing its
+// inventories as they are. A write that the leader has and the follower not yet would raise
+// it once more, so level needs a moment without one. A higher generation stays: clients
+// then read it again after a change of the lead, as after any conflict.
+func (s *Shadow) level(ctx context.Context, path string) (changed bool, err error) {
+	const member = "resource_provider_generation"
+	before, passed := s.gate.quiet()
+	if !before || s.queue.behind() {
+		return false, errBusy
+	}
+	leads, follows, err := s.both(ctx, path+"/inventories")
+	if err != nil || leads == nil || follows == nil {
+		return false, err
+	}
+	missing := numeric(leads[member]) - numeric(follows[member])
+	if missing <= 0 {
+		return false, nil
+	}
+	if after, now := s.gate.quiet(); !after || now != passed || s.queue.behind() {
+		return false, errBusy
+	}
+	for range min(missing, mostLevels) {
+		body := some(follows, member, "inventories")
+		follows, err = s.own(ctx, s.Lead().Other(), http.MethodPut, path+"/inventories", body)
+		if err != nil || follows == nil {
+			return changed, err
+		}
+		changed = true
+	}
+	if missing > mostLevels {
+		return changed, errBusy // go on after what else there is to do
+	}
+	return changed, nil
+}
+
+func numeric(value any) int64 {
+	number, _ := value.(json.Number)
+	n, err := number.Int64()
+	if err != nil {
+		return 0
+	}
+	return n
+}
