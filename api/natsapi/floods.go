@@ -3,7 +3,6 @@ package natsapi
 import (
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -44,30 +43,25 @@ func (f *floods) count(from origin, now time.Time) bool {
 	return over
 }
 
-// senders counts by connection the requests that the door looks at, while somebody
-// wants to know.
+// senders counts by connection the requests that the door looks at.
 type senders struct {
-	on   atomic.Bool
 	mu   sync.Mutex
 	seen map[uint64]int // guarded by mu
 }
 
 func (s *senders) count(connection uint64) {
-	if !s.on.Load() {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen[connection]++
+	if s.seen != nil { // nobody has wanted to know yet
+		s.seen[connection]++
+	}
 }
 
-// CountSenders begins to count by connection the messages that are looked at, or
-// ends that.
-func (s *Service) CountSenders(on bool) {
+// CountSenders begins to count anew, by connection, the messages that are looked at.
+func (s *Service) CountSenders() {
 	s.senders.mu.Lock()
 	defer s.senders.mu.Unlock()
 	s.senders.seen = make(map[uint64]int)
-	s.senders.on.Store(on)
 }
 
 // SeenOf returns how many messages have been looked at since then, by connection.

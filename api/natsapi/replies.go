@@ -51,6 +51,10 @@ func (s *Service) failure(r *request, err error) *wire.Error {
 	if errors.As(err, &told) {
 		return told
 	}
+	if errors.Is(err, ledger.ErrArchived) { // its error names archives
+		s.logger.WarnContext(r.context(), "a request over NATS was not answered", "subject", r.Subject(), "error", err)
+		err = ledger.ErrArchived
+	}
 	if commands.Passing(err) || errors.Is(err, projector.ErrRebuilding) {
 		return &wire.Error{
 			Code: wire.ErrorUnavailable, Message: err.Error(), Retry: true, RetryAfterMS: int(retryAfter.Milliseconds()),

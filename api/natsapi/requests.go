@@ -27,7 +27,8 @@ type request struct {
 	weight   int
 	came     time.Time
 
-	from origin // the zero value: unknown
+	from  origin // the zero value: unknown
+	known bool   // who it is
 
 	name  Name
 	trace *commands.Trace      // nil: the request is not recorded
@@ -51,12 +52,12 @@ const lightBody = 64 << 10
 // answered at once. Whoever begins a request must finish it.
 func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin func(*request)) micro.Handler {
 	return micro.HandlerFunc(func(req micro.Request) {
-		s.look(req)
+		from, known := s.look(req)
 		if !s.mayReplyTo(req.Reply()) {
 			return // nobody could be told
 		}
 		r := s.arrived(name, req)
-		r.queue = queue
+		r.queue, r.from, r.known = queue, from, known
 		if failure := s.admit(r, most); failure != nil {
 			s.refuse(r, failure)
 			return
@@ -69,16 +70,15 @@ func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin fu
 	})
 }
 
-// look counts a request that has come.
-func (s *Service) look(req micro.Request) {
+// look counts a request that has come, and returns who sent it.
+func (s *Service) look(req micro.Request) (from origin, known bool) {
+	from, known = originOf(req)
 	s.seen.Add(1)
 	s.tellCaught()
-	if !s.senders.on.Load() {
-		return
-	}
-	if from, known := originOf(req); known {
+	if known {
 		s.senders.count(from.Connection)
 	}
+	return from, known
 }
 
 // wait has a request wait for its turn. A large one is weighed by somebody else:
@@ -153,11 +153,10 @@ func (s *Service) admit(r *request, most int) *wire.Error {
 	if _, failure = encodingOf(r); failure != nil {
 		return failure
 	}
-	from, known := originOf(r)
-	if r.user, failure = s.sender(from, known); failure != nil {
+	if r.user, failure = s.sender(r.from, r.known); failure != nil {
 		return failure
 	}
-	r.client, r.from = from.client(), from
+	r.client = r.from.client()
 	if len(r.Data()) > lightBody {
 		return nil // see wait
 	}

@@ -252,8 +252,11 @@ var queryRules = map[string]queryRule{
 	"Chassis":    {asks: func(wire.Query, string) bool { return false }}, // chassis belong to the operator
 	"Checkpoint": {},                                                     // it shows only the size and root of the log
 	"Provider":   {},                                                     // providers and candidates belong to no project
-	"Candidates": {},
-	"Usages":     {asks: func(q wire.Query, own string) bool { return q.(*wire.UsagesQuery).Project == own }},
+	"Candidates": {asks: func(q wire.Query, _ string) bool { // where consumers are is told to their projects alone
+		prefer := q.(*wire.CandidatesQuery).Prefer
+		return prefer == nil || len(prefer.Near) == 0
+	}},
+	"Usages": {asks: func(q wire.Query, own string) bool { return q.(*wire.UsagesQuery).Project == own }},
 	"History": {asks: func(q wire.Query, own string) bool {
 		h := q.(*wire.HistoryQuery)
 		return h.Of == wire.OfProject && h.Name == own

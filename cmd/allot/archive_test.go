@@ -210,10 +210,10 @@ func TestArchiveBadInput(t *testing.T) {
 		{[]string{"serve", "--data", otherData, "--http", freeAddress(t), "--nats", "", "--archive", "file://" + good}, "of another ledger"},
 		{[]string{"serve", "--data", data, "--archive", "ftp://x"}, "not the URL of an archive"},
 		{[]string{"serve", "--data", data, "--archive", "file:///x", "--archive", "file:///x"}, "given twice"},
-		{[]string{"serve", "--data", data, "--archive-part-records", "0"}, "at least one record"},
-		{[]string{"serve", "--data", data, "--archive-part-bytes=-1"}, "it can be from 1"},
-		{[]string{"serve", "--data", data, "--archive-part-age", "0s"}, "more than 0"},
-		{[]string{"serve", "--data", data, "--archive-rate=-1"}, "must not be negative"},
+		{[]string{"serve", "--data", data, "--archive-part-records", "0"}, "--archive-part-records 0: it must be 1 or more"},
+		{[]string{"serve", "--data", data, "--archive-part-bytes=-1"}, "it must be 1 or more"},
+		{[]string{"serve", "--data", data, "--archive-part-age", "0s"}, "--archive-part-age 0s: it must be 10ms or more"},
+		{[]string{"serve", "--data", data, "--archive-rate=-1"}, "it must be 0 or more"},
 	} {
 		if out := allot(t, false, c.args...); !strings.Contains(out, c.says) {
 			t.Errorf("%q: %s; want %q", c.args, out, c.says)

@@ -105,10 +105,20 @@ func (s serverFlags) send(
 	if resp.StatusCode/100 != 2 {
 		defer func() { _ = resp.Body.Close() }()               // nothing was written
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4096)) // the status alone says enough
-		return nil, fmt.Errorf("the server answered %s: %s", resp.Status, bytes.TrimSpace(text))
+		said := fmt.Sprintf("the server answered %s: %s", resp.Status, bytes.TrimSpace(text))
+		return nil, &answered{code: resp.StatusCode, text: said}
 	}
 	return resp, nil
 }
+
+// answered is an answer that says no.
+type answered struct {
+	code int
+	text string
+}
+
+// Error implements error.
+func (a *answered) Error() string { return a.text }
 
 // put changes something, which a server says with an empty answer.
 func (s serverFlags) put(ctx context.Context, path string, body any) error {

@@ -20,6 +20,9 @@ import (
 // now. Only what the archive lacks is read.
 type backupCommand struct {
 	sourceFlags `embed:""`
+	URL         string   `name:"url" help:"URL of a running server, such as http://HOST:PORT: the log comes over HTTP. The token needs the policy rule allot:audit." placeholder:"URL"`
+	CAFile      string   `name:"ca-file" help:"Certificates to trust for --url, instead of the system's." type:"existingfile" placeholder:"FILE"`
+	Token       string   `help:"Token to send to --url as X-Auth-Token; not on the command line, where others see it." default:"admin" secret:""`
 	To          []string `help:"URL of the archive: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT. May be repeated. A server may archive there, too." required:"" placeholder:"URL"`
 	Mend        bool     `help:"Read all parts of the archive first, and write those that are damaged again, beside the damaged ones."`
 	SigningKey  string   `help:"File with the operator's private key, to sign what is added." type:"existingfile" placeholder:"FILE"`
@@ -36,7 +39,7 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	log, closeLog, err := c.open(ctx)
+	log, closeLog, err := c.source(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,6 +74,24 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
+// source opens the log, over HTTP if --url names a server.
+func (c *backupCommand) source(ctx context.Context) (ledger.Log, func() error, error) {
+	if c.URL == "" {
+		log, closeLog, err := c.open(ctx)
+		return log, closeLog, err
+	}
+	if c.sourceFlags != (sourceFlags{}) {
+		return nil, nil, errors.New("--url names the log: leave --data, --nats-url and --archive out")
+	}
+	log := &httpLog{serverFlags{URL: c.URL, CAFile: c.CAFile, Token: c.Token}}
+	return log, func() error { return nil }, nil
+}
+
+// warnings tells an operator at a terminal what is wrong.
+func warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
 // mend writes the damaged parts of an archive again, and says which.
 func mend(ctx context.Context, a *archives.Archive, cfg archives.Config) error {
 	done, err := archives.Mend(ctx, a, cfg)
@@ -103,7 +124,7 @@ func (c *backupCommand) config(ctx context.Context, log ledger.Log, signer note.
 	}
 	cfg := archives.Config{
 		Ledger: header.Ledger, Log: log, Head: func() ledger.Head { return head }, Now: time.Now,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Logger: warnings(),
 	}
 	if signer != nil {
 		cfg.Sign = func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(signer) }

@@ -33,11 +33,11 @@ type benchCommands struct {
 // the process and over NATS, on a ledger of its own, durable, in one run.
 type benchCommand struct {
 	Dir       string        `help:"Folder for the ledger, on the disk to be measured; emptied afterwards." type:"path" default:"."`
-	Clients   int           `help:"Number of clients." default:"64"`
-	Pipelined int           `help:"Commands under way for each client, in the pipelined runs." default:"16"`
-	Duration  time.Duration `help:"How long to measure each way of submitting." default:"6s"`
-	Rounds    int           `help:"Number of turns into which that time is divided. The ways alternate, so that the growing ledger slows all of them alike." default:"6"`
-	Providers int           `help:"Number of providers to allocate from." default:"100"`
+	Clients   int           `help:"Number of clients." default:"64" least:"1"`
+	Pipelined int           `help:"Commands under way for each client, in the pipelined runs." default:"16" least:"1"`
+	Duration  time.Duration `help:"How long to measure each way of submitting." default:"6s" least:"10ms"`
+	Rounds    int           `help:"Number of turns into which that time is divided. The ways alternate, so that the growing ledger slows all of them alike." default:"6" least:"1"`
+	Providers int           `help:"Number of providers to allocate from." default:"100" least:"1"`
 }
 
 // submitFunc carries one command out.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/client"
-	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -27,50 +25,42 @@ import (
 // they go and at half of that rate, and the old way beside it: candidates, then
 // allocate, and again if others were faster.
 type benchClaimCommand struct {
-	Providers int    `help:"Providers to make, and to claim from." default:"100000"`
-	Claims    int    `help:"Claims to make." default:"1000000"`
-	JSON      bool   `name:"json" help:"Print JSON."`
-	Dir       string `help:"Folder for the ledger, on the disk to be measured; emptied afterwards." type:"path" default:"."`
-	NATS      string `name:"nats" help:"Measure the server at this NATS address instead of one of its own; it keeps what the measurement makes." placeholder:"URL"`
-	Connected int    `name:"clients" help:"Clients at a time, each with a connection." default:"4"`
-	Pipelined int    `help:"Claims under way per client." default:"512"`
-	Prefer    string `help:"What is preferred: pack, spread, random or none." enum:"pack,spread,random,none" default:"spread"`
-	OldWay    int    `help:"How often to allocate in the old way." default:"2000"`
-	OldAtOnce int    `name:"old-way-clients" help:"Clients of the old way at a time." default:"16"`
-}
+	Providers int           `help:"Providers to make, and to claim from." default:"100000" least:"1"`
+	Claims    int           `help:"Claims to make." default:"1000000" least:"1"`
+	JSON      bool          `name:"json" help:"Print JSON."`
+	Dir       string        `help:"Folder for the ledger, on the disk to be measured; emptied afterwards." type:"path" default:"."`
+	NATS      string        `name:"nats" help:"Measure the server at this NATS address instead of one of its own; it keeps what the measurement makes." placeholder:"URL"`
+	Connected int           `name:"clients" help:"Clients at a time, each with a connection." default:"4" least:"1"`
+	Pipelined int           `help:"Claims under way per client." default:"512" least:"1"`
+	Prefer    string        `help:"What is preferred: pack, spread, random or none." enum:"pack,spread,random,none" default:"spread"`
+	Rate      float64       `help:"Claims a second where latency is measured; 0: half of the rate that was reached before." default:"0"`
+	OldWay    int           `help:"How often to allocate in the old way; 0: never." default:"2000"`
+	OldAtOnce int           `name:"old-way-clients" help:"Clients of the old way at a time." default:"16" least:"1"`
+	Beside    time.Duration `help:"How long to measure plain allocations beside each kind of load, in turns; 0: not at all." default:"9s"`
+	Racers    int           `help:"Clients of a race for the last places, which are a tenth as many; 0: no race." default:"1000"`
 
-// check refuses numbers that measure nothing.
-func (c *benchClaimCommand) check() error {
-	for _, one := range []struct {
-		flag  string
-		value int
-	}{
-		{"--providers", c.Providers}, {"--claims", c.Claims}, {"--clients", c.Connected}, {"--pipelined", c.Pipelined},
-		{"--old-way-clients", c.OldAtOnce},
-	} {
-		if one.value < 1 {
-			return fmt.Errorf("%s %d: 1 or more are needed", one.flag, one.value)
-		}
-	}
-	return nil
+	made []ledger.UUID // providers
 }
 
 // claimBench is what was measured.
 type claimBench struct {
-	Providers       int       `json:"providers"`
-	Claims          int       `json:"claims"`
-	Prefer          string    `json:"prefer"`
-	ClaimsPerSecond float64   `json:"claims_per_second"`
-	P50             float64   `json:"p50_ms"`
-	P99             float64   `json:"p99_ms"`
-	Rejected        int64     `json:"rejected"`
-	HalfRate        halfRate  `json:"half_rate"`
-	OldWay          oldWay    `json:"old_way"`
-	PeakMemoryMB    int64     `json:"peak_memory_mb,omitempty"` // of server and clients in one process; absent: another process serves
-	Started         time.Time `json:"started"`
+	Providers       int          `json:"providers"`
+	Claims          int          `json:"claims"`
+	Prefer          string       `json:"prefer"`
+	FirstMillis     float64      `json:"first_ms"` // the first claim, which makes the order
+	ClaimsPerSecond float64      `json:"claims_per_second"`
+	P50             float64      `json:"p50_ms"`
+	P99             float64      `json:"p99_ms"`
+	Rejected        int64        `json:"rejected"`
+	Steady          halfRate     `json:"half_rate"` // or what --rate says
+	OldWay          oldWay       `json:"old_way"`
+	Allocations     []besideLoad `json:"allocations,omitempty"` // plain ones, beside loads
+	Race            *lastPlaces  `json:"race,omitempty"`
+	PeakMemoryMB    int64        `json:"peak_memory_mb,omitempty"` // of server and clients in one process; absent: another process serves
+	Started         time.Time    `json:"started"`
 }
 
-// halfRate is what claims take at half of the rate that is possible.
+// halfRate is what claims take at half of the rate that is possible, or at one that is given.
 type halfRate struct {
 	ClaimsPerSecond float64 `json:"claims_per_second"`
 	P50             float64 `json:"p50_ms"`
@@ -96,45 +86,56 @@ const (
 )
 
 // Run measures and prints.
-func (c *benchClaimCommand) Run(ctx context.Context) (err error) {
-	if err := c.check(); err != nil {
+func (c *benchClaimCommand) Run(ctx context.Context) error {
+	result, err := c.run(ctx)
+	if err != nil {
 		return err
 	}
+	return c.print(result)
+}
+
+func (c *benchClaimCommand) run(ctx context.Context) (result *claimBench, err error) {
 	url := c.NATS
 	if url == "" {
 		stop, own, err := c.serve(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 		url = own
 	}
-	result := claimBench{Providers: c.Providers, Claims: c.Claims, Prefer: c.Prefer, Started: time.Now().UTC()}
-	clients := make([]*client.Client, max(1, c.Connected))
+	result = &claimBench{Providers: c.Providers, Claims: c.Claims, Prefer: c.Prefer, Started: time.Now().UTC()}
+	clients := make([]*client.Client, c.Connected)
 	for i := range clients {
 		nc, err := nats.Connect(url, nats.MaxReconnects(-1))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer nc.Close()
 		clients[i] = client.New(nc, client.Options{TryTimeout: time.Minute})
 	}
-	if err := c.prepare(ctx, clients[0]); err != nil {
-		return fmt.Errorf("the providers were not made: %w", err)
+	if err := c.prepare(ctx, clients); err != nil {
+		return nil, fmt.Errorf("the providers were not made: %w", err)
 	}
+	begun := time.Now()
 	if _, err := clients[0].Claim(ctx, c.claim(0)); err != nil { // it makes the order
-		return err
+		return nil, err
 	}
-	if err := c.measure(ctx, clients, &result); err != nil {
-		return err
-	}
-	if err := c.measureOldWay(ctx, clients[0], &result.OldWay); err != nil {
-		return err
+	result.FirstMillis = float64(time.Since(begun).Microseconds()) / 1000
+	for _, measure := range []func() error{
+		func() error { return c.measure(ctx, clients, result) },
+		func() error { return c.measureOldWay(ctx, clients[0], &result.OldWay) },
+		func() error { return c.measureBeside(ctx, clients, url, result) },
+		func() error { return c.race(ctx, clients, result) },
+	} {
+		if err := measure(); err != nil {
+			return nil, err
+		}
 	}
 	if c.NATS == "" {
 		result.PeakMemoryMB = peakMemory() >> 20
 	}
-	return c.print(&result)
+	return result, nil
 }
 
 // serve starts a server of its own.
@@ -153,29 +154,52 @@ func (c *benchClaimCommand) serve(ctx context.Context) (stop func() error, url s
 }
 
 // prepare makes the providers, many at once.
-func (c *benchClaimCommand) prepare(ctx context.Context, allot *client.Client) error {
-	_, err := allot.Submit(ctx, &commands.CreateTrait{Name: fastTrait})
+func (c *benchClaimCommand) prepare(ctx context.Context, clients []*client.Client) error {
+	_, err := clients[0].Submit(ctx, &commands.CreateTrait{Name: fastTrait})
 	var rejected *client.RejectedError
 	if err != nil && !errors.As(err, &rejected) { // a server that was measured before has it
 		return err
 	}
-	for from := 0; from < c.Providers; from += perBatch {
-		var list []commands.Command
-		for i := from; i < min(from+perBatch, c.Providers); i++ {
-			id := ledger.UUID(uuid.New())
-			list = append(list, &commands.CreateProvider{Provider: id, Name: "bench-" + id.String()},
-				&commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{
-					{Class: "VCPU", Total: 64}, {Class: "MEMORY_MB", Total: 256 << 10}, {Class: "DISK_GB", Total: 4000},
-				}})
-			if i%10 == 0 {
-				list = append(list, &commands.ReplaceProviderTraits{Provider: id, Traits: []string{fastTrait}})
+	c.made = make([]ledger.UUID, c.Providers)
+	var next atomic.Int64
+	var mu sync.Mutex
+	var failure error
+	var all sync.WaitGroup
+	for _, allot := range clients {
+		all.Go(func() {
+			for {
+				from := int(next.Add(perBatch)) - perBatch
+				if from >= c.Providers {
+					return
+				}
+				_, err := allot.SubmitAtomic(ctx, commands.NewID(), c.providers(from, min(from+perBatch, c.Providers))...)
+				if err != nil {
+					mu.Lock()
+					failure = errors.Join(failure, err)
+					mu.Unlock()
+					return
+				}
 			}
-		}
-		if _, err := allot.SubmitAtomic(ctx, commands.NewID(), list...); err != nil {
-			return err
+		})
+	}
+	all.Wait()
+	return failure
+}
+
+// providers makes some of the providers.
+func (c *benchClaimCommand) providers(from, to int) (list []commands.Command) {
+	for i := from; i < to; i++ {
+		id := ledger.UUID(uuid.New())
+		c.made[i] = id
+		list = append(list, &commands.CreateProvider{Provider: id, Name: "bench-" + id.String()},
+			&commands.ReplaceInventories{Provider: id, Inventories: []commands.Inventory{
+				{Class: "VCPU", Total: 64}, {Class: "MEMORY_MB", Total: 256 << 10}, {Class: "DISK_GB", Total: 4000},
+			}})
+		if i%10 == 0 {
+			list = append(list, &commands.ReplaceProviderTraits{Provider: id, Traits: []string{fastTrait}})
 		}
 	}
-	return nil
+	return list
 }
 
 // claim is the n-th one: a tenth wants a trait, a tenth has two groups.
@@ -212,12 +236,15 @@ func (c *benchClaimCommand) measure(ctx context.Context, clients []*client.Clien
 	}
 	result.ClaimsPerSecond = float64(full.TotalCount()) / took.Seconds()
 	result.P50, result.P99, result.Rejected = millis(full, 50), millis(full, 99), rejected
-	rate := result.ClaimsPerSecond / 2
+	rate := c.Rate
+	if rate == 0 {
+		rate = result.ClaimsPerSecond / 2
+	}
 	half, took, _, err := c.claims(ctx, clients, min(c.Claims, int(rate*halfRateFor.Seconds())), rate)
 	if err != nil {
 		return err
 	}
-	result.HalfRate = halfRate{
+	result.Steady = halfRate{
 		ClaimsPerSecond: float64(half.TotalCount()) / took.Seconds(), P50: millis(half, 50), P99: millis(half, 99),
 	}
 	return nil
@@ -309,33 +336,6 @@ func (c *benchClaimCommand) measureOldWay(ctx context.Context, allot *client.Cli
 	return failure
 }
 
-func allocateOldWay(ctx context.Context, allot *client.Client, claim *commands.Claim, retries *atomic.Int64) error {
-	for {
-		found, err := allot.Candidates(ctx, wire.CandidatesQuery{Groups: claim.Requests[0].Groups, Limit: oldLimit})
-		if err != nil {
-			return err
-		}
-		if len(found.Result) == 0 {
-			return errors.New("there are no candidates left")
-		}
-		// Whoever takes the first that is offered meets all others there.
-		for _, i := range rand.Perm(len(found.Result)) {
-			want := commands.ConsumerAllocations{Consumer: claim.For[0].Consumer, Project: "bench", User: "bench"}
-			for _, a := range found.Result[i].Allocations {
-				want.Resources = append(
-					want.Resources, commands.ProviderAllocation{Provider: a.Provider, Class: a.Class, Amount: a.Amount},
-				)
-			}
-			_, err := allot.Submit(ctx, &commands.AllocateForConsumers{Allocations: []commands.ConsumerAllocations{want}})
-			if rejected := (*client.RejectedError)(nil); errors.As(err, &rejected) {
-				retries.Add(1)
-				continue
-			}
-			return err
-		}
-	}
-}
-
 // peakMemory is the most that the process had in memory, where the system says so.
 func peakMemory() int64 {
 	text, err := os.ReadFile("/proc/self/status")
@@ -359,15 +359,25 @@ func (c *benchClaimCommand) print(r *claimBench) error {
 		}
 		return err
 	}
-	_, err := fmt.Printf(`%d claims of %d providers, order %s
+	_, err := fmt.Printf(`%d claims of %d providers, order %s; the first took %.1f ms
 %-24s %10s %9s %9s
 %-24s %10.0f %9.2f %9.2f   %d rejected
 %-24s %10.0f %9.2f %9.2f
 %-24s %10.0f %9.2f %9.2f   %d retries
-`, r.Claims, r.Providers, r.Prefer, "", "per second", "p50 ms", "p99 ms",
+`, r.Claims, r.Providers, r.Prefer, r.FirstMillis, "", "per second", "p50 ms", "p99 ms",
 		"claims", r.ClaimsPerSecond, r.P50, r.P99, r.Rejected,
-		"claims at half the rate", r.HalfRate.ClaimsPerSecond, r.HalfRate.P50, r.HalfRate.P99,
+		"claims at a steady rate", r.Steady.ClaimsPerSecond, r.Steady.P50, r.Steady.P99,
 		"candidates, then allocate", r.OldWay.AllocationsPerSecond, r.OldWay.P50, r.OldWay.P99, r.OldWay.Retries)
+	for _, one := range r.Allocations {
+		if err == nil {
+			_, err = fmt.Printf("%-24s %10.0f %9.2f %9.2f   with %.0f a second\n", "allocate "+one.Load, one.PerSecond, one.P50, one.P99, one.Beside)
+		}
+	}
+	if race := r.Race; err == nil && race != nil {
+		_, err = fmt.Printf(
+			"%d clients for %d places: %d won by claims in %.0f ms; in the old way %d, with %d retries, in %.0f ms\n",
+			race.Clients, race.Places, race.Claims.Won, race.Claims.Took, race.OldWay.Won, race.OldWay.Retries, race.OldWay.Took)
+	}
 	if err == nil && r.PeakMemoryMB > 0 {
 		_, err = fmt.Printf("%d MB of memory at most, clients included\n", r.PeakMemoryMB)
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -74,7 +75,10 @@ func printStatus(w io.Writer, s cluster.Status) error {
 		}
 	}
 	for _, p := range s.Stream.Others {
+		known := slices.ContainsFunc(s.Members, func(m cluster.Member) bool { return m.Name == p.Name })
 		switch {
+		case !known && !p.Current:
+			fmt.Fprintf(&text, "\nThe log has a place on server %s, which is gone: start one of that name with an empty folder.\n", p.Name)
 		case p.Offline:
 			fmt.Fprintf(&text, "\nThe stream's server %s is away.\n", p.Name)
 		case !p.Current:

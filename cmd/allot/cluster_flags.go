@@ -26,8 +26,8 @@ type clusterFlags struct {
 	CA      string        `name:"cluster-tls-ca" help:"Certificates of who may sign those of the servers, and of nobody else." type:"existingfile" placeholder:"FILE"`
 	Plain   bool          `name:"cluster-plaintext" help:"Let the servers talk without TLS over a network: whoever can listen there can read, and write, the log."`
 	HTTP    string        `name:"cluster-http" help:"URL of this server's REST API for clients, to be shown; default: --http." placeholder:"URL"`
-	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more; the clocks of two servers may differ in speed by a tenth." default:"3s"`
-	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s"`
+	Lease   time.Duration `name:"cluster-lease" help:"A server that leads and is silent for this long leads no more. It renews this six times in the time. The clocks of two servers may differ in speed by a tenth." default:"3s" least:"1s"`
+	Wait    time.Duration `name:"cluster-wait" help:"How long requests wait for a server to lead." default:"10s" least:"10ms"`
 	Copy    int64         `name:"cluster-copy-rate" help:"Send a copy of State and read models to a server that joins at this many bytes a second at most; 0: send none, and fetch none." default:"134217728" placeholder:"BYTES"`
 	Ack     time.Duration `name:"ack-timeout" help:"How long an append to a replicated log may take before it is looked for; default: 2s, and 5s with --nats-url." placeholder:"DURATION"`
 }
@@ -89,9 +89,6 @@ func (f *clusterFlags) fill(http, data string, external bool) (err error) {
 
 // checkRates refuses what leaves others no time.
 func (f *clusterFlags) checkRates() error {
-	if f.Lease < time.Second {
-		return fmt.Errorf("--cluster-lease %v: it is renewed six times in its time, over the network and a disk: 1s or more", f.Lease)
-	}
 	if f.Copy != 0 && f.Copy < minCopyRate {
 		return fmt.Errorf("--cluster-copy-rate %d: a server that joins would take this one for gone: %d or more, or 0",
 			f.Copy, minCopyRate)

@@ -291,6 +291,29 @@ func TestReplicas(t *testing.T) {
 	l.end(t)
 	l.holds(t, r.list[was])
 	l.holds(t, r.list[now])
+	r.join(was, third)
+}
+
+// join has a fourth server join, lead, and tell what it means that another one is
+// gone for good.
+func (r *replicas) join(by, gone int) {
+	r.t.Helper()
+	fourth := start(r.t, filepath.Join(r.dir, "4"), "--nats", freeAddress(r.t), "--cluster", strings.Join(r.members, ","),
+		"--cluster-name", "4", "--cluster-listen", freeAddress(r.t), "--cluster-secret-file", r.secret)
+	if !fourth.waitServing() {
+		r.t.Fatalf("the fourth replica does not serve:\n%s", fourth.logs)
+	}
+	fourth.must(201, "PUT", "/traits/CUSTOM_OF_4", "")
+	url := "http://" + r.list[by].http
+	if out := ran(r.t, "cluster", "step-down", "--url", url, "--to", "4"); !strings.HasPrefix(out, "4 leads") {
+		r.t.Error(out)
+	}
+	r.list[by].must(204, "GET", "/traits/CUSTOM_OF_4", "")
+	ran(r.t, "cluster", "remove", "--url", url, fmt.Sprint(gone+1))
+	out := ran(r.t, "cluster", "status", "--url", url)
+	if want := fmt.Sprintf("The log has a place on server %d, which is gone", gone+1); !strings.Contains(out, want) {
+		r.t.Errorf("does not say %q:\n%s", want, out)
+	}
 }
 
 // checkStatus checks what the servers say of each other.
@@ -419,7 +442,7 @@ func TestClusterFlags(t *testing.T) {
 		"needs three":                              {"--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1", "--cluster-secret-file", secret},
 		"name this server's with --cluster-listen": {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-secret-file", secret},
 		"must not contain blanks":                  {"--cluster", "a:1,b:1,c:1", "--cluster-name", "a b", "--cluster-secret-file", secret},
-		"renewed six times":                        append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
+		"it must be 1s or more":                    append([]string{"--cluster-secret-file", secret, "--cluster-lease", "10ms"}, three...),
 		"belong together":                          append([]string{"--cluster-secret-file", secret, "--cluster-tls-cert", secret}, three...),
 		"other machines can reach":                 {"--cluster", "10.0.0.1:1,10.0.0.2:2,10.0.0.3:3", "--cluster-listen", "0.0.0.0:0", "--cluster-secret-file", secret},
 		"--cluster-listen: \"nowhere\"":            {"--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "nowhere", "--cluster-secret-file", secret},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/allot-project/allot/commands/importing"
 	"github.com/allot-project/allot/commands/importing/placementapi"
 	"github.com/allot-project/allot/ledger"
@@ -32,7 +34,7 @@ var errDifferent = errors.New("the server and the Placement differ")
 
 // Run reads both and prints the differences.
 func (c *comparePlacementCommand) Run(ctx context.Context) error {
-	address, err := givenAddress("--with", c.With, c.WithFile)
+	address, err := placementAddress.given("--with", c.With, c.WithFile)
 	if err != nil {
 		return err
 	}
@@ -44,11 +46,7 @@ func (c *comparePlacementCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	left, err := planOf(ctx, other)
-	if err != nil {
-		return err
-	}
-	right, err := planOf(ctx, contentsOf(server, "reading Allot"))
+	left, right, err := bothPlans(ctx, other, c.contents())
 	if err != nil {
 		return err
 	}
@@ -95,6 +93,14 @@ func (c *comparePlacementCommand) candidates(
 	return len(queries), found, err
 }
 
+// bothPlans reads two sides at the same time, so that little changes in between.
+func bothPlans(ctx context.Context, one, other contents) (left, right *importing.Plan, err error) {
+	group, within := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { left, err = planOf(within, one); return err })
+	group.Go(func() (err error) { right, err = planOf(within, other); return err })
+	return left, right, group.Wait()
+}
+
 // planOf reads contents by the rules of an import. What it would refuse cannot be
 // compared.
 func planOf(ctx context.Context, read contents) (*importing.Plan, error) {
@@ -102,6 +108,11 @@ func planOf(ctx context.Context, read contents) (*importing.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	return planFrom(rows)
+}
+
+// planFrom is planOf for rows that were read.
+func planFrom(rows *importing.Rows) (*importing.Plan, error) {
 	names, err := importing.StandardNames()
 	if err != nil {
 		return nil, err

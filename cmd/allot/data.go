@@ -245,8 +245,15 @@ func (d *dataFolder) ofKind(cluster bool) error {
 // of the system's account.
 func (d *dataFolder) ofSeveral() (*bool, error) {
 	store := filepath.Join(d.path(logFolder), "jetstream")
+	newest, err := d.files().Newest()
+	if err != nil && !errors.Is(err, blocks.ErrNoLog) {
+		return nil, err
+	}
 	var found [2]bool
-	for i, path := range []string{filepath.Join(store, "$SYS"), d.files().Dir()} {
+	for i, path := range []string{filepath.Join(store, "$SYS"), newest} {
+		if path == "" {
+			continue
+		}
 		_, err := os.Stat(path)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err

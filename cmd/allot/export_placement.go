@@ -32,11 +32,7 @@ func (c *exportPlacementCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	source, err := c.source()
-	if err != nil {
-		return err
-	}
-	rows, err := contentsOf(source, "reading")(ctx)
+	rows, err := c.contents()(ctx)
 	if err != nil {
 		return err
 	}
@@ -56,7 +52,7 @@ func (c *exportPlacementCommand) address() (string, error) {
 	case c.To != "" && c.ToFile != "":
 		return "", errors.New("give only one of --to and --to-file")
 	case c.ToFile != "":
-		return addressIn(c.ToFile)
+		return placementAddress.in(c.ToFile)
 	case c.To == "":
 		return "", errors.New("name the database with --to, ALLOT_EXPORT_PLACEMENT or --to-file")
 	}

@@ -23,6 +23,7 @@ import (
 type importCommand struct {
 	Archive   importArchiveCommand   `cmd:"" default:"withargs" help:"Begin a data folder with an exported log: allot import FILE --data DIR."`
 	Placement importPlacementCommand `cmd:"" help:"Begin a data folder with the contents of a Placement."`
+	Ironic    importIronicCommand    `cmd:"" help:"Begin a data folder with the nodes and node allocations of an Ironic, or add them to a ledger."`
 	JSONL     importJSONLCommand     `cmd:"" name:"jsonl" help:"Begin a data folder with the contents of a file of JSON lines."`
 }
 

@@ -60,19 +60,29 @@ func (c *contentsFlags) run(ctx context.Context, read contents) (err error) {
 	if err := d.files().EndImport(state.Head()); err != nil {
 		return err
 	}
-	fmt.Printf("%s holds %d providers and %d consumers in %d commits; start it with: allot serve --data %s\n",
-		c.Data, state.ProviderCount(), state.ConsumerCount(), state.Head().Sequence, c.Data)
+	fmt.Printf("%s holds %s in %d commits; start it with: allot serve --data %s\n",
+		c.Data, log.holds, state.Head().Sequence, c.Data)
 	return nil
 }
 
-// madeLog is a log in memory, before it is written.
+// madeLog is a log in memory, before it is written, or what comes after the commits of
+// another one.
 type madeLog struct {
 	from    string
+	holds   string // in words
 	entries []ledger.Entry
+	old     ledger.Log // nil: there is none
+	before  uint64     // the last sequence that is taken from it
 }
 
+// read yields the commits from..to, as a readLog.
 func (l *madeLog) read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
-	for _, entry := range l.entries[from-1 : to] {
+	if l.before > 0 && from <= l.before {
+		if err := l.old.Read(ctx, from, min(to, l.before), yield); err != nil {
+			return err
+		}
+	}
+	for _, entry := range l.entries[max(from, l.before+1)-l.before-1 : max(to, l.before)-l.before] {
 		if err := errors.Join(ctx.Err(), yield(entry)); err != nil {
 			return err
 		}
@@ -83,34 +93,60 @@ func (l *madeLog) read(ctx context.Context, from, to uint64, yield func(ledger.E
 // plan reads the rows, reports, and makes the whole log. Its State is what a
 // server will fold from it.
 func (c *contentsFlags) plan(ctx context.Context, read contents) (*madeLog, *ledger.State, error) {
-	rows, err := read(ctx)
+	plan, err := c.decide(ctx, read)
 	if err != nil {
 		return nil, nil, err
 	}
+	log := logOf(plan)
+	state, err := plan.Write(c.begin(), log.keep(ctx))
+	return log, state, err
+}
+
+// decide reads the rows and reports what the rules say about them.
+func (c *contentsFlags) decide(ctx context.Context, read contents) (*importing.Plan, error) {
+	rows, err := read(ctx)
+	if err != nil {
+		return nil, err
+	}
 	names, err := importing.StandardNames()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	plan, report, err := importing.Make(rows, importing.Options{LeaveOut: c.LeaveOut, Standard: names})
 	if report != nil {
 		err = errors.Join(err, c.tell(report))
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if plan == nil {
-		return nil, nil, fmt.Errorf("%d rows cannot be imported as they are, so nothing was written: mend them in the source, "+
+		return nil, fmt.Errorf("%d rows cannot be imported as they are, so nothing was written: mend them in the source, "+
 			"or leave them out with --leave-out and the names of the rules that refuse them", report.Refused)
 	}
-	log := &madeLog{from: fmt.Sprintf("%s %s", rows.Kind, rows.Source)}
-	state, err := plan.Write(importing.Begin{
+	return plan, nil
+}
+
+func (*contentsFlags) begin() importing.Begin {
+	return importing.Begin{
 		Ledger: ledger.UUID(uuid.New()), NewID: commands.NewID, Time: time.Now().UnixNano(), Actor: "allot import",
 		Limit: embedded.MaxPayload / 2,
-	}, func(e ledger.Entry) error {
-		log.entries = append(log.entries, e)
+	}
+}
+
+func logOf(plan *importing.Plan) *madeLog {
+	holds := fmt.Sprintf("%d providers and %d consumers", len(plan.Providers), len(plan.Consumers))
+	if len(plan.Nodes) > 0 {
+		holds = fmt.Sprintf("%d nodes and %d node allocations", len(plan.Nodes), len(plan.NodeAllocations))
+	}
+	return &madeLog{from: fmt.Sprintf("%s %s", plan.Contents.Kind, plan.Contents.Source), holds: holds}
+}
+
+// keep appends commits.
+func (l *madeLog) keep(ctx context.Context) func(ledger.Entry) error {
+	return func(e ledger.Entry) error {
+		l.entries = append(l.entries, e)
 		return ctx.Err()
-	})
-	return log, state, err
+	}
 }
 
 // tell prints the report, and writes it into a file.

@@ -17,7 +17,7 @@ type importPlacementCommand struct {
 
 // Run imports everything: a database as of one moment, or what the REST API tells.
 func (c *importPlacementCommand) Run(ctx context.Context) error {
-	address, err := givenAddress("--from", c.From, c.FromFile)
+	address, err := placementAddress.given("--from", c.From, c.FromFile)
 	if err != nil {
 		return err
 	}
@@ -28,22 +28,34 @@ func (c *importPlacementCommand) Run(ctx context.Context) error {
 	return c.run(ctx, read)
 }
 
-// givenAddress returns the address that a flag gives, or the file of the flag with
-// "-file" after its name.
-func givenAddress(flag, address, file string) (string, error) {
+// addressOf says where the address of a service is given.
+type addressOf struct {
+	what     string // the service
+	variable string // that may hold the address; the one of a file has "_FILE" after it
+	section  string // of the service's own configuration, that has "connection"
+}
+
+var (
+	placementAddress = addressOf{"Placement", "ALLOT_PLACEMENT", "[placement_database]"}
+	ironicAddress    = addressOf{"Ironic", "ALLOT_IRONIC", "[database]"}
+)
+
+// given returns the address that a flag gives, or the file of the flag with "-file"
+// after its name.
+func (a addressOf) given(flag, address, file string) (string, error) {
 	switch {
 	case address != "" && file != "":
-		return "", fmt.Errorf("give only one of %s and %s-file, or of ALLOT_PLACEMENT and ALLOT_PLACEMENT_FILE", flag, flag)
+		return "", fmt.Errorf("give only one of %s and %s-file, or of %s and %s_FILE", flag, flag, a.variable, a.variable)
 	case file != "":
-		return addressIn(file)
+		return a.in(file)
 	case address == "":
-		return "", fmt.Errorf("name the Placement with %s, ALLOT_PLACEMENT or %s-file", flag, flag)
+		return "", fmt.Errorf("name the %s with %s, %s or %s-file", a.what, flag, a.variable, flag)
 	}
 	return address, nil
 }
 
-// addressIn reads an address from a file of one line, or from placement.conf.
-func addressIn(path string) (string, error) {
+// in reads an address from a file of one line, or from the service's configuration.
+func (a addressOf) in(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -57,11 +69,11 @@ func addressIn(path string) (string, error) {
 			section = line
 		case section == "":
 			return line, nil
-		case section == "[placement_database]":
+		case section == a.section:
 			if key, value, found := strings.Cut(line, "="); found && strings.TrimSpace(key) == "connection" {
 				return strings.TrimSpace(value), nil
 			}
 		}
 	}
-	return "", fmt.Errorf("%s has neither an address in its first line nor [placement_database] connection", path)
+	return "", fmt.Errorf("%s has neither an address in its first line nor %s connection", path, a.section)
 }

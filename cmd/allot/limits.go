@@ -13,10 +13,11 @@ import (
 
 // limitsCommand is "allot limits".
 type limitsCommand struct {
-	List limitsListCommand `cmd:"" help:"Print the limits as they are set, with what is used of them."`
-	Show limitsShowCommand `cmd:"" help:"Print the limits that hold for a project, its own or defaults, with what is used of them."`
-	Set  limitsSetCommand  `cmd:"" help:"Set a limit, or remove it."`
-	Tree limitsTreeCommand `cmd:"" help:"Put a project below another one, whose limits then hold for both together."`
+	List    limitsListCommand    `cmd:"" help:"Print the limits as they are set, with what is used of them."`
+	Show    limitsShowCommand    `cmd:"" help:"Print the limits that hold for a project, its own or defaults, with what is used of them."`
+	Set     limitsSetCommand     `cmd:"" help:"Set a limit, or remove it."`
+	History limitsHistoryCommand `cmd:"" help:"Print what a limit was, the newest first, with the commits that set it."`
+	Tree    limitsTreeCommand    `cmd:"" help:"Put a project below another one, whose limits then hold for both together."`
 }
 
 // limitsListCommand is "allot limits list".
@@ -49,6 +50,9 @@ func (s serverFlags) printLimits(ctx context.Context, project, at string) error 
 		}
 		for _, l := range limits.Limits {
 			who, of, used := cmp.Or(l.Project, "(default)"), l.Class, "-"
+			if l.Aggregate != nil {
+				who = "(aggregate " + l.Aggregate.String() + ")"
+			}
 			if l.Type != "" {
 				of = "consumers of type " + l.Type
 			}
@@ -66,24 +70,55 @@ func (s serverFlags) printLimits(ctx context.Context, project, at string) error 
 // limitsSetCommand is "allot limits set".
 type limitsSetCommand struct {
 	serverFlags
-	Project string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID"`
-	Class   string `help:"Resource class that is limited." xor:"of" required:"" placeholder:"CLASS"`
-	Type    string `help:"Type of consumers whose number is limited." xor:"of" required:"" placeholder:"TYPE"`
-	Most    *int64 `help:"How much there may be." xor:"most" required:"" placeholder:"N"`
-	None    bool   `help:"Remove the limit." xor:"most" required:""`
+	Project   string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID"`
+	Aggregate string `help:"Aggregate on whose providers all consumers together are limited." placeholder:"UUID"`
+	Class     string `help:"Resource class that is limited." xor:"of" required:"" placeholder:"CLASS"`
+	Type      string `help:"Type of consumers whose number is limited." xor:"of" required:"" placeholder:"TYPE"`
+	Most      *int64 `help:"How much there may be." xor:"most" required:"" placeholder:"N"`
+	None      bool   `help:"Remove the limit." xor:"most" required:""`
 }
 
 // Run sets it.
 func (c *limitsSetCommand) Run(ctx context.Context) error {
 	body := map[string]any{"limit": c.Most}
 	for name, value := range map[string]string{
-		"project_id": c.Project, "resource_class": c.Class, "consumer_type": c.Type,
+		"project_id": c.Project, "resource_class": c.Class, "consumer_type": c.Type, "aggregate": c.Aggregate,
 	} {
 		if value != "" {
 			body[name] = value
 		}
 	}
 	return c.put(ctx, "/limits", body)
+}
+
+// limitsHistoryCommand is "allot limits history".
+type limitsHistoryCommand struct {
+	serverFlags
+	Project   string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID"`
+	Aggregate string `help:"Aggregate whose limit it is." placeholder:"UUID"`
+	Class     string `help:"Resource class that is limited." xor:"of" required:"" placeholder:"CLASS"`
+	Type      string `help:"Type of consumers whose number is limited." xor:"of" required:"" placeholder:"TYPE"`
+	At        string `help:"As of a commit's sequence or an RFC 3339 time." placeholder:"MOMENT"`
+}
+
+// Run prints a line per version.
+func (c *limitsHistoryCommand) Run(ctx context.Context) error {
+	query := url.Values{
+		"project_id": {c.Project}, "aggregate": {c.Aggregate}, "resource_class": {c.Class}, "consumer_type": {c.Type},
+		"at": {c.At},
+	}
+	return ask(ctx, c.serverFlags, "/limits/versions", query, false, func(history *answers.LimitVersions) error {
+		for _, v := range history.Versions {
+			most := "removed"
+			if v.Most != nil {
+				most = fmt.Sprint(*v.Most)
+			}
+			if _, err := fmt.Printf("commit %d: %s\n", v.Sequence, most); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // limitsTreeCommand is "allot limits tree".

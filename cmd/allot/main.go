@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -32,6 +33,7 @@ type cli struct {
 	Import       importCommand             `cmd:"" help:"Begin a data folder with an exported log, a Placement's contents, or a file of JSON lines."`
 	Backup       backupCommand             `cmd:"" help:"Bring an archive up to the end of a log, now."`
 	Restore      restoreCommand            `cmd:"" help:"Begin a data folder with the log in an archive, up to any moment."`
+	Shadow       shadowCommand             `cmd:"" help:"Stand in front of a Placement and an Allot: one answers, the other follows, and their answers are compared."`
 	Compare      compareCommand            `cmd:"" help:"Compare a running server with something else."`
 	Init         initCommand               `cmd:"" help:"Permit a new ledger to begin in a data folder."`
 	Repair       repairCommand             `cmd:"" help:"List the damage in a log's files, and mend it from an export, another server, or by a cut."`
@@ -45,6 +47,7 @@ type cli struct {
 	Sign         signCommand               `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
 	Cluster      clusterCommand            `cmd:"" help:"Operate several servers of one ledger."`
 	Bench        benchCommands             `cmd:"" help:"Measure this machine: commands, or claims, durable, in one run."`
+	Preferences  preferencesCommand        `cmd:"" help:"Show and set preferences that claims refer to by name."`
 	Limits       limitsCommand             `cmd:"" help:"Show and set how much projects may hold."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`
 	NATSPassword natsPasswordCommand       `cmd:"" name:"nats-password" help:"Print the hash of a password, for a file of NATS users."`
@@ -77,7 +80,7 @@ func main() {
 	kongcompletion.Register(parser) // ends the program if a shell asks for completions
 	selected, err := parser.Parse(os.Args[1:])
 	parser.FatalIfErrorf(err)
-	if err = refuseSecrets(selected); err == nil {
+	if err = cmp.Or(refuseSecrets(selected), refuseNumbers(selected)); err == nil {
 		err = selected.Run()
 	}
 	if err != nil {

@@ -74,6 +74,7 @@ var bodies = map[string]string{
 	"Reserve":              `{"seconds":60,"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
 	"Claim":                `{"for":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true}],"requests":[{"groups":[{"resources":{"VCPU":1}}]}]}`,
 	"SetLimit":             `{"project":"PROJECT","class":"VCPU","most":9}`, "PlaceProject": `{"project":"PROJECT","parent":"r"}`,
+	"SetPreference":   `{"name":"n","prefer":{"order":"pack"}}`,
 	"ReleaseConsumer": `{"consumer":"THING"}`, "ConfirmReservation": `{"consumer":"THING"}`,
 	"CancelReservation": `{"consumer":"THING"}`,
 	"Reshape":           `{"inventories":[{"provider":"PROVIDER","generation":0,"inventories":[]}],"allocations":[]}`,

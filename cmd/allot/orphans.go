@@ -24,7 +24,7 @@ type orphansCommand struct {
 	Consumers   string        `help:"All consumers that may hold something: a file with one uuid per line, a file with nova's list of servers as JSON, or the URL of a nova API, such as http://nova:8774/v2.1." required:"" placeholder:"FILE|URL"`
 	NovaToken   string        `help:"Token for the nova API; not on the command line, where others see it." env:"OS_TOKEN" secret:""`
 	Type        []string      `help:"Examine only consumers of these types; a consumer without a type has the type unknown. Default: all."`
-	OlderThan   time.Duration `help:"Leave alone consumers that changed within this time, because their owners may not be listed yet." default:"10m"`
+	OlderThan   time.Duration `help:"Leave alone consumers that changed within this time, because their owners may not be listed yet; 0: none." default:"10m"`
 	At          string        `help:"As of this sequence or RFC 3339 time; not with --yes."`
 	JSON        bool          `name:"json" help:"Print one JSON object per finding."`
 	Yes         bool          `help:"Release what orphans hold, unless it has changed meanwhile."`

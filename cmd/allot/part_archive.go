@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/proof"
@@ -14,10 +17,15 @@ import (
 // archiveFlags say where the log is archived, and in what parts.
 type archiveFlags struct {
 	URL         []string      `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL"`
-	PartRecords int64         `name:"archive-part-records" help:"Most records in one part of an archive." default:"1000000"`
-	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864"`
-	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h"`
+	PartRecords int64         `name:"archive-part-records" help:"Most records in one part of an archive." default:"1000000" least:"1"`
+	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864" least:"1"`
+	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h" least:"10ms"`
 	Rate        int64         `name:"archive-rate" help:"Read at most this many bytes of the log a second for archives; 0: as fast as it goes." default:"67108864"`
+	Cache       int64         `name:"archive-cache" help:"Keep at most this many bytes of parts that were read back, in the data folder; 0: only the newest one." default:"1073741824"`
+	CopyRecords int64         `name:"archive-copy-records" help:"Store a copy of State and read models in each archive after so many records, so that a server that lacks them need not replay more; 0: never." default:"10000000"`
+
+	HotRecords *int64         `name:"hot-log-records" help:"Keep this many of the newest commits in the log, each of which has one record or more. What is older leaves the log when all archives have it. Default: everything stays." placeholder:"N"`
+	HotAge     *time.Duration `name:"hot-log-age" help:"Keep commits that are younger in the log. With both bounds, what either keeps stays." placeholder:"D"`
 }
 
 // archiveFolder is the name in a data folder of what archives need: parts that
@@ -37,18 +45,21 @@ func (f *archiveFlags) bounds() archives.Bounds {
 // check refuses URLs and bounds that cannot be.
 func (f *archiveFlags) check() error {
 	switch {
-	case f.PartRecords < 1:
-		return fmt.Errorf("--archive-part-records %d: a part has at least one record", f.PartRecords)
-	case f.PartBytes < 1 || f.PartBytes > maxPartBytes:
+	case f.PartBytes > maxPartBytes:
 		return fmt.Errorf("--archive-part-bytes %d: it can be from 1 to %d", f.PartBytes, int64(maxPartBytes))
-	case f.PartAge <= 0:
-		return fmt.Errorf("--archive-part-age %v: it must be more than 0", f.PartAge)
-	case f.Rate < 0:
-		return fmt.Errorf("--archive-rate %d: it must not be negative", f.Rate)
+	case f.HotRecords != nil && *f.HotRecords < 1:
+		return fmt.Errorf("--hot-log-records %d: it must be at least 1; without it everything stays in the log", *f.HotRecords)
+	case f.HotAge != nil && *f.HotAge <= 0:
+		return fmt.Errorf("--hot-log-age %v: it must be more than 0; without it everything stays in the log", *f.HotAge)
+	case f.bounded() && len(f.URL) == 0:
+		return errors.New("--hot-log-records and --hot-log-age need --archive: what leaves the log must be in an archive")
 	}
 	_, err := f.open()
 	return err
 }
+
+// bounded reports whether commits are to leave the log.
+func (f *archiveFlags) bounded() bool { return f.HotRecords != nil || f.HotAge != nil }
 
 // maxPartBytes bounds what one object may hold.
 const maxPartBytes = 1 << 30
@@ -69,6 +80,22 @@ func (f *archiveFlags) open() ([]*archives.Archive, error) {
 	return list, nil
 }
 
+// checkBounded refuses to bound a log that several servers share, or that a start
+// would have to replay.
+func (c *serveCommand) checkBounded() error {
+	switch {
+	case !c.Archive.bounded():
+		return nil
+	case c.Cluster.on() || c.NATSURL != "" || c.Cluster.Name != "":
+		return errors.New("--hot-log-records and --hot-log-age are for a single server with its own log: leave them out with --cluster, " +
+			"--cluster-name and --nats-url")
+	case c.SnapshotRecords <= 0 && c.SnapshotAge <= 0:
+		return errors.New("--hot-log-records and --hot-log-age need snapshots, from which a start goes on: " +
+			"leave --snapshot-records or --snapshot-age at more than 0")
+	}
+	return nil
+}
+
 // openParts returns the archive at a URL, without speaking to it.
 func openParts(url string) (*archives.Archive, error) {
 	store, err := bucket.Open(url, bucket.Patience{})
@@ -81,9 +108,6 @@ func openParts(url string) (*archives.Archive, error) {
 // openArchives refuses archives of another ledger. One that does not answer is
 // told, and used when it does: the log keeps everything meanwhile.
 func (s *server) openArchives(ctx context.Context) (err error) {
-	if s.archives, err = s.config.Archive.open(); err != nil {
-		return err
-	}
 	for _, a := range s.archives {
 		ctx, cancel := context.WithTimeout(ctx, archiveAsk)
 		err := a.Belongs(ctx, s.notary.Ledger, false)
@@ -96,6 +120,108 @@ func (s *server) openArchives(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// archiveRest is how long archives are not asked after they were silent.
+const archiveRest = 5 * time.Second
+
+// readFolder is the name in archiveFolder of parts that were read back.
+const readFolder = "read"
+
+// joinArchives returns the log with what has left it, which archives have.
+func (s *server) joinArchives(ctx context.Context, hot archives.Hot) (all ledger.Log, err error) {
+	if s.archives, err = s.config.Archive.open(); err != nil {
+		return nil, err
+	}
+	first := hot.First()
+	if first > 1 && len(s.archives) == 0 {
+		return nil, fmt.Errorf("the log in %s begins with sequence %d, because what is older has left for archives; nothing was changed: "+
+			"name them with --archive", s.config.Data, first)
+	}
+	if len(s.archives) == 0 {
+		return hot, nil
+	}
+	folder := filepath.Join(s.data.path(archiveFolder), readFolder)
+	if err := os.RemoveAll(folder); err != nil { // nobody knows what a former server has left there
+		return nil, err
+	}
+	older := archives.NewLog(s.archives, folder, s.config.Archive.Cache)
+	older.Rest(archiveRest)
+	return archives.Join(hot, older), s.reachesBack(ctx, hot, older)
+}
+
+// reachesBack refuses archives that lack the last commit before the log: they are
+// older than what has left, or not the right ones. Archives that do not answer are
+// told, and asked again by whoever reads that far back.
+func (s *server) reachesBack(ctx context.Context, hot archives.Hot, older *archives.Log) error {
+	first := hot.First()
+	if first == 1 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, archiveAsk)
+	defer cancel()
+	err := older.Read(ctx, first-1, first-1, discardCommit)
+	switch {
+	case errors.Is(err, ledger.ErrLogGap):
+		return fmt.Errorf("the log begins with sequence %d, and no archive has what is before it; nothing was changed: "+
+			"name the archives that it had with --archive: %w", first, err)
+	case errors.Is(err, archives.ErrPart):
+		return fmt.Errorf("the log begins with sequence %d, and what is before it is damaged in all archives; nothing was changed: "+
+			"name another archive that has it: %w", first, err)
+	case err != nil:
+		s.logger.Warn("the archives cannot be read now; what has left the log is out of reach until they can", "first", first, "error", err)
+	}
+	return nil
+}
+
+// startTrimmer starts to keep the log within its bounds.
+func (s *server) startTrimmer(context.Context) (err error) {
+	flags := &s.config.Archive
+	if !flags.bounded() {
+		return nil
+	}
+	hot, ok := s.log.hot.(archives.Rollable)
+	if !ok {
+		return errors.New("this log cannot be sealed in parts") // serveCommand.check refuses the flags before
+	}
+	cfg := archives.TrimConfig{
+		Hot: hot, Archives: s.archives, Ledger: s.notary.Ledger, Head: s.log.highWater.Head,
+		Replayed: s.replayed, Rate: flags.Rate, Folder: s.data.path(archiveFolder), Every: archiveEvery, Now: time.Now,
+		Logger: s.logger,
+	}
+	if flags.HotRecords != nil {
+		cfg.Commits = uint64(*flags.HotRecords)
+	}
+	if flags.HotAge != nil {
+		cfg.Age = *flags.HotAge
+	}
+	trimmer, err := archives.Trim(cfg)
+	s.leader.trimmer.Store(trimmer)
+	return err
+}
+
+func (s *server) stopTrimmer() error {
+	if trimmer := s.leader.trimmer.Swap(nil); trimmer != nil {
+		trimmer.Stop()
+	}
+	return nil
+}
+
+// replayed returns the sequence after which a start would replay the log, whatever
+// ends this server: that of the newest snapshot that the read models have reached,
+// as far as they are durable. 0: the whole log.
+func (s *server) replayed() (uint64, error) {
+	reached := s.views.Checkpoint().Sequence
+	if err := s.views.Sync(); err != nil {
+		return 0, err
+	}
+	heads, err := s.snaps.Heads()
+	for _, head := range heads {
+		if head.Sequence <= reached {
+			return head.Sequence, err
+		}
+	}
+	return 0, err
 }
 
 // startArchiver starts writing the log into the archives.
@@ -165,6 +291,8 @@ func (s *server) addArchives(g gauges) {
 	g.add("archive_bytes", "Bytes of these.", sum(func(s archives.Status) float64 { return float64(s.Bytes) }))
 	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
 		sum(func(s archives.Status) float64 { return float64(s.Failures) }))
+	s.addHotLog(g)
+	s.addCopies(g)
 	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
 		most(func(s archives.Status) float64 {
 			if s.Success.IsZero() {
@@ -172,4 +300,26 @@ func (s *server) addArchives(g gauges) {
 			}
 			return float64(s.Success.UnixNano()) / 1e9
 		}))
+}
+
+// addHotLog adds the metrics of what leaves the log.
+func (s *server) addHotLog(g gauges) {
+	of := func(value func(archives.TrimStatus) float64) func() float64 {
+		return func() float64 {
+			if trimmer := s.leader.trimmer.Load(); trimmer != nil {
+				return value(trimmer.Status())
+			}
+			return 0
+		}
+	}
+	g.add("hot_log_first_sequence", "First sequence that the log itself holds; what is older is in archives only.",
+		func() float64 { return float64(s.log.hot.First()) })
+	g.add("hot_log_keeps", "1: nothing leaves the log now although a part is due: the server's log says why.",
+		of(func(s archives.TrimStatus) float64 { return one(s.Fault != "") }))
+	g.count("hot_log_left_commits_total", "Commits that have left the log since the start, verified in all archives.",
+		of(func(s archives.TrimStatus) float64 { return float64(s.Commits) }))
+	g.count("hot_log_left_records_total", "Records of these.",
+		of(func(s archives.TrimStatus) float64 { return float64(s.Records) }))
+	g.count("hot_log_left_bytes_total", "Bytes of these commits.",
+		of(func(s archives.TrimStatus) float64 { return float64(s.Bytes) }))
 }

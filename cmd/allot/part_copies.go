@@ -17,9 +17,11 @@ import (
 
 // copyFolder is where a copy of another replica's State and read models comes
 // together.
-func (s *server) copyFolder() copies.Folder {
-	models := s.data.path(readModelFolder)
-	return copies.Folder{ReadModels: models, Models: projector.FilesIn(models), Snapshots: s.data.path(snapshotsFolder)}
+func (s *server) copyFolder() copies.Folder { return copyFolderIn(s.data) }
+
+func copyFolderIn(d *dataFolder) copies.Folder {
+	models := d.path(readModelFolder)
+	return copies.Folder{ReadModels: models, Models: projector.FilesIn(models), Snapshots: d.path(snapshotsFolder)}
 }
 
 // finishCopy puts a copy in its place that a former process had whole, and
@@ -53,10 +55,11 @@ func (s *server) stopCopies() error {
 	return s.copies.Stop()
 }
 
-// joinOnce fetches State and read models of another replica, once, if that is
-// faster than to replay what is missing; nil: there is no other replica to ask.
+// joinOnce fetches State and read models of another replica or from an archive,
+// once, if that is faster than to replay what is missing; nil: there is nobody to
+// ask.
 func (s *server) joinOnce() func(context.Context) error {
-	if !s.shared() || s.config.Cluster.Copy == 0 {
+	if !s.mayTake() {
 		return nil
 	}
 	done := false
@@ -81,15 +84,16 @@ func (s *server) join(ctx context.Context) (again bool, err error) {
 		return errors.Is(err, ledger.ErrUnavailable), nil // the replay says it, too, and what to do
 	}
 	from, err := s.standsAt()
-	if err != nil || !copies.MayBeWorth(s.views.Position(), from, last) {
+	left := from < last && from+1 < s.log.hot.First() // a replay would need what has left the log
+	if err != nil || !left && !copies.MayBeWorth(s.views.Position(), from, last) {
 		return false, err
 	}
-	got, err := s.fetchCopy(ctx, from)
+	got, err := s.fetchAny(ctx, from, last)
 	switch {
 	case ctx.Err() != nil:
 		return false, fmt.Errorf("told to stop while joining: %w", ctx.Err())
 	case err != nil:
-		s.logger.Info("the log is replayed, instead of a copy of another replica", "because", err)
+		s.logger.Info("the log is replayed, instead of a copy of State and read models", "because", err)
 		return false, nil
 	}
 	if err := s.views.Exchange(s.copyFolder().Finish); err != nil {
@@ -135,7 +139,11 @@ func (s *server) fetchCopy(ctx context.Context, from uint64) (*copies.Copy, erro
 
 // refill fills read models that turned out to be damaged while the server runs.
 func (s *server) refill(ctx context.Context) (*ledger.State, error) {
-	got, err := s.fetchCopy(ctx, 0)
+	last, err := s.log.all.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.fetchAny(ctx, 0, last)
 	switch {
 	case errors.Is(err, copies.ErrNotWorth):
 		return nil, nil // to make them from the log takes less

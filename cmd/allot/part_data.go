@@ -129,12 +129,14 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 }
 
 // whole refuses a log that ends with bytes that are no commit, where this replica
-// had seen one. They may be a write that a power cut left unfinished although the
-// other replicas had reported the commit, or damage to a commit that this replica
-// had promised to keep. Nobody can tell which.
+// had seen one: damage to a commit that it had promised to keep. What a power cut left
+// of a write is no damage, because JetStream's agreements have the commit.
 func (d *dataFolder) whole(report *blocks.Report) error {
 	mark, err := blocks.ReadHighWater(blocks.HighWaterPath(d.files().Store))
 	if err != nil || report.TornBytes == 0 || report.Last.Sequence >= mark.Sequence {
+		return err
+	}
+	if unwritten, err := report.Unwritten(); err != nil || unwritten {
 		return err
 	}
 	return &blocks.DamageError{

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -35,6 +36,7 @@ type serverLog struct {
 	nc        *nats.Conn
 	knownNC   *nats.Conn     // on which others are told what is known; nil: there are none
 	stream    *jetstream.Log // what the log is appended to
+	hot       archives.Hot   // what the log itself has
 	all       ledger.Log     // the log as the writer uses it
 	readers   ledger.Log     // the log for everybody but the writer
 }
@@ -249,24 +251,29 @@ func (s *server) openLog(ctx context.Context) (err error) {
 	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil}
 	if s.log.nats == nil {
 		cfg.AckTimeout = cmp.Or(s.config.Cluster.Ack, ackTimeout)
+	} else {
+		cfg.MayRoll = !s.config.Cluster.on() // nobody else opens this log
 	}
 	if s.config.Cluster.on() {
 		return s.openSharedLog(ctx, cfg)
 	}
 	if s.log.stream, err = jetstream.Open(ctx, s.log.nc, cfg); err == nil {
-		s.log.all = s.log.stream
+		s.log.hot = s.log.stream
 	}
 	if err == nil && s.shared() {
 		s.log.values, err = jetstream.OpenValues(ctx, s.log.nc, s.valuesConfig())
 	}
 	if err == nil && s.log.nats != nil {
-		s.log.all, err = s.log.nats.ReadFiles(s.log.stream)
+		s.log.hot, err = s.log.nats.ReadFiles(s.log.stream)
 	}
 	if errors.Is(err, jetstream.ErrNoStream) {
 		return fmt.Errorf("%w: %w", err, s.data.missing())
 	}
 	if err != nil {
 		return unreached(err)
+	}
+	if s.log.all, err = s.joinArchives(ctx, s.log.hot); err != nil {
+		return err
 	}
 	s.shareLog()
 	return nil
@@ -340,7 +347,10 @@ func (s *server) openSharedLog(ctx context.Context, cfg jetstream.Config) (err e
 			err = s.log.stream.HearMoves()
 		}
 		if err == nil {
-			s.log.all = s.log.stream
+			s.log.hot = s.log.stream
+			if s.log.all, err = s.joinArchives(ctx, s.log.hot); err != nil {
+				return err
+			}
 			s.shareLog()
 			if err := s.welcome(); err != nil {
 				return err
@@ -394,6 +404,10 @@ func (s *server) enoughReplicas() error {
 
 // unreached adds what to do if the log is out of reach at the start.
 func unreached(err error) error {
+	if errors.Is(err, ledger.ErrArchived) {
+		return fmt.Errorf("%w; nothing was changed. Snapshots or read models are missing here, so the start needs what has left the log: "+
+			"start again when an archive can be read", err)
+	}
 	if errors.Is(err, ledger.ErrUnavailable) {
 		return fmt.Errorf("%w; nothing was changed. Start again when the NATS server can be reached", err)
 	}

@@ -70,12 +70,14 @@ func (s *server) registry() *prometheus.Registry {
 	g.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s.instruments.register(g.registry)
 	s.addStores(g)
+	g.registry.MustRegister(roomMetrics{s.rooms})
 	s.addState(g)
 	s.addWriter(g)
 	s.addReplica(g)
 	s.addNotices(g)
 	s.addTraces(g)
 	s.addArchives(g)
+	s.addLimits(g)
 	g.add("log_unsafe", "1: what is acknowledged may be lost: see the log, or allot cluster status.", func() float64 {
 		return one(len(s.unsafe.get()) > 0)
 	})
@@ -114,6 +116,17 @@ func (s *server) addNotices(g gauges) {
 		})
 	g.add("notices_waiting", "Commits whose notices are to be published.",
 		published(func(c notices.Counts) int64 { return c.Waiting }))
+}
+
+// addLimits adds the metrics of following Keystone's limits.
+func (s *server) addLimits(g gauges) {
+	if s.config.Keystone.LimitsEvery <= 0 {
+		return
+	}
+	g.count("limits_follow_failures_total", "How often Keystone's limits could not be read or followed.",
+		func() float64 { return float64(s.limits.Failures()) })
+	g.add("limits_followed_timestamp_seconds", "When the ledger last had Keystone's limits; 0: not since the start.",
+		func() float64 { return float64(s.limits.Followed()) / 1e9 })
 }
 
 // addTraces adds the metrics of traces.
@@ -155,6 +168,24 @@ func (s *server) addState(g gauges) {
 		"disk_reserve_bytes", "Commands are refused while fewer bytes than this are free.",
 		func() float64 { return float64(s.space.reserve.Load()) },
 	)
+	g.add(
+		"disk_days_left", "Days until only the reserve is free, at the pace of the last day; +Inf: the disk does not fill.",
+		func() float64 { return s.space.growth.days(s.space.reserve.Load()) },
+	)
+	s.addFolder(g, "snapshots_bytes", "Bytes of the snapshots.", snapshotsFolder)
+	s.addFolder(g, "archive_cache_bytes", "Bytes of archives' parts that were read back.", archiveFolder)
+}
+
+// addFolder adds the size of a folder in the data folder.
+func (s *server) addFolder(g gauges, name, help, folder string) {
+	size := &remembered[int64]{ask: func() int64 {
+		bytes, err := bytesIn(s.data.path(folder))
+		if err != nil {
+			s.logger.Warn("metrics lack the size of a folder", "folder", folder, "error", err)
+		}
+		return bytes
+	}}
+	g.add(name, help, func() float64 { return float64(size.get()) })
 }
 
 // addReplica adds the metrics of a replica.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/projector/check"
 )
@@ -25,6 +26,27 @@ func (s *server) startExpirer(context.Context) error {
 
 func (s *server) stopExpirer() error {
 	s.leader.expirer.Stop()
+	return nil
+}
+
+// startLimitFollower keeps limits in step with Keystone's.
+func (s *server) startLimitFollower(context.Context) error {
+	flags := &s.config.Keystone
+	keystone, is := s.access.auth.(*auth.Keystone)
+	if !is || flags.LimitsEvery <= 0 {
+		return nil
+	}
+	s.leader.limits = processes.StartLimitFollower(processes.LimitFollowerConfig{
+		Source: &auth.UnifiedLimits{Keystone: keystone, Service: flags.LimitsService, Region: flags.LimitsRegion},
+		Submit: s.leader.writer.Load(), Views: s.views, Every: flags.LimitsEvery, Logger: s.logger, Status: &s.limits,
+	})
+	return nil
+}
+
+func (s *server) stopLimitFollower() error {
+	if s.leader.limits != nil {
+		s.leader.limits.Stop()
+	}
 	return nil
 }
 

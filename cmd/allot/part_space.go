@@ -35,6 +35,8 @@ type space struct {
 	folders []string
 	free    atomic.Int64 // on the fullest of the disks
 	reserve atomic.Int64
+	growth  growth
+	nearly  bool                  // told that the disk is nearly full; of one goroutine
 	problem atomic.Pointer[error] // why the log must not be written
 	armed   atomic.Bool
 	quit    chan struct{}
@@ -145,6 +147,7 @@ func (s *space) measure() error {
 	}
 	s.free.Store(free)
 	s.reserve.Store(reserve)
+	s.growth.note(time.Now(), free)
 	if left >= 0 {
 		s.problem.Store(nil)
 		return nil
@@ -170,12 +173,27 @@ func (s *space) watch() {
 			s.tell(err, told != "")
 			told = now
 		}
+		s.warn()
 		next := spaceEvery
 		if s.free.Load() < nearlyTimes*s.reserve.Load() {
 			next = spaceHurry
 		}
 		timer.Reset(next)
 	}
+}
+
+// warn says once that the disk is nearly full, before commands are refused.
+func (s *space) warn() {
+	free, reserve := s.free.Load(), s.reserve.Load()
+	if s.nearly && free < (nearlyTimes+1)*reserve {
+		return // told, and not much has changed
+	}
+	nearly := free < nearlyTimes*reserve
+	if nearly {
+		s.server.logger.Warn("the disk is nearly full: commands are refused when less than the reserve is free",
+			"free", free, "reserve", reserve, "days_left", s.growth.days(reserve))
+	}
+	s.nearly = nearly
 }
 
 // tell logs a change between room and no room.

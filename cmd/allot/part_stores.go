@@ -52,9 +52,9 @@ func (s *server) interruptViews() { s.views.Interrupt() }
 func (s *server) closeViews() error { return s.views.Close() }
 
 // healViews has damaged read models made again, from now on: from those of
-// another replica if there is one, or from the log.
+// another replica or an archive if there are some, or from the log.
 func (s *server) healViews(context.Context) error {
-	if s.shared() && s.config.Cluster.Copy > 0 {
+	if s.mayTake() {
 		s.views.RefillFrom(s.refill)
 	}
 	s.views.Heal(s.log.all)

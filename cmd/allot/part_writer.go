@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/claims"
+	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
@@ -29,9 +30,12 @@ type leader struct {
 	claims    *claims.Stage
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
+	limits    *processes.LimitFollower // nil: limits follow nobody
 	natsDoor  *natsapi.Service
 	auditor   atomic.Pointer[check.Auditor]     // nil: the server does not audit itself
 	archiver  atomic.Pointer[archives.Archiver] // nil: the server archives nothing now
+	trimmer   atomic.Pointer[archives.Trimmer]  // nil: nothing leaves the log now
+	storing   atomic.Pointer[copies.Keeper]     // nil: no copies are stored in archives now
 }
 
 // startNotices puts the publisher of notices between writer and read models.

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/commands/importing"
+	"github.com/allot-project/allot/commands/importing/jsonl"
 	"github.com/allot-project/allot/commands/importing/placementapi"
 	"github.com/allot-project/allot/commands/importing/placementdb"
 )
@@ -100,6 +103,33 @@ func contentsOf(source *placementapi.Source, title string) contents {
 		show, end := progressBar(title)
 		defer end()
 		return source.Read(ctx, show)
+	}
+}
+
+// contents returns what reads everything from the running server: as of one moment,
+// in one request. An account that may not ask for that reads through Placement's
+// API, as does one of an older server.
+func (s serverFlags) contents() contents {
+	return func(ctx context.Context) (*importing.Rows, error) {
+		answer, err := s.get(ctx, "/audit/contents", nil)
+		var no *answered
+		if errors.As(err, &no) && (no.code == http.StatusForbidden || no.code == http.StatusNotFound) {
+			fmt.Fprintf(os.Stderr, "reading through Placement's API, which takes many times as long and does not tell times, because %v\n", err)
+			source, err := s.source()
+			if err != nil {
+				return nil, err
+			}
+			return contentsOf(source, "reading Allot")(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := answer.Request.URL.Host
+		rows, err := jsonl.Read(answer.Body, name, time.Now().UnixNano())
+		if err := errors.Join(err, answer.Body.Close()); err != nil {
+			return nil, fmt.Errorf("read the contents of the server at %s: %w", name, err)
+		}
+		return rows, nil
 	}
 }
 

@@ -45,7 +45,7 @@ func (c *plainErrorsConn) Read(b []byte) (int, error) {
 
 // Write implements net.Conn.
 func (c *plainErrorsConn) Write(b []byte) (int, error) {
-	if len(b) > 512 || !bytes.HasPrefix(b, plainStart) {
+	if !mayBePlain(b) {
 		return c.Conn.Write(b)
 	}
 	match := plainAnswer.FindSubmatch(b)
@@ -56,6 +56,11 @@ func (c *plainErrorsConn) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return len(b), nil
+}
+
+// mayBePlain spares almost all answers the regular expression.
+func mayBePlain(b []byte) bool {
+	return len(b) <= 512 && len(b) > len(plainStart) && bytes.HasPrefix(b, plainStart) && b[len(plainStart)] >= '4'
 }
 
 func (c *plainErrorsConn) answer(status string) []byte {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -74,12 +75,16 @@ func (d *disk) remount() {
 // lazy syncing some must be lost, or the test proves nothing.
 func TestPowerCut(t *testing.T) {
 	t.Parallel()
-	for _, lazy := range []bool{false, true} {
-		name := "sync always"
-		flags := []string{}
-		if lazy {
-			name, flags = "negative control", []string{"--lazy-sync"}
-		}
+	archive := t.TempDir()
+	for name, flags := range map[string][]string{
+		"sync always":      {},
+		"negative control": {"--lazy-sync"},
+		"the log is sealed and leaves": {
+			"--archive", "file://" + archive, "--archive-part-records", "20", "--archive-part-age", "100ms",
+			"--hot-log-records", "20", "--snapshot-records", "20",
+		},
+	} {
+		lazy := slices.Contains(flags, "--lazy-sync")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDisk(t)

@@ -34,6 +34,7 @@ func call(t *testing.T, args ...string) (out string, ok bool) {
 // files are the arguments of refused commands.
 type files struct {
 	text, nothing, badYAML, unknownKey, secret, key, archive, data, empty, missing string
+	silent                                                                         string // an address where nobody answers
 }
 
 // someFiles makes the files. The data folder is that of a ledger of two commits.
@@ -56,6 +57,12 @@ func someFiles(t *testing.T) (f files, public string) {
 	if err := os.Mkdir(f.empty, 0o750); err != nil {
 		t.Fatal(err)
 	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	f.silent = listener.Addr().String()
 	make("text.sql", "")
 	public = strings.TrimSpace(allot(t, true, "signing-key", "op.example", f.key))
 	s := launch(t, f.data)
@@ -147,10 +154,18 @@ func refusals(f files, public, taken string) []refusal {
 		{"--providers 0", []string{"bench", "claim", "--providers", "0"}},
 		{"--claims -1", []string{"bench", "claim", "--claims=-1"}},
 		{"--prefer must be one of", []string{"bench", "claim", "--prefer", "blue"}},
+		{"unexpected argument now", []string{"preferences", "list", "now"}},
+		{`expected "<name>"`, []string{"preferences", "show"}},
+		{"is not JSON", []string{"preferences", "set", "packed", "{"}},
+		{`expected "<name>"`, []string{"preferences", "remove"}},
+		{"missing flags: --upstream=URL", []string{"shadow", "run"}},
+		{"<side> must be one of", []string{"shadow", "lead", "nova"}},
+		{"name the Ironic with --from", []string{"import", "ironic"}},
 		{"unexpected argument now", []string{"limits", "list", "now"}},
 		{`expected "<project>"`, []string{"limits", "show"}},
 		{"missing flags: --class=CLASS or --type=TYPE, --most=N or --none", []string{"limits", "set"}},
 		{`expected "<project>"`, []string{"limits", "tree"}},
+		{"missing flags: --class=CLASS or --type=TYPE", []string{"limits", "history"}},
 		{"unexpected argument now", []string{"policy", "now"}},
 		{"give the password on standard input", []string{"nats-password"}},
 		{"unexpected argument now", []string{"version", "now"}},
@@ -190,7 +205,7 @@ func logRefusals(f files, public string) []refusal {
 		{f.text + ".sql exists", []string{"export", "placement", "--to", f.text + ".sql"}},
 		{"connection refused", []string{"export", "placement", "--to", f.missing + ".sql", "--http", "127.0.0.1:1"}},
 		{"name the Placement with --with", []string{"compare", "placement"}},
-		{"no such file", []string{"compare", "placement", "--with", "sqlite:" + f.missing}},
+		{"no such file", []string{"compare", "placement", "--with", "sqlite:" + f.missing, "--http", f.silent}},
 		{"<file>: stat " + f.missing, []string{"import", f.missing, "--data", f.empty}},
 		{"name the log with exactly one of --data, --nats-url and --archive", []string{"backup", "--to", "file://" + f.empty}},
 		{"is given twice", []string{"backup", "--archive", f.archive, "--to", "file:///x", "--to", "file:///x"}},

@@ -12,7 +12,7 @@ import (
 // reasons.
 type rejectedCommand struct {
 	serverFlags `embed:""`
-	Limit       int    `help:"Print at most this many, newest first; 1 to 1000." default:"50"`
+	Limit       int    `help:"Print at most this many, newest first; 1 to 1000." default:"50" least:"1"`
 	Actor       string `help:"Only commands of this actor."`
 	Command     string `help:"Only this command, such as Reshape."`
 	Code        string `help:"Only commands rejected with this code, such as capacity_exceeded."`

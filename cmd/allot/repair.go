@@ -19,7 +19,7 @@ import (
 // sets them aside, and puts the good log in their place.
 type repairCommand struct {
 	Data     string `help:"Data folder of a server that is not running." required:"" type:"existingdir" placeholder:"DIR"`
-	Archive  string `help:"File that allot export wrote: take missing commits from it." type:"existingfile" placeholder:"FILE"`
+	Archive  string `help:"File that allot export wrote, or the URL of an archive: take missing commits from it." placeholder:"FILE|URL"`
 	NATSURL  string `name:"nats-url" help:"NATS of a running server with the same log: take missing commits from it." placeholder:"URL"`
 	CutAfter uint64 `help:"Give up all commits after this sequence. They stay in a folder of their own." placeholder:"SEQUENCE"`
 }

@@ -19,11 +19,12 @@ import (
 // restoreCommand is "allot restore": it begins a data folder with what archives
 // hold of a log.
 type restoreCommand struct {
-	archivesFlag `embed:""`
-	keyFlag      `embed:""`
-	Data         string `help:"Data folder, without a log or with an unfinished restore of the same log. With --check: a folder for the drill, which is removed afterwards." required:"" type:"path" placeholder:"DIR"`
-	At           string `help:"Restore the log as of this sequence or time (RFC 3339); default: all of it." placeholder:"SEQUENCE|TIME"`
-	Check        bool   `help:"Only a drill: restore aside, replay everything, compare with the archive and its signatures, and remove it."`
+	archivesFlag  `embed:""`
+	keyFlag       `embed:""`
+	Data          string `help:"Data folder, without a log or with an unfinished restore of the same log. With --check: a folder for the drill, which is removed afterwards." required:"" type:"path" placeholder:"DIR"`
+	At            string `help:"Restore the log as of this sequence or time (RFC 3339); default: all of it." placeholder:"SEQUENCE|TIME"`
+	WithoutCopies bool   `help:"Leave copies of State and read models in the archives alone: the first start replays the log."`
+	Check         bool   `help:"Only a drill: restore aside, replay everything, compare with the archive and its signatures, and remove it."`
 }
 
 // Run restores. Every commit keeps its sequence, and is verified before it is
@@ -61,10 +62,13 @@ func (c *restoreCommand) Run(ctx context.Context) (err error) {
 	if err = c.fill(ctx, d, log, head); err == nil {
 		err = c.keep(ctx, d, log, head)
 	}
+	took := time.Since(begun)
+	if err == nil && !c.Check && !c.WithoutCopies {
+		c.bringCopy(ctx, d, log, list, head.Sequence)
+	}
 	if err = errors.Join(err, d.close()); err != nil {
 		return err
 	}
-	took := time.Since(begun)
 	fmt.Printf("%s holds the log up to sequence %d, durably; digest %s; %v\n", c.Data, head.Sequence, head.Digest,
 		took.Round(time.Millisecond))
 	if !c.Check && keys == nil {

@@ -116,7 +116,7 @@ func (s *server) diskNow() audit.Disk {
 		}
 		data += int64(stored.Bytes)
 	}
-	return audit.Disk{Free: s.space.free.Load(), Reserve: s.space.reserve.Load(), Data: data}
+	return audit.Disk{Free: s.space.free.Load(), Reserve: s.space.reserve.Load(), Data: data, Stores: s.rooms.measured()}
 }
 
 // audits returns the routes below /audit, by path.

@@ -33,7 +33,11 @@ type keystoneFlags struct {
 	ApplicationCredentialSecret string `help:"Its secret; not on the command line, where others see it." secret:""`
 
 	CAFile    string        `name:"ca-file" help:"Certificates to trust instead of the system's." type:"existingfile" placeholder:"FILE"`
-	CacheTime time.Duration `help:"How long the server believes an answer of Keystone." default:"5m"`
+	CacheTime time.Duration `help:"How long the server believes an answer of Keystone." default:"5m" least:"100ms"`
+
+	LimitsEvery   time.Duration `help:"How often to read Keystone's unified limits and projects, and to make the ledger's limits the same; 0: never. Then limits are not to be set in the ledger." default:"0s"`
+	LimitsService string        `help:"Id of the service whose limits these are, such as nova's; default: all." placeholder:"ID"`
+	LimitsRegion  string        `help:"Id of the region whose limits these are; default: all." placeholder:"ID"`
 }
 
 // corsFlags are oslo.middleware's options of the same names.
@@ -56,6 +60,9 @@ func (c *serveCommand) security() (auth.Authenticator, *policy.Rules, error) {
 	rules, err := policy.Load(overrides, c.EnforceNewDefaults)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--policy-file %s: %w", c.PolicyFile, err)
+	}
+	if c.Keystone.LimitsEvery < 0 || c.Keystone.LimitsEvery > 0 && c.Keystone.URL == "" {
+		return nil, nil, fmt.Errorf("--keystone-limits-every %s: it is not below 0, and needs --keystone-url", c.Keystone.LimitsEvery)
 	}
 	if c.Keystone.URL == "" {
 		return auth.Noauth{}, rules, nil

@@ -23,7 +23,7 @@ type seriesCommand struct {
 	Name        string `arg:"" help:"Uuid or name of the provider, or id of the project."`
 	Since       string `help:"From this RFC 3339 time on; default: a day before the end."`
 	Until       string `help:"Up to this RFC 3339 time; default: now."`
-	Points      int    `help:"Number of moments, 1 to 500." default:"24"`
+	Points      int    `help:"Number of moments, 1 to 500." default:"24" least:"1"`
 	CSV         bool   `name:"csv" help:"Print comma-separated values." xor:"form"`
 	JSON        bool   `name:"json" help:"Print the answer as JSON." xor:"form"`
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/api/tracing"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/copies"
+	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -93,6 +94,7 @@ type server struct {
 	due      *snapshots.Schedule // of snapshots
 	log      serverLog
 	space    *space
+	rooms    *storeRooms
 
 	// follow
 	state    *ledger.State       // at the end of the log; nil: a writer has taken it
@@ -100,6 +102,7 @@ type server struct {
 	scrubber *check.Scrubber     // nil: there is none
 	archives []*archives.Archive
 	metrics  metricsDoor
+	limits   processes.LimitStatus // of following Keystone's
 
 	supervisor  supervisor
 	instruments *instruments // nil: nobody asks for metrics
@@ -225,6 +228,8 @@ func (s *server) list() []part {
 		{phase: lead, name: "node providers", start: s.setNodeProviders},
 		{phase: lead, name: "checkpoint of the start", start: s.signStart},
 		{phase: lead, name: "archiver", start: s.startArchiver, stop: s.stopArchiver},
+		{phase: lead, name: "trimmer", start: s.startTrimmer, stop: s.stopTrimmer},
+		{phase: lead, name: "copies for archives", start: s.startStoring, stop: s.stopStoring},
 		// From here on a nearly full disk refuses commands. The commands of the
 		// start had to go through before.
 		{phase: lead, name: "disk reserve", start: s.armSpace},
@@ -235,11 +240,13 @@ func (s *server) list() []part {
 		// everything that it took is answered.
 		{phase: lead, name: "node placer", start: s.startAllocator, stop: s.stopAllocator},
 		{phase: lead, name: "expirer", start: s.startExpirer, stop: s.stopExpirer},
+		{phase: lead, name: "limit follower", start: s.startLimitFollower, stop: s.stopLimitFollower},
 		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
 		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},
 
 		{phase: follow, name: "watch of the log's safety", start: s.startWatch, stop: s.stopWatch},
 		{phase: follow, name: "scrubber", start: s.startScrubber, stop: s.stopScrubber},
+		{phase: follow, name: "room of the stores", start: s.watchRooms, stop: s.stopRooms},
 		{phase: follow, name: "metrics", start: s.serveMetrics, stop: s.stopMetrics},
 		// REST answers reads, too, and so stays when lead stops. It opens last,
 		// because the first request may be a command, and drains first, while the

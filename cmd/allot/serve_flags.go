@@ -25,8 +25,8 @@ type serveCommand struct {
 	NATSProbe           []string      `name:"nats-probe" help:"URLs of the server at --nats-url with ordinary clients' credentials: a start finds out whether they could write the log. Who has none is always tried." placeholder:"URL"`
 	AcceptOpenNATS      bool          `name:"accept-open-nats" help:"Serve on an external NATS whose clients could write the log."`
 	NATSUsers           string        `name:"nats-users" help:"YAML file of the users of the embedded NATS server; without it anybody who reaches it is an operator." type:"existingfile" placeholder:"FILE"`
-	NATSMaxPayload      int           `name:"nats-max-payload" help:"Largest message, in bytes, that a client may send to the embedded NATS server, from 131072 to 8388608; larger commands go over REST. With --nats-user-connections it bounds what one user can make the server hold." default:"131072" placeholder:"BYTES"`
-	NATSUserConnections int           `name:"nats-user-connections" help:"Most connections of one user of the embedded NATS server." default:"256" placeholder:"N"`
+	NATSMaxPayload      int           `name:"nats-max-payload" help:"Largest message, in bytes, that a client may send to the embedded NATS server, from 131072 to 8388608; larger commands go over REST. With --nats-user-connections it bounds what one user can make the server hold." default:"131072" least:"131072" placeholder:"BYTES"`
+	NATSUserConnections int           `name:"nats-user-connections" help:"Most connections of one user of the embedded NATS server." default:"256" placeholder:"N" least:"1"`
 	NATSMonitor         []string      `name:"nats-monitor" help:"Monitoring URLs of all servers behind --nats-url; asked whether they sync always."`
 	NATSReplicas        int           `name:"nats-replicas" help:"Replicas of a stream that is created behind --nats-url; default: 3 if that is a cluster." default:"0"`
 	AcceptLazySync      bool          `help:"Serve on an external NATS that may not sync every write. A power cut can lose answered commands."`
@@ -40,7 +40,7 @@ type serveCommand struct {
 	PolicyFile          string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
 	EnforceNewDefaults  bool          `help:"Leave out the policy rules that Placement has deprecated. Reshapes are then for services only."`
 	MaxCandidates       int           `help:"Largest number of candidates in one answer; 0: no bound." default:"0"`
-	CandidatesBudget    int           `help:"Largest amount of work for one request for candidates: how many providers, combinations and parts of candidates it may examine." default:"50000000"`
+	CandidatesBudget    int           `help:"Largest amount of work for one request for candidates: how many providers, combinations and parts of candidates it may examine." default:"50000000" least:"1"`
 	CandidatesOrder     string        `help:"Order of candidates. depth-first: all candidates of a tree before those of the next tree; breadth-first: from each tree in turn." enum:"depth-first,breadth-first" default:"depth-first"`
 	RandomizeCandidates bool          `help:"Answer candidates in random order."`
 
@@ -55,16 +55,16 @@ type serveCommand struct {
 	AuditEvery time.Duration `help:"Compare the ledger with its log in the background, this long after the last comparison; 0: never. Needs memory for a second State."`
 
 	ScrubRate  int64         `help:"Check the log's files, the read models and the snapshots for damage in the background, reading at most this many bytes a second; 0: never." default:"16777216"`
-	ScrubPause time.Duration `help:"Pause between two such checks." default:"6h"`
+	ScrubPause time.Duration `help:"Pause between two such checks." default:"6h" least:"10ms"`
 
-	WatchEvery time.Duration `help:"How often to look whether the log is kept as it was at the start: every write synced, on as many servers." default:"1m"`
+	WatchEvery time.Duration `help:"How often to look whether the log is kept as it was at the start: every write synced, on as many servers." default:"1m" least:"10ms"`
 
 	RejectedBytes int64         `help:"Keep at most this many bytes of rejected commands; 0: none." default:"67108864"`
 	RejectedAge   time.Duration `help:"Keep rejected commands for this time; 0: as long as there is room." default:"168h"`
 
 	DiskReserve  diskReserve   `help:"Refuse commands while the disk of the data folder has less free space than this, such as 256MiB; auto: 256MiB, but at most a fiftieth of the disk." default:"auto" placeholder:"SIZE"`
-	AnswerWithin time.Duration `help:"Answer a command 503 when the log has been silent for this time. Further commands are then answered 503 at once, until the log answers." default:"5s"`
-	StopTimeout  time.Duration `help:"End within this time after SIGTERM, even if something has not stopped by then. A second SIGTERM ends the server at once." default:"15s"`
+	AnswerWithin time.Duration `help:"Answer a command 503 when the log has been silent for this time. Further commands are then answered 503 at once, until the log answers." default:"5s" least:"10ms"`
+	StopTimeout  time.Duration `help:"End within this time after SIGTERM, even if something has not stopped by then. A second SIGTERM ends the server at once." default:"15s" least:"100ms"`
 
 	SnapshotRecords int           `help:"Write a snapshot after this many records, of which one with several events counts as so many; 0: never." default:"100000"`
 	SnapshotAge     time.Duration `help:"Write a snapshot after this time, if there are new records; 0: never." default:"1h"`
@@ -93,6 +93,9 @@ func (c *serveCommand) check() error {
 		return err
 	}
 	if err := c.Cluster.fill(c.HTTP, c.Data, c.NATSURL != ""); err != nil {
+		return err
+	}
+	if err := c.checkBounded(); err != nil {
 		return err
 	}
 	if c.NATSURL != "" && c.NATSUsers != "" {

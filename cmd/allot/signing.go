@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
@@ -48,6 +50,30 @@ func loadSigner(file string) (note.Signer, error) {
 		return nil, fmt.Errorf("--signing-key %s: the file has no private key that allot signing-key made: %w", file, err)
 	}
 	return signer, nil
+}
+
+// verifierOf returns the verifier of what the private key in a file signs.
+func verifierOf(file string) (note.Verifier, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--signing-key: %w", err)
+	}
+	// PRIVATE+KEY+NAME+HASH+BASE64, where the bytes are the kind of key and its seed.
+	fields := strings.SplitN(string(bytes.TrimSpace(text)), "+", 5)
+	unknown := fmt.Errorf("--signing-key %s: the file has no private key that allot signing-key made", file)
+	if len(fields) != 5 {
+		return nil, unknown
+	}
+	seed, err := base64.StdEncoding.DecodeString(fields[4])
+	if err != nil || len(seed) != 1+ed25519.SeedSize {
+		return nil, unknown
+	}
+	public, _ := ed25519.NewKeyFromSeed(seed[1:]).Public().(ed25519.PublicKey) // it is always one
+	key, err := note.NewEd25519VerifierKey(fields[2], public)
+	if err != nil {
+		return nil, err
+	}
+	return note.NewVerifier(key)
 }
 
 // signingKeyCommand is "allot signing-key": it makes a new key for an operator.

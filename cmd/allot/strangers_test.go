@@ -62,7 +62,7 @@ func attackReplies(t *testing.T, nc *nats.Conn, victim string) {
 	t.Helper()
 	for _, reply := range []string{
 		"allot.log", "allot.rejected", "$JS.API.STREAM.PURGE.ALLOT_REJECTED", "$JS.API.STREAM.DELETE.ALLOT_REJECTED",
-		"$JS.API.STREAM.UPDATE.ALLOT", "$JS.API.STREAM.INFO.ALLOT", "$JS.ACK.ALLOT.x.1.1.1.1.1", "$SYS.REQ.SERVER.PING",
+		"$JS.API.STREAM.UPDATE.ALLOT", "$JS.API.STREAM.DELETE.ALLOT", "allot.sealed.ALLOT", "$JS.API.STREAM.INFO.ALLOT", "$JS.ACK.ALLOT.x.1.1.1.1.1", "$SYS.REQ.SERVER.PING",
 		"allot.notice.project.p", "allot.notice.heartbeat", "allot.command.CreateTrait", "allot.batch",
 		"allot.query.Usages", victim,
 	} {

@@ -20,8 +20,8 @@ import (
 type topCommand struct {
 	serverFlags `embed:""`
 	Metrics     string        `help:"HOST:PORT of the server's metrics, as it stands in the server's own --metrics; empty: rates and latencies are left out."`
-	Every       time.Duration `help:"Time between two looks." default:"2s"`
-	Rows        int           `help:"How many providers, projects and commands are shown." default:"8"`
+	Every       time.Duration `help:"Time between two looks." default:"2s" least:"100ms"`
+	Rows        int           `help:"How many providers, projects and commands are shown." default:"8" least:"1"`
 	Once        bool          `help:"Look once, over the time of --every, and end."`
 	JSON        bool          `name:"json" help:"Print JSON, one object for each look."`
 }
@@ -32,9 +32,6 @@ const holdingsEvery = 15 * time.Second
 
 // Run looks until the reader presses q or Ctrl-C, or the context ends.
 func (c *topCommand) Run(ctx context.Context) error {
-	if c.Every < 100*time.Millisecond || c.Rows < 1 {
-		return fmt.Errorf("--every %v and --rows %d: the least are 100ms and 1", c.Every, c.Rows)
-	}
 	live := !c.Once && !c.JSON && term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stdin.Fd()))
 	if live {
 		var restore func()

@@ -265,7 +265,7 @@ func TestNobodyWritesTheLog(t *testing.T) {
 			"$JS.API.STREAM.PURGE.ALLOT", "$JS.API.STREAM.DELETE.ALLOT", "$JS.API.STREAM.UPDATE.ALLOT",
 			"$JS.API.STREAM.CREATE.X",
 			"$JS.API.STREAM.MSG.DELETE.ALLOT", "$JS.API.CONSUMER.CREATE.ALLOT", "$JS.API.STREAM.RESTORE.ALLOT",
-			"$JS.API.STREAM.SNAPSHOT.ALLOT",
+			"$JS.API.STREAM.SNAPSHOT.ALLOT", "allot.sealed.ALLOT",
 			"$SYS.REQ.SERVER.PING", "$JS.API.STREAM.LEADER.STEPDOWN.ALLOT",
 		} {
 			if answer, err := nc.Request(subject, []byte("{}"), 50*time.Millisecond); err == nil {

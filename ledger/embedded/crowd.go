@@ -57,8 +57,8 @@ type Door interface {
 	// or fewer. One goroutine waits at a time.
 	Caught(most int) <-chan struct{}
 	// CountSenders begins to count anew the messages that it looks at, by
-	// connection, or ends that.
-	CountSenders(on bool)
+	// connection.
+	CountSenders()
 	// SeenOf returns what was counted.
 	SeenOf() map[uint64]int
 	// Forget refuses the requests of an account that it has not begun.
@@ -80,11 +80,22 @@ func (l line) isShort() bool {
 // volume is what was sent.
 type volume struct{ messages, bytes int }
 
-// crowd is what each connection had sent when the line became long. Of one
-// goroutine.
+// crowd is what each connection had sent at a moment at which the line was short.
+// Of one goroutine.
 type crowd struct {
 	door   Door
+	since  time.Time
+	came   int // messages for the door
 	before map[uint64]volume
+}
+
+// renewCrowd is how often that is noted anew while the line is short. So it is known
+// who makes it long as soon as it is.
+const renewCrowd = time.Second
+
+// isDue reports whether it is to be noted anew.
+func (c *crowd) isDue(door Door) bool {
+	return c == nil || c.door != door || time.Since(c.since) >= renewCrowd && door.Came() != c.came
 }
 
 // relieve cuts off who makes the line to the door long. waiting are the bytes that
@@ -97,19 +108,20 @@ func (s *Server) relieve(waiting, arrived int, since time.Duration) {
 	if door != nil {
 		l.unseen = door.Unseen()
 	}
-	if s.crowd != nil && (l.isShort() || s.crowd.door != door) {
-		s.crowd.door.CountSenders(false)
+	s.long = !l.isShort()
+	if door == nil { // nobody knows who has what in the line
 		s.crowd = nil
-	}
-	if l.isShort() || door == nil { // without a door nobody knows who has what in the line
 		return
 	}
-	begins := s.crowd == nil
+	begins := s.crowd.isDue(door) && (!s.long || s.crowd == nil || s.crowd.door != door)
+	if !begins && !s.long {
+		return
+	}
 	if begins {
-		s.crowd = &crowd{door: door, before: make(map[uint64]volume)}
+		s.crowd = &crowd{door: door, since: time.Now(), came: door.Came(), before: make(map[uint64]volume)}
 		// Before what was sent is read, so that nobody seems to have more in the line
 		// than it has.
-		door.CountSenders(true)
+		door.CountSenders()
 	}
 	list, err := s.ns.Connz(&server.ConnzOptions{Username: true, Limit: mostListed})
 	if err != nil {
@@ -235,6 +247,14 @@ type kept struct {
 	strikes map[string]strike // by account; guarded by mu
 	since   time.Time         // guarded by mu
 	count   map[string]int    // logins since then, by account; guarded by mu
+	waiting map[string]int    // logins that wait, by account; guarded by mu
+
+	// atOnce is how many logins of a user come in within a second: each may begin a
+	// message, for which the server makes room, and leave it to the collector. It is
+	// half of the connections that a user may have. As many as it may have wait, so
+	// that a service comes back with all of them: a login that waits takes memory, and
+	// does not notice when its client goes.
+	atOnce, mostWaiting int
 }
 
 // strike is the last time that a client was cut off.
@@ -243,7 +263,12 @@ type strike struct {
 	out time.Duration // for how long
 }
 
-func newKept() *kept { return &kept{quit: make(chan struct{}), strikes: make(map[string]strike)} }
+func newKept(connections int) *kept {
+	return &kept{
+		quit: make(chan struct{}), strikes: make(map[string]strike), count: make(map[string]int),
+		waiting: make(map[string]int), atOnce: max(1, connections/2), mostWaiting: connections,
+	}
+}
 
 // out keeps a client out from now on. Several of its connections may be found out
 // one after the other, which counts once.
@@ -261,30 +286,55 @@ func (k *kept) out(account string) {
 	k.strikes[account] = strike{now, last.out}
 }
 
-// wait holds up a login of a user that was cut off, or that signed in within a
-// second as often as it may have connections: each may begin a message, and leave
-// it to the collector. It is not refused: NATS's libraries never come back after
-// that. It reports whether the login may go on; when it may not, the server has
-// closed the connection by itself.
-func (k *kept) wait(account string, connections int) bool {
-	k.mu.Lock()
-	if time.Since(k.since) >= time.Second {
-		k.since, k.count = time.Now(), make(map[string]int)
+// wait holds up a login of a user that was cut off, or of which many have signed in
+// within this second: a place in one of the next seconds is kept for it. It is not
+// refused unless many wait: NATS's libraries never come back after that. It reports
+// whether the login may go on; when it may not, the server has closed the connection
+// by itself.
+func (k *kept) wait(account string) bool {
+	wait, ok := k.place(account, time.Now())
+	if wait <= 0 || !ok {
+		return ok
 	}
-	k.count[account]++
-	last := k.strikes[account]
-	wait := time.Until(last.at.Add(last.out))
-	if k.count[account] > connections {
-		wait = max(wait, keptOut)
-	}
-	k.mu.Unlock()
-	if wait <= 0 {
-		return true
-	}
+	defer k.leave(account)
 	select {
 	case <-time.After(min(wait, authTimeout)):
 		return wait <= authTimeout
 	case <-k.quit:
 		return false
+	}
+}
+
+// place returns how long a login must wait, and whether it may.
+func (k *kept) place(account string, now time.Time) (wait time.Duration, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if since := now.Sub(k.since); since >= time.Second {
+		for account := range k.count {
+			if k.count[account] -= int(since.Seconds()) * k.atOnce; k.count[account] <= 0 {
+				delete(k.count, account)
+			}
+		}
+		k.since = now
+	}
+	last := k.strikes[account]
+	wait = last.at.Add(last.out).Sub(now)
+	later := time.Duration(k.count[account]/k.atOnce) * time.Second
+	wait = max(wait, later)
+	if wait > 0 && k.waiting[account] >= k.mostWaiting {
+		return wait, false
+	}
+	k.count[account]++
+	if wait > 0 {
+		k.waiting[account]++
+	}
+	return wait, true
+}
+
+func (k *kept) leave(account string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiting[account]--; k.waiting[account] == 0 {
+		delete(k.waiting, account)
 	}
 }

@@ -20,6 +20,9 @@ const (
 	// as the mean size of the last messages tells, and heldAtMost whatever it tells.
 	heldBytes  = 4 << 20
 	heldAtMost = 8 * heldBytes
+	// eachTakes is what a message takes in the library besides its bytes: its subjects,
+	// and a map of its headers.
+	eachTakes = 1 << 10
 	// leftUnseen is as few messages as the door need look at before it gets more.
 	leftUnseen = 32
 	// breath is how long the connection takes nothing at most: the server closes one
@@ -82,7 +85,7 @@ func (c *doorConn) most(d Door) int {
 	if c.given >= heldAtMost {
 		return leftUnseen
 	}
-	return max(heldBytes/max(mean, 1), leftUnseen)
+	return max(heldBytes/(max(mean, 1)+eachTakes), leftUnseen)
 }
 
 // Close ends a Read that waits, too.

@@ -61,7 +61,7 @@ func TestHeldBytes(t *testing.T) {
 		// leftUnseen of the largest have heldBytes, so that as many more are read.
 		"the door looks":       {large, math.MaxInt, 2 * heldBytes, looks, time.Hour},
 		"they are small":       {small, math.MaxInt, heldBytes, looks, time.Hour},
-		"most is looked at":    {small, 8000, heldAtMost, looks, time.Hour},
+		"most is looked at":    {small, heldBytes / (small + eachTakes) / 2, heldAtMost, looks, time.Hour},
 		"there is no door":     {large, math.MaxInt, 2 * heldBytes, loses, time.Hour},
 		"the connection ends":  {large, math.MaxInt, 2 * heldBytes, ends, time.Hour},
 		"the door looks never": {large, math.MaxInt, 2 * heldBytes, func(*heldDoor, *watched, *doorConn) {}, time.Millisecond},

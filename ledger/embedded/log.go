@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +15,13 @@ import (
 
 // Files returns the place where a server with this store directory keeps the log.
 func Files(storeDir string) blocks.Folder {
-	return blocks.Folder{Store: storeDir, Stream: jetstream.DefaultStream, Subject: jetstream.Subject}
+	return blocks.Folder{Store: storeDir, Stream: jetstream.DefaultStream, Subject: jetstream.Subject, Chain: chain}
+}
+
+// chain says where in the log a stream is.
+var chain = &blocks.Chain{
+	First:  func(stream string) uint64 { return jetstream.StreamFirst(jetstream.DefaultStream, stream) },
+	Before: jetstream.Before,
 }
 
 // judge judges the log's files before the server opens them, because the server
@@ -41,7 +48,11 @@ func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.V
 		return verdict, nil
 	}
 	if verdict.TornBytes > 0 && cfg.Logger != nil {
-		cfg.Logger.Warn("an unfinished write at the end of the log is cut off; nobody was told that it succeeded",
+		why := "nobody was told that it succeeded"
+		if cfg.Cluster != nil {
+			why = "if it succeeded, JetStream's agreements or the other replicas have it"
+		}
+		cfg.Logger.Warn("an unfinished write at the end of the log is cut off; "+why,
 			"after", verdict.Last.Sequence, "bytes", verdict.TornBytes)
 	}
 	return verdict, files.Settle(verdict.Report)
@@ -51,18 +62,46 @@ func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.V
 // files, because JetStream would cut what it finds damaged.
 type Log struct {
 	*jetstream.Log
-	files *blocks.Log
+	folder blocks.Folder
+	files  *blocks.Log
 }
 
 var _ ledger.Log = (*Log)(nil)
 
 // ReadFiles returns the log with reads from this server's files.
 func (s *Server) ReadFiles(appending *jetstream.Log) (*Log, error) {
-	reading, err := Files(s.store.StoreDir).Open()
+	folder := Files(s.store.StoreDir)
+	reading, err := folder.Open()
+	if err == nil {
+		err = folder.SyncStreams()
+	}
 	if err != nil {
 		return nil, fmt.Errorf("embedded: %w", err)
 	}
-	return &Log{Log: appending, files: reading}, nil
+	appending.OnMade(folder.SyncStreams)
+	return &Log{Log: appending, folder: folder, files: reading}, nil
+}
+
+// Roll is the stream's Roll. It first notes what a crash may leave of it.
+func (l *Log) Roll(ctx context.Context, known ledger.Head) error {
+	if err := l.folder.BeginSeal(); err != nil {
+		return fmt.Errorf("embedded: %w", err)
+	}
+	if err := l.Log.Roll(ctx, known); err != nil {
+		return err // the stream may be sealed later: the note stays
+	}
+	return l.folder.EndSeal()
+}
+
+// Drop is the stream's Drop. It first notes what a crash may leave of it, and
+// readers turn to the archives before a file is gone.
+func (l *Log) Drop(ctx context.Context, last uint64) error {
+	if sealed := l.Sealed(); len(sealed) > 0 && sealed[0] == last { // else it is refused
+		if err := l.folder.BeginDrop(last + 1); err != nil {
+			return fmt.Errorf("embedded: %w", err)
+		}
+	}
+	return l.Log.Drop(ctx, last)
 }
 
 // OpenLog opens the log on a connection of this server, or begins it if the
@@ -78,13 +117,30 @@ func (s *Server) OpenLog(ctx context.Context, nc *nats.Conn, cfg jetstream.Confi
 // judgeAgain is judge while the server runs and JetStream does not.
 func (s *Server) judgeAgain() error {
 	files := Files(s.store.StoreDir)
-	verdict, err := files.Judge(
-		context.Background(), blocks.JudgeOptions{CheckOptions: blocks.CheckOptions{Budget: againBudget}},
-	)
-	if err != nil || verdict.Report == nil {
+	report, err := checkAgain(files, s.replica)
+	if err != nil || report == nil {
 		return err
 	}
-	return files.Settle(verdict.Report)
+	return files.Settle(report)
+}
+
+// checkAgain returns a good report; nil: there is no log. The log of a replica may
+// end before what the replica has seen: JetStream's agreements, and the other
+// replicas, have the rest.
+func checkAgain(files blocks.Folder, replica bool) (*blocks.Report, error) {
+	bounds := blocks.CheckOptions{Budget: againBudget}
+	if !replica {
+		verdict, err := files.Judge(context.Background(), blocks.JudgeOptions{CheckOptions: bounds})
+		if err != nil {
+			return nil, err
+		}
+		return verdict.Report, nil
+	}
+	report, err := files.Check(context.Background(), bounds)
+	if errors.Is(err, blocks.ErrNoLog) {
+		return nil, nil
+	}
+	return report, err
 }
 
 // againBudget is how long the older part of the log may be read then. It was good
@@ -93,5 +149,6 @@ const againBudget = 100 * time.Millisecond
 
 // Read implements ledger.Log.
 func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	l.files.Leave(l.First()) // whose files may be half gone
 	return l.files.Read(ctx, from, to, yield)
 }

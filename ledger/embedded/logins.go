@@ -46,7 +46,7 @@ func newLogins(cfg Config) (*logins, error) {
 	}
 	return &logins{
 		secret: base64.RawURLEncoding.EncodeToString(secret), own: ownPermissions(cfg), cfg: cfg, gate: gate,
-		kept: newKept(), log: cfg.Logger,
+		kept: newKept(cfg.userConnections()), log: cfg.Logger,
 		passwords: make(map[string]*login), keys: make(map[string]*login),
 	}, nil
 }
@@ -104,7 +104,7 @@ func (l *logins) Check(c server.ClientAuthentication) bool {
 	if one == nil {
 		return false
 	}
-	if !l.kept.wait(one.user.Account, l.cfg.userConnections()) {
+	if !l.kept.wait(one.user.Account) {
 		return false
 	}
 	if most := l.cfg.userConnections(); one.account.NumLocalConnections() >= most {

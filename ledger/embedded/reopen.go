@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,8 +53,7 @@ func (t *trouble) note(text, storeDir string) {
 	err := fmt.Errorf("%w: %s", ErrBroken, strings.TrimSpace(text))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !strings.Contains(text, "["+jetstream.DefaultStream+"]") &&
-		!strings.Contains(text, "> "+jetstream.DefaultStream+"'") {
+	if !ofLog.MatchString(text) {
 		t.other = err
 		return
 	}
@@ -66,6 +66,9 @@ func (t *trouble) note(text, storeDir string) {
 		}
 	}
 }
+
+// ofLog finds the name of one of the log's streams in such a line.
+var ofLog = regexp.MustCompile(`\[` + jetstream.DefaultStream + `(-\d{20})?\]|> ` + jetstream.DefaultStream + `(-\d{20})?'`)
 
 func (t *trouble) get() (files *logFiles, log, other error) {
 	t.mu.Lock()
@@ -142,12 +145,11 @@ type logFiles struct {
 const indexFile = "index.db"
 
 func readLogFiles(storeDir string) (*logFiles, error) {
-	f := &logFiles{
-		dir: filepath.Join(
-			storeDir, "jetstream", server.DEFAULT_GLOBAL_ACCOUNT, "streams", jetstream.DefaultStream, "msgs",
-		),
-		blocks: make(map[string]int64),
+	dir, err := Files(storeDir).Newest()
+	if err != nil {
+		return nil, err
 	}
+	f := &logFiles{dir: filepath.Join(dir, "msgs"), blocks: make(map[string]int64)}
 	list, err := os.ReadDir(f.dir)
 	if err != nil {
 		return nil, err

@@ -177,6 +177,50 @@ func TestReopenIsJudged(t *testing.T) {
 	b.goesOn(t)
 }
 
+// TestReopenShort: the log of a single server may not be shorter than it was. That of a
+// replica may, for the others have the rest; but it may not be damaged.
+func TestReopenShort(t *testing.T) {
+	t.Parallel()
+	b := startOn(t, t.TempDir(), nil)
+	for b.acknowledged < 3 {
+		b.acknowledged++
+		if err := b.append(b.acknowledged); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Shutdown()
+	files := embedded.Files(filepath.Join(b.dir, "log"))
+	seen := ledger.Head{Sequence: 5, Digest: ledger.Digest{1}}
+	if err := blocks.WriteHighWater(blocks.HighWaterPath(files.Store), seen); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := embedded.CheckAgain(files, false); !errors.Is(err, ledger.ErrLogBehind) {
+		t.Errorf("a single server: %v", err)
+	}
+	if report, err := embedded.CheckAgain(files, true); err != nil || report.Last.Sequence != 3 {
+		t.Errorf("a replica: %v, %+v", err, report)
+	}
+	flipInMiddle(t, filepath.Join(b.dir, "log", "jetstream", "$G", "streams", jetstream.DefaultStream, "msgs", "1.blk"))
+	if _, err := embedded.CheckAgain(files, true); !errors.Is(err, blocks.ErrDamaged) {
+		t.Errorf("a damaged replica: %v", err)
+	}
+	if report, err := embedded.CheckAgain(embedded.Files(t.TempDir()), true); err != nil || report != nil {
+		t.Errorf("a replica without a log: %v, %+v", err, report)
+	}
+}
+
+func flipInMiddle(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // commits are the commits of every test, of 100 KB each.
 var commits struct {
 	sync.Mutex

@@ -130,13 +130,15 @@ type User struct {
 type Server struct {
 	ns          *server.Server
 	verdict     *blocks.Verdict
+	replica     bool // one of several servers
 	logins      *logins
 	log         *slog.Logger
 	lines       *natsLogger
 	store       *server.Options
 	listening   listening
 	unread      unread
-	crowd       *crowd    // nil: the line to the door is short
+	crowd       *crowd    // nil: there is no door
+	long        bool      // the line to the door is; of the same goroutine
 	toldUnknown time.Time // of the same goroutine
 	poured      int       // see line; of the same goroutine
 	door        *watched  // see WatchDoor
@@ -191,7 +193,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		ns: ns, verdict: verdict, logins: logins, log: cfg.Logger, lines: log, store: opts, door: newWatched(),
+		ns: ns, verdict: verdict, replica: cfg.Cluster != nil, logins: logins, log: cfg.Logger, lines: log, store: opts,
+		door: newWatched(),
 	}
 	if cfg.Outside {
 		s.watchUnread(cfg.Heavy)

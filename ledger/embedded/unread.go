@@ -61,16 +61,18 @@ func (s *Server) watchUnread(heavily func(bool)) {
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
 		wasMuch, unread, last := false, 0, time.Now()
-		for grown, ticks := 0, 0; ; ticks++ {
+		for grown, ticks, known := 0, 0, 0; ; ticks++ {
 			select {
 			case <-s.unread.quit:
 				return
 			case <-s.door.full:
 			case <-ticker.C:
 			}
-			more, arrived := s.unread.moved(s.ns.NumClients())
-			if ticks%lookAgain == 0 {
+			clients := s.ns.NumClients()
+			more, arrived := s.unread.moved(clients)
+			if ticks%lookAgain == 0 || clients > known+maxUnknown/4 {
 				s.lookForUnknown()
+				known = s.ns.NumClients()
 			}
 			now := time.Now()
 			s.relieve(s.waitForDoor(), arrived, now.Sub(last))
@@ -80,7 +82,7 @@ func (s *Server) watchUnread(heavily func(bool)) {
 				grown, unread = 0, s.cutOff()
 			}
 			begun := s.logins.entered.Swap(0) > 0
-			isMuch := unread > muchUnread || arrived > muchArrived || begun || s.crowd != nil
+			isMuch := unread > muchUnread || arrived > muchArrived || begun || s.long
 			if isMuch != wasMuch && heavily != nil {
 				wasMuch = isMuch
 				heavily(isMuch)

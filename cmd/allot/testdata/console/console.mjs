@@ -384,7 +384,7 @@ const steps = {
     await page.getByRole('button', { name: 'Prove it' }).click()
     await page.getByText(/hashes lead from/).waitFor()
     await page.getByRole('button', { name: 'Compute' }).click()
-    await page.getByText('read models', { exact: true }).waitFor()
+    await card(page, 'Digests that a replay must give').getByText('read models', { exact: true }).waitFor()
     await page.getByLabel('Address of the record').fill(moved.address)
     await page.getByRole('button', { name: 'Show the proof' }).click()
     await page.getByText('The record is in the log', { exact: true }).waitFor()
@@ -397,7 +397,10 @@ const steps = {
     await page.keyboard.type('ost-03')
     const options = page.locator('#matches [role=option]')
     await options.first().waitFor()
-    await page.waitForFunction(() => document.querySelectorAll('#matches [role=option]').length === 8)
+    await page.waitForFunction(() => { // not those of a shorter text, which were asked for while one typed
+      const shown = [...document.querySelectorAll('#matches [role=option]')]
+      return shown.length === 8 && shown.every((option) => option.textContent.includes('ost-03'))
+    })
     await page.keyboard.press('ArrowDown')
     await page.keyboard.press('Enter')
     await page.getByRole('heading', { level: 1, name: 'provider host-030' }).waitFor()

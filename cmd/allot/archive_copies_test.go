@@ -1,0 +1,141 @@
+package main_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// lose removes what a server can have again: its read models and snapshots.
+func lose(t *testing.T, data string) {
+	t.Helper()
+	for _, name := range []string{"readmodel", "snapshots"} {
+		if err := os.RemoveAll(filepath.Join(data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// cutFiles cuts the last byte of each file below a folder.
+func cutFiles(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil || info.Size() == 0 {
+			return err
+		}
+		if err := os.Chmod(path, 0o600); err != nil {
+			return err
+		}
+		return os.Truncate(path, info.Size()-1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestArchiveCopies: a server stores copies of State and read models in its archives.
+// One that has lost its own, and whose log has been left by what a replay needs, starts
+// with them; so does a restored one. If they are damaged, not signed with the key, or
+// newer than the moment, the log is replayed, and that is told. What is read is the
+// same each time.
+func TestArchiveCopies(t *testing.T) {
+	t.Parallel()
+	dir, data, metrics := t.TempDir(), t.TempDir(), freeAddress(t)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"one", "two", "three"} {
+		if err := os.Mkdir(file(name), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", file("key")))
+	allot(t, true, "signing-key", "operator.example", file("other"))
+	one := "file://" + file("one")
+	base := []string{
+		"--archive", one, "--archive", "file://" + file("two"), "--archive-part-records", "10", "--archive-part-age", "1s",
+		"--snapshot-records", "10", "--metrics", metrics, "--archive-copy-records", "20", "--hot-log-records", "40",
+	}
+	flags := append(slices.Clone(base), "--signing-key", file("key"))
+	s := launch(t, data, flags...)
+	made := 0
+	waitFor(t, "copies are stored, and the log is left by what is old", func() bool {
+		s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_N%d", made), "")
+		made++
+		m := readMetrics(t, metrics)
+		return m["allot_archive_copies_total"] >= 4 && m["allot_hot_log_first_sequence"] > 40 && m["allot_archive_copies_sequence"] > 60
+	})
+	waitFor(t, "everything is archived", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
+	if m := readMetrics(t, metrics); m["allot_archive_copies_failures_total"] != 0 || m["allot_archive_copies_bytes_total"] == 0 {
+		t.Errorf("%v", m)
+	}
+	status := s.must(200, "GET", "/audit/status", "")
+	for _, store := range []string{"log", "read models", "snapshots", "archive " + one} {
+		if !strings.Contains(status, `{"name":"`+store+`","bytes":`) {
+			t.Errorf("the status does not say how much %s holds: %s", store, status)
+		}
+	}
+	questions := []string{"/resource_classes?at=30", "/resource_classes", "/audit/records?from=1", "/audit/digest"}
+	want := make(map[string]string)
+	for _, question := range questions {
+		want[question] = s.must(200, "GET", question, "")
+	}
+	check := func(name string, s *server) {
+		t.Helper()
+		for _, question := range questions {
+			if got := s.must(200, "GET", question, ""); got != want[question] {
+				t.Errorf("%s: %s was\n%s\nand is\n%s", name, question, want[question], got)
+			}
+		}
+	}
+	out := allot(t, true, "backup", "--url", "http://"+s.http, "--to", "file://"+file("three"))
+	if !strings.Contains(out, "verified") {
+		t.Error(out)
+	}
+	s.terminate()
+	const came, replays = "State and read models have come from an archive", "the log is replayed, instead of a copy"
+	again := func(name, says, not string, flags ...string) {
+		t.Helper()
+		lose(t, data)
+		s := launch(t, data, flags...)
+		check(name, s)
+		s.terminate()
+		if logs := s.logs.String(); !strings.Contains(logs, says) || strings.Contains(logs, not) {
+			t.Errorf("%s: it does not say %q, or says %q:\n%s", name, says, not, logs)
+		}
+	}
+	still := append(slices.Clone(base), "--archive-copy-records", "0") // so that nothing changes in the archives
+	again("with a copy", came, replays, append(slices.Clone(still), "--signing-key", file("key"))...)
+	again("nobody checks signatures", came, replays, still...)
+	again("another key", replays, came, append(slices.Clone(still), "--signing-key", file("other"))...)
+	restored := func(name, says string, flags ...string) {
+		t.Helper()
+		into := file(strings.ReplaceAll(name, " ", "_"))
+		out := allot(t, true, append([]string{"restore", "--data", into}, flags...)...)
+		if !strings.Contains(out, says) {
+			t.Errorf("%s: it does not say %q:\n%s", name, says, out)
+		}
+		if slices.Contains(flags, "--at") {
+			launch(t, into).terminate()
+			return
+		}
+		s := launch(t, into)
+		check(name, s)
+		s.terminate()
+	}
+	const brought, plainly = "have come from file://", "the first start replays the log"
+	restored("restored", brought, "--from", one, "--public-key", key)
+	restored("restored over HTTP", plainly, "--from", "file://"+file("three"))
+	restored("restored to the past", plainly, "--from", one, "--at", "5")
+	cutFiles(t, filepath.Join(file("one"), "copies"))
+	again("with the copies of the second archive", came, replays, still...)
+	cutFiles(t, filepath.Join(file("two"), "copies"))
+	again("with damaged copies", replays, came, still...)
+	restored("restored with damaged copies", plainly, "--from", one)
+}

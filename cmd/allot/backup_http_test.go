@@ -1,0 +1,81 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+)
+
+// TestBackupOverHTTP: a running server is backed up over HTTP, whatever it stores its
+// log in: its own NATS server, with commits that are longer than one answer of NATS
+// may be, or an outside one, there from the server that follows. The archive holds the
+// same log, and later only what is new is added.
+func TestBackupOverHTTP(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	long, data := filepath.Join(dir, "long"), filepath.Join(dir, "data")
+	writeLongLog(t, long, 30_000)
+	allot(t, true, "import", long, "--data", data)
+	s := launch(t, data)
+	to := "file://" + folder("embedded")
+	url := "http://" + s.http
+	if out := allot(t, true, "backup", "--url", url, "--to", to); !strings.Contains(out, "verified, in 1 parts") {
+		t.Error(out)
+	}
+	for i := range 5 {
+		s.must(http.StatusCreated, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_%d", i), "")
+	}
+	for range 2 { // the second time there is nothing to do
+		if out := allot(t, true, "backup", "--url", url, "--to", to); !strings.Contains(out, "verified, in 2 parts") {
+			t.Error(out)
+		}
+	}
+	s.terminate()
+	if got, want := same(allot(t, true, "replay", "--archive", to)), same(allot(t, true, "replay", "--data", data)); got != want {
+		t.Errorf("the archive:\n%s\nand the log:\n%s", got, want)
+	}
+	ns := outside(t, t.TempDir(), natsserver.RANDOM_PORT, true)
+	flags := []string{"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats"}
+	r := &replicas{t: t}
+	for i := range 2 {
+		r.list[i] = launch(t, t.TempDir(), flags...)
+	}
+	leader := r.leader()
+	r.list[leader].makeProvider(10)
+	follower := "http://" + r.list[1-leader].http
+	to = "file://" + folder("outside")
+	if out := allot(t, true, "backup", "--url", follower, "--to", to); !strings.Contains(out, "verified, in 1 parts") {
+		t.Error(out)
+	}
+	exported := filepath.Join(dir, "exported")
+	allot(t, true, "export", exported, "--nats-url", ns.ClientURL())
+	if got, want := same(allot(t, true, "replay", "--archive", to)), same(allot(t, true, "replay", "--archive", exported)); got != want {
+		t.Errorf("the archive:\n%s\nand the log:\n%s", got, want)
+	}
+	for flags, says := range map[string]string{
+		"--url " + follower + " --data " + data: "leave --data, --nats-url and --archive out",
+		"--url ftp://x":                         "is not http://HOST:PORT",
+		"--url http://" + freeAddress(t):        "no server answers",
+	} {
+		nothing := folder(fmt.Sprint("nothing", len(flags)))
+		out := allot(t, false, append([]string{"backup", "--to", "file://" + nothing}, strings.Fields(flags)...)...)
+		if !strings.Contains(out, says) {
+			t.Errorf("%s: it does not say %q: %s", flags, says, out)
+		}
+		if list, err := os.ReadDir(nothing); err != nil || len(list) != 0 {
+			t.Errorf("%s: %v, %v", flags, list, err)
+		}
+	}
+}

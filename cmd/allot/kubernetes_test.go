@@ -1,0 +1,189 @@
+package main_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// manifest is what the test needs of an object in Kubernetes' file.
+type manifest struct {
+	Kind string `yaml:"kind"`
+	Spec struct {
+		Replicas    int                `yaml:"replicas"`
+		ServiceName string             `yaml:"serviceName"`
+		Selector    yaml.Node          `yaml:"selector"`
+		Ports       []port             `yaml:"ports"`
+		Unavailable int                `yaml:"maxUnavailable"`
+		Template    struct{ Spec pod } `yaml:"template"`
+	} `yaml:"spec"`
+}
+
+type port struct {
+	Name      string `yaml:"name"`
+	Port      int    `yaml:"port"`
+	Container int    `yaml:"containerPort"`
+}
+
+type pod struct {
+	InitContainers []struct {
+		Command []string `yaml:"command"`
+	} `yaml:"initContainers"`
+	Containers []struct {
+		Args      []string `yaml:"args"`
+		Ports     []port   `yaml:"ports"`
+		Liveness  probe    `yaml:"livenessProbe"`
+		Readiness probe    `yaml:"readinessProbe"`
+	} `yaml:"containers"`
+}
+
+type probe struct {
+	HTTP struct {
+		Path string `yaml:"path"`
+		Port string `yaml:"port"`
+	} `yaml:"httpGet"`
+}
+
+// manifests reads docs/deploy/kubernetes.yaml.
+func manifests(t *testing.T) map[string][]manifest {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/deploy/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := make(map[string][]manifest)
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var one manifest
+		if err := decoder.Decode(&one); errors.Is(err, io.EOF) {
+			return kinds
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		kinds[one.Kind] = append(kinds[one.Kind], one)
+	}
+}
+
+// TestKubernetesFile runs what docs/deploy/kubernetes.yaml runs: its three pods are
+// processes here, with the commands of the file but for addresses and folders. They
+// form a ledger, and the probes hold.
+func TestKubernetesFile(t *testing.T) {
+	t.Parallel()
+	kinds := manifests(t)
+	if len(kinds["StatefulSet"]) != 1 || len(kinds["PodDisruptionBudget"]) != 1 || len(kinds["Service"]) != 2 {
+		t.Fatalf("the file has %v", kinds)
+	}
+	set := kinds["StatefulSet"][0].Spec
+	if lost := kinds["PodDisruptionBudget"][0].Spec.Unavailable; set.Replicas != 3 || lost != 1 {
+		t.Errorf("%d replicas, of which %d may be lost", set.Replicas, lost)
+	}
+	if pod := set.Template.Spec; len(pod.InitContainers) != 1 || len(pod.Containers) != 1 {
+		t.Fatalf("the pods run %+v", pod)
+	}
+	container := set.Template.Spec.Containers[0]
+	for _, service := range kinds["Service"] {
+		for _, p := range service.Spec.Ports {
+			if !slices.ContainsFunc(container.Ports, func(own port) bool { return own.Container == p.Port }) {
+				t.Errorf("a service has port %d, and the container has not", p.Port)
+			}
+		}
+	}
+	pods := scheduled(t, set.ServiceName, set.Template.Spec)
+	for i, s := range pods {
+		for _, p := range []probe{container.Liveness, container.Readiness} {
+			if p.HTTP.Port != "http" {
+				t.Errorf("%s is asked at port %s", p.HTTP.Path, p.HTTP.Port)
+			}
+			waitFor(t, p.HTTP.Path, func() bool {
+				status, _ := s.standing(p.HTTP.Path)
+				return status == http.StatusOK
+			})
+		}
+		waitFor(t, "a write", func() bool {
+			status, err := putTrait(http.DefaultClient, s.http, fmt.Sprintf("CUSTOM_%d", i))
+			return err == nil && status == http.StatusCreated
+		})
+	}
+}
+
+// scheduled starts three pods, with addresses and folders of this machine.
+func scheduled(t *testing.T, service string, pod pod) (pods [3]*server) {
+	t.Helper()
+	dir := mounted(t)
+	var members []string
+	for i := range pods {
+		members = append(members, fmt.Sprintf("allot-%d.%s:6222", i, service), freeAddress(t))
+	}
+	for i := range pods {
+		name, address := fmt.Sprintf("allot-%d", i), freeAddress(t)
+		local := strings.NewReplacer(append(members,
+			"--cluster-listen=0.0.0.0:6222", "--cluster-listen="+members[2*i+1],
+			"0.0.0.0:8778", address, "0.0.0.0:4222", freeAddress(t),
+			"http://$(POD)."+service+":8778", "http://"+address, "$(POD)", name, "$(hostname)", name,
+			"allot init", binary+" init", "/etc/allot", dir, "/etc/cluster", dir,
+			"=/data", "="+filepath.Join(dir, name), " /data", " "+filepath.Join(dir, name),
+		)...)
+		command := pod.InitContainers[0].Command
+		last := len(command) - 1
+		script := append(slices.Clone(command[1:last]), local.Replace(command[last]))
+		if out, err := exec.Command(command[0], script...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", script, err, out)
+		}
+		var args []string
+		for _, arg := range pod.Containers[0].Args {
+			args = append(args, local.Replace(arg))
+		}
+		if left := strings.Join(args, " "); regexp.MustCompile(`0\.0\.0\.0|/etc/|\$\(`).MatchString(left) {
+			t.Fatalf("not everything was replaced: %s", left)
+		}
+		s := &server{t: t, http: address, logs: new(ledgertest.Output), exited: make(chan struct{})}
+		s.cmd = exec.Command(binary, args...)
+		s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
+		s.run()
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("%s:\n%s", name, tail(s.logs.String(), 4000))
+			}
+		})
+		pods[i] = s
+	}
+	return pods
+}
+
+// mounted makes a folder with the files of the pods' secret and configuration.
+func mounted(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	issue(t, dir, 1)
+	certificate, err := os.ReadFile(filepath.Join(dir, "cert.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(filepath.Join(dir, "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"tls.crt": string(certificate), "ca.crt": string(certificate), "tls.key": string(key), "secret": uuid.NewString(),
+		"allot.yaml":      "log-level: info\n",
+		"nats-users.yaml": fmt.Sprintf("users: [{name: nova, password: %q, role: submitter}]\n", hashed(t, "correct horse")),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/commands/copies"
+	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/projector/check"
+)
+
+// storeEvery is how often it is looked whether a copy for archives is due.
+const storeEvery = 5 * time.Second
+
+// storesOf returns where archives are.
+func storesOf(list []*archives.Archive) (stores []bucket.Store) {
+	for _, a := range list {
+		stores = append(stores, a.Store())
+	}
+	return stores
+}
+
+// startStoring starts to store copies of State and read models in the archives.
+func (s *server) startStoring(context.Context) error {
+	flags := &s.config.Archive
+	if len(s.archives) == 0 || flags.CopyRecords == 0 {
+		return nil
+	}
+	cfg := copies.KeeperConfig{
+		Views: s.views, ReadModels: s.data.path(readModelFolder), Snapshots: s.snaps, Records: flags.CopyRecords,
+		Unfit: s.space.unfit, Every: storeEvery, Logger: s.logger,
+	}
+	if flags.Rate > 0 {
+		cfg.Pace = check.NewPace(flags.Rate)
+	}
+	if key := s.notary.Key; key != nil {
+		cfg.Sign = func(text []byte) ([]byte, error) { return note.Sign(&note.Note{Text: string(text)}, key) }
+	}
+	for i, a := range s.archives {
+		cfg.Targets = append(cfg.Targets, copies.Target{Store: a.Store(), Reached: func() uint64 {
+			if archiver := s.leader.archiver.Load(); archiver != nil {
+				return archiver.Status()[i].Verified.Sequence
+			}
+			return 0
+		}})
+	}
+	keeper, err := copies.Keep(cfg)
+	if err == nil {
+		s.leader.storing.Store(keeper)
+	}
+	return err
+}
+
+func (s *server) stopStoring() error {
+	if keeper := s.leader.storing.Swap(nil); keeper != nil {
+		return keeper.Stop()
+	}
+	return nil
+}
+
+// takeStored fetches a copy from the archives.
+func (s *server) takeStored(ctx context.Context, from, last uint64) (*copies.Copy, error) {
+	open, err := s.config.opener()
+	if err != nil {
+		return nil, err
+	}
+	progress := &joinProgress{server: s, began: time.Now(), told: time.Now()}
+	return copies.Take(ctx, copies.TakeConfig{
+		Stores: storesOf(s.archives), Log: s.log.all, Folder: s.copyFolder(), From: from, UpTo: last,
+		Needed: from+1 < s.log.hot.First(), Room: s.space.room, Open: open, Tell: progress.tell, Logger: s.logger,
+	})
+}
+
+// opener returns what opens manifests of copies: with a signing key only those that
+// are signed with it.
+func (c *serveCommand) opener() (func([]byte) ([]byte, error), error) {
+	if c.SigningKey == "" {
+		return nil, nil
+	}
+	verifier, err := verifierOf(c.SigningKey)
+	if err != nil {
+		return nil, err
+	}
+	return openSigned(note.VerifierList(verifier)), nil
+}
+
+// openSigned returns what opens texts that are signed with one of some keys; nil:
+// any text will do.
+func openSigned(keys note.Verifiers) func([]byte) ([]byte, error) {
+	if keys == nil {
+		return nil
+	}
+	return func(signed []byte) ([]byte, error) {
+		opened, err := note.Open(signed, keys)
+		if err != nil {
+			return nil, err
+		}
+		return []byte(opened.Text), nil
+	}
+}
+
+// addCopies adds the metrics of copies in archives.
+func (s *server) addCopies(g gauges) {
+	of := func(value func(copies.KeeperStatus) float64) func() float64 {
+		return func() float64 {
+			if keeper := s.leader.storing.Load(); keeper != nil {
+				return value(keeper.Status())
+			}
+			return 0
+		}
+	}
+	g.count("archive_copies_total", "Copies of State and read models that were stored in archives.",
+		of(func(s copies.KeeperStatus) float64 { return float64(s.Stored) }))
+	g.count("archive_copies_bytes_total", "Bytes that were written for them.",
+		of(func(s copies.KeeperStatus) float64 { return float64(s.Bytes) }))
+	g.count("archive_copies_failures_total", "Failures to store one. It is tried again.",
+		of(func(s copies.KeeperStatus) float64 { return float64(s.Failures) }))
+	g.add("archive_copies_sequence", "Sequence of the newest copy that this server has stored in all archives.",
+		of(func(s copies.KeeperStatus) float64 { return float64(s.Last.Sequence) }))
+}
+
+// fetchAny fetches a copy of another replica, or else one of an archive.
+func (s *server) fetchAny(ctx context.Context, from, last uint64) (got *copies.Copy, err error) {
+	err = copies.ErrNobody
+	if s.asksPeers() {
+		got, err = s.fetchCopy(ctx, from)
+	}
+	if err == nil || ctx.Err() != nil || len(s.archives) == 0 {
+		return got, err
+	}
+	got, stored := s.takeStored(ctx, from, last)
+	switch {
+	case stored == nil:
+		return got, nil
+	case !s.asksPeers():
+		return nil, stored
+	}
+	return nil, errors.Join(err, stored)
+}
+
+// asksPeers reports whether other replicas may give copies.
+func (s *server) asksPeers() bool { return s.shared() && s.config.Cluster.Copy > 0 }
+
+// mayTake reports whether anybody may give a copy.
+func (s *server) mayTake() bool { return s.asksPeers() || len(s.config.Archive.URL) > 0 }
+
+// bringCopy brings a copy from the archives to a folder whose log was restored, so
+// that the first start replays only what came after it. The log is whole without it.
+func (c *restoreCommand) bringCopy(
+	ctx context.Context, d *dataFolder, log *archives.Log, list []*archives.Archive, last uint64,
+) {
+	models := d.path(readModelFolder)
+	got, err := func() (*copies.Copy, error) {
+		keys, err := c.verifiers()
+		if err != nil {
+			return nil, err
+		}
+		folder := copyFolderIn(d)
+		show, end := progressBar("bringing State and read models")
+		defer end()
+		got, err := copies.Take(ctx, copies.TakeConfig{
+			Stores: storesOf(list), Log: log, Folder: folder, UpTo: last, Needed: true, Open: openSigned(keys),
+			Logger: warnings(),
+			Tell:   func(p copies.Progress) { show(uint64(p.Bytes), uint64(p.Of)) },
+		})
+		if err == nil {
+			err = errors.Join(os.MkdirAll(folder.Snapshots, 0o750), folder.Finish())
+		}
+		return got, err
+	}()
+	if err != nil {
+		fmt.Printf("the first start replays the log: %v\n", errors.Join(err, os.RemoveAll(models)))
+		return
+	}
+	fmt.Printf("State as of sequence %d and read models as of %d have come from %s: the first start replays what is after them\n",
+		got.State.Head().Sequence, got.Models.Head.Sequence, got.From)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/embedded"
+)
+
+// httpLog is the log of a running server, read only, over HTTP.
+type httpLog struct{ server serverFlags }
+
+var _ ledger.Log = (*httpLog)(nil)
+
+// httpCommits is how many commits are asked for at once.
+const httpCommits = 10_000
+
+// Append implements ledger.Log.
+func (l *httpLog) Append(_ uint64, _ []byte, done func(error)) { done(errReadOnly) }
+
+// MaxCommitBytes implements ledger.Log.
+func (l *httpLog) MaxCommitBytes() int { return embedded.MaxPayload }
+
+// Last implements ledger.Log.
+func (l *httpLog) Last(ctx context.Context) (uint64, error) {
+	status, err := fetch[audit.Status](ctx, l.server, "/audit/status", nil)
+	if err != nil {
+		return 0, err
+	}
+	return status.Sequence, nil
+}
+
+// Read implements ledger.Log.
+func (l *httpLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	for from = max(from, 1); from <= to; {
+		next, err := l.some(ctx, from, to, yield)
+		if err != nil {
+			return err
+		}
+		if next == from {
+			return fmt.Errorf("%w at sequence %d", ledger.ErrLogGap, from)
+		}
+		from = next
+	}
+	return nil
+}
+
+// some reads the commits of one answer. It returns the sequence after them.
+func (l *httpLog) some(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) (next uint64, err error) {
+	query := url.Values{"from": {fmt.Sprint(from)}, "limit": {fmt.Sprint(min(httpCommits, to-from+1))}}
+	resp, err := l.server.get(ctx, "/audit/commits", query)
+	if err != nil {
+		return from, err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing was written
+	in := json.NewDecoder(bufio.NewReaderSize(resp.Body, 1<<20))
+	for {
+		var line struct {
+			audit.Commit
+			audit.Trouble
+		}
+		switch err := in.Decode(&line); {
+		case errors.Is(err, io.EOF):
+			return from, nil
+		case err != nil:
+			return from, fmt.Errorf("the server's answer breaks off after sequence %d: %w", from-1, err)
+		case line.Error != "":
+			return from, fmt.Errorf("the server cannot read its log at sequence %d: %s", from, line.Error)
+		case line.Sequence != from || ledger.DigestOf(line.Data) != line.Digest:
+			return from, &ledger.BadEntryError{Sequence: from, Err: ledger.ErrCorrupt}
+		}
+		if err := yield(ledger.Entry{Sequence: from, Data: line.Data}); err != nil {
+			return from, err
+		}
+		from++
+	}
+}
