@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race cover fuzz faults cluster-faults bench bench-past bench-http bench-candidates differential side-by-side lint screenshots
+.PHONY: build deb release release-check cluster check test race cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates differential side-by-side lint screenshots
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -67,6 +67,20 @@ cluster-faults:
 	@echo '|---|---|---|---|---|'; sed -n 's/^.*CLUSTER //p' cluster-faults.log
 	@echo '| fault: what clients miss | times | median | longest |'; echo '|---|---|---|---|'; sed -n 's/^.*GAP //p' cluster-faults.log
 
+# Faults of Placement, its database, Allot and the proxy between them under load, ten times each, and what clients missed.
+# It needs Debian's mariadb-server, python3-placement, python3-pymysql, uwsgi-core and uwsgi-plugin-python3.
+shadow-faults:
+	ALLOT_FAULTS=all go test ./cmd/allot -count 1 -v -timeout 120m -run 'TestShadow' > shadow-faults.log \
+		|| (grep -v '^=== ' shadow-faults.log | tail -100; exit 1)
+	@sed -n 's/^.*FAULT //p' shadow-faults.log
+
+# Imports, comparisons and exports, with faults, and at the size of a large cloud (100,000 providers, 1,000,000
+# allocations) with its times; about 10 minutes. Needs Debian's mariadb-server, postgresql, python3-placement and ironic-common.
+import-faults:
+	ALLOT_IMPORT=large go test ./commands/importing/... ./cmd/allot -count 1 -v -timeout 60m \
+		-run 'Import|RealPlacement|RealIronic|KilledAddition|MigrateDocument|Servers|OneMoment|Odd' > import-faults.log || (grep -v '^=== ' import-faults.log | tail -100; exit 1)
+	@sed -n 's/^.*IMPORT //p' import-faults.log
+
 # Compare ratios within one run; absolute figures hold for one machine and day.
 bench:
 	go test ./ledger ./commands/... ./projector -run '^$$' -bench . -benchmem -timeout 30m
@@ -85,6 +99,11 @@ differential:
 BASE ?= HEAD~1
 bench-http:
 	.ci/bench-http $(BASE)
+
+# Three replicas beside one server, and what raw messages to JetStream with three replicas reach; 4 minutes.
+bench-cluster:
+	.ci/bench-cluster
+	go test ./commands/cluster -run '^$$' -bench Replicated
 
 # Allocation candidates over HTTP, by size and shape of the world and of the request.
 bench-candidates:
