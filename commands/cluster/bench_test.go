@@ -25,7 +25,9 @@ func BenchmarkReplicated(b *testing.B) {
 	g.start(nil)
 	leader, follower := g.leader(), g.others()[0]
 	raw := publishes(b, leader.conns[0])
+	round := 0 // of those that -count asks for
 	b.Run("publish", func(b *testing.B) {
+		round++
 		rate := per(b, 1, func(int) { raw() })
 		for _, m := range []*member{leader, follower} {
 			for _, submitters := range []int{1, 64, 256} {
@@ -36,7 +38,7 @@ func BenchmarkReplicated(b *testing.B) {
 				got := per(b, submitters, func(i int) {
 					outcome, err := m.Submit(context.Background(), commands.Submission{
 						ID: commands.NewID(), Actor: "bench",
-						Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%s_%d_%d", m.name, submitters, i)},
+						Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d_%s_%d_%d", round, m.name, submitters, i)},
 					})
 					if err != nil || outcome.Rejection != nil {
 						b.Error(err, outcome.Rejection)
