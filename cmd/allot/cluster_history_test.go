@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"math/rand"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -435,18 +437,49 @@ func (w *crowd) judge(logged map[string]int) []string {
 	return wrong
 }
 
-// explain names, for each provider, the request at which every order fails.
+// explain shows where every order fails, for each provider without one: the end of
+// the longest order, and the first requests that have no place behind it.
 func (w *crowd) explain(history []porcupine.Operation) string {
-	_, info := porcupine.CheckOperationsVerbose(holdersModel(w.capacity), history, time.Minute)
-	text := ""
+	const shown = 12
+	result, info := porcupine.CheckOperationsVerbose(holdersModel(w.capacity), history, time.Minute)
+	text := string(result)
 	for _, part := range info.PartialLinearizationsOperations() {
-		longest := 0
-		for _, order := range part {
-			longest = max(longest, len(order))
+		longest := slices.MaxFunc(part, func(a, b []porcupine.Operation) int { return len(a) - len(b) })
+		placed := make(map[porcupine.Operation]bool)
+		for _, op := range longest {
+			placed[op] = true
 		}
-		text += fmt.Sprintf("; an order of %d requests at most", longest)
+		var rest []porcupine.Operation
+		for _, op := range history {
+			if len(longest) > 0 && op.Input.(deed).provider == longest[0].Input.(deed).provider && !placed[op] {
+				rest = append(rest, op)
+			}
+		}
+		if len(rest) == 0 {
+			continue
+		}
+		slices.SortFunc(rest, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
+		text += fmt.Sprintf("\nan order of %d requests ends with", len(longest))
+		for _, op := range longest[max(0, len(longest)-shown):] {
+			text += "\n\t" + tellDeed(op)
+		}
+		text += fmt.Sprintf("\nand %d requests have no place in it:", len(rest))
+		for _, op := range rest[:min(shown, len(rest))] {
+			text += "\n\t" + tellDeed(op)
+		}
 	}
 	return text
+}
+
+// tellDeed describes a request, its answer and when it was under way.
+func tellDeed(op porcupine.Operation) string {
+	d := op.Input.(deed)
+	until := "the end"
+	if op.Return != math.MaxInt64 {
+		until = time.Duration(op.Return).Round(time.Millisecond).String()
+	}
+	return fmt.Sprintf("%s of consumer %d by client %d at replica %d: %v (known %v, repeated %v), from %v to %s, id %s", d.kind, d.holder,
+		d.client, d.replica+1, op.Output, d.known, d.repeated, time.Duration(op.Call).Round(time.Millisecond), until, d.id)
 }
 
 // gap returns the longest time in which no write was acknowledged.
