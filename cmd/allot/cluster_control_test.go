@@ -139,3 +139,24 @@ func TestFullDiskOfOne(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFullDiskOfTheLeader: a leader whose disk has become full lets another replica
+// lead by itself, and everybody can write while it is full.
+func TestFullDiskOfTheLeader(t *testing.T) {
+	t.Parallel()
+	c := launchFaulty(t, binary, nil)
+	s := &scene{faultyCluster: c, leads: c.leader()}
+	full := s.leads
+	empty := s.fill(s.nodes[full])
+	waitFor(t, "another leader", func() bool {
+		leads := c.leader()
+		return leads >= 0 && leads != full
+	})
+	if err := c.makeProvider(uuid.NewString(), 1); err != nil {
+		t.Errorf("nothing is written while the former leader's disk is full: %v", err)
+	}
+	empty()
+	if err := c.ready(); err != nil {
+		t.Error(err)
+	}
+}

@@ -4,7 +4,8 @@
 // to lead. The files are: election and lease (who leads), follow (what followers
 // do), route and fresh (how commands and questions find the leader), peers
 // (messages between replicas), status (the replicas and their state), wedge (a
-// log that fails silently), arrange (which servers lead the streams).
+// log that fails silently), unfit (a leader that should not lead), arrange (which
+// servers lead the streams).
 //
 // The log alone decides what happened: every append names the one sequence that
 // it may get, so no two leaders can both append. Answers that leave no record
@@ -226,6 +227,7 @@ func (t *Term) Open() error {
 	t.r.hail(t, false, "")
 	t.r.ended.Go(t.hailing)
 	t.r.ended.Go(t.watchLog)
+	t.r.ended.Go(t.watchFitness)
 	if t.r.cfg.Near != nil {
 		t.r.ended.Go(t.arranging)
 	}

@@ -109,14 +109,6 @@ func (r *Replica) Lag() (commits uint64, since time.Duration) {
 	return commits, r.behind(commits > 0)
 }
 
-// unfit returns why another replica should lead if one can.
-func (r *Replica) unfit() error {
-	if r.cfg.Unfit == nil {
-		return nil
-	}
-	return r.cfg.Unfit()
-}
-
 // behind returns since when this replica lacks announced commits.
 func (r *Replica) behind(lacks bool) time.Duration {
 	now := int64(r.clock())
