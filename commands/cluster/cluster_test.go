@@ -45,6 +45,24 @@ type member struct {
 	begun func()
 	term  *cluster.Term // guarded by mu
 	cut   atomic.Bool   // its connections are closed
+	// late, if set, holds up what the writer hears of its appends until it is closed.
+	late atomic.Pointer[chan struct{}]
+}
+
+// lateLog is a log whose acknowledgements are late.
+type lateLog struct {
+	ledger.Log
+	m *member
+}
+
+// Append implements ledger.Log.
+func (l lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
+	l.Log.Append(sequence, encoded, func(err error) {
+		if late := l.m.late.Load(); late != nil {
+			<-*late
+		}
+		done(err)
+	})
 }
 
 // group is three of them.
@@ -190,7 +208,7 @@ func (m *member) serve(t testing.TB, term *cluster.Term) {
 	if m.mute {
 		options.Leadership = unsafe{term}
 	}
-	w := writer.New(m.log, m.views, term.State(), options)
+	w := writer.New(lateLog{m.log, m}, m.views, term.State(), options)
 	err := term.Begin(context.Background(), w)
 	successor := ""
 	if err == nil && m.begun != nil {

@@ -93,7 +93,10 @@ func (r *Replica) hand(term *Term) {
 
 // try takes the lease if that is permitted now.
 func (c *candidate) try(ctx context.Context) *Term {
-	if err := c.observe(ctx); err != nil || !c.may() || !c.ready(ctx) {
+	err := c.observe(ctx)
+	may := err == nil && c.may()
+	c.r.exposure.set(may)
+	if !may || !c.ready(ctx) {
 		return nil
 	}
 	before := c.r.clock()
@@ -156,7 +159,7 @@ func (c *candidate) since(now time.Duration) bool {
 // no other replica is in a better position.
 func (c *candidate) ready(ctx context.Context) bool {
 	f := c.r.follower.Load()
-	if f == nil || !f.current.Load() {
+	if f == nil || !f.current.Load() || f.held.Load() {
 		return false
 	}
 	if c.eligible > 0 && c.r.clock()-c.eligible < unfitWait && c.r.unfit() != nil {

@@ -23,7 +23,7 @@ const (
 
 // follower folds the log's commits into State and read models. The leader
 // announces durable commits, which saves searching for them; missed commits are
-// read from the log. It needs no consumer, which somebody would have to make anew
+// read from the log, as far as they may be shown. It needs no consumer, which somebody would have to make anew
 // just when servers are lost.
 type follower struct {
 	r       *Replica
@@ -32,7 +32,8 @@ type follower struct {
 	forks   chan chan *ledger.State
 	quit    chan struct{}
 	done    chan struct{}
-	current atomic.Bool   // it has folded everything that the log held a moment ago
+	current atomic.Bool   // it has folded everything that was announced a moment ago
+	held    atomic.Bool   // the log held more, which it may not show yet
 	head    atomic.Uint64 // the sequence that it has folded
 	polled  time.Time
 }
@@ -115,17 +116,27 @@ func (f *follower) poll() error {
 		if err != nil || commit == nil {
 			return err
 		}
-		return f.fold(commit)
+		shown, err := f.r.foldShown(commit.Sequence, func() error { return f.fold(commit) })
+		if err == nil && !shown {
+			return errNotAnnounced
+		}
+		return err
 	})
 	f.polled = time.Now()
 	if errors.Is(err, ledger.ErrUnavailable) {
 		return nil // the next check may find a replica
 	}
-	if err == nil {
+	f.held.Store(errors.Is(err, errNotAnnounced))
+	if err == nil || f.held.Load() {
 		f.current.Store(f.head.Load() >= f.r.view.sequence.Load())
+		return nil
 	}
 	return err
 }
+
+// errNotAnnounced means that the log holds a commit which no leader is known to
+// know.
+var errNotAnnounced = errors.New("cluster: a commit that was not announced")
 
 func (f *follower) fold(commit *ledger.Commit) error {
 	before := f.state.Term()
@@ -169,8 +180,9 @@ func (f *follower) fork(ctx context.Context) (*ledger.State, error) {
 	}
 }
 
-// arrived waits until a sequence can be read here.
+// arrived waits until a sequence of which the leader has told can be read here.
 func (r *Replica) arrived(ctx context.Context, sequence uint64) error {
+	r.view.saw(sequence) // its announcement may have been lost
 	for {
 		changed := r.cfg.Models.Changed()
 		if r.cfg.Models.Checkpoint().Sequence >= sequence {

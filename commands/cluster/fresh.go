@@ -54,7 +54,13 @@ func (r *Replica) tryFresh(ctx context.Context) error {
 	if q.err != nil {
 		return q.err
 	}
-	return r.arrived(ctx, q.sequence)
+	if err := r.arrived(ctx, q.sequence); err != nil {
+		return err
+	}
+	if folded := r.cfg.Models.Checkpoint().Sequence; folded > q.sequence && folded > r.view.sequence.Load() {
+		return fmt.Errorf("%w: it does not know yet that sequence %d is in the log", errNoLeader, folded)
+	}
+	return nil
 }
 
 // join adds a read to the next question, and sends the question unless one is
@@ -104,5 +110,6 @@ func (r *Replica) askHead() (uint64, error) {
 	if answer.Failure != "" {
 		return 0, fmt.Errorf("%w: %s", errNoLeader, answer.Failure)
 	}
+	r.exposure.set(false) // somebody holds the lease
 	return answer.Sequence, nil
 }

@@ -34,6 +34,11 @@
 //  6. A follower answers a read when it has folded everything that the leader
 //     had answered when the read came. The leader says what that is, on its
 //     valid lease.
+//  7. A follower shows a read nothing that the leader does not know to be
+//     durable: else a later read at the leader would not find it. So it folds
+//     only what a leader has announced, or what the log holds while the lease is
+//     free (2); and it answers no read while it has folded more than the leader
+//     knows.
 package cluster
 
 import (
@@ -124,6 +129,7 @@ type Replica struct {
 	fresh    questions
 	peers    peers
 	lacks    atomic.Int64 // since when it lacks commits that were announced; since boot
+	exposure exposure
 
 	ctx   context.Context
 	end   context.CancelFunc

@@ -1,0 +1,27 @@
+package cluster
+
+import "sync"
+
+// exposure decides which commits a follower may fold, and so show (rule 7).
+type exposure struct {
+	mu   sync.Mutex
+	free bool // nobody holds the lease, as far as is known; guarded by mu
+}
+
+// set notes whether the lease is free.
+func (e *exposure) set(free bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.free = free
+}
+
+// fold folds a commit if it may be shown. A leader's answer that comes meanwhile
+// waits, so it is not followed by a commit that the leader does not know.
+func (r *Replica) foldShown(sequence uint64, fold func() error) (shown bool, err error) {
+	r.exposure.mu.Lock()
+	defer r.exposure.mu.Unlock()
+	if sequence > r.view.sequence.Load() && !r.exposure.free {
+		return false, nil
+	}
+	return true, fold()
+}

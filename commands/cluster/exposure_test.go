@@ -1,0 +1,62 @@
+package cluster_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+)
+
+// TestNobodyReadsAheadOfTheLeader: while the leader does not know that a commit is
+// in the log, no replica shows it to a read that must be fresh. Else a client could
+// read it there, and not find it at the leader afterwards.
+func TestNobodyReadsAheadOfTheLeader(t *testing.T) {
+	g := startGroup(t, nil)
+	leader := g.leader()
+	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
+	late := make(chan struct{})
+	release := sync.OnceFunc(func() { close(late) })
+	t.Cleanup(release)
+	leader.late.Store(&late)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := leader.Submit(context.Background(), commands.Submission{
+			ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"},
+		})
+		answered <- err
+	}()
+	follower := g.others()[0]
+	next := leader.views.Checkpoint().Sequence + 1
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		last, err := follower.log.Last(t.Context())
+		if err == nil && last >= next {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the commit did not come into the log: %v", err)
+		}
+	}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		err := follower.Fresh(ctx)
+		cancel()
+		if shown := follower.views.Checkpoint().Sequence; err == nil && shown >= next {
+			t.Fatalf("a follower shows sequence %d, and the leader %d", shown, leader.views.Checkpoint().Sequence)
+		}
+		if err := leader.Fresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release()
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	if err := follower.Fresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if shown := follower.views.Checkpoint().Sequence; shown < next {
+		t.Errorf("a follower shows sequence %d after a fresh read, and not the acknowledged %d", shown, next)
+	}
+}
