@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	natsserver "github.com/nats-io/nats-server/v2/server"
+
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -219,6 +221,31 @@ func TestJoin(t *testing.T) {
 		replayed := rejoin("--cluster-copy-rate", "0")
 		t.Logf("JOIN | %d records | copy %v | replay %v | ratio %.1f", records, joined.Round(10*time.Millisecond),
 			replayed.Round(10*time.Millisecond), replayed.Seconds()/joined.Seconds())
+	}
+}
+
+// TestJoinOutside: on an external NATS, too, whose messages have 1 MiB at most, an
+// empty replica of a long log gets State and read models from another one.
+func TestJoinOutside(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, data := filepath.Join(dir, "long.archive"), filepath.Join(dir, "data")
+	writeLongLog(t, path, 300_000)
+	allot(t, true, "import", path, "--data", data)
+	ns := outside(t, filepath.Join(data, "log"), natsserver.RANDOM_PORT, true) // the stream of a single server
+	begin := func(name string) *server {
+		return launch(t, t.TempDir(), "--nats-url", ns.ClientURL(), "--nats-monitor", "http://"+ns.MonitorAddr().String(),
+			"--accept-open-nats", "--cluster-name", name)
+	}
+	first := begin("a")
+	first.waitReady()
+	second := begin("b")
+	second.waitReady()
+	if logs := second.logs.String(); !strings.Contains(logs, "have come from another replica") {
+		t.Errorf("it has replayed the log:\n%s", logs)
+	}
+	if one, other := first.must(200, "GET", "/audit/digest", ""), second.must(200, "GET", "/audit/digest", ""); one != other {
+		t.Errorf("they differ: %s, %s", one, other)
 	}
 }
 
