@@ -34,7 +34,8 @@ func call(t *testing.T, args ...string) (out string, ok bool) {
 // files are the arguments of refused commands.
 type files struct {
 	text, nothing, badYAML, unknownKey, secret, key, archive, data, empty, missing string
-	silent                                                                         string // an address where nobody answers
+
+	silent string // an address where nobody answers
 }
 
 // someFiles makes the files. The data folder is that of a ledger of two commits.
