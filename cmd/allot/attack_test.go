@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -243,19 +244,32 @@ func heavies(_ *testing.T, g *guarded, stop <-chan struct{}) {
 
 // burns takes processor time, and does nothing to the server: what another client
 // loses beside it is the machine's doing.
-func burns(_ *testing.T, _ *guarded, stop <-chan struct{}) {
+func burns(t *testing.T, _ *guarded, stop <-chan struct{}) {
+	share, err := strconv.ParseFloat(os.Getenv(shareEnv), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var all sync.WaitGroup
-	for range 20 {
+	for range runtime.NumCPU() {
 		all.Go(func() {
-			sum := []byte("a")
+			// What one processor is to take, in pieces of a scheduler's size.
+			part := min(share/float64(runtime.NumCPU()), 1)
 			until(stop, func() {
-				next := sha256.Sum256(sum)
-				sum = next[:]
+				begun := time.Now()
+				for sum := []byte("a"); time.Since(begun) < burnPiece; {
+					next := sha256.Sum256(sum)
+					sum = next[:]
+				}
+				if part < 1 {
+					time.Sleep(time.Duration(float64(burnPiece) / max(part, 0.01) * (1 - part)))
+				}
 			})
 		})
 	}
 	all.Wait()
 }
+
+const burnPiece = 2 * time.Millisecond
 
 // taken are how long requests of a well-behaved client took, in order.
 type taken []time.Duration
@@ -289,7 +303,6 @@ func behaves(t *testing.T, nc *nats.Conn, n int, loses bool) (list taken) {
 
 // attacks are the attacks of one client.
 var attacks = []attack{
-	{name: "nothing but processor time", most: mostAttackGrowth, do: burns},
 	{name: "unread answers", most: mostAttackGrowth, do: unread},
 	{name: "wrong passwords", most: mostAttackGrowth, do: guesses},
 	{name: "waiting queries", most: mostAttackGrowth, do: waits},
@@ -329,54 +342,87 @@ func (a attack) measure(t *testing.T) {
 	honest := g.connect("root")
 	g.populate(honest)
 	g.makeWideTree(map[string]string{"X-Auth-Token": "admin"}, costlyChildren)
-	behaves(t, honest, 2000, false) // the server gets its usual size
-	quiet, before := behaves(t, honest, 2000, false), g.resident()
-	stop := a.launch(t, g.nats)
-	var beside taken
-	for begun := time.Now(); time.Since(begun) < attackTime; {
-		beside = append(beside, behaves(t, honest, 10, a.loses)...)
+	a.compare(t, g.server, g.nats, func(n int, attacked bool) taken {
+		return behaves(t, honest, n, a.loses && attacked)
+	})
+}
+
+// mostTimes is how many times as long half of another client's requests may take
+// beside an attack as beside a program that takes as much processor time and leaves
+// the server alone. docs/security.md has what was measured, which is less; other
+// programs on the machine make it vary.
+const mostTimes = 8
+
+// compare has a well-behaved client send requests in quiet, beside the attack, and
+// beside the control: a program that takes as much processor time as the attacker
+// did, and leaves the server alone. What the client loses there is the machine's.
+func (a attack) compare(t *testing.T, s *server, address string, requests func(n int, attacked bool) taken) {
+	t.Helper()
+	requests(2000, false) // the server gets its usual size
+	quiet, before := requests(2000, false), s.resident()
+	beside := func(one attack, share float64) (list taken, took float64) {
+		stop := one.launch(t, address, share)
+		for begun := time.Now(); time.Since(begun) < attackTime; {
+			list = append(list, requests(10, one.name == a.name)...)
+		}
+		slices.Sort(list)
+		return list, stop()
 	}
-	slices.Sort(beside)
-	stop()
-	worst := g.peakRSS() - before
-	t.Logf(
-		"%4d MB more than %d; half of another's %d requests take %.1f times as long as %v, 99 of 100 %.1f times as long as %v",
-		worst>>20, before>>20, len(beside), float64(beside.half())/float64(quiet.half()), quiet.half(),
-		float64(beside.most())/float64(quiet.most()), quiet.most(),
-	)
+	attacked, share := beside(a, 0)
+	worst := s.peakRSS() - before
+	requests(1000, true) // what the attack has left behind is done meanwhile
+	control, taken := beside(burner, share)
+	times := func(a, b time.Duration) float64 { return float64(a) / float64(b) }
+	t.Logf("%4d MB more than %d; the attacker took %.1f processors, the control %.1f", worst>>20, before>>20, share, taken)
+	t.Logf("half of another's %d requests: quiet %v, control x %.1f, attacked x %.1f: %.1f of the control", len(attacked),
+		quiet.half(), times(control.half(), quiet.half()), times(attacked.half(), quiet.half()),
+		times(attacked.half(), control.half()))
+	t.Logf("99 of 100 of them: quiet %v, control x %.1f, attacked x %.1f: %.1f of the control",
+		quiet.most(), times(control.most(), quiet.most()), times(attacked.most(), quiet.most()),
+		times(attacked.most(), control.most()))
 	if worst > a.most {
 		t.Errorf("%d MB more", worst>>20)
 	}
+	if most := mostTimes * max(control.half(), quiet.half()); attacked.half() > most {
+		t.Errorf("half of another's requests take more than %v beside the attack, which may be %v", attacked.half(), most)
+	}
 }
+
+// burner takes as much processor time as it is told to, and does nothing to the
+// server.
+var burner = attack{name: "nothing but processor time", do: burns}
 
 // attackerEnv names the attack of a process that attacks, and attackedEnv the
 // address that it attacks.
 const (
 	attackerEnv = "ALLOT_TEST_ATTACK"
 	attackedEnv = "ALLOT_TEST_ATTACKED"
+	shareEnv    = "ALLOT_TEST_SHARE"
 )
 
 // launch has a process of its own attack a server, until the returned function is
-// called. Attacker, server and well-behaved client share the processors of one
-// machine, so the attacker's process has the lowest priority: what is measured is
-// how the server divides its time, and not how the machine does.
-func (a attack) launch(t *testing.T, address string) (stop func()) {
+// called, which returns how many processors the attacker took. Attacker, server and
+// well-behaved client share those of one machine, with equal priority.
+func (a attack) launch(t *testing.T, address string, share float64) (stop func() float64) {
 	t.Helper()
-	cmd := exec.Command("nice", "-n", "19", os.Args[0], "-test.run", "^TestAttacker$", "-test.timeout", "10m")
-	cmd.Env = append(os.Environ(), attackerEnv+"="+a.name, attackedEnv+"="+address)
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestAttacker$", "-test.timeout", "10m")
+	cmd.Env = append(os.Environ(), attackerEnv+"="+a.name, attackedEnv+"="+address, shareEnv+"="+fmt.Sprint(share))
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	begun := time.Now()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return func() {
+	return func() float64 {
+		took := time.Since(begun)
 		if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
 			t.Errorf("the attacker: %v\n%s", err, &out)
 		}
+		return float64(cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()) / float64(took)
 	}
 }
 
@@ -386,7 +432,7 @@ func TestAttacker(t *testing.T) {
 	if name == "" {
 		t.Skip("skipped: it is a part of TestAttacksAreBounded")
 	}
-	all := slices.Concat(attacks, streamAttacks)
+	all := slices.Concat(attacks, streamAttacks, webAttacks, []attack{burner})
 	i := slices.IndexFunc(all, func(a attack) bool { return a.name == name })
 	if i < 0 {
 		t.Fatalf("there is no attack %q", name)

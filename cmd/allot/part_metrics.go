@@ -18,6 +18,9 @@ import (
 	"github.com/allot-project/allot/projector/check"
 )
 
+// forScrapers are bounds that several scrapers do not reach.
+var forScrapers = connectionFlags{Most: 256, Each: 256}
+
 // metricsDoor serves /metrics on a port of its own.
 type metricsDoor struct {
 	server *http.Server // nil: there is none
@@ -35,12 +38,13 @@ func (s *server) serveMetrics(context.Context) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
 	server := &http.Server{
-		Handler:           s.config.fromScrapers(mux),
+		Handler: paced(s.config.fromScrapers(mux), nil), ConnContext: withConnection,
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
 	}
 	s.metrics.server = server
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(newConnections(listener, forScrapers, s.logger)); !errors.Is(err, http.ErrServerClosed) {
 			s.logger.Error("metrics are not served any more", "error", err) // the ledger works without them
 		}
 	}()

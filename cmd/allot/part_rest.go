@@ -32,7 +32,7 @@ const (
 // restDoor answers requests over REST.
 type restDoor struct {
 	tls      *tls.Config // nil: none
-	listener net.Listener
+	listener *connections
 	server   *http.Server
 	handler  atomic.Pointer[http.Handler] // the routes; until they are open, an answer that the server starts
 
@@ -47,19 +47,22 @@ type restDoor struct {
 }
 
 // bindREST takes the port.
-func (s *server) bindREST(context.Context) (err error) {
+func (s *server) bindREST(context.Context) error {
 	s.rest.stopping, s.rest.endFollowing = context.WithCancel(context.Background())
 	s.rest.opened = make(chan struct{})
 	s.rest.bodies = &intake.Pool{Heavy: s.ceiling.door()}
 	s.rest.searches = turns.New(runtime.GOMAXPROCS(0) / 2) // everything else follows later
 	s.rest.thorough = turns.New(runtime.GOMAXPROCS(0) / 2)
-	if s.rest.listener, err = net.Listen("tcp", s.config.HTTP); err != nil {
+	listener, err := net.Listen("tcp", s.config.HTTP)
+	if err != nil {
 		return fmt.Errorf("--http %s: %w", s.config.HTTP, err)
 	}
+	s.rest.listener = newConnections(listener, s.config.Connections, s.logger)
+	s.rest.listener.heavy = s.ceiling.door()
 	starting := s.config.fromBrowsers(http.HandlerFunc(s.answerStarting))
 	s.rest.handler.Store(&starting)
 	s.rest.server = &http.Server{
-		Addr: s.rest.address(), Handler: &s.rest,
+		Addr: s.rest.address(), Handler: paced(&s.rest, turns.New(runtime.GOMAXPROCS(0)/2)), ConnContext: withConnection,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, HTTP2: bounds(),
@@ -67,7 +70,10 @@ func (s *server) bindREST(context.Context) (err error) {
 	return nil
 }
 
-func (s *server) unbindREST() error { return s.rest.server.Close() }
+func (s *server) unbindREST() error {
+	s.rest.listener.cutAll()
+	return s.rest.server.Close()
+}
 
 func (d *restDoor) address() string { return d.listener.Addr().String() }
 
@@ -115,6 +121,7 @@ func (s *server) drainREST() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := s.rest.server.Shutdown(ctx); err != nil {
+		s.rest.listener.cutAll() // else the end would wait for each client that does not read
 		return s.rest.server.Close()
 	}
 	return nil

@@ -18,6 +18,8 @@ type serveCommand struct {
 	HTTP string `name:"http" help:"HOST:PORT of the REST API." default:"127.0.0.1:8778"`
 	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients. Empty keeps it inside the process, and so does --keystone-url without --nats-users." default:"127.0.0.1:4222"`
 
+	Connections connectionFlags `embed:"" prefix:"http-"`
+
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`
 	NATSDoorURL         string        `name:"nats-door-url" help:"The server at --nats-url again, with the user that answers clients and tells notices; default: --nats-url." placeholder:"URL"`

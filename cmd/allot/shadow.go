@@ -37,19 +37,20 @@ const defaultAdmin = "127.0.0.1:8780"
 // shadowRunCommand is "allot shadow" without more: the proxy.
 type shadowRunCommand struct {
 	placementLogin `embed:""`
-	Upstream       string        `help:"Placement." required:"" placeholder:"URL"`
-	Allot          string        `help:"The running Allot." default:"http://127.0.0.1:8779" placeholder:"URL"`
-	HTTP           string        `name:"http" help:"HOST:PORT for clients, who get the answers of the one that leads." default:"127.0.0.1:8778"`
-	Admin          string        `help:"HOST:PORT of /shadow, which shows differences with contents, of /metrics, and for allot shadow lead. Only this machine may reach it." default:"127.0.0.1:8780"`
-	Data           string        `help:"Folder in which the proxy remembers who leads." default:"shadow" type:"path"`
-	LeadNow        string        `name:"lead" help:"Who is to answer: placement or allot; default: whoever did last, and placement at first. If the other one did last, it goes on until everything is equal." enum:"placement,allot," default:""`
-	CompareEvery   time.Duration `help:"Compare everything, and bring the follower in line, this long after the last time; 0: only at the start." default:"1h"`
-	CompareReads   bool          `help:"Repeat reads at the follower, and compare the answers." default:"true" negatable:""`
-	QueueBytes     int64         `help:"Memory for requests that wait for the follower. What does not fit is brought in line later." default:"67108864" least:"1" placeholder:"BYTES"`
-	SwitchWithin   time.Duration `help:"How long writes may wait while the lead changes." default:"5s" least:"10ms"`
-	AllowedHost    []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the proxy by." placeholder:"NAME"`
-	TLS            tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
-	Log            logFlags      `embed:"" prefix:"log-" group:"Messages"`
+	Upstream       string          `help:"Placement." required:"" placeholder:"URL"`
+	Allot          string          `help:"The running Allot." default:"http://127.0.0.1:8779" placeholder:"URL"`
+	HTTP           string          `name:"http" help:"HOST:PORT for clients, who get the answers of the one that leads." default:"127.0.0.1:8778"`
+	Admin          string          `help:"HOST:PORT of /shadow, which shows differences with contents, of /metrics, and for allot shadow lead. Only this machine may reach it." default:"127.0.0.1:8780"`
+	Data           string          `help:"Folder in which the proxy remembers who leads." default:"shadow" type:"path"`
+	LeadNow        string          `name:"lead" help:"Who is to answer: placement or allot; default: whoever did last, and placement at first. If the other one did last, it goes on until everything is equal." enum:"placement,allot," default:""`
+	CompareEvery   time.Duration   `help:"Compare everything, and bring the follower in line, this long after the last time; 0: only at the start." default:"1h"`
+	CompareReads   bool            `help:"Repeat reads at the follower, and compare the answers." default:"true" negatable:""`
+	QueueBytes     int64           `help:"Memory for requests that wait for the follower. What does not fit is brought in line later." default:"67108864" least:"1" placeholder:"BYTES"`
+	SwitchWithin   time.Duration   `help:"How long writes may wait while the lead changes." default:"5s" least:"10ms"`
+	AllowedHost    []string        `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the proxy by." placeholder:"NAME"`
+	Connections    connectionFlags `embed:"" prefix:"http-"`
+	TLS            tlsFlags        `embed:"" prefix:"tls-" group:"TLS"`
+	Log            logFlags        `embed:"" prefix:"log-" group:"Messages"`
 }
 
 // Run serves until the context ends.
@@ -71,6 +72,10 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("--admin %s: %w", c.Admin, err), clients.Close())
 	}
+	crowd := []*connections{
+		newConnections(clients, c.Connections, logger), newConnections(operators, connectionFlags{}, logger),
+	}
+	clients, operators = crowd[0], crowd[1]
 	if secure != nil {
 		clients = newSecured(clients, secure)
 	}
@@ -91,19 +96,22 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 		both.Go(func() { c.follow(ctx, proxy, logger) })
 		both.Wait()
 	}
-	return serveShadow(ctx, run, doors, []net.Listener{clients, operators})
+	return serveShadow(ctx, run, doors, []net.Listener{clients, operators}, crowd)
 }
 
 func (c *shadowRunCommand) door(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler: handler, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		Handler: paced(handler, nil), ConnContext: withConnection,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, HTTP2: bounds(),
 	}
 }
 
 // serveShadow serves until the context ends; then requests under way may end.
-func serveShadow(ctx context.Context, run func(context.Context), doors []*http.Server, listeners []net.Listener) error {
+func serveShadow(ctx context.Context, run func(context.Context), doors []*http.Server, listeners []net.Listener,
+	crowd []*connections,
+) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, len(doors))
@@ -119,8 +127,9 @@ func serveShadow(ctx context.Context, run func(context.Context), doors []*http.S
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	for _, door := range doors {
+	for i, door := range doors {
 		if err := door.Shutdown(late); err != nil {
+			crowd[i].cutAll()
 			failed = errors.Join(failed, door.Close())
 		}
 	}

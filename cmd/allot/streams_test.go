@@ -150,7 +150,7 @@ func (a attack) measureStreams(t *testing.T) {
 		}
 	})
 	web := &http.Client{Transport: &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true}}
-	visits := func(n int) (list taken) {
+	a.compare(t, s, s.http, func(n int, _ bool) (list taken) {
 		for range n {
 			begun := time.Now()
 			if got := secretly(t, web, s, "GET", "/placement/resource_providers", ""); !strings.HasSuffix(got, "HTTP/2.0 200") {
@@ -160,21 +160,5 @@ func (a attack) measureStreams(t *testing.T) {
 		}
 		slices.Sort(list)
 		return list
-	}
-	visits(2000) // the server gets its usual size
-	quiet, before := visits(2000), s.resident()
-	stop := a.launch(t, s.http)
-	var beside taken
-	for begun := time.Now(); time.Since(begun) < attackTime; {
-		beside = append(beside, visits(10)...)
-	}
-	slices.Sort(beside)
-	stop()
-	worst := s.peakRSS() - before
-	t.Logf("%4d MB more than %d; half of another's %d requests take %.1f times as long as %v, 99 of 100 %.1f times as long as %v",
-		worst>>20, before>>20, len(beside), float64(beside.half())/float64(quiet.half()), quiet.half(),
-		float64(beside.most())/float64(quiet.most()), quiet.most())
-	if worst > a.most {
-		t.Errorf("%d MB more", worst>>20)
-	}
+	})
 }

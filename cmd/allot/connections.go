@@ -1,0 +1,451 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A client that connects and is silent, or slow, must not hold a goroutine, memory
+// or a place for ever. So every connection of an HTTP port is one of a bounded
+// number, and all that its client does not send or take in time ends it.
+
+const (
+	// defaultMost are connections of an HTTP port, and defaultEach those of one
+	// address.
+	defaultMost = 4096
+	defaultEach = 1024
+	// takesWithin is how long a client may take for the next pieceBytes of an
+	// answer, and for what the kernel keeps of it. That is bounded by sendBuffer,
+	// because the kernel says nothing until a third of it was taken.
+	takesWithin = 10 * time.Second
+	pieceBytes  = 64 << 10
+	sendBuffer  = 256 << 10
+	// maxUnfinished is what clients may have sent of requests that no handler has
+	// yet: headers without an end. Beyond it whoever has sent most is cut off.
+	maxUnfinished = 8 << 20
+	// maxUntaken is what answers may hold that clients do not take. Beyond it
+	// whoever has left most is cut off if it has taken nothing within stalls, and
+	// beyond brimUntaken in any case.
+	maxUntaken  = 16 << 20
+	brimUntaken = 32 << 20
+	stalls      = 250 * time.Millisecond
+	// heavyBytes of both are much memory.
+	heavyBytes = 2 << 20
+	// sayEvery is how often a refusal is told.
+	sayEvery = 10 * time.Second
+)
+
+// connectionFlags bound the connections of an HTTP port. Without a number it has the
+// default.
+type connectionFlags struct {
+	Most int `name:"connections" help:"Most connections over HTTP. If all are taken, one of the address that has most is closed for a new one." default:"4096" least:"1" placeholder:"N"`
+	Each int `name:"address-connections" help:"Most connections over HTTP of one address, or of IPv6 of one network of 64 bits. Raise it behind a proxy that opens more." default:"1024" least:"1" placeholder:"N"`
+}
+
+// connections are those of an HTTP port. It is the port's listener.
+type connections struct {
+	net.Listener
+	most   int // of all addresses
+	each   int // of one address
+	logger *slog.Logger
+	// heavy is called when clients make the port hold much, and when no longer; it may
+	// be nil.
+	heavy func(bool)
+
+	isHeavy    atomic.Bool  // the last value that heavy was called with; written with mu held
+	unfinished atomic.Int64 // bytes of requests without a handler
+
+	mu      sync.Mutex
+	all     map[*connection]struct{} // guarded by mu
+	by      map[netip.Prefix]int     // how many, by address; guarded by mu
+	untaken int                      // bytes of answers; guarded by mu
+	looks   bool                     // somebody will look who has left most; guarded by mu
+	said    time.Time                // when a refusal was last told; guarded by mu
+	unsaid  int                      // refusals since then; guarded by mu
+}
+
+func newConnections(l net.Listener, bounds connectionFlags, logger *slog.Logger) *connections {
+	most, each := cmp.Or(bounds.Most, defaultMost), cmp.Or(bounds.Each, defaultEach)
+	return &connections{
+		Listener: l, most: most, each: min(each, most), logger: logger,
+		all: make(map[*connection]struct{}), by: make(map[netip.Prefix]int),
+	}
+}
+
+// connection is one of them.
+type connection struct {
+	net.Conn
+	of   *connections
+	from netip.Prefix
+
+	until      atomic.Int64 // of the deadline for writing, in Unix nanoseconds; fixed: somebody else's
+	requests   atomic.Int64 // under way
+	since      atomic.Int64 // when it was made, or its last request ended, in Unix nanoseconds
+	unfinished atomic.Int64 // bytes of a request without a handler
+
+	untaken int       // bytes of answers; guarded by of.mu
+	took    time.Time // when it last took some of an answer, or began to; guarded by of.mu
+}
+
+// fixed is a deadline for writing that does not move.
+const fixed = -1
+
+// Accept implements net.Listener. It returns connections that have a place.
+func (l *connections) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if one := l.admit(c, hostOf(c.RemoteAddr())); one != nil {
+			return one, nil
+		}
+		drop(c)
+	}
+}
+
+// hostOf returns what counts as one address: of IPv6, a network of 64 bits, of
+// which one machine may have all addresses.
+func hostOf(a net.Addr) netip.Prefix {
+	port, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Prefix{} // no address: all such are one
+	}
+	address := port.Addr().Unmap().WithZone("")
+	bits := address.BitLen()
+	if address.Is6() {
+		bits = 64
+	}
+	prefix, err := address.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return prefix
+}
+
+// admit gives a connection a place; nil: there is none. If its address has as many
+// as it may, the one that has had no request for longest leaves. If all places are
+// taken, one of the address with most leaves, so that nobody can take the places of
+// others.
+func (l *connections) admit(c net.Conn, from netip.Prefix) *connection {
+	if t, ok := c.(*net.TCPConn); ok {
+		if err := t.SetWriteBuffer(sendBuffer); err != nil {
+			return nil // the client has gone
+		}
+	}
+	one := &connection{Conn: c, of: l, from: from}
+	one.since.Store(time.Now().UnixNano())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.by[from] >= l.each:
+		if leaves := l.longestIdle(from, false); leaves != nil {
+			l.cutOff(leaves)
+			break
+		}
+		l.refuse("an address has too many HTTP connections with requests, and one more is refused: "+
+			"close some, or raise --http-address-connections", from, l.by[from])
+		return nil
+	case len(l.all) >= l.most:
+		greedy := l.greediest()
+		if l.by[greedy] > l.by[from]+1 {
+			l.cutOff(l.longestIdle(greedy, true))
+			break
+		}
+		if leaves := l.longestIdle(from, false); leaves != nil {
+			l.cutOff(leaves)
+			break
+		}
+		l.refuse("there are too many HTTP connections, and one more is refused: raise --http-connections", from, len(l.all))
+		return nil
+	}
+	l.all[one] = struct{}{}
+	l.by[from]++
+	return one
+}
+
+// refuse tells of a refusal, but not of every one; mu is held.
+func (l *connections) refuse(text string, from netip.Prefix, have int) {
+	l.unsaid++
+	if now := time.Now(); now.Sub(l.said) >= sayEvery {
+		l.logger.Warn(text, "address", from.String(), "connections", have, "refused", l.unsaid)
+		l.said, l.unsaid = now, 0
+	}
+}
+
+// greediest returns the address that has most connections; mu is held.
+func (l *connections) greediest() (found netip.Prefix) {
+	for from, n := range l.by {
+		if n > l.by[found] {
+			found = from
+		}
+	}
+	return found
+}
+
+// longestIdle returns the connection of an address that has had no request for
+// longest; if it says so and all have requests, the oldest of these; nil: none. mu is
+// held.
+func (l *connections) longestIdle(from netip.Prefix, busyToo bool) (found *connection) {
+	foundBusy := false
+	for c := range l.all {
+		busy := c.requests.Load() > 0
+		if c.from != from || busy && !busyToo {
+			continue
+		}
+		if found == nil || foundBusy && !busy || foundBusy == busy && c.since.Load() < found.since.Load() {
+			found, foundBusy = c, busy
+		}
+	}
+	return found
+}
+
+// cutOff closes a connection's socket, which waits for nothing; mu is held.
+func (l *connections) cutOff(c *connection) {
+	l.leave(c)
+	drop(c.Conn)
+}
+
+// drop closes a socket, and the kernel keeps nothing of it for the client. Whoever
+// uses it finds out.
+func drop(c net.Conn) {
+	forget(c)
+	_ = c.Close() // it may be closed already
+}
+
+// forget has the kernel keep nothing for the client once the socket is closed.
+func forget(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0) // it may be closed already
+	}
+}
+
+// leave takes a connection out; mu is held.
+func (l *connections) leave(c *connection) {
+	if _, ok := l.all[c]; !ok {
+		return
+	}
+	delete(l.all, c)
+	if l.by[c.from]--; l.by[c.from] == 0 {
+		delete(l.by, c.from)
+	}
+	l.untaken -= c.untaken
+	c.untaken = 0
+	l.unfinished.Add(-c.unfinished.Swap(0))
+	l.weigh()
+}
+
+// weigh tells whether much is held, if that has changed; mu is held.
+func (l *connections) weigh() {
+	isHeavy := l.untaken > heavyBytes || l.unfinished.Load() > heavyBytes
+	if isHeavy != l.isHeavy.Load() {
+		l.isHeavy.Store(isHeavy)
+		if l.heavy != nil {
+			l.heavy(isHeavy)
+		}
+	}
+}
+
+// cutAll closes the sockets of all connections. Unlike closing the connections
+// themselves that waits for nobody: TLS would send each client a farewell.
+func (l *connections) cutAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.all {
+		l.cutOff(c)
+	}
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	c.of.mu.Lock()
+	c.of.leave(c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Read implements net.Conn.
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.requests.Load() == 0 {
+		c.unfinished.Add(int64(n))
+		if all := c.of.unfinished.Add(int64(n)); all > maxUnfinished || all > heavyBytes && !c.of.isHeavy.Load() {
+			c.of.endUnfinished()
+		}
+	}
+	return n, err
+}
+
+// endUnfinished cuts off those that have sent most of requests without an end.
+func (l *connections) endUnfinished() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.weigh()
+	for l.unfinished.Load() > maxUnfinished {
+		var most *connection
+		for c := range l.all {
+			if n := c.unfinished.Load(); n > 0 && (most == nil || n > most.unfinished.Load()) {
+				most = c
+			}
+		}
+		if most == nil {
+			return // what is left is of connections that leave
+		}
+		l.refuse("HTTP headers without an end take too much memory, and a connection is cut off", most.from, len(l.all))
+		l.cutOff(most)
+	}
+}
+
+// Write implements net.Conn. Each piece must be taken in time.
+func (c *connection) Write(p []byte) (n int, err error) {
+	for {
+		if err := c.moveDeadline(); err != nil {
+			return n, err
+		}
+		took, err := c.Conn.Write(p[n:min(len(p), n+pieceBytes)])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			forget(c.Conn)
+		}
+		if n += took; err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// moveDeadline moves the deadline for writing, but not for every byte.
+func (c *connection) moveDeadline() error {
+	now := time.Now()
+	until := c.until.Load()
+	if until == fixed || until-now.UnixNano() > int64(takesWithin-time.Second) {
+		return nil
+	}
+	c.until.CompareAndSwap(until, now.Add(takesWithin).UnixNano())
+	return c.Conn.SetWriteDeadline(now.Add(takesWithin))
+}
+
+// SetWriteDeadline implements net.Conn. Without a deadline each piece has its own.
+func (c *connection) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() {
+		c.until.CompareAndSwap(fixed, 0)
+		return nil
+	}
+	c.until.Store(fixed)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline implements net.Conn.
+func (c *connection) SetDeadline(t time.Time) error {
+	if err := c.SetWriteDeadline(t); err != nil {
+		return err
+	}
+	return c.SetReadDeadline(t)
+}
+
+// begins says that a request has a handler.
+func (c *connection) begins() {
+	c.requests.Add(1)
+	if all := c.of.unfinished.Add(-c.unfinished.Swap(0)); all <= heavyBytes && c.of.isHeavy.Load() {
+		c.of.mu.Lock()
+		c.of.weigh()
+		c.of.mu.Unlock()
+	}
+}
+
+// ends says that a handler is done.
+func (c *connection) ends() {
+	c.since.Store(time.Now().UnixNano())
+	c.requests.Add(-1)
+}
+
+// leaves says that a client has so many more bytes of answers to take.
+func (c *connection) leaves(n int) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if _, ok := c.of.all[c]; !ok {
+		return // it is cut off
+	}
+	if c.untaken == 0 {
+		c.took = time.Now()
+	}
+	c.untaken += n
+	c.of.untaken += n
+	c.of.relieve()
+	c.of.weigh()
+}
+
+// takes says that it has taken so many, or that nobody sends them any more.
+func (c *connection) takes(n int) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	n = min(n, c.untaken)
+	c.untaken -= n
+	c.of.untaken -= n
+	c.took = time.Now()
+	c.of.weigh()
+}
+
+// relieve cuts off who leaves most, while there is too much; mu is held.
+func (l *connections) relieve() {
+	for l.untaken > maxUntaken {
+		c := l.laziest(time.Now())
+		if c == nil {
+			if !l.looks {
+				l.looks = true
+				time.AfterFunc(stalls, func() {
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					l.looks = false
+					l.relieve()
+				})
+			}
+			return
+		}
+		l.refuse("answers that HTTP clients do not take hold too much memory, and a connection is cut off", c.from, len(l.all))
+		l.cutOff(c)
+	}
+}
+
+// laziest returns the connection that has left most, of the address that has left
+// most; nil: all of them go on. mu is held.
+func (l *connections) laziest(now time.Time) (found *connection) {
+	by := make(map[netip.Prefix]int)
+	for c := range l.all {
+		by[c.from] += c.untaken
+	}
+	for c := range l.all {
+		if c.untaken == 0 || l.untaken <= brimUntaken && now.Sub(c.took) < stalls {
+			continue
+		}
+		if found == nil || by[c.from] > by[found.from] || by[c.from] == by[found.from] && c.untaken > found.untaken {
+			found = c
+		}
+	}
+	return found
+}
+
+type connectionKey struct{}
+
+// withConnection returns a context that carries the connection: http.Server's ConnContext.
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	for {
+		switch outer := c.(type) {
+		case *plainErrorsConn:
+			c = outer.Conn
+		case *tls.Conn:
+			c = outer.NetConn()
+		case *connection:
+			return context.WithValue(ctx, connectionKey{}, outer)
+		default:
+			return ctx
+		}
+	}
+}
