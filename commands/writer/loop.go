@@ -71,9 +71,16 @@ func (w *Writer) drain() error {
 
 // takeTurn waits until another commit may be under way. It returns false if an
 // append has failed meanwhile.
+//
+// Where other servers could write, no commit is sent before the one before it is
+// durable. An append names a sequence and not the commit before it: one that is late
+// would still be taken if another server's commit stood in that place by then, and
+// its link to a commit that never came would break the log's chain for ever. A
+// server that writes alone sends its appends in order, so an earlier one that fails
+// takes the later ones with it.
 func (w *Writer) takeTurn() bool {
 	others := 0
-	if w.full {
+	if w.full && w.opts.Leadership == nil {
 		others = maxAhead - 1
 	}
 	for w.underWay > others {

@@ -17,7 +17,7 @@
 //     stays open for a moment for the callers that were just answered, because
 //     most of them call again at once; otherwise the first of them would keep the
 //     others waiting for an append of its own. Only behind a full commit the loop
-//     runs ahead, by at most maxAhead.
+//     runs ahead, by at most maxAhead, and only where no other server could write.
 //  4. The finisher takes the commits in order. When a commit is durable, it is
 //     folded into the read models and its calls are answered (finish.go).
 //     Rejections wait in the same way for the commits that they may depend on.

@@ -1,0 +1,127 @@
+package writer_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// strayLog is a log behind a network that is slow once, loses the next append, holds
+// up those that are sent before the fate of that one is known, and delivers them when
+// the log has taken another commit in its place.
+type strayLog struct {
+	*memlog.Log
+	mu     sync.Mutex
+	armed  bool
+	slow   bool   // it was slow
+	lost   uint64 // sequence of the lost append; 0: none yet
+	known  bool   // its sender knows that its fate is unknown
+	strays []func()
+}
+
+// Append implements ledger.Log.
+func (l *strayLog) Append(sequence uint64, encoded []byte, done func(error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.armed && !l.slow: // calls queue up behind it
+		l.slow = true
+		time.AfterFunc(50*time.Millisecond, func() { l.Log.Append(sequence, encoded, done) })
+	case l.armed && l.lost == 0:
+		l.lost = sequence
+		time.AfterFunc(100*time.Millisecond, func() {
+			l.mu.Lock()
+			l.known = true
+			l.mu.Unlock()
+			done(ledger.ErrUnknownFate)
+		})
+	case l.lost > 0 && !l.known:
+		l.strays = append(l.strays, func() { l.Log.Append(sequence, encoded, func(error) {}) })
+		time.AfterFunc(200*time.Millisecond, func() { done(ledger.ErrUnknownFate) })
+	case l.lost > 0 && sequence == l.lost:
+		l.Log.Append(sequence, encoded, func(err error) {
+			for _, arrive := range l.strays {
+				arrive()
+			}
+			l.strays = nil
+			done(err)
+		})
+	default:
+		l.Log.Append(sequence, encoded, done)
+	}
+}
+
+// alone is a leadership that nobody contests.
+type alone struct{ lost chan struct{} }
+
+// Await implements writer.Leadership.
+func (alone) Await(<-chan struct{}) error { return nil }
+
+// Lost implements writer.Leadership.
+func (a alone) Lost() <-chan struct{} { return a.lost }
+
+// Instance implements writer.Leadership.
+func (alone) Instance() ledger.UUID { return ledger.UUID{1} }
+
+// TestStrayAppends: a commit that is behind another one reaches the log late, when
+// something else stands there in the place of the other one. It names the right
+// sequence, but the log's chain would be broken by it, and nobody could read the
+// log any more. So where several servers can write, no commit is sent before the
+// one before it is durable.
+func TestStrayAppends(t *testing.T) {
+	for range 10 { // it depends on who comes first
+		strayAppends(t)
+	}
+}
+
+func strayAppends(t *testing.T) {
+	t.Helper()
+	log := &strayLog{Log: &memlog.Log{}}
+	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.Leadership = alone{make(chan struct{})} })
+	log.mu.Lock()
+	log.armed = true
+	log.mu.Unlock()
+	var answered sync.WaitGroup
+	for i := range 16 {
+		answered.Go(func() {
+			for round := range 20 {
+				outcome, err := l.Writer.Submit(t.Context(), commands.Submission{
+					ID: commandstest.NewID(), Actor: "test",
+					Command: &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d_%d", i, round)},
+				})
+				if err != nil || outcome.Rejection != nil {
+					t.Errorf("%+v, %v", outcome, err)
+					return
+				}
+			}
+		})
+		answered.Go(func() {
+			for range 20 { // each ends the open commit, however few commands it has, so that the next one is made at once
+				if _, err := l.Writer.Fork(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	answered.Wait()
+	l.Stop(t)
+	last, err := log.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = ledger.ReadCommits(t.Context(), log, ledger.Head{}, last, func(*ledger.Commit) error { return nil })
+	if err != nil {
+		t.Errorf("the log cannot be read: %v", err)
+	}
+	if log.lost == 0 {
+		t.Error("no append was lost")
+	}
+}
