@@ -69,6 +69,8 @@ func followsFromHoldings(s *ledger.State, event ledger.Event) bool {
 	case ledger.InventoriesReplaced:
 		_, isNode := s.Node(event.Provider)
 		return isNode
+	case ledger.ClaimWaits, ledger.ClaimWaitEnded:
+		return true
 	}
 	return event.Topic().Of == ledger.OfConsumer
 }

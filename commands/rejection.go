@@ -71,8 +71,13 @@ const (
 
 	CodePreferenceUnknown Code = "preference_unknown" // no preference has the name
 
-	CodeNoCandidates  Code = "no_candidates"  // nothing satisfies the claim
-	CodeClaimBudget   Code = "claim_budget"   // whether something does was not found out within the bounds of the search
+	CodeNoCandidates    Code = "no_candidates"     // nothing satisfies the claim
+	CodeClaimBudget     Code = "claim_budget"      // whether something does was not found out within the bounds
+	CodeTooManyWaiting  Code = "too_many_waiting"  // no more claims may wait now
+	CodeClaimNotWaiting Code = "claim_not_waiting" // no claim with this id waits
+	CodeClaimCancelled  Code = "claim_cancelled"   // the claim waited until it was cancelled
+	CodeClaimExpired    Code = "claim_expired"     // the claim waited until its time was over
+
 	CodeClaimOutdated Code = "claim_outdated" // what was found does not fit any more: it is searched again
 )
 
@@ -107,6 +112,8 @@ type Facts struct {
 	Project    string       `json:"project,omitempty"`
 	// Aggregate is that whose limit it is.
 	Aggregate *ledger.UUID `json:"aggregate,omitempty"`
+	// Claim is one that waits, or has waited, by the id of its command.
+	Claim *ledger.UUID `json:"claim,omitempty"`
 	// ConsumerType and Limit are of a limit of the project, or of one above it.
 	ConsumerType string `json:"consumer_type,omitempty"`
 	Limit        *int64 `json:"limit,omitempty"`

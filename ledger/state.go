@@ -38,6 +38,7 @@ type State struct {
 	limitTables
 	preferenceTable
 	aggregateLimitTable
+	waitingTable
 	nodeProviders bool // nodes are resource providers, too
 	term          Term
 	sorted        bool // see Ordered
@@ -103,7 +104,7 @@ func NewState() *State {
 		classes:    NewClassTable(nil),
 		nextClass:  FirstCustomClass,
 		nodeTables: newNodeTables(), limitTables: newLimitTables(), preferenceTable: newPreferenceTable(),
-		aggregateLimitTable: newAggregateLimitTable(),
+		aggregateLimitTable: newAggregateLimitTable(), waitingTable: newWaitingTable(),
 	}
 }
 
@@ -122,6 +123,7 @@ func (s *State) Fork() *State {
 	fork.limitTables = s.forkLimits()
 	fork.preferenceTable = s.forkPreferences()
 	fork.aggregateLimitTable = s.forkAggregateLimits()
+	fork.waitingTable = s.forkWaiting()
 	fork.changes = Changes{}
 	return &fork
 }

@@ -11,14 +11,15 @@ import (
 
 // Versions of the State's form: 2 added nodes and reservations, 3 chassis, 4 the
 // order of consumers' allocations, which older versions sorted, 5 the term, 6
-// limits and the tree of projects, 7 preferences, and 8 limits of aggregates. Older
-// versions can still be read, and the oldest one from 5 on is written that has all
-// there is.
+// limits and the tree of projects, 7 preferences, 8 limits of aggregates, and 9 claims
+// that wait. Older versions can still be read, and the oldest one from 5 on is written
+// that has all there is.
 const (
 	limitlessVersion      = 5 // without limits and a tree
 	limitVersion          = 6
 	preferenceVersion     = 7
 	aggregateLimitVersion = 8
+	waitingVersion        = 9
 )
 
 // sortedVersion is the last version with sorted allocations.
@@ -29,7 +30,7 @@ const sortedVersion = 3
 const stateFlushBytes = 1 << 16
 
 // stateFields is the number of fields of each version of the form.
-var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18, 7: 19, 8: 20}
+var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18, 7: 19, 8: 20, 9: 21}
 
 // Encode writes the State in its one canonical form: equal States give equal
 // bytes. It does not change the State, and may run on a fork while the original
@@ -64,6 +65,9 @@ func (s *State) Encode(w io.Writer) error {
 	if version >= aggregateLimitVersion {
 		writeEach(out, s.aggregateLimits.Len(), s.AggregateLimits, (*AggregateLimit).form)
 	}
+	if version >= waitingVersion {
+		writeEach(out, s.waiting.Len(), s.WaitingClaims, (*WaitingClaim).form)
+	}
 	out.flushAt(0)
 	return out.err
 }
@@ -73,6 +77,8 @@ func (s *State) version() uint64 {
 	switch {
 	case s.sorted:
 		return sortedVersion
+	case s.waiting.Len() > 0:
+		return waitingVersion
 	case s.aggregateLimits.Len() > 0:
 		return aggregateLimitVersion
 	case s.preferences.Len() > 0:
@@ -114,18 +120,17 @@ func DecodeState(data []byte) (*State, error) {
 			d.fail("there is no term, but %q leads it at level %d", s.term.Leader, s.term.Level)
 		}
 	}
-	if version > 5 {
-		if err := s.readLimits(d, version); err != nil {
-			return nil, err
+	for _, part := range []struct {
+		since uint64
+		read  func(*decoder, uint64) error
+	}{
+		{limitVersion, s.readLimits}, {preferenceVersion, s.readPreferences},
+		{aggregateLimitVersion, s.readAggregateLimits}, {waitingVersion, s.readWaiting},
+	} {
+		if version < part.since {
+			continue
 		}
-	}
-	if version >= preferenceVersion {
-		if err := s.readPreferences(d, version); err != nil {
-			return nil, err
-		}
-	}
-	if version >= aggregateLimitVersion {
-		if err := s.readAggregateLimits(d); err != nil {
+		if err := part.read(d, version); err != nil {
 			return nil, err
 		}
 	}

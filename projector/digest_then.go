@@ -62,6 +62,7 @@ var pastTables = slices.Concat([]pastTable{
 	{tableHolding, (*pastDigest).holdings},
 	{tableReservation, (*pastDigest).reservations},
 	{tableWaiting, (*pastDigest).waiting},
+	{tableWaitingClaim, versioned}, {tableClaimWaited, until(0)}, {tableClaimWaits, (*pastDigest).claims},
 }, pastEntities(nodeTables), pastEntities(nodeAllocationTables), pastEntities(chassisTables))
 
 func pastEntities(t entityTables) []pastTable {
@@ -173,6 +174,21 @@ func (d *pastDigest) reservations(byte) error {
 		d.add(key, nil)
 	}
 	return cmp.Or(err, d.ctx.Err())
+}
+
+// claims adds the claims that waited at that moment.
+func (d *pastDigest) claims(table byte) error {
+	return d.each([]byte{tableWaitingClaim}, func(key []byte, _ uint64, value []byte) (bool, error) {
+		id := ledger.UUID(key[1:])
+		w, err := readWaitingClaim(id, value)
+		if err != nil {
+			return false, fmt.Errorf("waiting claim %s: %w", id, err)
+		}
+		if w.End == nil {
+			d.add(idKey(table, id), nil)
+		}
+		return true, d.ctx.Err()
+	})
 }
 
 // waiting adds the node allocations that waited for a node at that moment.

@@ -154,8 +154,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *request, path string) (*respon
 		return nil, failure
 	}
 	if op.rule != "" {
-		if failure := h.authorize(r, op.rule); failure != nil {
-			return nil, failure
+		if err := h.authorize(r, op); err != nil {
+			return nil, err
 		}
 	}
 	if err := r.query.Fault(); err != nil {
@@ -196,8 +196,15 @@ func (h *Handler) carryOut(r *request, at string, old bool) (_ *response, err er
 
 // authorize asks the policy. A token of another scope than a project's may do
 // nothing (enforce_scope), and the text for it differs.
-func (h *Handler) authorize(r *request, rule string) *rest.Failure {
-	target := policy.Target{"project_id": r.query.Get("project_id")}
+func (h *Handler) authorize(r *request, op *operation) error {
+	rule, project := op.rule, r.query.Get("project_id")
+	if op.project != nil {
+		var err error
+		if project, err = op.project(h, r); err != nil {
+			return err
+		}
+	}
+	target := policy.Target{"project_id": project}
 	switch {
 	case !policy.InScope(rule, r.who):
 		return rest.Errorf(http.StatusForbidden, "%s", rule)

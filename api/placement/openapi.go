@@ -189,7 +189,7 @@ func responses(op *operation) m {
 	for _, status := range op.status {
 		success := m{"description": http.StatusText(status)}
 		// 201 for a new provider has no body below 1.20.
-		if op.answer != "" && (status == http.StatusOK || op.body == "create inventory") {
+		if op.answer != "" && (status == http.StatusOK || status == http.StatusAccepted || op.body == "create inventory") {
 			success["content"] = m{jsonType: m{"schema": m{"$ref": "#/components/schemas/" + op.answer}}}
 		}
 		r[fmt.Sprint(status)] = success
@@ -351,8 +351,13 @@ func answerSchemas() m {
 		"LimitVersions": closed(m{"versions": m{"type": "array", "items": closed(
 			m{"sequence": count, "limit": m{"type": []any{"integer", "null"}}}, "sequence", "limit",
 		)}}, "versions"),
-		"Claimed": closed(m{"claimed": m{"type": "array", "items": claimedSchema(id, generation)}}, "claimed"),
-		"Usages":  closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
+		// What was chosen, or with 202 that the claim waits.
+		"Claimed": closed(m{
+			"claimed": m{"type": "array", "items": claimedSchema(id, generation)}, "waiting": waitingSchema(id),
+		}),
+		"WaitingClaims": closed(m{"claims": m{"type": "array", "items": waitingSchema(id)}, "next": id}, "claims"),
+		"WaitingClaim":  waitingSchema(id),
+		"Usages":        closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
 		"Errors": closed(m{"errors": m{"type": "array", "minItems": 1, "items": m{
 			"type": "object", "required": []any{"status", "title", "detail", "request_id"},
 			"properties": m{

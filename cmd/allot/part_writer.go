@@ -30,6 +30,8 @@ type leader struct {
 	claims    *claims.Stage
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
+	freed     *processes.Freed
+	granter   *processes.ClaimGranter
 	limits    *processes.LimitFollower // nil: limits follow nobody
 	natsDoor  *natsapi.Service
 	auditor   atomic.Pointer[check.Auditor]     // nil: the server does not audit itself
@@ -92,7 +94,9 @@ func (s *server) startWriter(ctx context.Context) error {
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = s.leader.claims.Search
-	s.leader.writer.Store(writer.New(s.log.all, &marked{s.leader.notices.Load(), s.log.highWater}, state, options))
+	s.leader.freed = processes.NewFreed()
+	models := &marked{s.leader.notices.Load(), s.log.highWater, s.leader.freed}
+	s.leader.writer.Store(writer.New(s.log.all, models, state, options))
 	return nil
 }
 

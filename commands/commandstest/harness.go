@@ -60,7 +60,7 @@ func Start(t testing.TB, dir string, log ledger.Log) *Ledger {
 // StartWith is Start with other options.
 func StartWith(t testing.TB, dir string, log ledger.Log, change func(*writer.Options)) *Ledger {
 	t.Helper()
-	l, err := open(dir, log, change)
+	l, err := open(dir, log, change, asIs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,12 +68,27 @@ func StartWith(t testing.TB, dir string, log ledger.Log, change func(*writer.Opt
 	return l
 }
 
-// Open is Start for tests that expect an error.
-func Open(dir string, log ledger.Log) (*Ledger, error) {
-	return open(dir, log, func(*writer.Options) {})
+// StartOver is Start with something between the writer and its read models.
+func StartOver(t testing.TB, dir string, log ledger.Log, over func(writer.ReadModels) writer.ReadModels) *Ledger {
+	t.Helper()
+	l, err := open(dir, log, func(*writer.Options) {}, over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Stop(t) })
+	return l
 }
 
-func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, error) {
+func asIs(m writer.ReadModels) writer.ReadModels { return m }
+
+// Open is Start for tests that expect an error.
+func Open(dir string, log ledger.Log) (*Ledger, error) {
+	return open(dir, log, func(*writer.Options) {}, asIs)
+}
+
+func open(
+	dir string, log ledger.Log, change func(*writer.Options), over func(writer.ReadModels) writer.ReadModels,
+) (*Ledger, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	views, err := projector.Open(filepath.Join(dir, "readmodel"), quiet)
 	if err != nil {
@@ -92,7 +107,7 @@ func open(dir string, log ledger.Log, change func(*writer.Options)) (*Ledger, er
 	l.Claims = claims.New(claims.Options{Views: views, Log: log})
 	options := writer.Options{Now: time.Now, Logger: quiet, Rejected: l.reject, Search: l.Claims.Search}
 	change(&options)
-	l.Writer = writer.New(log, views, state, options)
+	l.Writer = writer.New(log, over(views), state, options)
 	begin, err := commands.NewAddStandardNames(NewID())
 	if err == nil {
 		_, err = l.Writer.Submit(

@@ -182,7 +182,8 @@ func (w *Writer) add(
 // nil, that nothing had to change.
 func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
 	c.outcome = commands.Outcome{Rejection: rejection}
-	if rejection != nil && rejection.Code != commands.CodeClaimOutdated {
+	_, tries := c.Command.(*commands.GrantClaim) // nobody asked for it just now
+	if rejection != nil && rejection.Code != commands.CodeClaimOutdated && !tries {
 		c.decided = w.now()
 	}
 	f.calls = append(f.calls, c)
