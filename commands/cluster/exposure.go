@@ -15,7 +15,7 @@ func (e *exposure) set(free bool) {
 	e.free = free
 }
 
-// fold folds a commit if it may be shown. A leader's answer that comes meanwhile
+// foldShown folds a commit if it may be shown. A leader's answer that comes meanwhile
 // waits, so it is not followed by a commit that the leader does not know.
 func (r *Replica) foldShown(sequence uint64, fold func() error) (shown bool, err error) {
 	r.exposure.mu.Lock()
