@@ -379,13 +379,30 @@ type give struct {
 }
 
 // StepDown asks the leader to let another replica lead: the named one or, if the
-// name is empty, the one that lags least.
+// name is empty, the one that lags least. It waits for a leader as long as a command
+// does, but asks only one.
 func (r *Replica) StepDown(ctx context.Context, to string) error {
 	data, err := json.Marshal(give{To: to})
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	msg, err := r.ask(ctx, giveSubject, data)
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Limit)
+	defer cancel()
+	for {
+		err := r.Led()
+		if err == nil {
+			if err = r.askToGive(ctx, data); !errors.Is(err, nats.ErrNoResponders) {
+				return err
+			}
+		}
+		if !r.pause(ctx) {
+			return err
+		}
+	}
+}
+
+func (r *Replica) askToGive(ctx context.Context, wish []byte) error {
+	msg, err := r.ask(ctx, giveSubject, wish)
 	if err != nil {
 		return err
 	}
