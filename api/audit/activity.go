@@ -7,6 +7,7 @@ import (
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/rejected"
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -17,7 +18,8 @@ type Activity struct {
 	// Kept means that this server keeps rejected commands: without it there are
 	// no numbers of them.
 	Kept bool `json:"kept"`
-	// Incomplete means that there were more rejected commands than are counted.
+	// Incomplete means that there may be more rejected commands than are counted:
+	// there are too many, or they cannot be read now.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
@@ -33,6 +35,9 @@ const (
 	maxSpans     = 500
 	// maxCounted is how many rejected commands are counted.
 	maxCounted = 10_000
+	// countWithin is how long their store may take. Without it the records are
+	// answered alone.
+	countWithin = time.Second
 )
 
 // activity is GET /audit/activity. Without since it is the last hour.
@@ -72,12 +77,18 @@ func (q *Questions) activity(ctx context.Context, p parameters) (any, error) {
 	if !a.Kept {
 		return a, nil
 	}
-	list, err := rejected.List(ctx, q.Rejected, rejected.Filter{Since: since, Until: until}, maxCounted)
+	counting, cancel := context.WithTimeout(ctx, countWithin)
+	defer cancel()
+	list, err := rejected.List(counting, q.Rejected, rejected.Filter{Since: since, Until: until}, maxCounted)
 	for i := range list {
 		at := min(int(list[i].Time.Sub(since)/length), int(spans)-1)
 		a.Spans[at].Rejected++
 	}
 	a.Incomplete = len(list) == maxCounted
+	if errors.Is(err, ledger.ErrUnavailable) && ctx.Err() == nil {
+		q.Logger.WarnContext(ctx, "rejected commands cannot be counted now", "error", err)
+		a.Incomplete, err = true, nil
+	}
 	return a, err
 }
 

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -432,6 +434,27 @@ func TestActivity(t *testing.T) {
 	for _, bad := range []string{"points=0", "points=501", "since=noon"} {
 		q.get(t, 400, "/audit/activity?"+bad, nil)
 	}
+}
+
+// unreadable is a store of rejected commands that fails.
+type unreadable struct{ err error }
+
+// Append implements rejected.Store.
+func (u unreadable) Append(context.Context, []byte) error { return u.err }
+
+// Newest implements rejected.Store.
+func (u unreadable) Newest(context.Context, func([]byte) (bool, error)) error { return u.err }
+
+// TestActivityWithoutRejected: while the store of rejected commands is out of reach,
+// accepted ones are told alone, and the answer says so. A damaged one is an error.
+func TestActivityWithoutRejected(t *testing.T) {
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	var a audit.Activity
+	ask(t, l, unreadable{ledger.ErrUnavailable}).get(t, 200, "/audit/activity", &a)
+	if !a.Kept || !a.Incomplete {
+		t.Errorf("%+v", a)
+	}
+	ask(t, l, unreadable{rejected.ErrDamaged}).get(t, 500, "/audit/activity", nil)
 }
 
 // TestReservationsOfNow: those that end first come first, with their owners.

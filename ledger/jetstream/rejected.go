@@ -57,11 +57,12 @@ func (r *Rejected) Append(ctx context.Context, data []byte) error {
 }
 
 // Newest calls yield with the stored messages, newest first, as long as it
-// returns true.
+// returns true. It fails with ledger.ErrUnavailable while the stream says nothing,
+// such as without a leader.
 func (r *Rejected) Newest(ctx context.Context, yield func([]byte) (more bool, err error)) error {
 	stream, err := r.js.Stream(ctx, RejectedStream)
 	if err != nil {
-		return fmt.Errorf("jetstream: stream %s: %w", RejectedStream, err)
+		return outOfReach("stream "+RejectedStream, err)
 	}
 	state := stream.CachedInfo().State
 	for sequence := state.LastSeq; sequence >= max(state.FirstSeq, 1); sequence-- {
@@ -70,7 +71,7 @@ func (r *Rejected) Newest(ctx context.Context, yield func([]byte) (more bool, er
 			continue // the message was removed meanwhile
 		}
 		if err != nil {
-			return fmt.Errorf("jetstream: stream %s: %w", RejectedStream, err)
+			return outOfReach("stream "+RejectedStream, err)
 		}
 		if more, err := yield(msg.Data); err != nil || !more {
 			return err
