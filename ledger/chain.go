@@ -20,8 +20,9 @@ import (
 //     the damage.
 //   - At the end of the log, where no commit follows yet, an entry is skipped
 //     only if nothing about it resembles the writer's commits (see looksForeign),
-//     or if an operator says so (see PassOver). A reader that has seen a commit
-//     there knows its digest, and compares it first (see writer.Restore).
+//     if it is a late append (see isLate), or if an operator says so (see
+//     PassOver). A reader that has seen a commit there knows its digest, and
+//     compares it first (see writer.Restore).
 //
 // The writer appends its next commit after the entries that it skipped, and so
 // leaves the proof.
@@ -34,6 +35,8 @@ const maxDoubted = 64
 // the log's entries in order.
 type Chain struct {
 	prev Head
+	// before is the digest of the commit before prev; nil: it is not known.
+	before *Digest
 	// doubt is the first entry after prev that is no commit of the ledger; nil:
 	// there is none. unlike reports whether all such entries look foreign.
 	doubt   *BadEntryError
@@ -56,20 +59,20 @@ func (c *Chain) Vouch(sequences []uint64) { c.vouched = sequences }
 func (c *Chain) Next(entry Entry) (*Commit, error) {
 	commit, err := DecodeCommit(entry.Data)
 	if err == nil && commit.Sequence == entry.Sequence && commit.Prev == c.prev.Digest {
-		c.follow(commit.Head())
+		c.follow(commit.Head(), &commit.Prev)
 		return commit, nil
 	}
-	return nil, c.doubtful(entry, err)
+	return nil, c.doubtful(entry, err, err == nil && c.isLate(entry, commit.Sequence, commit.Prev))
 }
 
 // NextLink is Next for callers that need not decode the contents of the commit.
 func (c *Chain) NextLink(entry Entry) (isCommit bool, err error) {
 	sequence, prev, err := CommitLink(entry.Data)
 	if err == nil && sequence == entry.Sequence && prev == c.prev.Digest {
-		c.follow(Head{Sequence: sequence, Digest: DigestOf(entry.Data)})
+		c.follow(Head{Sequence: sequence, Digest: DigestOf(entry.Data)}, &prev)
 		return true, nil
 	}
-	return false, c.doubtful(entry, err)
+	return false, c.doubtful(entry, err, err == nil && c.isLate(entry, sequence, prev))
 }
 
 // NextRun is NextLink for a run of commits that are known to follow one another,
@@ -79,16 +82,32 @@ func (c *Chain) NextRun(prev Digest, last Head) bool {
 	if prev != c.prev.Digest {
 		return false
 	}
-	c.follow(last)
+	c.follow(last, nil)
 	return true
 }
 
-func (c *Chain) follow(head Head) { c.prev, c.doubt, c.doubted = head, nil, 0 }
+func (c *Chain) follow(head Head, before *Digest) {
+	c.prev, c.before, c.doubt, c.doubted = head, before, nil, 0
+}
+
+// isLate reports whether a well-formed commit was meant for the place before, which
+// another commit has: both hold the digest of the same commit. JetStream has taken such
+// an append. It was sent again because nothing was heard of the first, while the
+// stream's leader could not hear the other servers; both came into the log then, in
+// spite of the condition. A damaged commit of this place is not late, whatever place it
+// names: it holds the digest of the commit before it. Nor is a copy of the commit
+// before it, because whoever sends again decides again, at another time.
+func (c *Chain) isLate(entry Entry, sequence uint64, prev Digest) bool {
+	if sequence != c.prev.Sequence || prev == c.prev.Digest {
+		return false
+	}
+	return (c.before == nil || prev == *c.before) && DigestOf(entry.Data) != c.prev.Digest
+}
 
 // doubtful notes an entry that seems to be no commit. err is the reason why it
 // cannot be read as one.
-func (c *Chain) doubtful(entry Entry, err error) error {
-	vouched := slices.Contains(c.vouched, entry.Sequence)
+func (c *Chain) doubtful(entry Entry, err error, late bool) error {
+	vouched := late || slices.Contains(c.vouched, entry.Sequence)
 	if err == nil {
 		err = ErrChain
 		if !vouched {

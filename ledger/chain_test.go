@@ -239,19 +239,37 @@ func TestHeadBefore(t *testing.T) {
 	}
 }
 
+// again returns a commit as it is decided again a moment later.
+func again(t *testing.T, data []byte) []byte {
+	t.Helper()
+	c, err := ledger.DecodeCommit(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Records {
+		c.Records[i].Time++
+	}
+	if data, err = ledger.EncodeCommit(c); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // TestForeignEntries: a foreign entry is skipped if the next commit proves it, or
-// if it resembles nothing that the writer appends.
+// if it resembles nothing that the writer appends, or is what the writer has appended
+// for the place before.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
 	copied := chained(t, 6)
 	foreign := map[string][]byte{
 		"a reply": []byte(
 			`{"sequence":1,"result":[]}`,
-		), "text": []byte("hello"), "a commit of this log": copied[1], "a commit's place": copied[3],
-		"half a commit": copied[3][:len(copied[3])/2], "zeros": make([]byte, 100), "nothing": {},
+		), "text": []byte("hello"), "a commit of this log": copied[1], "an older commit": copied[0], "a commit's place": copied[3],
+		"what was appended for the place before": again(t, copied[1]),
+		"half a commit":                          copied[3][:len(copied[3])/2], "zeros": make([]byte, 100), "nothing": {},
 		"four fields": {0x94, 1, 2, 3, 4},
 	}
-	alone := map[string]bool{"a reply": true, "text": true}
+	alone := map[string]bool{"a reply": true, "text": true, "what was appended for the place before": true}
 	for name, data := range foreign {
 		entries := chained(t, 5, 3, 4)
 		entries[2], entries[3] = data, []byte("{}")

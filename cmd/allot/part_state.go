@@ -22,8 +22,8 @@ func (s *server) follow(ctx context.Context) (err error) {
 	s.waits.Store(nil)
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
 		s.logger.Error(
-			"somebody else has written into the log. The entries that are no commits of this ledger are skipped. "+
-				"Find out who can publish on the log's subject",
+			"the log holds entries at its end that are no commits of this ledger, and they are skipped: somebody else has "+
+				"written into it, or it has taken an append again that came late. Find out who can publish on the log's subject",
 			"after", s.state.Head().Sequence, "last", last,
 		)
 	}

@@ -206,8 +206,8 @@ func (w *Writer) passOver(last uint64) {
 		return
 	}
 	w.opts.Logger.Error(
-		"somebody else has written into the log. The entries that are no commits of this ledger are skipped. "+
-			"Find out who can publish on the log's subject",
+		"the log holds entries at its end that are no commits of this ledger, and they are skipped: somebody else has "+
+			"written into it, or it has taken an append again that came late. Find out who can publish on the log's subject",
 		"after", w.state.Head().Sequence, "last", last,
 	)
 	w.state.PassOver(last)

@@ -1,0 +1,69 @@
+package writer_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// twiceLog tells the sender of an append nothing. When that one sends it again, as it
+// was decided a moment later, it takes that, too, in the next place, in spite of the
+// sequence that it names.
+type twiceLog struct {
+	*memlog.Log
+	twice atomic.Bool
+}
+
+// Append implements ledger.Log.
+func (l *twiceLog) Append(sequence uint64, encoded []byte, done func(error)) {
+	if !l.twice.CompareAndSwap(true, false) {
+		l.Log.Append(sequence, encoded, done)
+		return
+	}
+	commit, err := ledger.DecodeCommit(encoded)
+	if err != nil {
+		done(err)
+		return
+	}
+	for i := range commit.Records {
+		commit.Records[i].Time++
+	}
+	late, err := ledger.EncodeCommit(commit)
+	if err != nil {
+		done(err)
+		return
+	}
+	l.Log.Append(sequence, encoded, func(err error) {
+		l.Edit(func(entries [][]byte) [][]byte { return append(entries, late) })
+		if err == nil {
+			err = ledger.ErrUnknownFate
+		}
+		done(err)
+	})
+}
+
+// TestLateAppendIsSkipped: an append that the log has taken again after all, behind
+// the commit that has its place, is skipped by the writer and by whoever reads the log
+// later, at its end and once another commit follows. Its commands are done once.
+func TestLateAppendIsSkipped(t *testing.T) {
+	log := &twiceLog{Log: &memlog.Log{}}
+	l := commandstest.Start(t, t.TempDir(), log)
+	log.twice.Store(true)
+	first := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_TWICE"})
+	l.Stop(t)
+	l = commandstest.Start(t, t.TempDir(), log)
+	next := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NEXT"})
+	if next.Sequence != first.Sequence+2 {
+		t.Errorf("%v, and then %v", first, next)
+	}
+	l.Stop(t)
+	l = commandstest.Start(t, t.TempDir(), log)
+	if again := l.Submit(t, &commands.CreateTrait{Name: "CUSTOM_TWICE"}); again.Rejection == nil && again.Address.Sequence != 0 {
+		t.Errorf("%+v", again)
+	}
+	l.Stop(t)
+}
