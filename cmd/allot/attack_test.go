@@ -446,7 +446,7 @@ func TestAttacker(t *testing.T) {
 }
 
 // attackTime is how long an attack lasts.
-const attackTime = 4 * time.Second
+const attackTime = 2500 * time.Millisecond
 
 // mostAttackGrowth is how much of the server's memory one attacker may take.
 const mostAttackGrowth = 64 << 20
