@@ -35,8 +35,9 @@ const maxDoubted = 64
 // the log's entries in order.
 type Chain struct {
 	prev Head
-	// before is the digest of the commit before prev; nil: it is not known.
-	before *Digest
+	// before is the digest of the commit before prev, if known.
+	before Digest
+	known  bool
 	// doubt is the first entry after prev that is no commit of the ledger; nil:
 	// there is none. unlike reports whether all such entries look foreign.
 	doubt   *BadEntryError
@@ -59,7 +60,7 @@ func (c *Chain) Vouch(sequences []uint64) { c.vouched = sequences }
 func (c *Chain) Next(entry Entry) (*Commit, error) {
 	commit, err := DecodeCommit(entry.Data)
 	if err == nil && commit.Sequence == entry.Sequence && commit.Prev == c.prev.Digest {
-		c.follow(commit.Head(), &commit.Prev)
+		c.follow(commit.Head(), commit.Prev, true)
 		return commit, nil
 	}
 	return nil, c.doubtful(entry, err, err == nil && c.isLate(entry, commit.Sequence, commit.Prev))
@@ -69,7 +70,7 @@ func (c *Chain) Next(entry Entry) (*Commit, error) {
 func (c *Chain) NextLink(entry Entry) (isCommit bool, err error) {
 	sequence, prev, err := CommitLink(entry.Data)
 	if err == nil && sequence == entry.Sequence && prev == c.prev.Digest {
-		c.follow(Head{Sequence: sequence, Digest: DigestOf(entry.Data)}, &prev)
+		c.follow(Head{Sequence: sequence, Digest: DigestOf(entry.Data)}, prev, true)
 		return true, nil
 	}
 	return false, c.doubtful(entry, err, err == nil && c.isLate(entry, sequence, prev))
@@ -82,12 +83,12 @@ func (c *Chain) NextRun(prev Digest, last Head) bool {
 	if prev != c.prev.Digest {
 		return false
 	}
-	c.follow(last, nil)
+	c.follow(last, Digest{}, false)
 	return true
 }
 
-func (c *Chain) follow(head Head, before *Digest) {
-	c.prev, c.before, c.doubt, c.doubted = head, before, nil, 0
+func (c *Chain) follow(head Head, before Digest, known bool) {
+	c.prev, c.before, c.known, c.doubt, c.doubted = head, before, known, nil, 0
 }
 
 // isLate reports whether a well-formed commit was meant for the place before, which
@@ -101,7 +102,7 @@ func (c *Chain) isLate(entry Entry, sequence uint64, prev Digest) bool {
 	if sequence != c.prev.Sequence || prev == c.prev.Digest {
 		return false
 	}
-	return (c.before == nil || prev == *c.before) && DigestOf(entry.Data) != c.prev.Digest
+	return (!c.known || prev == c.before) && DigestOf(entry.Data) != c.prev.Digest
 }
 
 // doubtful notes an entry that seems to be no commit. err is the reason why it

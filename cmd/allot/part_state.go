@@ -21,11 +21,7 @@ func (s *server) follow(ctx context.Context) (err error) {
 	}
 	s.waits.Store(nil)
 	if last := s.state.Next() - 1; last > s.state.Head().Sequence {
-		s.logger.Error(
-			"the log holds entries at its end that are no commits of this ledger, and they are skipped: somebody else has "+
-				"written into it, or it has taken an append again that came late. Find out who can publish on the log's subject",
-			"after", s.state.Head().Sequence, "last", last,
-		)
+		writer.TellSkipped(s.logger, s.state.Head().Sequence, last)
 	}
 	id := s.state.LedgerID()
 	if begin := s.verdict.Begin; s.config.Cluster.on() && begin != nil && !id.IsNil() && begin.Ledger != id {

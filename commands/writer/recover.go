@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/allot-project/allot/commands"
@@ -200,16 +201,22 @@ func (w *Writer) stillLeads() error {
 	}
 }
 
+// TellSkipped tells operators that the entries at the log's end, after a commit and up
+// to last, are skipped.
+func TellSkipped(logger *slog.Logger, after, last uint64) {
+	logger.Error(
+		"the log holds entries at its end that are no commits of this ledger, and they are skipped: somebody else has "+
+			"written into it, or it has taken an append again that came late. Find out who can publish on the log's subject",
+		"after", after, "last", last,
+	)
+}
+
 // passOver skips entries at the end of the log that this ledger did not write.
 func (w *Writer) passOver(last uint64) {
 	if w.state.Next() > last {
 		return
 	}
-	w.opts.Logger.Error(
-		"the log holds entries at its end that are no commits of this ledger, and they are skipped: somebody else has "+
-			"written into it, or it has taken an append again that came late. Find out who can publish on the log's subject",
-		"after", w.state.Head().Sequence, "last", last,
-	)
+	TellSkipped(w.opts.Logger, w.state.Head().Sequence, last)
 	w.state.PassOver(last)
 }
 
