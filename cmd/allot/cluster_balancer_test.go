@@ -1,11 +1,15 @@
 package main_test
 
 import (
+	"encoding/csv"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,8 +17,9 @@ import (
 )
 
 // TestHAProxy uses docs/deploy/haproxy.cfg as it is, but for the addresses: while
-// the replicas behind it are stopped and started one after the other, no write of
-// clients that never ask twice fails.
+// the replicas behind it are stopped and started one after the other, and while the
+// leader is killed and nobody leads for seconds, no write of clients that never ask
+// twice fails.
 func TestHAProxy(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("haproxy")
@@ -40,7 +45,12 @@ func TestHAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	output := new(ledgertest.Output)
-	proxy := exec.Command(program, "-db", "-f", file)
+	socket := filepath.Join(t.TempDir(), "socket")
+	control := file + ".control"
+	if err := os.WriteFile(control, []byte("global\n    stats socket "+socket+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	proxy := exec.Command(program, "-db", "-f", file, "-f", control)
 	proxy.Stdout, proxy.Stderr = output, output
 	if err := proxy.Start(); err != nil {
 		t.Fatal(err)
@@ -54,13 +64,23 @@ func TestHAProxy(t *testing.T) {
 		return err == nil && status < http.StatusMultipleChoices
 	})
 	writes := startLoad(address, address, address, address)
-	for i := range r.list {
-		same := r.list[i].http
-		r.list[i].terminate()
+	restart := func(i int, same string) {
 		r.begin(i, "--http", same)
 		r.list[i].http = same
 		r.list[i].waitReady()
+		waitFor(t, "HAProxy's sight of the server", func() bool { return proxyTakes(t, socket, i+1) })
+		r.waitCurrent()
 	}
+	for i, s := range r.list {
+		s.terminate()
+		restart(i, s.http)
+	}
+	writes.again.Store(true)
+	killed := r.leader()
+	same := r.list[killed].http
+	r.lose(killed)
+	r.leader()
+	restart(killed, same)
 	writes.end(t)
 	r.waitCurrent()
 	for _, s := range r.list {
@@ -69,4 +89,29 @@ func TestHAProxy(t *testing.T) {
 	if t.Failed() {
 		t.Logf("HAProxy:\n%s", output)
 	}
+}
+
+// proxyTakes reports whether HAProxy sends requests to a server, as its socket tells.
+func proxyTakes(t *testing.T, socket string, server int) bool {
+	t.Helper()
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "show stat\n"); err != nil {
+		t.Fatal(err)
+	}
+	table, err := csv.NewReader(conn).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := slices.Index(table[0], "status")
+	for _, row := range table[1:] {
+		if row[0] == "allot" && row[1] == fmt.Sprintf("allot-%d", server) {
+			return row[status] == "UP"
+		}
+	}
+	t.Fatalf("HAProxy does not know of server %d: %v", server, table)
+	return false
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -32,6 +31,7 @@ type health struct {
 	Leader   string `json:"leader,omitempty"`
 	Reads    string `json:"reads,omitempty"`    // "ok", or why reads may be stale; /readyz only
 	Commands string `json:"commands,omitempty"` // "ok", or why commands are not taken; /readyz only
+	Requests string `json:"requests,omitempty"` // "ok", or why clients should ask another server; /readyz only
 	Sequence uint64 `json:"sequence"`           // the sequence up to which the log can be read here
 }
 
@@ -55,7 +55,7 @@ func (s *server) answerStarting(w http.ResponseWriter, r *http.Request) {
 	case healthPath, livePath:
 		s.tellHealth(w, r, http.StatusOK, h)
 	case readyPath:
-		h.Status, h.Reads, h.Commands = reason, reason, reason
+		h.Status, h.Reads, h.Commands, h.Requests = reason, reason, reason, reason
 		s.tellHealth(w, r, http.StatusServiceUnavailable, h)
 	default:
 		late := time.NewTimer(startWait)
@@ -107,19 +107,30 @@ func (s *server) alive() error {
 }
 
 // answerReady says whether reads are up to date and whether commands are taken.
-// With for=reads or for=commands it checks only one of the two.
+// With for=reads or for=commands it checks only one of the two. With for=requests it
+// says what a load balancer needs to know: whether requests are answered here, if need
+// be by the next leader. In a change of leaders no replica's reads are up to date, and
+// a balancer that left them all out would refuse what only had to wait.
 func (s *server) answerReady(w http.ResponseWriter, r *http.Request) {
 	h, status := s.health(), http.StatusOK
 	ctx, cancel := context.WithTimeout(r.Context(), readyWait)
 	defer cancel()
-	h.Reads, h.Commands = said(s.readsFresh(ctx)), said(s.takesCommands())
+	fresh := s.readsFresh(ctx)
+	h.Reads, h.Commands, h.Requests = said(fresh), said(s.takesCommands()), said(s.answersRequests(fresh))
 	if s.rest.leaving.Load() {
-		h.Reads, h.Commands = leaving, leaving
+		h.Reads, h.Commands, h.Requests = leaving, leaving, leaving
 	}
 	asked := rest.ParseQuery(r).Get("for")
-	for name, now := range map[string]string{"reads": h.Reads, "commands": h.Commands} {
-		if now != fine && (asked == "" || asked == name) {
-			h.Status, status = cmp.Or(name+": "+now, h.Status), http.StatusServiceUnavailable
+	switch asked {
+	case "", "reads", "commands", "requests":
+	default:
+		http.Error(w, "for is reads, commands or requests", http.StatusBadRequest)
+		return
+	}
+	for _, check := range []struct{ name, now string }{{"reads", h.Reads}, {"commands", h.Commands}, {"requests", h.Requests}} {
+		if check.now != fine && (asked == check.name || asked == "" && check.name != "requests") {
+			h.Status, status = check.name+": "+check.now, http.StatusServiceUnavailable
+			break
 		}
 	}
 	s.tellHealth(w, r, status, h)
@@ -137,6 +148,15 @@ func (s *server) readsFresh(ctx context.Context) error {
 		return err
 	}
 	return s.commands.Fresh(ctx)
+}
+
+// answersRequests reports why requests would not be answered here. fresh is whether
+// reads are up to date.
+func (s *server) answersRequests(fresh error) error {
+	if fresh == nil || s.replica == nil || s.views.Ready() != nil {
+		return fresh
+	}
+	return s.replica.Waits()
 }
 
 // errStuck means that the log has not answered for long.

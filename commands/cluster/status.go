@@ -501,3 +501,13 @@ func (r *Replica) Led() error {
 	}
 	return nil
 }
+
+// Waits returns nil if a request that arrives now is worth taking although nobody may
+// lead: a leader was heard no longer ago than requests wait, so that they probably
+// meet a change of leaders, and the next one answers them.
+func (r *Replica) Waits() error {
+	if heard := r.view.heard.Load(); heard == 0 || r.clock()-time.Duration(heard) > r.cfg.Limit {
+		return fmt.Errorf("%w, and none was heard for %v", errNoLeader, r.cfg.Limit)
+	}
+	return nil
+}

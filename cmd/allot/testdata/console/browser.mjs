@@ -45,6 +45,13 @@ export async function settled(page) {
   await page.waitForFunction(() => document.querySelector('main').childElementCount > 0 && !document.querySelector('main').hasAttribute('aria-busy'))
 }
 
+// standing tells where a page stands, for who reads why a step of a test failed.
+export const standing = (page) => page.evaluate(() => JSON.stringify({
+  hash: location.hash, title: document.querySelector('h1')?.textContent, busy: document.querySelector('main').hasAttribute('aria-busy'),
+  focus: document.activeElement?.id || document.activeElement?.tagName, search: document.querySelector('#q').value,
+  matches: [...document.querySelectorAll('#matches [role=option]')].map((o) => o.textContent), hidden: document.querySelector('#matches').hidden,
+}))
+
 // fits: nothing sticks out to the side.
 export async function fits(page, what) {
   const [content, width] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth])

@@ -7,7 +7,7 @@
 
 import assert from 'node:assert/strict'
 import { createServer, connect } from 'node:net'
-import { accessible, download, fits, go, harmless, settled, start } from './browser.mjs'
+import { accessible, download, fits, go, harmless, settled, start, standing } from './browser.mjs'
 import { hostile, hostName, uuid } from './fill.mjs'
 
 const hosts = 48
@@ -401,9 +401,10 @@ const steps = {
       const shown = [...document.querySelectorAll('#matches [role=option]')]
       return shown.length === 8 && shown.every((option) => option.textContent.includes('ost-03'))
     })
+    const first = await options.first().locator('.match').textContent() // the oldest: they were made side by side
     await page.keyboard.press('ArrowDown')
     await page.keyboard.press('Enter')
-    await page.getByRole('heading', { level: 1, name: 'provider host-030' }).waitFor()
+    await page.getByRole('heading', { level: 1, name: `provider ${first}` }).waitFor()
     await page.getByLabel('Search').fill(`${third.slice(0, 30)}`)
     await page.keyboard.press('Enter')
     await page.locator('.matches li').first().waitFor()
@@ -516,7 +517,9 @@ const page = await open({ viewport: { width: 1280, height: 800 } })
 for (const [name, step] of Object.entries(steps)) {
   if (only && !name.includes(only)) continue
   const begun = Date.now()
-  await step(page).catch((e) => { throw new Error(`${name}: ${e.message}`, { cause: e }) })
+  await step(page).catch(async (e) => {
+    throw new Error(`${name}: ${e.message}\nThe page: ${await standing(page).catch(String)}`, { cause: e })
+  })
   await harmless(page, name)
   console.log(`ok   ${name} (${Date.now() - begun} ms)`)
 }
