@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -59,6 +60,16 @@ func (d *disk) cut() {
 	if errno != 0 {
 		d.t.Fatalf("FS_IOC_SHUTDOWN: %v", errno)
 	}
+}
+
+// device returns the numbers of the disk's block device, such as 7:3.
+func (d *disk) device() string {
+	d.t.Helper()
+	out, err := exec.Command("findmnt", "--noheadings", "--output", "MAJ:MIN", "--target", d.mount).Output()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
 }
 
 // remount brings the disk back after a cut, and replays its journal.
