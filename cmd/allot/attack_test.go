@@ -322,17 +322,34 @@ var attacks = []attack{
 // TestAttacksAreBounded: whatever a client sends or does not read, the server's
 // memory grows by a bounded amount, and the server answers another client all the
 // while.
-func TestAttacksAreBounded(t *testing.T) {
+func TestAttacksAreBounded(t *testing.T) { areBounded(t, attacks, attack.measure) }
+
+// areBounded plays attacks, each again if more was lost than may be: other programs
+// on the machine can make a server look worse, and never better, than it is.
+func areBounded(t *testing.T, attacks []attack, measure func(attack, *testing.T) (lost []string)) {
+	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("skipped: only Linux tells what a process has in memory")
 	}
 	for _, a := range attacks {
-		t.Run(a.name, func(t *testing.T) { a.measure(t) })
+		t.Run(a.name, func(t *testing.T) {
+			for try := 1; ; try++ {
+				lost := measure(a, t)
+				if len(lost) == 0 {
+					return
+				}
+				t.Log(strings.Join(lost, "; "))
+				if try == 3 {
+					t.Fatal("each of three times")
+				}
+			}
+		})
 	}
 }
 
 // measure attacks a new server, beside a well-behaved client.
-func (a attack) measure(t *testing.T) {
+func (a attack) measure(t *testing.T) (lost []string) {
+	t.Helper()
 	g := launchGuarded(t)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -342,7 +359,9 @@ func (a attack) measure(t *testing.T) {
 	honest := g.connect("root")
 	g.populate(honest)
 	g.makeWideTree(map[string]string{"X-Auth-Token": "admin"}, costlyChildren)
-	a.compare(t, g.server, g.nats, func(n int, attacked bool) taken {
+	defer honest.Close()
+	defer g.kill()
+	return a.compare(t, g.server, g.nats, func(n int, attacked bool) taken {
 		return behaves(t, honest, n, a.loses && attacked)
 	})
 }
@@ -356,7 +375,8 @@ const mostTimes = 8
 // compare has a well-behaved client send requests in quiet, beside the attack, and
 // beside the control: a program that takes as much processor time as the attacker
 // did, and leaves the server alone. What the client loses there is the machine's.
-func (a attack) compare(t *testing.T, s *server, address string, requests func(n int, attacked bool) taken) {
+// It returns what is lost beyond what may be.
+func (a attack) compare(t *testing.T, s *server, address string, requests func(n int, attacked bool) taken) (lost []string) {
 	t.Helper()
 	requests(2000, false) // the server gets its usual size
 	quiet, before := requests(2000, false), s.resident()
@@ -381,11 +401,13 @@ func (a attack) compare(t *testing.T, s *server, address string, requests func(n
 		quiet.most(), times(control.most(), quiet.most()), times(attacked.most(), quiet.most()),
 		times(attacked.most(), control.most()))
 	if worst > a.most {
-		t.Errorf("%d MB more", worst>>20)
+		lost = append(lost, fmt.Sprintf("%d MB more", worst>>20))
 	}
 	if most := mostTimes * max(control.half(), quiet.half()); attacked.half() > most {
-		t.Errorf("half of another's requests take more than %v beside the attack, which may be %v", attacked.half(), most)
+		lost = append(lost, fmt.Sprintf("half of another's requests take more than %v beside the attack, which may be %v",
+			attacked.half(), most))
 	}
+	return lost
 }
 
 // burner takes as much processor time as it is told to, and does nothing to the

@@ -78,8 +78,12 @@ func TestFollowers(t *testing.T) {
 		s = launch(t, data, "--nats", address)
 		submitters.Wait()
 	}
-	for len(steady.addresses()) < rounds*perRound+1 && ctx.Err() == nil {
+	told := func() int { return min(len(steady.addresses()), len(restless.addresses())) }
+	for told() < rounds*perRound+1 && ctx.Err() == nil {
 		time.Sleep(10 * time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		t.Errorf("not within %v: %d of %d records; the server:\n%s", hang, told(), rounds*perRound+1, s.logs)
 	}
 	cancel()
 	following.Wait()

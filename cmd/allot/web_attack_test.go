@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -80,18 +79,12 @@ func web(address, begins, more string, stop <-chan struct{}) {
 
 // TestWebAttacksAreBounded: whatever a client does over HTTP/1.1, the server's memory
 // grows by a bounded amount, and the server answers another client all the while.
-func TestWebAttacksAreBounded(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("skipped: only Linux tells what a process has in memory")
-	}
-	for _, a := range webAttacks {
-		t.Run(a.name, func(t *testing.T) { a.measureWeb(t) })
-	}
-}
+func TestWebAttacksAreBounded(t *testing.T) { areBounded(t, webAttacks, attack.measureWeb) }
 
 // measureWeb attacks a new server beside a client that waits for its answers. A list
 // of what it holds has more than a megabyte where answers are not to be taken.
-func (a attack) measureWeb(t *testing.T) {
+func (a attack) measureWeb(t *testing.T) (lost []string) {
+	t.Helper()
 	s := launch(t, t.TempDir())
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -105,7 +98,8 @@ func (a attack) measureWeb(t *testing.T) {
 	for n := range many {
 		s.must(http.StatusOK, "POST", "/resource_providers", fmt.Sprintf(`{"name":"p%d"}`, n))
 	}
-	a.compare(t, s, s.http, func(n int, _ bool) (list taken) {
+	defer s.kill()
+	return a.compare(t, s, s.http, func(n int, _ bool) (list taken) {
 		for range n {
 			begun := time.Now()
 			s.must(http.StatusOK, "GET", "/resource_providers?name=p1", "")

@@ -106,8 +106,9 @@ func (f *follower) flush(ctx context.Context) error {
 		err := f.c.nc.FlushWithContext(limited)
 		cancel()
 		// nats.go reports a connection as closed if it was lost during the flush,
-		// although nats.go makes it again.
-		if !errors.Is(err, nats.ErrConnectionClosed) || f.c.nc.IsClosed() {
+		// although nats.go makes it again, which may take longer than one try.
+		lost := errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, context.DeadlineExceeded)
+		if !lost || f.c.nc.IsClosed() {
 			return err
 		}
 		select {

@@ -1,0 +1,37 @@
+package client_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/commands/client"
+	"github.com/allot-project/allot/commands/wire"
+)
+
+// TestFollowWaitsForTheServer: a follower that begins while the server is away waits
+// for it as long as its context allows, which is longer than one try.
+func TestFollowWaitsForTheServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect("nats://"+l.Addr().String(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	c := client.New(nc, client.Options{TryTimeout: 10 * time.Millisecond})
+	err = c.Follow(ctx, client.Following{Of: wire.OfProject, Name: "p"}, func(wire.Notice) error { return nil })
+	if ctx.Err() == nil {
+		t.Errorf("it gave up: %v", err)
+	}
+}
