@@ -63,7 +63,10 @@ func (c *Chain) Next(entry Entry) (*Commit, error) {
 		c.follow(commit.Head(), commit.Prev, true)
 		return commit, nil
 	}
-	return nil, c.doubtful(entry, err, err == nil && c.isLate(entry, commit.Sequence, commit.Prev))
+	if err != nil {
+		return nil, c.doubtful(entry, err, false)
+	}
+	return nil, c.unlinked(entry, commit.Sequence, commit.Prev)
 }
 
 // NextLink is Next for callers that need not decode the contents of the commit.
@@ -73,7 +76,10 @@ func (c *Chain) NextLink(entry Entry) (isCommit bool, err error) {
 		c.follow(Head{Sequence: sequence, Digest: DigestOf(entry.Data)}, prev, true)
 		return true, nil
 	}
-	return false, c.doubtful(entry, err, err == nil && c.isLate(entry, sequence, prev))
+	if err != nil {
+		return false, c.doubtful(entry, err, false)
+	}
+	return false, c.unlinked(entry, sequence, prev)
 }
 
 // NextRun is NextLink for a run of commits that are known to follow one another,
@@ -105,16 +111,22 @@ func (c *Chain) isLate(entry Entry, sequence uint64, prev Digest) bool {
 	return (!c.known || prev == c.before) && DigestOf(entry.Data) != c.prev.Digest
 }
 
-// doubtful notes an entry that seems to be no commit. err is the reason why it
-// cannot be read as one.
+// unlinked notes an entry that is a well-formed commit, but does not follow the last
+// one.
+func (c *Chain) unlinked(entry Entry, sequence uint64, prev Digest) error {
+	late := c.isLate(entry, sequence, prev)
+	if !late && !slices.Contains(c.vouched, entry.Sequence) {
+		c.doubted++
+	}
+	return c.doubtful(entry, fmt.Errorf(
+		"%w: it names the sequence %d and holds the digest %.8x of the commit before it, and that is %d with the digest %.8x",
+		ErrChain, sequence, prev, c.prev.Sequence, c.prev.Digest,
+	), late)
+}
+
+// doubtful notes an entry that seems to be no commit. err is the reason why.
 func (c *Chain) doubtful(entry Entry, err error, late bool) error {
 	vouched := late || slices.Contains(c.vouched, entry.Sequence)
-	if err == nil {
-		err = ErrChain
-		if !vouched {
-			c.doubted++
-		}
-	}
 	if c.doubt == nil {
 		c.doubt, c.unlike = &BadEntryError{Sequence: entry.Sequence, Err: err}, true
 	}

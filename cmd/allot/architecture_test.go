@@ -119,3 +119,40 @@ func TestJSONIsPlain(t *testing.T) {
 		}
 	}
 }
+
+// TestTimeOfDay: the time of day is for what is recorded or shown. Who measures by it
+// how long something takes is wrong when somebody sets the clock: time.Time knows
+// better, as long as it is not made a number.
+func TestTimeOfDay(t *testing.T) {
+	measured := regexp.MustCompile(`(Store|Swap|Sub)\(.*\.Unix(Milli|Micro|Nano)?\(\)|\.Unix(Milli|Micro|Nano)?\(\)\)? *[-<>]|[-<>]=? *[\w.]+\.Unix(Milli|Micro|Nano)?\(\)`)
+	recorded := map[string]string{
+		"projector/view.go":                    "when a commit was decided",
+		"projector/command_filter.go":          "ids begin with the time of day",
+		"ledger/archives/trim.go":              "the age of commits",
+		"ledger/archives/packer.go":            "the age of commits",
+		"commands/processes/limit_follower.go": "shown as a metric",
+		"commands/processes/claim_granter.go":  "claims end at a time of day",
+	}
+	found := 0
+	for _, root := range []string{"api", "cmd", "commands", "ledger", "projector", "snapshots"} {
+		err := filepath.WalkDir(filepath.Join("../..", root), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			name := strings.TrimPrefix(path, "../../")
+			for _, line := range measured.FindAllString(string(text), -1) {
+				if found++; recorded[name] == "" {
+					t.Errorf("%s measures by the time of day: %s", name, line)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if found < len(recorded) {
+		t.Errorf("only %d places were found, so the pattern finds nothing", found)
+	}
+}

@@ -63,6 +63,8 @@ type connections struct {
 
 	isHeavy    atomic.Bool  // the last value that heavy was called with; written with mu held
 	unfinished atomic.Int64 // bytes of requests without a handler
+	refused    atomic.Int64 // connections that got no place
+	cut        atomic.Int64 // connections that were closed for others, or for what they held
 
 	mu      sync.Mutex
 	all     map[*connection]struct{} // guarded by mu
@@ -87,9 +89,9 @@ type connection struct {
 	of   *connections
 	from netip.Prefix
 
-	until      atomic.Int64 // of the deadline for writing, in Unix nanoseconds; fixed: somebody else's
+	until      atomic.Int64 // of the deadline for writing, as told by sinceStart; fixed: somebody else's
 	requests   atomic.Int64 // under way
-	since      atomic.Int64 // when it was made, or its last request ended, in Unix nanoseconds
+	since      atomic.Int64 // when it was made, or its last request ended, as told by sinceStart
 	unfinished atomic.Int64 // bytes of a request without a handler
 
 	untaken int       // bytes of answers; guarded by of.mu
@@ -98,6 +100,12 @@ type connection struct {
 
 // fixed is a deadline for writing that does not move.
 const fixed = -1
+
+// sinceStart returns nanoseconds that the time of day has no say in: were it set back,
+// no deadline would move for as long, and each kept connection would be cut off.
+func sinceStart(t time.Time) int64 { return int64(t.Sub(processStart)) }
+
+var processStart = time.Now()
 
 // Accept implements net.Listener. It returns connections that have a place.
 func (l *connections) Accept() (net.Conn, error) {
@@ -143,7 +151,7 @@ func (l *connections) admit(c net.Conn, from netip.Prefix) *connection {
 		}
 	}
 	one := &connection{Conn: c, of: l, from: from}
-	one.since.Store(time.Now().UnixNano())
+	one.since.Store(sinceStart(time.Now()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -154,6 +162,7 @@ func (l *connections) admit(c net.Conn, from netip.Prefix) *connection {
 		}
 		l.refuse("an address has too many HTTP connections with requests, and one more is refused: "+
 			"close some, or raise --http-address-connections", from, l.by[from])
+		l.refused.Add(1)
 		return nil
 	case len(l.all) >= l.most:
 		greedy := l.greediest()
@@ -166,6 +175,7 @@ func (l *connections) admit(c net.Conn, from netip.Prefix) *connection {
 			break
 		}
 		l.refuse("there are too many HTTP connections, and one more is refused: raise --http-connections", from, len(l.all))
+		l.refused.Add(1)
 		return nil
 	}
 	l.all[one] = struct{}{}
@@ -211,8 +221,16 @@ func (l *connections) longestIdle(from netip.Prefix, busyToo bool) (found *conne
 
 // cutOff closes a connection's socket, which waits for nothing; mu is held.
 func (l *connections) cutOff(c *connection) {
+	l.cut.Add(1)
 	l.leave(c)
 	drop(c.Conn)
+}
+
+// count returns how many connections there are.
+func (l *connections) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
 }
 
 // drop closes a socket, and the kernel keeps nothing of it for the client. Whoever
@@ -325,10 +343,10 @@ func (c *connection) Write(p []byte) (n int, err error) {
 func (c *connection) moveDeadline() error {
 	now := time.Now()
 	until := c.until.Load()
-	if until == fixed || until-now.UnixNano() > int64(takesWithin-time.Second) {
+	if until == fixed || until != 0 && until-sinceStart(now) > int64(takesWithin-time.Second) {
 		return nil
 	}
-	c.until.CompareAndSwap(until, now.Add(takesWithin).UnixNano())
+	c.until.CompareAndSwap(until, sinceStart(now.Add(takesWithin)))
 	return c.Conn.SetWriteDeadline(now.Add(takesWithin))
 }
 
@@ -362,7 +380,7 @@ func (c *connection) begins() {
 
 // ends says that a handler is done.
 func (c *connection) ends() {
-	c.since.Store(time.Now().UnixNano())
+	c.since.Store(sinceStart(time.Now()))
 	c.requests.Add(-1)
 }
 

@@ -102,6 +102,9 @@ func TestPlacesOfConnections(t *testing.T) {
 		if admit(a) != nil {
 			t.Error("an address has more than it may")
 		}
+		if l.count() != 3 || l.cut.Load() != 1 || l.refused.Load() != 1 {
+			t.Errorf("%d connections, %d were cut off and %d refused", l.count(), l.cut.Load(), l.refused.Load())
+		}
 		others := []*connection{admit(b), admit(b), admit(b)}
 		if isIn(first) || !isIn(third) || !isIn(fourth) || isIn(others[0]) || !isIn(others[1]) || !isIn(others[2]) {
 			t.Error("the address with most gave up too many, or too few")

@@ -82,6 +82,7 @@ func (s *server) registry() *prometheus.Registry {
 	s.addTraces(g)
 	s.addArchives(g)
 	s.addLimits(g)
+	s.addConnections(g)
 	g.add("log_unsafe", "1: what is acknowledged may be lost: see the log, or allot cluster status.", func() float64 {
 		return one(len(s.unsafe.get()) > 0)
 	})
@@ -120,6 +121,16 @@ func (s *server) addNotices(g gauges) {
 		})
 	g.add("notices_waiting", "Commits whose notices are to be published.",
 		published(func(c notices.Counts) int64 { return c.Waiting }))
+}
+
+// addConnections adds the metrics of the connections of the REST port.
+func (s *server) addConnections(g gauges) {
+	l := s.rest.listener
+	g.add("http_connections", "Connections over HTTP: see --http-connections.", func() float64 { return float64(l.count()) })
+	g.count("http_connections_refused_total", "Connections over HTTP that got no place: see --http-connections and "+
+		"--http-address-connections.", func() float64 { return float64(l.refused.Load()) })
+	g.count("http_connections_cut_total", "Connections over HTTP that were closed to make a place for others, or because "+
+		"they held too much memory.", func() float64 { return float64(l.cut.Load()) })
 }
 
 // addLimits adds the metrics of following Keystone's limits.

@@ -207,11 +207,15 @@ func (s *server) takeTurns(ctx context.Context) error {
 			if err := s.resign(ctx, successor, nil); err != nil {
 				return err
 			}
-		case err := <-s.parts.failed:
-			if s.term == nil || !errors.Is(err, commands.ErrNotLeading) {
-				return err
+		case f := <-s.parts.failed:
+			lost := errors.Is(f.err, commands.ErrNotLeading)
+			if lost && f.past() {
+				break // the term could not begin because of this, and was given back
 			}
-			if err := s.resign(ctx, "", err); err != nil {
+			if !lost || s.term == nil {
+				return f.err
+			}
+			if err := s.resign(ctx, "", f.err); err != nil {
 				return err
 			}
 		case err := <-s.replica.Failed():

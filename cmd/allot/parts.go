@@ -49,13 +49,33 @@ type part struct {
 type partList struct {
 	list   []part
 	logger *slog.Logger
-	failed chan error // why the server cannot go on
+	failed chan failure // why the server cannot go on
 
 	turn    sync.Mutex // held while parts start or stop
 	running []*running // by place in the list; nil: the part does not run; guarded by turn
 
 	mu  sync.Mutex
 	end context.CancelCauseFunc // ends the start under way; nil: none is; guarded by mu
+}
+
+// failure is why the server cannot go on.
+type failure struct {
+	err error
+	of  *running // the part that has ended; nil: none has
+}
+
+// past reports whether the part that failed was stopped since, as part of a phase that
+// has ended for another reason.
+func (f failure) past() bool {
+	if f.of == nil {
+		return false
+	}
+	select {
+	case <-f.of.stopping:
+		return true
+	default:
+		return false
+	}
 }
 
 // running is a part that has started.
@@ -68,7 +88,7 @@ type running struct {
 var errStopped = errors.New("stopped before everything had started")
 
 func newPartList(logger *slog.Logger, list ...part) *partList {
-	return &partList{list: list, logger: logger, failed: make(chan error, 1), running: make([]*running, len(list))}
+	return &partList{list: list, logger: logger, failed: make(chan failure, 2*len(list)+1), running: make([]*running, len(list))}
 }
 
 // start starts the parts of some phases that do not run yet. If one fails, the
@@ -140,13 +160,15 @@ func (p *partList) ended(one part, r *running, err error) {
 	if err == nil {
 		err = fmt.Errorf("%s has ended by itself", one.name)
 	}
-	p.fail(err)
+	p.report(failure{err, r})
 }
 
 // fail has the server end.
-func (p *partList) fail(err error) {
+func (p *partList) fail(err error) { p.report(failure{err: err}) }
+
+func (p *partList) report(f failure) {
 	select {
-	case p.failed <- err:
+	case p.failed <- f:
 	default: // the server is ending for another reason
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // diary lists what happened to parts, in order.
@@ -199,8 +200,8 @@ func TestPartFailsAtRunTime(t *testing.T) {
 			}
 			if c.want != nil {
 				finish()
-				if err := <-p.failed; err == nil || err.Error() != c.want.Error() {
-					t.Errorf("got %v", err)
+				if f := <-p.failed; f.err == nil || f.err.Error() != c.want.Error() || f.past() {
+					t.Errorf("got %v", f)
 				}
 			}
 			if err := p.stop(open, follow, lead); err != nil {
@@ -212,11 +213,51 @@ func TestPartFailsAtRunTime(t *testing.T) {
 				d.wants(t, "+a +b +c +d +e ~d !b -e -d -c -b -a")
 			}
 			select {
-			case err := <-p.failed:
-				t.Errorf("it was stopped, and yet told: %v", err)
+			case f := <-p.failed:
+				t.Errorf("it was stopped, and yet told: %v", f)
 			default:
 			}
 		})
+	}
+}
+
+// TestFailureOfAnEndedPhase: what failed before its phase was given up is told as past,
+// and nothing that fails later is lost behind it.
+func TestFailureOfAnEndedPhase(t *testing.T) {
+	var d diary
+	broken := errors.New("broken")
+	list := d.list()
+	var p *partList
+	begun := 0
+	list[2].run = func() error { return broken }
+	list[3].start = func(context.Context) error {
+		for begun++; len(p.failed) < begun; {
+			time.Sleep(time.Millisecond)
+		}
+		return broken
+	}
+	end := make(chan struct{})
+	list[1].run = func() error { <-end; return broken }
+	p = quietParts(list)
+	if err := p.start(t.Context(), open, follow); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := p.start(t.Context(), lead); !errors.Is(err, broken) {
+			t.Errorf("lead started: %v", err)
+		}
+	}
+	close(end)
+	for range 3 {
+		if f := <-p.failed; !f.past() {
+			t.Error("the failure of a part that was stopped counts for now")
+		}
+	}
+	if f := <-p.failed; f.past() {
+		t.Error("the failure of a part that was not stopped counts as past")
+	}
+	if err := p.stop(open, follow, lead); err != nil {
+		t.Error(err)
 	}
 }
 

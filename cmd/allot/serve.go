@@ -152,8 +152,8 @@ func (s *server) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		s.logger.Info("stopping")
 		return nil
-	case err := <-s.parts.failed:
-		return err
+	case f := <-s.parts.failed:
+		return f.err
 	}
 }
 

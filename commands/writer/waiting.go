@@ -31,7 +31,7 @@ const (
 type callers struct {
 	calls   callList     // guarded by the Writer's mu
 	tick    uint32       // ticks of the watch; guarded by the Writer's mu
-	silent  atomic.Int64 // Unix nanoseconds since when the log owes an answer; 0: it owes none
+	silent  atomic.Int64 // since when the log owes an answer, as told by sinceStart; 0: it owes none
 	stuck   atomic.Bool  // the log was silent for too long, and has taken no commit since
 	refused atomic.Int64 // calls answered with ErrLogUnavailable
 }
@@ -94,7 +94,13 @@ func (w *Writer) drop(c *call) bool {
 
 // owes notes that the log owes an answer from now on. An earlier debt stands
 // until the log takes a commit.
-func (w *Writer) owes(since time.Time) { w.callers.silent.CompareAndSwap(0, since.UnixNano()) }
+func (w *Writer) owes(since time.Time) { w.callers.silent.CompareAndSwap(0, sinceStart(since)) }
+
+// sinceStart returns nanoseconds that the time of day has no say in: somebody may set
+// it while the log owes an answer.
+func sinceStart(t time.Time) int64 { return max(int64(t.Sub(processStart)), 1) }
+
+var processStart = time.Now()
 
 // watch answers waiting callers when the log is silent for too long.
 func (w *Writer) watch() {
@@ -122,7 +128,7 @@ func (w *Writer) expire() {
 	w.callers.tick++
 	oldest := w.callers.tick - ticks
 	w.mu.Unlock()
-	if silent > 0 && time.Since(time.Unix(0, silent)) >= patience {
+	if silent > 0 && sinceStart(time.Now())-silent >= int64(patience) {
 		w.tellWaiting(errSilent, func(c *call) bool { return int32(oldest-c.born) >= 0 })
 	}
 }
