@@ -119,7 +119,7 @@ func (c *Chain) unlinked(entry Entry, sequence uint64, prev Digest) error {
 		c.doubted++
 	}
 	return c.doubtful(entry, fmt.Errorf(
-		"%w: it names the sequence %d and holds the digest %.8x of the commit before it, and that is %d with the digest %.8x",
+		"%w: it names the sequence %d and holds the digest %.16s of the commit before it, and that is %d with the digest %.16s",
 		ErrChain, sequence, prev, c.prev.Sequence, c.prev.Digest,
 	), late)
 }

@@ -231,9 +231,12 @@ func tooLarge(size, limit int) *commands.Rejection {
 	}
 }
 
-// now returns the writer's clock, which never goes back in the log.
+// now returns the writer's clock, which never goes back in the log. What is decided
+// again is decided at a later time, even while somebody has set the clock back: no two
+// appends have the same bytes, and ledger.Chain tells a late one from damage by that.
 func (w *Writer) now() int64 {
-	return max(w.opts.Now().UnixNano(), w.state.LastTime())
+	w.latest = max(w.opts.Now().UnixNano(), w.state.LastTime(), w.floor)
+	return w.latest
 }
 
 // send seals the open commit and starts its append.

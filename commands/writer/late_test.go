@@ -1,11 +1,14 @@
 package writer_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
 )
@@ -64,6 +67,49 @@ func TestLateAppendIsSkipped(t *testing.T) {
 	l = commandstest.Start(t, t.TempDir(), log)
 	if again := l.Submit(t, &commands.CreateTrait{Name: "CUSTOM_TWICE"}); again.Rejection == nil && again.Address.Sequence != 0 {
 		t.Errorf("%+v", again)
+	}
+	l.Stop(t)
+}
+
+// lateLog keeps an append back and says nothing of it, until it is sent again. Then it
+// takes both.
+type lateLog struct {
+	*memlog.Log
+	late atomic.Bool
+	kept []byte
+}
+
+// Append implements ledger.Log.
+func (l *lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
+	switch {
+	case l.late.CompareAndSwap(true, false):
+		l.kept = slices.Clone(encoded)
+		done(ledger.ErrUnknownFate)
+	case l.kept != nil:
+		kept, again := l.kept, slices.Clone(encoded)
+		l.kept = nil
+		l.Log.Append(sequence, kept, func(error) {
+			l.Edit(func(entries [][]byte) [][]byte { return append(entries, again) })
+			done(ledger.ErrConflict)
+		})
+	default:
+		l.Log.Append(sequence, encoded, done)
+	}
+}
+
+// TestLateAppendWhileTheClockStands: what is sent again differs from what was sent
+// first although the clock stands still, as it does for the log while it is set back.
+// If the log takes both, the second is skipped.
+func TestLateAppendWhileTheClockStands(t *testing.T) {
+	log := &lateLog{Log: &memlog.Log{}}
+	stands := time.Now()
+	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.Now = func() time.Time { return stands } })
+	l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
+	log.late.Store(true)
+	first := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_LATE"})
+	next := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NEXT"})
+	if next.Sequence != first.Sequence+2 {
+		t.Errorf("%v, and then %v", first, next)
 	}
 	l.Stop(t)
 }

@@ -41,6 +41,7 @@ func (w *Writer) recoverFrom(failed []*flight) error {
 			w.opts.Snapshots.Forget()
 		}
 	}
+	w.floor = w.latest + 1
 	var calls []*call
 	for _, f := range failed {
 		calls = append(calls, f.calls...)

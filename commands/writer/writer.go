@@ -150,6 +150,8 @@ type Writer struct {
 	state     *ledger.State
 	builder   *ledger.CommitBuilder
 	again     []*call     // to be decided before the calls in the queue
+	latest    int64       // the time of the last decision
+	floor     int64       // no decision is made before that
 	underWay  int         // commits that are being appended
 	full      bool        // the last commit ended because it was full
 	lastCalls [2]int      // number of calls in the last two commits
