@@ -62,16 +62,16 @@ func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
 // discovered answers a request for discovery that has begun.
 func (s *Service) discovered(r *request) {
 	defer r.done()
-	var answer any
+	var body []byte
+	var err error
 	switch verb, _ := s.verbOf(r.Subject()); verb {
 	case micro.InfoVerb:
-		answer = s.micro.Info()
+		body, err = s.info()
 	case micro.StatsVerb:
-		answer = s.micro.Stats()
+		body, err = ledger.PlainJSON(s.micro.Stats())
 	default:
-		answer = micro.Ping{ServiceIdentity: s.identity, Type: micro.PingResponseType}
+		body, err = ledger.PlainJSON(micro.Ping{ServiceIdentity: s.identity, Type: micro.PingResponseType})
 	}
-	body, err := ledger.PlainJSON(answer)
 	s.send(r, body, nil, err)
 }
 

@@ -24,6 +24,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger"
 )
 
 // Names and limits of the service.
@@ -84,7 +85,8 @@ type Service struct {
 	inboxes   []string // prefix of reply subjects
 	floods    floods
 	discovery *nats.Subscription
-	identity  micro.ServiceIdentity // Info copies all descriptions
+	info      func() ([]byte, error) // the answer to INFO
+	identity  micro.ServiceIdentity  // Info copies all descriptions
 	senders   senders
 	now       func() time.Time
 	trace     func(Name, func(string) string) (*commands.Trace, func(string))
@@ -167,7 +169,9 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		s.idle.Go(func() { work(s.costly) })
 	}
 	s.weigher.Go(func() { work(s.scales) })
-	err = errors.Join(s.answerDiscovery(), s.addEndpoints())
+	// The endpoints stay as they are, and each answer would copy all their schemas.
+	s.info = sync.OnceValues(func() ([]byte, error) { return ledger.PlainJSON(svc.Info()) })
+	err = errors.Join(s.addEndpoints(), s.answerDiscovery()) // who is described must be whole
 	if err == nil {
 		// A client that asks right after Start has returned must find the
 		// service.

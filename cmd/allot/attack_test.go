@@ -376,7 +376,9 @@ const mostTimes = 8
 // beside the control: a program that takes as much processor time as the attacker
 // did, and leaves the server alone. What the client loses there is the machine's.
 // It returns what is lost beyond what may be.
-func (a attack) compare(t *testing.T, s *server, address string, requests func(n int, attacked bool) taken) (lost []string) {
+func (a attack) compare(
+	t *testing.T, s *server, address string, requests func(n int, attacked bool) taken,
+) (lost []string) {
 	t.Helper()
 	requests(2000, false) // the server gets its usual size
 	quiet, before := requests(2000, false), s.resident()

@@ -204,7 +204,8 @@ func (l *load) note(name string, status int, err error, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.longest = max(l.longest, took)
-	if err != nil || status != http.StatusCreated && !(l.again.Load() && status == http.StatusNoContent) {
+	done := status == http.StatusCreated || l.again.Load() && status == http.StatusNoContent
+	if err != nil || !done {
 		l.wrong = append(l.wrong, fmt.Sprintf("%s: %d, %v", name, status, err))
 		return
 	}

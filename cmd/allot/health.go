@@ -127,7 +127,9 @@ func (s *server) answerReady(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "for is reads, commands or requests", http.StatusBadRequest)
 		return
 	}
-	for _, check := range []struct{ name, now string }{{"reads", h.Reads}, {"commands", h.Commands}, {"requests", h.Requests}} {
+	for _, check := range []struct{ name, now string }{
+		{"reads", h.Reads}, {"commands", h.Commands}, {"requests", h.Requests},
+	} {
 		if check.now != fine && (asked == check.name || asked == "" && check.name != "requests") {
 			h.Status, status = check.name+": "+check.now, http.StatusServiceUnavailable
 			break

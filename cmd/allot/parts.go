@@ -88,7 +88,9 @@ type running struct {
 var errStopped = errors.New("stopped before everything had started")
 
 func newPartList(logger *slog.Logger, list ...part) *partList {
-	return &partList{list: list, logger: logger, failed: make(chan failure, 2*len(list)+1), running: make([]*running, len(list))}
+	return &partList{
+		list: list, logger: logger, failed: make(chan failure, 2*len(list)+1), running: make([]*running, len(list)),
+	}
 }
 
 // start starts the parts of some phases that do not run yet. If one fails, the

@@ -103,7 +103,9 @@ func (l *lateLog) Append(sequence uint64, encoded []byte, done func(error)) {
 func TestLateAppendWhileTheClockStands(t *testing.T) {
 	log := &lateLog{Log: &memlog.Log{}}
 	stands := time.Now()
-	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.Now = func() time.Time { return stands } })
+	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) {
+		o.Now = func() time.Time { return stands }
+	})
 	l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
 	log.late.Store(true)
 	first := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_LATE"})
