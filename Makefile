@@ -60,7 +60,8 @@ faults:
 
 # 200 scenarios of faults of three replicas, and the tables of docs/reliability.md; 70 to 100 minutes, as root.
 # For some of them it sets the machine's clock, for seconds, and sets it right again.
-# ALLOT_CLUSTER_SEED=N plays one again, ALLOT_CLUSTER_SCENARIOS=21-40 some.
+# ALLOT_CLUSTER_SEED=N plays one again, ALLOT_CLUSTER_SCENARIOS=21-40 some,
+# and ALLOT_KEEP=DIR keeps what the replicas of a failed one left.
 cluster-faults:
 	ALLOT_FAULTS=all go test ./cmd/allot -count 1 -v -timeout 180m -run 'TestClusterFaults|TestClusterControls|TestClusterGaps|TestWedgedLog|TestJoinInterrupted' \
 		> cluster-faults.log || (grep -v '^=== ' cluster-faults.log | tail -100; exit 1)

@@ -66,6 +66,7 @@ func launchFaulty(t *testing.T, program string, env []string, flags ...string) *
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
+			c.keep()
 			for _, n := range c.nodes {
 				t.Logf("replica %d:\n%s", n.i+1, tail(n.server().logs.String(), 6000))
 			}
@@ -76,6 +77,31 @@ func launchFaulty(t *testing.T, program string, env []string, flags ...string) *
 		t.Fatal(err)
 	}
 	return c
+}
+
+// keep keeps the logs and data folders of a failed scenario in a new folder of the one
+// that ALLOT_KEEP names.
+func (c *faultyCluster) keep() {
+	folder := os.Getenv("ALLOT_KEEP")
+	if folder == "" {
+		return
+	}
+	folder, err := os.MkdirTemp(folder, "scenario-")
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	for _, n := range c.nodes {
+		name := filepath.Join(folder, fmt.Sprint(n.i+1))
+		err := errors.Join(
+			os.WriteFile(name+".log", []byte(n.server().logs.String()), 0o600),
+			os.CopyFS(name, os.DirFS(n.data())),
+		)
+		if err != nil {
+			c.t.Error(err) // a process may write there still
+		}
+	}
+	c.t.Logf("kept in %s", folder)
 }
 
 func tail(text string, size int) string { return text[max(0, len(text)-size):] }

@@ -24,6 +24,9 @@ func (w *Writer) finish() {
 			err = <-f.appended
 			appended = time.Now()
 			w.appendTook.Store(int64(appended.Sub(f.sent)))
+			if err != nil {
+				w.signalTrouble() // before the loop may send another commit (see takeTurn)
+			}
 			w.acked <- struct{}{}
 		}
 		if err == nil && len(failed) == 0 {

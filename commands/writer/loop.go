@@ -92,7 +92,13 @@ func (w *Writer) takeTurn() bool {
 			return false
 		}
 	}
-	return true
+	select {
+	case <-w.trouble: // what has ended was not appended
+		w.signalTrouble()
+		return false
+	default:
+		return true
+	}
 }
 
 // nextWaiting waits for a call, unless some calls must be decided again. It

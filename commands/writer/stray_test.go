@@ -1,8 +1,11 @@
 package writer_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -124,4 +127,76 @@ func strayAppends(t *testing.T) {
 	if log.lost == 0 {
 		t.Error("no append was lost")
 	}
+}
+
+// slowToTell is a log of warnings that takes its time.
+type slowToTell struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (slowToTell) Handle(context.Context, slog.Record) error {
+	time.Sleep(20 * time.Millisecond)
+	return nil
+}
+
+// Enabled implements slog.Handler.
+func (slowToTell) Enabled(context.Context, slog.Level) bool { return true }
+
+// overtaken is a log into which another server writes a commit once, in the place of
+// one that was sent.
+type overtaken struct {
+	*memlog.Log
+	next atomic.Bool
+	by   func(sequence uint64) []byte
+}
+
+// Append implements ledger.Log.
+func (l *overtaken) Append(sequence uint64, encoded []byte, done func(error)) {
+	if !l.next.CompareAndSwap(true, false) {
+		l.Log.Append(sequence, encoded, done)
+		return
+	}
+	time.AfterFunc(50*time.Millisecond, func() { // calls queue up behind it
+		other := l.by(sequence)
+		l.Edit(func(entries [][]byte) [][]byte { return append(entries, other) })
+		done(ledger.ErrConflict)
+	})
+}
+
+// TestNothingFollowsARefusedAppend: between the refusal of an append and the moment in
+// which the writer has noticed it, no commit is sent that is linked to the refused one.
+// It names the next sequence, and the log would take it.
+func TestNothingFollowsARefusedAppend(t *testing.T) {
+	log := &overtaken{Log: &memlog.Log{}}
+	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) {
+		o.Leadership, o.Logger = alone{make(chan struct{})}, slog.New(slowToTell{})
+	})
+	log.by = func(sequence uint64) []byte {
+		var head ledger.Head
+		err := ledger.ReadCommits(t.Context(), log, ledger.Head{}, sequence-1, func(c *ledger.Commit) error {
+			head = c.Head()
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		encoded, err := ledger.EncodeCommit(&ledger.Commit{Sequence: sequence, Prev: head.Digest, Records: []ledger.Record{{
+			CommandID: commandstest.NewID(), Command: "CreateTrait", Time: time.Now().Add(time.Hour).UnixNano(), Actor: "another",
+			Events: []ledger.Event{ledger.TraitCreated{Name: "CUSTOM_OF_ANOTHER"}},
+		}}})
+		if err != nil {
+			t.Error(err)
+		}
+		return encoded
+	}
+	log.next.Store(true)
+	var answered sync.WaitGroup
+	for i := range 16 {
+		answered.Go(func() {
+			for round := range 5 {
+				l.Accept(t, &commands.CreateTrait{Name: fmt.Sprintf("CUSTOM_%d_%d", i, round)})
+			}
+		})
+	}
+	answered.Wait()
+	l.Stop(t)
 }
