@@ -282,6 +282,11 @@ func (g *ClaimGranter) try(ctx context.Context, view projector.View, claims []*w
 	if err != nil {
 		return err
 	}
+	return inOrder(shares, claims, func(one *waitingClaim) (commands.Outcome, error) { return g.grant(ctx, one) })
+}
+
+// inOrder tries claims in their order, as shares have them stand.
+func inOrder(shares *shares, claims []*waitingClaim, grant func(*waitingClaim) (commands.Outcome, error)) error {
 	line := &line{shares: shares}
 	for _, one := range claims {
 		line.list = append(line.list, inLine{one, shares.of(one)})
@@ -297,7 +302,7 @@ func (g *ClaimGranter) try(ctx context.Context, view projector.View, claims []*w
 		if first.shape != "" && hopeless[first.shape] {
 			continue
 		}
-		outcome, err := g.grant(ctx, first.waitingClaim)
+		outcome, err := grant(first.waitingClaim)
 		if err != nil {
 			return err
 		}
