@@ -100,9 +100,10 @@ func (c *Chain) follow(head Head, before Digest, known bool) {
 // isLate reports whether a well-formed commit was meant for the place before, which
 // another commit has: both hold the digest of the same commit. A writer that hears
 // nothing of an append sends it again, and relies on the log to take one of the two.
-// If a log takes both in spite of the condition, it stays readable. A damaged commit of this place is not late, whatever place it
-// names: it holds the digest of the commit before it. Nor is a copy of the commit
-// before it, because whoever sends again decides again, at another time.
+// If a log takes both in spite of the condition, it stays readable. A damaged commit of
+// this place is not late, whatever place it names: it holds the digest of the commit
+// before it. Nor is a copy of the commit before it, because whoever sends again decides
+// again, at another time.
 func (c *Chain) isLate(entry Entry, sequence uint64, prev Digest) bool {
 	if sequence != c.prev.Sequence || prev == c.prev.Digest {
 		return false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"time"
@@ -82,6 +83,7 @@ func (s *server) registry() *prometheus.Registry {
 	s.addTraces(g)
 	s.addArchives(g)
 	s.addLimits(g)
+	s.addClaims(g)
 	s.addConnections(g)
 	g.add("log_unsafe", "1: what is acknowledged may be lost: see the log, or allot cluster status.", func() float64 {
 		return one(len(s.unsafe.get()) > 0)
@@ -142,6 +144,19 @@ func (s *server) addLimits(g gauges) {
 		func() float64 { return float64(s.limits.Failures()) })
 	g.add("limits_followed_timestamp_seconds", "When the ledger last had Keystone's limits; 0: not since the start.",
 		func() float64 { return float64(s.limits.Followed()) / 1e9 })
+}
+
+// addClaims adds how many claims wait.
+func (s *server) addClaims(g gauges) {
+	waiting := &remembered[float64]{ask: func() float64 {
+		ids, err := s.views.View().WaitingIDs()
+		if err != nil {
+			s.logger.Warn("metrics lack the claims that wait", "error", err)
+			return math.NaN()
+		}
+		return float64(len(ids))
+	}}
+	g.add("claims_waiting", "Claims that wait until something is freed.", waiting.get)
 }
 
 // addTraces adds the metrics of traces.

@@ -103,23 +103,35 @@ func TestSilentClients(t *testing.T) {
 		t.Run(door.name, func(t *testing.T) {
 			t.Parallel()
 			open := func(t *testing.T) net.Conn {
-				t.Parallel()
+				t.Helper()
 				return dialsHTTP(t, door.server, "127.0.0.1", door.config)
 			}
-			silentRequests(t, open)
-			untakenAnswers(t, open)
+			b := &beside{t: t}
+			defer b.all.Wait()
+			silentRequests(b, open)
+			untakenAnswers(b, open)
 		})
 	}
 	t.Run("HTTP/2", func(t *testing.T) {
 		t.Parallel()
 		two := config.Clone()
 		two.NextProtos = []string{"h2"}
-		silentStreams(t, secured, two)
+		b := &beside{t: t}
+		defer b.all.Wait()
+		silentStreams(b, secured, two)
 	})
 }
 
+// beside runs subtests all at once, however few may be parallel: they only wait.
+type beside struct {
+	t   *testing.T
+	all sync.WaitGroup
+}
+
+func (b *beside) run(name string, f func(*testing.T)) { b.all.Go(func() { b.t.Run(name, f) }) }
+
 // silentRequests tries what does not come.
-func silentRequests(t *testing.T, open func(*testing.T) net.Conn) {
+func silentRequests(b *beside, open func(*testing.T) net.Conn) {
 	for name, send := range map[string]func(net.Conn){
 		"says nothing":            func(net.Conn) {},
 		"header, byte by byte":    func(c net.Conn) { drips(c, aRequest, 1, 400*time.Millisecond) },
@@ -130,7 +142,7 @@ func silentRequests(t *testing.T, open func(*testing.T) net.Conn) {
 			drips(c, `{"name":"`+strings.Repeat("x", 4000), 1, 50*time.Millisecond)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		b.run(name, func(t *testing.T) {
 			conn := open(t)
 			if c, ok := conn.(*tls.Conn); ok && name == "says nothing" {
 				conn = c.NetConn() // not even a handshake
@@ -145,7 +157,7 @@ func silentRequests(t *testing.T, open func(*testing.T) net.Conn) {
 			t.Logf("cut off after %v: %v", took, statuses)
 		})
 	}
-	t.Run("body that nobody wants", func(t *testing.T) {
+	b.run("body that nobody wants", func(t *testing.T) {
 		conn := open(t)
 		drips(conn, posts("", 5000), 1000, 0)
 		took, statuses := endsIn(t, conn, paceTime)
@@ -154,7 +166,7 @@ func silentRequests(t *testing.T, open func(*testing.T) net.Conn) {
 		}
 		t.Logf("cut off after %v", took)
 	})
-	t.Run("a refusal reaches who is still sending", func(t *testing.T) {
+	b.run("a refusal reaches who is still sending", func(t *testing.T) {
 		conn := open(t)
 		drips(conn, posts(adminToken, 20<<20), 1000, 0)
 		drips(conn, strings.Repeat(" ", 128<<10), 128<<10, 200*time.Millisecond) // meanwhile it is refused
@@ -164,7 +176,7 @@ func silentRequests(t *testing.T, open func(*testing.T) net.Conn) {
 		}
 	})
 	// The control: these take longer than a silent client may, and are served.
-	t.Run("a slow body is served", func(t *testing.T) {
+	b.run("a slow body is served", func(t *testing.T) {
 		conn := open(t)
 		body := `{"name":"` + strings.Repeat("x", 420<<10) + `"}`
 		go func() {
@@ -184,7 +196,7 @@ func silentRequests(t *testing.T, open func(*testing.T) net.Conn) {
 			t.Errorf("after %v: %d %.200s, %v", time.Since(begun), answer.StatusCode, text, err)
 		}
 	})
-	t.Run("a slow header is served", func(t *testing.T) {
+	b.run("a slow header is served", func(t *testing.T) {
 		conn := open(t)
 		go drips(conn, aRequest, 4, 200*time.Millisecond)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -198,8 +210,8 @@ func silentRequests(t *testing.T, open func(*testing.T) net.Conn) {
 var muchAsked = strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n", 60)
 
 // untakenAnswers tries answers that are not taken.
-func untakenAnswers(t *testing.T, open func(*testing.T) net.Conn) {
-	t.Run("answers that are not taken", func(t *testing.T) {
+func untakenAnswers(b *beside, open func(*testing.T) net.Conn) {
+	b.run("answers that are not taken", func(t *testing.T) {
 		conn := open(t)
 		drips(conn, muchAsked, len(muchAsked), 0)
 		begun := time.Now()
@@ -214,7 +226,7 @@ func untakenAnswers(t *testing.T, open func(*testing.T) net.Conn) {
 		}
 		t.Errorf("nobody is cut off after %v", time.Since(begun))
 	})
-	t.Run("answers that are taken slowly are served", func(t *testing.T) {
+	b.run("answers that are taken slowly are served", func(t *testing.T) {
 		conn := open(t)
 		drips(conn, muchAsked, len(muchAsked), 0)
 		begun, taken := time.Now(), 0
@@ -230,7 +242,7 @@ func untakenAnswers(t *testing.T, open func(*testing.T) net.Conn) {
 			t.Errorf("only %d bytes", taken)
 		}
 	})
-	t.Run("a follower without news is served", func(t *testing.T) {
+	b.run("a follower without news is served", func(t *testing.T) {
 		conn := open(t)
 		drips(conn, "GET /audit/records?follow=true&from=1 HTTP/1.1\r\nHost: localhost\r\nX-Auth-Token: admin\r\n\r\n", 1000, 0)
 		if err := conn.SetReadDeadline(time.Now().Add(2 * paceTime)); err != nil {
@@ -272,7 +284,7 @@ func isThere(conn net.Conn) error {
 
 // silentStreams tries streams of HTTP/2 that do not go on. Each is reset, and the
 // connection has others all the while.
-func silentStreams(t *testing.T, s *server, config *tls.Config) {
+func silentStreams(b *beside, s *server, config *tls.Config) {
 	for name, attack := range map[string]struct {
 		begins []byte
 		more   []byte // again and again, if that keeps the stream
@@ -292,8 +304,7 @@ func silentStreams(t *testing.T, s *server, config *tls.Config) {
 			begins: append(settings, frame(frameHeaders, wholeRequest, 1, followsStream)...), stays: true,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		b.run(name, func(t *testing.T) {
 			conn := dialsHTTP(t, s, "127.0.0.1", config)
 			if _, err := conn.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), attack.begins...)); err != nil {
 				t.Fatal(err)

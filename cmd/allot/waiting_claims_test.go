@@ -49,7 +49,11 @@ func TestClaimsWait(t *testing.T) {
 		t.Fatalf("%s: %v", answer, err)
 	}
 	s.kill()
-	s = launch(t, dir, "--nats", address)
+	metrics := freeAddress(t)
+	s = launch(t, dir, "--nats", address, "--metrics", metrics)
+	if n := readMetrics(t, metrics)["allot_claims_waiting"]; n != 2 {
+		t.Errorf("the metrics say that %v claims wait", n)
+	}
 	ask := func(good bool, line string) string {
 		t.Helper()
 		return allot(t, good, append(strings.Fields("claims "+line), "--http", s.http)...)
@@ -77,6 +81,7 @@ func TestClaimsWait(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+	waitFor(t, "the metrics of who waits no more", func() bool { return readMetrics(t, metrics)["allot_claims_waiting"] == 0 })
 	again, err := c.SubmitAs(ctx, id, claim)
 	if err != nil || !again.Repeated || len(again.Claimed) != 1 || again.Waiting != nil {
 		t.Errorf("sent again: %+v %v", again, err)
