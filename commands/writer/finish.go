@@ -20,7 +20,7 @@ func (w *Writer) finish() {
 		var err error
 		var appended time.Time
 		if f.commit != nil {
-			w.owes(f.sent)
+			w.owes(&f.sent)
 			err = <-f.appended
 			appended = time.Now()
 			w.appendTook.Store(int64(appended.Sub(f.sent)))

@@ -88,7 +88,7 @@ func (w *Writer) depose() error {
 // out of reach it tries again; a broken log is an error.
 func (w *Writer) catchUp() error {
 	wait, began, warned := firstCatchUp, time.Now(), time.Time{}
-	w.owes(began)
+	w.owes(&began)
 	for {
 		refused := w.refusal()
 		err := refused
@@ -226,5 +226,10 @@ func (w *Writer) passOver(last uint64) {
 func (w *Writer) sync() []*flight {
 	barrier := make(chan []*flight, 1)
 	w.flights <- &flight{barrier: barrier}
-	return <-barrier
+	failed := <-barrier
+	select {
+	case <-w.trouble: // of flights that are among these
+	default:
+	}
+	return failed
 }

@@ -29,11 +29,11 @@ const (
 
 // callers is the Writer's knowledge of its waiting callers.
 type callers struct {
-	calls   callList     // guarded by the Writer's mu
-	tick    uint32       // ticks of the watch; guarded by the Writer's mu
-	silent  atomic.Int64 // since when the log owes an answer, as told by sinceStart; 0: it owes none
-	stuck   atomic.Bool  // the log was silent for too long, and has taken no commit since
-	refused atomic.Int64 // calls answered with ErrLogUnavailable
+	calls   callList                  // guarded by the Writer's mu
+	tick    uint32                    // ticks of the watch; guarded by the Writer's mu
+	silent  atomic.Pointer[time.Time] // since when the log owes an answer; nil: it owes none
+	stuck   atomic.Bool               // the log was silent for too long, and has taken no commit since
+	refused atomic.Int64              // calls answered with ErrLogUnavailable
 }
 
 // Refused returns how many calls were told that the log cannot be written.
@@ -94,13 +94,7 @@ func (w *Writer) drop(c *call) bool {
 
 // owes notes that the log owes an answer from now on. An earlier debt stands
 // until the log takes a commit.
-func (w *Writer) owes(since time.Time) { w.callers.silent.CompareAndSwap(0, sinceStart(since)) }
-
-// sinceStart returns nanoseconds that the time of day has no say in: somebody may set
-// it while the log owes an answer.
-func sinceStart(t time.Time) int64 { return max(int64(t.Sub(processStart)), 1) }
-
-var processStart = time.Now()
+func (w *Writer) owes(since *time.Time) { w.callers.silent.CompareAndSwap(nil, since) }
 
 // watch answers waiting callers when the log is silent for too long.
 func (w *Writer) watch() {
@@ -128,7 +122,7 @@ func (w *Writer) expire() {
 	w.callers.tick++
 	oldest := w.callers.tick - ticks
 	w.mu.Unlock()
-	if silent > 0 && sinceStart(time.Now())-silent >= int64(patience) {
+	if silent != nil && time.Since(*silent) >= patience {
 		w.tellWaiting(errSilent, func(c *call) bool { return int32(oldest-c.born) >= 0 })
 	}
 }
@@ -161,7 +155,7 @@ func everyone(*call) bool { return true }
 
 // took notes that the log and the read models have taken a commit.
 func (w *Writer) took() {
-	w.callers.silent.Store(0)
+	w.callers.silent.Store(nil)
 	if w.callers.stuck.Load() && w.callers.stuck.Swap(false) {
 		w.opts.Logger.Info("the log takes commits again")
 	}
