@@ -312,15 +312,23 @@ func (m *models) checkSeam(unflushed int64) error {
 	if err != nil {
 		return err
 	}
-	want := m.head.Sequence
-	for ok := it.Last(); unflushed >= 0 && want > 0; ok = it.Prev() {
-		if !ok || binary.BigEndian.Uint64(it.Key()[1:]) != want {
-			return finish(it, fmt.Errorf("%w: commit %d is missing", ErrDamaged, want))
+	if !it.Last() || binary.BigEndian.Uint64(it.Key()[1:]) != m.head.Sequence {
+		return finish(it, fmt.Errorf("%w: commit %d is missing", ErrDamaged, m.head.Sequence))
+	}
+	for next, err := readSpan(it); ; {
+		if err != nil || unflushed < 0 || next.before == 0 {
+			return finish(it, err)
 		}
 		unflushed -= int64(len(it.Key()) + len(it.Value()))
-		want--
+		var before span
+		if it.Prev() {
+			before, err = readSpan(it)
+		}
+		if err == nil && !next.follows(before) {
+			err = fmt.Errorf("%w: a commit before %d is missing", ErrDamaged, next.sequence)
+		}
+		next = before
 	}
-	return finish(it, nil)
 }
 
 func (m *models) loadClasses() error {

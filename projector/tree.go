@@ -82,10 +82,11 @@ func (v View) Records() (int64, error) {
 // position returns the head of the log at the view's moment, and the number of
 // its records.
 func (v View) position() (head ledger.Head, size int64, err error) {
-	found, err := v.commit(v.sequence, func(f *fields) { head, _, size = f.mark(v.sequence) })
-	if err == nil && !found {
-		err = v.p.judged(fmt.Errorf("%w: there is no commit %d", ErrDamaged, v.sequence))
+	last, err := v.p.lastCommit(v.sequence)
+	if err != nil || last == 0 {
+		return head, 0, err
 	}
+	_, err = v.commit(last, func(f *fields) { head, _, size = f.mark(last) })
 	return head, size, err
 }
 

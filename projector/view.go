@@ -31,7 +31,8 @@ var ErrNotYet = errors.New("projector: the sequence has not been reached")
 // ErrBeforeFirst means that the view is before the first commit.
 var ErrBeforeFirst = errors.New("projector: the moment is before the first commit")
 
-// ViewAt returns the view after the commit with this sequence.
+// ViewAt returns the view after the commit with this sequence, or after the last one
+// before it where the log has another entry there.
 func (p *Projector) ViewAt(sequence uint64) (View, error) {
 	if sequence == 0 {
 		return View{}, fmt.Errorf("%w, which has sequence 1", ErrBeforeFirst)
@@ -53,17 +54,22 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 	var failure error
 	// Times of records never go back, so the commits are sorted by time.
 	after := sort.Search(int(newest.sequence), func(i int) bool {
-		_, decided, found, err := newest.CommitMark(uint64(i) + 1)
-		if err == nil && !found {
-			err = fmt.Errorf("%w: there is no commit %d", ErrDamaged, i+1)
+		last, err := newest.p.lastCommit(uint64(i) + 1)
+		var decided int64
+		if err == nil && last > 0 {
+			_, decided, _, err = newest.CommitMark(last)
 		}
 		failure = cmp.Or(failure, err)
-		return decided > at.UnixNano()
+		return last > 0 && decided > at.UnixNano()
 	})
 	if failure != nil {
 		return View{}, failure
 	}
-	if after == 0 {
+	first, err := newest.p.lastCommit(max(uint64(after), 1))
+	if err != nil {
+		return View{}, err
+	}
+	if after == 0 || first == 0 {
 		return View{}, fmt.Errorf("%w: %s", ErrBeforeFirst, at.Format(time.RFC3339Nano))
 	}
 	return p.ViewAt(uint64(after))
