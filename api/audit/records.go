@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -122,12 +123,17 @@ func (q *Questions) tellRecords(ctx context.Context, to *lines, ask *recordsAske
 		if err := to.flush(); err != nil {
 			return err
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		stopped := false
+		turns.Aside(ctx, func() {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			case <-q.Stop:
+				stopped = true
+			}
+		})
+		if stopped || ctx.Err() != nil {
 			return ctx.Err()
-		case <-q.Stop:
-			return nil
 		}
 	}
 }

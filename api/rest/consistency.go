@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/projector"
 )
@@ -39,17 +40,20 @@ func Await(r *http.Request, views *projector.Projector, fresh commands.Freshness
 	default:
 		return BadRequest("%s: %q is not %q", ConsistencyHeader, consistency, Stale)
 	}
+	var err error
 	if least := r.Header.Get(MinSequenceHeader); least != "" {
-		sequence, err := strconv.ParseUint(least, 10, 64)
-		if err != nil {
+		sequence, wrong := strconv.ParseUint(least, 10, 64)
+		if wrong != nil {
 			return BadRequest("%s: %q is not a sequence", MinSequenceHeader, least)
 		}
-		return awaitSequence(r.Context(), views, sequence)
+		turns.Aside(r.Context(), func() { err = awaitSequence(r.Context(), views, sequence) })
+		return err
 	}
 	if fresh == nil || decided {
 		return nil
 	}
-	return fresh.Fresh(r.Context())
+	turns.Aside(r.Context(), func() { err = fresh.Fresh(r.Context()) })
+	return err
 }
 
 // awaitSequence waits until a commit can be read here.

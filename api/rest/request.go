@@ -12,6 +12,7 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
@@ -80,7 +81,7 @@ func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outc
 	s.Trace = commands.TraceOf(r.Context())
 	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
 	defer cancel()
-	outcome, err = to.Submit(ctx, s)
+	turns.Aside(r.Context(), func() { outcome, err = to.Submit(ctx, s) })
 	if err == nil && s.DryRun && outcome.Rejection == nil {
 		err = &Rehearsal{Events: outcome.Events}
 	}

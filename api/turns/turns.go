@@ -148,6 +148,7 @@ func (w *Work) wait(ctx context.Context, letIn, givesUp bool) error {
 		return err
 	}
 	w.placed = false
+	Leave(ctx) // the work has a place of another kind from now on
 	select {
 	case <-next:
 		w.placed, w.since = true, time.Now()

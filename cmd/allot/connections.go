@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/allot-project/allot/api/turns"
 )
 
 // A client that connects and is silent, or slow, must not hold a goroutine, memory
@@ -57,6 +59,7 @@ type connections struct {
 	most   int // of all addresses
 	each   int // of one address
 	logger *slog.Logger
+	lines  *turns.Lines // who may work; nil: everybody
 	// heavy is called when clients make the port hold much, and when no longer; it may
 	// be nil.
 	heavy func(bool)
@@ -88,11 +91,16 @@ type connection struct {
 	net.Conn
 	of   *connections
 	from netip.Prefix
+	// turn is what the connection reads with and, of HTTP/1, what its request is
+	// answered with.
+	turn    *turns.Turn
+	streams bool // it speaks HTTP/2: requests have turns of their own. Written before it is served
 
 	until      atomic.Int64 // of the deadline for writing, as told by sinceStart; fixed: somebody else's
 	requests   atomic.Int64 // under way
 	since      atomic.Int64 // when it was made, or its last request ended, as told by sinceStart
 	unfinished atomic.Int64 // bytes of a request without a handler
+	gone       atomic.Bool  // it has left. Set before what it had is no longer counted
 
 	untaken int       // bytes of answers; guarded by of.mu
 	took    time.Time // when it last took some of an answer, or began to; guarded by of.mu
@@ -180,6 +188,7 @@ func (l *connections) admit(c net.Conn, from netip.Prefix) *connection {
 	}
 	l.all[one] = struct{}{}
 	l.by[from]++
+	one.turn = l.lines.For(from)
 	return one
 }
 
@@ -253,6 +262,8 @@ func (l *connections) leave(c *connection) {
 		return
 	}
 	delete(l.all, c)
+	c.turn.End()
+	c.gone.Store(true)
 	if l.by[c.from]--; l.by[c.from] == 0 {
 		delete(l.by, c.from)
 	}
@@ -288,19 +299,41 @@ func (c *connection) Close() error {
 	c.of.mu.Lock()
 	c.of.leave(c)
 	c.of.mu.Unlock()
+	c.turn.GiveUp()
 	return c.Conn.Close()
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. Who reads waits for the client. What came is worked on
+// with a turn, until the next Read: handshakes, frames and headers. A handler of
+// HTTP/1 has the turn for itself, and net/http reads beside it.
 func (c *connection) Read(p []byte) (int, error) {
+	if c.streams || c.requests.Load() == 0 {
+		c.turn.GiveUp()
+	}
 	n, err := c.Conn.Read(p)
+	if n == 0 {
+		return n, err
+	}
 	if c.requests.Load() == 0 {
-		c.unfinished.Add(int64(n))
-		if all := c.of.unfinished.Add(int64(n)); all > maxUnfinished || all > heavyBytes && !c.of.isHeavy.Load() {
-			c.of.endUnfinished()
-		}
+		c.begun(n)
+	}
+	c.turn.Yield()
+	if c.streams || c.requests.Load() == 0 {
+		_ = c.turn.Take(context.Background()) // it does not wait for long
 	}
 	return n, err
+}
+
+// begun says that so much came of a request without a handler.
+func (c *connection) begun(n int) {
+	c.unfinished.Add(int64(n))
+	all := c.of.unfinished.Add(int64(n))
+	if c.gone.Load() { // it was cut off meanwhile, which counts nothing that comes later
+		all = c.of.unfinished.Add(-c.unfinished.Swap(0))
+	}
+	if all > maxUnfinished || all > heavyBytes && !c.of.isHeavy.Load() {
+		c.of.endUnfinished()
+	}
 }
 
 // endUnfinished cuts off those that have sent most of requests without an end.
@@ -323,13 +356,22 @@ func (l *connections) endUnfinished() {
 	}
 }
 
-// Write implements net.Conn. Each piece must be taken in time.
+// Write implements net.Conn. Each piece must be taken in time. Who writes may wait
+// for the client.
 func (c *connection) Write(p []byte) (n int, err error) {
+	if !c.streams && c.turn.GiveUp() {
+		defer func() {
+			if c.requests.Load() > 0 {
+				_ = c.turn.Take(context.Background()) // it does not wait for long
+			}
+		}()
+	}
 	for {
 		if err := c.moveDeadline(); err != nil {
 			return n, err
 		}
 		took, err := c.Conn.Write(p[n:min(len(p), n+pieceBytes)])
+		c.turn.Yield()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			forget(c.Conn)
 		}
@@ -461,7 +503,7 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 		case *tls.Conn:
 			c = outer.NetConn()
 		case *connection:
-			return context.WithValue(ctx, connectionKey{}, outer)
+			return outer.turn.Carry(context.WithValue(ctx, connectionKey{}, outer))
 		default:
 			return ctx
 		}

@@ -41,16 +41,25 @@ func paced(handler http.Handler, places *turns.Pool) http.Handler {
 		}
 		c.begins()
 		defer c.ends()
-		answer := &pacedAnswer{ResponseWriter: w, conn: c}
+		turn := c.turn
+		if c.streams {
+			turn = c.turn.Beside()
+			r = r.WithContext(turn.Carry(r.Context()))
+		}
+		defer turn.GiveUp()
+		if err := turn.Take(r.Context()); err != nil {
+			return // nobody waits for the answer
+		}
+		answer := &pacedAnswer{ResponseWriter: w, conn: c, ctx: r.Context()}
 		control := http.NewResponseController(w)
 		if r.ProtoMajor == 2 {
 			answer.stream = control
 			defer answer.finish()
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			body := &pacedBody{ReadCloser: r.Body, control: control, last: time.Now().Add(readTimeout)}
+			body := &pacedBody{ReadCloser: r.Body, control: control, last: time.Now().Add(readTimeout), ctx: r.Context()}
 			if places != nil && (r.ContentLength > smallBody || r.ContentLength < 0) {
-				body.work, body.ctx = places.Begin(c.from.String()), r.Context()
+				body.work = places.Begin(c.from.String())
 			}
 			r.Body = body
 			defer body.finish(r)
@@ -112,7 +121,9 @@ func (b *pacedBody) read(p []byte) (int, error) {
 	if err := b.control.SetReadDeadline(until); err != nil {
 		return 0, err
 	}
-	n, err := b.ReadCloser.Read(p)
+	var n int
+	var err error
+	turns.Aside(b.ctx, func() { n, err = b.ReadCloser.Read(p) })
 	b.came += int64(n)
 	b.ended = b.ended || err != nil
 	return n, err
@@ -133,6 +144,7 @@ func (b *pacedBody) finish(r *http.Request) {
 type pacedAnswer struct {
 	http.ResponseWriter
 	conn    *connection
+	ctx     context.Context
 	stream  *http.ResponseController // of HTTP/2; nil: the connection has its own deadline
 	written int
 }
@@ -167,7 +179,9 @@ func (a *pacedAnswer) piece(p []byte) (int, error) {
 	if err := a.stream.SetWriteDeadline(time.Now().Add(takesWithin)); err != nil {
 		return 0, err
 	}
-	n, err := a.ResponseWriter.Write(p)
+	var n int
+	var err error
+	turns.Aside(a.ctx, func() { n, err = a.ResponseWriter.Write(p) })
 	if err == nil {
 		err = a.stream.SetWriteDeadline(time.Time{}) // a stream may say nothing for long
 	}
@@ -183,7 +197,9 @@ func (a *pacedAnswer) FlushError() error {
 	if err := control.SetWriteDeadline(time.Now().Add(takesWithin)); err != nil {
 		return err
 	}
-	if err := control.Flush(); err != nil {
+	var err error
+	turns.Aside(a.ctx, func() { err = control.Flush() })
+	if err != nil {
 		return err
 	}
 	return control.SetWriteDeadline(time.Time{})

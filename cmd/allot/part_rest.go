@@ -58,7 +58,7 @@ func (s *server) bindREST(context.Context) error {
 		return fmt.Errorf("--http %s: %w", s.config.HTTP, err)
 	}
 	s.rest.listener = newConnections(listener, s.config.Connections, s.logger)
-	s.rest.listener.heavy = s.ceiling.door()
+	s.rest.listener.heavy, s.rest.listener.lines = s.ceiling.door(), turns.NewLines(runtime.GOMAXPROCS(0))
 	starting := s.config.fromBrowsers(http.HandlerFunc(s.answerStarting))
 	s.rest.handler.Store(&starting)
 	s.rest.server = &http.Server{

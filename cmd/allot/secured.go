@@ -11,9 +11,10 @@ import (
 // a time over one connection, which spares a cloud's services the handshakes.
 var protocols = []string{"h2", "http/1.1"}
 
-// maxStreams is how many requests one HTTP/2 connection may have under way, as
-// many as a client has connections where each takes one.
-const maxStreams = 128
+// maxStreams is how many requests one HTTP/2 connection may have under way, as few as
+// RFC 9113 recommends: each has a goroutine before it has its turn. Clients that want
+// more open another connection, or wait.
+const maxStreams = 100
 
 // secured makes TLS connections of a listener's. Whether plainErrors belongs
 // between a connection and net/http is known only once the handshake has told the
@@ -78,6 +79,9 @@ func (s *secured) shakeHands(c net.Conn) {
 	c = shaken
 	if shaken.ConnectionState().NegotiatedProtocol != protocols[0] {
 		c = &plainErrorsConn{Conn: shaken}
+	} else if outer, ok := shaken.NetConn().(*connection); ok {
+		outer.streams = true
+		outer.turn.Begins()
 	}
 	if !s.deliver(accepted{conn: c}) {
 		_ = c.Close() // the server ends

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	bits "encoding/binary"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -59,7 +60,8 @@ func streams(reads bool, begins []byte, rest func(stream uint32) []byte) func(*t
 }
 
 func floodsStreams(address string, reads bool, begins []byte, rest func(uint32) []byte, stop <-chan struct{}) {
-	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}} // another one than the well-behaved client's
+	conn, err := tls.DialWithDialer(from, "tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
 	if err != nil {
 		return // the other client finds out whether the server is there
 	}
@@ -107,11 +109,11 @@ var settings = frame(frameSettings, 0, 0, nil)
 
 // streamAttacks are attacks over HTTP/2.
 var streamAttacks = []attack{
-	{name: "rapid resets", most: mostFloodGrowth, do: streams(true, settings, func(stream uint32) []byte {
+	{name: "rapid resets", most: mostFloodGrowth, keepsOut: true, do: streams(true, settings, func(stream uint32) []byte {
 		return append(frame(frameHeaders, wholeRequest, stream, asks("GET", "/placement/resource_providers")),
 			frame(frameReset, 0, stream, []byte{0, 0, 0, 8})...)
 	})},
-	{name: "more streams than there may be", most: mostFloodGrowth, do: streams(true, settings, func(stream uint32) []byte {
+	{name: "more streams than there may be", most: mostFloodGrowth, keepsOut: true, do: streams(true, settings, func(stream uint32) []byte {
 		return frame(frameHeaders, wholeRequest, stream, asks("GET", "/placement/resource_providers"))
 	})},
 	{name: "streams without an end", most: 2 * mostAttackGrowth,
