@@ -29,6 +29,10 @@ const (
 	// muchArrived is more than arrives between two checks if requests are small,
 	// however many they are.
 	muchArrived = 2 << 20
+	// manyCome is how many connections come within a tick if somebody makes them
+	// come, and stormLasts how long such a moment counts: each leaves garbage.
+	manyCome   = maxUnknown / 4
+	stormLasts = time.Second
 	// mostListed is more connections than there are.
 	mostListed = MaxConnections + 16
 )
@@ -52,8 +56,8 @@ type sent struct {
 }
 
 // watchUnread cuts off who leaves too much unread, makes the line to the door
-// long, or does not say who it is. It tells whether clients make the server hold much: what they do not read, or
-// large messages.
+// long, or does not say who it is. It tells whether clients make the server hold much: what they do not read,
+// large messages, or many connections that come at once.
 func (s *Server) watchUnread(heavily func(bool)) {
 	s.unread.quit, s.unread.done = make(chan struct{}), make(chan struct{})
 	go func() {
@@ -61,6 +65,7 @@ func (s *Server) watchUnread(heavily func(bool)) {
 		ticker := time.NewTicker(lookEvery)
 		defer ticker.Stop()
 		wasMuch, unread, last := false, 0, time.Now()
+		var stormed time.Time // when many connections last came at once
 		for grown, ticks, known := 0, 0, 0; ; ticks++ {
 			select {
 			case <-s.unread.quit:
@@ -70,11 +75,14 @@ func (s *Server) watchUnread(heavily func(bool)) {
 			}
 			clients := s.ns.NumClients()
 			more, arrived := s.unread.moved(clients)
-			if ticks%lookAgain == 0 || clients > known+maxUnknown/4 {
+			now := time.Now()
+			if clients > known+manyCome {
+				stormed = now
+			}
+			if ticks%lookAgain == 0 || clients > known+manyCome {
 				s.lookForUnknown()
 				known = s.ns.NumClients()
 			}
-			now := time.Now()
 			s.relieve(s.waitForDoor(), arrived, now.Sub(last))
 			last = now
 			grown += more
@@ -82,7 +90,8 @@ func (s *Server) watchUnread(heavily func(bool)) {
 				grown, unread = 0, s.cutOff()
 			}
 			begun := s.logins.entered.Swap(0) > 0
-			isMuch := unread > muchUnread || arrived > muchArrived || begun || s.long
+			storm := !stormed.IsZero() && now.Sub(stormed) < stormLasts
+			isMuch := unread > muchUnread || arrived > muchArrived || begun || s.long || storm
 			if isMuch != wasMuch && heavily != nil {
 				wasMuch = isMuch
 				heavily(isMuch)
