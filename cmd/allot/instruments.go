@@ -88,12 +88,12 @@ func outcomeName(outcome commands.Outcome, err error) string {
 		return "rejected"
 	case outcome.Repeated:
 		return "repeated"
+	case outcome.Address.Sequence != 0: // those of claims have events, too
+		return "accepted"
 	case outcome.Events != nil:
 		return "dry_run"
-	case outcome.Address.Sequence == 0:
-		return "nothing"
 	}
-	return "accepted"
+	return "nothing"
 }
 
 // committed notes a commit.

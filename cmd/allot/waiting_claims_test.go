@@ -82,6 +82,15 @@ func TestClaimsWait(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	waitFor(t, "the metrics of who waits no more", func() bool { return readMetrics(t, metrics)["allot_claims_waiting"] == 0 })
+	counts := readMetrics(t, metrics)
+	for series, want := range map[string]float64{
+		`command="GrantClaim",outcome="accepted"`: 1, `command="GrantClaim",outcome="dry_run"`: 0,
+		`command="CancelClaim",outcome="accepted"`: 1,
+	} {
+		if n := counts["allot_commands_total{"+series+"}"]; n != want {
+			t.Errorf("%s: %v, not %v", series, n, want)
+		}
+	}
 	again, err := c.SubmitAs(ctx, id, claim)
 	if err != nil || !again.Repeated || len(again.Claimed) != 1 || again.Waiting != nil {
 		t.Errorf("sent again: %+v %v", again, err)

@@ -22,6 +22,7 @@ import (
 type waitingLedger struct {
 	*commandstest.Ledger
 	granter *processes.ClaimGranter
+	freed   *processes.Freed
 	now     func() time.Time
 }
 
@@ -49,7 +50,7 @@ func startWaiting(t testing.TB, dir string, log ledger.Log, now func() time.Time
 	if deaf {
 		heard = processes.NewFreed()
 	}
-	l := &waitingLedger{now: now}
+	l := &waitingLedger{freed: freed, now: now}
 	l.Ledger = commandstest.StartOver(t, dir, log, func(m writer.ReadModels) writer.ReadModels { return told{m, heard} })
 	l.granter = processes.StartClaimGranter(processes.ClaimGranterConfig{
 		Submit: l.Writer, Views: l.Views, Freed: freed, Now: now, Logger: slog.New(slog.DiscardHandler),
@@ -122,6 +123,7 @@ func TestFreedForWaiting(t *testing.T) {
 	t.Parallel()
 	vcpu := func(total int64) []commands.Inventory { return []commands.Inventory{{Class: "VCPU", Total: total}} }
 	most := func(n int64) *int64 { return &n }
+	instance := "INSTANCE"
 	type world struct {
 		*waitingLedger
 		host, holder ledger.UUID
@@ -148,6 +150,37 @@ func TestFreedForWaiting(t *testing.T) {
 			free: func(t *testing.T, w world) {
 				w.Accept(t, &commands.SetLimit{Project: "p", Class: "VCPU", Most: most(9)})
 			},
+		},
+		"another class of its released": {
+			before: func(t *testing.T, w world) {
+				p := w.Provider(t, "other", append(vcpu(4), commands.Inventory{Class: "MEMORY_MB", Total: 4})...)
+				w.Accept(t, commandstest.Allocate(ledger.UUID{15: 9}, p, "MEMORY_MB", 4))
+			},
+			claim: func(c *commands.Claim) { c.Requests[0].Groups[0].Resources["MEMORY_MB"] = 1 },
+			free:  func(t *testing.T, w world) { w.Accept(t, &commands.ReleaseConsumer{Consumer: ledger.UUID{15: 9}}) },
+		},
+		"one of its type released": {
+			before: func(t *testing.T, w world) {
+				p := w.Provider(t, "other", append(vcpu(4), commands.Inventory{Class: "MEMORY_MB", Total: 4})...)
+				one := commandstest.Allocate(ledger.UUID{15: 9}, p, "MEMORY_MB", 4)
+				one.Allocations[0].Project, one.Allocations[0].Type = "p", &instance
+				w.Accept(t, one)
+				w.Accept(t, &commands.SetLimit{Project: "p", Type: instance, Most: most(1)})
+			},
+			claim: func(c *commands.Claim) { c.For[0].Type = &instance },
+			free:  func(t *testing.T, w world) { w.Accept(t, &commands.ReleaseConsumer{Consumer: ledger.UUID{15: 9}}) },
+		},
+		"one that it avoids released": {
+			before: func(t *testing.T, w world) {
+				p := w.Provider(t, "other", append(vcpu(4), commands.Inventory{Class: "MEMORY_MB", Total: 4})...)
+				w.Accept(t, commandstest.Allocate(ledger.UUID{15: 9}, p, "MEMORY_MB", 1))
+			},
+			claim: func(c *commands.Claim) {
+				c.Prefer = &commands.ClaimPreference{Near: []commands.NearConsumers{
+					{Consumers: []ledger.UUID{{15: 9}}, By: "provider", Rule: "forbid"},
+				}}
+			},
+			free: func(t *testing.T, w world) { w.Accept(t, &commands.ReleaseConsumer{Consumer: ledger.UUID{15: 9}}) },
 		},
 		"trait given": {
 			before: func(t *testing.T, w world) { w.Provider(t, "other", vcpu(4)...) },
@@ -202,6 +235,52 @@ func TestFreedForWaiting(t *testing.T) {
 				commandstest.CheckReplay(t, w.Ledger)
 			})
 		}
+	}
+}
+
+// TestMissedWaiting: a granter that was not told of everything reads which claims wait,
+// and which do not any more.
+func TestMissedWaiting(t *testing.T) {
+	t.Parallel()
+	l := startWaiting(t, t.TempDir(), &memlog.Log{}, time.Now, false)
+	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 4})
+	holder := commandstest.NewID()
+	l.Accept(t, commandstest.Allocate(holder, host, "VCPU", 4))
+	first, cancelled := l.claim(t, waits("p", 2, 60, 0)), l.claim(t, waits("p", 3, 60, 0))
+	time.Sleep(notYet) // the granter knows them
+	l.freed.Forget()
+	second := l.claim(t, waits("p", 1, 60, 0))
+	l.Accept(t, &commands.CancelClaim{Claim: cancelled})
+	l.freed.Forget()
+	l.Accept(t, &commands.ReleaseConsumer{Consumer: holder})
+	for _, id := range []ledger.UUID{first, second} {
+		if how := l.how(t, id, soon); how != ledger.WaitGranted {
+			t.Errorf("it was %q", how)
+		}
+	}
+	l.end()
+	commandstest.CheckReplay(t, l.Ledger)
+}
+
+// TestNotedWaiting: what nobody takes is noted up to a bound, and then everything is read.
+func TestNotedWaiting(t *testing.T) {
+	t.Parallel()
+	freed := processes.NewFreed()
+	if changes, missed := freed.Noted(); len(changes) > 0 || !missed {
+		t.Errorf("at the start %d are noted, missed: %v", len(changes), missed)
+	}
+	one := &ledger.Changes{Waiting: []ledger.WaitingClaimChange{{After: &ledger.WaitingClaim{}}}}
+	for range processes.MaxNoted {
+		freed.Folded(one)
+	}
+	if changes, missed := freed.Noted(); len(changes) != processes.MaxNoted || missed {
+		t.Errorf("%d are noted, missed: %v", len(changes), missed)
+	}
+	for range processes.MaxNoted + 2 {
+		freed.Folded(one)
+	}
+	if changes, missed := freed.Noted(); len(changes) > 0 || !missed {
+		t.Errorf("%d are noted, missed: %v", len(changes), missed)
 	}
 }
 

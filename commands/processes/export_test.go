@@ -19,7 +19,23 @@ func TryInOrder(
 	}
 	list := make([]*waitingClaim, len(claims))
 	for i, one := range claims {
-		list[i] = newWaitingClaim(one)
+		list[i] = newWaitingClaim(&one.WaitingClaim)
 	}
 	return inOrder(s, list, func(one *waitingClaim) (commands.Outcome, error) { return grant(one.UUID), nil })
+}
+
+// MaxNoted is how many changes of waiting claims a Freed notes.
+const MaxNoted = maxNoted
+
+// Forget has a Freed be as one that could not note everything.
+func (f *Freed) Forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.noted, f.missed = nil, true
+}
+
+// Noted takes what a Freed has noted.
+func (f *Freed) Noted() (changes []ledger.WaitingClaimChange, missed bool) {
+	_, changes, missed = f.take()
+	return changes, missed
 }
