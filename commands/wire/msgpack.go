@@ -18,6 +18,7 @@ var errCutOff = errors.New("the msgpack body is cut off")
 type walk struct {
 	most   int // weight
 	weight int
+	keys   [][]byte // of the maps that are open, the innermost last
 }
 
 func (w *walk) check(data []byte) error {
@@ -121,18 +122,57 @@ func (w *walk) list(data []byte, n uint64, depth int) ([]byte, error) {
 
 func (w *walk) dict(data []byte, n uint64, depth int) ([]byte, error) {
 	err := w.add(n, pairBytes, len(data)/2)
-	var room [fewKeys + 1][]byte
-	seen := keys{few: room[:0]}
+	seen := keys{begin: len(w.keys)}
+	defer func() { w.keys = w.keys[:seen.begin] }()
 	for ; n > 0 && err == nil; n-- {
 		var key []byte
 		if key, data, err = w.key(data); err != nil {
 			break
 		}
-		if err = seen.add(key); err == nil {
+		if err = w.see(&seen, key); err == nil {
 			data, err = w.value(data, depth+1)
 		}
 	}
 	return data, err
+}
+
+// keys are the keys of one map that have been read.
+type keys struct {
+	begin int             // where they begin in walk.keys
+	many  map[string]bool // used if there are more than a few
+}
+
+// fewKeys is how many keys are compared one by one.
+const fewKeys = 16
+
+// see adds a key to those of the innermost open map, which must not have it yet.
+func (w *walk) see(k *keys, key []byte) error {
+	if !utf8.Valid(key) {
+		return errNotText
+	}
+	if k.many != nil {
+		if k.many[string(key)] {
+			return errRepeated
+		}
+		k.many[string(key)] = true
+		return nil
+	}
+	for _, one := range w.keys[k.begin:] {
+		if string(one) == string(key) {
+			return errRepeated
+		}
+	}
+	if w.keys == nil {
+		w.keys = make([][]byte, 0, fewKeys)
+	}
+	w.keys = append(w.keys, key)
+	if few := w.keys[k.begin:]; len(few) > fewKeys {
+		k.many = make(map[string]bool, 2*fewKeys)
+		for _, one := range few {
+			k.many[string(one)] = true
+		}
+	}
+	return nil
 }
 
 func (w *walk) key(data []byte) (key, rest []byte, err error) {

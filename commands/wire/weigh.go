@@ -2,7 +2,6 @@ package wire
 
 import (
 	"errors"
-	"unicode/utf8"
 
 	"github.com/allot-project/allot/commands/document"
 )
@@ -43,39 +42,3 @@ var (
 	errRepeated = errors.New("the msgpack body has a map with the same key twice")
 	errKey      = errors.New("the msgpack body has a map with a key that is no text")
 )
-
-// keys are the keys of one map in a msgpack body.
-type keys struct {
-	few  [][]byte
-	many map[string]bool // used if there are more than a few
-}
-
-// fewKeys is how many keys are compared one by one.
-const fewKeys = 16
-
-// add adds a key, which must be new.
-func (k *keys) add(key []byte) error {
-	if !utf8.Valid(key) {
-		return errNotText
-	}
-	if k.many != nil {
-		if k.many[string(key)] {
-			return errRepeated
-		}
-		k.many[string(key)] = true
-		return nil
-	}
-	for _, one := range k.few {
-		if string(one) == string(key) {
-			return errRepeated
-		}
-	}
-	k.few = append(k.few, key)
-	if len(k.few) > fewKeys {
-		k.many = make(map[string]bool, 2*fewKeys)
-		for _, one := range k.few {
-			k.many[string(one)] = true
-		}
-	}
-	return nil
-}

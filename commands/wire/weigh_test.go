@@ -280,3 +280,53 @@ func TestStrictReader(t *testing.T) {
 		t.Errorf("repeated within a document: %v", err)
 	}
 }
+
+// TestKeysOfOpenMaps: keys repeat within one map only, wherever it stands, and
+// however many keys it has.
+func TestKeysOfOpenMaps(t *testing.T) {
+	t.Parallel()
+	pairs := func(from, to int) (body string) {
+		for i := from; i < to; i++ {
+			body += fmt.Sprintf("\xa3k%02d\xc0", i)
+		}
+		return body
+	}
+	for name, c := range map[string]struct {
+		body  string
+		taken bool
+	}{
+		"the same key outside and inside":   {"\x82\xa1a\x81\xa1a\xc0\xa1b\x81\xa1a\xc0", true},
+		"repeated behind a map":             {"\x83\xa1a\xc0\xa1b\x81\xa1c\xc0\xa1a\xc0", false},
+		"repeated in a map behind a map":    {"\x82\xa1a\x81\xa1a\xc0\xa1b\x82\xa1a\xc0\xa1a\xc0", false},
+		"a key of a map that has ended":     {"\x82\xa1b\x81\xa1c\xc0\xa1c\xc0", true},
+		"many keys":                         {"\xde\x00\x20" + pairs(0, 32), true},
+		"many keys, the first repeated":     {"\xde\x00\x21" + pairs(0, 32) + pairs(0, 1), false},
+		"many keys, the last repeated":      {"\xde\x00\x21" + pairs(0, 32) + pairs(31, 32), false},
+		"many keys, then a map with few":    {"\x82\xa1a\xde\x00\x20" + pairs(0, 32) + "\xa1b\x82\xa3k00\xc0\xa3k01\xc0", true},
+		"many keys, then one of the outer":  {"\x83\xa1a\xc0\xa1b\xde\x00\x20" + pairs(0, 32) + "\xa1a\xc0", false},
+		"as many keys as are compared":      {"\xde\x00\x10" + pairs(0, 16), true},
+		"one more, and it is repeated":      {"\xde\x00\x11" + pairs(0, 16) + pairs(15, 16), false},
+		"one more than that, and repeated ": {"\xde\x00\x12" + pairs(0, 17) + pairs(16, 17), false},
+	} {
+		if _, err := wire.Weigh([]byte(c.body), wire.TypeMsgpack); (err == nil) != c.taken {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestWeighingTakesLittle: a body of a thousand maps is weighed with no more
+// memory than one of a single map.
+func TestWeighingTakesLittle(t *testing.T) {
+	one := "\x82\xa1a\x81\xa1a\xc0\xa1b\xc0"
+	weigh := func(body string) float64 {
+		return testing.AllocsPerRun(100, func() {
+			if _, err := wire.Weigh([]byte(body), wire.TypeMsgpack); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	single, many := weigh("\x91"+one), weigh("\xdc\x03\xe8"+strings.Repeat(one, 1000))
+	if many > single {
+		t.Errorf("%v allocations for a thousand maps, and %v for one", many, single)
+	}
+}

@@ -1,0 +1,147 @@
+package projector
+
+import (
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// compactions is the scheduler of a store's compactions. As many run as the store
+// allows, as with Pebble's own, but they give way: a compaction computes for half a
+// second and more, and on few processors a command would wait behind its slices of
+// 10 ms at each step from the client to the log and back. So after every 128 keys,
+// some 50 microseconds, a compaction lets all goroutines run that are ready.
+type compactions struct {
+	store pebble.DBForCompaction
+	// more wakes the granter when more compactions may be allowed than before.
+	more    chan struct{}
+	quit    chan struct{}
+	granter sync.WaitGroup
+
+	mu      sync.Mutex // never held while a method of the store is called that locks
+	running int        // compactions; guarded by mu
+	closed  bool       // guarded by mu
+}
+
+// askEvery is how often the store is asked whether more compactions may run; what
+// it allows depends on what is waiting to be compacted.
+const askEvery = 100 * time.Millisecond
+
+func newCompactions() *compactions {
+	return &compactions{more: make(chan struct{}, 1), quit: make(chan struct{})}
+}
+
+// Register is called once the store is open.
+func (c *compactions) Register(_ int, store pebble.DBForCompaction) {
+	c.store = store
+	c.granter.Go(c.grantMore)
+}
+
+// Unregister is called when the store is closed.
+func (c *compactions) Unregister() {
+	c.stop()
+	c.granter.Wait()
+}
+
+// stop grants nothing any more. It is for a store that could not be opened, too:
+// Pebble may have called Register before it fails, and does not undo it.
+func (c *compactions) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.closed = true
+		close(c.quit)
+	}
+}
+
+// TrySchedule is called by the store when it wants to compact.
+func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	if !c.take() {
+		return false, nil
+	}
+	return true, &compaction{of: c}
+}
+
+// UpdateGetAllowedWithoutPermission is called when more may be allowed.
+func (c *compactions) UpdateGetAllowedWithoutPermission() {
+	select {
+	case c.more <- struct{}{}:
+	default:
+	}
+}
+
+// take counts one more compaction, if that is allowed.
+func (c *compactions) take() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.running >= c.store.GetAllowedWithoutPermission() {
+		return false
+	}
+	c.running++
+	return true
+}
+
+func (c *compactions) giveBack() {
+	c.mu.Lock()
+	c.running--
+	c.mu.Unlock()
+}
+
+// grantMore has compactions begin for which there was no room when the store
+// wanted them.
+func (c *compactions) grantMore() {
+	ticks := time.NewTicker(askEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-c.quit:
+			return
+		case <-c.more:
+		case <-ticks.C:
+		}
+		for c.take() {
+			if waiting, _ := c.store.GetWaitingCompaction(); !waiting || !c.store.Schedule(&compaction{of: c}) {
+				c.giveBack()
+				break
+			}
+		}
+	}
+}
+
+// compaction is one that may run, and what it has taken of the processors.
+type compaction struct {
+	of             *compactions
+	worked, waited time.Duration
+	since          time.Time // when it began to work
+}
+
+// mostWaiting is how many times as long as it works a compaction waits at most. If
+// it waited without end while the processors are busy, the store would hold up
+// writes for it one day.
+const mostWaiting = 3
+
+// Started is called before the compaction works.
+func (c *compaction) Started() { c.since = time.Now() }
+
+// MeasureCPU is called by the compaction's goroutines; nothing is counted here.
+func (c *compaction) MeasureCPU(pebble.CompactionGoroutineKind) {}
+
+// CumulativeStats is called by the goroutine of the compaction, again and again.
+func (c *compaction) CumulativeStats(pebble.CompactionGrantHandleStats) {
+	now := time.Now()
+	c.worked += now.Sub(c.since)
+	c.since = now
+	if c.waited <= mostWaiting*c.worked {
+		runtime.Gosched()
+		c.since = time.Now()
+		c.waited += c.since.Sub(now)
+	}
+}
+
+// Done is called when the compaction has ended.
+func (c *compaction) Done() {
+	c.of.giveBack()
+	c.of.UpdateGetAllowedWithoutPermission()
+}

@@ -1,0 +1,173 @@
+package projector
+
+import (
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// TestCompactionsGiveWay lets a compaction and a command share one processor: each
+// time the compaction reports, the command must come to run. A goroutine that does
+// not give way keeps a processor for 10 ms.
+func TestCompactionsGiveWay(t *testing.T) {
+	for _, givesWay := range []bool{true, false} {
+		const reports = 1000
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+		var steps atomic.Int64
+		var command sync.WaitGroup
+		var quit atomic.Bool
+		command.Go(func() {
+			for !quit.Load() {
+				steps.Add(1)
+				runtime.Gosched()
+			}
+		})
+		runtime.Gosched()
+		c := &compaction{of: newCompactions()}
+		c.Started()
+		before := steps.Load()
+		for range reports {
+			if givesWay {
+				c.CumulativeStats(pebble.CompactionGrantHandleStats{})
+				c.worked += time.Millisecond // so that it has not waited too long yet
+			}
+		}
+		made := steps.Load() - before
+		quit.Store(true)
+		command.Wait()
+		if givesWay != (made >= reports/2) {
+			t.Errorf("giving way %v: the command came to run %d times of %d", givesWay, made, reports)
+		}
+	}
+}
+
+// TestCompactionsGoOn lets a compaction work that has waited for long enough: it
+// does not wait any more.
+func TestCompactionsGoOn(t *testing.T) {
+	for _, waited := range []time.Duration{0, time.Hour} {
+		c := &compaction{of: newCompactions(), waited: waited}
+		c.Started()
+		c.CumulativeStats(pebble.CompactionGrantHandleStats{})
+		if waits := c.waited > waited; waits != (waited == 0) {
+			t.Errorf("a compaction that has waited for %v waits: %v", waited, waits)
+		}
+	}
+}
+
+// store is a store for which some compactions wait.
+type store struct {
+	allowed, waiting atomic.Int64
+
+	mu      sync.Mutex
+	running []pebble.CompactionGrantHandle
+	most    int
+	refuses bool
+}
+
+func (s *store) GetAllowedWithoutPermission() int { return int(s.allowed.Load()) }
+
+func (s *store) GetWaitingCompaction() (bool, pebble.WaitingCompaction) {
+	return s.waiting.Load() > 0, pebble.WaitingCompaction{}
+}
+
+func (s *store) Schedule(handle pebble.CompactionGrantHandle) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuses {
+		return false
+	}
+	s.waiting.Add(-1)
+	s.running = append(s.running, handle)
+	s.most = max(s.most, len(s.running))
+	return true
+}
+
+// end ends a compaction, and reports whether one was running.
+func (s *store) end() bool {
+	s.mu.Lock()
+	if len(s.running) == 0 {
+		s.mu.Unlock()
+		return false
+	}
+	handle := s.running[0]
+	s.running = s.running[1:]
+	s.mu.Unlock()
+	handle.Done()
+	return true
+}
+
+// TestCompactionsAreBounded has many compactions wait: all run, never more at a time
+// than the store allows, also while it changes its mind and refuses what it is
+// granted.
+func TestCompactionsAreBounded(t *testing.T) {
+	c, s := newCompactions(), &store{}
+	s.allowed.Store(2)
+	c.Register(2, s)
+	if granted, _ := c.TrySchedule(); !granted {
+		t.Fatal("the first compaction is not granted")
+	}
+	c.giveBack()
+	s.refuses = true
+	s.waiting.Store(100)
+	c.UpdateGetAllowedWithoutPermission()
+	time.Sleep(2 * askEvery)
+	s.mu.Lock()
+	s.refuses = false
+	s.mu.Unlock()
+	ended := 0
+	for deadline := time.Now().Add(time.Minute); ended < 100; {
+		if s.end() {
+			ended++
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%d of 100 compactions have run", ended)
+		} else {
+			time.Sleep(time.Millisecond)
+		}
+		s.allowed.Store(int64(1 + ended%2))
+	}
+	c.Unregister()
+	if granted, _ := c.TrySchedule(); granted || c.running != 0 {
+		t.Errorf("a closed store is granted compactions: %v, with %d running", granted, c.running)
+	}
+	if s.most > 2 {
+		t.Errorf("%d compactions ran at a time, where 2 are allowed", s.most)
+	}
+}
+
+// TestCompactionsEnd fails each operation on the disk in turn while a store is
+// opened and closed: no goroutine of a store that could not be opened is left.
+func TestCompactionsEnd(t *testing.T) {
+	begun := runtime.NumGoroutine()
+	failed := 0
+	for n := int32(0); ; n++ {
+		fault := errorfs.OnIndex(n)
+		files := errorfs.Wrap(vfs.NewMem(), errorfs.ErrInjected.If(fault))
+		m := newModels(files, slog.New(slog.DiscardHandler), make(chan struct{}))
+		if err := m.open("models", false); err != nil {
+			failed++
+			m.cache.Unref()
+		} else {
+			_ = m.close() // the fault may come here
+		}
+		if fault.Load() >= 0 { // no such operation any more
+			break
+		}
+	}
+	if failed < 10 {
+		t.Fatalf("opening failed %d times", failed)
+	}
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > begun+3; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			var stacks [1 << 16]byte
+			t.Fatalf("%d goroutines of %d are left after %d failures:\n%s",
+				runtime.NumGoroutine(), begun, failed, stacks[:runtime.Stack(stacks[:], true)])
+		}
+	}
+}
