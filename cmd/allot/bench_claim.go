@@ -268,7 +268,6 @@ func (c *benchClaimCommand) claims(
 	for _, allot := range clients {
 		for range max(1, c.Pipelined) {
 			all.Go(func() {
-				mine := hdrhistogram.New(shortestMicros, longestMicros, digits)
 				var err error
 				for err == nil {
 					i := next.Add(1) - 1
@@ -286,12 +285,14 @@ func (c *benchClaimCommand) claims(
 						err = nil
 					}
 					if err == nil {
-						err = mine.RecordValue(max(shortestMicros, time.Since(due).Microseconds()))
+						passed := max(shortestMicros, time.Since(due).Microseconds())
+						mu.Lock()
+						err = latency.RecordValue(passed)
+						mu.Unlock()
 					}
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				latency.Merge(mine)
 				failure = errors.Join(failure, err)
 			})
 		}
