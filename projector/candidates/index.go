@@ -335,7 +335,8 @@ type pages[T any] struct {
 	epoch uint64 // the snapshot since which list is the index's own
 }
 
-const pageSize = 256
+// A commit copies each page in which it changes something, and the list of pages.
+const pageSize = 64
 
 type page[T any] struct {
 	items [pageSize]T
