@@ -123,13 +123,17 @@ func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan st
 // open opens Pebble. Files that Pebble cannot understand are damaged; errors of
 // the operating system are no damage.
 func (m *models) open(dir string, readOnly bool) (err error) {
+	granted := newCompactions()
 	defer func() {
 		if reason := recover(); reason != nil {
 			err = fmt.Errorf("%w: open %s: %w", ErrDamaged, dir, panicked(reason))
 		}
+		if err != nil {
+			granted.stop()
+		}
 	}()
 	opts := m.options()
-	opts.ReadOnly = readOnly
+	opts.ReadOnly, opts.Experimental.CompactionScheduler = readOnly, granted
 	m.db, err = pebble.Open(dir, opts)
 	switch {
 	case err == nil:
