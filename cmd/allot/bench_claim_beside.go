@@ -124,7 +124,7 @@ func (c *benchClaimCommand) besideOne(
 			all.Go(func() {
 				for time.Now().Before(end) {
 					_, err := allot.Start(ctx, l.command(int(n.Add(1)))).Wait()
-					if rejected := (*client.RejectedError)(nil); err != nil && !errors.As(err, &rejected) {
+					if err != nil && !isRejection(err) {
 						failures <- err
 						return
 					}
@@ -139,6 +139,9 @@ func (c *benchClaimCommand) besideOne(
 		time.Sleep(time.Until(due))
 		measured.Go(func() {
 			_, err := one.Submit(ctx, c.allocation(i))
+			if isRejection(err) {
+				err = nil // the provider is full after many claims, and that took as long to tell
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
