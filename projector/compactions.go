@@ -110,38 +110,49 @@ func (c *compactions) grantMore() {
 	}
 }
 
-// compaction is one that may run, and what it has taken of the processors.
+// compaction is one that may run.
 type compaction struct {
-	of             *compactions
-	worked, waited time.Duration
-	since          time.Time // when it began to work
+	of *compactions
+	background
 }
 
-// mostWaiting is how many times as long as it works a compaction waits at most. If
-// it waited without end while the processors are busy, the store would hold up
-// writes for it one day.
-const mostWaiting = 3
-
 // Started is called before the compaction works.
-func (c *compaction) Started() { c.since = time.Now() }
+func (c *compaction) Started() { c.begin() }
 
 // MeasureCPU is called by the compaction's goroutines; nothing is counted here.
 func (c *compaction) MeasureCPU(pebble.CompactionGoroutineKind) {}
 
 // CumulativeStats is called by the goroutine of the compaction, again and again.
-func (c *compaction) CumulativeStats(pebble.CompactionGrantHandleStats) {
-	now := time.Now()
-	c.worked += now.Sub(c.since)
-	c.since = now
-	if c.waited <= mostWaiting*c.worked {
-		runtime.Gosched()
-		c.since = time.Now()
-		c.waited += c.since.Sub(now)
-	}
-}
+func (c *compaction) CumulativeStats(pebble.CompactionGrantHandleStats) { c.giveWay() }
 
 // Done is called when the compaction has ended.
 func (c *compaction) Done() {
 	c.of.giveBack()
 	c.of.UpdateGetAllowedWithoutPermission()
+}
+
+// background is work that gives way, and what it has taken of the processors and
+// waited for them.
+type background struct {
+	worked, waited time.Duration
+	since          time.Time // when it began to work
+}
+
+// mostWaiting is how many times as long as it works a compaction waits at most, and
+// so does a flush. If they waited without end while the processors are busy, the
+// store would hold up writes for them one day.
+const mostWaiting = 3
+
+func (b *background) begin() { b.since = time.Now() }
+
+// giveWay lets all goroutines run that are ready.
+func (b *background) giveWay() {
+	now := time.Now()
+	b.worked += now.Sub(b.since)
+	b.since = now
+	if b.waited <= mostWaiting*b.worked {
+		runtime.Gosched()
+		b.since = time.Now()
+		b.waited += b.since.Sub(now)
+	}
 }

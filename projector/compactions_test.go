@@ -1,8 +1,11 @@
 package projector
 
 import (
+	"errors"
 	"log/slog"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,7 +55,7 @@ func TestCompactionsGiveWay(t *testing.T) {
 // does not wait any more.
 func TestCompactionsGoOn(t *testing.T) {
 	for _, waited := range []time.Duration{0, time.Hour} {
-		c := &compaction{of: newCompactions(), waited: waited}
+		c := &compaction{of: newCompactions(), background: background{waited: waited}}
 		c.Started()
 		c.CumulativeStats(pebble.CompactionGrantHandleStats{})
 		if waits := c.waited > waited; waits != (waited == 0) {
@@ -168,6 +171,49 @@ func TestCompactionsEnd(t *testing.T) {
 			var stacks [1 << 16]byte
 			t.Fatalf("%d goroutines of %d are left after %d failures:\n%s",
 				runtime.NumGoroutine(), begun, failed, stacks[:runtime.Stack(stacks[:], true)])
+		}
+	}
+}
+
+// created is a file system that knows for what files were made.
+type created struct {
+	vfs.FS
+	mu         sync.Mutex
+	categories map[vfs.DiskWriteCategory]bool
+}
+
+func (c *created) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.categories[category] = true
+	return c.FS.Create(name, category)
+}
+
+// TestFlushesGiveWay asks Pebble what it calls the files of a flush, and whether
+// those give way at each block, and no others.
+func TestFlushesGiveWay(t *testing.T) {
+	files := &created{FS: vfs.NewMem(), categories: map[vfs.DiskWriteCategory]bool{}}
+	m := newModels(files, slog.New(slog.DiscardHandler), make(chan struct{}))
+	if err := m.open("models", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(m.db.Set([]byte("key"), nil, nil), m.db.Flush(), m.close()); err != nil {
+		t.Fatal(err)
+	}
+	categories := slices.Collect(maps.Keys(files.categories)) // all of Pebble has ended
+	if !slices.Contains(categories, flushes) || len(categories) < 2 {
+		t.Errorf("Pebble made files for %q, not for %q and others", categories, flushes)
+	}
+	for _, category := range categories {
+		f, err := m.disk.Create("file", category)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.Write([]byte("block"))
+		flush := f.(*diskFile).flush
+		gaveWay := flush != nil && flush.waited > 0
+		if err = errors.Join(err, f.Close()); err != nil || gaveWay != (category == flushes) {
+			t.Errorf("a write to a file for %q gave way: %v, %v", category, gaveWay, err)
 		}
 	}
 }

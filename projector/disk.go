@@ -91,13 +91,21 @@ func (d *disk) file(open func() (vfs.File, error)) (vfs.File, error) {
 	case f == nil:
 		return &nowhere{}, nil
 	}
-	return &diskFile{f, d}, nil
+	return &diskFile{File: f, d: d}, nil
 }
 
 // Create implements vfs.FS.
 func (d *disk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	return d.file(func() (vfs.File, error) { return d.FS.Create(name, c) })
+	f, err := d.file(func() (vfs.File, error) { return d.FS.Create(name, c) })
+	if flushed, ok := f.(*diskFile); ok && c == flushes {
+		flushed.flush = new(background)
+		flushed.flush.begin()
+	}
+	return f, err
 }
+
+// flushes is what Pebble calls files to which it writes what was in memory.
+const flushes vfs.DiskWriteCategory = "pebble-memtable-flush"
 
 // OpenReadWrite implements vfs.FS.
 func (d *disk) OpenReadWrite(name string, c vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
@@ -171,12 +179,16 @@ func (d *disk) unlock() error {
 // diskFile is a file that is being written.
 type diskFile struct {
 	vfs.File
-	d *disk
+	d     *disk
+	flush *background // or nil; a flush gives way at each block, as a compaction does
 }
 
 // Write implements io.Writer. A full disk may have taken the beginning of the
 // data.
 func (f *diskFile) Write(p []byte) (int, error) {
+	if f.flush != nil {
+		f.flush.giveWay()
+	}
 	written := 0
 	err := f.d.change(func() error {
 		n, err := f.File.Write(p[written:])
