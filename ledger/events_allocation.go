@@ -36,16 +36,18 @@ func (ev AllocationsReplaced) form(c *coder) AllocationsReplaced {
 	return ev
 }
 
-func (ev AllocationsReplaced) apply(s *State, at moment) error { return ev.replace(s, at, 0) }
+func (ev AllocationsReplaced) apply(s *State, at moment) error {
+	return ev.replace(s, at, at.time, 0)
+}
 
-// replace sets the consumer's allocations, and makes it a reservation if until is
-// not 0.
-func (ev AllocationsReplaced) replace(s *State, at moment, until int64) error {
+// replace sets the allocations of the consumer, which was created at some time if it
+// is new, and makes it a reservation if until is not 0.
+func (ev AllocationsReplaced) replace(s *State, at moment, created, until int64) error {
 	if len(ev.Allocations) == 0 {
 		return fmt.Errorf("%w: consumer %s without allocations", ErrInvariant, ev.Consumer)
 	}
 	after := &Consumer{
-		UUID: ev.Consumer, Generation: at.sequence, CreatedAt: at.time, UpdatedAt: at.time, ReservedUntil: until,
+		UUID: ev.Consumer, Generation: at.sequence, CreatedAt: created, UpdatedAt: at.time, ReservedUntil: until,
 		Owner:       &Owner{Project: ev.Project, User: ev.User, Type: ev.Type},
 		Allocations: make([]Allocation, 0, len(ev.Allocations)),
 	}
@@ -115,7 +117,7 @@ func (ev AllocationsReserved) apply(s *State, at moment) error {
 	if until <= 0 {
 		return fmt.Errorf("%w: reservation of consumer %s without an end", ErrInvariant, ev.Consumer)
 	}
-	return ev.replace(s, at, until)
+	return ev.replace(s, at, at.time, until)
 }
 
 // ConsumerRemoved states that a consumer holds nothing any more and no longer

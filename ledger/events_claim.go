@@ -82,5 +82,5 @@ func (ev AllocationsClaimed) apply(s *State, at moment) error {
 	if ev.Until < 0 {
 		return fmt.Errorf("%w: reservation of consumer %s ends at %d", ErrInvariant, ev.Consumer, ev.Until)
 	}
-	return ev.replace(s, at, ev.Until)
+	return ev.replace(s, at, at.time, ev.Until)
 }

@@ -171,10 +171,5 @@ func (ev ConsumerImported) apply(s *State, at moment) error {
 	if _, exists := s.consumerToEdit(ev.Consumer); exists {
 		return fmt.Errorf("%w: consumer %s imported twice", ErrInvariant, ev.Consumer)
 	}
-	if err := ev.replace(s, moment{sequence: at.sequence, time: ev.UpdatedAt}, 0); err != nil {
-		return err
-	}
-	after, _ := s.consumerToEdit(ev.Consumer)
-	after.CreatedAt = ev.CreatedAt // nobody else has seen it yet
-	return nil
+	return ev.replace(s, moment{sequence: at.sequence, time: ev.UpdatedAt}, ev.CreatedAt, 0)
 }

@@ -75,10 +75,6 @@ type (
 		id UUID
 		p  *Provider
 	}
-	consumerEntry struct {
-		id UUID
-		c  *Consumer
-	}
 	usageEntry struct {
 		owner *Owner
 		u     *Usage
@@ -172,12 +168,15 @@ func (s *State) Children(parent UUID, yield func(UUID) bool) {
 // Consumer finds a consumer.
 func (s *State) Consumer(id UUID) (*Consumer, bool) {
 	entry, ok := s.consumers.Get(consumerEntry{id: id})
-	return entry.c, ok
+	if !ok {
+		return nil, false
+	}
+	return entry.consumer(), true
 }
 
 // Consumers calls yield for each consumer in UUID order until it returns false.
 func (s *State) Consumers(yield func(*Consumer) bool) {
-	s.consumers.Scan(func(e consumerEntry) bool { return yield(e.c) })
+	s.consumers.Scan(func(e consumerEntry) bool { return yield(e.consumer()) })
 }
 
 // ConsumerCount returns the number of consumers.
@@ -293,13 +292,16 @@ func (s *State) indexConsumer(before, after *Consumer) {
 		s.consumers.Delete(consumerEntry{id: before.UUID})
 		return
 	}
-	s.consumers.SetHint(consumerEntry{after.UUID, after}, &s.consumerPath)
+	s.consumers.SetHint(after.packed(), &s.consumerPath)
 }
 
 // consumerToEdit finds the consumer that an event changes.
 func (s *State) consumerToEdit(id UUID) (*Consumer, bool) {
 	entry, ok := s.consumers.GetHint(consumerEntry{id: id}, &s.consumerPath)
-	return entry.c, ok
+	if !ok {
+		return nil, false
+	}
+	return entry.consumer(), true
 }
 
 // editUsage returns this commit's copy of the owner's usage, which the caller may
