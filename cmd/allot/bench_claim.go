@@ -80,7 +80,7 @@ const (
 	// perBatch is how many providers are made at once.
 	perBatch = 150
 	// halfRateFor is how long the rate is halved.
-	halfRateFor = 10 * time.Second
+	halfRateFor = 30 * time.Second
 	// oldLimit is how many candidates are asked for in the old way.
 	oldLimit = 10
 )
