@@ -73,6 +73,7 @@ type oldWay struct {
 	P50                  float64 `json:"p50_ms"`
 	P99                  float64 `json:"p99_ms"`
 	Retries              int64   `json:"retries"`
+	Rejected             int64   `json:"rejected"` // there were no candidates left
 }
 
 const (
@@ -319,7 +320,7 @@ func isRejection(err error) bool {
 // measureOldWay asks for candidates and allocates the first that nobody else has taken.
 func (c *benchClaimCommand) measureOldWay(ctx context.Context, allot *client.Client, result *oldWay) error {
 	latency := hdrhistogram.New(shortestMicros, longestMicros, digits)
-	var next, retries atomic.Int64
+	var next, retries, rejected atomic.Int64
 	var mu sync.Mutex
 	var failure error
 	var all sync.WaitGroup
@@ -334,7 +335,12 @@ func (c *benchClaimCommand) measureOldWay(ctx context.Context, allot *client.Cli
 					break
 				}
 				start := time.Now()
-				if err = allocateOldWay(ctx, allot, c.claim(int(i)), &retries); err == nil {
+				err = allocateOldWay(ctx, allot, c.claim(int(i)), &retries)
+				if errors.Is(err, errNoneLeft) {
+					rejected.Add(1)
+					err = nil
+				}
+				if err == nil {
 					err = mine.RecordValue(max(shortestMicros, time.Since(start).Microseconds()))
 				}
 			}
@@ -347,7 +353,7 @@ func (c *benchClaimCommand) measureOldWay(ctx context.Context, allot *client.Cli
 	all.Wait()
 	*result = oldWay{
 		AllocationsPerSecond: float64(latency.TotalCount()) / time.Since(begun).Seconds(), P50: millis(latency, 50),
-		P99: millis(latency, 99), Retries: retries.Load(),
+		P99: millis(latency, 99), Retries: retries.Load(), Rejected: rejected.Load(),
 	}
 	return failure
 }
@@ -379,11 +385,11 @@ func (c *benchClaimCommand) print(r *claimBench) error {
 %-24s %10s %9s %9s
 %-24s %10.0f %9.2f %9.2f   %d rejected
 %-24s %10.0f %9.2f %9.2f
-%-24s %10.0f %9.2f %9.2f   %d retries
+%-24s %10.0f %9.2f %9.2f   %d rejected, %d retries
 `, r.Claims, r.Providers, r.Prefer, r.FirstMillis, "", "per second", "p50 ms", "p99 ms",
 		"claims", r.ClaimsPerSecond, r.P50, r.P99, r.Rejected,
 		"claims at a steady rate", r.Steady.ClaimsPerSecond, r.Steady.P50, r.Steady.P99,
-		"candidates, then allocate", r.OldWay.AllocationsPerSecond, r.OldWay.P50, r.OldWay.P99, r.OldWay.Retries)
+		"candidates, then allocate", r.OldWay.AllocationsPerSecond, r.OldWay.P50, r.OldWay.P99, r.OldWay.Rejected, r.OldWay.Retries)
 	for _, one := range r.Allocations {
 		if err == nil {
 			_, err = fmt.Printf("%-24s %10.0f %9.2f %9.2f   with %.0f a second\n", "allocate "+one.Load, one.PerSecond, one.P50, one.P99, one.Beside)

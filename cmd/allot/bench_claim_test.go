@@ -37,3 +37,20 @@ func TestBenchClaim(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBenchClaimOfFullProviders runs it where most claims find nothing: that is counted, in
+// both ways.
+func TestBenchClaimOfFullProviders(t *testing.T) {
+	t.Parallel()
+	c := &benchClaimCommand{
+		Providers: 10, Claims: 1000, Dir: t.TempDir(), Connected: 2, Pipelined: 16, Prefer: "pack", Rate: 5000,
+		OldWay: 20, OldAtOnce: 2,
+	}
+	result, err := c.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := int64(10 * 64); result.Rejected < 1000-most || result.OldWay.Rejected == 0 {
+		t.Errorf("of providers with %d VCPU in all: claims %+v", most, result)
+	}
+}

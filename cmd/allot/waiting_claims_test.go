@@ -37,6 +37,7 @@ func TestClaimsWait(t *testing.T) {
 		For:      []commands.ClaimConsumer{{Consumer: ledger.UUID(uuid.New()), Project: "p", User: "u"}},
 		Requests: []commands.CandidateRequest{{Groups: []commands.RequestGroup{{Resources: map[string]int64{"VCPU": 2}}}}}, Wait: 600,
 	}
+	begun := time.Now()
 	result, err := c.SubmitAs(ctx, id, claim)
 	if err != nil || result.Waiting == nil || result.Waiting.Claim != id || result.Waiting.Seconds != 600 {
 		t.Fatalf("%+v %v", result, err)
@@ -51,8 +52,12 @@ func TestClaimsWait(t *testing.T) {
 	s.kill()
 	metrics := freeAddress(t)
 	s = launch(t, dir, "--nats", address, "--metrics", metrics)
-	if n := readMetrics(t, metrics)["allot_claims_waiting"]; n != 2 {
+	scraped := readMetrics(t, metrics)
+	if n := scraped["allot_claims_waiting"]; n != 2 {
 		t.Errorf("the metrics say that %v claims wait", n)
+	}
+	if age, most := scraped["allot_claims_oldest_waiting_seconds"], time.Since(begun).Seconds(); age <= 0 || age > most {
+		t.Errorf("the oldest has waited %v of at most %v s", age, most)
 	}
 	ask := func(good bool, line string) string {
 		t.Helper()
@@ -83,6 +88,9 @@ func TestClaimsWait(t *testing.T) {
 	}
 	waitFor(t, "the metrics of who waits no more", func() bool { return readMetrics(t, metrics)["allot_claims_waiting"] == 0 })
 	counts := readMetrics(t, metrics)
+	if age := counts["allot_claims_oldest_waiting_seconds"]; age != 0 {
+		t.Errorf("none waits, and the oldest has for %v s", age)
+	}
 	for series, want := range map[string]float64{
 		`command="GrantClaim",outcome="accepted"`: 1, `command="GrantClaim",outcome="dry_run"`: 0,
 		`command="CancelClaim",outcome="accepted"`: 1,
