@@ -2,8 +2,11 @@ package main_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
@@ -19,6 +22,8 @@ import (
 // TestSideBySide measures requests that need consumer generations: migrations,
 // with the generations read before each as nova does, and reshapes. The load
 // generator cannot send them, because it assumes that generations count from 1.
+// It measures, too, what claims replace: candidates, then allocate, and the next one
+// if others were faster.
 // .ci/side-by-side runs the test.
 func TestSideBySide(t *testing.T) {
 	url, out := os.Getenv("ALLOT_SIDE_BY_SIDE"), os.Getenv("ALLOT_SIDE_BY_SIDE_OUT")
@@ -43,17 +48,50 @@ func TestSideBySide(t *testing.T) {
 		}
 		report(t, f, fmt.Sprintf("reshape of %d consumers", n), 1, took, sum)
 	}
+	roomy := p.hosts("CUSTOM_SIDE_BY_SIDE", 100, 100000)
+	for _, clients := range []int{1, 16} {
+		took, elapsed := p.choose(clients, 5*time.Second, roomy, p.oldWay)
+		report(t, f, "candidates with limit 10, then allocate", clients, took, elapsed)
+		took, elapsed = p.choose(clients, 5*time.Second, roomy, p.bestWay())
+		report(t, f, "the same; Allot: claims", clients, took, elapsed)
+	}
+	const racers, places = 100, 10
+	for _, way := range []struct {
+		name   string
+		choose chooser
+	}{{"candidates, then allocate", p.oldWay}, {"the same; Allot: claims", p.bestWay()}} {
+		last := p.hosts("CUSTOM_SIDE_BY_SIDE_RACE", 1, places)
+		took, elapsed, won := p.race(racers, last, way.choose)
+		used := p.must("GET", "/resource_providers/"+last.ids[0]+"/usages", nil)["usages"].(object)["VCPU"]
+		if used != float64(won) {
+			t.Errorf("%d clients think that they have a place, and %v are used, %s", won, used, way.name)
+		}
+		name := fmt.Sprintf("race for the last %d places: %s", places, way.name)
+		t.Logf("%s: %v places given", name, used)
+		if won != places && p.claims {
+			t.Errorf("%s: not as many as there are", name)
+		}
+		reportRow(t, f, object{"places_given": used}, name, racers, took, elapsed)
+	}
 }
 
 // report writes a measurement in the load generator's form.
 func report(t *testing.T, w io.Writer, scenario string, clients int, took []time.Duration, elapsed time.Duration) {
 	t.Helper()
+	reportRow(t, w, object{}, scenario, clients, took, elapsed)
+}
+
+// reportRow does that, with more about it.
+func reportRow(
+	t *testing.T, w io.Writer, row object, scenario string, clients int, took []time.Duration, elapsed time.Duration,
+) {
+	t.Helper()
 	slices.Sort(took)
-	err := json.NewEncoder(w).Encode(map[string]any{
+	maps.Copy(row, object{
 		"scenario": scenario, "c": clients, "ops": len(took), "ops_s": float64(len(took)) / elapsed.Seconds(),
 		"p50_ms": float64(took[len(took)/2].Microseconds()) / 1000,
 	})
-	if err != nil {
+	if err := json.NewEncoder(w).Encode(row); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -62,6 +100,8 @@ type placementClient struct {
 	t    *testing.T
 	url  string
 	http *http.Client
+
+	claims bool // the server has them
 }
 
 // call sends a request and returns the answer's object.
@@ -83,7 +123,7 @@ func (p *placementClient) call(method, path string, body any) (int, map[string]a
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing was written
 	var answer map[string]any
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil && resp.StatusCode != http.StatusNoContent {
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil && !errors.Is(err, io.EOF) {
 		p.t.Fatalf("%s %s: %d, %v", method, path, resp.StatusCode, err)
 	}
 	return resp.StatusCode, answer
@@ -210,4 +250,125 @@ func (p *placementClient) reshape(n, times int) []time.Duration {
 		took = append(took, time.Since(begun))
 	}
 	return took
+}
+
+// chooser allocates on some host with a trait, whichever it is, and reports whether there
+// was one. Many goroutines call it.
+type chooser func(trait string) bool
+
+// hosts are providers with a trait that no others have.
+type hosts struct {
+	trait string
+	ids   []string
+}
+
+func (p *placementClient) hosts(prefix string, n, room int) (made hosts) {
+	made.trait = prefix + "_" + strings.ToUpper(strings.ReplaceAll(uuid.NewString(), "-", "_"))
+	p.must("PUT", "/traits/"+made.trait, nil)
+	for range n {
+		id := p.provider("host", nil, object{"VCPU": object{"total": room}})
+		p.must("PUT", "/resource_providers/"+id+"/traits",
+			object{"resource_provider_generation": 1, "traits": []string{made.trait}})
+		made.ids = append(made.ids, id)
+	}
+	return made
+}
+
+// oldWay takes any of ten candidates, so as not to meet all others at the first one, and asks again if
+// others had all of them.
+func (p *placementClient) oldWay(trait string) bool {
+	consumer := uuid.NewString()
+	for {
+		status, found := p.call("GET", "/allocation_candidates?limit=10&resources=VCPU:1&required="+trait, nil)
+		requests, _ := found["allocation_requests"].([]any)
+		if status != http.StatusOK {
+			p.t.Errorf("candidates: %d %v", status, found)
+			return false
+		}
+		if len(requests) == 0 {
+			return false
+		}
+		for _, i := range rand.Perm(len(requests)) {
+			body := allocationBody(nil, nil)
+			body["allocations"] = requests[i].(object)["allocations"]
+			switch status, answer := p.call("PUT", "/allocations/"+consumer, body); status {
+			case http.StatusNoContent:
+				return true
+			case http.StatusConflict:
+			default:
+				p.t.Errorf("allocate: %d %v", status, answer)
+				return false
+			}
+		}
+	}
+}
+
+// bestWay is a claim where there are claims, and the old way elsewhere.
+func (p *placementClient) bestWay() chooser {
+	status, _ := p.call("POST", "/claims", object{})
+	if p.claims = status != http.StatusNotFound; !p.claims {
+		return p.oldWay
+	}
+	return func(trait string) bool {
+		status, answer := p.call("POST", "/claims", object{
+			"requests": []string{"resources=VCPU:1&required=" + trait}, "prefer": object{"order": "spread"},
+			"consumers": []object{{
+				"consumer_uuid": uuid.NewString(), "project_id": "p", "user_id": "u",
+				"consumer_type": "INSTANCE", "consumer_generation": nil,
+			}},
+		})
+		if status >= http.StatusMultipleChoices && status != http.StatusConflict {
+			p.t.Errorf("claim: %d %v", status, answer)
+		}
+		return status < http.StatusMultipleChoices
+	}
+}
+
+// choose lets clients allocate for some time where there is plenty of room.
+func (p *placementClient) choose(
+	clients int, during time.Duration, on hosts, choose chooser,
+) ([]time.Duration, time.Duration) {
+	var mu sync.Mutex
+	var took []time.Duration
+	var all sync.WaitGroup
+	begun := time.Now()
+	for range clients {
+		all.Go(func() {
+			for time.Since(begun) < during {
+				start := time.Now()
+				if !choose(on.trait) {
+					p.t.Error("there was no room left")
+					return
+				}
+				mu.Lock()
+				took = append(took, time.Since(start))
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return took, time.Since(begun)
+}
+
+// race lets each client want one of the last places, and measures until it has one or
+// knows that there is none.
+func (p *placementClient) race(
+	clients int, on hosts, choose chooser,
+) (took []time.Duration, elapsed time.Duration, won int) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	begun := time.Now()
+	for range clients {
+		all.Go(func() {
+			mine := choose(on.trait)
+			mu.Lock()
+			defer mu.Unlock()
+			took = append(took, time.Since(begun))
+			if mine {
+				won++
+			}
+		})
+	}
+	all.Wait()
+	return took, time.Since(begun), won
 }
