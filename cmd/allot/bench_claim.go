@@ -389,10 +389,12 @@ func (c *benchClaimCommand) print(r *claimBench) error {
 `, r.Claims, r.Providers, r.Prefer, r.FirstMillis, "", "per second", "p50 ms", "p99 ms",
 		"claims", r.ClaimsPerSecond, r.P50, r.P99, r.Rejected,
 		"claims at a steady rate", r.Steady.ClaimsPerSecond, r.Steady.P50, r.Steady.P99,
-		"candidates, then allocate", r.OldWay.AllocationsPerSecond, r.OldWay.P50, r.OldWay.P99, r.OldWay.Rejected, r.OldWay.Retries)
+		"candidates, then allocate", r.OldWay.AllocationsPerSecond, r.OldWay.P50, r.OldWay.P99,
+		r.OldWay.Rejected, r.OldWay.Retries)
 	for _, one := range r.Allocations {
 		if err == nil {
-			_, err = fmt.Printf("%-24s %10.0f %9.2f %9.2f   with %.0f a second\n", "allocate "+one.Load, one.PerSecond, one.P50, one.P99, one.Beside)
+			_, err = fmt.Printf("%-24s %10.0f %9.2f %9.2f   with %.0f a second\n",
+				"allocate "+one.Load, one.PerSecond, one.P50, one.P99, one.Beside)
 		}
 	}
 	if race := r.Race; err == nil && race != nil {
