@@ -26,6 +26,20 @@ func readSpan(it *cursor) (s span, err error) {
 	return s, f.end("commit")
 }
 
+// spanBefore moves a cursor over marks and commits back from where it stands, to the
+// commit before, or the mark of one that has left. The zero span is the begin of the
+// log.
+func spanBefore(it *cursor) (span, error) {
+	if !it.Prev() || it.Key()[0] != tableMark && it.Key()[0] != tableCommit && !it.SeekLT([]byte{tableMark + 1}) {
+		return span{}, nil
+	}
+	if it.Key()[0] == tableCommit {
+		return readSpan(it)
+	}
+	k, err := readMark(it)
+	return span{k.head.Sequence, k.before, k.with}, err
+}
+
 // follows reports whether nothing is missing between a commit and the next one. The
 // zero span is the begin of the log.
 func (s span) follows(before span) bool { return s.before == before.with }
@@ -33,11 +47,21 @@ func (s span) follows(before span) bool { return s.before == before.with }
 // lastCommit returns the last commit at or before a sequence, which may be at most the
 // newest one's; 0: the log has none there.
 func (m *models) lastCommit(sequence uint64) (last uint64, err error) {
-	key := binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence)
+	key := commitKey(sequence)
 	if found, err := m.get(key, func([]byte) error { return nil }); err != nil || found {
 		return sequence, err
 	}
-	it, err := m.cursor([]byte{tableCommit}, []byte{tableCommit + 1})
+	m.cold.RLock() // so that the cursor sees what has left until now, and no more
+	if sequence <= m.cold.last.head.Sequence {
+		m.cold.RUnlock()
+		s, err := m.stretchAt(sequence)
+		if err != nil {
+			return 0, err
+		}
+		return s.last(sequence), nil
+	}
+	it, err := m.cursor([]byte{tableMark}, []byte{tableCommit + 1})
+	m.cold.RUnlock()
 	if err != nil {
 		return 0, err
 	}
@@ -47,8 +71,8 @@ func (m *models) lastCommit(sequence uint64) (last uint64, err error) {
 	}
 	next, err := readSpan(it)
 	var before span
-	if err == nil && it.Prev() {
-		before, err = readSpan(it)
+	if err == nil {
+		before, err = spanBefore(it)
 	}
 	if err == nil && !next.follows(before) {
 		err = missing()

@@ -94,13 +94,20 @@ func (d *pastDigest) rows(table byte, were func(key, value []byte) bool) error {
 	if err != nil {
 		return err
 	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
+	return finish(it, d.addAll(it, were))
+}
+
+// addAll adds the keys of a cursor that were there.
+func (d *pastDigest) addAll(it *cursor, were func(key, value []byte) bool) error {
+	for ok := it.First(); ok; ok = it.Next() {
 		if key, value := it.Key(), it.Value(); were(key, value) {
 			d.add(key, value)
 		}
-		err = d.ctx.Err()
+		if err := d.ctx.Err(); err != nil {
+			return err
+		}
 	}
-	return finish(it, err)
+	return nil
 }
 
 // versioned adds a table whose keys end with a version.
@@ -118,7 +125,17 @@ func until(skipped int) func(*pastDigest, byte) error {
 
 // commits adds the commits up to that moment.
 func (d *pastDigest) commits(table byte) error {
-	return d.rows(table, func(key, _ []byte) bool { return binary.BigEndian.Uint64(key[1:]) <= d.sequence })
+	d.p.cold.RLock() // so that the cursor sees what has left until now, and no more
+	cold := d.p.cold.last.head.Sequence
+	it, err := d.iterate([]byte{table}, after(commitKey(d.sequence)))
+	d.p.cold.RUnlock()
+	if err != nil {
+		return err
+	}
+	if cold > 0 {
+		err = d.p.eachCold(d.ctx, min(cold, d.sequence), d.add)
+	}
+	return finish(it, cmp.Or(err, d.addAll(it, func(_, _ []byte) bool { return true })))
 }
 
 // tree adds the hashes of the Merkle tree that were kept then.

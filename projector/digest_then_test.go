@@ -1,9 +1,11 @@
 package projector_test
 
 import (
+	"context"
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -49,6 +51,8 @@ func TestDigestThen(t *testing.T) {
 		checkDigests(rt, l.Views, then)
 		l.Stop(t)
 		again := foldAgain(t, log, folded)
+		checkDigests(rt, again, then)
+		cool(rt, again, log)
 		checkDigests(rt, again, then)
 		if err := again.Close(); err != nil {
 			rt.Fatal(err)
@@ -105,6 +109,38 @@ func checkDigests(t *rapid.T, views *projector.Projector, then map[uint64]ledger
 			)
 		}
 	}
+}
+
+// cool has some of the commits leave the read models.
+func cool(t *rapid.T, views *projector.Projector, log ledger.Log) {
+	views.ReadFrom(log)
+	upTo := rapid.Uint64Range(1, views.Checkpoint().Sequence).Draw(t, "cold up to")
+	worker, err := views.NewHistoryTrimmer(projector.HotHistory{
+		Age: time.Nanosecond, Archives: []projector.ArchivedLog{partOf{log, upTo}}, Now: time.Now,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err == nil {
+		err = worker.Work(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// partOf is a log of which an archive has a part.
+type partOf struct {
+	ledger.Log
+
+	last uint64
+}
+
+func (p partOf) String() string { return "memory:" }
+
+func (p partOf) PartEnd(_ context.Context, sequence uint64) (uint64, error) {
+	if sequence > p.last {
+		return 0, nil
+	}
+	return p.last, nil
 }
 
 // foldAgain makes read models from a log, and notes the kinds of events.

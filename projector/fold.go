@@ -295,15 +295,8 @@ func (w *writer) command(index int, r *ledger.Record) {
 }
 
 func (w *writer) position() {
-	last := w.commit.Records[len(w.commit.Records)-1].Time
 	w.p.key = binary.BigEndian.AppendUint64(append(w.p.key[:0], tableCommit), w.commit.Sequence)
-	value := append(binary.AppendVarint(w.scratch(), last), w.commit.Digest[:]...)
-	value = binary.AppendUvarint(value, uint64(w.grown.Size()))
-	value = binary.AppendUvarint(value, uint64(len(w.commit.Records)))
-	for i := range w.commit.Records {
-		value = appendRecord(value, &w.commit.Records[i], last)
-	}
-	w.set(w.p.key, w.keep(value))
+	w.set(w.p.key, w.keep(appendCommit(w.scratch(), w.commit, w.grown.Size())))
 	w.p.key = append(w.p.key[:0], tableCheckpoint)
 	w.set(w.p.key, w.keep(appendCheckpoint(w.scratch(), w.commit.Head())))
 }

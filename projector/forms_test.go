@@ -81,7 +81,21 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 			t.Fatal(err)
 		}
 	}
+	for _, k := range marksOf(commits) {
+		lines[fmt.Sprintf("%x=%x", markKey(k.head.Sequence), k.value())] = true
+	}
 	return slices.Sorted(maps.Keys(lines))
+}
+
+// marksOf returns what would stay if all commits of a log left the read models.
+func marksOf(commits []*ledger.Commit) []mark {
+	var stays marking
+	records := int64(0)
+	for i, c := range commits {
+		records += int64(len(c.Records))
+		stays.add(c, records, i == len(commits)-1)
+	}
+	return stays.marks
 }
 
 // differing returns the lines that only one of two lists has.

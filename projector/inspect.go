@@ -13,9 +13,12 @@ import (
 
 // Inspect reads the checkpoint and the digest of the read models in a folder. It
 // changes nothing there. No projector may have them open. A fault of them is an
-// ErrDamaged.
-func Inspect(dir string) (ledger.Head, ledger.Digest, error) {
-	m := newModels(vfs.Default, slog.New(slog.DiscardHandler), nil)
+// ErrDamaged. Commits that have left them are read from their log.
+func Inspect(dir string, log ledger.Log) (ledger.Head, ledger.Digest, error) {
+	from := newOrigin()
+	from.log.Store(&log)
+	defer from.cancel()
+	m := newModels(vfs.Default, slog.New(slog.DiscardHandler), from, nil)
 	defer m.cache.Unref()
 	if err := m.open(filepath.Join(dir, "pebble"), true); err != nil {
 		return ledger.Head{}, ledger.Digest{}, err

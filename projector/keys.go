@@ -11,6 +11,7 @@ import (
 //
 //	m                                  checkpoint
 //	s seq                              commit: time, digest, records up to it, its records but for their events
+//	S seq                              mark: what stays of a commit that has left, see cold.go
 //	T level number                     hashes of the tree of all records: of every 8th level,
 //	                                   from this number on
 //	x command                          command: address and fingerprint
@@ -54,6 +55,7 @@ import (
 const (
 	tableCheckpoint    = 'm'
 	tableCommit        = 's'
+	tableMark          = 'S'
 	tableTree          = 'T'
 	tableCommand       = 'x'
 	tableProvider      = 'p'
@@ -121,6 +123,10 @@ func numberKey(table byte, number uint64) []byte {
 	key := make([]byte, 1, 1+8+versionBytes)
 	key[0] = table
 	return binary.BigEndian.AppendUint64(key, number)
+}
+
+func commitKey(sequence uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence)
 }
 
 // after returns the first key after all keys with this prefix.

@@ -25,7 +25,7 @@ import (
 
 // schemaVersion is the version of the read models' form. Read models of another
 // version are rebuilt from the log.
-const schemaVersion = 7
+const schemaVersion = 8
 
 const (
 	cacheBytes    = 128 << 20
@@ -58,6 +58,8 @@ type models struct {
 	sequence atomic.Uint64 // head of the newest folded commit; the newest View's
 	classes  atomic.Pointer[versionedClasses]
 	past     pastWorlds
+	cold     cold
+	origin   *origin
 	commands commandFilter
 
 	mu     sync.Mutex
@@ -81,10 +83,11 @@ type versionedClasses struct {
 // errOtherVersion means that the read models are of an older or newer build.
 var errOtherVersion = errors.New("projector: the read models have another version")
 
-func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *models {
+func newModels(files vfs.FS, logger *slog.Logger, origin *origin, stopped <-chan struct{}) *models {
 	m := &models{
-		cache: pebble.NewCache(cacheBytes),
-		users: newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
+		origin: origin,
+		cache:  pebble.NewCache(cacheBytes),
+		users:  newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	m.disk = &disk{FS: files, condemn: m.condemn, stopped: stopped}
@@ -93,8 +96,10 @@ func newModels(files vfs.FS, logger *slog.Logger, stopped <-chan struct{}) *mode
 
 // openModels opens read models or begins new ones. Once stopped is closed, no
 // write waits for space on the disk any more.
-func openModels(files vfs.FS, dir string, logger *slog.Logger, stopped <-chan struct{}) (*models, error) {
-	m := newModels(files, logger, stopped)
+func openModels(
+	files vfs.FS, dir string, logger *slog.Logger, origin *origin, stopped <-chan struct{},
+) (*models, error) {
+	m := newModels(files, logger, origin, stopped)
 	unflushed := walBytes(files, dir)
 	if err := m.open(dir, false); err != nil {
 		m.cache.Unref()
@@ -282,6 +287,9 @@ func (m *models) load() error {
 	}
 	m.head = head
 	m.sequence.Store(head.Sequence)
+	if err := m.loadMarks(); err != nil {
+		return err
+	}
 	if m.tree, err = m.view().Tree(); err != nil {
 		return err
 	}
@@ -312,11 +320,11 @@ func (m *models) checkSeam(unflushed int64) error {
 	if m.head.Sequence == 0 {
 		return nil
 	}
-	it, err := m.cursor([]byte{tableCommit}, []byte{tableCommit + 1})
+	it, err := m.cursor([]byte{tableMark}, []byte{tableCommit + 1})
 	if err != nil {
 		return err
 	}
-	if !it.Last() || binary.BigEndian.Uint64(it.Key()[1:]) != m.head.Sequence {
+	if !it.Last() || it.Key()[0] != tableCommit || binary.BigEndian.Uint64(it.Key()[1:]) != m.head.Sequence {
 		return finish(it, fmt.Errorf("%w: commit %d is missing", ErrDamaged, m.head.Sequence))
 	}
 	for next, err := readSpan(it); ; {
@@ -325,9 +333,7 @@ func (m *models) checkSeam(unflushed int64) error {
 		}
 		unflushed -= int64(len(it.Key()) + len(it.Value()))
 		var before span
-		if it.Prev() {
-			before, err = readSpan(it)
-		}
+		before, err = spanBefore(it)
 		if err == nil && !next.follows(before) {
 			err = fmt.Errorf("%w: a commit before %d is missing", ErrDamaged, next.sequence)
 		}

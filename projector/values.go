@@ -118,6 +118,19 @@ func (f *fields) mark(sequence uint64) (head ledger.Head, at, size int64) {
 	return head, at, int64(f.uint())
 }
 
+// appendCommit writes what is kept of a commit, with which the log has a number of
+// records. Nothing but the log may decide it, see cold.go.
+func appendCommit(b []byte, c *ledger.Commit, records int64) []byte {
+	last := c.Records[len(c.Records)-1].Time
+	b = append(binary.AppendVarint(b, last), c.Digest[:]...)
+	b = binary.AppendUvarint(b, uint64(records))
+	b = binary.AppendUvarint(b, uint64(len(c.Records)))
+	for i := range c.Records {
+		b = appendRecord(b, &c.Records[i], last)
+	}
+	return b
+}
+
 // appendRecord writes a record of a commit whose last record has a time.
 func appendRecord(b []byte, r *ledger.Record, last int64) []byte {
 	b = append(b, r.CommandID[:]...)

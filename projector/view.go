@@ -3,6 +3,7 @@ package projector
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -51,28 +52,32 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 		return View{}, fmt.Errorf("%w: %s is in the future", ErrNotYet, at.Format(time.RFC3339Nano))
 	}
 	newest := p.View()
-	var failure error
+	after, upTo, failure := newest.p.timeMarks(at.UnixNano())
+	if failure != nil {
+		return View{}, failure
+	}
 	// Times of records never go back, so the commits are sorted by time.
-	after := sort.Search(int(newest.sequence), func(i int) bool {
-		last, err := newest.p.lastCommit(uint64(i) + 1)
+	from := after
+	after += uint64(sort.Search(int(upTo-from), func(i int) bool {
+		last, err := newest.p.lastCommit(from + uint64(i) + 1)
 		var decided int64
 		if err == nil && last > 0 {
 			_, decided, _, err = newest.CommitMark(last)
 		}
 		failure = cmp.Or(failure, err)
 		return last > 0 && decided > at.UnixNano()
-	})
+	}))
 	if failure != nil {
 		return View{}, failure
 	}
-	first, err := newest.p.lastCommit(max(uint64(after), 1))
+	first, err := newest.p.lastCommit(max(after, 1))
 	if err != nil {
 		return View{}, err
 	}
 	if after == 0 || first == 0 {
 		return View{}, fmt.Errorf("%w: %s", ErrBeforeFirst, at.Format(time.RFC3339Nano))
 	}
-	return p.ViewAt(uint64(after))
+	return p.ViewAt(after)
 }
 
 // Sequence returns the sequence of the view's commit.
@@ -408,7 +413,11 @@ func (v View) Traits(yield func(*ledger.Trait) bool) error {
 func (v View) CommitMark(sequence uint64) (ledger.Head, int64, bool, error) {
 	var head ledger.Head
 	var at int64
-	found, err := v.commit(sequence, func(f *fields) { head, at, _ = f.mark(sequence) })
+	k, found, err := v.p.markAt(sequence) // needs no log
+	if found || err != nil {
+		return k.head, k.at, found, err
+	}
+	found, err = v.commit(sequence, func(f *fields) { head, at, _ = f.mark(sequence) })
 	return head, at, found, err
 }
 
@@ -448,16 +457,30 @@ func (v View) RecordsOf(sequence uint64) (list []*ledger.Record, err error) {
 
 // commit reads as much of a commit's value as the caller needs.
 func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error) {
-	return v.p.get(binary.BigEndian.AppendUint64([]byte{tableCommit}, sequence), func(value []byte) error {
+	take := func(value []byte) error {
 		f := fields{data: value}
 		read(&f)
 		f.data = nil // the rest
 		return f.end("commit")
-	})
+	}
+	found, err = v.p.get(commitKey(sequence), take)
+	if found || err != nil {
+		return found, err
+	}
+	s, err := v.p.stretchAt(sequence)
+	if err != nil || s == nil {
+		return false, err
+	}
+	value := s.value(sequence)
+	if value == nil {
+		return false, nil
+	}
+	return true, v.p.judged(take(value))
 }
 
 // Digest returns the SHA-256 over every key and value of the read models. Equal
 // logs give equal digests, however they were folded.
+// Commits that have left count as if they had not.
 func (p *Projector) Digest() (ledger.Digest, error) { return p.View().digest() }
 
 func (v View) digest() (ledger.Digest, error) {
@@ -465,10 +488,21 @@ func (v View) digest() (ledger.Digest, error) {
 	if err != nil {
 		return ledger.Digest{}, err
 	}
-	sum := newDigester()
-	for ok := it.First(); ok; ok = it.Next() {
-		sum.add(it.Key())
-		sum.add(it.Value())
+	sum, cold := newDigester(), mark{}
+	add := func(key, value []byte) {
+		sum.add(key)
+		sum.add(value)
 	}
-	return sum.digest(), finish(it, nil)
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		switch key := it.Key(); {
+		case key[0] == tableMark:
+			cold, err = readMark(it)
+			continue
+		case key[0] >= tableCommit && cold.head.Sequence > 0:
+			err = v.p.eachCold(context.Background(), cold.head.Sequence, add)
+			cold = mark{}
+		}
+		add(it.Key(), it.Value())
+	}
+	return sum.digest(), finish(it, err)
 }

@@ -129,6 +129,7 @@ func TestTimeOfDay(t *testing.T) {
 	recorded := map[string]string{
 		"projector/view.go":                    "when a commit was decided",
 		"projector/command_filter.go":          "ids begin with the time of day",
+		"projector/hot_history.go":             "the age of commits",
 		"ledger/archives/trim.go":              "the age of commits",
 		"ledger/archives/packer.go":            "the age of commits",
 		"commands/processes/limit_follower.go": "shown as a metric",

@@ -91,7 +91,7 @@ func VerifyLog(ctx context.Context, log ledger.Log, last uint64, e Evidence) (*R
 	if err := v.prepareSnapshots(); err != nil {
 		return nil, err
 	}
-	compareViews := v.prepareReadModels()
+	compareViews := v.prepareReadModels(log)
 	v.prepareCheckpoints()
 	dir := ""
 	if compareViews {
@@ -173,14 +173,14 @@ func (v *verification) prepareSnapshots() error {
 
 // prepareReadModels reports whether there are read models to compare, at the
 // sequence that they have. A killed server has not synced its last commits.
-func (v *verification) prepareReadModels() bool {
+func (v *verification) prepareReadModels(log ledger.Log) bool {
 	if v.ReadModels == "" {
 		return false
 	}
 	if _, err := os.Stat(v.ReadModels); errors.Is(err, os.ErrNotExist) {
 		return false
 	}
-	head, got, err := projector.Inspect(v.ReadModels)
+	head, got, err := projector.Inspect(v.ReadModels, log)
 	if err != nil {
 		v.report.add("read models", 0, err)
 		return false

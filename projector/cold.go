@@ -1,0 +1,339 @@
+package projector
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// Old commits may leave the read models, see HotHistory: what the table of commits
+// says about one follows from the log alone, and is made again from there, byte for
+// byte, whenever somebody asks. So the log must be at hand, see ReadFrom.
+//
+// Marks stay. One of them stands at the first commit of the log, and one at the last
+// commit that has left; between two of them there are markRecords records or, if the
+// last commit has more, that commit. Whoever asks for a commit reads the stretch
+// between two marks, and so learns how many records the log had with it. The marks
+// have the digests of their commits: a log that holds anything else is refused.
+
+const (
+	// markRecords is after how many records there is a mark.
+	markRecords = 256
+	// stretchesBytes bounds what is kept of the stretches that were read last.
+	stretchesBytes = 8 << 20
+	// stretchPatience bounds how long a reader waits for the log.
+	stretchPatience = time.Minute
+)
+
+// ErrLogUnknown means that commits have left the read models, and that there is no
+// log to make them again from.
+var ErrLogUnknown = errors.New("projector: what is so old is not in the read models any more, and there is no log to read it from")
+
+// mark is what stays of a commit that has left. The zero mark is the begin of the
+// log.
+type mark struct {
+	head   ledger.Head
+	at     int64 // time of its last record, in Unix nanoseconds
+	with   int64 // records that the log has with it
+	before int64 // records that the log has with the mark before
+}
+
+func markKey(sequence uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{tableMark}, sequence)
+}
+
+func (k *mark) value() []byte {
+	value := append(binary.AppendVarint(nil, k.at), k.head.Digest[:]...)
+	value = binary.AppendUvarint(value, uint64(k.with))
+	return binary.AppendUvarint(value, uint64(k.before))
+}
+
+// readMark reads the mark that a cursor stands at.
+func readMark(it *cursor) (mark, error) {
+	return markFrom(binary.BigEndian.Uint64(it.Key()[1:]), it.Value())
+}
+
+func markFrom(sequence uint64, value []byte) (k mark, err error) {
+	f := fields{data: value}
+	k.head, k.at, k.with = f.mark(sequence)
+	k.before = int64(f.uint())
+	return k, f.end("mark")
+}
+
+// cold is which commits have left: those up to the last mark.
+type cold struct {
+	sync.RWMutex
+
+	last mark // the zero mark: none has left; guarded by the RWMutex
+}
+
+// loadMarks reads up to which commit the read models have only marks.
+func (m *models) loadMarks() error {
+	it, err := m.cursor([]byte{tableMark}, []byte{tableMark + 1})
+	if err != nil {
+		return err
+	}
+	if it.Last() {
+		m.cold.last, err = readMark(it)
+	}
+	return finish(it, err)
+}
+
+// coldUpTo returns the last commit that has left; 0: none has.
+func (m *models) coldUpTo() mark {
+	m.cold.RLock()
+	defer m.cold.RUnlock()
+	return m.cold.last
+}
+
+// markAt returns the mark of a commit, if one stays.
+func (m *models) markAt(sequence uint64) (k mark, found bool, err error) {
+	if sequence > m.coldUpTo().head.Sequence {
+		return k, false, nil
+	}
+	found, err = m.get(markKey(sequence), func(value []byte) (err error) {
+		k, err = markFrom(sequence, value)
+		return err
+	})
+	return k, found, err
+}
+
+// leave removes the commits up to the last of some marks, which are those of all
+// commits from a sequence on. Nothing is synced: either all of it happens or
+// nothing, and both are right.
+func (m *models) leave(from uint64, marks []mark) (err error) {
+	if err := m.enter(); err != nil {
+		return err
+	}
+	defer m.users.leave()
+	defer m.recovered(&err)
+	batch := m.db.NewBatch()
+	for _, k := range marks {
+		err = errors.Join(err, batch.Set(markKey(k.head.Sequence), k.value(), nil))
+	}
+	last := marks[len(marks)-1]
+	if err = errors.Join(err, batch.DeleteRange(commitKey(from), commitKey(last.head.Sequence+1), nil)); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	// Readers that do not find a commit look here next.
+	m.cold.Lock()
+	defer m.cold.Unlock()
+	if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
+		return m.broke(fmt.Errorf("commits up to %d leave: %w", last.head.Sequence, err))
+	}
+	m.cold.last = last
+	return nil
+}
+
+// marksAround returns the last mark before a commit that has left, and the first one
+// at or after it.
+func (m *models) marksAround(sequence uint64) (before, next mark, err error) {
+	it, err := m.cursor([]byte{tableMark}, []byte{tableMark + 1})
+	if err != nil {
+		return before, next, err
+	}
+	if !it.SeekGE(markKey(sequence)) {
+		return before, next, finish(it, fmt.Errorf("%w: no mark at or after commit %d", ErrDamaged, sequence))
+	}
+	next, err = readMark(it)
+	if err == nil && it.Prev() {
+		before, err = readMark(it)
+	}
+	if err == nil && next.before != before.with {
+		err = fmt.Errorf("%w: a mark before commit %d is missing", ErrDamaged, next.head.Sequence)
+	}
+	return before, next, finish(it, err)
+}
+
+// stretchAt returns the stretch with a sequence; nil: nothing has left there.
+func (m *models) stretchAt(sequence uint64) (*stretch, error) {
+	if sequence == 0 || sequence > m.coldUpTo().head.Sequence {
+		return nil, nil
+	}
+	before, next, err := m.marksAround(sequence)
+	if err != nil {
+		return nil, err
+	}
+	return m.origin.stretch(before, next)
+}
+
+// eachCold calls yield with key and value of each commit that has left, up to a
+// sequence, as the table of commits had them.
+func (m *models) eachCold(ctx context.Context, to uint64, yield func(key, value []byte)) error {
+	_, end, err := m.marksAround(to)
+	if err != nil {
+		return err
+	}
+	return m.origin.read(ctx, mark{}, end, func(c *ledger.Commit, records int64) error {
+		if c.Sequence <= to {
+			yield(commitKey(c.Sequence), appendCommit(nil, c, records))
+		}
+		return nil
+	})
+}
+
+// timeMarks returns between which sequences the commits are that are as old as a
+// time, and no later ones: after the first, which is older still or 0, and up to the
+// second.
+func (m *models) timeMarks(at int64) (after, upTo uint64, err error) {
+	cold := m.coldUpTo()
+	if cold.head.Sequence == 0 || cold.at <= at {
+		return cold.head.Sequence, m.sequence.Load(), nil
+	}
+	var failure error
+	middle := sort.Search(int(cold.head.Sequence), func(i int) bool {
+		_, next, err := m.marksAround(uint64(i) + 1)
+		failure = cmp.Or(failure, err)
+		return next.at > at
+	})
+	if failure != nil {
+		return 0, 0, failure
+	}
+	before, next, err := m.marksAround(uint64(middle) + 1)
+	return before.head.Sequence, next.head.Sequence, err
+}
+
+// stretch is the commits after a mark, up to the next one.
+type stretch struct {
+	before    uint64   // sequence of the mark before; 0: it is the first
+	sequences []uint64 // of the commits
+	values    [][]byte // as the table of commits had them
+	bytes     int
+}
+
+// value returns that of a commit; nil: the log has none there.
+func (s *stretch) value(sequence uint64) []byte {
+	if i, found := slices.BinarySearch(s.sequences, sequence); found {
+		return s.values[i]
+	}
+	return nil
+}
+
+// last returns the last commit at or before a sequence of the stretch.
+func (s *stretch) last(sequence uint64) uint64 {
+	i, found := slices.BinarySearch(s.sequences, sequence)
+	switch {
+	case found:
+		return sequence
+	case i == 0:
+		return s.before
+	}
+	return s.sequences[i-1]
+}
+
+// origin is the log from which commits that have left are made again.
+type origin struct {
+	log    atomic.Pointer[ledger.Log]
+	ctx    context.Context // ends with the Projector
+	cancel context.CancelFunc
+	asking singleflight.Group
+
+	mu    sync.Mutex
+	kept  *simplelru.LRU[string, *stretch] // guarded by mu
+	bytes int                              // of these; guarded by mu
+}
+
+func newOrigin() *origin {
+	o := &origin{}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	// It fails for sizes below 1 only.
+	o.kept, _ = simplelru.NewLRU(stretchesBytes/64, func(_ string, s *stretch) { o.bytes -= s.bytes })
+	return o
+}
+
+// stretch returns the commits between two marks. Those that ask for the same one at
+// a time share the answer.
+func (o *origin) stretch(before, next mark) (*stretch, error) {
+	name := strconv.FormatUint(before.head.Sequence, 10) + " " + next.head.Digest.String()
+	o.mu.Lock()
+	found, ok := o.kept.Get(name)
+	o.mu.Unlock()
+	if ok {
+		return found, nil
+	}
+	read, err, _ := o.asking.Do(name, func() (any, error) {
+		s := &stretch{before: before.head.Sequence}
+		ctx, cancel := context.WithTimeout(o.ctx, stretchPatience)
+		defer cancel()
+		err := o.read(ctx, before, next, func(c *ledger.Commit, records int64) error {
+			value := appendCommit(nil, c, records)
+			s.sequences, s.values = append(s.sequences, c.Sequence), append(s.values, value)
+			s.bytes += cap(value) + 32
+			return nil
+		})
+		if err == nil {
+			o.keep(name, s)
+		}
+		return s, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return read.(*stretch), nil
+}
+
+func (o *origin) keep(name string, s *stretch) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.bytes += s.bytes
+	o.kept.Add(name, s)
+	for o.bytes > stretchesBytes && o.kept.Len() > 1 {
+		o.kept.RemoveOldest()
+	}
+}
+
+// read calls yield with each commit between two marks, and how many records the log
+// has with it. The log must end there as the second mark says: only then what was
+// yielded counts.
+func (o *origin) read(ctx context.Context, before, next mark, yield func(c *ledger.Commit, records int64) error) error {
+	log := o.log.Load()
+	if log == nil {
+		return ErrLogUnknown
+	}
+	last, err := readCommits(ctx, *log, before, next.head.Sequence, yield)
+	if err != nil {
+		return fmt.Errorf("projector: commits %d to %d: %w", before.head.Sequence+1, next.head.Sequence, err)
+	}
+	if last.head != next.head || last.with != next.with {
+		return fmt.Errorf("projector: %w: the log's commits %d to %d are not those that were folded",
+			ledger.ErrChain, before.head.Sequence+1, next.head.Sequence)
+	}
+	return nil
+}
+
+// readCommits calls yield with each commit after a mark up to a sequence, and how many
+// records the log has with it, and returns what the mark of the last one says.
+func readCommits(
+	ctx context.Context, log ledger.Log, after mark, to uint64, yield func(c *ledger.Commit, records int64) error,
+) (last mark, err error) {
+	last = after
+	err = ledger.ReadCommits(ctx, log, after.head, to, func(c *ledger.Commit) error {
+		last = mark{
+			head: c.Head(), at: c.Records[len(c.Records)-1].Time,
+			with: last.with + int64(len(c.Records)), before: last.with,
+		}
+		if err := yield(c, last.with); err != nil {
+			return err
+		}
+		return ctx.Err()
+	})
+	return last, err
+}
+
+// ReadFrom says where the log is, from which commits that have left the read models
+// are made again. Without it, reading them is an ErrLogUnknown.
+func (p *Projector) ReadFrom(log ledger.Log) { p.origin.log.Store(&log) }
