@@ -37,6 +37,8 @@ const (
 	stretchesBytes = 8 << 20
 	// stretchPatience bounds how long a reader waits for the log.
 	stretchPatience = time.Minute
+	// stretchesAtOnce bounds how many stretches are read at a time.
+	stretchesAtOnce = 8
 )
 
 // ErrLogUnknown means that commits have left the read models, and that there is no
@@ -171,6 +173,18 @@ func (m *models) stretchAt(sequence uint64) (*stretch, error) {
 	return m.origin.stretch(before, next)
 }
 
+// lastCold is lastCommit where everything has left.
+func (m *models) lastCold(sequence uint64) (uint64, error) {
+	if _, found, err := m.markAt(sequence); found || err != nil {
+		return sequence, err
+	}
+	s, err := m.stretchAt(sequence)
+	if err != nil || s == nil {
+		return 0, err // nothing is before the log
+	}
+	return s.last(sequence), nil
+}
+
 // eachCold calls yield with key and value of each commit that has left, up to a
 // sequence, as the table of commits had them.
 func (m *models) eachCold(ctx context.Context, to uint64, yield func(key, value []byte)) error {
@@ -186,9 +200,9 @@ func (m *models) eachCold(ctx context.Context, to uint64, yield func(key, value 
 	})
 }
 
-// timeMarks returns between which sequences the commits are that are as old as a
-// time, and no later ones: after the first, which is older still or 0, and up to the
-// second.
+// timeMarks returns where the last sequence is whose commits are all as old as a time:
+// at the first that is returned, which is 0 or that of a mark, or after it, and at the
+// second or before it.
 func (m *models) timeMarks(at int64) (after, upTo uint64, err error) {
 	cold := m.coldUpTo()
 	if cold.head.Sequence == 0 || cold.at <= at {
@@ -204,7 +218,7 @@ func (m *models) timeMarks(at int64) (after, upTo uint64, err error) {
 		return 0, 0, failure
 	}
 	before, next, err := m.marksAround(uint64(middle) + 1)
-	return before.head.Sequence, next.head.Sequence, err
+	return before.head.Sequence, next.head.Sequence - 1, err
 }
 
 // stretch is the commits after a mark, up to the next one.
@@ -241,6 +255,7 @@ type origin struct {
 	ctx    context.Context // ends with the Projector
 	cancel context.CancelFunc
 	asking singleflight.Group
+	places chan struct{} // one for each stretch that is being read
 
 	mu    sync.Mutex
 	kept  *simplelru.LRU[string, *stretch] // guarded by mu
@@ -248,7 +263,7 @@ type origin struct {
 }
 
 func newOrigin() *origin {
-	o := &origin{}
+	o := &origin{places: make(chan struct{}, stretchesAtOnce)}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	// It fails for sizes below 1 only.
 	o.kept, _ = simplelru.NewLRU(stretchesBytes/64, func(_ string, s *stretch) { o.bytes -= s.bytes })
@@ -269,6 +284,12 @@ func (o *origin) stretch(before, next mark) (*stretch, error) {
 		s := &stretch{before: before.head.Sequence}
 		ctx, cancel := context.WithTimeout(o.ctx, stretchPatience)
 		defer cancel()
+		select {
+		case o.places <- struct{}{}:
+			defer func() { <-o.places }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, ctx.Err())
+		}
 		err := o.read(ctx, before, next, func(c *ledger.Commit, records int64) error {
 			value := appendCommit(nil, c, records)
 			s.sequences, s.values = append(s.sequences, c.Sequence), append(s.values, value)
@@ -333,6 +354,10 @@ func readCommits(
 	})
 	return last, err
 }
+
+// FirstCommit returns the first sequence whose commit is in the read models, and need
+// not be made again from the log. The log may have no commit there.
+func (p *Projector) FirstCommit() uint64 { return p.models.Load().coldUpTo().head.Sequence + 1 }
 
 // ReadFrom says where the log is, from which commits that have left the read models
 // are made again. Without it, reading them is an ErrLogUnknown.

@@ -54,11 +54,7 @@ func (m *models) lastCommit(sequence uint64) (last uint64, err error) {
 	m.cold.RLock() // so that the cursor sees what has left until now, and no more
 	if sequence <= m.cold.last.head.Sequence {
 		m.cold.RUnlock()
-		s, err := m.stretchAt(sequence)
-		if err != nil {
-			return 0, err
-		}
-		return s.last(sequence), nil
+		return m.lastCold(sequence)
 	}
 	it, err := m.cursor([]byte{tableMark}, []byte{tableCommit + 1})
 	m.cold.RUnlock()

@@ -86,6 +86,10 @@ func (v View) position() (head ledger.Head, size int64, err error) {
 	if err != nil || last == 0 {
 		return head, 0, err
 	}
+	k, found, err := v.p.markAt(last) // needs no log
+	if found || err != nil {
+		return k.head, k.with, err
+	}
 	_, err = v.commit(last, func(f *fields) { head, _, size = f.mark(last) })
 	return head, size, err
 }

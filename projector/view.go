@@ -70,11 +70,13 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 	if failure != nil {
 		return View{}, failure
 	}
-	first, err := newest.p.lastCommit(max(after, 1))
-	if err != nil {
-		return View{}, err
+	first := uint64(0)
+	if after > 0 {
+		if first, failure = newest.p.lastCommit(after); failure != nil {
+			return View{}, failure
+		}
 	}
-	if after == 0 || first == 0 {
+	if first == 0 {
 		return View{}, fmt.Errorf("%w: %s", ErrBeforeFirst, at.Format(time.RFC3339Nano))
 	}
 	return p.ViewAt(after)

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/allot-project/allot/api/rest"
@@ -74,6 +75,9 @@ func (q *Questions) disk() (*Disk, error) {
 		return nil, err
 	}
 	before, err := q.recordsBy(now.Add(-24*time.Hour), now)
+	if errors.Is(err, ledger.ErrUnavailable) {
+		return &d, nil // yesterday is in archives only, and nobody asked for it
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector"
 )
 
 // archiveFlags say where the log is archived, and in what parts.
@@ -26,6 +27,7 @@ type archiveFlags struct {
 
 	HotRecords *int64         `name:"hot-log-records" help:"Keep this many of the newest commits in the log, each of which has one record or more. What is older leaves the log when all archives have it. Default: everything stays." placeholder:"N"`
 	HotAge     *time.Duration `name:"hot-log-age" help:"Keep commits that are younger in the log. With both bounds, what either keeps stays." placeholder:"D"`
+	History    *time.Duration `name:"hot-history" help:"Keep in the read models what they say about commits that are younger. What is older leaves them when all archives have it, and is made again from the log when somebody asks. Default: everything stays." placeholder:"D"`
 }
 
 // archiveFolder is the name in a data folder of what archives need: parts that
@@ -53,6 +55,10 @@ func (f *archiveFlags) check() error {
 		return fmt.Errorf("--hot-log-age %v: it must be more than 0; without it everything stays in the log", *f.HotAge)
 	case f.bounded() && len(f.URL) == 0:
 		return errors.New("--hot-log-records and --hot-log-age need --archive: what leaves the log must be in an archive")
+	case f.History != nil && *f.History <= 0:
+		return fmt.Errorf("--hot-history %v: it must be more than 0; without it everything stays in the read models", *f.History)
+	case f.History != nil && len(f.URL) == 0:
+		return errors.New("--hot-history needs --archive: what leaves the read models must be in an archive")
 	}
 	_, err := f.open()
 	return err
@@ -127,6 +133,10 @@ const archiveRest = 5 * time.Second
 
 // readFolder is the name in archiveFolder of parts that were read back.
 const readFolder = "read"
+
+// compareFolder begins the names in archiveFolder of folders with the part of an
+// archive that is compared with the read models.
+const compareFolder = "compare"
 
 // joinArchives returns the log with what has left it, which archives have.
 func (s *server) joinArchives(ctx context.Context, hot archives.Hot) (all ledger.Log, err error) {
@@ -203,6 +213,40 @@ func (s *server) startTrimmer(context.Context) (err error) {
 func (s *server) stopTrimmer() error {
 	if trimmer := s.leader.trimmer.Swap(nil); trimmer != nil {
 		trimmer.Stop()
+	}
+	return nil
+}
+
+// historyEvery is how often it is looked for what is to leave the read models.
+const historyEvery = 10 * time.Second
+
+// startHistoryTrimmer starts to let old commits leave the read models. Each replica
+// does so for its own.
+func (s *server) startHistoryTrimmer(context.Context) (err error) {
+	flags := &s.config.Archive
+	if flags.History == nil {
+		return nil
+	}
+	cfg := projector.HotHistory{
+		Age: *flags.History, Every: min(historyEvery, *flags.History), Now: time.Now, Logger: s.logger,
+	}
+	for i, a := range s.archives {
+		folder := filepath.Join(s.data.path(archiveFolder), fmt.Sprintf("%s-%d", compareFolder, i))
+		if err := os.RemoveAll(folder); err != nil { // nobody knows what a former server has left there
+			return err
+		}
+		one := archives.NewLog([]*archives.Archive{a}, folder, 0)
+		one.Pace(flags.Rate)
+		cfg.Archives = append(cfg.Archives, one)
+	}
+	history, err := s.views.TrimHistory(cfg)
+	s.history.Store(history)
+	return err
+}
+
+func (s *server) stopHistoryTrimmer() error {
+	if history := s.history.Swap(nil); history != nil {
+		history.Stop()
 	}
 	return nil
 }
@@ -292,6 +336,7 @@ func (s *server) addArchives(g gauges) {
 	g.count("archive_failures_total", "Failures to archive a part. It is tried again.",
 		sum(func(s archives.Status) float64 { return float64(s.Failures) }))
 	s.addHotLog(g)
+	s.addHotHistory(g)
 	s.addCopies(g)
 	g.add("archive_success_timestamp_seconds", "When a part was last verified in an archive.",
 		most(func(s archives.Status) float64 {
@@ -322,4 +367,22 @@ func (s *server) addHotLog(g gauges) {
 		of(func(s archives.TrimStatus) float64 { return float64(s.Records) }))
 	g.count("hot_log_left_bytes_total", "Bytes of these commits.",
 		of(func(s archives.TrimStatus) float64 { return float64(s.Bytes) }))
+}
+
+// addHotHistory adds the metrics of what leaves the read models.
+func (s *server) addHotHistory(g gauges) {
+	of := func(value func(projector.HistoryStatus) float64) func() float64 {
+		return func() float64 {
+			if history := s.history.Load(); history != nil {
+				return value(history.Status())
+			}
+			return 0
+		}
+	}
+	g.add("hot_history_first_sequence", "First sequence whose commit is in the read models; older ones are made again from the log.",
+		func() float64 { return float64(s.views.FirstCommit()) })
+	g.add("hot_history_keeps", "1: no commit leaves the read models now although some are due: the server's log says why.",
+		of(func(s projector.HistoryStatus) float64 { return one(s.Fault != "") }))
+	g.count("hot_history_left_commits_total", "Commits that have left the read models since the start, verified in all archives.",
+		of(func(s projector.HistoryStatus) float64 { return float64(s.Commits) }))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/allot-project/allot/commands"
@@ -73,7 +74,12 @@ func (s *server) setNodeProviders(ctx context.Context) error {
 	var left []ledger.UUID
 	if s.config.NodeProviders {
 		var err error
-		if left, err = leftProviders(s.views.View()); err != nil {
+		left, err = leftProviders(s.views.View())
+		switch {
+		case errors.Is(err, ledger.ErrUnavailable): // a start waits for no archive
+			s.logger.Warn("providers that deleted nodes have left behind are not looked for: the next start does", "error", err)
+			left = nil
+		case err != nil:
 			return fmt.Errorf("--node-providers: %w", err)
 		}
 	}

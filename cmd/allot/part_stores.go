@@ -57,6 +57,7 @@ func (s *server) healViews(context.Context) error {
 	if s.mayTake() {
 		s.views.RefillFrom(s.refill)
 	}
+	s.views.ReadFrom(s.log.all)
 	s.views.Heal(s.log.all)
 	return nil
 }
