@@ -17,7 +17,8 @@ import (
 
 // BenchmarkBytes folds a history of allocations that come and go, and reports how
 // many bytes a record takes in each table of the read models once all of them are
-// compacted, and in the log. ALLOT_BENCH_RECORDS is its length.
+// compacted, and in the log: with all commits in the read models, and when all but the
+// newest have left them. ALLOT_BENCH_RECORDS is its length.
 func BenchmarkBytes(b *testing.B) {
 	records := 100_000
 	if text := os.Getenv("ALLOT_BENCH_RECORDS"); text != "" {
@@ -28,15 +29,17 @@ func BenchmarkBytes(b *testing.B) {
 		records = n
 	}
 	for _, perCommit := range []int{1, 16} {
-		b.Run(fmt.Sprintf("records in a commit=%d", perCommit), func(b *testing.B) {
-			for b.Loop() {
-				benchBytes(b, records, perCommit)
-			}
-		})
+		for _, cold := range []bool{false, true} {
+			b.Run(fmt.Sprintf("records in a commit=%d/cold=%v", perCommit, cold), func(b *testing.B) {
+				for b.Loop() {
+					benchBytes(b, records, perCommit, cold)
+				}
+			})
+		}
 	}
 }
 
-func benchBytes(b *testing.B, records, perCommit int) {
+func benchBytes(b *testing.B, records, perCommit int, cold bool) {
 	p, err := Open(b.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
@@ -48,6 +51,8 @@ func benchBytes(b *testing.B, records, perCommit int) {
 	}()
 	b.StopTimer()
 	logged, folding := 0, time.Duration(0)
+	var stays marking
+	all := int64(0)
 	passing(b, records, perCommit, func(c *ledger.Commit, changes ledger.Changes) {
 		begun := time.Now()
 		if err := p.Fold(c, changes); err != nil {
@@ -55,7 +60,14 @@ func benchBytes(b *testing.B, records, perCommit int) {
 		}
 		folding += time.Since(begun)
 		logged += c.Size
+		all += int64(len(c.Records))
+		stays.add(c, all, false)
 	})
+	if cold {
+		if err := p.models.Load().leave(1, stays.marks[:len(stays.marks)-1]); err != nil {
+			b.Fatal(err)
+		}
+	}
 	b.StartTimer()
 	db := p.models.Load().db
 	if err := db.Flush(); err != nil {

@@ -18,21 +18,28 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // Old commits may leave the read models, see HotHistory: what the table of commits
-// says about one follows from the log alone, and is made again from there, byte for
-// byte, whenever somebody asks. So the log must be at hand, see ReadFrom.
+// says about one, and the leaves of the Merkle tree that are its records, follow from
+// the log alone, and are made again from there, byte for byte, whenever somebody asks.
+// So the log must be at hand, see ReadFrom.
 //
 // Marks stay. One of them stands at the first commit of the log, and one at the last
 // commit that has left; between two of them there are markRecords records or, if the
 // last commit has more, that commit. Whoever asks for a commit reads the stretch
 // between two marks, and so learns how many records the log had with it. The marks
 // have the digests of their commits: a log that holds anything else is refused.
+//
+// The leaves of the last tile of the tree stay, those after the last multiple of
+// tileLeaves: the tree is loaded from them, so that a start needs no log before it.
 
 const (
 	// markRecords is after how many records there is a mark.
 	markRecords = 256
+	// tileLeaves is how many leaves a hash is of that is kept of the next level.
+	tileLeaves = 1 << proof.LevelsApart
 	// stretchesBytes bounds what is kept of the stretches that were read last.
 	stretchesBytes = 8 << 20
 	// stretchPatience bounds how long a reader waits for the log.
@@ -80,19 +87,55 @@ func markFrom(sequence uint64, value []byte) (k mark, err error) {
 type cold struct {
 	sync.RWMutex
 
-	last mark // the zero mark: none has left; guarded by the RWMutex
+	last   mark  // the zero mark: none has left; guarded by the RWMutex
+	leaves int64 // number of the first leaf that is here; guarded by the RWMutex
 }
 
-// loadMarks reads up to which commit the read models have only marks.
+// loadMarks reads which commits have left, and which leaves.
 func (m *models) loadMarks() error {
-	it, err := m.cursor([]byte{tableMark}, []byte{tableMark + 1})
+	it, err := m.cursor([]byte{tableMark}, []byte{tableTree + 1})
 	if err != nil {
 		return err
 	}
-	if it.Last() {
+	if it.SeekLT([]byte{tableMark + 1}) {
 		m.cold.last, err = readMark(it)
 	}
+	if err == nil && it.SeekGE(appendHashKey(nil, 0, 0)) {
+		m.cold.leaves, err = firstLeaf(it)
+	}
 	return finish(it, err)
+}
+
+// firstLeaf returns the number of the first leaf in the row that a cursor stands at.
+func firstLeaf(it *cursor) (int64, error) {
+	level, number := it.Key()[1], binary.BigEndian.Uint64(it.Key()[2:])
+	if level != 0 {
+		return 0, fmt.Errorf("%w: the tree has no leaves", ErrDamaged)
+	}
+	return int64(number), nil
+}
+
+// leafRow returns the row of the tree with the leaves of a commit, with which the log
+// has a number of records.
+func leafRow(c *ledger.Commit, records int64) (key, value []byte) {
+	for _, leaf := range c.Leaves {
+		value = append(value, leaf[:]...)
+	}
+	return appendHashKey(nil, 0, records-int64(len(c.Leaves))), value
+}
+
+// leavesFrom returns where the row begins that has the first leaf of the last tile
+// that a number of records begins: rows before it may leave.
+func (m *models) leavesFrom(records int64) (int64, error) {
+	it, err := m.cursor(appendHashKey(nil, 0, 0), appendHashKey(nil, 1, 0))
+	if err != nil {
+		return 0, err
+	}
+	if !it.SeekLT(appendHashKey(nil, 0, records/tileLeaves*tileLeaves+1)) {
+		return 0, finish(it, nil)
+	}
+	first, err := firstLeaf(it)
+	return first, finish(it, err)
 }
 
 // coldUpTo returns the last commit that has left; 0: none has.
@@ -128,7 +171,11 @@ func (m *models) leave(from uint64, marks []mark) (err error) {
 		err = errors.Join(err, batch.Set(markKey(k.head.Sequence), k.value(), nil))
 	}
 	last := marks[len(marks)-1]
-	if err = errors.Join(err, batch.DeleteRange(commitKey(from), commitKey(last.head.Sequence+1), nil)); err != nil {
+	leaves, failed := m.leavesFrom(last.with)
+	err = errors.Join(err, failed,
+		batch.DeleteRange(commitKey(from), commitKey(last.head.Sequence+1), nil),
+		batch.DeleteRange(appendHashKey(nil, 0, 0), appendHashKey(nil, 0, leaves), nil))
+	if err != nil {
 		return errors.Join(err, batch.Close())
 	}
 	// Readers that do not find a commit look here next.
@@ -137,7 +184,7 @@ func (m *models) leave(from uint64, marks []mark) (err error) {
 	if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
 		return m.broke(fmt.Errorf("commits up to %d leave: %w", last.head.Sequence, err))
 	}
-	m.cold.last = last
+	m.cold.last, m.cold.leaves = last, leaves
 	return nil
 }
 
@@ -185,19 +232,69 @@ func (m *models) lastCold(sequence uint64) (uint64, error) {
 	return s.last(sequence), nil
 }
 
-// eachCold calls yield with key and value of each commit that has left, up to a
-// sequence, as the table of commits had them.
-func (m *models) eachCold(ctx context.Context, to uint64, yield func(key, value []byte)) error {
+// coldRows calls yield with keys and values that the table of commits had, up to a
+// sequence.
+func (m *models) coldRows(ctx context.Context, to uint64, yield func(key, value []byte)) error {
+	return m.eachCold(ctx, to, func(c *ledger.Commit, records int64) {
+		yield(commitKey(c.Sequence), appendCommit(nil, c, records))
+	})
+}
+
+// coldLeafRows is coldRows of the leaves before one of them.
+func (m *models) coldLeafRows(ctx context.Context, to uint64, before int64, yield func(key, value []byte)) error {
+	return m.eachCold(ctx, to, func(c *ledger.Commit, records int64) {
+		if records-int64(len(c.Leaves)) < before {
+			yield(leafRow(c, records))
+		}
+	})
+}
+
+// eachCold calls yield with each commit that has left, up to a sequence, and how many
+// records the log has with it.
+func (m *models) eachCold(ctx context.Context, to uint64, yield func(c *ledger.Commit, records int64)) error {
 	_, end, err := m.marksAround(to)
 	if err != nil {
 		return err
 	}
 	return m.origin.read(ctx, mark{}, end, func(c *ledger.Commit, records int64) error {
 		if c.Sequence <= to {
-			yield(commitKey(c.Sequence), appendCommit(nil, c, records))
+			yield(c, records)
 		}
 		return nil
 	})
+}
+
+// coldLeaves returns leaves that have left, from one of them up to another one, which
+// is not among them.
+func (m *models) coldLeaves(from, to int64) (list []ledger.Digest, err error) {
+	for from < to {
+		s, err := m.stretchOfLeaf(from)
+		if err != nil {
+			return nil, err
+		}
+		some := s.leaves[from-s.records : min(to-s.records, int64(len(s.leaves)))]
+		list = append(list, some...)
+		from += int64(len(some))
+	}
+	return list, nil
+}
+
+// stretchOfLeaf returns the stretch with a leaf that has left.
+func (m *models) stretchOfLeaf(leaf int64) (*stretch, error) {
+	var failure error
+	sequence := sort.Search(int(m.coldUpTo().head.Sequence), func(i int) bool {
+		_, next, err := m.marksAround(uint64(i) + 1)
+		failure = cmp.Or(failure, err)
+		return next.with > leaf
+	})
+	if failure != nil {
+		return nil, failure
+	}
+	s, err := m.stretchAt(uint64(sequence) + 1)
+	if err == nil && s == nil {
+		err = fmt.Errorf("%w: no commit with leaf %d has left", ErrDamaged, leaf)
+	}
+	return s, m.judged(err)
 }
 
 // timeMarks returns where the last sequence is whose commits are all as old as a time:
@@ -226,6 +323,8 @@ type stretch struct {
 	before    uint64   // sequence of the mark before; 0: it is the first
 	sequences []uint64 // of the commits
 	values    [][]byte // as the table of commits had them
+	records   int64    // that the log has before the first
+	leaves    []ledger.Digest
 	bytes     int
 }
 
@@ -281,7 +380,7 @@ func (o *origin) stretch(before, next mark) (*stretch, error) {
 		return found, nil
 	}
 	read, err, _ := o.asking.Do(name, func() (any, error) {
-		s := &stretch{before: before.head.Sequence}
+		s := &stretch{before: before.head.Sequence, records: before.with}
 		ctx, cancel := context.WithTimeout(o.ctx, stretchPatience)
 		defer cancel()
 		select {
@@ -293,7 +392,8 @@ func (o *origin) stretch(before, next mark) (*stretch, error) {
 		err := o.read(ctx, before, next, func(c *ledger.Commit, records int64) error {
 			value := appendCommit(nil, c, records)
 			s.sequences, s.values = append(s.sequences, c.Sequence), append(s.values, value)
-			s.bytes += cap(value) + 32
+			s.leaves = append(s.leaves, c.Leaves...)
+			s.bytes += cap(value) + len(c.Leaves)*len(ledger.Digest{}) + 32
 			return nil
 		})
 		if err == nil {

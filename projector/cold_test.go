@@ -181,6 +181,13 @@ func answers(p *Projector, times []time.Time) (list []string) {
 		}
 		signed, err := view.Checkpoint()
 		tell("checkpoint", sequence, signed, err)
+		if err == nil {
+			leaf := int64(sequence*7919) % signed.Size
+			path, err := view.ProveInclusion(leaf)
+			tell("inclusion", sequence, path, err)
+			growth, err := view.ProveGrowth(leaf + 1)
+			tell("growth", sequence, growth, err)
+		}
 		if sequence%16 == 0 {
 			sum, err := view.Digest(context.Background())
 			tell("digest", sequence, sum, err)
@@ -264,6 +271,10 @@ func TestColdCommits(t *testing.T) {
 		}
 		if err := finish(it, nil); err != nil || rows != 1 {
 			t.Errorf("%d commits are in the read models, want the newest: %v", rows, err)
+		}
+		records, err := p.View().Records()
+		if kept := records - p.models.Load().cold.leaves; err != nil || kept > 2*300+tileLeaves {
+			t.Errorf("%d leaves of %d are in the read models: %v", kept, records, err)
 		}
 	}
 }

@@ -133,16 +133,26 @@ func (d *pastDigest) commits(table byte) error {
 		return err
 	}
 	if cold > 0 {
-		err = d.p.eachCold(d.ctx, min(cold, d.sequence), d.add)
+		err = d.p.coldRows(d.ctx, min(cold, d.sequence), d.add)
 	}
 	return finish(it, cmp.Or(err, d.addAll(it, func(_, _ []byte) bool { return true })))
 }
 
 // tree adds the hashes of the Merkle tree that were kept then.
 func (d *pastDigest) tree(table byte) error {
-	return d.rows(table, func(key, _ []byte) bool {
+	d.p.cold.RLock() // as in commits
+	cold, leaves := d.p.cold.last.head.Sequence, d.p.cold.leaves
+	it, err := d.iterate([]byte{table}, []byte{table + 1})
+	d.p.cold.RUnlock()
+	if err != nil {
+		return err
+	}
+	if leaves > 0 {
+		err = d.p.coldLeafRows(d.ctx, min(cold, d.sequence), leaves, d.add)
+	}
+	return finish(it, cmp.Or(err, d.addAll(it, func(key, _ []byte) bool {
 		return int64(binary.BigEndian.Uint64(key[2:])) < proof.KeptCount(int(key[1]), d.size)
-	})
+	})))
 }
 
 func (d *pastDigest) checkpoint(table byte) error {

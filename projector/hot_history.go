@@ -191,16 +191,19 @@ func (t *HistoryTrimmer) due(ctx context.Context, m *models, cold mark) (uint64,
 func (m *models) confirm(ctx context.Context, log ledger.Log, cold mark, to uint64) ([]mark, error) {
 	stays := marking{records: cold.with}
 	end, err := readCommits(ctx, log, cold, to, func(c *ledger.Commit, records int64) error {
-		value, same := appendCommit(nil, c, records), false
-		found, err := m.get(commitKey(c.Sequence), func(have []byte) error {
-			same = bytes.Equal(have, value)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if !found || !same {
-			return fmt.Errorf("%w: %d", ErrArchiveDiffers, c.Sequence)
+		leaves, hashes := leafRow(c, records)
+		for _, row := range [][2][]byte{{commitKey(c.Sequence), appendCommit(nil, c, records)}, {leaves, hashes}} {
+			same := false
+			_, err := m.get(row[0], func(have []byte) error {
+				same = bytes.Equal(have, row[1])
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if !same {
+				return fmt.Errorf("%w: %d", ErrArchiveDiffers, c.Sequence)
+			}
 		}
 		stays.add(c, records, c.Sequence == to)
 		return nil

@@ -490,18 +490,23 @@ func (v View) digest() (ledger.Digest, error) {
 	if err != nil {
 		return ledger.Digest{}, err
 	}
-	sum, cold := newDigester(), mark{}
+	sum, cold, leaves := newDigester(), mark{}, int64(-1)
 	add := func(key, value []byte) {
 		sum.add(key)
 		sum.add(value)
 	}
+	ctx := context.Background()
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		switch key := it.Key(); {
 		case key[0] == tableMark:
 			cold, err = readMark(it)
 			continue
+		case key[0] == tableTree && leaves < 0 && cold.head.Sequence > 0:
+			if leaves, err = firstLeaf(it); err == nil {
+				err = v.p.coldLeafRows(ctx, cold.head.Sequence, leaves, add)
+			}
 		case key[0] >= tableCommit && cold.head.Sequence > 0:
-			err = v.p.eachCold(context.Background(), cold.head.Sequence, add)
+			err = v.p.coldRows(ctx, cold.head.Sequence, add)
 			cold = mark{}
 		}
 		add(it.Key(), it.Value())
