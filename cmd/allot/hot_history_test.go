@@ -157,3 +157,36 @@ func hotHistoryAway(t *testing.T, dir string, launched func() *server, consumers
 		t.Fatal(err)
 	}
 }
+
+// TestHotHistoryOfReplicas: each replica lets commits leave its own read models, and
+// all of them answer alike.
+func TestHotHistoryOfReplicas(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := launchReplicas(t, "--archive", "file://"+dir, "--archive-part-records", "20", "--archive-part-age", "500ms",
+		"--hot-history", "1s")
+	leader := r.list[r.leader()]
+	leader.makeProvider(1_000_000)
+	trimmed := func() bool {
+		leader.must(204, "PUT", "/allocations/"+uuid.NewString(), allocation())
+		for _, s := range r.list {
+			if strings.Count(s.logs.String(), "commits have left the read models") < 2 {
+				return false
+			}
+		}
+		return true
+	}
+	waitFor(t, "commits leave the read models of all replicas", trimmed)
+	_, now := leader.standing("/healthz")
+	for at := uint64(1); at <= now.Sequence; at += max(1, now.Sequence/9) {
+		for _, q := range []string{"/audit/digest?at=%d", "/audit/records?from=1&at=%d", "/audit/status?at=%d"} {
+			path := fmt.Sprintf(q, at)
+			want := leader.must(200, "GET", path, "")
+			for i, s := range r.list {
+				if got := s.must(200, "GET", path, ""); !strings.HasPrefix(path, "/audit/status") && got != want {
+					t.Errorf("replica %d, %s: %.300s\nwant %.300s", i+1, path, got, want)
+				}
+			}
+		}
+	}
+}
