@@ -159,34 +159,45 @@ func hotHistoryAway(t *testing.T, dir string, launched func() *server, consumers
 }
 
 // TestHotHistoryOfReplicas: each replica lets commits leave its own read models, and
-// all of them answer alike.
+// all of them answer alike, also one that takes trimmed ones from another.
 func TestHotHistoryOfReplicas(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	r := launchReplicas(t, "--archive", "file://"+dir, "--archive-part-records", "20", "--archive-part-age", "500ms",
-		"--hot-history", "1s")
-	leader := r.list[r.leader()]
-	leader.makeProvider(1_000_000)
-	trimmed := func() bool {
-		leader.must(204, "PUT", "/allocations/"+uuid.NewString(), allocation())
-		for _, s := range r.list {
-			if strings.Count(s.logs.String(), "commits have left the read models") < 2 {
-				return false
-			}
-		}
-		return true
+	flags := []string{
+		"--archive", "file://" + t.TempDir(), "--archive-part-records", "20", "--archive-part-age", "500ms", "--hot-history", "1s",
 	}
-	waitFor(t, "commits leave the read models of all replicas", trimmed)
-	_, now := leader.standing("/healthz")
-	for at := uint64(1); at <= now.Sequence; at += max(1, now.Sequence/9) {
-		for _, q := range []string{"/audit/digest?at=%d", "/audit/records?from=1&at=%d", "/audit/status?at=%d"} {
-			path := fmt.Sprintf(q, at)
-			want := leader.must(200, "GET", path, "")
-			for i, s := range r.list {
-				if got := s.must(200, "GET", path, ""); !strings.HasPrefix(path, "/audit/status") && got != want {
-					t.Errorf("replica %d, %s: %.300s\nwant %.300s", i+1, path, got, want)
+	r := launchReplicas(t, flags...)
+	leader := r.leader()
+	r.list[leader].makeProvider(1_000_000)
+	waitFor(t, "commits leave the read models of all replicas", func() bool {
+		r.list[leader].must(204, "PUT", "/allocations/"+uuid.NewString(), allocation())
+		return !slices.ContainsFunc(r.list[:], func(s *server) bool {
+			return strings.Count(s.logs.String(), "commits have left the read models") < 2
+		})
+	})
+	alike := func() {
+		t.Helper()
+		_, now := r.list[leader].standing("/healthz")
+		for at := uint64(1); at <= now.Sequence; at += max(1, now.Sequence/9) {
+			for _, q := range []string{"/audit/digest?at=%d", "/audit/records?from=1&at=%d"} {
+				path := fmt.Sprintf(q, at)
+				want := r.list[leader].must(200, "GET", path, "")
+				for i, s := range r.list {
+					if got := s.must(200, "GET", path, ""); got != want {
+						t.Errorf("replica %d, %s: %.300s\nwant %.300s", i+1, path, got, want)
+					}
 				}
 			}
 		}
 	}
+	alike()
+	other := (leader + 1) % len(r.list)
+	r.lose(other)
+	for _, gone := range []string{"readmodel", "snapshots"} {
+		if err := os.RemoveAll(filepath.Join(r.data(other), gone)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.begin(other, flags...)
+	r.list[other].waitReady()
+	alike()
 }
