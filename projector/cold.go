@@ -426,8 +426,11 @@ func (o *origin) read(ctx context.Context, before, next mark, yield func(c *ledg
 		return ErrLogUnknown
 	}
 	last, err := readCommits(ctx, *log, before, next.head.Sequence, yield)
+	if ctx.Err() != nil { // the time is over, or the Projector is closed
+		err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, cmp.Or(err, ctx.Err()))
+	}
 	if err != nil {
-		return fmt.Errorf("projector: commits %d to %d: %w", before.head.Sequence+1, next.head.Sequence, err)
+		return fmt.Errorf("commits %d to %d: %w", before.head.Sequence+1, next.head.Sequence, err)
 	}
 	if last.head != next.head || last.with != next.with {
 		return fmt.Errorf("projector: %w: the log's commits %d to %d are not those that were folded",

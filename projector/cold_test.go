@@ -376,6 +376,11 @@ func TestColdDamage(t *testing.T) {
 			t.Errorf("a log that is away condemned the read models: %v", err)
 		}
 		away.away = nil
+		p.origin.cancel()
+		if _, err := p.View().RecordsOf(marks[2] - 1); !errors.Is(err, ledger.ErrUnavailable) {
+			t.Errorf("while it is closed: %v", err)
+		}
+		p.origin.ctx = t.Context()
 		if records, err := p.View().RecordsOf(marks[2]); err != nil || len(records) == 0 {
 			t.Errorf("when it is back: %d records, %v", len(records), err)
 		}
