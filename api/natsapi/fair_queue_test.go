@@ -1,9 +1,12 @@
 package natsapi
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
@@ -145,6 +148,46 @@ func TestMemoryUnderWay(t *testing.T) {
 	}
 	if q.clients["f"].bytes > clientBytes || q.bytes > doorBytes {
 		t.Errorf("%d bytes of one client wait, %d of all", q.clients["f"].bytes, q.bytes)
+	}
+}
+
+// TestWeightIsThatOfWhatIsDecoded: a request counts for the memory that it takes
+// decoded, and one that would take too much is refused before.
+func TestWeightIsThatOfWhatIsDecoded(t *testing.T) {
+	t.Parallel()
+	const elements = 100_000
+	for encoding, list := range map[string]func(n int) []byte{
+		wire.TypeJSON: func(n int) []byte {
+			return []byte(`{"allocations":[` + strings.Repeat("{},", n-1) + `{}]}`)
+		},
+		wire.TypeMsgpack: func(n int) []byte {
+			head := append([]byte("\x81\xaballocations\xdd"), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+			return append(head, bytes.Repeat([]byte{0xc0}, n)...)
+		},
+	} {
+		var s Service
+		r := &request{Request: &message{&nats.Msg{Data: list(elements)}}, encoding: encoding}
+		if failure := s.weigh(r); failure != nil || r.weight < 100*elements {
+			t.Errorf("%d elements as %s weigh %d: %v", elements, encoding, r.weight, failure)
+		}
+		r = &request{Request: &message{&nats.Msg{Data: list(10 * elements)}}, encoding: encoding}
+		if failure := s.weigh(r); failure == nil {
+			t.Errorf("%d elements as %s are taken", 10*elements, encoding)
+		}
+	}
+}
+
+// TestRepliesGoToInboxes: nothing is answered on a subject that is no inbox.
+func TestRepliesGoToInboxes(t *testing.T) {
+	t.Parallel()
+	s := Service{inboxes: []string{"_INBOX.", "_R_."}}
+	for reply, may := range map[string]bool{
+		"": true, "_INBOX.a.b": true, "_R_.x": true, "_INBOX": false, "allot.log": false, "$JS.API.STREAM.PURGE.ALLOT": false,
+		"allot.notice.heartbeat": false, "x._INBOX.a": false, "allot.command.CreateTrait": false,
+	} {
+		if s.mayReplyTo(reply) != may {
+			t.Errorf("an answer on %q: %v, want %v", reply, !may, may)
+		}
 	}
 }
 
