@@ -24,9 +24,7 @@ const (
 )
 
 // S3 starts versitygw with an empty bucket, until the test ends, and returns its
-// address. The test is skipped if that program is not there:
-//
-//	go install github.com/versity/versitygw/cmd/versitygw@latest
+// address. The test is skipped if that program, which .ci/run installs, is not there.
 //
 // The keys are in the environment of this process from then on.
 func S3(t testing.TB) (address string) {
@@ -37,7 +35,7 @@ func S3(t testing.TB) (address string) {
 		program = filepath.Join(home, "go", "bin", "versitygw")
 	}
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("skipped: versitygw is not installed: go install github.com/versity/versitygw/cmd/versitygw@latest")
+		t.Skip("skipped: versitygw is not installed; .ci/run has the command")
 	}
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": user, "AWS_SECRET_ACCESS_KEY": password} {
 		if err := os.Setenv(name, value); err != nil { // t.Setenv forbids parallel tests, and all set the same
