@@ -79,7 +79,11 @@ func main() {
 		panic(err) // a mistake in the flags, which every test would find
 	}
 	kongcompletion.Register(parser) // ends the program if a shell asks for completions
-	selected, err := parser.Parse(os.Args[1:])
+	args := os.Args[1:]
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	selected, err := parser.Parse(args)
 	parser.FatalIfErrorf(err)
 	if err = cmp.Or(refuseSecrets(selected), refuseNumbers(selected)); err == nil {
 		err = selected.Run()
@@ -96,7 +100,7 @@ func newParser(args *cli, options ...kong.Option) (*kong.Kong, error) {
 	return kong.New(args, append(options,
 		kong.Name("allot"),
 		kong.Description("An event-sourced allocation ledger that speaks OpenStack Placement and Ironic's allocations."),
-		kong.UsageOnError(),
+		kong.ShortUsageOnError(), // serve has some hundred flags
 		kong.DefaultEnvars("ALLOT"),
 	)...)
 }
