@@ -1,6 +1,8 @@
 package wire_test
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -37,6 +39,26 @@ func TestOlderPatches(t *testing.T) {
 		op[field] = value
 		if got, err := decode(op); err == nil && got.Path != "" {
 			t.Errorf("%s: %v is read as %+v", field, value, got)
+		}
+	}
+}
+
+// TestEncodedIsOwn: a message does not change when others are encoded after it, though
+// their buffers are used again.
+func TestEncodedIsOwn(t *testing.T) {
+	for _, size := range []int{1, 1 << 10, 1 << 20} {
+		first, err := wire.Encode(strings.Repeat("a", size), wire.TypeMsgpack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := bytes.Clone(first)
+		for range 10 {
+			if _, err := wire.Encode(strings.Repeat("b", size), wire.TypeMsgpack); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(first, was) {
+			t.Errorf("a message of %d bytes has changed", size)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -228,14 +229,24 @@ func Encode(value any, encoding string) ([]byte, error) {
 	if encoding != TypeMsgpack {
 		return document.Encode(value)
 	}
-	out := bytes.NewBuffer(make([]byte, 0, usualBytes))
+	out := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if out.Cap() <= keptBytes {
+			out.Reset()
+			buffers.Put(out)
+		}
+	}()
 	enc := msgpack.GetEncoder()
 	defer msgpack.PutEncoder(enc)
 	enc.Reset(out)
 	enc.SetCustomStructTag("json")
-	err := enc.Encode(value)
-	return out.Bytes(), err
+	if err := enc.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(out.Bytes()), nil
 }
 
-// usualBytes is the size that most commands and replies do not exceed.
-const usualBytes = 256
+// buffers are used again by Encode, if they are not larger than keptBytes.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const keptBytes = 64 << 10
