@@ -1,15 +1,11 @@
 package processes
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
-	"encoding/json"
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/allot-project/allot/commands"
@@ -26,126 +22,7 @@ const (
 	// triesAllEvery is after how long all waiting claims are tried though nothing was
 	// seen to be freed: some preferences about other consumers come true by growth.
 	triesAllEvery = 10 * time.Second
-	// maxNoted is how many changes of waiting claims are noted for a ClaimGranter. If it
-	// is further behind, it reads them.
-	maxNoted = 2 * commands.MaxWaitingClaims
 )
-
-// Freed tells a ClaimGranter when to look: its method Folded sees each commit once
-// that can be read. Without waiting claims this costs next to nothing.
-type Freed struct {
-	wake    chan struct{}
-	watched atomic.Bool // claims wait
-
-	mu     sync.Mutex
-	freed  freed                       // while they do, since it was taken; guarded by mu
-	noted  []ledger.WaitingClaimChange // since they were taken; guarded by mu
-	missed bool                        // not all were noted; guarded by mu
-}
-
-// NewFreed returns one that has seen nothing.
-func NewFreed() *Freed { return &Freed{wake: make(chan struct{}, 1), missed: true} }
-
-// Folded sees a commit's changes, once they can be read.
-func (f *Freed) Folded(changes *ledger.Changes) {
-	var now freed
-	if f.watched.Load() {
-		now.add(changes)
-	}
-	if now.none() && len(changes.Waiting) == 0 {
-		return
-	}
-	f.mu.Lock()
-	f.freed.join(&now)
-	f.note(changes.Waiting)
-	f.mu.Unlock()
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-}
-
-// note keeps which claims wait, and wait no more, until somebody takes that.
-func (f *Freed) note(changes []ledger.WaitingClaimChange) {
-	if f.missed {
-		return
-	}
-	if f.noted = append(f.noted, changes...); len(f.noted) > maxNoted {
-		f.noted, f.missed = nil, true
-	}
-}
-
-// take returns what was freed and noted since it was taken last. If something was
-// missed, a view that is taken afterwards has it.
-func (f *Freed) take() (now freed, noted []ledger.WaitingClaimChange, missed bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now, noted, missed = f.freed, f.noted, f.missed
-	f.freed, f.noted, f.missed = freed{}, nil, false
-	return now, noted, missed
-}
-
-// freed is what may make something possible that was not before.
-type freed struct {
-	all       bool                    // it may be anything
-	consumers bool                    // some hold something else than before
-	classes   map[ledger.ClassID]bool // of which less is used somewhere
-}
-
-func (f *freed) none() bool { return !f.all && !f.consumers && len(f.classes) == 0 }
-
-// add finds what is freed by changes: by all but new consumers, and what they use.
-func (f *freed) add(c *ledger.Changes) {
-	f.all = f.all ||
-		len(c.Limits)+len(c.Parents)+len(c.Preferences)+len(c.Traits)+len(c.Classes)+len(c.Nodes) > 0 ||
-		slices.ContainsFunc(c.AggregateLimits, func(one ledger.AggregateLimitChange) bool {
-			return one.Before == nil || one.After == nil || one.Before.Most != one.After.Most
-		}) ||
-		slices.ContainsFunc(c.Providers, func(one ledger.ProviderChange) bool {
-			return one.Before == nil || one.After != nil && !onlyUsed(one.Before, one.After)
-		})
-	f.consumers = f.consumers ||
-		slices.ContainsFunc(c.Consumers, func(one ledger.ConsumerChange) bool { return one.Before != nil })
-	for _, one := range c.Providers {
-		if f.all || one.After == nil {
-			continue
-		}
-		for i := range one.After.Inventories {
-			if one.After.Inventories[i].Used < one.Before.Inventories[i].Used {
-				f.classFreed(one.After.Inventories[i].Class)
-			}
-		}
-	}
-}
-
-func (f *freed) classFreed(class ledger.ClassID) {
-	if f.classes == nil {
-		f.classes = make(map[ledger.ClassID]bool)
-	}
-	f.classes[class] = true
-}
-
-func (f *freed) join(other *freed) {
-	f.all, f.consumers = f.all || other.all, f.consumers || other.consumers
-	for class := range other.classes {
-		f.classFreed(class)
-	}
-}
-
-// onlyUsed reports whether no more has changed of a provider than what is used of it.
-func onlyUsed(before, after *ledger.Provider) bool {
-	if before.Parent != after.Parent || before.Root != after.Root || len(before.Inventories) != len(after.Inventories) ||
-		!slices.Equal(before.Traits, after.Traits) || !slices.Equal(before.Aggregates, after.Aggregates) {
-		return false
-	}
-	for i := range after.Inventories {
-		was, is := before.Inventories[i], after.Inventories[i]
-		if was.Used, was.UpdatedAt = is.Used, is.UpdatedAt; was != is {
-			return false
-		}
-	}
-	return true
-}
 
 // WaitingClaims is what the ClaimGranter reads. projector.Projector implements it.
 type WaitingClaims interface {
@@ -180,19 +57,6 @@ type ClaimGranter struct {
 	missed bool            // not all that wait are known
 	tried  time.Time       // when all were
 	again  bool            // not everything was answered
-}
-
-// waitingClaim is a claim that waits, as it is tried.
-type waitingClaim struct {
-	*ledger.WaitingClaim
-	claim *commands.Claim
-	asks  map[string]int64 // by class
-	shape string           // equal for claims of which none has a chance where another had none; empty: unlike all others
-	// placed: what it asks for may have to do with more than classes and their amounts.
-	placed bool
-	// forRoom: it was tried, and waits for nothing but more of a class that it asks for,
-	// as far as only consumers change.
-	forRoom bool
 }
 
 // StartClaimGranter starts with the claims that wait already.
@@ -412,61 +276,6 @@ func (g *ClaimGranter) expire(ctx context.Context, now time.Time) (time.Duration
 	return triesAllEvery, nil
 }
 
-// deadlines is a heap: the first is that which is over first.
-type deadlines []deadline
-
-type deadline struct {
-	at int64 // Unix nanoseconds
-	*waitingClaim
-}
-
-func (d deadlines) Len() int { return len(d) }
-
-func (d deadlines) Less(i, j int) bool { return d[i].at < d[j].at }
-
-func (d deadlines) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
-
-func (d *deadlines) Push(one any) { *d = append(*d, one.(deadline)) }
-
-func (d *deadlines) Pop() any {
-	last := (*d)[len(*d)-1]
-	(*d)[len(*d)-1] = deadline{}
-	*d = (*d)[:len(*d)-1]
-	return last
-}
-
-func newWaitingClaim(w *ledger.WaitingClaim) *waitingClaim {
-	one := &waitingClaim{WaitingClaim: w, asks: make(map[string]int64)}
-	claim, err := commands.ParseWaiting(w.Asked)
-	if err != nil {
-		return one // the decision ends its waiting
-	}
-	one.claim = claim
-	one.placed = claim.Prefer != nil && (claim.Prefer.Name != "" || len(claim.Prefer.Near) > 0)
-	isNew := true
-	var members []commands.ClaimConsumer
-	for _, consumer := range claim.For {
-		if consumer.Request < len(claim.Requests) {
-			for _, group := range claim.Requests[consumer.Request].Groups {
-				for class, amount := range group.Resources {
-					one.asks[class] += amount * int64(max(1, consumer.Count))
-				}
-			}
-		}
-		isNew = isNew && consumer.Generation == nil && !consumer.AnyGeneration
-		members = append(members, commands.ClaimConsumer{Request: consumer.Request, Count: consumer.Count})
-	}
-	one.placed = one.placed || len(one.asks) == 0
-	if isNew {
-		if text, err := json.Marshal(&commands.Claim{
-			For: members, Requests: claim.Requests, Prefer: claim.Prefer, Gang: claim.Gang,
-		}); err == nil {
-			one.shape = string(text)
-		}
-	}
-	return one
-}
-
 // try tries claims in their order. What one is given counts for its project at once.
 func (g *ClaimGranter) try(ctx context.Context, view projector.View, claims []*waitingClaim) error {
 	if len(claims) == 0 {
@@ -477,39 +286,6 @@ func (g *ClaimGranter) try(ctx context.Context, view projector.View, claims []*w
 		return err
 	}
 	return inOrder(shares, claims, func(one *waitingClaim) (commands.Outcome, error) { return g.grant(ctx, one) })
-}
-
-// inOrder tries claims in their order, as shares have them stand.
-func inOrder(shares *shares, claims []*waitingClaim, grant func(*waitingClaim) (commands.Outcome, error)) error {
-	line := &line{shares: shares}
-	for _, one := range claims {
-		line.list = append(line.list, inLine{one, shares.of(one)})
-	}
-	heap.Init(line)
-	hopeless := make(map[string]bool)
-	for line.Len() > 0 {
-		first := heap.Pop(line).(inLine)
-		if share := shares.of(first.waitingClaim); share > first.share { // its project was given something
-			heap.Push(line, inLine{first.waitingClaim, share})
-			continue
-		}
-		if first.shape != "" && hopeless[first.shape] {
-			first.forRoom = !first.placed
-			continue
-		}
-		outcome, err := grant(first.waitingClaim)
-		if err != nil {
-			return err
-		}
-		first.forRoom = false
-		switch {
-		case outcome.Rejection != nil && outcome.Rejection.Code == commands.CodeNoCandidates:
-			hopeless[first.shape], first.forRoom = true, !first.placed
-		case commands.Claimed(outcome.Events):
-			shares.add(first.waitingClaim)
-		}
-	}
-	return nil
 }
 
 func (g *ClaimGranter) grant(ctx context.Context, one *waitingClaim) (commands.Outcome, error) {
@@ -526,83 +302,4 @@ func (g *ClaimGranter) carryOut(ctx context.Context, one *waitingClaim, c comman
 		submission.Cause = &result.Address
 	}
 	return g.cfg.Submit.Submit(ctx, submission)
-}
-
-// shares are what projects hold that have claims in line.
-type shares struct {
-	held   map[string]map[string]int64 // by project and class
-	totals map[string]int64            // of all of these projects together, by class, when the round began
-}
-
-func sharesOf(view projector.View, claims []*waitingClaim) (*shares, error) {
-	classes, err := view.Classes()
-	if err != nil {
-		return nil, err
-	}
-	s := &shares{held: make(map[string]map[string]int64), totals: make(map[string]int64)}
-	for _, one := range claims {
-		if s.held[one.Project] != nil {
-			continue
-		}
-		held := make(map[string]int64)
-		s.held[one.Project] = held
-		usages, err := view.Usages(one.Project, "")
-		if err != nil {
-			return nil, err
-		}
-		for _, u := range usages {
-			for _, a := range u.Amounts {
-				name := classes.Name(a.Class)
-				held[name] += a.Amount
-				s.totals[name] += a.Amount
-			}
-		}
-	}
-	return s, nil
-}
-
-// of is how much the project holds of what a claim asks for: of each class its part of
-// what all of these projects hold together, and of these the largest.
-func (s *shares) of(one *waitingClaim) (share float64) {
-	for class := range one.asks {
-		share = max(share, float64(s.held[one.Project][class])/float64(max(1, s.totals[class])))
-	}
-	return share
-}
-
-func (s *shares) add(one *waitingClaim) {
-	for class, amount := range one.asks {
-		s.held[one.Project][class] += amount
-	}
-}
-
-// line is a heap: the first is that which is tried next.
-type line struct {
-	shares *shares
-	list   []inLine
-}
-
-type inLine struct {
-	*waitingClaim
-	share float64
-}
-
-func (l *line) Len() int { return len(l.list) }
-
-func (l *line) Less(i, j int) bool {
-	a, b := l.list[i], l.list[j]
-	return cmp.Or(
-		cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.share, b.share), cmp.Compare(a.Sequence, b.Sequence),
-		a.UUID.Compare(b.UUID),
-	) < 0
-}
-
-func (l *line) Swap(i, j int) { l.list[i], l.list[j] = l.list[j], l.list[i] }
-
-func (l *line) Push(one any) { l.list = append(l.list, one.(inLine)) }
-
-func (l *line) Pop() any {
-	last := l.list[len(l.list)-1]
-	l.list = l.list[:len(l.list)-1]
-	return last
 }

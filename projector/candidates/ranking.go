@@ -128,92 +128,10 @@ func eachDifference[T any](before, after *pages[T], yield func(number uint32, wa
 	}
 }
 
-// Assume has amounts taken, or with sign -1 given back, until the same is
-// assumed with the other sign. Sync does not end it.
-func (r *Ranking) Assume(uses []Use, sign int64) {
-	for i := range uses {
-		id := uses[i].Provider.UUID
-		r.note(id, uses[i].Class, sign*uses[i].Amount)
-		if i+1 < len(uses) && uses[i+1].Provider.UUID == id {
-			continue // once for all that is taken of one provider
-		}
-		r.effect(id)
-	}
-}
-
-// SyncAfter is Sync to a moment in which some of what was assumed has come true,
-// or never will.
-func (r *Ranking) SyncAfter(w *World, settled []Use) {
-	for _, use := range settled {
-		r.note(use.Provider.UUID, use.Class, -use.Amount)
-	}
-	r.Sync(w)
-	for i := range settled {
-		if id := settled[i].Provider.UUID; i == 0 || id != settled[i-1].Provider.UUID {
-			r.effect(id) // what has not come true is in none of the changes
-		}
-	}
-}
-
 // Provider finds a provider, with what is assumed of it.
 func (r *Ranking) Provider(id ledger.UUID) (*ledger.Provider, bool) { return r.world.Provider(id) }
 
 // note changes what is assumed of a provider.
-func (r *Ranking) note(provider ledger.UUID, class ledger.ClassID, amount int64) {
-	if r.within != nil {
-		r.noteWithin(provider, class, amount)
-	}
-	list := r.assumed[provider]
-	i := slices.IndexFunc(list, func(a ledger.ClassAmount) bool { return a.Class == class })
-	if i < 0 {
-		list, i = append(list, ledger.ClassAmount{Class: class}), len(list)
-	}
-	list[i].Amount += amount
-	if list[i].Amount == 0 {
-		list = slices.Delete(list, i, i+1)
-	}
-	if len(list) == 0 {
-		delete(r.assumed, provider)
-	} else {
-		r.assumed[provider] = list
-	}
-}
-
-// CountAggregates has the Ranking count what is assumed in each aggregate.
-func (r *Ranking) CountAggregates() {
-	if r.within == nil {
-		r.countAssumed()
-	}
-}
-
-// AssumedIn is what is assumed of a class in an aggregate. What a root is in, its tree
-// is in. CountAggregates must have been called.
-func (r *Ranking) AssumedIn(key ledger.AggregateKey) int64 { return r.within[key] }
-
-// countAssumed counts anew, since providers may be in other aggregates than they were.
-func (r *Ranking) countAssumed() {
-	r.within = make(map[ledger.AggregateKey]int64)
-	for id, list := range r.assumed {
-		for _, a := range list {
-			r.noteWithin(id, a.Class, a.Amount)
-		}
-	}
-}
-
-func (r *Ranking) noteWithin(provider ledger.UUID, class ledger.ClassID, amount int64) {
-	p, known := r.base.Provider(provider)
-	if !known {
-		return
-	}
-	root, _ := r.base.Provider(p.Root)
-	for _, id := range ledger.WithRoot(p, root) {
-		r.within[ledger.AggregateKey{Aggregate: id, Class: class}] += amount
-	}
-}
-
-// Assumes reports whether anything is assumed.
-func (r *Ranking) Assumes() bool { return len(r.assumed) > 0 }
-
 // effect puts a provider into the world with what is assumed of it, if it exists.
 func (r *Ranking) effect(id ledger.UUID) {
 	if number, known := r.base.number(id); known && r.refresh(number) {
@@ -235,23 +153,6 @@ func (r *Ranking) refresh(number uint32) (moves bool) {
 	r.world.entries.set(number, is, ownPages)
 	return is.p != nil && (was.p == nil || was.root != is.root || !slices.Equal(was.p.Inventories, is.p.Inventories) ||
 		!ledger.SameList(was.p.Traits, is.p.Traits) || !ledger.SameList(was.p.Aggregates, is.p.Aggregates))
-}
-
-// assuming is a provider with something assumed of it.
-func assuming(p *ledger.Provider, list []ledger.ClassAmount) *ledger.Provider {
-	if len(list) == 0 {
-		return p
-	}
-	out := *p
-	out.Inventories = slices.Clone(p.Inventories)
-	for _, a := range list {
-		for i := range out.Inventories {
-			if out.Inventories[i].Class == a.Class {
-				out.Inventories[i].Used += a.Amount
-			}
-		}
-	}
-	return &out
 }
 
 // file moves a root to where it belongs in all orders.

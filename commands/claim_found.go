@@ -1,0 +1,101 @@
+package commands
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/candidates"
+)
+
+// Found is what the search for a claim has found.
+type Found struct {
+	Choices []Choice // the best first
+	AsOf    uint64   // the sequence of the commit as of which it was searched
+	Seed    uint64
+	// Asked is, for each of the claim's requests, what the record keeps of it.
+	Asked []ledger.Document
+	// Prefer is what was preferred, with what a name stood for.
+	Prefer *ClaimPreference
+	// several: it is of several consumers.
+	several bool
+	// Ganged: there were rules among its consumers.
+	Ganged bool
+	// Last: it is not searched again if nothing of this fits.
+	Last bool
+	// Spent: the search was not brought to its end.
+	Spent bool
+	// OverAggregate is the first candidate's that there was no room for in an
+	// aggregate, by its limit; nil: none was refused for that.
+	OverAggregate *Rejection
+	// Why there is nothing, if there is none and it is the last search.
+	Why *candidates.Explanation
+}
+
+// by reports whether it was searched by a preference: one with a name may have
+// changed since.
+func (f *Found) by(prefer *ClaimPreference) bool {
+	return prefer == nil || prefer.Name == "" || reflect.DeepEqual(f.Prefer, prefer)
+}
+
+// Choice is what each of a claim's consumers gets.
+type Choice struct{ Members []candidates.Ranked }
+
+// unchanged reports whether all providers are as the search saw them, but for
+// their inventories.
+func (c *Choice) unchanged(s *ledger.State) bool {
+	for i := range c.Members {
+		for _, seen := range c.Members[i].Seen {
+			p, exists := s.Provider(seen.UUID)
+			if !exists || p.Parent != seen.Parent || p.Root != seen.Root || !sameList(p.Traits, seen.Traits) ||
+				!sameList(p.Aggregates, seen.Aggregates) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func sameList[T comparable](a, b []T) bool { return ledger.SameList(a, b) || slices.Equal(a, b) }
+
+// nothing says why no choice could be taken.
+func (f *Found) nothing() *Rejection {
+	switch {
+	case !f.Last:
+		return &Rejection{Code: CodeClaimOutdated, Message: "what was found does not fit any more"}
+	case len(f.Choices) > 0:
+		return &Rejection{
+			Code:    CodeClaimBudget,
+			Message: "what was found was taken by others again and again: the claim may succeed when it is sent again",
+			Facts:   Facts{AsOf: f.AsOf},
+		}
+	case f.Spent:
+		return &Rejection{
+			Code:    CodeClaimBudget,
+			Message: "within the bounds of the search nothing was found, and it is not certain that there is nothing: ask for less at once",
+			Facts:   Facts{AsOf: f.AsOf},
+		}
+	}
+	if f.OverAggregate != nil && !f.several {
+		return f.OverAggregate
+	}
+	why := ""
+	if f.OverAggregate != nil {
+		why = ", given the limits of aggregates"
+	} else if f.Why != nil && f.Why.RemovedLast != "" {
+		why = ", removed last by " + f.Why.RemovedLast
+	} else if f.Prefer.strict() {
+		why = ", given what is required and forbidden about other consumers"
+	} else if f.Ganged {
+		why = ", for all of its consumers together by the rules of the gang"
+	}
+	return &Rejection{
+		Code: CodeNoCandidates, Message: "nothing satisfies the claim" + why, Facts: Facts{AsOf: f.AsOf, Explanation: f.Why},
+	}
+}
+
+// RejectedClaim is the error of a search for what cannot be searched for.
+type RejectedClaim struct{ *Rejection }
+
+// Error implements error.
+func (r *RejectedClaim) Error() string { return r.String() }
