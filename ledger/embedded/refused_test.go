@@ -274,11 +274,7 @@ func TestTooManyConnections(t *testing.T) {
 // that need not wait any more makes room.
 func TestGateIsBounded(t *testing.T) {
 	t.Parallel()
-	g, err := newGate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.stop()
+	g := startedGate(t)
 	compared := 0
 	g.hash = func([]byte, []byte) error { compared++; return errors.New("wrong") }
 	for n := range gatePlaces {

@@ -205,15 +205,22 @@ func TestTooManyUnknown(t *testing.T) {
 	}
 }
 
-// TestGate: whoever guesses passwords has one compared at a time, and does not
-// hold up logins with a password that was right before, or from another place.
-func TestGate(t *testing.T) {
-	t.Parallel()
+// startedGate returns a gate that is stopped when the test ends.
+func startedGate(t *testing.T) *gate {
+	t.Helper()
 	g, err := newGate()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.stop()
+	t.Cleanup(g.stop)
+	return g
+}
+
+// TestGate: whoever guesses passwords has one compared at a time, and does not
+// hold up logins with a password that was right before, or from another place.
+func TestGate(t *testing.T) {
+	t.Parallel()
+	g := startedGate(t)
 	var at, most, compared atomic.Int64
 	g.hash = func(hash, password []byte) error {
 		n := at.Add(1)
@@ -261,11 +268,7 @@ func TestGate(t *testing.T) {
 // each time longer, and another place does not.
 func TestGuessesWait(t *testing.T) {
 	t.Parallel()
-	g, err := newGate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.stop()
+	g := startedGate(t)
 	var compared atomic.Int64
 	g.hash = func([]byte, []byte) error {
 		compared.Add(1)
