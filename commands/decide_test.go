@@ -302,10 +302,22 @@ func TestProjects(t *testing.T) {
 		return commands.NodeRequest{ResourceClass: "metal", Owner: owner}
 	}
 	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
+	waits := func(priority int64) *commands.Claim {
+		c := waitingClaim("p", fresh)
+		c.Priority = priority
+		return c
+	}
+	near := func(consumer ledger.UUID) *commands.Claim {
+		c := claim(map[string]int64{vcpu: 2}, fresh)
+		c.Prefer = &commands.ClaimPreference{
+			Near: []commands.NearConsumers{{By: "tree", Consumers: []ledger.UUID{consumer}, Weight: 1}},
+		}
+		return c
+	}
 	rules := map[string]struct{ mine, notMine []commands.Command }{
 		"Claim": {
-			[]commands.Command{claim(map[string]int64{vcpu: 2}, fresh)},
-			[]commands.Command{claim(map[string]int64{vcpu: 2}, others), claimFor("q")},
+			[]commands.Command{claim(map[string]int64{vcpu: 2}, fresh), waits(0), near(holder)},
+			[]commands.Command{claim(map[string]int64{vcpu: 2}, others), claimFor("q"), waits(1), near(others)},
 		},
 		"CancelClaim": {
 			[]commands.Command{&commands.CancelClaim{Claim: fresh.Derive("waits")}, &commands.CancelClaim{Claim: gone}},

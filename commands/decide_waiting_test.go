@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/allot-project/allot/commands"
@@ -55,5 +56,37 @@ func waitingDecisions(w *world) []decision {
 		{"it waits", waiting, &commands.CancelClaim{Claim: id}, happens(ended(ledger.WaitCancelled))},
 		{"it does not wait", nil, &commands.CancelClaim{Claim: id}, notWaiting},
 		{"no uuid", nil, &commands.CancelClaim{}, invalid("claim")},
+	}
+}
+
+// TestGrantIsBound: a claim of a client that is bound to a project may do no more when
+// it has waited than when it was sent.
+func TestGrantIsBound(t *testing.T) {
+	for _, c := range []struct {
+		bound, how string
+		code       commands.Code
+	}{
+		{bound: "p", how: ledger.WaitRefused, code: commands.CodeForbidden},
+		{bound: "", how: ledger.WaitGranted}, // the control
+	} {
+		w := newWorld(t, claim(map[string]int64{vcpu: 4}, ledger.UUID{15: 5}))
+		sent := waitingClaim("p", fresh)
+		sent.For[0].AnyGeneration = true
+		id := ledger.UUID{15: 6}
+		submission := commands.Submission{ID: id, Command: sent, Actor: "test", Project: c.bound}
+		if _, rejection, err := w.Carry(submission); rejection != nil || err != nil {
+			t.Fatal(rejection, err)
+		}
+		others := allocations(allocate(fresh, host, used, 1))
+		others.Allocations[0].Project = "q"
+		w.accept(others, &commands.ReleaseConsumer{Consumer: ledger.UUID{15: 5}})
+		got := w.decide(commands.NewGrantClaim(id, 0, sent))
+		var ended ledger.ClaimWaitEnded
+		if n := len(got.events); n > 0 {
+			ended, _ = got.events[n-1].(ledger.ClaimWaitEnded)
+		}
+		if ended.How != c.how || ended.Code != string(c.code) {
+			t.Errorf("bound to %q: %+v", c.bound, got)
+		}
 	}
 }

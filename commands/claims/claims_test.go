@@ -462,12 +462,31 @@ func TestPreferenceChanges(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 8})
 	l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: commands.OrderPack}})
-	before, err := l.Writer.Fork(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 	c.Prefer = &commands.ClaimPreference{Name: "gold"}
+	rejection := decidedAfter(t, l, c, &commands.SetPreference{
+		Name: "gold", Prefer: &commands.ClaimPreference{Order: commands.OrderSpread},
+	})
+	if codeOf(rejection) != commands.CodeClaimOutdated {
+		t.Errorf("it has changed: %v", rejection)
+	}
+}
+
+// decidedAfter searches for a claim, and decides it by what was found: as long as nothing
+// has changed, when it must be accepted, and after a command, when it may be rejected.
+func decidedAfter(
+	t *testing.T, l *commandstest.Ledger, c *commands.Claim, change commands.Command,
+) *commands.Rejection {
+	t.Helper()
+	state := func() *ledger.State {
+		t.Helper()
+		s, err := l.Writer.Fork(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	before := state()
 	found, err := searchIn(before, c)
 	if err != nil {
 		t.Fatal(err)
@@ -476,14 +495,9 @@ func TestPreferenceChanges(t *testing.T) {
 	if _, rejection := with.Decide(before); rejection != nil {
 		t.Errorf("nothing has changed: %v", rejection)
 	}
-	l.Accept(t, &commands.SetPreference{Name: "gold", Prefer: &commands.ClaimPreference{Order: commands.OrderSpread}})
-	after, err := l.Writer.Fork(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, rejection := with.Decide(after); rejection == nil || rejection.Code != commands.CodeClaimOutdated {
-		t.Errorf("it has changed: %v", rejection)
-	}
+	l.Accept(t, change)
+	_, rejection := with.Decide(state())
+	return rejection
 }
 
 // searchIn searches a State for a claim, as is done before it is decided.
@@ -667,4 +681,48 @@ func TestAskedIsCanonical(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBudgetOrImpossible: that a gang cannot be placed is said only where everything was
+// tried.
+func TestBudgetOrImpossible(t *testing.T) {
+	for _, c := range []struct {
+		hosts int // before the one with both classes, which is preferred least
+		both  bool
+		want  commands.Code
+	}{
+		{hosts: 3, both: true}, {hosts: 3, want: commands.CodeNoCandidates},
+		{hosts: 20, both: true, want: commands.CodeClaimBudget}, {hosts: 20, want: commands.CodeClaimBudget},
+	} {
+		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+		for i := range c.hosts {
+			host := l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
+			l.Accept(t, commandstest.Allocate(commandstest.NewID(), host, "VCPU", 1))
+		}
+		last := []commands.Inventory{{Class: "DISK_GB", Total: 8}}
+		if c.both {
+			last = append(last, commands.Inventory{Class: "VCPU", Total: 8})
+		}
+		l.Provider(t, "last", last...)
+		claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		claim.Requests = append(claim.Requests, claimOf(ledger.UUID{}, map[string]int64{"DISK_GB": 1}).Requests...)
+		claim.For = append(claim.For, commands.ClaimConsumer{Consumer: commandstest.NewID(), Request: 1, Project: "p", User: "u"})
+		claim.Prefer = &commands.ClaimPreference{Order: commands.OrderPack}
+		claim.Gang = []commands.GangRule{{By: "provider", Rule: "together"}}
+		state, err := l.Writer.Fork(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rejection := claim.Decide(state)
+		if got := codeOf(rejection); got != c.want {
+			t.Errorf("%d hosts, both classes %v: %q, want %q", c.hosts, c.both, got, c.want)
+		}
+	}
+}
+
+func codeOf(r *commands.Rejection) commands.Code {
+	if r == nil {
+		return ""
+	}
+	return r.Code
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -542,5 +543,56 @@ func TestWaitingBounds(t *testing.T) {
 		if _, r := carry(commandstest.NewID(), c, ""); r == nil || r.Code != commands.CodeInvalid {
 			t.Errorf("%s: %v", name, r)
 		}
+	}
+}
+
+// TestAllWaitingIsBounded: all projects together may have only so many claims that wait,
+// and of so many bytes.
+func TestAllWaitingIsBounded(t *testing.T) {
+	t.Parallel()
+	large := func(int) *commands.Claim {
+		c := waits(commandstest.NewID().String(), 1, 60, 0)
+		c.For[0].User = strings.Repeat("u", 100)
+		for range 250 {
+			one := c.For[0]
+			one.Consumer = commandstest.NewID()
+			c.For = append(c.For, one)
+		}
+		return c
+	}
+	small := func(i int) *commands.Claim {
+		return waits(fmt.Sprint("p", i/commands.MaxWaitingOfProject), 1, 60, 0)
+	}
+	for name, c := range map[string]struct {
+		claim                  func(int) *commands.Claim
+		leastCount, leastBytes int
+	}{
+		"claims": {claim: small, leastCount: commands.MaxWaitingClaims},
+		"bytes":  {claim: large, leastBytes: commands.MaxWaitingBytes - ledger.MaxDocumentBytes},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scratch := commands.NewScratch(ledger.NewState())
+			begin, err := commands.NewAddStandardNames(commandstest.NewID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r *commands.Rejection
+			for i := -1; r == nil && i <= commands.MaxWaitingClaims; i++ {
+				var command commands.Command = begin
+				if i >= 0 {
+					command = c.claim(i)
+				}
+				submission := commands.Submission{ID: commandstest.NewID(), Actor: "test", Command: command}
+				if _, r, err = scratch.Carry(submission); err != nil {
+					t.Fatal(err)
+				}
+			}
+			count, bytes := scratch.State().WaitingCount()
+			if r == nil || r.Code != commands.CodeTooManyWaiting || count < c.leastCount || bytes < c.leastBytes ||
+				count > commands.MaxWaitingClaims || bytes > commands.MaxWaitingBytes {
+				t.Errorf("%d claims wait, %d bytes: %v", count, bytes, r)
+			}
+		})
 	}
 }
