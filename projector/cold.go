@@ -19,6 +19,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/projector/past"
 )
 
 // Old commits may leave the read models, see HotHistory: what the table of commits
@@ -107,8 +108,10 @@ func (m *models) loadMarks() error {
 }
 
 // firstLeaf returns the number of the first leaf in the row that a cursor stands at.
-func firstLeaf(it *cursor) (int64, error) {
-	level, number := it.Key()[1], binary.BigEndian.Uint64(it.Key()[2:])
+func firstLeaf(it *cursor) (int64, error) { return firstLeafOf(it.Key()) }
+
+func firstLeafOf(key []byte) (int64, error) {
+	level, number := key[1], binary.BigEndian.Uint64(key[2:])
 	if level != 0 {
 		return 0, fmt.Errorf("%w: the tree has no leaves", ErrDamaged)
 	}
@@ -351,6 +354,7 @@ func (s *stretch) last(sequence uint64) uint64 {
 // origin is the log from which commits that have left are made again.
 type origin struct {
 	log    atomic.Pointer[ledger.Log]
+	past   atomic.Pointer[past.Files]
 	ctx    context.Context // ends with the Projector
 	cancel context.CancelFunc
 	asking singleflight.Group

@@ -10,8 +10,9 @@ import (
 // cursor is an iterator over read models. An error in it condemns them, and
 // finish returns it. An open cursor keeps the read models open.
 type cursor struct {
-	it *pebble.Iterator
-	m  *models
+	it   *pebble.Iterator
+	m    *models
+	past *pastReading // nil: it reads the read models themselves
 }
 
 // cursor opens an iterator over the keys from lower (inclusive) to upper
@@ -30,7 +31,7 @@ func (m *models) cursor(lower, upper []byte) (c *cursor, err error) {
 	if err != nil {
 		return nil, m.broke(err)
 	}
-	return &cursor{it, m}, nil
+	return &cursor{it: it, m: m}, nil
 }
 
 // get reads the value of one key.
@@ -69,7 +70,7 @@ func (m *models) judged(err error) error {
 func (c *cursor) caught(ok *bool) {
 	if reason := recover(); reason != nil {
 		*ok = false
-		c.m.condemn(panicked(reason))
+		c.broke(panicked(reason))
 	}
 }
 
@@ -90,24 +91,43 @@ func (c *cursor) Key() []byte                 { return c.it.Key() }
 func (c *cursor) Value() []byte {
 	value, err := c.it.ValueAndErr()
 	if err != nil {
-		c.m.condemn(err)
+		c.broke(err)
 		return nil
 	}
 	return value
 }
 
+// broke notes an error of the iterator.
+func (c *cursor) broke(reason error) {
+	if c.past == nil {
+		c.m.condemn(reason)
+	} else {
+		_ = c.past.damaged(reason) // finish returns it
+	}
+}
+
 // close closes the iterator.
 func (c *cursor) close() (err error) {
 	defer c.m.users.leave()
-	defer c.m.recovered(&err)
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = panicked(reason)
+		}
+	}()
 	return c.it.Close()
 }
+
+// finish is the function finish.
+func (c *cursor) finish(err error) error { return finish(c, err) }
 
 // finish closes a cursor and returns its first error. What was read counts only
 // if the read models were good to the end.
 func finish(c *cursor, err error) error {
 	if closing := c.close(); closing != nil {
-		err = errors.Join(err, c.m.broke(closing))
+		c.broke(closing)
+	}
+	if c.past != nil && c.past.failed != nil {
+		return c.past.failed
 	}
 	return c.m.judged(err)
 }

@@ -22,55 +22,64 @@ func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
 	if err != nil {
 		return ledger.Digest{}, err
 	}
-	d := &pastDigest{View: v, ctx: ctx, sum: newDigester(), head: head, size: size}
-	tables := slices.Clone(pastTables)
-	slices.SortFunc(tables, func(a, b pastTable) int { return cmp.Compare(a.table, b.table) })
-	for _, t := range tables {
+	sum := newDigester()
+	d := &pastRows{View: v, ctx: ctx, head: head, size: size, add: func(key, value []byte) {
+		sum.add(key)
+		sum.add(value)
+	}}
+	for _, t := range pastTables {
 		if err := t.add(d, t.table); err != nil {
 			return ledger.Digest{}, err
 		}
 	}
-	return d.sum.digest(), nil
+	return sum.digest(), nil
 }
 
-// pastDigest adds the keys that the read models had, in order.
-type pastDigest struct {
+// pastRows adds the rows that the read models had, in the order of their keys.
+type pastRows struct {
 	View
 	ctx  context.Context
-	sum  *digester
+	add  func(key, value []byte)
 	head ledger.Head
 	size int64 // number of records in the Merkle tree then
+	hot  bool  // without those that have left
 }
 
 // pastTable says how to find the keys that a table had. Every table must be among
 // pastTables; without one the digest differs.
 type pastTable struct {
 	table byte
-	add   func(d *pastDigest, table byte) error
+	add   func(d *pastRows, table byte) error
 }
 
-var pastTables = slices.Concat([]pastTable{
-	{tableCheckpoint, (*pastDigest).checkpoint},
-	{tableCommit, (*pastDigest).commits},
-	{tableTree, (*pastDigest).tree},
-	{tableCommand, (*pastDigest).commands},
+var pastTables = sortedTables([]pastTable{
+	{tableCheckpoint, (*pastRows).checkpoint},
+	{tableCommit, (*pastRows).commits},
+	{tableTree, (*pastRows).tree},
+	{tableCommand, (*pastRows).commands},
 	{tableProvider, versioned}, {tableProviderState, versioned}, {tableName, versioned}, {tableConsumer, versioned},
 	{tableUsage, versioned}, {tableClasses, versioned}, {tableTrait, versioned},
 	{tableLimit, versioned}, {tableParent, versioned}, {tablePreference, versioned},
 	{tableAggregate, versioned}, {tableAggregateUse, versioned}, {tableHistory, versioned},
 	{tableHeld, until(len(ledger.UUID{}))},
-	{tableHolding, (*pastDigest).holdings},
-	{tableReservation, (*pastDigest).reservations},
-	{tableWaiting, (*pastDigest).waiting},
-	{tableWaitingClaim, versioned}, {tableClaimWaited, until(0)}, {tableClaimWaits, (*pastDigest).claims},
+	{tableHolding, (*pastRows).holdings},
+	{tableReservation, (*pastRows).reservations},
+	{tableWaiting, (*pastRows).waiting},
+	{tableWaitingClaim, versioned}, {tableClaimWaited, until(0)}, {tableClaimWaits, (*pastRows).claims},
 }, pastEntities(nodeTables), pastEntities(nodeAllocationTables), pastEntities(chassisTables))
+
+func sortedTables(lists ...[]pastTable) []pastTable {
+	tables := slices.Concat(lists...)
+	slices.SortFunc(tables, func(a, b pastTable) int { return cmp.Compare(a.table, b.table) })
+	return tables
+}
 
 func pastEntities(t entityTables) []pastTable {
 	list := []pastTable{
 		{t.value, versioned},
 		{t.id, versioned},
 		{t.until, until(0)},
-		{t.now, func(d *pastDigest, table byte) error {
+		{t.now, func(d *pastRows, table byte) error {
 			return d.each([]byte{t.value}, func(key []byte, _ uint64, _ []byte) (bool, error) {
 				d.add(append([]byte{table}, key[1:]...), nil)
 				return true, d.ctx.Err()
@@ -83,22 +92,32 @@ func pastEntities(t entityTables) []pastTable {
 	return list
 }
 
-func (d *pastDigest) add(key, value []byte) {
-	d.sum.add(key)
-	d.sum.add(value)
-}
-
 // rows adds the keys that a table had.
-func (d *pastDigest) rows(table byte, were func(key, value []byte) bool) error {
-	it, err := d.iterate([]byte{table}, []byte{table + 1})
+func (d *pastRows) rows(table byte, were func(key, value []byte) bool) error {
+	var it rows
+	var err error
+	if d.hot {
+		it, err = d.p.cursor([]byte{table}, []byte{table + 1})
+	} else {
+		it, err = d.p.everything([]byte{table}, []byte{table + 1})
+	}
 	if err != nil {
 		return err
 	}
-	return finish(it, d.addAll(it, were))
+	return it.finish(d.addAll(it, were))
+}
+
+// rows are rows in the order of their keys.
+type rows interface {
+	First() bool
+	Next() bool
+	Key() []byte
+	Value() []byte
+	finish(err error) error
 }
 
 // addAll adds the keys of a cursor that were there.
-func (d *pastDigest) addAll(it *cursor, were func(key, value []byte) bool) error {
+func (d *pastRows) addAll(it rows, were func(key, value []byte) bool) error {
 	for ok := it.First(); ok; ok = it.Next() {
 		if key, value := it.Key(), it.Value(); were(key, value) {
 			d.add(key, value)
@@ -111,20 +130,20 @@ func (d *pastDigest) addAll(it *cursor, were func(key, value []byte) bool) error
 }
 
 // versioned adds a table whose keys end with a version.
-func versioned(d *pastDigest, table byte) error {
+func versioned(d *pastRows, table byte) error {
 	return d.rows(table, func(key, _ []byte) bool { return versionOf(key) <= d.sequence })
 }
 
 // until adds a table whose keys have the version after the table's letter and a
 // number of other bytes.
-func until(skipped int) func(*pastDigest, byte) error {
-	return func(d *pastDigest, table byte) error {
+func until(skipped int) func(*pastRows, byte) error {
+	return func(d *pastRows, table byte) error {
 		return d.rows(table, func(key, _ []byte) bool { return versionOf(key[:1+skipped+versionBytes]) <= d.sequence })
 	}
 }
 
 // commits adds the commits up to that moment.
-func (d *pastDigest) commits(table byte) error {
+func (d *pastRows) commits(table byte) error {
 	d.p.cold.RLock() // so that the cursor sees what has left until now, and no more
 	cold := d.p.cold.last.head.Sequence
 	it, err := d.iterate([]byte{table}, after(commitKey(d.sequence)))
@@ -139,7 +158,7 @@ func (d *pastDigest) commits(table byte) error {
 }
 
 // tree adds the hashes of the Merkle tree that were kept then.
-func (d *pastDigest) tree(table byte) error {
+func (d *pastRows) tree(table byte) error {
 	d.p.cold.RLock() // as in commits
 	cold, leaves := d.p.cold.last.head.Sequence, d.p.cold.leaves
 	it, err := d.iterate([]byte{table}, []byte{table + 1})
@@ -155,12 +174,12 @@ func (d *pastDigest) tree(table byte) error {
 	})))
 }
 
-func (d *pastDigest) checkpoint(table byte) error {
+func (d *pastRows) checkpoint(table byte) error {
 	d.add([]byte{table}, appendCheckpoint(nil, d.head))
 	return nil
 }
 
-func (d *pastDigest) commands(table byte) error {
+func (d *pastRows) commands(table byte) error {
 	return d.rows(table, func(_, value []byte) bool {
 		sequence, size := binary.Uvarint(value)
 		return size > 0 && sequence <= d.sequence
@@ -168,7 +187,7 @@ func (d *pastDigest) commands(table byte) error {
 }
 
 // holdings adds the lists of the providers' holders at that moment.
-func (d *pastDigest) holdings(table byte) error {
+func (d *pastRows) holdings(table byte) error {
 	var providers []ledger.UUID
 	err := d.each([]byte{tableProvider}, func(key []byte, _ uint64, _ []byte) (bool, error) {
 		providers = append(providers, ledger.UUID(key[1:]))
@@ -188,7 +207,7 @@ func (d *pastDigest) holdings(table byte) error {
 }
 
 // reservations adds the reservations of that moment, by their end.
-func (d *pastDigest) reservations(byte) error {
+func (d *pastRows) reservations(byte) error {
 	var keys [][]byte
 	err := d.Consumers(ledger.NilUUID, func(c *ledger.Consumer) bool {
 		if c.ReservedUntil > 0 {
@@ -204,7 +223,7 @@ func (d *pastDigest) reservations(byte) error {
 }
 
 // claims adds the claims that waited at that moment.
-func (d *pastDigest) claims(table byte) error {
+func (d *pastRows) claims(table byte) error {
 	return d.each([]byte{tableWaitingClaim}, func(key []byte, _ uint64, value []byte) (bool, error) {
 		id := ledger.UUID(key[1:])
 		w, err := readWaitingClaim(id, value)
@@ -219,7 +238,7 @@ func (d *pastDigest) claims(table byte) error {
 }
 
 // waiting adds the node allocations that waited for a node at that moment.
-func (d *pastDigest) waiting(table byte) error {
+func (d *pastRows) waiting(table byte) error {
 	return d.each([]byte{nodeAllocationTables.value}, func(key []byte, _ uint64, value []byte) (bool, error) {
 		number := binary.BigEndian.Uint64(key[1:])
 		a, err := readNodeAllocation(number, value)

@@ -15,6 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/past"
 )
 
 // TestDigestThen: for every moment of a random history with all kinds of
@@ -53,6 +54,15 @@ func TestDigestThen(t *testing.T) {
 		again := foldAgain(t, log, folded)
 		checkDigests(rt, again, then)
 		cool(rt, again, log)
+		checkDigests(rt, again, then)
+		again.ReadPastFrom(pastIn(t, t.TempDir(), past.Options{}))
+		for sequence := range then {
+			if sequence > again.HotFrom() && rapid.IntRange(0, 3).Draw(rt, "end an epoch") == 0 {
+				if err := again.EndEpoch(t.Context(), sequence); err != nil {
+					rt.Fatal(err)
+				}
+			}
+		}
 		checkDigests(rt, again, then)
 		if err := again.Close(); err != nil {
 			rt.Fatal(err)

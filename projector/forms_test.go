@@ -13,6 +13,7 @@ import (
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/ledgertest"
+	"github.com/allot-project/allot/projector/past"
 )
 
 // TestStoredForms folds fixed logs and compares every key and value with the
@@ -84,7 +85,28 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 	for _, k := range marksOf(commits) {
 		lines[fmt.Sprintf("%x=%x", markKey(k.head.Sequence), k.value())] = true
 	}
+	for key, value := range epochForms(t) {
+		lines[fmt.Sprintf("%x=%x", key, value)] = true
+	}
 	return slices.Sorted(maps.Keys(lines))
+}
+
+// epochForms returns what is kept of an epoch.
+func epochForms(t *testing.T) map[string][]byte {
+	t.Helper()
+	e := &epoch{first: 3, last: 300, records: 400, shared: 20, dropped: true, files: []epochFile{
+		{File: past.File{Bytes: 1 << 20, Sum: ledger.Digest{1, 2, 3}}, low: []byte("a"), high: []byte("u")},
+	}}
+	chunks, err := filterOf([]uint64{1, 2, 1 << 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.chunks = len(chunks)
+	rows := map[string][]byte{string(epochKey(e.last)): e.value()}
+	for i, chunk := range chunks {
+		rows[string(filterKey(e.last, i))] = chunk
+	}
+	return rows
 }
 
 // marksOf returns what would stay if all commits of a log left the read models.

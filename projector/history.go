@@ -3,6 +3,7 @@ package projector
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/allot-project/allot/ledger"
@@ -188,25 +189,60 @@ func (v View) history(s Subject, before uint64, limit int) ([]ledger.Address, er
 	if before > 0 {
 		from = min(from, before-1)
 	}
-	prefix := s.versions()
-	it, err := v.iterate(appendVersion(slices.Clone(prefix), from), after(prefix))
-	if err != nil {
-		return nil, err
-	}
 	var list []ledger.Address
-	for ok := it.First(); ok && len(list) < limit; ok = it.Next() {
-		sequence := versionOf(it.Key())
-		indexes, err := v.recordsAt(s, sequence, it.Value())
-		if err != nil {
-			return nil, finish(it, err)
-		}
+	err := v.versionsBack(s, from, func(sequence uint64, value []byte) (bool, error) {
+		indexes, err := v.recordsAt(s, sequence, value)
 		for _, index := range slices.Backward(indexes) {
 			if len(list) < limit {
 				list = append(list, ledger.Address{Sequence: sequence, Index: index})
 			}
 		}
+		return len(list) < limit, err
+	})
+	return list, err
+}
+
+// versionsBack calls yield for the versions of an entity from a sequence on back, as long
+// as it returns true: those in the read models, and then those that have left, of one
+// epoch after the other.
+func (v View) versionsBack(s Subject, from uint64, yield func(sequence uint64, value []byte) (bool, error)) error {
+	prefix := s.versions()
+	it, horizon, err := v.p.hotCursor(math.MaxUint64, appendVersion(slices.Clone(prefix), from), after(prefix))
+	if err != nil {
+		return err
 	}
-	return list, finish(it, nil)
+	more := true
+	for ok := it.First(); ok && more && err == nil && versionOf(it.Key()) > horizon; ok = it.Next() {
+		more, err = yield(versionOf(it.Key()), it.Value())
+	}
+	if err = finish(it, err); err != nil || !more || horizon == 0 {
+		return err
+	}
+	return v.p.epochsBack(min(from, horizon), func(e *epoch) (bool, error) {
+		it, err := v.p.newIn(e, prefix, 0, from)
+		if err != nil || it == nil {
+			return true, err
+		}
+		more := true
+		for ok := it.First(); ok && more && err == nil; ok = it.Next() {
+			more, err = yield(versionOf(it.Key()), it.Value())
+		}
+		return more, finish(it, err)
+	})
+}
+
+// newIn opens a cursor over the versions of an entity that came in an epoch, from one
+// sequence up to another; nil: it has none. What the epoch shares with those before it
+// is none of these.
+func (m *models) newIn(e *epoch, prefix []byte, oldest, newest uint64) (*cursor, error) {
+	oldest, newest = max(oldest, e.first+1), min(newest, e.last)
+	if newest < oldest {
+		return nil, nil
+	}
+	if may, err := m.mayTouch(e, prefix); err != nil || !may {
+		return nil, err
+	}
+	return m.pastCursor(e, appendVersion(slices.Clone(prefix), newest), after(appendVersion(slices.Clone(prefix), oldest)))
 }
 
 // versions returns the prefix of the keys with an entity's history: its own
@@ -224,26 +260,46 @@ func (s Subject) versions() []byte {
 // HistoryAfter lists the records that touched an entity after one of them, oldest
 // first, at most limit of them.
 func (v View) HistoryAfter(s Subject, last ledger.Address, limit int) ([]ledger.Address, error) {
-	prefix := s.versions()
-	newest, oldest := appendVersion(slices.Clone(prefix), v.sequence), appendVersion(slices.Clone(prefix), last.Sequence)
-	it, err := v.iterate(newest, after(oldest))
-	if err != nil {
-		return nil, err
-	}
 	var list []ledger.Address
-	for ok := it.Last(); ok && len(list) < limit; ok = it.Prev() {
-		sequence := versionOf(it.Key())
-		indexes, err := v.recordsAt(s, sequence, it.Value())
-		if err != nil {
-			return nil, finish(it, err)
-		}
+	err := v.versionsFrom(s, last.Sequence, func(sequence uint64, value []byte) (bool, error) {
+		indexes, err := v.recordsAt(s, sequence, value)
 		for _, index := range indexes {
 			if (sequence > last.Sequence || index > last.Index) && len(list) < limit {
 				list = append(list, ledger.Address{Sequence: sequence, Index: index})
 			}
 		}
+		return len(list) < limit, err
+	})
+	return list, err
+}
+
+// versionsFrom is versionsBack from a sequence up to that of the View.
+func (v View) versionsFrom(s Subject, from uint64, yield func(sequence uint64, value []byte) (bool, error)) error {
+	prefix := s.versions()
+	newest, oldest := appendVersion(slices.Clone(prefix), v.sequence), appendVersion(slices.Clone(prefix), from)
+	hot, horizon, err := v.p.hotCursor(math.MaxUint64, newest, after(oldest))
+	if err != nil {
+		return err
 	}
-	return list, finish(it, nil)
+	more := true
+	if from <= horizon {
+		err = v.p.epochs(from, func(e *epoch) (bool, error) {
+			it, err := v.p.newIn(e, prefix, from, v.sequence)
+			if err != nil || it == nil {
+				return e.last < horizon, err
+			}
+			for ok := it.Last(); ok && more && err == nil; ok = it.Prev() {
+				more, err = yield(versionOf(it.Key()), it.Value())
+			}
+			return more && e.last < horizon, finish(it, err)
+		})
+	}
+	for ok := hot.Last(); ok && more && err == nil; ok = hot.Prev() {
+		if sequence := versionOf(hot.Key()); sequence > horizon {
+			more, err = yield(sequence, hot.Value())
+		}
+	}
+	return finish(hot, err)
 }
 
 // recordsAt reads which records of a commit touched an entity: from the value of
@@ -262,7 +318,7 @@ func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error)
 		return readProviderRecords(value)
 	case s.Kind == ProviderHistory:
 		var indexes []int
-		found, err := v.p.get(appendVersion(s.appendTo(nil), sequence), func(end []byte) (err error) {
+		found, err := v.p.row(sequence, appendVersion(s.appendTo(nil), sequence), func(end []byte) (err error) {
 			indexes, err = readIndexes(end)
 			return err
 		})
@@ -272,6 +328,32 @@ func (v View) recordsAt(s Subject, sequence uint64, value []byte) ([]int, error)
 		return indexes, err
 	}
 	return readIndexes(value)
+}
+
+// row reads the value of a key that a commit has written and that may have left.
+func (m *models) row(sequence uint64, key []byte, read func(value []byte) error) (found bool, err error) {
+	if sequence > m.horizon.Load().sequence {
+		// If it leaves before it is found, an epoch has it.
+		if found, err = m.get(key, read); found || err != nil || sequence > m.horizon.Load().sequence {
+			return found, err
+		}
+	}
+	var came *epoch
+	err = m.epochs(sequence, func(e *epoch) (bool, error) {
+		came = e
+		return false, nil
+	})
+	if err != nil || came == nil {
+		return false, err
+	}
+	it, err := m.pastCursor(came, key, append(slices.Clone(key), 0))
+	if err != nil {
+		return false, err
+	}
+	if found = it.First(); found {
+		err = read(it.Value())
+	}
+	return found, finish(it, err)
 }
 
 func readIndexes(value []byte) ([]int, error) {

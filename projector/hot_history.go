@@ -12,9 +12,11 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// HotHistory says which commits leave the read models, once archives have them.
+// HotHistory says which commits leave the read models, once archives have them, and with
+// them the versions that only views of before need: these need ReadPastFrom.
 type HotHistory struct {
 	Age      time.Duration // younger commits stay
+	Records  int64         // versions leave when so many records, or more, have brought them; 0: 65,536
 	Archives []ArchivedLog // all must have what leaves
 	Every    time.Duration // how often it is looked for what is due
 	Now      func() time.Time
@@ -50,6 +52,8 @@ type HistoryTrimmer struct {
 	stop context.CancelFunc
 	idle sync.WaitGroup
 
+	filled bool // archives have the files of all epochs; only Work uses it
+
 	mu    sync.Mutex
 	state HistoryStatus // guarded by mu
 }
@@ -57,6 +61,7 @@ type HistoryTrimmer struct {
 // HistoryStatus says what a HistoryTrimmer has done since it was started.
 type HistoryStatus struct {
 	Commits uint64 // that have left
+	Epochs  uint64 // whose versions have left
 	Fault   string // why none leaves now; empty: nothing is wrong
 }
 
@@ -118,7 +123,7 @@ func (t *HistoryTrimmer) run(ctx context.Context) {
 		} else {
 			pause = min(2*pause, max(lastHistoryPause, t.cfg.Every))
 			if t.fault(err.Error()) && !errors.Is(err, ErrRebuilding) {
-				t.cfg.Logger.Error("no commit leaves the read models now; they keep everything meanwhile", "error", err, "again_in", pause)
+				t.cfg.Logger.Error("nothing leaves the read models now; they keep everything meanwhile", "error", err, "again_in", pause)
 			}
 		}
 		select {
@@ -133,6 +138,9 @@ func (t *HistoryTrimmer) run(ctx context.Context) {
 func (t *HistoryTrimmer) Work(ctx context.Context) error {
 	for {
 		m := t.p.models.Load()
+		if err := t.versionsLeave(ctx, m); err != nil {
+			return err
+		}
 		cold := m.coldUpTo()
 		to, err := t.due(ctx, m, cold)
 		if err != nil || to == 0 {

@@ -12,6 +12,8 @@ import (
 //	m                                  checkpoint
 //	s seq                              commit: time, digest, records up to it, its records but for their events
 //	S seq                              mark: what stays of a commit that has left, see cold.go
+//	R seq                              epoch: what left for the archives, see epochs.go
+//	X seq chunk                        filter of the entities with a history in an epoch
 //	T level number                     hashes of the tree of all records: of every 8th level,
 //	                                   from this number on
 //	x command                          command: address and fingerprint
@@ -57,6 +59,8 @@ const (
 	tableCommit        = 's'
 	tableMark          = 'S'
 	tableTree          = 'T'
+	tableEpoch         = 'R'
+	tableEpochFilter   = 'X'
 	tableCommand       = 'x'
 	tableProvider      = 'p'
 	tableProviderState = 'g'

@@ -25,7 +25,7 @@ import (
 
 // schemaVersion is the version of the read models' form. Read models of another
 // version are rebuilt from the log.
-const schemaVersion = 8
+const schemaVersion = 9
 
 const (
 	cacheBytes    = 128 << 20
@@ -57,6 +57,7 @@ type models struct {
 
 	sequence atomic.Uint64 // head of the newest folded commit; the newest View's
 	classes  atomic.Pointer[versionedClasses]
+	horizon  atomic.Pointer[horizon] // versions before it may have left; never nil
 	past     pastWorlds
 	cold     cold
 	origin   *origin
@@ -90,6 +91,7 @@ func newModels(files vfs.FS, logger *slog.Logger, origin *origin, stopped <-chan
 		users:  newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	m.horizon.Store(&horizon{})
 	m.disk = &disk{FS: files, condemn: m.condemn, stopped: stopped}
 	return m
 }
@@ -287,7 +289,7 @@ func (m *models) load() error {
 	}
 	m.head = head
 	m.sequence.Store(head.Sequence)
-	if err := m.loadMarks(); err != nil {
+	if err := errors.Join(m.loadMarks(), m.loadHorizon()); err != nil {
 		return err
 	}
 	if m.tree, err = m.view().Tree(); err != nil {

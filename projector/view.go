@@ -85,7 +85,42 @@ func (p *Projector) ViewAtTime(at, now time.Time) (View, error) {
 // Sequence returns the sequence of the view's commit.
 func (v View) Sequence() uint64 { return v.sequence }
 
-func (v View) iterate(lower, upper []byte) (*cursor, error) { return v.p.cursor(lower, upper) }
+// iterate opens a cursor over keys of one table, or of several that all leave the read
+// models or all stay. If what the view needs of them has left, keys that are in none of
+// some ranges may be missing.
+func (v View) iterate(lower, upper []byte, only ...keyRange) (*cursor, error) {
+	if !mayLeave(lower[0]) {
+		return v.p.cursor(lower, upper)
+	}
+	it, from, err := v.p.hotCursor(v.sequence, lower, upper)
+	if err != nil || it != nil {
+		return it, err
+	}
+	e, err := v.p.epochOf(v.sequence)
+	if err != nil {
+		return nil, fmt.Errorf("before %d: %w", from, err)
+	}
+	return v.p.pastCursor(e, lower, upper, only...)
+}
+
+// hotCursor opens a cursor over keys in tables that leave the read models, unless the
+// horizon, which it returns, has passed a view: then there is none. What leaves after
+// that the cursor still has.
+func (m *models) hotCursor(view uint64, lower, upper []byte) (*cursor, uint64, error) {
+	for {
+		from := m.horizon.Load()
+		if view < from.sequence {
+			return nil, from.sequence, nil
+		}
+		it, err := m.cursor(lower, upper)
+		if err != nil || m.horizon.Load() == from {
+			return it, from.sequence, err
+		}
+		if err := finish(it, nil); err != nil {
+			return nil, 0, err
+		}
+	}
+}
 
 // version finds the newest version of a key that the view can see. The key is
 // given without its version.
@@ -301,7 +336,9 @@ func (v View) ProviderConsumers(id ledger.UUID, yield func(*ledger.Consumer) boo
 // it until some commit after the view. Those that the view can see are among
 // them. One iterator sees both tables at one moment.
 func (v View) consumersOf(id ledger.UUID) ([]ledger.UUID, error) {
-	it, err := v.iterate([]byte{tableHolding}, []byte{tableHeld + 1})
+	now, then := idKey(tableHolding, id), idKey(tableHeld, id)
+	upTo := appendVersion(slices.Clone(then), v.sequence)
+	it, err := v.iterate([]byte{tableHolding}, []byte{tableHeld + 1}, keyRange{now, after(now)}, keyRange{then, upTo})
 	if err != nil {
 		return nil, err
 	}
@@ -313,10 +350,8 @@ func (v View) consumersOf(id ledger.UUID) ([]ledger.UUID, error) {
 			ids = append(ids, consumer)
 		}
 	}
-	now := idKey(tableHolding, id)
 	collect(now, after(now))
-	then := idKey(tableHeld, id)
-	collect(then, appendVersion(slices.Clone(then), v.sequence))
+	collect(then, upTo)
 	if err := finish(it, nil); err != nil {
 		return nil, err
 	}
@@ -486,7 +521,7 @@ func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error
 func (p *Projector) Digest() (ledger.Digest, error) { return p.View().digest() }
 
 func (v View) digest() (ledger.Digest, error) {
-	it, err := v.iterate(nil, nil)
+	it, err := v.p.everything(nil, nil)
 	if err != nil {
 		return ledger.Digest{}, err
 	}
@@ -499,10 +534,12 @@ func (v View) digest() (ledger.Digest, error) {
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		switch key := it.Key(); {
 		case key[0] == tableMark:
-			cold, err = readMark(it)
+			cold, err = markFrom(binary.BigEndian.Uint64(key[1:]), it.Value())
+			continue
+		case key[0] == tableEpoch || key[0] == tableEpochFilter:
 			continue
 		case key[0] == tableTree && leaves < 0 && cold.head.Sequence > 0:
-			if leaves, err = firstLeaf(it); err == nil {
+			if leaves, err = firstLeafOf(key); err == nil {
 				err = v.p.coldLeafRows(ctx, cold.head.Sequence, leaves, add)
 			}
 		case key[0] >= tableCommit && cold.head.Sequence > 0:
@@ -511,5 +548,5 @@ func (v View) digest() (ledger.Digest, error) {
 		}
 		add(it.Key(), it.Value())
 	}
-	return sum.digest(), finish(it, err)
+	return sum.digest(), it.finish(err)
 }

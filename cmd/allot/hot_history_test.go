@@ -29,7 +29,7 @@ func TestHotHistory(t *testing.T) {
 		"--archive", "file://" + dir, "--archive-part-records", "20", "--archive-part-age", "500ms", "--archive-cache", "1",
 		"--metrics", metrics, "--snapshot-records", "10", "--signing-key", key,
 	}
-	cold := append(slices.Clone(flags), "--hot-history", "1s")
+	cold := append(slices.Clone(flags), "--hot-history", "1s", "--hot-history-records", "10")
 	bounded := append(slices.Clone(cold), "--hot-log-records", "1")
 	s := launch(t, data, flags...)
 	s.makeProvider(1_000_000)
@@ -73,6 +73,11 @@ func TestHotHistory(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	ask("from the log")
+	leaves("allot_hot_history_first_view")
+	ask("from past versions")
+	if m := readMetrics(t, metrics); m["allot_hot_history_left_epochs_total"] < 2 || m["allot_hot_history_keeps"] != 0 {
+		t.Errorf("%v", m)
+	}
 	s.kill()
 	s = launch(t, data, bounded...)
 	ask("after a kill")
@@ -142,7 +147,7 @@ func hotHistoryAway(t *testing.T, dir string, launched func() *server, consumers
 	}
 	s := launched()
 	for range 2 {
-		for _, path := range []string{old, "/audit/history?consumer=" + consumers[0]} {
+		for _, path := range []string{old, "/audit/history?consumer=" + consumers[0], "/allocations/" + consumers[3] + "?at=30"} {
 			text := s.must(503, "GET", path, "")
 			if !strings.Contains(text, "only in archives, and none of them can be read now") || strings.Contains(text, dir) {
 				t.Errorf("%s: %s", path, text)
@@ -150,7 +155,6 @@ func hotHistoryAway(t *testing.T, dir string, launched func() *server, consumers
 		}
 		s.must(200, "GET", "/allocations/"+consumers[20], "")
 		s.must(200, "GET", "/audit/status", "")
-		s.must(200, "GET", "/allocations/"+consumers[3]+"?at=30", "")
 		s.must(204, "PUT", "/allocations/"+uuid.NewString(), allocation())
 	}
 	if err := os.Rename(dir+".away", dir); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/past"
 )
 
 // archiveFlags say where the log is archived, and in what parts.
@@ -22,12 +23,13 @@ type archiveFlags struct {
 	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864" least:"1"`
 	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h" least:"10ms"`
 	Rate        int64         `name:"archive-rate" help:"Read at most this many bytes of the log a second for archives; 0: as fast as it goes." default:"67108864"`
-	Cache       int64         `name:"archive-cache" help:"Keep at most this many bytes of parts that were read back, in the data folder; 0: only the newest one." default:"1073741824"`
+	Cache       int64         `name:"archive-cache" help:"Keep at most this many bytes of parts that were read back, in the data folder, and as many of past versions; 0: only the newest one." default:"1073741824"`
 	CopyRecords int64         `name:"archive-copy-records" help:"Store a copy of State and read models in each archive after so many records, so that a server that lacks them need not replay more; 0: never." default:"10000000"`
 
-	HotRecords *int64         `name:"hot-log-records" help:"Keep this many of the newest commits in the log, each of which has one record or more. What is older leaves the log when all archives have it. Default: everything stays." placeholder:"N"`
-	HotAge     *time.Duration `name:"hot-log-age" help:"Keep commits that are younger in the log. With both bounds, what either keeps stays." placeholder:"D"`
-	History    *time.Duration `name:"hot-history" help:"Keep in the read models what they say about commits that are younger. What is older leaves them when all archives have it, and is made again from the log when somebody asks. Default: everything stays." placeholder:"D"`
+	HotRecords   *int64         `name:"hot-log-records" help:"Keep this many of the newest commits in the log, each of which has one record or more. What is older leaves the log when all archives have it. Default: everything stays." placeholder:"N"`
+	HotAge       *time.Duration `name:"hot-log-age" help:"Keep commits that are younger in the log. With both bounds, what either keeps stays." placeholder:"D"`
+	History      *time.Duration `name:"hot-history" help:"Keep in the read models what they say about commits that are younger, and what was true since. What is older leaves them when all archives have it, and is read there, or made again from the log, when somebody asks. Default: everything stays." placeholder:"D"`
+	HistoryLeast int64          `name:"hot-history-records" help:"With --hot-history: what was true leaves the read models for files of this many records at least." default:"65536" least:"1"`
 }
 
 // archiveFolder is the name in a data folder of what archives need: parts that
@@ -220,6 +222,36 @@ func (s *server) stopTrimmer() error {
 // historyEvery is how often it is looked for what is to leave the read models.
 const historyEvery = 10 * time.Second
 
+// pastFolder is the name in archiveFolder of what was read back of versions that have
+// left the read models.
+const pastFolder = "past"
+
+// openPast says where versions are that have left the read models.
+func (s *server) openPast() error {
+	from := s.views.HotFrom()
+	if from > 0 && len(s.archives) == 0 {
+		return fmt.Errorf("the read models in %s begin with sequence %d, because what is older has left for archives; nothing was changed: "+
+			"name them with --archive, or remove the folder %s, and all of it is made again from the log",
+			s.config.Data, from, s.data.path(readModelFolder))
+	}
+	if len(s.archives) == 0 {
+		return nil
+	}
+	stores := make([]bucket.Store, len(s.archives))
+	for i, a := range s.archives {
+		stores[i] = a.Store()
+	}
+	files, err := past.Open(stores, past.Options{
+		Folder: filepath.Join(s.data.path(archiveFolder), pastFolder), Bytes: s.config.Archive.Cache, Rest: archiveRest,
+		Rate: s.config.Archive.Rate,
+	})
+	if err != nil {
+		return err
+	}
+	s.views.ReadPastFrom(files)
+	return nil
+}
+
 // startHistoryTrimmer starts to let old commits leave the read models. Each replica
 // does so for its own.
 func (s *server) startHistoryTrimmer(context.Context) (err error) {
@@ -228,7 +260,7 @@ func (s *server) startHistoryTrimmer(context.Context) (err error) {
 		return nil
 	}
 	cfg := projector.HotHistory{
-		Age: *flags.History, Every: min(historyEvery, *flags.History), Now: time.Now, Logger: s.logger,
+		Age: *flags.History, Records: flags.HistoryLeast, Every: min(historyEvery, *flags.History), Now: time.Now, Logger: s.logger,
 	}
 	for i, a := range s.archives {
 		folder := filepath.Join(s.data.path(archiveFolder), fmt.Sprintf("%s-%d", compareFolder, i))
@@ -381,8 +413,12 @@ func (s *server) addHotHistory(g gauges) {
 	}
 	g.add("hot_history_first_sequence", "First sequence whose commit is in the read models; older ones are made again from the log.",
 		func() float64 { return float64(s.views.FirstCommit()) })
-	g.add("hot_history_keeps", "1: no commit leaves the read models now although some are due: the server's log says why.",
+	g.add("hot_history_first_view", "First sequence as of which the read models tell what was true; before it is read from archives.",
+		func() float64 { return float64(s.views.HotFrom()) })
+	g.add("hot_history_keeps", "1: nothing leaves the read models now although something is due: the server's log says why.",
 		of(func(s projector.HistoryStatus) float64 { return one(s.Fault != "") }))
 	g.count("hot_history_left_commits_total", "Commits that have left the read models since the start, verified in all archives.",
 		of(func(s projector.HistoryStatus) float64 { return float64(s.Commits) }))
+	g.count("hot_history_left_epochs_total", "Stretches of the past whose versions have left the read models since the start, verified in all archives.",
+		of(func(s projector.HistoryStatus) float64 { return float64(s.Epochs) }))
 }

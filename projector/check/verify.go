@@ -12,13 +12,15 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
+	"github.com/allot-project/allot/projector/past"
 	"github.com/allot-project/allot/snapshots"
 )
 
 // Evidence is what a log is compared with.
 type Evidence struct {
-	Snapshots  string // folder; empty: none
-	ReadModels string // folder; empty: none
+	Snapshots  string      // folder; empty: none
+	ReadModels string      // folder; empty: none
+	Past       *past.Files // with what has left these; nil: none
 	// Checkpoints are compared with the log if there are Keys to check their
 	// signatures with. One of them must then vouch for the log's last commit.
 	Checkpoints []proof.Kept
@@ -180,7 +182,7 @@ func (v *verification) prepareReadModels(log ledger.Log) bool {
 	if _, err := os.Stat(v.ReadModels); errors.Is(err, os.ErrNotExist) {
 		return false
 	}
-	head, got, err := projector.Inspect(v.ReadModels, log)
+	head, got, err := projector.Inspect(v.ReadModels, log, v.Past)
 	if err != nil {
 		v.report.add("read models", 0, err)
 		return false

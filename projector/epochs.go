@@ -1,0 +1,203 @@
+package projector
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/projector/past"
+)
+
+// Old versions may leave the read models, too, see HotHistory: all that views before a
+// horizon need, and views from it on do not. The horizon moves by an epoch at a time. What
+// leaves is written into files in the archives first, together with what these views
+// share with the later ones, so that a view before the horizon reads the files of one
+// epoch, and Pebble not at all. A history, which goes through versions from the newest to
+// the oldest, reads Pebble down to the horizon and then the epochs, of each only what is
+// new in it. A filter for each epoch says of most entities that nothing is.
+//
+// Tables that change seldom, and those of claims that wait, stay whole.
+
+// leaveKind says which rows of a table leave.
+type leaveKind byte
+
+const (
+	stays         leaveKind = iota // none
+	versionsLeave                  // versions that others have replaced, and those that say that something is gone
+	pastLeaves                     // all that tells about the past alone
+	listsPresent                   // none; an epoch has what was the present at its end
+)
+
+// leaveRule says which rows of a table leave.
+type leaveRule struct {
+	kind leaveKind
+	skip int // with pastLeaves: bytes before the version; -1: the version ends the key
+}
+
+// version returns the version in a key.
+func (r leaveRule) version(key []byte) uint64 {
+	if r.kind == pastLeaves && r.skip >= 0 {
+		return versionOf(key[:1+r.skip+versionBytes])
+	}
+	return versionOf(key)
+}
+
+// leaveRules are those of all tables.
+var leaveRules = func() (rules [256]leaveRule) {
+	for _, t := range []byte{tableProvider, tableProviderState, tableName, tableConsumer, tableUsage, tableAggregateUse} {
+		rules[t] = leaveRule{kind: versionsLeave}
+	}
+	rules[tableHolding] = leaveRule{kind: listsPresent}
+	rules[tableHeld] = leaveRule{pastLeaves, len(ledger.UUID{})}
+	rules[tableHistory] = leaveRule{pastLeaves, -1}
+	for _, e := range []entityTables{nodeTables, nodeAllocationTables, chassisTables} {
+		rules[e.value], rules[e.id] = leaveRule{kind: versionsLeave}, leaveRule{kind: versionsLeave}
+		rules[e.now], rules[e.until] = leaveRule{kind: listsPresent}, leaveRule{pastLeaves, 0}
+		if e.name != 0 {
+			rules[e.name] = leaveRule{kind: versionsLeave}
+		}
+	}
+	return rules
+}()
+
+// mayLeave reports whether views before the horizon read a table elsewhere.
+func mayLeave(table byte) bool { return leaveRules[table].kind != stays }
+
+// historyTables are those that histories are read from, see Subject.versions.
+var historyTables = [256]bool{tableConsumer: true, tableProviderState: true, tableHistory: true}
+
+// epoch is a stretch of the past whose versions have left the read models together.
+type epoch struct {
+	first, last uint64 // views from first on, up to last, which is not one of them, read its files
+	records     int64  // that the log has with last
+	shared      int64  // rows that views of the next epoch need, too
+	dropped     bool   // all of it has left
+	chunks      int    // of the filter
+	files       []epochFile
+}
+
+// epochFile is a file with rows of an epoch, which are sorted through all of its files.
+type epochFile struct {
+	past.File
+
+	low, high []byte // the first and the last key
+}
+
+// horizon is from where on views read the read models alone.
+type horizon struct {
+	sequence uint64
+	records  int64 // that the log has with it
+	shared   int64 // rows that stayed when the last epoch left
+}
+
+func epochKey(last uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{tableEpoch}, last)
+}
+
+// value returns what is stored of an epoch.
+func (e *epoch) value() []byte {
+	value := binary.AppendUvarint(nil, e.first)
+	value = binary.AppendUvarint(value, uint64(e.records))
+	value = binary.AppendUvarint(value, uint64(e.shared))
+	value = appendBool(value, e.dropped)
+	value = binary.AppendUvarint(value, uint64(e.chunks))
+	value = binary.AppendUvarint(value, uint64(len(e.files)))
+	for _, f := range e.files {
+		value = binary.AppendUvarint(append(value, f.Sum[:]...), uint64(f.Bytes))
+		value = appendString(appendString(value, string(f.low)), string(f.high))
+	}
+	return value
+}
+
+// readEpoch reads the epoch that a cursor stands at.
+func readEpoch(it *cursor) (*epoch, error) {
+	f := fields{data: it.Value()}
+	e := &epoch{last: binary.BigEndian.Uint64(it.Key()[1:])}
+	e.first, e.records, e.shared, e.dropped = f.uint(), int64(f.uint()), int64(f.uint()), f.bool()
+	e.chunks = int(f.uint())
+	for i, n := 0, f.count(); i < n; i++ {
+		one := epochFile{File: past.File{Form: schemaVersion, First: e.first, Last: e.last, Number: i}}
+		copy(one.Sum[:], f.take(uint64(len(one.Sum))))
+		one.Bytes = int64(f.uint())
+		one.low, one.high = []byte(f.string()), []byte(f.string())
+		e.files = append(e.files, one)
+	}
+	return e, f.end("epoch")
+}
+
+// loadHorizon reads how far versions have left.
+func (m *models) loadHorizon() error {
+	last, err := m.lastEpoch()
+	if err == nil && last != nil {
+		m.horizon.Store(last.horizon())
+	}
+	return err
+}
+
+func (e *epoch) horizon() *horizon { return &horizon{e.last, e.records, e.shared} }
+
+// lastEpoch returns the newest epoch; nil: there is none.
+func (m *models) lastEpoch() (*epoch, error) {
+	it, err := m.cursor([]byte{tableEpoch}, []byte{tableEpoch + 1})
+	if err != nil {
+		return nil, err
+	}
+	var e *epoch
+	if it.Last() {
+		e, err = readEpoch(it)
+	}
+	return e, finish(it, err)
+}
+
+// epochOf returns the epoch whose files a view before the horizon reads.
+func (m *models) epochOf(view uint64) (*epoch, error) {
+	var found *epoch
+	err := m.epochs(view+1, func(e *epoch) (bool, error) {
+		found = e
+		return false, nil
+	})
+	if err == nil && (found == nil || found.first > view) {
+		err = m.judged(fmt.Errorf("%w: no epoch has the view of %d", ErrDamaged, view))
+	}
+	return found, err
+}
+
+// epochs calls yield for the epoch with a sequence and later ones, as long as it returns
+// true.
+func (m *models) epochs(from uint64, yield func(*epoch) (bool, error)) error {
+	it, err := m.cursor(epochKey(from), []byte{tableEpoch + 1})
+	if err != nil {
+		return err
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		e, err := readEpoch(it)
+		more := false
+		if err == nil {
+			more, err = yield(e)
+		}
+		if err != nil || !more {
+			return finish(it, err)
+		}
+	}
+	return finish(it, nil)
+}
+
+// epochsBack calls yield for the epoch with a sequence, and those before it, as long as it
+// returns true.
+func (m *models) epochsBack(from uint64, yield func(*epoch) (bool, error)) error {
+	it, err := m.cursor([]byte{tableEpoch}, []byte{tableEpoch + 1})
+	if err != nil {
+		return err
+	}
+	for ok := it.SeekGE(epochKey(from)); ok; ok = it.Prev() {
+		e, err := readEpoch(it)
+		more := false
+		if err == nil {
+			more, err = yield(e)
+		}
+		if err != nil || !more {
+			return finish(it, err)
+		}
+	}
+	return finish(it, nil)
+}
