@@ -35,10 +35,12 @@ var pastTableOptions = sstable.WriterOptions{
 
 // makeEpoch writes the files of the next epoch, which ends at a mark, into a folder, and
 // reads them back. It returns their paths, and the filter's chunks.
-func (m *models) makeEpoch(ctx context.Context, to mark, folder string) (e *epoch, paths []string, chunks [][]byte, err error) {
+func (m *models) makeEpoch(
+	ctx context.Context, to mark, folder string,
+) (e *epoch, paths []string, chunks [][]byte, err error) {
 	from := m.horizon.Load()
 	w := &epochWriter{folder: folder, epoch: &epoch{first: from.sequence, last: to.head.Sequence, records: to.with}}
-	if err := m.rowsUntil(ctx, w.epoch.last, w.add); err != nil {
+	if err := m.rowsUntil(ctx, w.last, w.add); err != nil {
 		return nil, nil, nil, errors.Join(err, w.endFile())
 	}
 	if err := w.endFile(); err != nil {
@@ -47,7 +49,7 @@ func (m *models) makeEpoch(ctx context.Context, to mark, folder string) (e *epoc
 	if chunks, err = filterOf(w.entities); err != nil {
 		return nil, nil, nil, err
 	}
-	w.epoch.chunks = len(chunks)
+	w.chunks = len(chunks)
 	return w.epoch, w.paths, chunks, m.compareRows(ctx, w.epoch, w.paths)
 }
 
@@ -173,8 +175,8 @@ func (w *epochWriter) endFile() error {
 	if err := table.Close(); err != nil { // it is synced, too
 		return fmt.Errorf("projector: write past versions: %w", err)
 	}
-	number := len(w.files)
-	one, err := past.Describe(past.File{Form: schemaVersion, First: w.first, Last: w.last, Number: number}, w.paths[number])
+	one := past.File{Form: schemaVersion, First: w.first, Last: w.last, Number: len(w.files)}
+	one, err := past.Describe(one, w.paths[one.Number])
 	w.files = append(w.files, epochFile{File: one, low: w.low, high: bytes.Clone(w.key)})
 	return err
 }

@@ -25,11 +25,7 @@ func (t *HistoryTrimmer) versionsLeave(ctx context.Context, m *models) error {
 	if files == nil {
 		return nil
 	}
-	last, err := m.lastEpoch()
-	if err == nil && last != nil && !last.dropped {
-		err = m.drop(ctx, last)
-	}
-	if err != nil {
+	if err := t.finishDrop(ctx, m); err != nil {
 		return err
 	}
 	if err := t.fillArchives(ctx, m, files); err != nil {
@@ -40,10 +36,24 @@ func (t *HistoryTrimmer) versionsLeave(ctx context.Context, m *models) error {
 		if err != nil || to.head.Sequence == 0 {
 			return err
 		}
-		if err := t.endEpoch(ctx, m, files, to); err != nil {
+		e, err := t.endEpoch(ctx, m, files, to)
+		if err == nil {
+			err = m.drop(ctx, e)
+		}
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// finishDrop removes what has left with the newest epoch, if a crash kept that from
+// happening.
+func (t *HistoryTrimmer) finishDrop(ctx context.Context, m *models) error {
+	last, err := m.lastEpoch()
+	if err != nil || last == nil || last.dropped {
+		return err
+	}
+	return m.drop(ctx, last)
 }
 
 // fillArchives writes into each archive the files that it lacks and another one has, once
@@ -101,37 +111,37 @@ func (t *HistoryTrimmer) epochDue(m *models) (mark, error) {
 	return to, err
 }
 
-// endEpoch has the versions leave that views from a mark on do not need: when their files
-// were read back from every archive.
-func (t *HistoryTrimmer) endEpoch(ctx context.Context, m *models, files *past.Files, to mark) (err error) {
+// endEpoch moves the horizon to a mark, when the files of the epoch that ends there were
+// read back from every archive.
+func (t *HistoryTrimmer) endEpoch(ctx context.Context, m *models, files *past.Files, to mark) (e *epoch, err error) {
 	folder, err := files.Folder()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if folder, err = os.MkdirTemp(folder, "epoch-"); err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	e, paths, chunks, err := m.makeEpoch(ctx, to, folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var bytes int64
 	for i, f := range e.files {
 		for _, store := range files.Stores() {
 			if err := files.Put(ctx, store, f.File, paths[i]); err != nil {
-				return fmt.Errorf("versions up to %d: %w", e.last, err)
+				return nil, fmt.Errorf("versions up to %d: %w", e.last, err)
 			}
 		}
 		bytes += f.Bytes
 	}
 	if err := m.keepEpoch(e, chunks); err != nil {
-		return err
+		return nil, err
 	}
 	t.mu.Lock()
 	t.state.Epochs++
 	t.mu.Unlock()
-	t.cfg.Logger.Info("versions have left the read models: all archives have them, as was verified just now",
+	t.cfg.Logger.Info("versions leave the read models: all archives have them, as was verified just now",
 		"first", e.first+1, "last", e.last, "files", len(e.files), "bytes", bytes)
-	return m.drop(ctx, e)
+	return e, nil
 }

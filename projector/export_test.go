@@ -3,10 +3,19 @@ package projector
 import (
 	"context"
 	"log/slog"
+	"testing"
 )
 
 // EndEpoch has the versions leave that only views before the one of a sequence need.
 func (p *Projector) EndEpoch(ctx context.Context, sequence uint64) error {
+	if err := p.KeepEpoch(ctx, sequence); err != nil {
+		return err
+	}
+	return p.trimmer().FinishDrop(ctx)
+}
+
+// KeepEpoch is EndEpoch, but for the removal.
+func (p *Projector) KeepEpoch(ctx context.Context, sequence uint64) error {
 	m := p.models.Load()
 	head, _, _, err := p.View().CommitMark(sequence)
 	if err != nil {
@@ -20,6 +29,39 @@ func (p *Projector) EndEpoch(ctx context.Context, sequence uint64) error {
 	if err != nil {
 		return err
 	}
-	t := &HistoryTrimmer{p: p, cfg: HotHistory{Logger: slog.New(slog.DiscardHandler)}}
-	return t.endEpoch(ctx, m, m.origin.past.Load(), mark{head: head, with: records})
+	_, err = p.trimmer().endEpoch(ctx, m, m.origin.past.Load(), mark{head: head, with: records})
+	return err
+}
+
+func (p *Projector) trimmer() *HistoryTrimmer {
+	return &HistoryTrimmer{p: p, cfg: HotHistory{Logger: slog.New(slog.DiscardHandler)}}
+}
+
+// FinishDrop removes what an epoch has that was not removed.
+func (t *HistoryTrimmer) FinishDrop(ctx context.Context) error {
+	return t.finishDrop(ctx, t.p.models.Load())
+}
+
+// FillArchives writes into archives what they lack.
+func (t *HistoryTrimmer) FillArchives(ctx context.Context) error {
+	m := t.p.models.Load()
+	return t.fillArchives(ctx, m, m.origin.past.Load())
+}
+
+// Rows counts rows in the tables that leave.
+func (p *Projector) Rows(t *testing.T) (n int) {
+	t.Helper()
+	it, err := p.models.Load().cursor(nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		if mayLeave(it.Key()[0]) {
+			n++
+		}
+	}
+	if err := finish(it, nil); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -260,7 +260,8 @@ func (s *server) startHistoryTrimmer(context.Context) (err error) {
 		return nil
 	}
 	cfg := projector.HotHistory{
-		Age: *flags.History, Records: flags.HistoryLeast, Every: min(historyEvery, *flags.History), Now: time.Now, Logger: s.logger,
+		Age: *flags.History, Records: flags.HistoryLeast, Every: min(historyEvery, *flags.History), Now: time.Now,
+		Logger: s.logger,
 	}
 	for i, a := range s.archives {
 		folder := filepath.Join(s.data.path(archiveFolder), fmt.Sprintf("%s-%d", compareFolder, i))
