@@ -16,7 +16,7 @@ import (
 // their newest: what Projector.Digest would have returned then. Keys with a
 // version, or of a commit, never change, so later ones are left out. Lists of the
 // present are rebuilt as they were then. Digest reads everything up to the view's
-// commit, and each consumer once more for each of its providers.
+// commit, and consumers once more.
 func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
 	head, size, err := v.position()
 	if err != nil {
@@ -188,22 +188,22 @@ func (d *pastRows) commands(table byte) error {
 
 // holdings adds the lists of the providers' holders at that moment.
 func (d *pastRows) holdings(table byte) error {
-	var providers []ledger.UUID
-	err := d.each([]byte{tableProvider}, func(key []byte, _ uint64, _ []byte) (bool, error) {
-		providers = append(providers, ledger.UUID(key[1:]))
-		return true, d.ctx.Err()
-	})
-	for _, id := range providers {
-		if err != nil {
-			return err
+	var held [][2]ledger.UUID // provider and consumer
+	err := d.Consumers(ledger.NilUUID, func(c *ledger.Consumer) bool {
+		for _, a := range c.Allocations {
+			if one := [2]ledger.UUID{a.Provider, c.UUID}; len(held) == 0 || held[len(held)-1] != one {
+				held = append(held, one)
+			}
 		}
-		err = d.ProviderConsumers(id, func(c *ledger.Consumer) bool {
-			d.add(append(idKey(table, id), c.UUID[:]...), nil)
-			return d.ctx.Err() == nil
-		})
-		err = cmp.Or(err, d.ctx.Err())
+		return d.ctx.Err() == nil
+	})
+	slices.SortFunc(held, func(a, b [2]ledger.UUID) int {
+		return cmp.Or(a[0].Compare(b[0]), a[1].Compare(b[1]))
+	})
+	for _, one := range slices.Compact(held) {
+		d.add(append(idKey(table, one[0]), one[1][:]...), nil)
 	}
-	return err
+	return cmp.Or(err, d.ctx.Err())
 }
 
 // reservations adds the reservations of that moment, by their end.

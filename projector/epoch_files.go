@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/past"
 )
 
@@ -35,22 +36,28 @@ var pastTableOptions = sstable.WriterOptions{
 
 // makeEpoch writes the files of the next epoch, which ends at a mark, into a folder, and
 // reads them back. It returns their paths, and the filter's chunks.
+//
+// It goes through all rows in the read models once, also those of later versions: they
+// are sorted by entity. So an epoch is a good part of them, see epochDue.
 func (m *models) makeEpoch(
 	ctx context.Context, to mark, folder string,
 ) (e *epoch, paths []string, chunks [][]byte, err error) {
 	from := m.horizon.Load()
-	w := &epochWriter{folder: folder, epoch: &epoch{first: from.sequence, last: to.head.Sequence, records: to.with}}
+	w := &epochWriter{
+		folder: folder, epoch: &epoch{first: from.sequence, last: to.head.Sequence, records: to.with},
+		filter: newEpochFilter(to.with - from.records), written: newDigester(),
+	}
 	if err := m.rowsUntil(ctx, w.last, w.add); err != nil {
 		return nil, nil, nil, errors.Join(err, w.endFile())
 	}
 	if err := w.endFile(); err != nil {
 		return nil, nil, nil, err
 	}
-	if chunks, err = filterOf(w.entities); err != nil {
+	if chunks, err = w.filter.chunks(); err != nil {
 		return nil, nil, nil, err
 	}
 	w.chunks = len(chunks)
-	return w.epoch, w.paths, chunks, m.compareRows(ctx, w.epoch, w.paths)
+	return w.epoch, w.paths, chunks, m.readBack(ctx, w.paths, w.written.digest())
 }
 
 // rowsUntil calls yield with the rows that views need which are in the read models and
@@ -101,15 +108,16 @@ func (b *breather) breathe() {
 // epochWriter writes the rows of an epoch into files.
 type epochWriter struct {
 	*epoch
-	folder   string
-	paths    []string
-	entities []uint64 // hashes of those of whose history the epoch has a part
+	folder  string
+	paths   []string
+	filter  epochFilter // of those of whose history the epoch has a part
+	written *digester   // of all rows
 
 	table    *sstable.Writer // of the file that is being written; nil: there is none
 	bytes    int             // of its rows
 	low, key []byte          // its first and its last key
 	base     []byte          // of the last row in a table with versions
-	entity   uint64          // the last one, by its hash
+	entity   uint64          // the last one in the filter, by its hash
 }
 
 // add writes a row.
@@ -122,6 +130,8 @@ func (w *epochWriter) add(key, value []byte) error {
 	if err := w.table.Set(key, value); err != nil {
 		return fmt.Errorf("projector: write past versions: %w", err)
 	}
+	w.written.add(key)
+	w.written.add(value)
 	w.note(key, value)
 	w.key = append(w.key[:0], key...)
 	if w.bytes += len(key) + len(value); w.bytes >= pastFileBytes {
@@ -145,10 +155,9 @@ func (w *epochWriter) note(key, value []byte) {
 		}
 	}
 	if historyTables[key[0]] && versionOf(key) > w.first {
-		base := entityHash(key[:len(key)-versionBytes])
-		if len(w.entities) == 0 || base != w.entity {
-			w.entities = append(w.entities, base)
-			w.entity = base
+		if entity := entityHash(key[:len(key)-versionBytes]); entity != w.entity {
+			w.filter.add(entity)
+			w.entity = entity
 		}
 	}
 }
@@ -184,32 +193,22 @@ func (w *epochWriter) endFile() error {
 // errRows means that files do not have the rows of an epoch.
 var errRows = errors.New("projector: a file of past versions does not have the rows that were written")
 
-// compareRows compares files with the rows of the read models.
-func (m *models) compareRows(ctx context.Context, e *epoch, paths []string) (err error) {
-	var tables []sstable.ReadableFile
-	for _, path := range paths {
-		table, err := vfs.Default.Open(path)
-		if err != nil {
-			return errors.Join(err, closeTables([][]sstable.ReadableFile{tables}))
-		}
-		tables = append(tables, table)
-	}
-	it, err := pebble.NewExternalIter(pastOptions, nil, [][]sstable.ReadableFile{tables})
+// readBack compares the rows of files with what was written, by its digest.
+func (m *models) readBack(ctx context.Context, paths []string, written ledger.Digest) error {
+	it, err := m.pathsCursor(paths)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errRows, err)
+		return err
 	}
-	ok := it.First()
-	err = m.rowsUntil(ctx, e.last, func(key, value []byte) error {
-		if !ok || !bytes.Equal(it.Key(), key) || !bytes.Equal(it.Value(), value) {
-			return errors.Join(errRows, it.Error())
-		}
-		ok = it.Next()
-		return nil
-	})
-	if err == nil && (ok || it.Error() != nil) {
-		err = errors.Join(errRows, it.Error())
+	sum, rest := newDigester(), breather{}
+	for ok := it.First(); ok && ctx.Err() == nil; ok = it.Next() {
+		rest.breathe()
+		sum.add(it.Key())
+		sum.add(it.Value())
 	}
-	return errors.Join(err, it.Close())
+	if err = finish(it, ctx.Err()); err == nil && sum.digest() != written {
+		err = errRows
+	}
+	return err
 }
 
 // keepEpoch notes an epoch that all archives have: from then on its files are read.
@@ -233,32 +232,11 @@ func (m *models) keepEpoch(e *epoch, chunks [][]byte) (err error) {
 	return nil
 }
 
-// drop removes from the read models what views from an epoch's last one on do not need.
-// If it is interrupted, it is done again.
-func (m *models) drop(ctx context.Context, e *epoch) error {
-	for table := range leaveRules {
-		if err := m.dropFrom(ctx, byte(table), e.last); err != nil {
-			return err
-		}
-	}
-	e.dropped = true
-	return m.write(func(batch *pebble.Batch) error { return batch.Set(epochKey(e.last), e.value(), nil) })
-}
-
-// dropBytes is how much is removed at a time.
-const dropBytes = 64 << 10
-
-// dropFrom removes the rows of a table.
-func (m *models) dropFrom(ctx context.Context, table byte, last uint64) error {
-	rule := leaveRules[table]
-	if rule.kind == stays || rule.kind == listsPresent {
-		return nil
-	}
-	it, err := m.cursor([]byte{table}, []byte{table + 1})
-	if err != nil {
-		return err
-	}
-	var base []byte // that has had its newest version at the horizon
+// drop removes from the read models what views from an epoch's last one on do not need:
+// of the rows of its files, which a cursor goes through, all that tell about the past
+// alone, and all versions but the newest. If it is interrupted, it is done again.
+func (m *models) drop(ctx context.Context, e *epoch, it *cursor) error {
+	var base []byte // that has had its newest version in the epoch
 	var keys [][]byte
 	size, rest := 0, breather{}
 	remove := func() error {
@@ -271,14 +249,15 @@ func (m *models) dropFrom(ctx context.Context, table byte, last uint64) error {
 		keys, size = keys[:0], 0
 		return err
 	}
+	var err error
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		rest.breathe()
 		key := it.Key()
-		if rule.version(key) > last {
+		switch leaveRules[key[0]].kind {
+		case stays, listsPresent:
 			continue
-		}
-		if rule.kind == versionsLeave {
-			if own := key[:len(key)-versionBytes]; !bytes.Equal(own, base) || base == nil {
+		case versionsLeave:
+			if own := key[:len(key)-versionBytes]; !bytes.Equal(own, base) {
 				base = append(base[:0], own...)
 				if !gone(key, it.Value()) {
 					continue
@@ -290,11 +269,18 @@ func (m *models) dropFrom(ctx context.Context, table byte, last uint64) error {
 			err = errors.Join(remove(), ctx.Err())
 		}
 	}
-	if err == nil && len(keys) > 0 {
+	if err = finish(it, err); err == nil {
 		err = remove()
 	}
-	return finish(it, err)
+	if err != nil {
+		return err
+	}
+	e.dropped = true
+	return m.write(func(batch *pebble.Batch) error { return batch.Set(epochKey(e.last), e.value(), nil) })
 }
+
+// dropBytes is how much is removed at a time.
+const dropBytes = 64 << 10
 
 // write writes a batch that need not be durable yet.
 func (m *models) write(fill func(*pebble.Batch) error) (err error) {

@@ -28,17 +28,27 @@ func entityHash(base []byte) uint64 {
 	return h.Sum64()
 }
 
-// filterOf returns the chunks of a filter of some entities.
-func filterOf(hashes []uint64) (chunks [][]byte, err error) {
-	filters := make([]*bloom.BloomFilter, len(hashes)/chunkEntities+1)
-	for i := range filters {
-		filters[i] = bloom.NewWithEstimates(chunkEntities, chunkFalse)
+// epochFilter is a filter that is being made.
+type epochFilter []*bloom.BloomFilter
+
+// newEpochFilter returns a filter for so many entities, or about so.
+func newEpochFilter(entities int64) epochFilter {
+	f := make(epochFilter, entities/chunkEntities+1)
+	for i := range f {
+		f[i] = bloom.NewWithEstimates(chunkEntities, chunkFalse)
 	}
-	for _, h := range hashes {
-		filters[h%uint64(len(filters))].Add(binary.BigEndian.AppendUint64(nil, h))
-	}
-	for _, f := range filters {
-		chunk, err := f.MarshalBinary()
+	return f
+}
+
+// add adds an entity, by its hash.
+func (f epochFilter) add(hash uint64) {
+	f[hash%uint64(len(f))].Add(binary.BigEndian.AppendUint64(nil, hash))
+}
+
+// chunks returns what is stored of it.
+func (f epochFilter) chunks() (chunks [][]byte, err error) {
+	for _, one := range f {
+		chunk, err := one.MarshalBinary()
 		if err != nil {
 			return nil, err
 		}

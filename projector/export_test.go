@@ -2,7 +2,9 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"os"
 	"testing"
 )
 
@@ -29,8 +31,16 @@ func (p *Projector) KeepEpoch(ctx context.Context, sequence uint64) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.trimmer().endEpoch(ctx, m, m.origin.past.Load(), mark{head: head, with: records})
-	return err
+	files := m.origin.past.Load()
+	folder, err := files.Folder()
+	if err != nil {
+		return err
+	}
+	if folder, err = os.MkdirTemp(folder, "epoch-"); err != nil {
+		return err
+	}
+	_, _, err = p.trimmer().archiveEpoch(ctx, m, files, mark{head: head, with: records}, folder)
+	return errors.Join(err, os.RemoveAll(folder))
 }
 
 func (p *Projector) trimmer() *HistoryTrimmer {

@@ -97,7 +97,11 @@ func epochForms(t *testing.T) map[string][]byte {
 	e := &epoch{first: 3, last: 300, records: 400, shared: 20, dropped: true, files: []epochFile{
 		{File: past.File{Bytes: 1 << 20, Sum: ledger.Digest{1, 2, 3}}, low: []byte("a"), high: []byte("u")},
 	}}
-	chunks, err := filterOf([]uint64{1, 2, 1 << 60})
+	filter := newEpochFilter(3)
+	for _, entity := range []uint64{1, 2, 1 << 60} {
+		filter.add(entity)
+	}
+	chunks, err := filter.chunks()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,6 +95,32 @@ func (m *models) filesCursor(groups [][]past.File, lower, upper []byte) (c *curs
 	return c, err
 }
 
+// pathsCursor opens a cursor over the rows of files that are being made, which are sorted
+// through all of them.
+func (m *models) pathsCursor(paths []string) (c *cursor, err error) {
+	if err := m.enter(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if c == nil {
+			m.users.leave()
+		}
+	}()
+	var tables []sstable.ReadableFile
+	for _, path := range paths {
+		table, err := vfs.Default.Open(path)
+		if err != nil {
+			return nil, errors.Join(err, closeTables([][]sstable.ReadableFile{tables}))
+		}
+		tables = append(tables, table)
+	}
+	it, err := pebble.NewExternalIter(pastOptions, nil, [][]sstable.ReadableFile{tables})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errRows, err)
+	}
+	return &cursor{it: it, m: m}, nil
+}
+
 func closeTables(groups [][]sstable.ReadableFile) (err error) {
 	for _, group := range groups {
 		for _, table := range group {
@@ -143,6 +169,21 @@ func (p *Projector) ReadPastFrom(files *past.Files) { p.origin.past.Store(files)
 // HotFrom returns the sequence from which on views are in the read models: what was true
 // before is in archives.
 func (p *Projector) HotFrom() uint64 { return p.models.Load().horizon.Load().sequence }
+
+// PastBytes returns how many bytes of past versions are in each archive.
+func (p *Projector) PastBytes() (bytes int64, err error) {
+	m := p.models.Load()
+	if m.horizon.Load().sequence == 0 {
+		return 0, nil
+	}
+	err = m.epochs(0, func(e *epoch) (bool, error) {
+		for _, f := range e.files {
+			bytes += f.Bytes
+		}
+		return true, nil
+	})
+	return bytes, err
+}
 
 // pastContext bounds how long a reader waits for an archive.
 func (o *origin) pastContext() (context.Context, context.CancelFunc) {
