@@ -25,8 +25,9 @@ import (
 
 // benchCommands are "allot bench" and what is below it.
 type benchCommands struct {
-	Commands benchCommand      `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS."`
-	Claim    benchClaimCommand `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate."`
+	Commands benchCommand        `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS."`
+	Claim    benchClaimCommand   `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate."`
+	History  benchHistoryCommand `cmd:"" help:"Measure a long history: bytes in each store, and questions about its past."`
 }
 
 // benchCommand is "allot bench": the same load through Writer.Submit in

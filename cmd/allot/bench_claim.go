@@ -359,14 +359,19 @@ func (c *benchClaimCommand) measureOldWay(ctx context.Context, allot *client.Cli
 }
 
 // peakMemory is the most that the process had in memory, where the system says so.
-func peakMemory() int64 {
+func peakMemory() int64 { return memory("VmHWM") }
+
+// residentMemory is what the process has in memory, where the system says so.
+func residentMemory() int64 { return memory("VmRSS") }
+
+func memory(what string) int64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
 		var kb int64
-		if n, err := fmt.Sscanf(line, "VmHWM: %d kB", &kb); n == 1 && err == nil {
+		if n, err := fmt.Sscanf(line, what+": %d kB", &kb); n == 1 && err == nil {
 			return kb << 10
 		}
 	}

@@ -155,6 +155,8 @@ func refusals(f files, public, taken string) []refusal {
 		{"--providers 0", []string{"bench", "claim", "--providers", "0"}},
 		{"--claims -1", []string{"bench", "claim", "--claims=-1"}},
 		{"--prefer must be one of", []string{"bench", "claim", "--prefer", "blue"}},
+		{"missing flags: --data=DIR", []string{"bench", "history"}},
+		{"--hot-history need", []string{"bench", "history", "--data", f.missing, "--hot-history", "1h"}},
 		{"unexpected argument now", []string{"claims", "list", "now"}},
 		{`expected "<claim>"`, []string{"claims", "show"}},
 		{`expected "<claim>"`, []string{"claims", "cancel"}},
