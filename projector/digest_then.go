@@ -42,7 +42,6 @@ type pastRows struct {
 	add  func(key, value []byte)
 	head ledger.Head
 	size int64 // number of records in the Merkle tree then
-	hot  bool  // without those that have left
 }
 
 // pastTable says how to find the keys that a table had. Every table must be among
@@ -94,13 +93,7 @@ func pastEntities(t entityTables) []pastTable {
 
 // rows adds the keys that a table had.
 func (d *pastRows) rows(table byte, were func(key, value []byte) bool) error {
-	var it rows
-	var err error
-	if d.hot {
-		it, err = d.p.cursor([]byte{table}, []byte{table + 1})
-	} else {
-		it, err = d.p.everything([]byte{table}, []byte{table + 1})
-	}
+	it, err := d.p.everything([]byte{table}, []byte{table + 1})
 	if err != nil {
 		return err
 	}
@@ -197,9 +190,7 @@ func (d *pastRows) holdings(table byte) error {
 		}
 		return d.ctx.Err() == nil
 	})
-	slices.SortFunc(held, func(a, b [2]ledger.UUID) int {
-		return cmp.Or(a[0].Compare(b[0]), a[1].Compare(b[1]))
-	})
+	slices.SortFunc(held, comparePairs)
 	for _, one := range slices.Compact(held) {
 		d.add(append(idKey(table, one[0]), one[1][:]...), nil)
 	}

@@ -58,7 +58,7 @@ func TestDigestThen(t *testing.T) {
 		again.ReadPastFrom(pastIn(t, t.TempDir(), past.Options{}))
 		for sequence := range then {
 			if sequence > again.HotFrom() && rapid.IntRange(0, 3).Draw(rt, "end an epoch") == 0 {
-				if err := again.EndEpoch(t.Context(), sequence); err != nil {
+				if err := again.EndEpochs(t.Context(), sequence); err != nil {
 					rt.Fatal(err)
 				}
 			}

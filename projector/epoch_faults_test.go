@@ -92,14 +92,14 @@ func TestNoEpochEnds(t *testing.T) {
 	} {
 		bad.Store = storeIn(t, t.TempDir())
 		p.ReadPastFrom(filesOf(t, past.Options{}, good, bad))
-		err := p.EndEpoch(t.Context(), commits[6].Sequence)
+		err := p.EndEpochs(t.Context(), commits[6].Sequence)
 		if err == nil || p.HotFrom() != 0 {
 			t.Errorf("an archive %s: %v, and versions have left before %d", name, err, p.HotFrom())
 		}
 		tellAll(t.Context(), p, subjects).same(t, "an archive "+name, want)
 	}
 	p.ReadPastFrom(filesOf(t, past.Options{}, good)) // the control
-	if err := p.EndEpoch(t.Context(), commits[6].Sequence); err != nil || p.HotFrom() != commits[6].Sequence {
+	if err := p.EndEpochs(t.Context(), commits[6].Sequence); err != nil || p.HotFrom() != commits[6].Sequence {
 		t.Errorf("%v, and versions have left before %d", err, p.HotFrom())
 	}
 }
@@ -116,7 +116,7 @@ func TestPastFaults(t *testing.T) {
 	first, second := storeIn(t, t.TempDir()), storeIn(t, t.TempDir())
 	p.ReadPastFrom(filesOf(t, past.Options{}, first, second))
 	for _, at := range []int{4, 8} {
-		if err := p.EndEpoch(t.Context(), commits[at].Sequence); err != nil {
+		if err := p.EndEpochs(t.Context(), commits[at].Sequence); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestFlippedInTheFolder(t *testing.T) {
 	want := tellAll(t.Context(), p, subjects)
 	folder := filepath.Join(t.TempDir(), "past")
 	p.ReadPastFrom(filesOf(t, past.Options{Folder: folder, Bytes: 1 << 30}, storeIn(t, t.TempDir())))
-	if err := p.EndEpoch(t.Context(), commits[8].Sequence); err != nil {
+	if err := p.EndEpochs(t.Context(), commits[8].Sequence); err != nil {
 		t.Fatal(err)
 	}
 	tellAll(t.Context(), p, subjects).same(t, "before", want)
@@ -206,8 +206,8 @@ func TestFlippedInTheFolder(t *testing.T) {
 	tellAll(t.Context(), p, subjects).same(t, "removed by somebody", want)
 }
 
-// TestEpochIsWrittenOnce: read models of the same log write the same files, and an
-// archive that lacks some gets them from another one.
+// TestEpochIsWrittenOnce: read models of the same log write the same files, together or one
+// after the other, and an archive that lacks some gets them from another one.
 func TestEpochIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	commits := ledgertest.Commits(t, 12)
@@ -223,15 +223,16 @@ func TestEpochIsWrittenOnce(t *testing.T) {
 		}
 		return list
 	}
-	for range 3 {
+	ends := []uint64{commits[4].Sequence, commits[6].Sequence, commits[8].Sequence}
+	for _, together := range [][][]uint64{{ends[:1], ends[1:2], ends[2:]}, {ends}, {ends[:2], ends[2:]}} {
 		p := foldedIn(t, t.TempDir(), commits)
 		p.ReadPastFrom(filesOf(t, past.Options{}, storeIn(t, folders[0])))
-		for _, at := range []int{4, 8} {
-			if err := p.EndEpoch(t.Context(), commits[at].Sequence); err != nil {
+		for _, some := range together {
+			if err := p.EndEpochs(t.Context(), some...); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if list := written(folders[0]); len(list) != 2 {
+		if list := written(folders[0]); len(list) != len(ends) {
 			t.Errorf("written: %v", list)
 		}
 		p.ReadPastFrom(filesOf(t, past.Options{}, storeIn(t, folders[0]), storeIn(t, folders[1])))
@@ -276,7 +277,7 @@ func TestReadWhileEpochsEnd(t *testing.T) {
 		})
 	}
 	for _, c := range commits[:len(commits)-1] {
-		if err := p.EndEpoch(t.Context(), c.Sequence); err != nil {
+		if err := p.EndEpochs(t.Context(), c.Sequence); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,59 +34,45 @@ var pastTableOptions = sstable.WriterOptions{
 	DisableValueBlocks: true,
 }
 
-// makeEpoch writes the files of the next epoch, which ends at a mark, into a folder, and
-// reads them back. It returns their paths, and the filter's chunks.
-//
-// It goes through all rows in the read models once, also those of later versions: they
-// are sorted by entity. So an epoch is a good part of them, see epochDue.
-func (m *models) makeEpoch(
-	ctx context.Context, to mark, folder string,
-) (e *epoch, paths []string, chunks [][]byte, err error) {
-	from := m.horizon.Load()
-	w := &epochWriter{
-		folder: folder, epoch: &epoch{first: from.sequence, last: to.head.Sequence, records: to.with},
-		filter: newEpochFilter(to.with - from.records), written: newDigester(),
-	}
-	if err := m.rowsUntil(ctx, w.last, w.add); err != nil {
-		return nil, nil, nil, errors.Join(err, w.endFile())
-	}
-	if err := w.endFile(); err != nil {
-		return nil, nil, nil, err
-	}
-	if chunks, err = w.filter.chunks(); err != nil {
-		return nil, nil, nil, err
-	}
-	w.chunks = len(chunks)
-	return w.epoch, w.paths, chunks, m.readBack(ctx, w.paths, w.written.digest())
+// epochFiles are the files of an epoch that archives are to have.
+type epochFiles struct {
+	*epoch
+
+	paths  []string
+	filter [][]byte // in chunks
 }
 
-// rowsUntil calls yield with the rows that views need which are in the read models and
-// before the one of a sequence, in the order of their keys. They are as they were right
-// after the commit with that sequence.
-func (m *models) rowsUntil(ctx context.Context, last uint64, yield func(key, value []byte) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	rest := breather{}
-	d := &pastRows{View: View{m, last}, ctx: ctx, hot: true, add: func(key, value []byte) {
-		rest.breathe()
-		if ctx.Err() == nil {
-			if err := yield(key, value); err != nil {
-				stop(err)
-			}
-		}
-	}}
-	for _, t := range pastTables {
-		if !mayLeave(t.table) {
-			continue
-		}
-		if err := t.add(d, t.table); err != nil && ctx.Err() == nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+// makeEpochs writes the files of the next epochs, which end at marks, into a folder, and
+// reads them back.
+//
+// It goes through all rows in the read models once, also those of later versions: they
+// are sorted by entity. So several epochs are made together, see epochsDue.
+func (m *models) makeEpochs(ctx context.Context, ends []mark, folder string) (list []epochFiles, err error) {
+	pass := &epochPass{m: m, ctx: ctx}
+	from := m.horizon.Load()
+	for _, to := range ends {
+		pass.epochs = append(pass.epochs, &epochWriter{
+			folder: folder, epoch: &epoch{first: from.sequence, last: to.head.Sequence, records: to.with},
+			filter: newEpochFilter(to.with - from.records), written: newDigester(),
+		})
+		from = &horizon{to.head.Sequence, to.with}
 	}
-	return nil
+	err = pass.all()
+	for _, w := range pass.epochs {
+		err = errors.Join(err, w.endFile())
+	}
+	for _, w := range pass.epochs {
+		if err != nil {
+			return nil, err
+		}
+		one := epochFiles{epoch: w.epoch, paths: w.paths}
+		if one.filter, err = w.filter.chunks(); err == nil {
+			one.chunks = len(one.filter)
+			err = m.readBack(ctx, w.paths, w.written.digest())
+		}
+		list = append(list, one)
+	}
+	return list, err
 }
 
 // breather lets others work: whoever goes through all rows, of whom nobody waits, rests
@@ -110,13 +96,12 @@ type epochWriter struct {
 	*epoch
 	folder  string
 	paths   []string
-	filter  epochFilter // of those of whose history the epoch has a part
+	filter  epochFilter // of the entities of whose history the epoch has a part
 	written *digester   // of all rows
 
 	table    *sstable.Writer // of the file that is being written; nil: there is none
 	bytes    int             // of its rows
 	low, key []byte          // its first and its last key
-	base     []byte          // of the last row in a table with versions
 	entity   uint64          // the last one in the filter, by its hash
 }
 
@@ -132,7 +117,7 @@ func (w *epochWriter) add(key, value []byte) error {
 	}
 	w.written.add(key)
 	w.written.add(value)
-	w.note(key, value)
+	w.note(key)
 	w.key = append(w.key[:0], key...)
 	if w.bytes += len(key) + len(value); w.bytes >= pastFileBytes {
 		return w.endFile()
@@ -140,25 +125,14 @@ func (w *epochWriter) add(key, value []byte) error {
 	return nil
 }
 
-// note counts the rows that the next epoch needs, too, and notes entities.
-func (w *epochWriter) note(key, value []byte) {
-	switch rule := leaveRules[key[0]]; rule.kind {
-	case listsPresent:
-		w.shared++
-	case versionsLeave:
-		base := key[:len(key)-versionBytes]
-		if !bytes.Equal(base, w.base) {
-			w.base = append(w.base[:0], base...)
-			if !gone(key, value) {
-				w.shared++
-			}
-		}
+// note notes an entity of whose history the epoch has a part.
+func (w *epochWriter) note(key []byte) {
+	if !historyTables[key[0]] || versionOf(key) <= w.first {
+		return
 	}
-	if historyTables[key[0]] && versionOf(key) > w.first {
-		if entity := entityHash(key[:len(key)-versionBytes]); entity != w.entity {
-			w.filter.add(entity)
-			w.entity = entity
-		}
+	if entity := entityHash(key[:len(key)-versionBytes]); entity != w.entity {
+		w.filter.add(entity)
+		w.entity = entity
 	}
 }
 

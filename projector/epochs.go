@@ -70,7 +70,6 @@ var historyTables = [256]bool{tableConsumer: true, tableProviderState: true, tab
 type epoch struct {
 	first, last uint64 // views from first on, up to last, which is not one of them, read its files
 	records     int64  // that the log has with last
-	shared      int64  // rows that views of the next epoch need, too
 	dropped     bool   // all of it has left
 	chunks      int    // of the filter
 	files       []epochFile
@@ -87,7 +86,6 @@ type epochFile struct {
 type horizon struct {
 	sequence uint64
 	records  int64 // that the log has with it
-	shared   int64 // rows that stayed when the last epoch left
 }
 
 func epochKey(last uint64) []byte {
@@ -98,7 +96,6 @@ func epochKey(last uint64) []byte {
 func (e *epoch) value() []byte {
 	value := binary.AppendUvarint(nil, e.first)
 	value = binary.AppendUvarint(value, uint64(e.records))
-	value = binary.AppendUvarint(value, uint64(e.shared))
 	value = appendBool(value, e.dropped)
 	value = binary.AppendUvarint(value, uint64(e.chunks))
 	value = binary.AppendUvarint(value, uint64(len(e.files)))
@@ -113,7 +110,7 @@ func (e *epoch) value() []byte {
 func readEpoch(it *cursor) (*epoch, error) {
 	f := fields{data: it.Value()}
 	e := &epoch{last: binary.BigEndian.Uint64(it.Key()[1:])}
-	e.first, e.records, e.shared, e.dropped = f.uint(), int64(f.uint()), int64(f.uint()), f.bool()
+	e.first, e.records, e.dropped = f.uint(), int64(f.uint()), f.bool()
 	e.chunks = int(f.uint())
 	for i, n := 0, f.count(); i < n; i++ {
 		one := epochFile{File: past.File{Form: schemaVersion, First: e.first, Last: e.last, Number: i}}
@@ -134,7 +131,7 @@ func (m *models) loadHorizon() error {
 	return err
 }
 
-func (e *epoch) horizon() *horizon { return &horizon{e.last, e.records, e.shared} }
+func (e *epoch) horizon() *horizon { return &horizon{e.last, e.records} }
 
 // lastEpoch returns the newest epoch; nil: there is none.
 func (m *models) lastEpoch() (*epoch, error) {

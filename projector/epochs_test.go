@@ -233,15 +233,28 @@ func TestEpochs(t *testing.T) {
 					p = foldedIn(t, dir, commits)
 					p.ReadPastFrom(pastIn(t, archive, past.Options{}))
 				}
+				var ends []uint64 // of epochs that are made together: one, then two, then three
+				most := 1
 				for i := every - 1; i < len(commits)-1; i += every {
 					if i >= half-1 && p.Checkpoint().Sequence < commits[len(commits)-1].Sequence {
 						reopen()
 					}
-					if err := p.EndEpoch(t.Context(), commits[i].Sequence); err != nil {
+					ends = append(ends, commits[i].Sequence)
+					if len(ends) < most && i+every < half {
+						continue
+					}
+					if err := p.EndEpochs(t.Context(), ends...); err != nil {
 						t.Fatal(err)
 					}
 					if p.HotFrom() != commits[i].Sequence {
 						t.Errorf("versions have left before %d, want %d", p.HotFrom(), commits[i].Sequence)
+					}
+					ends = nil
+					most++
+				}
+				if len(ends) > 0 {
+					if err := p.EndEpochs(t.Context(), ends...); err != nil {
+						t.Fatal(err)
 					}
 				}
 				if p.Checkpoint().Sequence == commits[len(commits)-1].Sequence {

@@ -8,26 +8,19 @@ import (
 	"testing"
 )
 
-// EndEpoch has the versions leave that only views before the one of a sequence need.
-func (p *Projector) EndEpoch(ctx context.Context, sequence uint64) error {
-	if err := p.KeepEpoch(ctx, sequence); err != nil {
+// EndEpochs has the versions leave that only views before those of some sequences need, in
+// an epoch for each.
+func (p *Projector) EndEpochs(ctx context.Context, sequences ...uint64) error {
+	m, ends, err := p.ends(sequences)
+	if err != nil {
 		return err
 	}
-	return p.trimmer().FinishDrop(ctx)
+	return p.trimmer().endEpochs(ctx, m, m.origin.past.Load(), ends)
 }
 
-// KeepEpoch is EndEpoch, but for the removal.
+// KeepEpoch is EndEpochs of one, but for the removal.
 func (p *Projector) KeepEpoch(ctx context.Context, sequence uint64) error {
-	m := p.models.Load()
-	head, _, _, err := p.View().CommitMark(sequence)
-	if err != nil {
-		return err
-	}
-	view, err := p.ViewAt(sequence)
-	if err != nil {
-		return err
-	}
-	records, err := view.Records()
+	m, ends, err := p.ends([]uint64{sequence})
 	if err != nil {
 		return err
 	}
@@ -39,8 +32,31 @@ func (p *Projector) KeepEpoch(ctx context.Context, sequence uint64) error {
 	if folder, err = os.MkdirTemp(folder, "epoch-"); err != nil {
 		return err
 	}
-	_, _, err = p.trimmer().archiveEpoch(ctx, m, files, mark{head: head, with: records}, folder)
+	made, err := m.makeEpochs(ctx, ends, folder)
+	if err == nil {
+		err = p.trimmer().archiveEpoch(ctx, m, files, made[0])
+	}
 	return errors.Join(err, os.RemoveAll(folder))
+}
+
+// ends returns the marks of some commits.
+func (p *Projector) ends(sequences []uint64) (m *models, ends []mark, err error) {
+	for _, sequence := range sequences {
+		head, _, _, err := p.View().CommitMark(sequence)
+		if err != nil {
+			return nil, nil, err
+		}
+		view, err := p.ViewAt(sequence)
+		if err != nil {
+			return nil, nil, err
+		}
+		records, err := view.Records()
+		if err != nil {
+			return nil, nil, err
+		}
+		ends = append(ends, mark{head: head, with: records})
+	}
+	return p.models.Load(), ends, nil
 }
 
 func (p *Projector) trimmer() *HistoryTrimmer {

@@ -94,7 +94,7 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 // epochForms returns what is kept of an epoch.
 func epochForms(t *testing.T) map[string][]byte {
 	t.Helper()
-	e := &epoch{first: 3, last: 300, records: 400, shared: 20, dropped: true, files: []epochFile{
+	e := &epoch{first: 3, last: 300, records: 400, dropped: true, files: []epochFile{
 		{File: past.File{Bytes: 1 << 20, Sum: ledger.Digest{1, 2, 3}}, low: []byte("a"), high: []byte("u")},
 	}}
 	filter := newEpochFilter(3)

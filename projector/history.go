@@ -284,14 +284,17 @@ func (v View) versionsFrom(s Subject, from uint64, yield func(sequence uint64, v
 	more := true
 	if from <= horizon {
 		err = v.p.epochs(from, func(e *epoch) (bool, error) {
+			if e.last > horizon { // it has ended since: hot has all of it
+				return false, nil
+			}
 			it, err := v.p.newIn(e, prefix, from, v.sequence)
 			if err != nil || it == nil {
-				return e.last < horizon, err
+				return true, err
 			}
 			for ok := it.Last(); ok && more && err == nil; ok = it.Prev() {
 				more, err = yield(versionOf(it.Key()), it.Value())
 			}
-			return more && e.last < horizon, finish(it, err)
+			return more, finish(it, err)
 		})
 	}
 	for ok := hot.Last(); ok && more && err == nil; ok = hot.Prev() {

@@ -52,7 +52,9 @@ type HistoryTrimmer struct {
 	stop context.CancelFunc
 	idle sync.WaitGroup
 
-	filled bool // archives have the files of all epochs; only Work uses it
+	// Only Work uses these.
+	filled   bool             // archives have the files of all epochs
+	entities map[uint64]int64 // how many there were after commits, see alive
 
 	mu    sync.Mutex
 	state HistoryStatus // guarded by mu
