@@ -156,13 +156,12 @@ func (c *benchHistoryCommand) comeAndGo(ctx context.Context, w *writer.Writer, f
 	var next atomic.Int64
 	next.Store(from)
 	var all sync.WaitGroup
-	submit := submitTo(w)
 	for range c.UnderWay {
 		all.Go(func() {
 			for n := next.Add(1) - 1; n < to && ctx.Err() == nil; n = next.Add(1) - 1 {
-				err := submit(ctx, c.allocation(n))
+				err := submitUntilTaken(ctx, w, c.allocation(n))
 				if err == nil && n >= c.Live {
-					err = submit(ctx, &commands.ReleaseConsumer{Consumer: historyID("consumer", n-c.Live)})
+					err = submitUntilTaken(ctx, w, &commands.ReleaseConsumer{Consumer: historyID("consumer", n-c.Live)})
 				}
 				if err != nil {
 					cancel(fmt.Errorf("consumer %d: %w", n, err))
@@ -172,6 +171,27 @@ func (c *benchHistoryCommand) comeAndGo(ctx context.Context, w *writer.Writer, f
 	}
 	all.Wait()
 	return context.Cause(ctx)
+}
+
+// submitUntilTaken submits again what the log did not take in time, as clients do: with the
+// same id, so that it counts once.
+func submitUntilTaken(ctx context.Context, w *writer.Writer, command commands.Command) error {
+	s := commands.Submission{ID: commands.NewID(), Actor: "bench", Command: command}
+	for {
+		outcome, err := w.Submit(ctx, s)
+		switch {
+		case errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrUnknownFate):
+			select {
+			case <-time.After(openAgain):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		case err == nil && outcome.Rejection != nil:
+			return errors.New(outcome.Rejection.String())
+		default:
+			return err
+		}
+	}
 }
 
 // allocation is what the n-th consumer gets.
