@@ -3,13 +3,18 @@ package projector_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/bucket"
@@ -323,4 +328,89 @@ func TestDropIsInterrupted(t *testing.T) {
 		t.Errorf("%d rows were there, and %d are after the drop", rows, got)
 	}
 	tellAll(t.Context(), p, subjects).same(t, "after the drop", want)
+}
+
+// steppedStore tells of each step before it is made.
+type steppedStore struct {
+	bucket.Store
+
+	step func(what string)
+}
+
+func (s *steppedStore) Create(ctx context.Context, name string, contents *os.File, size int64) error {
+	s.step("before it is written: " + name)
+	return s.Store.Create(ctx, name, contents, size)
+}
+
+func (s *steppedStore) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	s.step("before it is read back: " + name)
+	return s.Store.Open(ctx, name)
+}
+
+// TestEpochSteps: a power cut before any step, whatever it takes away of what was not
+// synced, leaves read models that the log and the archive complete, and from which the same
+// leaves.
+func TestEpochSteps(t *testing.T) {
+	t.Parallel()
+	commits := ledgertest.Commits(t, 8)
+	subjects := subjectsOf(t, commits)
+	whole := foldedIn(t, t.TempDir(), commits)
+	want := tellAll(t.Context(), whole, subjects)
+	random := rand.New(rand.NewPCG(5, 6))
+	dir, disk, archive := t.TempDir(), vfs.NewCrashableMem(), t.TempDir()
+	if err := disk.MkdirAll(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	open := func(files vfs.FS) *projector.Projector {
+		t.Helper()
+		p, err := projector.OpenOn(files, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() }) // its disk is gone
+		foldInto(t, p, commits)
+		return p
+	}
+	ends := []uint64{commits[2].Sequence, commits[3].Sequence, commits[6].Sequence}
+	horizons := make(map[uint64]int)
+	check := func(what string) {
+		t.Helper()
+		for _, percent := range []int{0, 50, 100} {
+			q := open(disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: random}))
+			q.ReadPastFrom(filesOf(t, past.Options{}, storeIn(t, archive)))
+			horizon := q.HotFrom()
+			horizons[horizon]++
+			what := fmt.Sprintf("%s, %d %% of what was not synced is kept", what, percent)
+			tellAll(t.Context(), q, subjects).same(t, what, want)
+			err := q.FinishDrop(t.Context())
+			if left := slices.DeleteFunc(slices.Clone(ends), func(end uint64) bool { return end <= horizon }); err == nil && len(left) > 0 {
+				err = q.EndEpochs(t.Context(), left...)
+			}
+			if err != nil {
+				t.Fatal(what, err)
+			}
+			tellAll(t.Context(), q, subjects).same(t, what+", and all has left", want)
+			if err := q.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	p := open(disk)
+	p.ReadPastFrom(filesOf(t, past.Options{}, &steppedStore{storeIn(t, archive), check}))
+	if err := p.EndEpochs(t.Context(), ends...); err != nil {
+		t.Fatal(err)
+	}
+	check("at the end")
+	if len(horizons) != len(ends)+1 {
+		t.Errorf("the horizons after the cuts, and how often: %v", horizons)
+	}
+	files := storeIn(t, archive)
+	count := 0
+	err := files.List(t.Context(), "past/", "", func(bucket.Object) error {
+		count++
+		return nil
+	})
+	if err != nil || count != len(ends) {
+		t.Errorf("%d files were written: %v", count, err)
+	}
 }

@@ -197,6 +197,13 @@ func foldedIn(t testing.TB, dir string, commits []*ledger.Commit) *projector.Pro
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close() }) // it may be closed
+	foldInto(t, p, commits)
+	return p
+}
+
+// foldInto folds the commits that read models have not seen.
+func foldInto(t testing.TB, p *projector.Projector, commits []*ledger.Commit) {
+	t.Helper()
 	state := ledger.NewState()
 	for _, c := range commits {
 		changes, err := state.Fold(c)
@@ -207,7 +214,6 @@ func foldedIn(t testing.TB, dir string, commits []*ledger.Commit) *projector.Pro
 			t.Fatal(err)
 		}
 	}
-	return p
 }
 
 // TestEpochs: whatever versions have left the read models, each question at each moment

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // EndEpochs has the versions leave that only views before those of some sequences need, in
@@ -39,6 +41,11 @@ func (p *Projector) KeepEpoch(ctx context.Context, sequence uint64) error {
 	return errors.Join(err, os.RemoveAll(folder))
 }
 
+// OpenOn is Open on a file system.
+func OpenOn(files vfs.FS, dir string) (*Projector, error) {
+	return openOn(files, dir, slog.New(slog.DiscardHandler))
+}
+
 // ends returns the marks of some commits.
 func (p *Projector) ends(sequences []uint64) (m *models, ends []mark, err error) {
 	for _, sequence := range sequences {
@@ -67,6 +74,9 @@ func (p *Projector) trimmer() *HistoryTrimmer {
 func (t *HistoryTrimmer) FinishDrop(ctx context.Context) error {
 	return t.finishDrop(ctx, t.p.models.Load())
 }
+
+// FinishDrop is that of a trimmer.
+func (p *Projector) FinishDrop(ctx context.Context) error { return p.trimmer().FinishDrop(ctx) }
 
 // FillArchives writes into archives what they lack.
 func (t *HistoryTrimmer) FillArchives(ctx context.Context) error {
