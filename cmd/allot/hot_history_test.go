@@ -94,6 +94,13 @@ func TestHotHistory(t *testing.T) {
 	})
 	ask("when the archive is back")
 	s.terminate()
+	for _, without := range [][]string{
+		{"serve", "--data", data, "--http", "127.0.0.1:0", "--nats", ""}, {"verify", "--data", data},
+	} {
+		if out := allot(t, false, without...); !strings.Contains(out, "--archive") {
+			t.Errorf("%s without an archive: %s", without[0], out)
+		}
+	}
 	if err := os.RemoveAll(filepath.Join(data, "readmodel")); err != nil {
 		t.Fatal(err)
 	}
