@@ -218,7 +218,8 @@ func (c *benchHistoryCommand) ask(ctx context.Context, q historyQuestions, consu
 	fmt.Printf("%-44s %9s %9s %9s\n", "questions about the past", "p50 ms", "p99 ms", "most ms")
 	random := rand.Perm(int(min(consumers, 1<<30)))[:min(int64(c.Questions), consumers)]
 	for _, when := range []string{"the first time", "again"} {
-		histories, held := hdrhistogram.New(shortestMicros, longestMicros, digits), hdrhistogram.New(shortestMicros, longestMicros, digits)
+		histories := hdrhistogram.New(shortestMicros, longestMicros, digits)
+		held := hdrhistogram.New(shortestMicros, longestMicros, digits)
 		for _, n := range random {
 			came, err := q.came(ctx, int64(n), histories)
 			if err == nil {
@@ -232,7 +233,8 @@ func (c *benchHistoryCommand) ask(ctx context.Context, q historyQuestions, consu
 			what    string
 			latency *hdrhistogram.Histogram
 		}{{"history of a consumer", histories}, {"what it held when it came", held}} {
-			fmt.Printf("%-44s %9.2f %9.2f %9.2f\n", one.what+", "+when, millis(one.latency, 50), millis(one.latency, 99), millis(one.latency, 100))
+			fmt.Printf("%-44s %9.2f %9.2f %9.2f\n", one.what+", "+when,
+				millis(one.latency, 50), millis(one.latency, 99), millis(one.latency, 100))
 		}
 	}
 	return nil
@@ -260,7 +262,9 @@ type historyEntry struct {
 	Address, Command string
 }
 
-func (q historyQuestions) history(ctx context.Context, n int64, latency *hdrhistogram.Histogram) ([]historyEntry, error) {
+func (q historyQuestions) history(
+	ctx context.Context, n int64, latency *hdrhistogram.Histogram,
+) ([]historyEntry, error) {
 	var page struct{ Entries []historyEntry }
 	err := q.get(ctx, "/audit/history?consumer="+historyID("consumer", n).String(), &page, latency)
 	return page.Entries, err
@@ -297,7 +301,9 @@ func (q historyQuestions) held(ctx context.Context, n int64, at uint64, latency 
 }
 
 // get reads an answer, and notes how long it took.
-func (q historyQuestions) get(ctx context.Context, path string, answer any, latency *hdrhistogram.Histogram) (err error) {
+func (q historyQuestions) get(
+	ctx context.Context, path string, answer any, latency *hdrhistogram.Histogram,
+) (err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, q.url+path, nil)
 	if err != nil {
 		return err
