@@ -180,7 +180,7 @@ func submitUntilTaken(ctx context.Context, w *writer.Writer, command commands.Co
 	for {
 		outcome, err := w.Submit(ctx, s)
 		switch {
-		case errors.Is(err, commands.ErrLogUnavailable):
+		case commands.Passing(err):
 			select {
 			case <-time.After(openAgain):
 			case <-ctx.Done():
