@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"sort"
 
@@ -78,29 +79,52 @@ func (t *HistoryTrimmer) fillArchives(ctx context.Context, m *models, files *pas
 		return nil
 	}
 	for _, store := range files.Stores() {
-		there, err := files.List(ctx, store, schemaVersion)
-		if err != nil {
-			return err
-		}
-		err = m.epochs(0, func(e *epoch) (bool, error) {
-			for _, f := range e.files {
-				if there[f.Name()] {
-					continue
-				}
-				if err := files.Give(ctx, store, f.File); err != nil {
-					return false, fmt.Errorf("versions up to %d: %w", e.last, err)
+		for {
+			lacking, err := files.Lacking(ctx, store, schemaVersion, m.pastFiles())
+			if err != nil {
+				return err
+			}
+			if len(lacking) == 0 {
+				break
+			}
+			for _, f := range lacking {
+				if err := files.Give(ctx, store, f); err != nil {
+					return fmt.Errorf("versions up to %d: %w", f.Last, err)
 				}
 				t.cfg.Logger.Warn("an archive lacked a file of past versions, and has got it from another one",
 					"archive", store.String(), "file", f.Name())
 			}
-			return true, nil
-		})
-		if err != nil {
-			return err
 		}
 	}
 	t.filled = true
 	return nil
+}
+
+// pastFiles yields the files of all epochs, sorted by name.
+func (m *models) pastFiles() iter.Seq2[past.File, error] {
+	return func(yield func(past.File, error) bool) {
+		from, more := uint64(0), true
+		for more {
+			var some []*epoch // so that no cursor waits for an archive
+			err := m.epochs(from, func(e *epoch) (bool, error) {
+				some = append(some, e)
+				return len(some) < epochsMost, nil
+			})
+			if err != nil {
+				yield(past.File{}, err)
+				return
+			}
+			more = len(some) == epochsMost
+			for _, e := range some {
+				from = e.last + 1
+				for _, f := range e.files {
+					if !yield(f.File, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // epochsDue returns the marks where the next epochs end, if it is worth while to have them

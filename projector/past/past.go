@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"sync"
@@ -323,24 +324,44 @@ func (f *Files) Put(ctx context.Context, store bucket.Store, file File, path str
 	return os.Remove(back)
 }
 
-// List returns which objects with rows of a form an archive has.
-func (f *Files) List(ctx context.Context, store bucket.Store, form uint64) (there map[string]bool, err error) {
-	there = make(map[string]bool)
-	err = store.List(ctx, fmt.Sprintf("past/%d/", form), "", func(o bucket.Object) error {
-		there[o.Name] = true
-		if len(there) > mostObjects {
-			return fmt.Errorf("%s: %w", store, errTooMany)
+// Lacking returns the first of some files that an archive does not have, at most
+// mostLacking of them. All are of one form, and sorted by name.
+func (f *Files) Lacking(
+	ctx context.Context, store bucket.Store, form uint64, all iter.Seq2[File, error],
+) (lacking []File, err error) {
+	next, stop := iter.Pull2(all)
+	defer stop()
+	file, failed, more := next()
+	// before notes that the files whose names are before one are not there.
+	before := func(name string) error {
+		for more && failed == nil && (name == "" || file.Name() < name) {
+			if lacking = append(lacking, file); len(lacking) == mostLacking {
+				return errEnough
+			}
+			file, failed, more = next()
 		}
-		return nil
+		return failed
+	}
+	err = store.List(ctx, fmt.Sprintf("past/%d/", form), "", func(o bucket.Object) error {
+		err := before(o.Name)
+		if err == nil && more && file.Name() == o.Name {
+			file, failed, more = next()
+		}
+		return cmp.Or(err, failed)
 	})
-	return there, err
+	if err == nil {
+		err = before("")
+	}
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return lacking, err
 }
 
-// mostObjects bounds what a list may take in memory: more than a history of 10^12 records
-// has.
-const mostObjects = 1 << 20
+// mostLacking bounds what an answer takes in memory.
+const mostLacking = 1000
 
-var errTooMany = errors.New("past: the archive lists more files of past versions than there can be")
+var errEnough = errors.New("past: there are enough")
 
 // Give writes a file that another archive has into an archive.
 func (f *Files) Give(ctx context.Context, store bucket.Store, file File) error {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -216,20 +219,91 @@ func TestGive(t *testing.T) {
 	has, lacks := newStore(t), newStore(t)
 	file := put(t, open(t, past.Options{}, has), 0, "contents")
 	files := open(t, past.Options{}, lacks, has)
+	lacking := func() []past.File {
+		t.Helper()
+		list, err := files.Lacking(t.Context(), lacks, 1, listed(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	if list := lacking(); !slices.Equal(list, []past.File{file}) {
+		t.Errorf("it lacks %v", list)
+	}
 	for range 2 {
 		if err := files.Give(t.Context(), lacks, file); err != nil {
 			t.Fatal(err)
 		}
-		there, err := files.List(t.Context(), lacks, 1)
-		if err != nil || len(there) != 1 || !there[file.Name()] {
-			t.Errorf("%v, %v", there, err)
+		if list := lacking(); len(list) > 0 {
+			t.Errorf("it lacks %v still", list)
 		}
-	}
-	if others, err := files.List(t.Context(), lacks, 2); err != nil || len(others) > 0 {
-		t.Errorf("of another form: %v, %v", others, err)
 	}
 	has.fails(errors.New("gone"))
 	if got, err := read(files, file); err != nil || got != "contents" {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// listed yields some files.
+func listed(list ...past.File) iter.Seq2[past.File, error] {
+	return func(yield func(past.File, error) bool) {
+		for _, f := range list {
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TestLacking compares what an archive has with what it should have, in random worlds with
+// files that nobody asks for.
+func TestLacking(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		store := newStore(t)
+		files := open(t, past.Options{}, store)
+		var all, want []past.File
+		for i := range random.IntN(12) {
+			file := past.File{Form: 1, First: uint64(i), Last: uint64(i + 1), Number: random.IntN(2), Bytes: 1}
+			there, wanted := random.IntN(2) == 0, random.IntN(4) > 0
+			if there {
+				path := filepath.Join(t.TempDir(), "file")
+				if err := os.WriteFile(path, []byte{byte(i)}, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if file, err = past.Describe(file, path); err == nil {
+					err = files.Put(t.Context(), store, file, path)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if wanted {
+				all = append(all, file)
+			}
+			if wanted && !there {
+				want = append(want, file)
+			}
+		}
+		got, err := files.Lacking(t.Context(), store, 1, listed(all...))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("of %v it lacks\n%v\nwant\n%v: %v", all, got, want, err)
+		}
+	}
+	files := open(t, past.Options{}, newStore(t))
+	many := make([]past.File, 1500)
+	for i := range many {
+		many[i] = past.File{Form: 1, First: uint64(i)}
+	}
+	got, err := files.Lacking(t.Context(), files.Stores()[0], 1, listed(many...))
+	if err != nil || len(got) == 0 || len(got) >= len(many) || !slices.Equal(got, many[:len(got)]) {
+		t.Errorf("of %d files %d are lacking: %v", len(many), len(got), err)
+	}
+	broken := errors.New("broken")
+	_, err = files.Lacking(t.Context(), files.Stores()[0], 1, func(yield func(past.File, error) bool) { yield(past.File{}, broken) })
+	if !errors.Is(err, broken) {
+		t.Error(err)
 	}
 }
