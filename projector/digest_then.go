@@ -16,7 +16,7 @@ import (
 // their newest: what Projector.Digest would have returned then. Keys with a
 // version, or of a commit, never change, so later ones are left out. Lists of the
 // present are rebuilt as they were then. Digest reads everything up to the view's
-// commit, and consumers once more.
+// commit, and each consumer once more for each of its providers.
 func (v View) Digest(ctx context.Context) (ledger.Digest, error) {
 	head, size, err := v.position()
 	if err != nil {
@@ -181,20 +181,22 @@ func (d *pastRows) commands(table byte) error {
 
 // holdings adds the lists of the providers' holders at that moment.
 func (d *pastRows) holdings(table byte) error {
-	var held [][2]ledger.UUID // provider and consumer
-	err := d.Consumers(ledger.NilUUID, func(c *ledger.Consumer) bool {
-		for _, a := range c.Allocations {
-			if one := [2]ledger.UUID{a.Provider, c.UUID}; len(held) == 0 || held[len(held)-1] != one {
-				held = append(held, one)
-			}
-		}
-		return d.ctx.Err() == nil
+	var providers []ledger.UUID
+	err := d.each([]byte{tableProvider}, func(key []byte, _ uint64, _ []byte) (bool, error) {
+		providers = append(providers, ledger.UUID(key[1:]))
+		return true, d.ctx.Err()
 	})
-	slices.SortFunc(held, comparePairs)
-	for _, one := range slices.Compact(held) {
-		d.add(append(idKey(table, one[0]), one[1][:]...), nil)
+	for _, id := range providers {
+		if err != nil {
+			return err
+		}
+		err = d.ProviderConsumers(id, func(c *ledger.Consumer) bool {
+			d.add(append(idKey(table, id), c.UUID[:]...), nil)
+			return d.ctx.Err() == nil
+		})
+		err = cmp.Or(err, d.ctx.Err())
 	}
-	return cmp.Or(err, d.ctx.Err())
+	return err
 }
 
 // reservations adds the reservations of that moment, by their end.
