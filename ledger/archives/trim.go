@@ -133,7 +133,10 @@ func (t *Trimmer) run(ctx context.Context) {
 		}
 		if err != nil {
 			wait, pause = pause, min(2*pause, lastPause)
-			if t.fault(err.Error()) {
+			switch told := t.fault(err.Error()); {
+			case told && errors.Is(err, errBehind):
+				t.cfg.Logger.Info("what is to leave the hot log waits for an archive", "reason", err)
+			case told:
 				t.cfg.Logger.Error("nothing leaves the hot log now; it keeps everything meanwhile", "error", err, "again_in", wait)
 			}
 		} else {
@@ -243,6 +246,9 @@ func (t *Trimmer) leave(ctx context.Context, last uint64) error {
 	return nil
 }
 
+// errBehind means that an archive has not got so far.
+var errBehind = fmt.Errorf("%w yet", ErrMissing)
+
 // confirm reads back the parts of an archive that hold a range, and compares them
 // with the hot log, byte for byte. It returns what it compared. The archive must
 // also still have everything before.
@@ -253,7 +259,7 @@ func (t *Trimmer) confirm(ctx context.Context, a *Archive, first, last uint64) (
 	if err := a.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	names, _ := a.walk(0)
+	names, gap := a.walk(0)
 	have, compared := uint64(0), newSum()
 	for _, name := range names {
 		if name.First > last {
@@ -267,6 +273,9 @@ func (t *Trimmer) confirm(ctx context.Context, a *Archive, first, last uint64) (
 			compared.take(one)
 		}
 		have = name.Last.Sequence
+	}
+	if have < last && gap == 0 {
+		return nil, fmt.Errorf("%w: %s goes up to sequence %d, and what is up to %d is to leave", errBehind, a, have, last)
 	}
 	if have < last {
 		return nil, fmt.Errorf("%w: %s goes up to sequence %d only, and the hot log is to give up what is up to %d", ErrMissing, a, have, last)
