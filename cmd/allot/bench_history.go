@@ -31,12 +31,12 @@ import (
 // about its past take.
 type benchHistoryCommand struct {
 	Data      string        `help:"Data folder, which stays. A folder that has a history from this command gets a longer one." required:"" type:"path" placeholder:"DIR"`
-	Commands  int64         `help:"Commands to add: each consumer's allocation, and its release." default:"1000000" least:"0"`
+	Commands  int64         `help:"Commands to add: each consumer's allocation, and its release; 0: only ask about the history that is there." default:"1000000" least:"0"`
 	Live      int64         `help:"Consumers that hold something at a time." default:"10000" least:"1"`
 	Providers int           `help:"Providers that they hold it from." default:"1000" least:"1"`
 	UnderWay  int           `name:"under-way" help:"Commands under way at a time." default:"4096" least:"1"`
-	Settle    time.Duration `help:"Let what is due leave the log and the read models for so long, when all commands are made." default:"0s"`
-	Questions int           `help:"Questions of each kind about random consumers, asked over HTTP, one after the other, twice." default:"1000" least:"0"`
+	Settle    time.Duration `help:"Let what is due leave the log and the read models for so long, when all commands are made; 0: not at all." default:"0s"`
+	Questions int           `help:"Questions of each kind about random consumers, asked over HTTP, one after the other, twice; 0: none." default:"1000" least:"0"`
 
 	Archive archiveFlags `embed:"" group:"Archives"`
 	Log     logFlags     `embed:"" prefix:"log-" group:"Messages"`
