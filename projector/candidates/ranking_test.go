@@ -399,7 +399,8 @@ func TestRankingFollows(t *testing.T) {
 			}
 		}
 	})
-	if found < 100 || kept < 100 || some < 100 {
+	// 130 to 170 candidates are usual; chance has led to 94.
+	if found < 30 || kept < 100 || some < 100 {
 		t.Errorf("only %d candidates were compared, with %d assumptions and %d orders of some roots", found, kept, some)
 	}
 }
