@@ -2,6 +2,7 @@ package projector
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,41 +211,15 @@ func (m *models) keepEpoch(e *epoch, chunks [][]byte) (err error) {
 // of the rows of its files, which a cursor goes through, all that tell about the past
 // alone, and all versions but the newest. If it is interrupted, it is done again.
 func (m *models) drop(ctx context.Context, e *epoch, it *cursor) error {
-	var base []byte // that has had its newest version in the epoch
-	var keys [][]byte
-	size, rest := 0, breather{}
-	remove := func() error {
-		err := m.write(func(batch *pebble.Batch) (err error) {
-			for _, key := range keys {
-				err = errors.Join(err, batch.Delete(key, nil))
-			}
-			return err
-		})
-		keys, size = keys[:0], 0
-		return err
-	}
+	d := &dropping{m: m}
+	rest := breather{}
 	var err error
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		rest.breathe()
-		key := it.Key()
-		switch leaveRules[key[0]].kind {
-		case stays, listsPresent:
-			continue
-		case versionsLeave:
-			if own := key[:len(key)-versionBytes]; !bytes.Equal(own, base) {
-				base = append(base[:0], own...)
-				if !gone(key, it.Value()) {
-					continue
-				}
-			}
-		}
-		keys = append(keys, bytes.Clone(key))
-		if size += len(key); size > dropBytes {
-			err = errors.Join(remove(), ctx.Err())
-		}
+		err = cmp.Or(d.row(it.Key(), it.Value()), ctx.Err())
 	}
 	if err = finish(it, err); err == nil {
-		err = remove()
+		err = d.end()
 	}
 	if err != nil {
 		return err
@@ -253,8 +228,89 @@ func (m *models) drop(ctx context.Context, e *epoch, it *cursor) error {
 	return m.write(func(batch *pebble.Batch) error { return batch.Set(epochKey(e.last), e.value(), nil) })
 }
 
+// dropping removes rows of an epoch. Whatever stays between two rows that are next to one
+// another in its files, and belong together, is none: the read models have what came later
+// before them, in the order of keys. So many such rows are removed by their range, which
+// costs no more than one of them.
+type dropping struct {
+	m     *models
+	group []byte   // what the rows belong to, see leaveRule.group
+	run   [][]byte // rows of the group that go, next to one another; of many only the first and the last
+	count int      // how many they are
+	size  int      // bytes of what was not written yet
+	steps []func(*pebble.Batch) error
+}
+
 // dropBytes is how much is removed at a time.
 const dropBytes = 64 << 10
+
+// dropRun is how many rows are removed by their range: it slows readers until it is
+// compacted, and one or two do not. Tests change it.
+var dropRun = 32
+
+// row removes a row, unless it is the newest of an entity that is there.
+func (d *dropping) row(key, value []byte) error {
+	rule := leaveRules[key[0]]
+	if rule.kind == stays || rule.kind == listsPresent {
+		return nil
+	}
+	if group := rule.group(key); d.group == nil || !bytes.Equal(group, d.group) {
+		if err := d.endRun(); err != nil {
+			return err
+		}
+		d.group = append(d.group[:0], group...)
+		if rule.kind == versionsLeave && !gone(key, value) {
+			return nil
+		}
+	}
+	if d.count++; d.count > dropRun {
+		d.run[dropRun-1] = append(d.run[dropRun-1][:0], key...)
+	} else {
+		d.run = append(d.run, bytes.Clone(key))
+	}
+	return nil
+}
+
+// endRun notes how to remove the rows of a group.
+func (d *dropping) endRun() error {
+	run, count := d.run, d.count
+	if d.run, d.count = nil, 0; count == 0 {
+		return nil
+	}
+	for _, key := range run {
+		d.size += len(key)
+	}
+	if count >= dropRun {
+		d.steps = append(d.steps, func(batch *pebble.Batch) error {
+			return batch.DeleteRange(run[0], append(run[len(run)-1], 0), nil)
+		})
+	} else {
+		d.steps = append(d.steps, func(batch *pebble.Batch) (err error) {
+			for _, key := range run {
+				err = errors.Join(err, batch.Delete(key, nil))
+			}
+			return err
+		})
+	}
+	if d.size < dropBytes {
+		return nil
+	}
+	return d.write()
+}
+
+func (d *dropping) write() error {
+	err := d.m.write(func(batch *pebble.Batch) (err error) {
+		for _, step := range d.steps {
+			err = errors.Join(err, step(batch))
+		}
+		return err
+	})
+	d.steps, d.size = d.steps[:0], 0
+	return err
+}
+
+// end removes what is left.
+func (d *dropping) end() error { return cmp.Or(d.endRun(), d.write()) }
 
 // write writes a batch that need not be durable yet.
 func (m *models) write(fill func(*pebble.Batch) error) (err error) {

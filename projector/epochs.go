@@ -42,6 +42,14 @@ func (r leaveRule) version(key []byte) uint64 {
 	return versionOf(key)
 }
 
+// group returns what comes before the version in a key.
+func (r leaveRule) group(key []byte) []byte {
+	if r.kind == pastLeaves && r.skip >= 0 {
+		return key[:1+r.skip]
+	}
+	return key[:len(key)-versionBytes]
+}
+
 // leaveRules are those of all tables.
 var leaveRules = func() (rules [256]leaveRule) {
 	for _, t := range []byte{tableProvider, tableProviderState, tableName, tableConsumer, tableUsage, tableAggregateUse} {
