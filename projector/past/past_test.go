@@ -302,7 +302,8 @@ func TestLacking(t *testing.T) {
 		t.Errorf("of %d files %d are lacking: %v", len(many), len(got), err)
 	}
 	broken := errors.New("broken")
-	_, err = files.Lacking(t.Context(), files.Stores()[0], 1, func(yield func(past.File, error) bool) { yield(past.File{}, broken) })
+	fails := func(yield func(past.File, error) bool) { yield(past.File{}, broken) }
+	_, err = files.Lacking(t.Context(), files.Stores()[0], 1, fails)
 	if !errors.Is(err, broken) {
 		t.Error(err)
 	}
