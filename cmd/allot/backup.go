@@ -25,7 +25,7 @@ type backupCommand struct {
 	Token       string   `help:"Token to send to --url as X-Auth-Token; not on the command line, where others see it." default:"admin" secret:""`
 	To          []string `help:"URL of the archive: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT. May be repeated. A server may archive there, too." required:"" placeholder:"URL"`
 	Mend        bool     `help:"Read all parts of the archive first, and write those that are damaged again, beside the damaged ones."`
-	SigningKey  string   `help:"File with the operator's private key, to sign what is added." type:"existingfile" placeholder:"FILE"`
+	SigningKey  string   `help:"File with the operator's private key, to sign what is added. Without it the server at --url signs it, if it has a key." type:"existingfile" placeholder:"FILE"`
 }
 
 // Run writes what the archives lack, and reads it back.
@@ -126,8 +126,12 @@ func (c *backupCommand) config(ctx context.Context, log ledger.Log, signer note.
 		Ledger: header.Ledger, Log: log, Head: func() ledger.Head { return head }, Now: time.Now,
 		Logger: warnings(),
 	}
-	if signer != nil {
+	server, isRunning := log.(*httpLog)
+	switch {
+	case signer != nil:
 		cfg.Sign = func(c *proof.Checkpoint) ([]byte, error) { return c.Sign(signer) }
+	case isRunning:
+		cfg.Sign = func(c *proof.Checkpoint) ([]byte, error) { return server.sign(ctx, c) }
 	}
 	return cfg, nil
 }

@@ -28,7 +28,8 @@ func TestBackupOverHTTP(t *testing.T) {
 	long, data := filepath.Join(dir, "long"), filepath.Join(dir, "data")
 	writeLongLog(t, long, 30_000)
 	allot(t, true, "import", long, "--data", data)
-	s := launch(t, data)
+	key := strings.TrimSpace(allot(t, true, "signing-key", "operator.example", filepath.Join(dir, "key")))
+	s := launch(t, data, "--signing-key", filepath.Join(dir, "key"))
 	to := "file://" + folder("embedded")
 	url := "http://" + s.http
 	if out := allot(t, true, "backup", "--url", url, "--to", to); !strings.Contains(out, "verified, in 1 parts") {
@@ -43,6 +44,10 @@ func TestBackupOverHTTP(t *testing.T) {
 		}
 	}
 	s.terminate()
+	if out := allot(t, true, "verify", "--archive", to, "--public-key", key); !strings.Contains(out, "checkpoints  2 good") {
+		t.Errorf("the server signs what is backed up: %s", out)
+	}
+	allot(t, true, "restore", "--from", to, "--check", "--public-key", key) // a drill needs no folder
 	if got, want := same(allot(t, true, "replay", "--archive", to)), same(allot(t, true, "replay", "--data", data)); got != want {
 		t.Errorf("the archive:\n%s\nand the log:\n%s", got, want)
 	}

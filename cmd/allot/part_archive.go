@@ -113,6 +113,26 @@ func openParts(url string) (*archives.Archive, error) {
 	return archives.Open(store), nil
 }
 
+// archivesAreFree refuses to begin a ledger in an empty data folder beside an archive of
+// another one: a folder that was lost, or is not mounted, looks like that. Archives that do
+// not answer are asked again once the ledger has begun.
+func (s *server) archivesAreFree(ctx context.Context) error {
+	if !s.data.empty || s.config.NATSURL != "" { // there may be a log, of the archives' ledger
+		return nil
+	}
+	list, err := s.config.Archive.open()
+	for _, a := range list {
+		ctx, cancel := context.WithTimeout(ctx, archiveAsk)
+		id, err := a.Ledger(ctx)
+		cancel()
+		if err == nil && !id.IsNil() {
+			return fmt.Errorf("%w: %s is empty, and %s is of the ledger %s; nothing was changed: bring that back with allot restore, or name "+
+				"another archive for a new ledger", archives.ErrOther, s.config.Data, a, id)
+		}
+	}
+	return err
+}
+
 // openArchives refuses archives of another ledger. One that does not answer is
 // told, and used when it does: the log keeps everything meanwhile.
 func (s *server) openArchives(ctx context.Context) (err error) {

@@ -54,6 +54,9 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 	if s.config.Cluster.on() {
 		return s.judgeReplica(ctx)
 	}
+	if err := s.archivesAreFree(ctx); err != nil {
+		return err
+	}
 	if err := s.data.mayBegin(); err != nil {
 		return err
 	}

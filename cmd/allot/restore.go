@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ import (
 type restoreCommand struct {
 	archivesFlag  `embed:""`
 	keyFlag       `embed:""`
-	Data          string `help:"Data folder, without a log or with an unfinished restore of the same log. With --check: a folder for the drill, which is removed afterwards." required:"" type:"path" placeholder:"DIR"`
+	Data          string `help:"Data folder, without a log or with an unfinished restore of the same log. With --check: a folder for the drill, which is removed afterwards; default: one among the temporary files." type:"path" placeholder:"DIR"`
 	At            string `help:"Restore the log as of this sequence or time (RFC 3339); default: all of it." placeholder:"SEQUENCE|TIME"`
 	WithoutCopies bool   `help:"Leave copies of State and read models in the archives alone: the first start replays the log."`
 	Check         bool   `help:"Only a drill: restore aside, replay everything, compare with the archive and its signatures, and remove it."`
@@ -30,6 +31,9 @@ type restoreCommand struct {
 // Run restores. Every commit keeps its sequence, and is verified before it is
 // written. An interrupted run goes on where it was.
 func (c *restoreCommand) Run(ctx context.Context) (err error) {
+	if c.Data == "" && !c.Check {
+		return errors.New("--data names the folder to restore into; only a drill (--check) needs none")
+	}
 	keys, err := c.verifiers()
 	if err != nil {
 		return err
@@ -47,6 +51,9 @@ func (c *restoreCommand) Run(ctx context.Context) (err error) {
 	head, err := c.end(ctx, log)
 	if err != nil {
 		return err
+	}
+	if c.Data == "" {
+		c.Data = filepath.Join(folder, "drill")
 	}
 	if c.Check {
 		if _, err := os.Stat(c.Data); !errors.Is(err, os.ErrNotExist) {

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/proof"
 )
 
 // httpLog is the log of a running server, read only, over HTTP.
@@ -50,6 +53,24 @@ func (l *httpLog) Read(ctx context.Context, from, to uint64, yield func(ledger.E
 		from = next
 	}
 	return nil
+}
+
+// sign has the server sign the checkpoint of a commit, which must say of the log what is
+// known of it here. nil: the server has no key.
+func (l *httpLog) sign(ctx context.Context, c *proof.Checkpoint) ([]byte, error) {
+	signed, err := l.server.read(ctx, "/audit/checkpoint", url.Values{"at": {fmt.Sprint(c.Sequence)}})
+	var no *answered
+	if errors.As(err, &no) && no.code == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	says, err := unverified(signed)
+	if err == nil && *says != *c {
+		err = fmt.Errorf("%w: the server signs another checkpoint of sequence %d than that of the log it sends", archives.ErrFork, c.Sequence)
+	}
+	return signed, err
 }
 
 // some reads the commits of one answer. It returns the sequence after them.

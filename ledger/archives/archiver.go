@@ -23,7 +23,7 @@ type Config struct {
 	// durable, and nobody will take it back.
 	Head func() ledger.Head
 	// Sign signs the checkpoint of a part's last commit, which goes into the part;
-	// nil: there is no key.
+	// nil, or if it returns nothing: there is no key.
 	Sign   func(*proof.Checkpoint) ([]byte, error)
 	Bounds Bounds
 	Rate   int64  // bytes of the log that are read a second; 0: as fast as it goes

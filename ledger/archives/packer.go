@@ -309,7 +309,9 @@ func (p *packing) seal(cfg Config) (*sealed, error) {
 		if err != nil {
 			return nil, err
 		}
-		signed = append(signed, one)
+		if len(one) > 0 {
+			signed = append(signed, one)
+		}
 	}
 	if err := p.w.End(signed, p.after.Tree); err != nil {
 		return nil, err

@@ -138,6 +138,9 @@ func (v *verifier) signed(name Name, trailer archive.Trailer) (map[uint64][]vouc
 			break
 		}
 		c, err := proof.Open(text, v.Keys)
+		if errors.Is(err, proof.ErrSigner) {
+			return nil, fmt.Errorf("%s/%s: %w", v.archive, name, err) // perhaps the key is the wrong one, and not the part
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: checkpoint %d in %s/%s: %w", ErrPart, i, v.archive, name, err)
 		}

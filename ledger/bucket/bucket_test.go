@@ -149,8 +149,9 @@ func TestURLs(t *testing.T) {
 	for url, says := range map[string]string{
 		"": "begins with neither", "ftp://x": "begins with neither", "/srv/archive": "begins with neither", "file://host/x": "absolute path",
 		"file:relative": "absolute path", "file:///x?y=z": "absolute path", "s3://": "names no bucket", "s3:///x": "names no bucket",
-		"s3://key:secret@bucket/x": "has a user in it", "s3://b?endpoint=x&other=1": `"other"`, "s3://b?insecure=maybe": "neither true nor false",
-		"s3://b?endpoint=http%3A%2F%2Fx%2Fy": "", "s3://b/%zz": "", "://": "",
+		"s3://key:secret@bucket/x": "has a user in it", "s3://abc?endpoint=x&other=1": `"other"`, "s3://abc?insecure=maybe": "neither true nor false",
+		"s3://abc?endpoint=http://x:9000": "add insecure=true", "s3://abc?endpoint=http%3A%2F%2Fx%2Fy": "not HOST:PORT",
+		"s3://b/x": "names no bucket", "s3://under_score./x": "names no bucket", "s3://abc?endpoint=:": "", "s3://abc/%zz": "", "://": "",
 	} {
 		_, err := bucket.Open(url, bucket.Patience{})
 		if !errors.Is(err, bucket.ErrURL) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret@") {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 )
 
 // s3 is a bucket of a store that speaks S3.
@@ -69,8 +70,8 @@ type place struct {
 
 func s3Options(u *url.URL) (place, error) {
 	at := place{endpoint: defaultEndpoint}
-	if u.Host == "" {
-		return at, fmt.Errorf("%w: %q names no bucket: s3://BUCKET/PREFIX?endpoint=HOST:PORT", ErrURL, u)
+	if err := s3utils.CheckValidBucketName(u.Host); err != nil {
+		return at, fmt.Errorf("%w: %q names no bucket: s3://BUCKET/PREFIX?endpoint=HOST:PORT: %w", ErrURL, u, err)
 	}
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -79,6 +80,9 @@ func s3Options(u *url.URL) (place, error) {
 	for key, list := range values {
 		switch value := list[len(list)-1]; key {
 		case "endpoint":
+			if strings.Contains(value, "/") {
+				return at, fmt.Errorf("%w: endpoint=%s is not HOST:PORT; for a store without TLS add insecure=true", ErrURL, value)
+			}
 			at.endpoint = value
 		case "region":
 			at.region = value

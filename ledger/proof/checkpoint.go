@@ -35,6 +35,10 @@ type Checkpoint struct {
 // known key.
 var ErrCheckpoint = errors.New("proof: not a good checkpoint")
 
+// ErrSigner means that a checkpoint is signed, but with none of the known keys. It
+// wraps ErrCheckpoint.
+var ErrSigner = fmt.Errorf("%w: none of its signatures is of a key that was given", ErrCheckpoint)
+
 // maxCheckpointBytes is the size of the longest checkpoint that is read, in
 // bytes.
 const maxCheckpointBytes = 16 << 10
@@ -67,6 +71,10 @@ func Open(signed []byte, keys note.Verifiers) (*Checkpoint, error) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrCheckpoint, len(signed))
 	}
 	n, err := note.Open(signed, keys)
+	var unknown *note.UnverifiedNoteError
+	if errors.As(err, &unknown) {
+		return nil, fmt.Errorf("%w: it is signed with %s", ErrSigner, names(unknown.Note.UnverifiedSigs))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
@@ -77,6 +85,15 @@ func Open(signed []byte, keys note.Verifiers) (*Checkpoint, error) {
 		}
 	}
 	return Parse(n.Text)
+}
+
+// names returns the keys of signatures as they begin in public keys: NAME+HASH.
+func names(list []note.Signature) string {
+	all := make([]string, len(list))
+	for i, sig := range list {
+		all[i] = fmt.Sprintf("%s+%08x", sig.Name, sig.Hash)
+	}
+	return strings.Join(all, ", ")
 }
 
 // Parse reads a checkpoint's text.

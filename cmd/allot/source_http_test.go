@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/archives"
+	"github.com/allot-project/allot/ledger/proof"
+)
+
+// TestServerSigns: a server's signature goes into an archive only if it is about the log
+// that came from it; without a key there is none.
+func TestServerSigns(t *testing.T) {
+	t.Parallel()
+	private, _, err := note.GenerateKey(nil, "operator.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := proof.Checkpoint{Ledger: ledger.UUID{1}, Size: 3, Root: ledger.Digest{2}, Head: ledger.Head{Sequence: 2, Digest: ledger.Digest{3}}}
+	another, later := is, is
+	another.Root, later.Sequence = ledger.Digest{4}, 5
+	for _, c := range []struct {
+		name   string
+		says   *proof.Checkpoint // nil: the answer is code
+		code   int
+		signed bool
+		err    error // nil: none; errAny: some
+	}{
+		{name: "the same", says: &is, signed: true},
+		{name: "another log", says: &another, err: archives.ErrFork},
+		{name: "another commit", says: &later, err: archives.ErrFork},
+		{name: "no key", code: http.StatusNotFound},
+		{name: "not allowed", code: http.StatusForbidden, err: errAny},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if c.says == nil {
+					w.WriteHeader(c.code)
+					return
+				}
+				if at := r.URL.Query().Get("at"); r.URL.Path != "/audit/checkpoint" || at != fmt.Sprint(is.Sequence) {
+					t.Errorf("%s was asked for", r.URL)
+				}
+				signed, err := c.says.Sign(signer)
+				if err != nil {
+					t.Error(err)
+				}
+				_, _ = w.Write(signed) // the client has gone otherwise
+			}))
+			defer s.Close()
+			log := &httpLog{serverFlags{URL: s.URL}}
+			signed, err := log.sign(t.Context(), &is)
+			if c.err == errAny && err == nil || c.err != errAny && !errors.Is(err, c.err) {
+				t.Errorf("%v, want %v", err, c.err)
+			}
+			if err == nil && (len(signed) > 0) != c.signed {
+				t.Errorf("signed: %q", signed)
+			}
+		})
+	}
+}
+
+var errAny = errors.New("any error")
