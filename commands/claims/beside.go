@@ -9,43 +9,36 @@ import (
 	"github.com/allot-project/allot/projector/candidates"
 )
 
-// runBeside does what takes long.
-func (s *Stage) runBeside() {
+// lane is work that is done beside the search for one claim after the other. Clients
+// take turns in it, too.
+type lane struct {
+	wake    *sync.Cond     // on the Stage's mu
+	waiting shares[func()] // guarded by the Stage's mu
+}
+
+// runLane does what is queued in a lane. Once the Stage is stopped that ends at once,
+// so that everybody is told.
+func (s *Stage) runLane(l *lane) {
 	for {
-		select {
-		case work := <-s.beside:
-			work()
-		case <-s.ctx.Done():
-			s.drain()
+		s.mu.Lock()
+		for l.waiting.size == 0 && !s.stopped {
+			l.wake.Wait()
+		}
+		work, ok := l.waiting.next()
+		s.mu.Unlock()
+		if !ok {
 			return
 		}
+		work()
 	}
 }
 
-// drain does what is left, whose searches end at once, so that everybody is told.
-func (s *Stage) drain() {
-	for {
-		select {
-		case work := <-s.beside:
-			work()
-		default:
-			return
-		}
-	}
-}
-
-// queue has something done for a claim beside, unless too much waits for that.
-func (s *Stage) queue(c *claim, work func()) {
+// queue has something done for a claim in a lane, unless too much waits there.
+func (s *Stage) queue(l *lane, c *claim, work func()) {
 	s.mu.Lock()
 	stopped := s.stopped
-	busy := false
-	if !stopped {
-		select {
-		case s.beside <- work:
-		default:
-			busy = true
-		}
-	}
+	busy := !stopped && !l.waiting.add(c.client(), work)
+	l.wake.Signal()
 	s.mu.Unlock()
 	switch {
 	case stopped:

@@ -25,8 +25,6 @@ import (
 )
 
 const (
-	// maxWaiting is how many claims may wait to be searched.
-	maxWaiting = 8192
 	// stepsInTurn bounds a search that others wait for: a few milliseconds.
 	stepsInTurn = 40_000
 	// maxRounds is how often a claim is searched again because others were faster.
@@ -63,7 +61,6 @@ type Decide func(commands.Submission, func(commands.Outcome, error))
 // Stage searches for claims, from New until Stop.
 type Stage struct {
 	opts   Options
-	beside chan func()
 	ctx    context.Context
 	cancel context.CancelFunc
 	idle   sync.WaitGroup
@@ -71,9 +68,11 @@ type Stage struct {
 
 	mu      sync.Mutex
 	wake    *sync.Cond
-	waiting []*claim // to be searched; guarded by mu
-	settled []*claim // the writer has answered, and what they took is still assumed; guarded by mu
-	stopped bool     // guarded by mu
+	waiting shares[*claim] // to be searched; guarded by mu
+	beside  lane           // searches that take long
+	told    lane           // why there is nothing, and what was chosen before
+	settled []*claim       // the writer has answered, and what they took is still assumed; guarded by mu
+	stopped bool           // guarded by mu
 
 	// What follows is the goroutine's alone.
 	ranking *candidates.Ranking
@@ -97,13 +96,15 @@ type claim struct {
 
 // New starts a Stage.
 func New(opts Options) *Stage {
-	s := &Stage{opts: opts, beside: make(chan func(), maxWaiting)}
+	s := &Stage{opts: opts}
 	s.wake = sync.NewCond(&s.mu)
+	s.beside.wake, s.told.wake = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.idle.Go(s.run)
 	for range max(1, opts.Beside) {
-		s.idle.Go(s.runBeside)
+		s.idle.Go(func() { s.runLane(&s.beside) })
 	}
+	s.idle.Go(func() { s.runLane(&s.told) })
 	return s
 }
 
@@ -113,6 +114,8 @@ func (s *Stage) Stop() {
 	s.mu.Lock()
 	s.stopped = true
 	s.wake.Signal()
+	s.beside.wake.Broadcast()
+	s.told.wake.Broadcast()
 	s.mu.Unlock()
 	s.cancel()
 	s.idle.Wait()
@@ -125,21 +128,23 @@ func (s *Stage) Search(
 	done func(commands.Outcome, error),
 ) {
 	c := &claim{submission: submission, parts: commands.Claims(submission.Command), decide: decide, done: done}
-	if err := s.enqueue(c, maxWaiting); err != nil {
+	if err := s.enqueue(c); err != nil {
 		done(commands.Outcome{}, err)
 	}
 }
 
-func (s *Stage) enqueue(c *claim, most int) error {
+// client is whose share a claim takes.
+func (c *claim) client() string { return c.submission.Actor + "\x00" + c.submission.Project }
+
+func (s *Stage) enqueue(c *claim) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return commands.ErrStopped
 	}
-	if len(s.waiting) >= most {
+	if !s.waiting.add(c.client(), c) {
 		return commands.ErrBusy
 	}
-	s.waiting = append(s.waiting, c)
 	s.wake.Signal()
 	return nil
 }
@@ -149,37 +154,49 @@ func (s *Stage) run() {
 	for {
 		waiting, settled, stopped := s.next()
 		if stopped {
-			s.tellStopped(waiting, settled)
+			s.tellStopped(settled)
 			return
 		}
 		s.settle(settled)
+		var again []*claim
 		if len(s.held) > 0 && s.ranking != nil && !s.ranking.Assumes() {
-			waiting = slices.Concat(s.held, waiting)
-			s.held = nil
+			again, s.held = s.held, nil
 		}
 		s.sync()
-		for i, c := range waiting {
+		for _, c := range again {
+			s.searchOne(c)
+		}
+		for i := range waiting {
 			if i%settleEvery == settleEvery-1 {
 				s.settle(s.takeSettled())
 			}
-			s.searchOne(c)
+			s.searchOne(s.take())
 		}
 	}
 }
 
-// next waits for something to do. While claims are held back no others are taken:
-// those would assume more and more.
-func (s *Stage) next() (waiting, settled []*claim, stopped bool) {
+// next waits for something to do, and returns for how many claims to search. While
+// claims are held back no others are taken: those would assume more and more.
+func (s *Stage) next() (waiting int, settled []*claim, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.stopped && len(s.settled) == 0 && (len(s.waiting) == 0 || len(s.held) > 0) {
+	for !s.stopped && len(s.settled) == 0 && (s.waiting.size == 0 || len(s.held) > 0) {
 		s.wake.Wait()
 	}
 	settled, s.settled = s.settled, nil
-	if len(s.held) == 0 || s.stopped {
-		waiting, s.waiting = s.waiting, nil
+	if len(s.held) == 0 {
+		waiting = s.waiting.size
 	}
 	return waiting, settled, s.stopped
+}
+
+// take takes a claim to search for. Each is taken when its turn comes, and not
+// before: somebody else may have sent one since.
+func (s *Stage) take() *claim {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, _ := s.waiting.next() // nobody else takes any
+	return c
 }
 
 func (s *Stage) takeSettled() []*claim {
@@ -190,8 +207,11 @@ func (s *Stage) takeSettled() []*claim {
 	return settled
 }
 
-func (s *Stage) tellStopped(waiting, settled []*claim) {
-	for _, c := range slices.Concat(s.held, waiting) {
+func (s *Stage) tellStopped(settled []*claim) {
+	for _, c := range s.held {
+		c.done(commands.Outcome{}, commands.ErrStopped)
+	}
+	for c := s.take(); c != nil; c = s.take() {
 		c.done(commands.Outcome{}, commands.ErrStopped)
 	}
 	for _, c := range settled {
@@ -249,13 +269,13 @@ func (s *Stage) searchOne(c *claim) {
 	case errors.As(err, &rejected):
 		s.pass(c, s.nothing(c, true)) // the decision says the same
 	case commands.Spent(err):
-		s.queue(c, func() { s.searchBeside(c) })
+		s.queue(&s.beside, c, func() { s.searchBeside(c) })
 	case err != nil:
 		c.done(commands.Outcome{}, err)
 	case hidden:
 		s.held = append(s.held, c)
 	case slices.ContainsFunc(found, isNothing):
-		s.queue(c, func() { s.explain(c, found) })
+		s.queue(&s.told, c, func() { s.explain(c, found) })
 	default:
 		s.ranking.Assume(c.assumed, 1)
 		s.pass(c, found)
@@ -397,7 +417,7 @@ func (s *Stage) answer(c *claim, outcome commands.Outcome, err error) {
 		c.done(commands.Outcome{}, commands.ErrStopped)
 	case outdated:
 	case err == nil && outcome.Repeated && outcome.Rejection == nil && s.opts.Log != nil:
-		s.queue(c, func() { s.recall(c, outcome) })
+		s.queue(&s.told, c, func() { s.recall(c, outcome) })
 	default:
 		c.done(outcome, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
@@ -89,6 +90,35 @@ func TestLastPlaces(t *testing.T) {
 		t.Errorf("%d rejections are kept", len(kept))
 	}
 	commandstest.CheckReplay(t, l)
+}
+
+// TestClaimsAreShared: whoever has sent many claims that nobody has searched for yet
+// delays only its own.
+func TestClaimsAreShared(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
+	stage := claims.New(claims.Options{Views: l.Views})
+	defer stage.Stop()
+	const many = 100
+	begun, hold, order := make(chan bool), make(chan bool), make(chan string, many+1)
+	send := func(client string, decide claims.Decide) {
+		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		stage.Search(commands.Submission{ID: commands.NewID(), Actor: client, Command: c}, decide, func(commands.Outcome, error) {})
+	}
+	send("eve", func(commands.Submission, func(commands.Outcome, error)) { begun <- true; <-hold }) // the search waits for it
+	<-begun
+	for _, client := range append(slices.Repeat([]string{"eve"}, many), "bob") {
+		send(client, func(commands.Submission, func(commands.Outcome, error)) { order <- client })
+	}
+	close(hold)
+	var came []string
+	for range many + 1 {
+		came = append(came, <-order)
+	}
+	if at := slices.Index(came, "bob"); at > 1 {
+		t.Errorf("behind %d claims of somebody else", at)
+	}
 }
 
 // TestFreedInTime: who has been told that something is free can claim it, and
