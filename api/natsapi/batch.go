@@ -17,7 +17,7 @@ const batchWindow = 256
 
 // batch takes several commands in one message.
 func (s *Service) batch() micro.Handler {
-	return s.inTurn(Name{KindBatch, "batch"}, s.queue, math.MaxInt, never, func(r *request) {
+	return s.inTurn(Name{KindBatch, "batch"}, s.slow, math.MaxInt, never, func(r *request) {
 		reply := s.carryOutBatch(r)
 		s.finish(r, reply, reply.Error)
 	})

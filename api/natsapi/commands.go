@@ -16,7 +16,17 @@ import (
 
 func (s *Service) command(empty func() commands.Command) micro.Handler {
 	name := Name{KindCommand, empty().CommandName()}
-	return s.inTurn(name, s.queue, math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
+	return s.inTurn(name, s.queueOf(empty()), math.MaxInt, smallBytes, func(r *request) { s.carryOut(r, empty()) })
+}
+
+// queueOf returns where a command waits for its turn. What has to be searched for first
+// may take long, and so has places of its own: whoever sends much of that keeps no place
+// from commands that take no time.
+func (s *Service) queueOf(c commands.Command) *fairQueue {
+	if len(commands.Claims(c)) > 0 {
+		return s.slow
+	}
+	return s.queue
 }
 
 // submission is what the headers of a command say: its sender, and whether it is

@@ -23,23 +23,28 @@ const (
 	lightWeight   = 64 << 10
 	lightUnderWay = 16 << 20
 	heavyUnderWay = 32 << 20
+	// slowUnderWay is lightUnderWay of requests that may take long.
+	slowUnderWay = 8 << 20
 )
 
 // fairQueue holds requests that wait until one more may be under way. Clients
 // take turns, so a client that floods the queue delays only itself.
 type fairQueue struct {
-	mu    sync.Mutex
-	free  int            // how many more may be under way; guarded by mu
-	begun sync.WaitGroup // of the requests under way
-	light int            // weight of the requests under way; guarded by mu
-	heavy int            // weight of the heavy ones among them; guarded by mu
+	lightMost int // bound of light
+	mu        sync.Mutex
+	free      int            // how many more may be under way; guarded by mu
+	begun     sync.WaitGroup // of the requests under way
+	light     int            // weight of the requests under way; guarded by mu
+	heavy     int            // weight of the heavy ones among them; guarded by mu
 	// first is the client whose heavy request waits for room and begins before
 	// any other heavy request. Guarded by mu.
 	first string
-	// share is how many requests of one client may be under way; 0: any number.
-	// busy counts them; guarded by mu.
-	share int
-	busy  map[string]int
+	// share is how many requests of one client may be under way, and lightShare what
+	// light ones may weigh together; 0: as many and as much as of all. busy counts
+	// them; guarded by mu.
+	share      int
+	lightShare int
+	busy       map[string]load
 	// idle are the waiting workers, each with a channel of its own. The last one
 	// to come is woken first, so that a few workers do most of the work, and
 	// their stacks stay grown and in the caches. Guarded by mu.
@@ -83,8 +88,25 @@ type job struct {
 	weight int      // weight while it is under way
 }
 
+// load is what a client has under way.
+type load struct {
+	requests int
+	light    int // weight of the light ones
+}
+
 func newFairQueue(underWay int) *fairQueue {
-	return &fairQueue{free: underWay, clients: make(map[string]*waiting), busy: make(map[string]int)}
+	return &fairQueue{
+		free: underWay, lightMost: lightUnderWay, clients: make(map[string]*waiting), busy: make(map[string]load),
+	}
+}
+
+// newSlowQueue returns a queue in which a client has three quarters of all places and
+// room at most, so that others find some, however long its requests take.
+func newSlowQueue(underWay int) *fairQueue {
+	q := newFairQueue(underWay)
+	q.lightMost = slowUnderWay
+	q.share, q.lightShare = underWay*3/4, slowUnderWay*3/4
+	return q
 }
 
 // pass lets a request begin at once if no request waits.
@@ -101,10 +123,10 @@ func (q *fairQueue) pass(client string, weight int) bool {
 // mayBegin reports whether one more request has room; mu is held.
 func (q *fairQueue) mayBegin(client string, weight int) bool {
 	switch {
-	case q.free == 0 || q.share > 0 && q.busy[client] >= q.share:
+	case q.free == 0 || q.share > 0 && q.busy[client].requests >= q.share:
 		return false
 	case weight <= lightWeight:
-		return q.light+weight <= lightUnderWay
+		return q.light+weight <= q.lightMost && (q.lightShare == 0 || q.busy[client].light+weight <= q.lightShare)
 	}
 	if q.first == "" {
 		q.first = client
@@ -116,9 +138,7 @@ func (q *fairQueue) mayBegin(client string, weight int) bool {
 func (q *fairQueue) begin(client string, weight int) {
 	q.free--
 	q.begun.Add(1)
-	if q.share > 0 {
-		q.busy[client]++
-	}
+	q.counts(client, 1, weight)
 	defer q.weighed()
 	if weight <= lightWeight {
 		q.light += weight
@@ -126,6 +146,22 @@ func (q *fairQueue) begin(client string, weight int) {
 	}
 	q.heavy += weight
 	q.first = ""
+}
+
+// counts counts a request that a client has begun (1) or ended (-1), if clients have
+// shares; mu is held.
+func (q *fairQueue) counts(client string, by, weight int) {
+	if q.share == 0 {
+		return
+	}
+	has := q.busy[client]
+	has.requests += by
+	if weight <= lightWeight {
+		has.light += by * weight
+	}
+	if q.busy[client] = has; has.requests == 0 {
+		delete(q.busy, client)
+	}
 }
 
 // release ends a request of a client that was under way.
@@ -140,11 +176,7 @@ func (q *fairQueue) release(client string, weight int) {
 		q.heavy -= weight
 	}
 	q.weighed()
-	if q.share > 0 {
-		if q.busy[client]--; q.busy[client] == 0 {
-			delete(q.busy, client)
-		}
-	}
+	q.counts(client, -1, weight)
 	if q.count > 0 {
 		q.wake()
 	}

@@ -117,7 +117,7 @@ func (s *Service) push(queue *fairQueue, r *request, j job) {
 // would be for nobody, but the NATS server keeps where an answer goes until there
 // is one.
 func (s *Service) Forget(account string) {
-	for _, queue := range []*fairQueue{s.scales, s.queue, s.costly} {
+	for _, queue := range s.queues() {
 		for _, j := range queue.forget(func(client string) bool { return strings.HasPrefix(client, account+" ") }) {
 			s.refuse(j.from, tooMany())
 		}

@@ -66,6 +66,7 @@ type Service struct {
 	queries *Queries
 	logger  *slog.Logger
 	queue   *fairQueue
+	slow    *fairQueue     // of commands that may wait for long before they are decided
 	costly  *fairQueue     // of queries that take long
 	scales  *fairQueue     // of large bodies that are to be weighed
 	large   chan struct{}  // whoever holds one of its places reads a large body
@@ -146,13 +147,16 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		submit: cfg.Commands, fresh: cfg.Fresh, queries: cfg.Queries, logger: cfg.Logger,
 		actor:  cfg.Actor,
 		queue:  newFairQueue(underWay),
+		slow:   newSlowQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()), scales: newFairQueue(1),
 		large: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
 		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now, trace: cfg.Trace, observe: cfg.Observe,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.floods = floods{most: mostRefused, cutOff: cfg.CutOff}
-	s.queue.heavily, s.costly.heavily, s.scales.heavily = cfg.Heavy, cfg.Heavy, cfg.Heavy
+	for _, queue := range s.queues() {
+		queue.heavily = cfg.Heavy
+	}
 	if cfg.Direct {
 		s.inboxes = append(s.inboxes, "_INBOX.")
 	}
@@ -164,6 +168,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	s.parking = newParking(func() uint64 { return s.queries.Views.View().Sequence() }, s.queries.Views.Changed, s.now)
 	for range underWay {
 		s.idle.Go(func() { work(s.queue) })
+		s.idle.Go(func() { work(s.slow) })
 	}
 	for range costlyUnderWay() {
 		s.idle.Go(func() { work(s.costly) })
@@ -183,6 +188,9 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	return s, nil
 }
 
+// queues are those in which requests wait.
+func (s *Service) queues() []*fairQueue { return []*fairQueue{s.scales, s.queue, s.slow, s.costly} }
+
 // Stop takes no more requests, and waits until those under way are answered.
 func (s *Service) Stop() error {
 	err := s.micro.Stop()
@@ -195,11 +203,13 @@ func (s *Service) Stop() error {
 	s.parking.stop()
 	s.scales.close()
 	s.weigher.Wait()
-	s.queue.close()
-	s.costly.close()
+	for _, queue := range []*fairQueue{s.queue, s.slow, s.costly} {
+		queue.close()
+	}
 	s.idle.Wait()
-	s.queue.begun.Wait()
-	s.costly.begun.Wait()
+	for _, queue := range []*fairQueue{s.queue, s.slow, s.costly} {
+		queue.begun.Wait()
+	}
 	s.replies.close()
 	return err
 }

@@ -107,6 +107,10 @@ func (s *server) runWriter() error {
 	return writer.Close()
 }
 
+// giveUpClaims tells the clients whose claims are searched for that the server stops:
+// the doors wait for all answers, and there may be a thousand long searches.
+func (s *server) giveUpClaims() { s.leader.claims.GiveUp() }
+
 func (s *server) stopWriter() error {
 	s.leader.claims.Stop()
 	err := s.leader.writer.Load().Close()

@@ -220,7 +220,7 @@ func (s *server) list() []part {
 		// The keeper of rejections and the publisher of notices take what the
 		// writer hands them until it has ended.
 		{phase: lead, name: "keeper", start: s.startKeeper, stop: s.stopKeeper},
-		{phase: lead, name: "writer", start: s.startWriter, run: s.runWriter, stop: s.stopWriter},
+		{phase: lead, name: "writer", start: s.startWriter, run: s.runWriter, interrupt: s.giveUpClaims, stop: s.stopWriter},
 		// The first record of the new term deposes the former leader.
 		{phase: lead, name: "term", start: s.beginTerm},
 		{phase: lead, name: "standard names", start: s.begin},

@@ -108,9 +108,15 @@ func New(opts Options) *Stage {
 	return s
 }
 
-// Stop ends the searches. Claims that have not been passed on are told
-// ErrStopped.
+// Stop ends the searches, and waits until they have ended.
 func (s *Stage) Stop() {
+	s.GiveUp()
+	s.idle.Wait()
+}
+
+// GiveUp ends the searches. Claims that have not been passed on are told
+// ErrStopped, and so are those that come.
+func (s *Stage) GiveUp() {
 	s.mu.Lock()
 	s.stopped = true
 	s.wake.Signal()
@@ -118,7 +124,6 @@ func (s *Stage) Stop() {
 	s.told.wake.Broadcast()
 	s.mu.Unlock()
 	s.cancel()
-	s.idle.Wait()
 }
 
 // Search searches for a submission with claims, has it decided, and tells done

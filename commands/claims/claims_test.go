@@ -2,6 +2,7 @@ package claims_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -118,6 +119,39 @@ func TestClaimsAreShared(t *testing.T) {
 	}
 	if at := slices.Index(came, "bob"); at > 1 {
 		t.Errorf("behind %d claims of somebody else", at)
+	}
+}
+
+// TestGivenUp: when the searches are given up, whoever waits for one is told at once, and
+// so is whoever comes.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
+	stage := claims.New(claims.Options{Views: l.Views})
+	begun, hold, told := make(chan bool), make(chan bool), make(chan error, 11)
+	send := func(decide claims.Decide, done func(commands.Outcome, error)) {
+		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+		stage.Search(commands.Submission{ID: commands.NewID(), Actor: "test", Command: c}, decide, done)
+	}
+	nothing := func(commands.Outcome, error) {}
+	send(func(commands.Submission, func(commands.Outcome, error)) { begun <- true; <-hold }, nothing)
+	<-begun
+	waits := func() {
+		decide := func(commands.Submission, func(commands.Outcome, error)) { t.Error("it was decided") }
+		send(decide, func(_ commands.Outcome, err error) { told <- err })
+	}
+	for range 10 {
+		waits()
+	}
+	stage.GiveUp()
+	close(hold)
+	stage.Stop()
+	waits()
+	for range 11 {
+		if err := <-told; !errors.Is(err, commands.ErrStopped) {
+			t.Error(err)
+		}
 	}
 }
 
