@@ -9,16 +9,26 @@ import (
 // pace is how the search for one claim shares the processors with commands. A search
 // computes for a tenth of a second and more. On few processors a command would wait
 // behind its slices of 10 ms at each step from the client to the log and back, and if
-// searches had all processors, what comes from the network would wait for 10 ms, too,
-// until the runtime looks there. So about every 50 microseconds a search lets all
-// goroutines run that are ready, and only so many compute at a time as there are places.
+// searches and compactions had all processors, what comes from the network would wait for
+// 10 ms, too, until the runtime looks there: a processor looks when no goroutine is ready.
+// So about every 50 microseconds a search lets all goroutines run that are ready, now and
+// then it leaves its processor without any, and only so many compute at a time as there
+// are places.
 type pace struct {
 	places chan struct{}
 	placed bool // one of the places is taken
 
 	worked, waited time.Duration
-	since          time.Time // when it began to work
+	since          time.Time     // when it began to work
+	napped         time.Duration // what it had worked when it last left its processor
 }
+
+const (
+	// napEvery is after how much work a search leaves its processor, and napFor for how
+	// long; the runtime may make a millisecond of it.
+	napEvery = 2 * time.Millisecond
+	napFor   = 50 * time.Microsecond
+)
 
 // mostWaiting is how many times as long as it works a search lets others run at most: if
 // it waited without end while the processors are busy, its claim might never be decided.
@@ -43,11 +53,20 @@ func (p *pace) giveWay() {
 	p.worked += now.Sub(p.since)
 	p.end()
 	if p.waited <= mostWaiting*p.worked {
-		runtime.Gosched()
+		p.rest()
 		p.waited += time.Since(now)
 	}
 	p.places <- struct{}{}
 	p.placed, p.since = true, time.Now()
+}
+
+func (p *pace) rest() {
+	if p.worked-p.napped < napEvery {
+		runtime.Gosched()
+		return
+	}
+	p.napped = p.worked
+	time.Sleep(napFor)
 }
 
 // end gives back what the search has.
