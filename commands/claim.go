@@ -132,7 +132,7 @@ func (c *Claim) Check() *Rejection {
 	}
 	n := c.size()
 	if n == 0 || n > MaxClaimConsumers {
-		return invalid("for", "a claim is for 1 to %d consumers, not %d", MaxClaimConsumers, n)
+		return invalid("for", "a claim is for 1 to %d consumers", MaxClaimConsumers)
 	}
 	if n := len(c.Requests); n == 0 || n > len(c.For) {
 		return invalid("requests", "%d requests of %d consumers", n, len(c.For))

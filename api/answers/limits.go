@@ -29,46 +29,30 @@ type Limits struct {
 	Projects []Placed `json:"projects"`
 }
 
-// LimitsOf lists the limits as they are set; or, of a project, those that hold
-// for it, be they its own or defaults.
+// LimitsOf lists the limits as they are set; or, of a project, those that hold for it: its
+// own and those of the projects above it, and for each of them the defaults in the place of
+// limits that it does not have.
 func LimitsOf(v projector.View, project string) (*Limits, error) {
 	classes, err := v.Classes()
 	if err != nil {
 		return nil, err
 	}
 	out := &Limits{Limits: []Limit{}, Projects: []Placed{}}
-	below := make(map[string][]string)
+	below, above := make(map[string][]string), make(map[string]string)
 	err = v.ProjectParents(func(p ledger.ProjectParent) bool {
 		below[p.Parent] = append(below[p.Parent], p.Project)
+		above[p.Project] = p.Parent
 		out.Projects = append(out.Projects, Placed(p))
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	held := make(map[string]*projectUse)
-	own := make(map[ledger.LimitKey]bool)
-	var set []ledger.Limit
-	err = v.Limits(func(l ledger.Limit) bool {
-		if project == "" || l.Project == project {
-			set = append(set, l)
-			own[l.LimitKey] = true
-		}
-		return true
-	})
-	if err == nil && project != "" {
-		err = v.Limits(func(l ledger.Limit) bool {
-			if l.Project == "" {
-				if l.Project = project; !own[l.LimitKey] {
-					set = append(set, l)
-				}
-			}
-			return l.Project == project // defaults come first
-		})
-	}
+	set, err := limitsOn(v, project, above)
 	if err != nil {
 		return nil, err
 	}
+	held := make(map[string]*projectUse)
 	for _, l := range set {
 		if _, known := classes.Get(l.Class); l.Type == "" && !known {
 			continue // the class is gone
@@ -99,6 +83,36 @@ func LimitsOf(v projector.View, project string) (*Limits, error) {
 		}
 		return true
 	})
+}
+
+// limitsOn are all limits that are set; or, of a project, those that hold for it.
+func limitsOn(v projector.View, project string, above map[string]string) (list []ledger.Limit, err error) {
+	var set, defaults []ledger.Limit
+	own := make(map[ledger.LimitKey]bool)
+	err = v.Limits(func(l ledger.Limit) bool {
+		set = append(set, l)
+		own[l.LimitKey] = true
+		if l.Project == "" {
+			defaults = append(defaults, l)
+		}
+		return true
+	})
+	if err != nil || project == "" {
+		return set, err
+	}
+	for ; project != ""; project = above[project] {
+		for _, l := range set {
+			if l.Project == project {
+				list = append(list, l)
+			}
+		}
+		for _, l := range defaults {
+			if l.Project = project; !own[l.LimitKey] {
+				list = append(list, l)
+			}
+		}
+	}
+	return list, nil
 }
 
 // LimitName says of which limit the versions are wanted.

@@ -226,6 +226,14 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: %+v", name, reply)
 		}
 	}
+	for _, weight := range []string{"NaN", "Infinity", "1e999", "-1e999", `"1"`} {
+		body := `{"requests":[{"groups":[{"resources":{"VCPU":1}}]}],"for":[{"consumer":"22222222-2222-4222-8222-222222222222",
+			"project":"p","user":"u"}],"prefer":{"weights":{"VCPU":` + weight + `}}}`
+		if reply := d.ask(t, "Claim", headers(wire.TypeJSON), []byte(body)); reply.Error == nil ||
+			reply.Error.Code != wire.ErrorBadRequest {
+			t.Errorf("a claim with the weight %s: %+v", weight, reply)
+		}
+	}
 	for name, body := range map[string]string{
 		"amount 0":        `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","project":"p","user":"u","resources":[{"provider":"11111111-1111-4111-8111-111111111111","class":"VCPU","amount":0}]}]}`,
 		"amount negative": `{"allocations":[{"consumer":"22222222-2222-4222-8222-222222222222","project":"p","user":"u","resources":[{"provider":"11111111-1111-4111-8111-111111111111","class":"VCPU","amount":-1}]}]}`,

@@ -68,10 +68,13 @@ func TestLimits(t *testing.T) {
 	expect(ask("GET", "/limits", ""), 200,
 		`{"resource_class":"VCPU","limit":6}`, `{"project_id":"top","resource_class":"VCPU","limit":8,"used":8}`,
 		`{"project_id":"q","consumer_type":"INSTANCE","limit":1,"used":1}`, `{"project_id":"p","parent_id":"top"}`)
-	expect(ask("GET", "/limits?project_id=p", ""), 200, `"limits":[{"project_id":"p","resource_class":"VCPU","limit":6,"used":4}]`)
+	const above = `{"project_id":"top","resource_class":"VCPU","limit":8,"used":8}]`
+	expect(ask("GET", "/limits?project_id=p", ""), 200,
+		`"limits":[{"project_id":"p","resource_class":"VCPU","limit":6,"used":4},`+above)
 	expect(ask("GET", fmt.Sprint("/limits?at=", before), ""), 200, `{"limits":[],"projects":[]}`)
 	expect(ask("PUT", "/limits", `{"resource_class":"VCPU","limit":null}`), 204)
-	expect(ask("GET", "/limits?project_id=p", ""), 200, `"limits":[]`)
+	expect(ask("GET", "/limits?project_id=p", ""), 200, `"limits":[`+above)
+	expect(ask("GET", "/limits?project_id=other", ""), 200, `"limits":[]`)
 
 	expect(ask("PUT", "/limits", `{"resource_class":"VCPU","limit":7}`), 204)
 	was := l.Views.View().Sequence() - 1

@@ -6,9 +6,12 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
-// preferenceSchema is the body of PUT /preferences/{name}; null removes it.
+// preferenceSchema is the body of PUT /preferences/{name}; null removes it. One schema with
+// two types, so that what is wrong in a preference is told, and not that it is not null.
 func preferenceSchema() m {
-	return closed(m{"prefer": m{"anyOf": []any{preferSchema(), m{"type": "null"}}}}, "prefer")
+	prefer := preferSchema()
+	prefer["type"] = []any{"object", "null"}
+	return closed(m{"prefer": prefer}, "prefer")
 }
 
 func listPreferences(_ *Handler, r *request) (*response, error) {

@@ -49,6 +49,8 @@ func TestPreferences(t *testing.T) {
 	} {
 		expect("PUT", "/preferences/gold", bad, 400)
 	}
+	expect("PUT", "/preferences/gold", `{"prefer":{"weights":{"VCPU":1e308}}}`, 400, "greater than the maximum")
+	expect("PUT", "/preferences/gold", `{"prefer":{"weights":{"VCPU":1e999}}}`, 400, "out of range")
 	expect("PUT", "/preferences/a%20b", `{"prefer":{}}`, 400)
 
 	claim := func(name string) string {

@@ -14,7 +14,7 @@ import (
 // limitsCommand is "allot limits".
 type limitsCommand struct {
 	List    limitsListCommand    `cmd:"" help:"Print the limits as they are set, with what is used of them."`
-	Show    limitsShowCommand    `cmd:"" help:"Print the limits that hold for a project, its own or defaults, with what is used of them."`
+	Show    limitsShowCommand    `cmd:"" help:"Print the limits that hold for a project, its own or defaults, and those of the projects above it, with what is used of them."`
 	Set     limitsSetCommand     `cmd:"" help:"Set a limit, or remove it."`
 	History limitsHistoryCommand `cmd:"" help:"Print what a limit was, the newest first, with the commits that set it."`
 	Tree    limitsTreeCommand    `cmd:"" help:"Put a project below another one, whose limits then hold for both together."`

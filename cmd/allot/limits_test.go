@@ -39,7 +39,7 @@ func TestLimitsAndPreferences(t *testing.T) {
 	}
 	has("limits list", "(default) VCPU 20 -", "p VCPU 6 2", "p consumers of type INSTANCE 3 1")
 	has("limits show top", "top VCPU 20 2")
-	has("limits show p", "p VCPU 6 2", "p consumers of type INSTANCE 3 1")
+	has("limits show p", "p VCPU 6 2", "p consumers of type INSTANCE 3 1", "top VCPU 20 2")
 	const rack = "33333333-3333-4333-8333-333333333333"
 	s.must(http.StatusOK, "PUT", "/resource_providers/"+host+"/aggregates",
 		`{"resource_provider_generation": 2, "aggregates": ["`+rack+`"]}`)

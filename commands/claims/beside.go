@@ -12,8 +12,8 @@ import (
 // lane is work that is done beside the search for one claim after the other. Clients
 // take turns in it, too.
 type lane struct {
-	wake    *sync.Cond     // on the Stage's mu
-	waiting shares[func()] // guarded by the Stage's mu
+	wake    *sync.Cond          // on the Stage's mu
+	waiting shares[func(*pace)] // guarded by the Stage's mu
 }
 
 // runLane does what is queued in a lane. Once the Stage is stopped that ends at once,
@@ -29,12 +29,18 @@ func (s *Stage) runLane(l *lane) {
 		if !ok {
 			return
 		}
-		work()
+		s.work(work)
 	}
 }
 
+func (s *Stage) work(work func(*pace)) {
+	p := newPace(s.places)
+	defer p.end()
+	work(p)
+}
+
 // queue has something done for a claim in a lane, unless too much waits there.
-func (s *Stage) queue(l *lane, c *claim, work func()) {
+func (s *Stage) queue(l *lane, c *claim, work func(*pace)) {
 	s.mu.Lock()
 	stopped := s.stopped
 	busy := !stopped && !l.waiting.add(c.client(), work)
@@ -50,14 +56,15 @@ func (s *Stage) queue(l *lane, c *claim, work func()) {
 
 // searchBeside searches for as long as it takes, on a moment in which nothing is
 // assumed.
-func (s *Stage) searchBeside(c *claim) {
+func (s *Stage) searchBeside(c *claim, p *pace) {
 	world, view := s.opts.Views.World()
 	limits, err := limitsOf(view)
 	if err != nil {
 		c.done(commands.Outcome{}, err)
 		return
 	}
-	with, err := s.searcher(candidates.NewRanking(world), view, &c.submission, limits)
+	ranking := candidates.NewRanking(world)
+	with, err := s.searcher(ranking, view, &c.submission, limits, p)
 	if err != nil {
 		c.done(commands.Outcome{}, err)
 		return
@@ -90,13 +97,13 @@ func (s *Stage) searchBeside(c *claim) {
 }
 
 // explain finds out why there is nothing, and passes the claim on.
-func (s *Stage) explain(c *claim, found []*commands.Found) {
+func (s *Stage) explain(c *claim, found []*commands.Found, p *pace) {
 	_, tries := c.submission.Command.(*commands.GrantClaim) // nobody reads why it has to wait on
 	for i, one := range found {
 		// How many providers there are is no business of who is bound to a project.
 		if isNothing(one) && !tries && !one.Spent && one.OverAggregate == nil && len(c.parts[i].Requests) == 1 &&
 			c.submission.Project == "" {
-			s.why.of(s, c.parts[i], one)
+			s.why.of(s, c.parts[i], one, p)
 		}
 	}
 	for len(found) < len(c.parts) { // what comes behind was not searched
@@ -128,7 +135,7 @@ const (
 )
 
 // of explains why nothing was found; if that takes too long it is left out.
-func (x *explanations) of(s *Stage, part *commands.Claim, found *commands.Found) {
+func (x *explanations) of(s *Stage, part *commands.Claim, found *commands.Found, p *pace) {
 	key := found.Asked[0]
 	x.mu.Lock()
 	known, has := x.known[key]
@@ -146,7 +153,7 @@ func (x *explanations) of(s *Stage, part *commands.Claim, found *commands.Found)
 	if rejection != nil {
 		return
 	}
-	req.MaxSteps = explainSteps
+	req.MaxSteps, req.Pause = explainSteps, p.pause
 	why, err := candidates.Explain(s.ctx, world, req, classes)
 	if err != nil {
 		return

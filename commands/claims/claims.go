@@ -51,7 +51,8 @@ type Options struct {
 	Log ledger.Log
 	// MaxSteps bounds a search that goes on beside; 0: no bound.
 	MaxSteps int
-	// Beside is how many such searches go on at once; at least 1.
+	// Beside is how many such searches go on at once, at least 1, and how many searches
+	// compute at a time: half of the processors leaves the others to commands.
 	Beside int
 }
 
@@ -61,6 +62,7 @@ type Decide func(commands.Submission, func(commands.Outcome, error))
 // Stage searches for claims, from New until Stop.
 type Stage struct {
 	opts   Options
+	places chan struct{} // one is in it for each search that computes, unless it has only begun
 	ctx    context.Context
 	cancel context.CancelFunc
 	idle   sync.WaitGroup
@@ -96,12 +98,13 @@ type claim struct {
 
 // New starts a Stage.
 func New(opts Options) *Stage {
-	s := &Stage{opts: opts}
+	opts.Beside = max(1, opts.Beside)
+	s := &Stage{opts: opts, places: make(chan struct{}, opts.Beside)}
 	s.wake = sync.NewCond(&s.mu)
 	s.beside.wake, s.told.wake = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.idle.Go(s.run)
-	for range max(1, opts.Beside) {
+	for range opts.Beside {
 		s.idle.Go(func() { s.runLane(&s.beside) })
 	}
 	s.idle.Go(func() { s.runLane(&s.told) })
@@ -274,13 +277,13 @@ func (s *Stage) searchOne(c *claim) {
 	case errors.As(err, &rejected):
 		s.pass(c, s.nothing(c, true)) // the decision says the same
 	case commands.Spent(err):
-		s.queue(&s.beside, c, func() { s.searchBeside(c) })
+		s.queue(&s.beside, c, func(p *pace) { s.searchBeside(c, p) })
 	case err != nil:
 		c.done(commands.Outcome{}, err)
 	case hidden:
 		s.held = append(s.held, c)
 	case slices.ContainsFunc(found, isNothing):
-		s.queue(&s.told, c, func() { s.explain(c, found) })
+		s.queue(&s.told, c, func(p *pace) { s.explain(c, found, p) })
 	default:
 		s.ranking.Assume(c.assumed, 1)
 		s.pass(c, found)
@@ -298,7 +301,9 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 		}
 		s.limitsAt = s.view.Sequence()
 	}
-	with, err := s.searcher(s.ranking, s.view, &c.submission, s.limits)
+	p := newPace(s.places)
+	defer p.end()
+	with, err := s.searcher(s.ranking, s.view, &c.submission, s.limits, p)
 	if err != nil {
 		return nil, false, err
 	}
@@ -317,7 +322,7 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 		if isNothing(one) {
 			hidden, err = others, nil
 			if part.Size() == 1 && !part.OwnFree && within == nil && one.OverAggregate == nil {
-				hidden, err = s.hides(part, with.Classes)
+				hidden, err = s.hides(part, with)
 			}
 			one.Last = true
 			return found, hidden, err
@@ -335,25 +340,28 @@ func (s *Stage) search(c *claim) (found []*commands.Found, hidden bool, err erro
 
 // hides reports whether a part for one consumer may only have found nothing
 // because of what is assumed.
-func (s *Stage) hides(part *commands.Claim, classes *ledger.ClassTable) (bool, error) {
-	req, rejection := part.Requests[0].Resolve(classes)
+func (s *Stage) hides(part *commands.Claim, with *commands.ClaimSearch) (bool, error) {
+	req, rejection := part.Requests[0].Resolve(with.Classes)
 	if rejection != nil {
 		return false, &commands.RejectedClaim{Rejection: rejection}
 	}
+	req.Pause = with.Pause
 	return s.ranking.Hides(s.ctx, req)
 }
 
 // searcher is how a submission is searched for.
 func (s *Stage) searcher(
 	ranking *candidates.Ranking, view projector.View, submission *commands.Submission, limits []*ledger.AggregateLimit,
+	p *pace,
 ) (*commands.ClaimSearch, error) {
 	classes, err := view.Classes()
 	if err != nil {
 		return nil, err
 	}
+	ranking.GiveWay = p.giveWay
 	return &commands.ClaimSearch{
-		Ranking: ranking, Classes: classes, AsOf: view.Sequence(), Seed: seedOf(submission.ID), MaxSteps: stepsInTurn,
-		Spare: spare, Limits: limits,
+		Ranking: ranking, Classes: classes, AsOf: view.Sequence(), Seed: seedOf(submission.ID),
+		MaxSteps: stepsInTurn, Pause: p.pause, Spare: spare, Limits: limits,
 		Named: func(name string) (ledger.Document, bool, error) {
 			p, exists, err := view.Preference(name)
 			if err != nil || !exists {
@@ -422,7 +430,7 @@ func (s *Stage) answer(c *claim, outcome commands.Outcome, err error) {
 		c.done(commands.Outcome{}, commands.ErrStopped)
 	case outdated:
 	case err == nil && outcome.Repeated && outcome.Rejection == nil && s.opts.Log != nil:
-		s.queue(&s.told, c, func() { s.recall(c, outcome) })
+		s.queue(&s.told, c, func(*pace) { s.recall(c, outcome) })
 	default:
 		c.done(outcome, err)
 	}

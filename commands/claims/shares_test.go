@@ -66,9 +66,9 @@ func TestLanesAreShared(t *testing.T) {
 		begun, hold, done := make(chan bool), make(chan bool), make(chan string, 102)
 		work := func(client string) {
 			c := &claim{submission: commands.Submission{Actor: client}, done: func(_ commands.Outcome, err error) { t.Error(err) }}
-			s.queue(l, c, func() { done <- client })
+			s.queue(l, c, func(*pace) { done <- client })
 		}
-		s.queue(l, &claim{}, func() { begun <- true; <-hold })
+		s.queue(l, &claim{}, func(*pace) { begun <- true; <-hold })
 		<-begun
 		for range 100 {
 			work("eve")

@@ -74,7 +74,7 @@ type Request struct {
 	// examines one thing: a provider, a filter, or a part of a combination or of
 	// a candidate. 0: no bound.
 	MaxSteps int
-	// Pause, if set, is called about every 1024 steps. Its error ends the search.
+	// Pause, if set, is called about every 256 steps. Its error ends the search.
 	Pause func(context.Context) error
 	Order Order
 	// Shuffle visits trees, and the providers in them, in an order drawn from

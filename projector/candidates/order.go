@@ -59,11 +59,15 @@ func comparePlaces(a, b *place) int {
 // position is a place in an order's blocks.
 type position struct{ block, index int }
 
-// fill makes the blocks anew.
-func (o *order) fill(places []place) {
-	slices.SortFunc(places, func(a, b place) int { return comparePlaces(&a, &b) })
+// fill makes the blocks anew, and tells paced how far it has come.
+func (o *order) fill(places []place, paced func(steps int)) {
+	slices.SortFunc(places, func(a, b place) int {
+		paced(1)
+		return comparePlaces(&a, &b)
+	})
 	o.blocks, o.most, o.scores, o.few = nil, nil, nil, make(map[uint32]float64)
 	for i := range places {
+		paced(1)
 		o.note(places[i].number, places[i].score)
 	}
 	for len(places) > 0 {

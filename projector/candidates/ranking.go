@@ -17,6 +17,9 @@ import (
 // promised to claims that are on their way can be assumed to be taken. It is not
 // safe for concurrent use.
 type Ranking struct {
+	// GiveWay, if set, is called about every 50 microseconds while an order is made.
+	GiveWay func()
+
 	base  *World // the moment that it is about
 	world *World // the same, with what is assumed, in pages of its own where something is
 
@@ -42,6 +45,8 @@ const (
 	fewRoots = 32
 	// costOfOrder is what one root costs in a new order, in looks at roots.
 	costOfOrder = 4
+	// stepsOfPlace is what it takes to find where a root belongs, in steps of a search.
+	stepsOfPlace = 8
 	// maxSpent is for how many names it is noted what was spent.
 	maxSpent = 1024
 	// ownPages sets the pages of a Ranking apart from those of any of an index's epochs.
@@ -263,12 +268,14 @@ func (r *Ranking) order(weights []ClassWeight, named *named, asked []Resource) *
 		})
 	}
 	var places []place
+	paced := r.paced()
 	for it := roots.Iterator(); it.HasNext(); {
+		paced(stepsOfPlace)
 		if p, is := r.place(o, it.Next()); is {
 			places = append(places, p)
 		}
 	}
-	o.fill(places)
+	o.fill(places, paced)
 	if len(r.orders) == maxOrders {
 		oldest := slices.MinFunc(r.orders, func(a, b *order) int { return int(int64(a.used - b.used)) })
 		r.orders = slices.DeleteFunc(r.orders, func(o *order) bool { return o == oldest })
@@ -277,12 +284,30 @@ func (r *Ranking) order(weights []ClassWeight, named *named, asked []Resource) *
 	return o
 }
 
+// paced returns what counts the steps of work that nobody meters, and gives way as often as
+// a search does.
+func (r *Ranking) paced() func(steps int) {
+	if r.GiveWay == nil {
+		return func(int) {}
+	}
+	done := 0
+	return func(steps int) {
+		if done += steps; done >= pauseSteps {
+			done = 0
+			r.GiveWay()
+		}
+	}
+}
+
 // Best finds up to k candidates, the best first. It finds the same as the
 // function Best does.
 func (r *Ranking) Best(ctx context.Context, req *Request, pref *Preference, k int) ([]Ranked, error) {
 	s := newSelection(ctx, r.world, req, pref, k)
-	if s.exhaustive() {
-		return s.all()
+	if s.sharing() || s.pref.soft() > maxSoft {
+		if err := s.page(); err != nil {
+			return nil, err
+		}
+		return s.found, nil
 	}
 	narrow := s.narrowest()
 	for _, part := range s.strata() {
@@ -400,7 +425,7 @@ func (r *Ranking) Hides(ctx context.Context, req *Request) (bool, error) {
 		return false, nil
 	}
 	s := newSelection(ctx, r.base, req, &Preference{}, 1)
-	if s.exhaustive() {
+	if s.sharing() {
 		return true, nil
 	}
 	roots := roaring.New()

@@ -3,6 +3,7 @@ package candidates_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -11,6 +12,7 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
@@ -556,5 +558,42 @@ func TestRankingOfMany(t *testing.T) {
 	}
 	if n := ranking.OrdersOfSome(); n < 2 { // of the trait A, for each weight that is not 0
 		t.Errorf("%d orders are of some roots", n)
+	}
+}
+
+// TestHopelessBudget: a budget that is smaller than the number of providers which must be
+// looked at is said to be spent before any work is done.
+func TestHopelessBudget(t *testing.T) {
+	const hosts = 2000
+	var list []*ledger.Provider
+	for range hosts {
+		id := ledger.UUID(uuid.New())
+		list = append(list, &ledger.Provider{
+			UUID: id, Root: id,
+			Inventories: []ledger.Inventory{{Class: 1, Total: 8, MaxUnit: 8, MinUnit: 1, StepSize: 1, Ratio: 1}},
+		})
+	}
+	wishes := make([]candidates.AggregateWeight, 5) // more than the order is divided by
+	for i := range wishes {
+		wishes[i] = candidates.AggregateWeight{Aggregate: ledger.UUID(uuid.New()), Weight: 1}
+	}
+	for _, c := range []struct {
+		budget        int
+		spent, pauses bool
+	}{
+		{budget: hosts - 1, spent: true}, {budget: hosts + 500, spent: true, pauses: true}, {budget: 10 * hosts, pauses: true},
+		{budget: 0, pauses: true},
+	} {
+		paused := 0
+		req := &candidates.Request{
+			Groups:   []candidates.Group{{Resources: []candidates.Resource{{Class: 1, Amount: 1}}}},
+			MaxSteps: c.budget, Pause: func(context.Context) error { paused++; return nil },
+		}
+		found, err := candidates.NewRanking(candidates.NewWorld(list)).Best(
+			context.Background(), req, &candidates.Preference{Aggregates: wishes}, 1,
+		)
+		if errors.Is(err, candidates.ErrBudget) != c.spent || (err == nil) != (len(found) == 1) || (paused > 0) != c.pauses {
+			t.Errorf("with %d steps: %v, %d found, %d pauses", c.budget, err, len(found), paused)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/RoaringBitmap/roaring/v2"
+
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -108,7 +110,7 @@ type meter struct {
 }
 
 // pauseSteps is the number of steps between two pauses, which take 20 to 100 us.
-const pauseSteps = 1024
+const pauseSteps = 256
 
 // step counts one step.
 func (m *meter) step() error { return m.work(1) }
@@ -118,7 +120,7 @@ func (m *meter) work(steps int) error {
 	before := m.steps
 	m.steps += steps
 	if m.req.MaxSteps > 0 && m.steps > m.req.MaxSteps {
-		return fmt.Errorf("%w: more than %d steps", ErrBudget, m.req.MaxSteps)
+		return m.spent()
 	}
 	if before/pauseSteps == m.steps/pauseSteps {
 		return nil
@@ -127,6 +129,17 @@ func (m *meter) work(steps int) error {
 		return err
 	}
 	return m.req.Pause(m.ctx)
+}
+
+func (m *meter) spent() error { return fmt.Errorf("%w: more than %d steps", ErrBudget, m.req.MaxSteps) }
+
+// suffices says at once that the budget is not enough to look at all of some roots, each
+// of which takes a step at least. Whoever has a larger one then loses no time.
+func (m *meter) suffices(roots *roaring.Bitmap) error {
+	if m.req.MaxSteps > 0 && m.steps+int(roots.GetCardinality()) > m.req.MaxSteps {
+		return m.spent()
+	}
+	return nil
 }
 
 // visitAnchor reports whether it stopped because it had found enough here.

@@ -43,17 +43,16 @@ func newSelection(ctx context.Context, w *World, req *Request, pref *Preference,
 	}
 }
 
-// exhaustive: sharing providers tie trees together, so that what is in one says
-// nothing about its candidates.
-func (s *selection) exhaustive() bool {
-	return s.sharing() || s.pref.soft() > maxSoft
-}
-
+// sharing providers tie trees together, so that what is in one says nothing about its
+// candidates.
 func (s *selection) sharing() bool { return !bitsOf(s.world.traits, SharingTrait).IsEmpty() }
 
 // all looks at every candidate.
 func (s *selection) all() ([]Ranked, error) {
 	if err := s.prepare(); err != nil {
+		return nil, err
+	}
+	if err := s.suffices(s.plan.anchors); err != nil {
 		return nil, err
 	}
 	for it := s.plan.anchors.Iterator(); it.HasNext(); {
@@ -66,6 +65,9 @@ func (s *selection) all() ([]Ranked, error) {
 
 // each looks at some roots.
 func (s *selection) each(roots *roaring.Bitmap, bonus float64) error {
+	if err := s.suffices(roots); err != nil {
+		return err
+	}
 	for it := roots.Iterator(); it.HasNext(); {
 		number := it.Next()
 		if err := s.step(); err != nil {

@@ -1,0 +1,19 @@
+package claims
+
+// Pace is exported for tests.
+type Pace = pace
+
+// NewPace is exported for tests.
+func NewPace(places chan struct{}) *Pace { return newPace(places) }
+
+// GiveWay is exported for tests.
+func (p *Pace) GiveWay() { p.giveWay() }
+
+// End is exported for tests.
+func (p *Pace) End() { p.end() }
+
+// HasWaited says that a search has let others run for as long as it may.
+func (p *Pace) HasWaited() { p.waited = 1 << 40 }
+
+// SetPlaces has a stage's searches take other places. Nothing must be searched meanwhile.
+func (s *Stage) SetPlaces(places chan struct{}) { s.places = places }

@@ -1,0 +1,193 @@
+package claims_test
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/claims"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/memlog"
+)
+
+// TestSearchesGiveWay lets a search and a command share one processor: each time the
+// search gives way, the command must come to run. A search that does not, or has waited
+// for as long as it may, keeps the processor.
+func TestSearchesGiveWay(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		gives, waited  bool
+		commandComesIn bool
+	}{
+		{name: "it gives way", gives: true, commandComesIn: true},
+		{name: "it does not", gives: false},
+		{name: "it has waited for long enough", gives: true, waited: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const turns = 1000
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+			var steps atomic.Int64
+			var command sync.WaitGroup
+			var quit atomic.Bool
+			command.Go(func() {
+				for !quit.Load() {
+					steps.Add(1)
+					runtime.Gosched()
+				}
+			})
+			runtime.Gosched()
+			places := make(chan struct{}, 1)
+			before := steps.Load()
+			for range turns {
+				pace := claims.NewPace(places)
+				if c.waited {
+					pace.HasWaited()
+				}
+				if c.gives {
+					pace.GiveWay()
+				}
+				pace.End()
+			}
+			made := steps.Load() - before
+			quit.Store(true)
+			command.Wait()
+			if c.commandComesIn != (made >= turns/2) {
+				t.Errorf("the command came to run %d times of %d", made, turns)
+			}
+		})
+	}
+}
+
+// TestSearchesTakeTurns has a search want to go on while another one computes: it waits if
+// there is one place, and until then only, and does not if there are two.
+func TestSearchesTakeTurns(t *testing.T) {
+	for places, waits := range map[int]bool{1: true, 2: false} {
+		shared := make(chan struct{}, places)
+		first, second := claims.NewPace(shared), claims.NewPace(shared)
+		first.GiveWay()
+		var computes atomic.Bool // the first one
+		computes.Store(true)
+		beside := make(chan bool, 1)
+		go func() {
+			second.GiveWay()
+			beside <- computes.Load()
+			second.End()
+		}()
+		if !waits {
+			if !<-beside {
+				t.Errorf("with %d places a search waited for another one", places)
+			}
+			first.End()
+			continue
+		}
+		for range 1000 {
+			runtime.Gosched() // the second one comes in here if it does not wait
+		}
+		computes.Store(false)
+		first.GiveWay() // the second one may come in here
+		first.End()
+		if <-beside {
+			t.Errorf("with %d places two searches computed at a time", places)
+		}
+	}
+}
+
+// TestCostlySearchesArePaced keeps the one place of a stage: whatever takes long must ask for it
+// again and again, and is decided. What is found at once never asks.
+func TestCostlySearchesArePaced(t *testing.T) {
+	const hosts = 300
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	for i := range hosts {
+		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 8})
+	}
+	claimed(t, l.Submit(t, claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1}))) // it makes the order
+	wishes := manyWishes()
+	for _, c := range []struct {
+		name   string
+		prefer *commands.ClaimPreference
+		asks   bool
+	}{
+		{name: "the next one in the order"},
+		{name: "a new order", prefer: &commands.ClaimPreference{Order: commands.OrderPack}, asks: true},
+		{name: "all hosts", prefer: &commands.ClaimPreference{Aggregates: wishes}, asks: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked, ended := keepPlace(l.Claims)
+			claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+			claim.Prefer = c.prefer
+			claimed(t, l.Submit(t, claim))
+			close(ended)
+			if n := <-asked; (n >= 2) != c.asks {
+				t.Errorf("it asked for a place %d times", n)
+			}
+		})
+	}
+}
+
+// manyWishes are more than the order is divided by, so that each host is looked at.
+func manyWishes() (wishes []commands.AggregatePreference) {
+	for range 5 {
+		wishes = append(wishes, commands.AggregatePreference{Aggregate: commandstest.NewID(), Weight: 1})
+	}
+	return wishes
+}
+
+// keepPlace gives a place to one search at a time, and takes it back at once. At the end it
+// tells how often it was asked.
+func keepPlace(stage *claims.Stage) (asked <-chan int, ended chan struct{}) {
+	place, total := make(chan struct{}), make(chan int, 1)
+	ended = make(chan struct{})
+	stage.SetPlaces(place)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-place:
+				place <- struct{}{}
+			case <-ended:
+				total <- n
+				return
+			}
+		}
+	}()
+	return total, ended
+}
+
+// TestBesideCostlyClaims allocates while more claims that look at each host are under way than
+// are searched at a time: all are answered, and nothing is given twice.
+func TestBesideCostlyClaims(t *testing.T) {
+	const hosts, players = 300, 24
+	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
+	providers := make([]ledger.UUID, hosts)
+	for i := range providers {
+		providers[i] = l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 1})
+	}
+	wishes := manyWishes()
+	var all sync.WaitGroup
+	var won, lost atomic.Int64
+	for player := range players {
+		all.Go(func() {
+			for i := range hosts / players * 2 {
+				var c commands.Command = commandstest.Allocate(commandstest.NewID(), providers[(player*31+i)%hosts], "VCPU", 1)
+				if player%2 == 0 {
+					claim := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
+					claim.Prefer = &commands.ClaimPreference{Aggregates: wishes}
+					c = claim
+				}
+				if l.Submit(t, c).Rejection == nil {
+					won.Add(1)
+				} else {
+					lost.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() > hosts || won.Load()+lost.Load() != hosts/players*2*players {
+		t.Errorf("%d have a core of %d, and %d have none", won.Load(), hosts, lost.Load())
+	}
+	commandstest.CheckReplay(t, l)
+}
