@@ -1,5 +1,10 @@
 package claims
 
+import (
+	"context"
+	"time"
+)
+
 // Pace is exported for tests.
 type Pace = pace
 
@@ -14,6 +19,12 @@ func (p *Pace) End() { p.end() }
 
 // HasWaited says that a search has let others run for as long as it may.
 func (p *Pace) HasWaited() { p.waited = 1 << 40 }
+
+// Pause is exported for tests.
+func (p *Pace) Pause(ctx context.Context) error { return p.pause(ctx) }
+
+// HasWorked says that a search has computed for so long.
+func (p *Pace) HasWorked(d time.Duration) { p.worked = d }
 
 // SetPlaces has a stage's searches take other places. Nothing must be searched meanwhile.
 func (s *Stage) SetPlaces(places chan struct{}) { s.places = places }

@@ -2,8 +2,11 @@ package claims
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // pace is how the search for one claim shares the processors with commands. A search
@@ -37,12 +40,19 @@ const mostWaiting = 3
 // newPace is that of a search which begins now. Most searches end before they need a place.
 func newPace(places chan struct{}) *pace { return &pace{places: places, since: time.Now()} }
 
-// pause gives way, unless nobody wants the search any more.
+// longestSearch is how long a search may compute: a step may take longer on one machine,
+// or in one world, than in another.
+const longestSearch = 5 * time.Second
+
+// pause gives way, unless nobody wants the search any more, or it has taken all its time.
 func (p *pace) pause(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	p.giveWay()
+	if p.worked > longestSearch {
+		return fmt.Errorf("%w: more than %v of work", candidates.ErrBudget, longestSearch)
+	}
 	return nil
 }
 

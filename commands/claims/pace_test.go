@@ -1,17 +1,21 @@
 package claims_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/claims"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/memlog"
+	"github.com/allot-project/allot/projector/candidates"
 )
 
 // TestSearchesGiveWay lets a search and a command share one processor: each time the
@@ -59,6 +63,30 @@ func TestSearchesGiveWay(t *testing.T) {
 				t.Errorf("the command came to run %d times of %d", made, turns)
 			}
 		})
+	}
+}
+
+// TestSearchesEnd: a search that has computed for 5 seconds has spent its budget, and one
+// that nobody waits for any more ends.
+func TestSearchesEnd(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for _, c := range []struct {
+		name   string
+		ctx    context.Context
+		worked time.Duration
+		want   error
+	}{
+		{"it goes on", t.Context(), 4 * time.Second, nil},
+		{"it took too long", t.Context(), 5*time.Second + 1, candidates.ErrBudget},
+		{"nobody wants it", ended, 0, context.Canceled},
+	} {
+		pace := claims.NewPace(make(chan struct{}, 1))
+		pace.HasWorked(c.worked)
+		if err := pace.Pause(c.ctx); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+		pace.End()
 	}
 }
 
