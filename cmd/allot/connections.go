@@ -64,6 +64,11 @@ type connections struct {
 	// be nil.
 	heavy func(bool)
 
+	arrivals *arrivals     // connections that have no place yet
+	accepted chan accepted // what Accept returns
+	begun    sync.Once     // somebody takes connections
+	closed   sync.Once     // nobody does any more
+
 	isHeavy    atomic.Bool  // the last value that heavy was called with; written with mu held
 	unfinished atomic.Int64 // bytes of requests without a handler
 	refused    atomic.Int64 // connections that got no place
@@ -81,10 +86,13 @@ type connections struct {
 
 func newConnections(l net.Listener, bounds connectionFlags, logger *slog.Logger) *connections {
 	most, each := cmp.Or(bounds.Most, defaultMost), cmp.Or(bounds.Each, defaultEach)
-	return &connections{
-		Listener: l, most: most, each: min(each, most), logger: logger,
+	conns := &connections{
+		Listener: l, most: most, each: min(each, most), logger: logger, accepted: make(chan accepted),
 		all: make(map[*connection]struct{}), by: make(map[netip.Prefix]int),
 	}
+	others := func(from netip.Prefix) bool { return conns.lines.Others(from) }
+	conns.arrivals = newArrivals(conns.each, conns.most, others, conns.begin)
+	return conns
 }
 
 // connection is one of them.
@@ -118,15 +126,53 @@ var processStart = time.Now()
 
 // Accept implements net.Listener. It returns connections that have a place.
 func (l *connections) Accept() (net.Conn, error) {
+	l.begun.Do(func() { go l.take() })
+	select {
+	case a := <-l.accepted:
+		return a.conn, a.err
+	case <-l.arrivals.quit:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *connections) Close() error {
+	l.closed.Do(l.arrivals.end)
+	return l.Listener.Close()
+}
+
+// take takes connections until the listener is closed. Whether another fault passes
+// is for net/http to say.
+func (l *connections) take() {
 	for {
 		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
+		if err == nil {
+			l.arrivals.came(c, hostOf(c.RemoteAddr()))
+		} else if !l.deliver(accepted{err: err}) {
+			return
 		}
-		if one := l.admit(c, hostOf(c.RemoteAddr())); one != nil {
-			return one, nil
-		}
+	}
+}
+
+// begin gives a connection its place, and has it served.
+func (l *connections) begin(c net.Conn, from netip.Prefix) {
+	one := l.admit(c, from)
+	if one == nil {
 		drop(c)
+		return
+	}
+	if !l.deliver(accepted{conn: one}) {
+		_ = one.Close() // the server ends
+	}
+}
+
+// deliver reports whether Accept took it.
+func (l *connections) deliver(a accepted) bool {
+	select {
+	case l.accepted <- a:
+		return true
+	case <-l.arrivals.quit:
+		return false
 	}
 }
 
@@ -239,6 +285,7 @@ func (l *connections) cutOff(c *connection) {
 func (l *connections) putOut(c *connection) {
 	l.cut.Add(1)
 	l.leave(c)
+	l.arrivals.strike(c.from)
 }
 
 // count returns how many connections there are.
