@@ -159,7 +159,8 @@ func (a *arrivals) forget(now time.Time) {
 	}
 	a.looked = now
 	for from, one := range a.of {
-		if len(one.waiting) == 0 && now.Sub(one.struck) >= strikeLasts && one.pace.TokensAt(now) >= float64(one.pace.Burst()) {
+		isFull := one.pace.TokensAt(now) >= float64(one.pace.Burst())
+		if len(one.waiting) == 0 && isFull && now.Sub(one.struck) >= strikeLasts {
 			delete(a.of, from)
 		}
 	}
