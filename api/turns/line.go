@@ -207,12 +207,26 @@ func (l *Lines) share(one *line, now time.Time) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one.last = now
-	l.active = slices.DeleteFunc(l.active, func(other *line) bool { return other == one || now.Sub(other.last) >= recent })
+	// A client whose connection ended may have another line since.
+	l.active = slices.DeleteFunc(l.active, func(other *line) bool {
+		return other.from == one.from || now.Sub(other.last) >= recent
+	})
 	l.active = append(l.active, one)
 	if len(l.active) == 1 {
 		return l.alone
 	}
 	return l.shared
+}
+
+// Others reports whether another client had a turn recently.
+func (l *Lines) Others(than netip.Prefix) bool {
+	if l == nil {
+		return false
+	}
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.active, func(one *line) bool { return one.from != than && now.Sub(one.last) < recent })
 }
 
 // isFree reports whether there is a place; mu is held.

@@ -78,6 +78,42 @@ func TestProcessorsAreLeft(t *testing.T) {
 	}
 }
 
+// TestNobodyIsItsOwnNeighbour: a client that opens a connection for each request is
+// alone, although each of them has a line of its own.
+func TestNobodyIsItsOwnNeighbour(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := turns.NewLines(1)
+		for range 2 {
+			time.Sleep(100 * time.Millisecond)
+			if l.Others(here) {
+				t.Error("a client that is alone has others beside it")
+			}
+			turns := []*turns.Turn{l.For(here), l.For(here)} // alone, it has two places
+			begun := time.Now()
+			for _, turn := range turns {
+				if err := turn.Take(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(begun); took > 0 {
+				t.Errorf("a client that is alone waited for %v", took)
+			}
+			for _, turn := range turns {
+				turn.GiveUp()
+				turn.End()
+			}
+		}
+		if !l.Others(there) {
+			t.Error("who has just gone is not there for others")
+		}
+		time.Sleep(time.Second)
+		if l.Others(there) || (*turns.Lines)(nil).Others(there) {
+			t.Error("who has gone for long is there")
+		}
+	})
+}
+
 // TestOthersDoNotWait: whatever a client does with its turns, another one's takes none
 // of that time.
 func TestOthersDoNotWait(t *testing.T) {

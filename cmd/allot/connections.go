@@ -64,10 +64,16 @@ type connections struct {
 	// be nil.
 	heavy func(bool)
 
+	arrivals *arrivals     // connections that have no place yet
+	accepted chan accepted // what Accept returns
+	begun    sync.Once     // somebody takes connections
+	closed   sync.Once     // nobody does any more
+
 	isHeavy    atomic.Bool  // the last value that heavy was called with; written with mu held
 	unfinished atomic.Int64 // bytes of requests without a handler
 	refused    atomic.Int64 // connections that got no place
 	cut        atomic.Int64 // connections that were closed for others, or for what they held
+	ends       atomic.Bool  // somebody cuts off those that have sent most of requests without an end
 
 	mu      sync.Mutex
 	all     map[*connection]struct{} // guarded by mu
@@ -80,10 +86,13 @@ type connections struct {
 
 func newConnections(l net.Listener, bounds connectionFlags, logger *slog.Logger) *connections {
 	most, each := cmp.Or(bounds.Most, defaultMost), cmp.Or(bounds.Each, defaultEach)
-	return &connections{
-		Listener: l, most: most, each: min(each, most), logger: logger,
+	conns := &connections{
+		Listener: l, most: most, each: min(each, most), logger: logger, accepted: make(chan accepted),
 		all: make(map[*connection]struct{}), by: make(map[netip.Prefix]int),
 	}
+	others := func(from netip.Prefix) bool { return conns.lines.Others(from) }
+	conns.arrivals = newArrivals(conns.each, conns.most, others, conns.begin)
+	return conns
 }
 
 // connection is one of them.
@@ -117,15 +126,53 @@ var processStart = time.Now()
 
 // Accept implements net.Listener. It returns connections that have a place.
 func (l *connections) Accept() (net.Conn, error) {
+	l.begun.Do(func() { go l.take() })
+	select {
+	case a := <-l.accepted:
+		return a.conn, a.err
+	case <-l.arrivals.quit:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (l *connections) Close() error {
+	l.closed.Do(l.arrivals.end)
+	return l.Listener.Close()
+}
+
+// take takes connections until the listener is closed. Whether another fault passes
+// is for net/http to say.
+func (l *connections) take() {
 	for {
 		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
+		if err == nil {
+			l.arrivals.came(c, hostOf(c.RemoteAddr()))
+		} else if !l.deliver(accepted{err: err}) {
+			return
 		}
-		if one := l.admit(c, hostOf(c.RemoteAddr())); one != nil {
-			return one, nil
-		}
+	}
+}
+
+// begin gives a connection its place, and has it served.
+func (l *connections) begin(c net.Conn, from netip.Prefix) {
+	one := l.admit(c, from)
+	if one == nil {
 		drop(c)
+		return
+	}
+	if !l.deliver(accepted{conn: one}) {
+		_ = one.Close() // the server ends
+	}
+}
+
+// deliver reports whether Accept took it.
+func (l *connections) deliver(a accepted) bool {
+	select {
+	case l.accepted <- a:
+		return true
+	case <-l.arrivals.quit:
+		return false
 	}
 }
 
@@ -230,9 +277,15 @@ func (l *connections) longestIdle(from netip.Prefix, busyToo bool) (found *conne
 
 // cutOff closes a connection's socket, which waits for nothing; mu is held.
 func (l *connections) cutOff(c *connection) {
+	l.putOut(c)
+	drop(c.Conn)
+}
+
+// putOut takes out a connection that the caller closes; mu is held.
+func (l *connections) putOut(c *connection) {
 	l.cut.Add(1)
 	l.leave(c)
-	drop(c.Conn)
+	l.arrivals.strike(c.from)
 }
 
 // count returns how many connections there are.
@@ -317,9 +370,10 @@ func (c *connection) Read(p []byte) (int, error) {
 	if c.requests.Load() == 0 {
 		c.begun(n)
 	}
-	c.turn.Yield()
 	if c.streams || c.requests.Load() == 0 {
 		_ = c.turn.Take(context.Background()) // it does not wait for long
+	} else {
+		c.turn.Yield()
 	}
 	return n, err
 }
@@ -331,29 +385,43 @@ func (c *connection) begun(n int) {
 	if c.gone.Load() { // it was cut off meanwhile, which counts nothing that comes later
 		all = c.of.unfinished.Add(-c.unfinished.Swap(0))
 	}
-	if all > maxUnfinished || all > heavyBytes && !c.of.isHeavy.Load() {
-		c.of.endUnfinished()
+	if (all > maxUnfinished || all > heavyBytes && !c.of.isHeavy.Load()) && c.of.ends.CompareAndSwap(false, true) {
+		go c.of.endUnfinished()
 	}
 }
 
-// endUnfinished cuts off those that have sent most of requests without an end.
+// endUnfinished cuts off those that have sent most of requests without an end. One
+// goroutine does so at a time, and no connection waits for it: a thousand that send
+// would stand in line for the lock, and with them every other that reads.
 func (l *connections) endUnfinished() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.weigh()
-	for l.unfinished.Load() > maxUnfinished {
-		var most *connection
-		for c := range l.all {
-			if n := c.unfinished.Load(); n > 0 && (most == nil || n > most.unfinished.Load()) {
-				most = c
-			}
-		}
-		if most == nil {
-			return // what is left is of connections that leave
-		}
-		l.refuse("HTTP headers without an end take too much memory, and a connection is cut off", most.from, len(l.all))
-		l.cutOff(most)
+	for l.endLargest() {
 	}
+	l.ends.Store(false)
+}
+
+// endLargest cuts off one of them, and reports whether there may be more.
+func (l *connections) endLargest() bool {
+	l.mu.Lock()
+	l.weigh()
+	if l.unfinished.Load() <= maxUnfinished {
+		l.mu.Unlock()
+		return false
+	}
+	var most *connection
+	for c := range l.all {
+		if n := c.unfinished.Load(); n > 0 && (most == nil || n > most.unfinished.Load()) {
+			most = c
+		}
+	}
+	if most == nil {
+		l.mu.Unlock()
+		return false // what is left is of connections that leave
+	}
+	l.refuse("HTTP headers without an end take too much memory, and a connection is cut off", most.from, len(l.all))
+	l.putOut(most)
+	l.mu.Unlock()
+	drop(most.Conn)
+	return true
 }
 
 // Write implements net.Conn. Each piece must be taken in time. Who writes may wait

@@ -159,28 +159,41 @@ func TestUntakenAnswers(t *testing.T) {
 	})
 }
 
-// TestUnfinishedRequests: who has sent most of requests without an end is cut off.
+// TestUnfinishedRequests: who has sent most of requests without an end is cut off, and
+// nobody who reads waits for that.
 func TestUnfinishedRequests(t *testing.T) {
 	t.Parallel()
-	l := newConnections(nil, connectionFlags{}, quietLogger())
-	sends := func(n int) *connection {
-		near, far := net.Pipe()
-		c := l.admit(near, netip.MustParsePrefix("192.0.2.1/32"))
-		go func() { _, _ = far.Write(make([]byte, n)) }() // it may be cut off
-		if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		l := newConnections(nil, connectionFlags{}, quietLogger())
+		comes := func() (*connection, net.Conn) {
+			near, far := net.Pipe()
+			return l.admit(near, netip.MustParsePrefix("192.0.2.1/32")), far
 		}
-		return c
-	}
-	served := sends(maxUnfinished - 1) // and it has its handler
-	served.begins()
-	most := sends(maxUnfinished - 10)
-	few := sends(20)
-	for c, want := range map[*connection]bool{served: true, most: false, few: true} {
-		if _, ok := l.all[c]; ok != want {
-			t.Errorf("one with %d bytes: %t", c.unfinished.Load(), ok)
+		reads := func(c *connection, far net.Conn, n int) {
+			go func() { _, _ = far.Write(make([]byte, n)) }() // it may be cut off
+			if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
+				t.Error(err)
+			}
 		}
-	}
+		sends := func(n int) *connection {
+			c, far := comes()
+			reads(c, far, n)
+			return c
+		}
+		served := sends(maxUnfinished - 1) // and it has its handler
+		served.begins()
+		few, far := comes()
+		most := sends(maxUnfinished - 10)
+		l.mu.Lock() // as of somebody who cuts off others
+		reads(few, far, 20)
+		l.mu.Unlock()
+		synctest.Wait()
+		for c, want := range map[*connection]bool{served: true, most: false, few: true} {
+			if _, ok := l.all[c]; ok != want {
+				t.Errorf("one with %d bytes: %t", c.unfinished.Load(), ok)
+			}
+		}
+	})
 }
 
 func quietLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }

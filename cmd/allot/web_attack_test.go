@@ -16,12 +16,12 @@ import (
 // webAttacks are attacks over HTTP/1.1. The attacker's address is another one than
 // the well-behaved client's.
 var webAttacks = []attack{
-	{name: "HTTP connections that say nothing", most: mostAttackGrowth, do: webs("", "", 2000)},
-	{name: "HTTP headers that do not end", most: mostAttackGrowth,
+	{name: "HTTP connections that say nothing", most: mostAttackGrowth, keepsOut: true, do: webs("", "", 2000)},
+	{name: "HTTP headers that do not end", most: mostAttackGrowth, keepsOut: true,
 		do: webs(aRequest[:len(aRequest)-2]+"A: "+strings.Repeat("x", 60<<10), "", 1000)},
-	{name: "HTTP bodies that do not come", most: mostAttackGrowth,
+	{name: "HTTP bodies that do not come", most: mostAttackGrowth, keepsOut: true,
 		do: webs(posts(adminToken, 60<<10)+`{"name":"`+strings.Repeat("x", 50<<10), "", 1000)},
-	{name: "HTTP answers that are not taken", most: mostFloodGrowth, do: webs(strings.Repeat(aRequest, 8), "", 1000)},
+	{name: "HTTP answers that are not taken", most: mostBurstGrowth, do: webs(strings.Repeat(aRequest, 8), "", 1000)},
 	{name: "HTTP requests without end", most: mostAttackGrowth, do: webs("", aRequest, 64)},
 }
 
