@@ -19,6 +19,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
@@ -167,13 +169,37 @@ func staysUnknown(_ *testing.T, g *guarded, stop <-chan struct{}) {
 	})
 }
 
-// searches asks for what takes long to find, from twenty connections.
-func searches(_ *testing.T, g *guarded, stop <-chan struct{}) {
+// costly is a request that takes long to find nothing for.
+func costly() string {
 	var groups []string
 	for i := range costlyChildren + 1 {
 		groups = append(groups, fmt.Sprintf(`{"suffix":"_%d","resources":{"VCPU":1}}`, i+1))
 	}
-	query := []byte(`{"isolate":true,"groups":[` + strings.Join(groups, ",") + `]}`)
+	return `{"isolate":true,"groups":[` + strings.Join(groups, ",") + `]}`
+}
+
+// claims claims such things, a hundred at a time from each of twenty connections.
+func claims(_ *testing.T, g *guarded, stop <-chan struct{}) {
+	var all sync.WaitGroup
+	for range 20 {
+		nc := g.connect("tenant")
+		for range 100 {
+			all.Go(func() {
+				until(stop, func() {
+					msg := nats.NewMsg(wire.CommandPrefix + ".Claim")
+					msg.Header.Set(wire.HeaderCommandID, commands.NewID().String())
+					msg.Data = fmt.Appendf(nil, `{"for":[{"consumer":%q,"project":"p","user":"u"}],"requests":[%s]}`, commands.NewID(), costly())
+					_, _ = nc.RequestMsg(msg, attackTime) // it may wait for longer
+				})
+			})
+		}
+	}
+	all.Wait()
+}
+
+// searches asks for what takes long to find, from twenty connections.
+func searches(_ *testing.T, g *guarded, stop <-chan struct{}) {
+	query := []byte(costly())
 	var all sync.WaitGroup
 	for range 20 {
 		nc := g.connect("eve")
@@ -311,6 +337,7 @@ var attacks = []attack{
 	{name: "waiting queries", most: mostAttackGrowth, do: waits},
 	{name: "heavy bodies", most: mostAttackGrowth, do: heavies},
 	{name: "costly searches", most: mostAttackGrowth, do: searches},
+	{name: "costly claims", most: mostAttackGrowth, do: claims},
 	{name: "endless queries", most: mostBurstGrowth, do: endless("eve", "PUB allot.query.Commits _INBOX.x 10\r\n{\"from\":1}\r\n")},
 	{name: "endless commands", most: mostBurstGrowth, do: endless("nova", "PUB allot.command.ReleaseConsumer _INBOX.x 51\r\n"+
 		"{\"consumer\":\"22222222-2222-4222-8222-222222222222\"}\r\n")},
