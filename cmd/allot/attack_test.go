@@ -180,6 +180,7 @@ func costly() string {
 
 // claims claims such things, a hundred at a time from each of twenty connections.
 func claims(_ *testing.T, g *guarded, stop <-chan struct{}) {
+	const claim = `{"for":[{"consumer":%q,"project":"p","user":"u"}],"requests":[%s]}`
 	var all sync.WaitGroup
 	for range 20 {
 		nc := g.connect("tenant")
@@ -188,7 +189,7 @@ func claims(_ *testing.T, g *guarded, stop <-chan struct{}) {
 				until(stop, func() {
 					msg := nats.NewMsg(wire.CommandPrefix + ".Claim")
 					msg.Header.Set(wire.HeaderCommandID, commands.NewID().String())
-					msg.Data = fmt.Appendf(nil, `{"for":[{"consumer":%q,"project":"p","user":"u"}],"requests":[%s]}`, commands.NewID(), costly())
+					msg.Data = fmt.Appendf(nil, claim, commands.NewID(), costly())
 					_, _ = nc.RequestMsg(msg, attackTime) // it may wait for longer
 				})
 			})

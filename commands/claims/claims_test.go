@@ -105,7 +105,8 @@ func TestClaimsAreShared(t *testing.T) {
 	begun, hold, order := make(chan bool), make(chan bool), make(chan string, many+1)
 	send := func(client string, decide claims.Decide) {
 		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-		stage.Search(commands.Submission{ID: commands.NewID(), Actor: client, Command: c}, decide, func(commands.Outcome, error) {})
+		submission := commands.Submission{ID: commands.NewID(), Actor: client, Command: c}
+		stage.Search(submission, decide, func(commands.Outcome, error) {})
 	}
 	send("eve", func(commands.Submission, func(commands.Outcome, error)) { begun <- true; <-hold }) // the search waits for it
 	<-begun

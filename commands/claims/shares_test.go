@@ -65,7 +65,8 @@ func TestLanesAreShared(t *testing.T) {
 	for _, l := range []*lane{&s.beside, &s.told} {
 		begun, hold, done := make(chan bool), make(chan bool), make(chan string, 102)
 		work := func(client string) {
-			c := &claim{submission: commands.Submission{Actor: client}, done: func(_ commands.Outcome, err error) { t.Error(err) }}
+			fails := func(_ commands.Outcome, err error) { t.Error(err) }
+			c := &claim{submission: commands.Submission{Actor: client}, done: fails}
 			s.queue(l, c, func(*pace) { done <- client })
 		}
 		s.queue(l, &claim{}, func(*pace) { begun <- true; <-hold })

@@ -581,8 +581,8 @@ func TestHopelessBudget(t *testing.T) {
 		budget        int
 		spent, pauses bool
 	}{
-		{budget: hosts - 1, spent: true}, {budget: hosts + 500, spent: true, pauses: true}, {budget: 10 * hosts, pauses: true},
-		{budget: 0, pauses: true},
+		{budget: hosts - 1, spent: true}, {budget: hosts + 500, spent: true, pauses: true},
+		{budget: 10 * hosts, pauses: true}, {budget: 0, pauses: true},
 	} {
 		paused := 0
 		req := &candidates.Request{
