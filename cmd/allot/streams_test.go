@@ -113,7 +113,7 @@ var streamAttacks = []attack{
 		return append(frame(frameHeaders, wholeRequest, stream, asks("GET", "/placement/resource_providers")),
 			frame(frameReset, 0, stream, []byte{0, 0, 0, 8})...)
 	})},
-	{name: "more streams than there may be", most: mostBurstGrowth, keepsOut: true, do: streams(true, settings, func(stream uint32) []byte {
+	{name: "more streams than there may be", most: 2 * mostAttackGrowth, keepsOut: true, do: streams(true, settings, func(stream uint32) []byte {
 		return frame(frameHeaders, wholeRequest, stream, asks("GET", "/placement/resource_providers"))
 	})},
 	{name: "streams without an end", most: mostAttackGrowth,
