@@ -45,21 +45,38 @@ func claimed(t interface {
 	return list
 }
 
-// TestLastPlaces: of a thousand clients who want the last hundred places, a
-// hundred get one, and the others are told why not.
+// TestLastPlaces: of a thousand clients who want the last hundred places, a hundred get
+// one, and no project more than its limit; the others are told why not.
 func TestLastPlaces(t *testing.T) {
-	const places, clients = 100, 1000
+	for _, c := range []struct {
+		name string
+		most int64 // VCPU of each of 20 projects; 0: no limit. A place has 2
+		won  int
+	}{{"no limits", 0, 100}, {"limits for more than there is", 14, 100}, {"limits for less", 6, 60}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			lastPlaces(t, c.most, c.won)
+		})
+	}
+}
+
+func lastPlaces(t *testing.T, most int64, want int) {
+	const places, clients, projects = 100, 1000, 20
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	for i := range places / 10 {
 		l.Provider(t, fmt.Sprint("host-", i), commands.Inventory{Class: "VCPU", Total: 20}, commands.Inventory{Class: "DISK_GB", Total: 1000})
 	}
+	if most > 0 {
+		l.Accept(t, &commands.SetLimit{Class: "VCPU", Most: &most})
+	}
 	var mu sync.Mutex
-	won := map[ledger.UUID]int{}
+	won, of := map[ledger.UUID]int{}, map[string]int64{}
 	rejected := map[commands.Code]int{}
 	var all sync.WaitGroup
 	for i := range clients {
 		all.Go(func() {
 			c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 2, "DISK_GB": 1})
+			c.For[0].Project = fmt.Sprint("project ", i%projects)
 			c.Prefer = &commands.ClaimPreference{Order: []string{"", "pack", "spread", "random"}[i%4]}
 			o, err := l.Writer.Submit(context.Background(), commands.Submission{ID: commands.NewID(), Actor: "test", Command: c})
 			mu.Lock()
@@ -69,25 +86,32 @@ func TestLastPlaces(t *testing.T) {
 				t.Error(err)
 			case o.Rejection != nil:
 				rejected[o.Rejection.Code]++
-				if o.Rejection.Facts.Explanation == nil {
+				if o.Rejection.Code == commands.CodeNoCandidates && o.Rejection.Facts.Explanation == nil {
 					t.Error("a rejection without an explanation")
 				}
 			default:
 				won[o.Events[0].(ledger.AllocationsClaimed).Allocations[0].Provider]++
+				of[c.For[0].Project] += 2
 			}
 		})
 	}
 	all.Wait()
 	total := 0
 	for id, n := range won {
-		if total += n; n != 10 {
+		if total += n; n > 10 {
 			t.Errorf("provider %s has %d of 10", id, n)
 		}
 	}
-	if total != places || rejected[commands.CodeNoCandidates] != clients-places {
+	for project, holds := range of {
+		if most > 0 && holds > most {
+			t.Errorf("%s holds %d VCPU of %d", project, holds, most)
+		}
+	}
+	over := rejected[commands.CodeOverLimit]
+	if total != want || rejected[commands.CodeNoCandidates]+over != clients-want || (over > 0) != (want < places) {
 		t.Errorf("%d won, rejected: %v", total, rejected)
 	}
-	if kept := l.Rejected(); len(kept) != clients-places {
+	if kept := l.Rejected(); len(kept) != clients-want {
 		t.Errorf("%d rejections are kept", len(kept))
 	}
 	commandstest.CheckReplay(t, l)
