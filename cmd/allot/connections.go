@@ -394,9 +394,13 @@ func (c *connection) begun(n int) {
 // goroutine does so at a time, and no connection waits for it: a thousand that send
 // would stand in line for the lock, and with them every other that reads.
 func (l *connections) endUnfinished() {
-	for l.endLargest() {
+	for again := true; again; {
+		for l.endLargest() {
+		}
+		l.ends.Store(false)
+		// What came since the last look has found somebody at it.
+		again = l.unfinished.Load() > maxUnfinished && l.ends.CompareAndSwap(false, true)
 	}
-	l.ends.Store(false)
 }
 
 // endLargest cuts off one of them, and reports whether there may be more.
