@@ -39,11 +39,12 @@ type fairQueue struct {
 	// first is the client whose heavy request waits for room and begins before
 	// any other heavy request. Guarded by mu.
 	first string
-	// share is how many requests of one client may be under way, and lightShare what
-	// light ones may weigh together; 0: as many and as much as of all. busy counts
-	// them; guarded by mu.
+	// share is how many requests of one client may be under way, and lightShare and
+	// heavyShare what light and heavy ones may weigh together; 0: as many and as much as
+	// of all. busy counts them; guarded by mu.
 	share      int
 	lightShare int
+	heavyShare int
 	busy       map[string]load
 	// idle are the waiting workers, each with a channel of its own. The last one
 	// to come is woken first, so that a few workers do most of the work, and
@@ -92,6 +93,7 @@ type job struct {
 type load struct {
 	requests int
 	light    int // weight of the light ones
+	heavy    int // weight of the others
 }
 
 func newFairQueue(underWay int) *fairQueue {
@@ -105,7 +107,7 @@ func newFairQueue(underWay int) *fairQueue {
 func newSlowQueue(underWay int) *fairQueue {
 	q := newFairQueue(underWay)
 	q.lightMost = slowUnderWay
-	q.share, q.lightShare = underWay*3/4, slowUnderWay*3/4
+	q.share, q.lightShare, q.heavyShare = underWay*3/4, slowUnderWay*3/4, heavyUnderWay*3/4
 	return q
 }
 
@@ -127,6 +129,8 @@ func (q *fairQueue) mayBegin(client string, weight int) bool {
 		return false
 	case weight <= lightWeight:
 		return q.light+weight <= q.lightMost && (q.lightShare == 0 || q.busy[client].light+weight <= q.lightShare)
+	case q.heavyShare > 0 && q.busy[client].heavy > 0 && q.busy[client].heavy+weight > q.heavyShare:
+		return false // it does not hold up those of others, as who is first does
 	}
 	if q.first == "" {
 		q.first = client
@@ -158,6 +162,8 @@ func (q *fairQueue) counts(client string, by, weight int) {
 	has.requests += by
 	if weight <= lightWeight {
 		has.light += by * weight
+	} else {
+		has.heavy += by * weight
 	}
 	if q.busy[client] = has; has.requests == 0 {
 		delete(q.busy, client)

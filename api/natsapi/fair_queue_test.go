@@ -110,6 +110,38 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestSlowShares: whatever a client's slow requests weigh, they leave a quarter of the room
+// to those of others, and its own wait in nobody's way.
+func TestSlowShares(t *testing.T) {
+	t.Parallel()
+	for name, weight := range map[string]int{"light": lightWeight, "heavy": heavyUnderWay / 8} {
+		q := newSlowQueue(underWay)
+		all := slowUnderWay
+		if weight > lightWeight {
+			all = heavyUnderWay
+		}
+		for range all / weight {
+			q.push("flood", job{weight: weight})
+		}
+		if got, want := len(begins(q)), all*3/4/weight; got != want {
+			t.Errorf("%s: %d of one client begin, want %d", name, got, want)
+		}
+		q.push("other", job{weight: weight})
+		if got := fmt.Sprint(begins(q)); got != "[other]" {
+			t.Errorf("%s: %s begin", name, got)
+		}
+		q.release("flood", weight)
+		if got := fmt.Sprint(begins(q)); got != "[flood]" {
+			t.Errorf("%s: %s begin when one has ended", name, got)
+		}
+	}
+	q := newSlowQueue(underWay)
+	q.push("flood", job{weight: heavyUnderWay})
+	if got := fmt.Sprint(begins(q)); got != "[flood]" {
+		t.Errorf("%s begin: the largest request fits", got)
+	}
+}
+
 // TestMemoryUnderWay: requests under way fit into the memory; light requests do
 // not wait for heavy ones, and others do not pass the heaviest for ever.
 func TestMemoryUnderWay(t *testing.T) {
