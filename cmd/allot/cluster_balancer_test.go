@@ -2,16 +2,23 @@ package main_test
 
 import (
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
@@ -27,38 +34,11 @@ func TestHAProxy(t *testing.T) {
 		t.Skip("skipped: haproxy is not installed")
 	}
 	r := launchReplicas(t)
-	config, err := os.ReadFile("../../docs/deploy/haproxy.cfg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := freeAddress(t)
-	pairs := []string{"bind :8778", "bind " + address}
+	addresses := make([]string, len(r.list))
 	for i, s := range r.list {
-		pairs = append(pairs, fmt.Sprintf("allot-%d.example:8778", i+1), s.http)
+		addresses[i] = s.http
 	}
-	text := strings.NewReplacer(pairs...).Replace(string(config))
-	if strings.Contains(text, "example") || !strings.Contains(text, address) {
-		t.Fatalf("the addresses were not replaced:\n%s", text)
-	}
-	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	output := new(ledgertest.Output)
-	socket := filepath.Join(t.TempDir(), "socket")
-	control := file + ".control"
-	if err := os.WriteFile(control, []byte("global\n    stats socket "+socket+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	proxy := exec.Command(program, "-db", "-f", file, "-f", control)
-	proxy.Stdout, proxy.Stderr = output, output
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = proxy.Process.Kill() // it may have ended
-		_ = proxy.Wait()         // with that
-	})
+	address, socket, output := launchProxy(t, program, addresses)
 	waitFor(t, "HAProxy", func() bool {
 		status, err := putTrait(http.DefaultClient, address, "CUSTOM_FIRST")
 		return err == nil && status < http.StatusMultipleChoices
@@ -68,7 +48,7 @@ func TestHAProxy(t *testing.T) {
 		r.begin(i, "--http", same)
 		r.list[i].http = same
 		r.list[i].waitReady()
-		waitFor(t, "HAProxy's sight of the server", func() bool { return proxyTakes(t, socket, i+1) })
+		waitFor(t, "HAProxy's sight of the server", func() bool { return proxySays(t, socket, i+1) == "UP" })
 		r.waitCurrent()
 	}
 	for i, s := range r.list {
@@ -91,8 +71,119 @@ func TestHAProxy(t *testing.T) {
 	}
 }
 
-// proxyTakes reports whether HAProxy sends requests to a server, as its socket tells.
-func proxyTakes(t *testing.T, socket string, server int) bool {
+// launchProxy starts HAProxy with docs/deploy/haproxy.cfg before servers, until the
+// test ends. It returns its address, the socket that controls it, and what it prints.
+func launchProxy(t *testing.T, program string, servers []string) (address, socket string, output *ledgertest.Output) {
+	t.Helper()
+	config, err := os.ReadFile("../../docs/deploy/haproxy.cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, socket = freeAddress(t), filepath.Join(t.TempDir(), "socket")
+	pairs := []string{"bind :8778", "bind " + address}
+	for i, server := range servers {
+		pairs = append(pairs, fmt.Sprintf("allot-%d.example:8778", i+1), server)
+	}
+	text := strings.NewReplacer(pairs...).Replace(string(config))
+	if strings.Contains(text, "example") || !strings.Contains(text, address) {
+		t.Fatalf("the addresses were not replaced:\n%s", text)
+	}
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	control := file + ".control"
+	if err := os.WriteFile(control, []byte("global\n    stats socket "+socket+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output = new(ledgertest.Output)
+	proxy := exec.Command(program, "-db", "-f", file, "-f", control)
+	proxy.Stdout, proxy.Stderr = output, output
+	if err := proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = proxy.Process.Kill() // it may have ended
+		_ = proxy.Wait()         // with that
+	})
+	return address, socket, output
+}
+
+// TestHAProxyWithoutLeader: a request whose server is lost is answered by another one
+// although no server's reads are up to date, as in a slow change of leaders.
+func TestHAProxyWithoutLeader(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("haproxy")
+	if err != nil {
+		t.Skip("skipped: haproxy is not installed")
+	}
+	var behind atomic.Bool // whether no reads are up to date
+	came, lost := make(chan struct{}), make(chan struct{})
+	arrived := sync.OnceFunc(func() { close(came) })
+	replica := func(answer http.HandlerFunc) *httptest.Server {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
+			if behind.Load() && r.FormValue("for") == "reads" {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		})
+		mux.HandleFunc("/", answer)
+		s := httptest.NewServer(mux)
+		t.Cleanup(s.Close)
+		return s
+	}
+	leader := replica(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/held" {
+			return
+		}
+		arrived()
+		<-lost
+		panic(http.ErrAbortHandler)
+	})
+	follower := func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			<-came
+		}
+	}
+	addresses := []string{leader.Listener.Addr().String()}
+	for range 2 {
+		addresses = append(addresses, replica(follower).Listener.Addr().String())
+	}
+	address, socket, output := launchProxy(t, program, addresses)
+	get := func(path string) error {
+		resp, err := http.Get("http://" + address + path)
+		if err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			err = errors.New(resp.Status)
+		}
+		return errors.Join(err, resp.Body.Close())
+	}
+	waitFor(t, "HAProxy", func() bool { return get("/") == nil })
+	var requests errgroup.Group
+	waitFor(t, "a request at the leader", func() bool {
+		requests.Go(func() error { return get("/held") })
+		select {
+		case <-came:
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	})
+	behind.Store(true)
+	for i := range addresses {
+		waitFor(t, "HAProxy's sight of the change", func() bool { return proxySays(t, socket, i+1) == "DOWN" })
+	}
+	_ = leader.Listener.Close() // it takes no others
+	close(lost)
+	if err := requests.Wait(); err != nil {
+		t.Errorf("a request whose server was lost: %v\n%s", err, output)
+	}
+}
+
+// proxySays returns what HAProxy's socket says of a server: UP, DOWN, or on its way.
+func proxySays(t *testing.T, socket string, server int) string {
 	t.Helper()
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
@@ -109,9 +200,9 @@ func proxyTakes(t *testing.T, socket string, server int) bool {
 	status := slices.Index(table[0], "status")
 	for _, row := range table[1:] {
 		if row[0] == "allot" && row[1] == fmt.Sprintf("allot-%d", server) {
-			return row[status] == "UP"
+			return row[status]
 		}
 	}
 	t.Fatalf("HAProxy does not know of server %d: %v", server, table)
-	return false
+	return ""
 }
