@@ -22,6 +22,9 @@ type Submission struct {
 	// Project binds the client to a project: commands that touch anything outside
 	// of it are rejected. If it is empty the client is not bound.
 	Project string
+	// Client is whose turn it takes where clients take turns; empty: that of Actor and
+	// Project. It changes nothing about the command.
+	Client  string
 	Command Command
 	// Trace is where the command stands in a trace; nil: it is not traced. It
 	// changes nothing about the command.

@@ -32,7 +32,9 @@ func (s *Service) queueOf(c commands.Command) *fairQueue {
 // submission is what the headers of a command say: its sender, and whether it is
 // a dry run.
 func (s *Service) submission(r *request) (commands.Submission, *wire.Error) {
-	base := commands.Submission{Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID), Trace: r.trace}
+	base := commands.Submission{
+		Actor: s.actor, RequestID: r.Headers().Get(wire.HeaderRequestID), Client: r.client, Trace: r.trace,
+	}
 	if r.user != nil {
 		base.Actor, base.Project = "nats:"+r.user.Name, r.user.Project
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,10 +27,13 @@ type holding struct {
 	mu   sync.Mutex
 	ends []func(commands.Outcome, error) // guarded by mu; nil once all are told
 	over bool                            // guarded by mu
+	// clients has the projects of the claims that came, by client. Guarded by mu.
+	clients map[string]string
 }
 
 // Start implements commands.Starter.
 func (h *holding) Start(s commands.Submission, done func(commands.Outcome, error)) {
+	h.note(s)
 	for _, claim := range commands.Claims(s.Command) {
 		if claim.For[0].Project == "eve" {
 			h.hold(done)
@@ -40,12 +45,33 @@ func (h *holding) Start(s commands.Submission, done func(commands.Outcome, error
 
 // Submit implements commands.Starter.
 func (h *holding) Submit(ctx context.Context, s commands.Submission) (commands.Outcome, error) {
+	h.note(s)
 	if claims := commands.Claims(s.Command); len(claims) == 0 || claims[0].For[0].Project != "eve" {
 		return h.Writer.Submit(ctx, s)
 	}
 	done := make(chan error, 1)
 	h.hold(func(_ commands.Outcome, err error) { done <- err })
 	return commands.Outcome{}, <-done
+}
+
+// note notes whose claim came.
+func (h *holding) note(s commands.Submission) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, claim := range commands.Claims(s.Command) {
+		project := claim.For[0].Project
+		if known, found := h.clients[s.Client]; found && known != project {
+			project = "of two connections"
+		}
+		h.clients[s.Client] = project
+	}
+}
+
+// projects returns the project of each client whose claims came, sorted.
+func (h *holding) projects() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Values(h.clients))
 }
 
 func (h *holding) hold(done func(commands.Outcome, error)) {
@@ -78,7 +104,7 @@ func (h *holding) end() {
 func TestSearchesTakeNoPlaceOfOthers(t *testing.T) {
 	t.Parallel()
 	l, ns, nc := connectDoor(t)
-	h := &holding{Writer: l.Writer}
+	h := &holding{Writer: l.Writer, clients: make(map[string]string)}
 	svc, err := natsapi.Start(nc, natsapi.Config{
 		Commands: h, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
 		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
@@ -157,6 +183,10 @@ func TestSearchesTakeNoPlaceOfOthers(t *testing.T) {
 	}
 	if n := answered.Load(); n > 0 {
 		t.Errorf("%d were answered, and nothing has come to its end", n)
+	}
+	// Both connections are of the same user, and take turns in the search nevertheless.
+	if projects := h.projects(); !slices.Equal(projects, []string{"bob", "eve"}) {
+		t.Errorf("claims of two connections came as if of %v", projects)
 	}
 	h.end()
 	for end := time.Now().Add(time.Minute); answered.Load() < flood && time.Now().Before(end); {

@@ -12,6 +12,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -142,7 +143,10 @@ func (s *Stage) Search(
 }
 
 // client is whose share a claim takes.
-func (c *claim) client() string { return c.submission.Actor + "\x00" + c.submission.Project }
+func (c *claim) client() string {
+	s := &c.submission
+	return cmp.Or(s.Client, s.Actor+"\x00"+s.Project)
+}
 
 func (s *Stage) enqueue(c *claim) error {
 	s.mu.Lock()

@@ -121,6 +121,16 @@ func lastPlaces(t *testing.T, most int64, want int) {
 // delays only its own.
 func TestClaimsAreShared(t *testing.T) {
 	t.Parallel()
+	t.Run("users", func(t *testing.T) {
+		testShared(t, func(client string) commands.Submission { return commands.Submission{Actor: client} })
+	})
+	t.Run("connections", func(t *testing.T) {
+		testShared(t, func(client string) commands.Submission { return commands.Submission{Actor: "operator", Client: client} })
+	})
+}
+
+func testShared(t *testing.T, of func(client string) commands.Submission) {
+	t.Helper()
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1000})
 	stage := claims.New(claims.Options{Views: l.Views})
@@ -128,8 +138,8 @@ func TestClaimsAreShared(t *testing.T) {
 	const many = 100
 	begun, hold, order := make(chan bool), make(chan bool), make(chan string, many+1)
 	send := func(client string, decide claims.Decide) {
-		c := claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
-		submission := commands.Submission{ID: commands.NewID(), Actor: client, Command: c}
+		submission := of(client)
+		submission.ID, submission.Command = commands.NewID(), claimOf(commandstest.NewID(), map[string]int64{"VCPU": 1})
 		stage.Search(submission, decide, func(commands.Outcome, error) {})
 	}
 	send("eve", func(commands.Submission, func(commands.Outcome, error)) { begun <- true; <-hold }) // the search waits for it

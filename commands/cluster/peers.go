@@ -238,8 +238,9 @@ type submitted struct {
 	Project   string          `json:"project,omitempty"`
 	Name      string          `json:"name"`
 	Command   wire.Body       `json:"command"`
-	// Trace is skipped by replicas of older releases.
-	Trace *commands.Trace `json:"trace,omitempty"`
+	// Client and Trace are skipped by replicas of older releases.
+	Client string          `json:"client,omitempty"`
+	Trace  *commands.Trace `json:"trace,omitempty"`
 }
 
 // carried is the leader's answer.
@@ -265,7 +266,7 @@ var failures = map[string]error{
 func encodeSubmission(s commands.Submission) ([]byte, error) {
 	data, err := wire.Encode(submitted{
 		ID: s.ID, Actor: s.Actor, RequestID: s.RequestID, Cause: s.Cause, DryRun: s.DryRun, Project: s.Project,
-		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command}, Trace: s.Trace,
+		Name: s.Command.CommandName(), Command: wire.Body{Value: s.Command}, Client: s.Client, Trace: s.Trace,
 	}, wire.TypeMsgpack)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: a command cannot be passed on: %w", err)
@@ -300,7 +301,7 @@ func readSubmission(data []byte) (commands.Submission, error) {
 	}
 	return commands.Submission{
 		ID: in.ID, Actor: in.Actor, RequestID: in.RequestID, Cause: in.Cause, DryRun: in.DryRun, Project: in.Project,
-		Command: command, Trace: in.Trace,
+		Client: in.Client, Command: command, Trace: in.Trace,
 	}, nil
 }
 

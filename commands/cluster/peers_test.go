@@ -26,7 +26,7 @@ func TestCommandsArriveWhole(t *testing.T) {
 		}
 		sent := commands.Submission{
 			ID: commands.NewID(), Actor: "a", RequestID: "r", Cause: &ledger.Address{Sequence: 7, Index: 2},
-			DryRun: rapid.Bool().Draw(t, "dry run"), Project: "p", Command: command,
+			DryRun: rapid.Bool().Draw(t, "dry run"), Project: "p", Client: "c", Command: command,
 			Trace: &commands.Trace{Parent: "00-1-2-01", State: "s"},
 		}
 		data, err := encodeSubmission(sent)
