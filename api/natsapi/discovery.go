@@ -62,9 +62,14 @@ func (s *Service) verbOf(subject string) (verb micro.Verb, known bool) {
 // discovered answers a request for discovery that has begun.
 func (s *Service) discovered(r *request) {
 	defer r.done()
+	verb, _ := s.verbOf(r.Subject())
+	if verb != micro.PingVerb && s.described.count(r.client, r.came) > mostDescribed {
+		s.refuseLater(r)
+		return
+	}
 	var body []byte
 	var err error
-	switch verb, _ := s.verbOf(r.Subject()); verb {
+	switch verb {
 	case micro.InfoVerb:
 		body, err = s.info()
 	case micro.StatsVerb:

@@ -90,3 +90,61 @@ func TestUnseen(t *testing.T) {
 		}
 	}
 }
+
+// TestDescriptionsArePaced: a client gets so many descriptions in a second, and is told to
+// wait for others; pings, which are small, it gets all. Each request is answered once.
+func TestDescriptionsArePaced(t *testing.T) {
+	t.Parallel()
+	l, ns, nc := connectDoor(t)
+	now := time.Unix(1000, 0) // which does not move
+	svc, err := natsapi.Start(nc, natsapi.Config{
+		Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
+		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
+		CutOff:  func(connection uint64) { t.Errorf("%d is cut off", connection) },
+		Now:     func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := svc.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	client, err := nats.Connect(ns.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	const many = 150
+	for subject, want := range map[string]int{"$SRV.PING.allot": many, "$SRV.INFO.allot": 100} {
+		inbox := nats.NewInbox()
+		sub, err := client.SubscribeSync(inbox)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range many {
+			if err := client.PublishRequest(subject, inbox, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		given := 0
+		for n := range many {
+			msg, err := sub.NextMsg(time.Minute)
+			if err != nil {
+				t.Fatalf("%s: answer %d: %v", subject, n, err)
+			}
+			if msg.Header.Get("Nats-Service-Error-Code") == "" {
+				given++
+			} else if !strings.Contains(string(msg.Data), `"retry_after_ms":200`) {
+				t.Fatalf("%s: %s", subject, msg.Data)
+			}
+		}
+		if given != want {
+			t.Errorf("%s: %d of %d are answered, and not %d", subject, given, many, want)
+		}
+		if _, err := sub.NextMsg(10 * time.Millisecond); err == nil {
+			t.Errorf("%s: one was answered twice", subject)
+		}
+	}
+}

@@ -13,14 +13,41 @@ import (
 // is told to before it tries again, stays below this.
 const mostRefused = 25_000
 
+// mostDescribed is how many descriptions of the service one client gets in a second: each
+// takes as much as a hundred other answers.
+const mostDescribed = 100
+
+// tally counts by client within a second.
+type tally struct {
+	mu      sync.Mutex
+	since   time.Time      // guarded by mu
+	counted map[string]int // guarded by mu
+}
+
+// set makes another number of what a client has within this second. It returns both.
+func (t *tally) set(client string, now time.Time, to func(was int) int) (was, is int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.since) >= time.Second {
+		t.since, t.counted = now, make(map[string]int)
+	}
+	was = t.counted[client]
+	is = to(was)
+	t.counted[client] = is
+	return was, is
+}
+
+// count counts one more of a client, and returns how many there are.
+func (t *tally) count(client string, now time.Time) int {
+	_, is := t.set(client, now, func(was int) int { return was + 1 })
+	return is
+}
+
 // floods counts what a client should not send much of.
 type floods struct {
 	most   int                     // in a second
 	cutOff func(connection uint64) // nil: nobody is
-
-	mu      sync.Mutex
-	since   time.Time      // guarded by mu
-	counted map[string]int // by client; guarded by mu
+	tally  tally
 }
 
 // count counts one request, and cuts its client off if there were too many. It
@@ -29,18 +56,25 @@ func (f *floods) count(from origin, now time.Time) bool {
 	if f.cutOff == nil || from.Connection == 0 {
 		return false
 	}
-	client := from.client()
-	f.mu.Lock()
-	if now.Sub(f.since) >= time.Second {
-		f.since, f.counted = now, make(map[string]int)
-	}
-	f.counted[client]++
-	over := f.counted[client] == f.most
-	f.mu.Unlock()
+	over := f.tally.count(from.client(), now) == f.most
 	if over {
 		f.cutOff(from.Connection)
 	}
 	return over
+}
+
+// cut cuts a client off, unless that was done within this second. It reports whether it
+// did.
+func (f *floods) cut(from origin, now time.Time) bool {
+	if f.cutOff == nil || from.Connection == 0 {
+		return false
+	}
+	was, _ := f.tally.set(from.client(), now, func(was int) int { return max(was, f.most) })
+	if was >= f.most {
+		return false
+	}
+	f.cutOff(from.Connection)
+	return true
 }
 
 // senders counts by connection the requests that the door looks at.

@@ -58,6 +58,10 @@ func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin fu
 		}
 		r := s.arrived(name, req)
 		r.queue, r.from, r.known = queue, from, known
+		if r.client = from.client(); s.refusals.hasGone(r.client) { // it had sent more before it was cut off
+			s.refuseLater(r)
+			return
+		}
 		if failure := s.admit(r, most); failure != nil {
 			s.refuse(r, failure)
 			return
@@ -110,16 +114,17 @@ func (s *Service) push(queue *fairQueue, r *request, j job) {
 	if s.floods.count(r.from, r.came) {
 		s.logger.Warn("a NATS client floods the door, and is cut off", "client", r.client, "connection", r.from.Connection)
 	}
-	s.refuse(r, tooMany())
+	s.refuseLater(r)
 }
 
 // Forget refuses the requests of an account that wait. It was cut off: the work
 // would be for nobody, but the NATS server keeps where an answer goes until there
 // is one.
 func (s *Service) Forget(account string) {
+	s.refusals.leave(account)
 	for _, queue := range s.queues() {
 		for _, j := range queue.forget(func(client string) bool { return strings.HasPrefix(client, account+" ") }) {
-			s.refuse(j.from, tooMany())
+			s.refuseLater(j.from)
 		}
 	}
 }
@@ -156,7 +161,6 @@ func (s *Service) admit(r *request, most int) *wire.Error {
 	if r.user, failure = s.sender(r.from, r.known); failure != nil {
 		return failure
 	}
-	r.client = r.from.client()
 	if len(r.Data()) > lightBody {
 		return nil // see wait
 	}

@@ -85,6 +85,9 @@ type Service struct {
 	users     *Users
 	inboxes   []string // prefix of reply subjects
 	floods    floods
+	described tally // descriptions that were sent
+	refusals  *refusals
+	teller    sync.WaitGroup // the goroutine that tells them
 	discovery *nats.Subscription
 	info      func() ([]byte, error) // the answer to INFO
 	identity  micro.ServiceIdentity  // Info copies all descriptions
@@ -164,6 +167,8 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		s.now = time.Now
 	}
 	s.replies = s.startOutbox()
+	s.refusals = newRefusals()
+	s.teller.Go(s.tellRefused)
 	s.costly.share = max(costlyUnderWay()/2, 1)
 	s.parking = newParking(func() uint64 { return s.queries.Views.View().Sequence() }, s.queries.Views.Changed, s.now)
 	for range underWay {
@@ -210,6 +215,8 @@ func (s *Service) Stop() error {
 	for _, queue := range []*fairQueue{s.queue, s.slow, s.costly} {
 		queue.begun.Wait()
 	}
+	s.refusals.close()
+	s.teller.Wait()
 	s.replies.close()
 	return err
 }
