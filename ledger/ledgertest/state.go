@@ -286,7 +286,17 @@ func Histories(t testing.TB) []History {
 		{"aggregateLimits", AggregateLimitCommits(t)},
 		{"importedNodes", importedNodeCommits(t)},
 		{"waitingClaims", WaitingClaimCommits(t)},
+		{"continued", continuedCommits(t)},
 	}
+}
+
+// continuedCommits returns a log that goes on in another stream after its second
+// commit.
+func continuedCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(), {ledger.LogContinued{Of: "a", Stream: "ALLOT-b"}}, {ledger.ConsumerRemoved{Consumer: ID(2, 1)}},
+	})
 }
 
 // OrderCommits returns a log of consumers whose allocations are in no order but
@@ -360,6 +370,7 @@ func EveryEvent() []ledger.Event {
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
 		WaitingClaim(91), ledger.ClaimWaitEnded{Claim: ID(7, 91), How: ledger.WaitRefused, Code: "invalid", Message: "☃"},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
+		ledger.LogContinued{Of: "a", Stream: "ALLOT-b"},
 	}, ImportVocabulary(), ImportedNodeVocabulary())
 }
 

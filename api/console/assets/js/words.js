@@ -122,6 +122,7 @@ const events = {
   ChassisDescribed: (e) => ['described chassis ', subject('chassis', e.chassis, short(e.chassis))],
   ChassisDeleted: (e) => ['deleted chassis ', subject('chassis', e.chassis, short(e.chassis))],
   NodeProvidersSet: (e) => `turned providers for nodes ${e.on ? 'on' : 'off'}`,
+  LogContinued: (e) => `continued the log in stream ${e.stream}`,
   TermBegan: (e) => `began term ${number(e.term)}, led by ${e.leader}`,
   ClaimWaits: (e) => `claim ${e.claim} of project ${e.project} waits`,
   ClaimWaitEnded: (e) => `claim ${e.claim} waits no more: ${e.how}`,
