@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
@@ -88,15 +89,14 @@ func (f *archiveFlags) open() ([]*archives.Archive, error) {
 	return list, nil
 }
 
-// checkBounded refuses to bound a log that several servers share, or that a start
+// checkBounded refuses to bound a log in an external NATS server, or one that a start
 // would have to replay.
 func (c *serveCommand) checkBounded() error {
 	switch {
 	case !c.Archive.bounded():
 		return nil
-	case c.Cluster.on() || c.NATSURL != "" || c.Cluster.Name != "":
-		return errors.New("--hot-log-records and --hot-log-age are for a single server with its own log: leave them out with --cluster, " +
-			"--cluster-name and --nats-url")
+	case c.NATSURL != "":
+		return errors.New("--hot-log-records and --hot-log-age are for a log in embedded NATS servers: leave them out with --nats-url")
 	case c.SnapshotRecords <= 0 && c.SnapshotAge <= 0:
 		return errors.New("--hot-log-records and --hot-log-age need snapshots, from which a start goes on: " +
 			"leave --snapshot-records or --snapshot-age at more than 0")
@@ -213,6 +213,9 @@ func (s *server) startTrimmer(context.Context) (err error) {
 		return nil
 	}
 	hot, ok := s.log.hot.(archives.Rollable)
+	if s.term != nil {
+		hot, ok = s.term.BoundedLog(), true
+	}
 	if !ok {
 		return errors.New("this log cannot be sealed in parts") // serveCommand.check refuses the flags before
 	}
@@ -236,6 +239,42 @@ func (s *server) stopTrimmer() error {
 	if trimmer := s.leader.trimmer.Swap(nil); trimmer != nil {
 		trimmer.Stop()
 	}
+	return nil
+}
+
+// hotLog is this server's part of the log of several.
+type hotLog struct{ s *server }
+
+var _ cluster.HotLog = hotLog{}
+
+// Durable implements cluster.HotLog.
+func (h hotLog) Durable(stream string) error { return h.s.log.nats.SyncStreams(stream) }
+
+// MayLeave implements cluster.HotLog. What a start of this server would need of it
+// must be in its archives.
+func (h hotLog) MayLeave(ctx context.Context, before uint64) error {
+	s := h.s
+	replayed, err := s.replayed()
+	if err != nil {
+		return err
+	}
+	if replayed < before-1 {
+		return fmt.Errorf("its next start would replay the log from commit %d on, and what is up to %d is to leave", replayed+1, before-1)
+	}
+	if len(s.archives) == 0 {
+		return errors.New("it has no --archive, and could not read what has left")
+	}
+	have, err := archives.NewLog(s.archives, "", 0).Last(ctx)
+	if err != nil {
+		return err
+	}
+	if have < before-1 {
+		return fmt.Errorf("its archives go up to commit %d, and what is up to %d is to leave", have, before-1)
+	}
+	if err := s.log.nats.MayLeave(before); err != nil {
+		return err
+	}
+	s.log.stream.Leave(before)
 	return nil
 }
 

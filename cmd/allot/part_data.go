@@ -105,10 +105,12 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 		return err
 	}
 	show, end := checkProgress(s.logger)
-	report, err := s.data.files().Check(ctx, s.checkOptions(show))
+	options := s.checkOptions(show)
+	options.Replica = true
+	report, err := s.data.files().Check(ctx, options)
 	end()
 	if err == nil {
-		err = s.data.whole(report)
+		err = errors.Join(s.data.whole(report), report.EarlierUnwritten())
 	}
 	switch {
 	case err == nil:

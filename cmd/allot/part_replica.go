@@ -68,7 +68,7 @@ func (s *server) startReplica(ctx context.Context) (err error) {
 	}
 	s.replica, err = cluster.Start(cluster.Config{
 		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: version(), Conn: s.peersNC,
-		Log: s.log.stream, Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater, nil}, s.views.Changed},
+		Log: s.log.stream, Reader: s.log.all, HotLog: s.hotLog(), Values: s.log.values, Models: &followed{marked{s.views, s.log.highWater, nil}, s.views.Changed},
 		Lease: s.config.Cluster.Lease, Limit: s.config.Cluster.Wait, Near: s.near(),
 		Whole:     s.whole(),
 		Unfit:     s.space.unfit,
@@ -128,12 +128,23 @@ func (s *server) connectReplica() (*nats.Conn, error) {
 	return s.config.dial(s.config.NATSURL, s.config.NATSCreds, "replica")
 }
 
+// hotLog is this server's part of the log; nil: that is elsewhere.
+func (s *server) hotLog() cluster.HotLog {
+	if s.log.nats == nil {
+		return nil
+	}
+	return hotLog{s}
+}
+
 // near reports whether the log's stream is led in this process; nil: it never is.
 func (s *server) near() func() bool {
 	if s.log.nats == nil {
 		return nil
 	}
-	return s.log.nats.LeadsLog
+	return func() bool {
+		streams := s.log.stream.Streams()
+		return s.log.nats.Leads(streams[len(streams)-1])
+	}
 }
 
 // whole reports whether this server's JetStream has everything that it should
@@ -142,7 +153,7 @@ func (s *server) whole() func() bool {
 	if s.log.nats == nil {
 		return nil
 	}
-	return s.log.nats.Whole
+	return func() bool { return s.log.nats.Whole(s.log.stream.Streams()) }
 }
 
 func (s *server) stopReplica() error {
@@ -287,7 +298,7 @@ func (s *server) handOver(successor string) string {
 	if successor == "" {
 		successor = s.replica.Successor(ctx)
 	}
-	if successor == "" || s.log.nats == nil || !s.log.nats.LeadsLog() {
+	if successor == "" || s.log.nats == nil || !s.near()() {
 		return successor
 	}
 	if err := s.log.stream.MoveLeader(ctx, successor); err != nil {

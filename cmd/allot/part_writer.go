@@ -85,6 +85,7 @@ func (s *server) startWriter(ctx context.Context) error {
 	}
 	if s.term != nil {
 		options.Leadership, options.Landed, options.AnswerWithin = s.term, s.term.Landed, s.config.Cluster.Wait
+		options.Due = s.term.Due
 	}
 	if keeper := s.leader.keeper.Load(); keeper != nil {
 		options.Rejected = keeper.Keep

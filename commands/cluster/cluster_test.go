@@ -154,7 +154,7 @@ func (m *member) open(t testing.TB, dir string, mayCreate bool, change func(*clu
 	}
 	cfg := cluster.Config{
 		Name: m.name, Conn: connect(m.ns.ConnectReplica), Log: m.log, Values: values, Models: m.views,
-		Near: m.ns.LeadsLog, Logger: logger, Lease: 1500 * time.Millisecond,
+		Near: func() bool { return m.ns.Leads(jetstream.DefaultStream) }, Logger: logger, Lease: 1500 * time.Millisecond,
 	}
 	change(&cfg)
 	if m.Replica, err = cluster.Start(cfg, state); err != nil {

@@ -95,6 +95,7 @@ func (f *follower) take(encoded []byte) error {
 		return f.poll()
 	}
 	f.polled = time.Now()
+	f.r.cfg.Log.Noticed(ledger.Entry{Sequence: sequence, Data: encoded})
 	return f.fold(commit)
 }
 
@@ -111,7 +112,7 @@ func (f *follower) poll() error {
 		}
 	}()
 	chain := ledger.NewChain(f.state.Head())
-	err := f.r.cfg.Log.Tail(ctx, f.state.Next(), func(e ledger.Entry) error {
+	take := func(e ledger.Entry) error {
 		commit, err := chain.Next(e)
 		if err != nil || commit == nil {
 			return err
@@ -121,9 +122,13 @@ func (f *follower) poll() error {
 			return errNotAnnounced
 		}
 		return err
-	})
+	}
+	err := f.readLeft(ctx, take)
+	if err == nil {
+		err = f.r.cfg.Log.Tail(ctx, f.state.Next(), take)
+	}
 	f.polled = time.Now()
-	if errors.Is(err, ledger.ErrUnavailable) {
+	if errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		return nil // the next check may find a replica
 	}
 	f.held.Store(errors.Is(err, errNotAnnounced))
@@ -132,6 +137,16 @@ func (f *follower) poll() error {
 		return nil
 	}
 	return err
+}
+
+// readLeft reads what has left the log, which this replica may lack if it was removed
+// while others could not reach it.
+func (f *follower) readLeft(ctx context.Context, take func(ledger.Entry) error) error {
+	from, first := f.state.Next(), f.r.cfg.Log.First()
+	if from >= first || f.r.cfg.Reader == nil {
+		return nil
+	}
+	return f.r.cfg.Reader.Read(ctx, from, first-1, take)
 }
 
 // errNotAnnounced means that the log holds a commit which no leader is known to

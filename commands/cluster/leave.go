@@ -41,7 +41,7 @@ import (
 //  4. If a second disk is lost meanwhile, its server gets no leave until O is
 //     current, and cannot vote.
 //
-// This argument is about one stream, so the leaders of both, the log's and the
+// This argument is about one stream, so the leaders of all, the log's and the
 // bucket's, must answer.
 
 // leaveSubject is where a replica asks for leave.
@@ -151,16 +151,17 @@ func (t *Term) mayJoin(data []byte) error {
 	ctx, cancel := context.WithTimeout(t.r.ctx, t.length)
 	defer cancel()
 	whole := t.r.gather(ctx, everybody)
-	for _, stream := range []struct {
-		name  string
-		peers func(context.Context) (jetstream.Peers, error)
-	}{{"the log", t.r.cfg.Log.Peers}, {"the bucket " + jetstream.ValuesBucket, t.r.cfg.Values.Peers}} {
-		peers, err := stream.peers(ctx)
-		if err == nil {
-			err = safeWithout(peers, question, whole)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", stream.name, err)
+	streams, err := t.r.cfg.Log.AllPeers(ctx)
+	if err != nil {
+		return fmt.Errorf("the log: %w", err)
+	}
+	bucket, err := t.r.cfg.Values.Peers(ctx)
+	if err != nil {
+		return fmt.Errorf("the bucket %s: %w", jetstream.ValuesBucket, err)
+	}
+	for _, stream := range append(streams, jetstream.StreamPeers{Stream: jetstream.ValuesBucket, Peers: bucket}) {
+		if err := safeWithout(stream.Peers, question, whole); err != nil {
+			return fmt.Errorf("stream %s: %w", stream.Stream, err)
 		}
 	}
 	return t.Await(ctx.Done())

@@ -71,7 +71,9 @@ type Status struct {
 	Term    uint64          `json:"term"`
 	Level   uint64          `json:"level"` // level of features in use
 	Members []Member        `json:"members"`
-	Stream  jetstream.Peers `json:"stream"` // the servers that keep the log
+	Stream  jetstream.Peers `json:"stream"` // the servers that keep the log's newest stream
+	// Streams are those of the log, oldest first, if it has several.
+	Streams []jetstream.StreamPeers `json:"streams,omitempty"`
 	// Problem says why a part of the status is missing.
 	Problem string `json:"problem,omitempty"`
 }
@@ -358,6 +360,11 @@ func (r *Replica) Status(ctx context.Context) Status {
 	}
 	if s.Stream, err = r.cfg.Log.Peers(ctx); err != nil {
 		s.Problem = cmp.Or(s.Problem, err.Error())
+	}
+	if len(r.cfg.Log.Streams()) > 1 {
+		if s.Streams, err = r.cfg.Log.AllPeers(ctx); err != nil {
+			s.Problem = cmp.Or(s.Problem, err.Error())
+		}
 	}
 	return s
 }

@@ -22,7 +22,7 @@ import (
 type Rollable interface {
 	Hot
 	// Roll seals what the log holds since it was last sealed. known is the head of
-	// a commit in that.
+	// a commit in that. It fails with ErrLater if that needs more commits.
 	Roll(ctx context.Context, known ledger.Head) error
 	// Sealed returns the last sequence of each sealed piece, oldest first.
 	Sealed() []uint64
@@ -55,6 +55,9 @@ const pieces = 4
 // ErrUnbounded means that a hot log cannot be trimmed, because there is no archive,
 // or something that says what stays is missing.
 var ErrUnbounded = errors.New("archives: a log is trimmed only with archives, and with a bound")
+
+// ErrLater means that a hot log could not be sealed yet, and that nothing is wrong.
+var ErrLater = errors.New("archives: it is sealed later")
 
 // Trimmer keeps a hot log within bounds, in the background.
 type Trimmer struct {
@@ -158,6 +161,9 @@ func (t *Trimmer) Work(ctx context.Context) error {
 	if err == nil && due {
 		if err = t.cfg.Hot.Roll(ctx, head); err == nil {
 			t.cfg.Logger.Info("a part of the hot log is sealed", "after", head.Sequence)
+		}
+		if errors.Is(err, ErrLater) {
+			err = nil
 		}
 	}
 	for err == nil {

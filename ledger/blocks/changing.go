@@ -75,22 +75,16 @@ func (f Folder) halfDeleted(note *leaving) bool {
 
 // halfMade reports whether a server that was making the stream has ended before
 // the stream was whole: it has no commit, and is made again.
-func (f Folder) halfMade() bool {
+func (f Folder) halfMade() bool { return !f.whole() && f.holdsNothing() }
+
+// whole reports whether the stream has a configuration.
+func (f Folder) whole() bool {
 	whole := true
 	for _, path := range []string{filepath.Join(f.Dir(), metaFile), f.sumPath()} {
 		_, err := os.Stat(path)
 		whole = whole && !errors.Is(err, os.ErrNotExist)
 	}
-	if whole {
-		return false
-	}
-	list, err := f.ownBlocks()
-	for _, b := range list {
-		if b.size > emptyRecordBytes { // more than the memory of where it begins
-			return false
-		}
-	}
-	return err == nil || errors.Is(err, ErrNoLog) || errors.Is(err, os.ErrNotExist) // a server is replacing one
+	return whole
 }
 
 // halfSealed reports whether the stream's configuration is that of a sealed one,
@@ -116,8 +110,10 @@ func (f Folder) settleChanges() error {
 	}
 	for _, one := range all {
 		// See halfMade: a server would take some of it as it is. Of what is half deleted
-		// it takes nothing, and leaves it where it is.
-		if one.begins() > streams[len(streams)-1].begins() || one.begins() < streams[0].begins() {
+		// it takes nothing, and leaves it where it is. A whole stream without a commit
+		// may be one in which several servers are about to go on.
+		outside := one.begins() > streams[len(streams)-1].begins() || one.begins() < streams[0].begins()
+		if outside && (!one.shared || !one.whole()) || one.shared && one.halfMade() {
 			if err := os.RemoveAll(one.Dir()); err != nil {
 				return fmt.Errorf("blocks: %w", err)
 			}

@@ -73,7 +73,18 @@ type Report struct {
 	TornAt    int64
 	TornBytes int64
 
+	// earlier are the unfinished writes at the ends of streams before the last one, see
+	// CheckOptions.Replica.
+	earlier []torn
+
 	read []blockFacts // facts of all blocks, in order
+}
+
+// torn is an unfinished write.
+type torn struct {
+	path      string
+	at, bytes int64
+	after     uint64 // sequence of the last record before it
 }
 
 // blockFacts is what is known of one block.
@@ -106,6 +117,9 @@ type CheckOptions struct {
 	CleanBudget time.Duration
 	// PassOver names foreign entries, see ledger.Chain.
 	PassOver []uint64
+	// Replica: the log is that of one of several servers. Each of its streams may end
+	// early, even in an unfinished write, because the others have the rest.
+	Replica bool
 	// Progress is called with how many bytes of how many were read.
 	Progress func(done, total uint64)
 }
@@ -130,7 +144,9 @@ func (f Folder) Check(ctx context.Context, opts CheckOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return join(facts, newJoint(files.first, files.before, opts.PassOver))
+	j := newJoint(files.first, files.before, opts.PassOver)
+	j.lost = files.first > 1 && files.before.Sequence == 0 // nobody says what was before
+	return join(facts, j, opts.Replica)
 }
 
 // scanAll reads blocks in parallel, newest first, because a kill can damage only
@@ -262,7 +278,7 @@ func (f Folder) strange(r record) string {
 }
 
 // join follows the chain from block to block.
-func join(facts []blockFacts, j *joint) (*Report, error) {
+func join(facts []blockFacts, j *joint, replica bool) (*Report, error) {
 	report := &Report{read: facts, Before: j.chain.Head()}
 	for i := range facts {
 		b := &facts[i]
@@ -271,7 +287,11 @@ func join(facts []blockFacts, j *joint) (*Report, error) {
 		} else {
 			report.Unread++
 		}
-		if i > 0 && b.of != facts[i-1].of && b.of.begins() != j.last+1 {
+		begins := i == 0 || b.of != facts[i-1].of
+		if replica && begins && b.of.begins() > j.last+1 && !b.empty() {
+			j.last, j.lost = b.of.begins()-1, true // the others have what is before
+		}
+		if i > 0 && begins && b.of.begins() != j.last+1 {
 			return nil, &DamageError{After: j.chain.Head(), Next: b.of.begins(), Path: b.path,
 				Reason: fmt.Sprintf("its stream begins with sequence %d, and what is before it ends with %d", b.of.begins(), j.last)}
 		}
@@ -284,13 +304,21 @@ func join(facts []blockFacts, j *joint) (*Report, error) {
 		if b.bad == nil {
 			continue
 		}
-		if i < len(facts)-1 || !b.torn {
+		ends := i == len(facts)-1
+		if replica && !ends && b.torn && facts[i+1].of != b.of {
+			report.earlier = append(report.earlier, torn{b.path, int64(b.bad.Offset), b.size - int64(b.bad.Offset), j.last})
+			continue
+		}
+		if !ends || !b.torn {
 			return nil, beforeNext(b.bad, j.chain.Head(), facts[i+1:])
 		}
 		report.TornPath, report.TornAt = b.path, int64(b.bad.Offset)
 		report.TornBytes = b.size - report.TornAt
 	}
 	report.Last = j.chain.Head()
+	if j.lost && j.last > report.Last.Sequence {
+		report.Last = ledger.Head{Sequence: j.last}
+	}
 	if damage := j.end(); damage != nil {
 		return nil, damage
 	}

@@ -28,7 +28,8 @@ type Folder struct {
 	Subject string // subject of all its messages
 	Chain   *Chain // nil: there is one stream
 
-	first uint64 // where the stream begins; 0: at 1
+	first  uint64 // where the stream begins; 0: at 1
+	shared bool   // see Chain.Shared
 }
 
 // Chain says where in the log a stream is. Streams of a chain follow one another:
@@ -40,6 +41,11 @@ type Chain struct {
 	// Before returns the head of the last commit before a stream that is not the
 	// first one, from its metadata.
 	Before func(metadata map[string]string) (ledger.Head, error)
+	// Subject returns the subject of all messages of a stream, by its name.
+	Subject func(stream string) string
+	// Shared reports whether a stream, by its name, is one that several servers make
+	// before the log goes on in it. It is of the log once it has a commit.
+	Shared func(stream string) bool
 }
 
 // account is the account that has the stream.
@@ -82,8 +88,27 @@ func (f Folder) streams() (list []Folder, err error) {
 	if n := len(list); n > 1 && list[n-1].halfMade() {
 		list = list[:n-1]
 	}
-	return list, nil
+	// Nobody appends to a stream of several servers before the log goes on in it.
+	some := slices.DeleteFunc(slices.Clone(list), func(one Folder) bool { return one.shared && one.holdsNothing() })
+	if len(some) == 0 {
+		return list[:1], nil
+	}
+	return some, nil
 }
+
+// holdsNothing reports whether a stream has no commit.
+func (f Folder) holdsNothing() bool {
+	list, err := f.ownBlocks()
+	for _, b := range list {
+		if b.size > emptyRecordBytes { // more than the memory of where it begins
+			return false
+		}
+	}
+	return err == nil || errors.Is(err, ErrNoLog) || errors.Is(err, os.ErrNotExist) // a server is replacing one
+}
+
+// Named returns the folder of one stream.
+func (f Folder) Named(stream string) string { return filepath.Join(f.folders(), stream) }
 
 // allStreams lists all folders of the log's streams, oldest first. The error wraps
 // ErrNoLog if there is none.
@@ -99,13 +124,14 @@ func (f Folder) allStreams() (list []Folder, err error) {
 		if first := f.Chain.First(entry.Name()); first > 0 {
 			one := f
 			one.Stream, one.first, one.Chain = entry.Name(), first, nil
+			one.Subject, one.shared = f.Chain.Subject(one.Stream), f.Chain.Shared(one.Stream)
 			list = append(list, one)
 		}
 	}
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%w in %s", ErrNoLog, f.Store)
 	}
-	slices.SortFunc(list, func(a, b Folder) int { return cmp.Compare(a.first, b.first) })
+	slices.SortStableFunc(list, func(a, b Folder) int { return cmp.Compare(a.first, b.first) })
 	return list, nil
 }
 
@@ -234,7 +260,7 @@ func (f Folder) checkMeta(streams []Folder) (before ledger.Head, err error) {
 		if err != nil {
 			return before, err
 		}
-		if i > 0 || one.begins() == 1 {
+		if i > 0 || one.begins() == 1 || one.shared { // its first commit says what was before
 			continue
 		}
 		if before, err = f.Chain.Before(metadata); err == nil && before.Sequence >= one.begins() {

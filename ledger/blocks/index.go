@@ -208,6 +208,11 @@ func (f Folder) Settle(r *Report) error {
 			return err
 		}
 	}
+	for _, one := range r.earlier {
+		if err := truncate(one.path, one.at); err != nil {
+			return err
+		}
+	}
 	for begin := 0; begin < len(r.read); {
 		end := begin
 		for end < len(r.read) && r.read[end].of == r.read[begin].of {

@@ -248,7 +248,7 @@ func (l *Log) readBlock(ctx context.Context, b place, from, to uint64, yield fun
 		if err != nil {
 			return from, err
 		}
-		r := &blockRead{path: path, subject: l.folder.Subject, sum: blockHash(b.of.Stream, b.number), next: from, to: to}
+		r := &blockRead{path: path, subject: b.of.Subject, sum: blockHash(b.of.Stream, b.number), next: from, to: to}
 		err = r.run(ctx, offsets, b.first, yield)
 		from = r.next
 		// An unfinished write may have been cut off since, and another one taken

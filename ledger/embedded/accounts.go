@@ -63,7 +63,7 @@ var nothing = &server.SubjectPermission{Deny: []string{">"}}
 
 var (
 	logRole = role{name: "log", permissions: server.Permissions{
-		Publish:   allow(jetstream.Subject, jetstream.RejectedSubject, jetstream.ValuesSubject, "$JS.API.>"),
+		Publish:   allow(jetstream.Subject, jetstream.Subject+".>", jetstream.RejectedSubject, jetstream.ValuesSubject, "$JS.API.>"),
 		Subscribe: allow("_INBOX.>", jetstream.ElectedSubject+"*"),
 	}}
 	// The permissions of these two depend on the server's services and streams.

@@ -22,6 +22,10 @@ func Files(storeDir string) blocks.Folder {
 var chain = &blocks.Chain{
 	First:  func(stream string) uint64 { return jetstream.StreamFirst(jetstream.DefaultStream, stream) },
 	Before: jetstream.Before,
+	Subject: func(stream string) string {
+		return jetstream.StreamSubject(jetstream.DefaultStream, stream)
+	},
+	Shared: jetstream.Shared,
 }
 
 // judge judges the log's files before the server opens them, because the server
@@ -136,6 +140,7 @@ func checkAgain(files blocks.Folder, replica bool) (*blocks.Report, error) {
 		}
 		return verdict.Report, nil
 	}
+	bounds.Replica = true
 	report, err := files.Check(context.Background(), bounds)
 	if errors.Is(err, blocks.ErrNoLog) {
 		return nil, nil

@@ -63,6 +63,7 @@ func startReplicated(t *testing.T, entries uint64) *replicated {
 	r := &replicated{t: t, nc: connect(), replica: entries, leader: entries, lacks: make(map[uint64]int)}
 	server := connect()
 	for subject, answer := range map[string]func(*nats.Msg){
+		"$JS.API.STREAM.NAMES":         r.answerNames,
 		"$JS.API.STREAM.INFO.ALLOT":    r.answerInfo,
 		"$JS.API.DIRECT.GET.ALLOT":     r.answerDirect,
 		"$JS.API.STREAM.MSG.GET.ALLOT": r.answerGet,
@@ -96,6 +97,10 @@ func (r *replicated) respond(msg *nats.Msg, answer any) {
 
 func apiError(code int, errCode js.ErrorCode, text string) any {
 	return map[string]any{"error": map[string]any{"code": code, "err_code": errCode, "description": text}}
+}
+
+func (r *replicated) answerNames(msg *nats.Msg) {
+	r.respond(msg, map[string]any{"total": 1, "limit": 1024, "streams": []string{"ALLOT"}})
 }
 
 func (r *replicated) answerInfo(msg *nats.Msg) {
@@ -427,6 +432,7 @@ func TestAppendsAnswers(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 0)
 	log := r.open(300 * time.Millisecond)
+	log.Noticed(ledger.Entry{Sequence: 6, Data: data(6)})
 	var mu sync.Mutex
 	var answer any
 	sub, err := r.nc.Subscribe(jetstream.Subject, func(msg *nats.Msg) {

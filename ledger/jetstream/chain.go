@@ -17,8 +17,9 @@ import (
 
 // The log may be a chain of streams, so that its oldest part can be deleted as a
 // whole although no stream lets a message be deleted. Each stream begins with the
-// sequence after the last one of the stream before, and all but the last are
-// sealed for ever.
+// sequence after the last one of the stream before. What follows is about the log of
+// a single server, whose streams but the last are sealed for ever; see continued.go for
+// that of several.
 //
 // A stream is sealed, and loses the log's subject, in one step, and the next one
 // is made in another. Whoever finds that the last stream is sealed makes the next
@@ -50,9 +51,12 @@ var ErrNothingToSeal = errors.New("jetstream: there is nothing to seal")
 
 // link is one stream of the chain.
 type link struct {
-	stream string
-	first  uint64
-	last   uint64 // 0: it takes commits
+	stream  string
+	subject string
+	first   uint64
+	last    uint64 // 0: it takes commits
+	id      string // see idKey
+	shared  bool   // several servers keep it: it is never sealed, see continued.go
 }
 
 // streamAt returns the name of the stream that begins with a sequence.
@@ -65,6 +69,7 @@ func streamAt(prefix string, first uint64) string {
 
 // StreamFirst returns the first sequence of a stream of the chain; 0: it is none.
 func StreamFirst(prefix, stream string) uint64 {
+	stream, _ = splitID(stream)
 	rest, found := strings.CutPrefix(stream, prefix)
 	if !found {
 		return 0
@@ -84,14 +89,22 @@ func StreamFirst(prefix, stream string) uint64 {
 func (l *Log) find(ctx context.Context, mayMake bool) (*jetstream.StreamInfo, error) {
 	// Most logs have one stream, which nobody needs to look for.
 	stream, err := l.js.Stream(ctx, l.prefix)
-	if err == nil && !stream.CachedInfo().Config.Sealed {
+	if err == nil && !stream.CachedInfo().Config.Sealed && stream.CachedInfo().Config.Replicas <= 1 {
 		info := stream.CachedInfo()
 		return info, l.follow([]*jetstream.StreamInfo{info})
 	}
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, outOfReach("open stream "+l.prefix, err)
 	}
+	var shared *jetstream.StreamInfo
+	if err == nil && !stream.CachedInfo().Config.Sealed {
+		shared = stream.CachedInfo()
+	}
 	list, err := l.streams(ctx)
+	if shared != nil || err == nil && len(list) == 0 {
+		last, _, err := l.findShared(ctx, shared)
+		return last, err
+	}
 	if err == nil {
 		err = l.beSure()
 	}
@@ -146,7 +159,7 @@ func (l *Log) follow(list []*jetstream.StreamInfo) error {
 		if err := checkConfig(l.prefix, info.Config); err != nil {
 			return err
 		}
-		one := link{stream: info.Config.Name, first: max(info.Config.FirstSeq, 1)}
+		one := l.linkOf(info)
 		state := info.State
 		if info.Config.Sealed {
 			one.last = state.LastSeq
@@ -336,7 +349,8 @@ func (l *Log) Drop(ctx context.Context, last uint64) error {
 	if err != nil {
 		return outOfReach("stream "+chain[0].stream, err)
 	}
-	if info := stream.CachedInfo(); !info.Config.Sealed || info.State.LastSeq != last {
+	info, shared := stream.CachedInfo(), chain[0].shared
+	if !shared && (!info.Config.Sealed || info.State.LastSeq != last) || shared && info.State.LastSeq < last {
 		return fmt.Errorf("%w: %s goes to %d", ErrNotSealed, chain[0].stream, info.State.LastSeq)
 	}
 	// Readers turn to the archives before the stream is gone.

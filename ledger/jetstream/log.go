@@ -92,6 +92,8 @@ type Log struct {
 	patience time.Duration
 	moves    moves
 	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
+	lookedAt atomic.Int64  // when Tail last asked for the streams, in Unix nanoseconds
+	noticed  atomic.Uint64 // a sequence after which the log is known to go on in the same stream
 }
 
 var _ ledger.Log = (*Log)(nil)
@@ -163,18 +165,26 @@ func streamConfig(cfg Config) jetstream.StreamConfig {
 		MaxMsgs:     -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, MaxMsgsPerSubject: -1,
 		Replicas:    max(cfg.Replicas, 1),
 		Duplicates:  time.Second,
-		Metadata:    historyMetadata(cfg.History),
+		Metadata:    firstMetadata(cfg),
 		DenyDelete:  true,
 		DenyPurge:   true,
 		AllowDirect: true,
 	}
 }
 
-func historyMetadata(head ledger.Head) map[string]string {
-	if head.Sequence == 0 {
+// firstMetadata is the metadata of the first stream.
+func firstMetadata(cfg Config) map[string]string {
+	metadata := make(map[string]string)
+	if head := cfg.History; head.Sequence > 0 {
+		metadata[historyKey] = strconv.FormatUint(head.Sequence, 10)
+	}
+	if cfg.Replicas > 1 {
+		metadata[idKey] = newID()
+	}
+	if len(metadata) == 0 {
 		return nil
 	}
-	return map[string]string{historyKey: strconv.FormatUint(head.Sequence, 10)}
+	return metadata
 }
 
 // History returns the sequence up to which the log must be filled before anybody
@@ -185,7 +195,7 @@ func (l *Log) History() uint64 { return l.history }
 // checkConfig refuses a stream that would not preserve a log. The name of a stream
 // says where in the log it begins.
 func checkConfig(prefix string, cfg jetstream.StreamConfig) error {
-	subject, first := Subject, StreamFirst(prefix, cfg.Name)
+	subject, first := StreamSubject(prefix, cfg.Name), StreamFirst(prefix, cfg.Name)
 	if cfg.Sealed {
 		subject = sealedSubjects + cfg.Name
 	}
@@ -234,8 +244,13 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	}
 	l.rolling.RLock()
 	defer l.rolling.RUnlock()
+	one := l.active()
+	if err := l.follows(one, sequence); err != nil {
+		done(err)
+		return
+	}
 	options := [...]jetstream.PublishOpt{
-		jetstream.WithExpectStream(l.active().stream),
+		jetstream.WithExpectStream(one.stream),
 		jetstream.WithRetryAttempts(0), // A retry could hide that the first try was stored.
 		jetstream.WithExpectLastSequence(sequence - 1),
 	}
@@ -244,12 +259,18 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 		given = options[:2]
 	}
 	moved := l.moves.next()
-	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: Subject, Data: encoded}, given...)
+	future, err := l.js.PublishMsgAsync(&nats.Msg{Subject: one.subject, Data: encoded}, given...)
 	if err != nil {
 		done(appendError(err))
 		return
 	}
-	go func() { done(l.fate(sequence, future, moved)) }()
+	go func() {
+		err := l.fate(sequence, future, moved)
+		if err == nil {
+			l.notice(one, ledger.Entry{Sequence: sequence, Data: encoded})
+		}
+		done(err)
+	}()
 }
 
 // fate waits for the outcome of an append.

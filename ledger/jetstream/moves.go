@@ -27,7 +27,12 @@ type moves struct {
 // stream has got another leader, instead of after Config.AckTimeout. The
 // connection must be allowed to hear JetStream's advisories.
 func (l *Log) HearMoves() error {
-	if _, err := l.nc.Subscribe(ElectedSubject+l.active().stream, func(*nats.Msg) { l.moves.tell() }); err != nil {
+	_, err := l.nc.Subscribe(ElectedSubject+"*", func(msg *nats.Msg) {
+		if msg.Subject == ElectedSubject+l.active().stream {
+			l.moves.tell()
+		}
+	})
+	if err != nil {
 		return fmt.Errorf("jetstream: %w", err)
 	}
 	return nil

@@ -60,6 +60,12 @@ func (l *Log) last(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
 	one, info, err := l.newest(ctx)
+	for err == nil && one.shared && info.State.LastSeq >= one.first && l.noticed.Load() < info.State.LastSeq {
+		var entry ledger.Entry
+		if entry, err = l.entry(ctx, one, info.State.LastSeq); err == nil && l.notice(one, entry) {
+			one, info, err = l.newest(ctx)
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -136,12 +142,13 @@ func (l *Log) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry
 			end = min(to, one.last)
 		}
 		r := &reader{
-			log: l, stream: one.stream, sealed: one.last, want: from, to: end, yield: yield, wait: firstWait, heard: time.Now(),
+			log: l, of: one, stream: one.stream, sealed: one.last, want: from, to: end, yield: yield, wait: firstWait,
+			heard: time.Now(),
 		}
 		if err := r.run(ctx); err != nil {
 			return err
 		}
-		from = end + 1
+		from = r.want
 	}
 	return nil
 }
@@ -173,6 +180,7 @@ func (r *reader) run(ctx context.Context) error {
 // reader is one call of Read.
 type reader struct {
 	log      *Log
+	of       link
 	stream   string
 	sealed   uint64 // last sequence of the stream, if that is sealed
 	want, to uint64
@@ -303,12 +311,25 @@ func (r *reader) take(msg *nats.Msg) (more bool, err error) {
 	if number != r.want {
 		return false, errNotHere
 	}
-	if err := r.yield(ledger.Entry{Sequence: number, Data: msg.Data}); err != nil {
+	if err := r.pass(ledger.Entry{Sequence: number, Data: msg.Data}); err != nil {
 		return false, err
 	}
 	r.log.saw(number)
-	r.want++
 	return r.want <= r.to, nil
+}
+
+// pass yields the entry that the reader wants. It ends where the log goes on in
+// another stream.
+func (r *reader) pass(e ledger.Entry) error {
+	ends := r.log.notice(r.of, e)
+	if err := r.yield(e); err != nil {
+		return err
+	}
+	r.want++
+	if ends {
+		r.to = e.Sequence
+	}
+	return nil
 }
 
 // status interprets an answer without an entry.
@@ -337,23 +358,22 @@ func (r *reader) askLeader(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errSilent, err)
 	}
-	var answer struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message struct {
-			Data []byte `json:"data"`
-		} `json:"message"`
-	}
+	var answer messageAnswer
 	if err := json.Unmarshal(msg.Data, &answer); err != nil {
 		return fmt.Errorf("jetstream: stream %s: an answer that cannot be read: %w", r.stream, err)
 	}
 	if answer.Error != nil {
 		return r.missing(ctx, answer.Error)
 	}
-	if err := r.yield(ledger.Entry{Sequence: r.want, Data: answer.Message.Data}); err != nil {
-		return err
-	}
-	r.want++
-	return nil
+	return r.pass(ledger.Entry{Sequence: r.want, Data: answer.Message.Data})
+}
+
+// messageAnswer is a stream's answer with one message.
+type messageAnswer struct {
+	Error   *jetstream.APIError `json:"error"`
+	Message struct {
+		Data []byte `json:"data"`
+	} `json:"message"`
 }
 
 // missing interprets the leader's answer that it does not have an entry.

@@ -171,20 +171,25 @@ type Peer struct {
 func (l *Log) Safe(ctx context.Context, replicas int, values *Values) (unsafe []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	stream, err := l.js.Stream(ctx, l.active().stream)
-	if err != nil {
-		return nil, outOfReach("stream "+l.active().stream, err)
-	}
-	cfg := stream.CachedInfo().Config
-	if err := checkConfig(l.prefix, cfg); err != nil {
-		unsafe = append(unsafe, err.Error())
-	}
 	fewer := func(what string, have int) {
 		if have < replicas {
 			unsafe = append(unsafe, fmt.Sprintf("%s has %d replicas, and not %d", what, have, replicas))
 		}
 	}
-	fewer("stream "+l.active().stream, cfg.Replicas)
+	for _, name := range l.Streams() {
+		stream, err := l.js.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) && name != l.active().stream {
+			continue // it has left meanwhile
+		}
+		if err != nil {
+			return nil, outOfReach("stream "+name, err)
+		}
+		cfg := stream.CachedInfo().Config
+		if err := checkConfig(l.prefix, cfg); err != nil {
+			unsafe = append(unsafe, err.Error())
+		}
+		fewer("stream "+name, cfg.Replicas)
+	}
 	if values == nil {
 		return unsafe, nil
 	}

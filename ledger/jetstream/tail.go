@@ -9,32 +9,73 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
+// lookForStreams is how often Tail asks for the log's streams where the nearest
+// replica of the stream that it knows has nothing.
+const lookForStreams = time.Second
+
 // Tail yields the entries from a sequence on that a replica of the stream holds,
 // in order, up to the last that the replica knows. It does not ask the leader, so
 // it works while there is none, but there may be later entries. It fails with
 // ErrUnavailable if no replica answers.
 func (l *Log) Tail(ctx context.Context, from uint64, yield func(ledger.Entry) error) error {
-	one := l.active()
-	if from < one.first {
-		if err := l.Read(ctx, from, one.first-1, yield); err != nil {
+	for {
+		one := l.active()
+		if from < one.first {
+			if err := l.Read(ctx, from, one.first-1, yield); err != nil {
+				return err
+			}
+			from = one.first
+		}
+		next, err := l.tailOf(ctx, one, from, yield)
+		if err != nil || l.active().stream == one.stream {
 			return err
 		}
-		from = one.first
+		from = max(from, next)
 	}
+}
+
+// tailOf is Tail for one stream. It returns the sequence after the last entry.
+func (l *Log) tailOf(ctx context.Context, one link, from uint64, yield func(ledger.Entry) error) (uint64, error) {
 	r := &reader{
-		log: l, stream: one.stream, want: from, to: math.MaxUint64 - 1, yield: yield, wait: firstWait, heard: time.Now(),
+		log: l, of: one, stream: one.stream, want: from, to: math.MaxUint64 - 1, yield: yield, wait: firstWait, heard: time.Now(),
 	}
-	for {
+	if l.follows(one, from) != nil {
+		// The log may go on elsewhere after the entry before.
+		r.want = from - 1
+		r.yield = func(e ledger.Entry) error {
+			if e.Sequence < from {
+				return nil
+			}
+			return yield(e)
+		}
+	}
+	began := r.want
+	for r.want <= r.to {
 		before := r.want
 		err := r.batch(ctx)
 		switch {
 		case errors.Is(err, errNotHere), err == nil && r.want == before:
-			return nil
+			if r.want == began && began < from {
+				l.lookNowAndThen(ctx)
+			}
+			return r.want, nil
 		case errors.Is(err, errSilent):
-			return outOfReach("stream "+one.stream, err)
+			if errors.Is(err, errNobody) {
+				l.lookNowAndThen(ctx)
+			}
+			return r.want, outOfReach("stream "+one.stream, err)
 		case err != nil:
-			return err
+			return r.want, err
 		}
+	}
+	return r.want, nil
+}
+
+// lookNowAndThen finds the chain as it is now, but not with each call.
+func (l *Log) lookNowAndThen(ctx context.Context) {
+	now := time.Now().UnixNano()
+	if before := l.lookedAt.Load(); now-before >= int64(lookForStreams) && l.lookedAt.CompareAndSwap(before, now) {
+		l.look(ctx)
 	}
 }
 
