@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -18,12 +19,15 @@ type boundedReplicas struct {
 }
 
 // launchBounded starts three servers whose log keeps some 20 commits.
-func launchBounded(t *testing.T) *boundedReplicas {
+func launchBounded(t *testing.T, change ...func(*boundedReplicas)) *boundedReplicas {
 	t.Helper()
 	b := &boundedReplicas{replicas: prepareReplicas(t), archive: t.TempDir()}
 	b.flags = []string{
 		"--archive", "file://" + b.archive, "--archive-part-records", "10", "--archive-part-age", "1s", "--archive-cache", "1",
 		"--snapshot-records", "5", "--hot-log-records", "20",
+	}
+	for _, one := range change {
+		one(b)
 	}
 	ran(t, "init", "--data", b.data(0))
 	for i := range b.list {
@@ -136,5 +140,195 @@ func TestReplicasHotLog(t *testing.T) {
 		t.Fatal(b.list[0].logs)
 	}
 	b.leader()
+	b.holdsAll(l)
+}
+
+// controlledSteps makes the servers do something after one of the steps by which the
+// log goes on in another stream, and leaves, once and in one server: see control in
+// commands/cluster.
+func controlledSteps(t *testing.T) (file string, change func(*boundedReplicas)) {
+	t.Helper()
+	program, err := controlled()
+	if err != nil {
+		t.Fatalf("%v: %s", err, program)
+	}
+	file = filepath.Join(t.TempDir(), "step")
+	return file, func(b *boundedReplicas) { b.program, b.env = program, []string{"ALLOT_CONTROL_STEPS=" + file} }
+}
+
+// hotLogSteps are all of these steps.
+var hotLogSteps = []string{"made", "ready", "continued", "said", "noted", "dropped"}
+
+// orderSteps has a server do something after a step.
+func orderStep(t *testing.T, file, what, step string) {
+	t.Helper()
+	// In one piece, because a server may look at any moment.
+	err := os.WriteFile(file+".new", []byte(what+" "+step), 0o600)
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "a server comes to the step "+step, func() bool {
+		_, err := os.Stat(file)
+		return os.IsNotExist(err)
+	})
+}
+
+// furthest is the first sequence that the log of any server holds.
+func (b *boundedReplicas) furthest() (first float64) {
+	for i, s := range b.list {
+		if s != nil {
+			first = max(first, b.first(i))
+		}
+	}
+	return first
+}
+
+// TestHotLogKilledAtEachStep: whoever carries out a step by which the log goes on in
+// another stream, or a stream leaves, is killed right after it, while clients write. No
+// write through another server fails, and after the last kill everything is there.
+func TestHotLogKilledAtEachStep(t *testing.T) {
+	file, change := controlledSteps(t)
+	b := launchBounded(t, change)
+	all := &load{}
+	for _, step := range hotLogSteps {
+		l := b.load(0, 1, 2)
+		l.again.Store(true)
+		orderStep(t, file, "end", step)
+		victim := -1
+		waitFor(t, "the server ends", func() bool {
+			for i, s := range b.list {
+				select {
+				case <-s.exited:
+					victim = i
+				default:
+				}
+			}
+			return victim >= 0
+		})
+		time.Sleep(time.Second)
+		close(l.stop) // requests through the one that was killed fail
+		l.idle.Wait()
+		all.made = append(all.made, l.made...)
+		b.list[victim] = nil
+		b.leader()
+		b.again(victim)
+		if !b.list[victim].waitServing() {
+			t.Fatalf("killed after %s: %s", step, b.list[victim].logs)
+		}
+		b.leader()
+		was := b.furthest()
+		next := b.load(0, 1, 2)
+		b.leaves(was + 20)
+		next.end(t)
+		all.made = append(all.made, next.made...)
+		t.Logf("killed after %s: replica %d, and the log begins with %v", step, victim+1, b.furthest())
+	}
+	b.holdsAll(all)
+}
+
+// TestHotLogDeposedAtEachStep: a leader stands still after a step until another one
+// leads and has gone further, and then goes on with what it was about to do.
+func TestHotLogDeposedAtEachStep(t *testing.T) {
+	file, change := controlledSteps(t)
+	b := launchBounded(t, change)
+	all := &load{}
+	for _, step := range []string{"made", "ready", "continued", "noted"} {
+		leader := b.leader()
+		l := b.load((leader+1)%3, (leader+2)%3)
+		orderStep(t, file, "stop", step)
+		stopped := b.list[leader]
+		b.list[leader] = nil
+		now := b.leader()
+		time.Sleep(2 * time.Second)
+		if err := stopped.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		b.list[leader] = stopped
+		waitFor(t, "the one that stood still follows", func() bool {
+			_, h := stopped.standing("/healthz")
+			return h.Role == "follower" && h.Leader == fmt.Sprint(now+1)
+		})
+		was := b.furthest()
+		b.leaves(was + 20)
+		l.end(t)
+		all.made = append(all.made, l.made...)
+		t.Logf("deposed after %s: the log begins with %v", step, b.furthest())
+	}
+	// Streams that a deposed leader made are deleted.
+	for i := range b.list {
+		if list := streamsOf(t, b.data(i)); len(list) > 12 {
+			t.Errorf("replica %d has %d streams: %q", i+1, len(list), list)
+		}
+	}
+	b.holdsAll(all)
+}
+
+// TestHotLogHandedOverAtEachStep: the leader is told to step down right after a step.
+func TestHotLogHandedOverAtEachStep(t *testing.T) {
+	file, change := controlledSteps(t)
+	b := launchBounded(t, change)
+	l := b.load(0, 1, 2)
+	for _, step := range hotLogSteps {
+		leader := b.leader()
+		orderStep(t, file, "wait", step)
+		to := fmt.Sprint((leader+1)%3 + 1)
+		allot(t, true, "cluster", "step-down", "--url", "http://"+b.list[leader].http, "--to", to)
+		was := b.furthest()
+		b.leaves(was + 20)
+	}
+	l.end(t)
+	b.holdsAll(l)
+}
+
+// TestHotLogWaits: nothing leaves the log of several servers while a known one is
+// away, or an archive is; and the log does not go on in another stream.
+func TestHotLogWaits(t *testing.T) {
+	b := launchBounded(t)
+	l := b.load(0, 1, 2)
+	b.leaves(60)
+	l.end(t)
+	stays := func(why string, say ...string) {
+		t.Helper()
+		time.Sleep(3 * time.Second) // what is due would leave within one
+		was := b.furthest()
+		more := b.load(b.leader())
+		time.Sleep(3 * time.Second)
+		more.end(t)
+		l.made = append(l.made, more.made...)
+		if now := b.furthest(); now != was {
+			t.Errorf("%s: the log began with %v, and begins with %v", why, was, now)
+		}
+		leader := b.leader()
+		if m := readMetrics(t, b.metrics[leader]); m["allot_hot_log_keeps"] != 1 {
+			t.Errorf("%s, and nobody is told", why)
+		}
+		for _, text := range say {
+			if !strings.Contains(b.list[leader].logs.String(), text) {
+				t.Errorf("%s: the leader does not log %q:\n%s", why, text, tail(b.list[leader].logs.String(), 3000))
+			}
+		}
+	}
+	if err := os.Rename(b.archive, b.archive+".away"); err != nil {
+		t.Fatal(err)
+	}
+	stays("the archive is away")
+	if err := os.Rename(b.archive+".away", b.archive); err != nil {
+		t.Fatal(err)
+	}
+	away := (b.leader() + 1) % 3
+	b.lose(away)
+	stays("a replica is away", "nothing leaves the hot log now")
+	was := b.furthest()
+	b.again(away)
+	if !b.list[away].waitServing() {
+		t.Fatal(b.list[away].logs)
+	}
+	more := b.load(0, 1, 2)
+	b.leaves(was + 40)
+	more.end(t)
+	l.made = append(l.made, more.made...)
 	b.holdsAll(l)
 }

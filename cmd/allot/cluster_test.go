@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -26,6 +27,8 @@ type replicas struct {
 	members []string
 	list    [3]*server
 	nats    [3]string
+	program string   // built otherwise than the others; empty: it is not
+	env     []string // of its environment
 }
 
 // launchReplicas starts three servers on an empty ledger, and waits until one leads.
@@ -80,7 +83,7 @@ func (r *replicas) begin(i int, flags ...string) {
 // beginOn starts one replica on a data folder.
 func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
 	t.Helper()
-	r.list[i] = start(t, data, append([]string{
+	r.list[i] = startProgram(t, cmp.Or(r.program, binary), r.env, data, append([]string{
 		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-name", fmt.Sprint(i + 1),
 		"--cluster-listen", r.members[i], "--cluster-secret-file", r.secret,
 	}, flags...)...)

@@ -144,8 +144,16 @@ func (s *server) waitServing() bool {
 
 func start(t *testing.T, data string, flags ...string) *server {
 	t.Helper()
+	return startProgram(t, binary, nil, data, flags...)
+}
+
+// startProgram is start for a program that was built otherwise, and variables of its
+// environment.
+func startProgram(t *testing.T, program string, env []string, data string, flags ...string) *server {
+	t.Helper()
 	s := &server{t: t, http: freeAddress(t), logs: new(ledgertest.Output), exited: make(chan struct{})}
-	s.cmd = exec.Command(binary, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
+	s.cmd = exec.Command(program, append([]string{"serve", "--data", data, "--http", s.http, "--nats", ""}, flags...)...)
+	s.cmd.Env = append(os.Environ(), env...)
 	s.cmd.Stdout, s.cmd.Stderr = s.logs, s.logs
 	s.run()
 	return s

@@ -141,9 +141,9 @@ func (l *Log) Noticed(e ledger.Entry) {
 }
 
 // follows returns an error unless it is known that the log goes on in a stream after
-// the commit before a sequence.
+// the commit before a sequence, or that commit is on its way from here.
 func (l *Log) follows(one link, sequence uint64) error {
-	if one.shared && sequence > one.first && l.noticed.Load() < sequence-1 {
+	if one.shared && sequence > one.first && max(l.noticed.Load(), l.sent.Load()) < sequence-1 {
 		return fmt.Errorf("%w: where the log goes on after commit %d is not known yet", ledger.ErrUnavailable, sequence-1)
 	}
 	return nil

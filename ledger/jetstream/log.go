@@ -93,6 +93,7 @@ type Log struct {
 	moves    moves
 	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
 	lookedAt atomic.Int64  // when Tail last asked for the streams, in Unix nanoseconds
+	sent     atomic.Uint64 // the sequence last sent, unless the log goes on elsewhere after it
 	noticed  atomic.Uint64 // a sequence after which the log is known to go on in the same stream
 }
 
@@ -248,6 +249,9 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 	if err := l.follows(one, sequence); err != nil {
 		done(err)
 		return
+	}
+	if one.shared && l.continuation(one, ledger.Entry{Sequence: sequence, Data: encoded}) == "" {
+		l.sent.Store(sequence)
 	}
 	options := [...]jetstream.PublishOpt{
 		jetstream.WithExpectStream(one.stream),

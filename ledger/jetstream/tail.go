@@ -56,12 +56,12 @@ func (l *Log) tailOf(ctx context.Context, one link, from uint64, yield func(ledg
 		switch {
 		case errors.Is(err, errNotHere), err == nil && r.want == before:
 			if r.want == began && began < from {
-				l.lookNowAndThen(ctx)
+				l.lookNowAndThen()
 			}
 			return r.want, nil
 		case errors.Is(err, errSilent):
 			if errors.Is(err, errNobody) {
-				l.lookNowAndThen(ctx)
+				l.lookNowAndThen()
 			}
 			return r.want, outOfReach("stream "+one.stream, err)
 		case err != nil:
@@ -71,12 +71,19 @@ func (l *Log) tailOf(ctx context.Context, one link, from uint64, yield func(ledg
 	return r.want, nil
 }
 
-// lookNowAndThen finds the chain as it is now, but not with each call.
-func (l *Log) lookNowAndThen(ctx context.Context) {
+// lookNowAndThen finds the chain as it is now, but not with each call, and without
+// having anybody wait: a stream without a leader says nothing for seconds.
+func (l *Log) lookNowAndThen() {
 	now := time.Now().UnixNano()
-	if before := l.lookedAt.Load(); now-before >= int64(lookForStreams) && l.lookedAt.CompareAndSwap(before, now) {
-		l.look(ctx)
+	before := l.lookedAt.Load()
+	if now-before < int64(lookForStreams) || !l.lookedAt.CompareAndSwap(before, now) {
+		return
 	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), l.patience)
+		defer cancel()
+		l.look(ctx)
+	}()
 }
 
 // Saw tells the log that it holds a sequence, as known from another source. A
