@@ -27,7 +27,7 @@ type archiveFlags struct {
 	Cache       int64         `name:"archive-cache" help:"Keep at most this many bytes of parts that were read back, in the data folder, and as many of past versions; 0: only the newest one." default:"1073741824"`
 	CopyRecords int64         `name:"archive-copy-records" help:"Store a copy of State and read models in each archive after so many records, so that a server that lacks them need not replay more; 0: never." default:"10000000"`
 
-	HotRecords   *int64         `name:"hot-log-records" help:"Keep this many of the newest commits in the log, each of which has one record or more. What is older leaves the log when all archives have it. Default: everything stays." placeholder:"N"`
+	HotRecords   *int64         `name:"hot-log-records" help:"Keep the newest N commits in the log, each of which has one record or more. What is older leaves the log when all archives have it and, of several servers, all known ones need it no more. Default: everything stays." placeholder:"N"`
 	HotAge       *time.Duration `name:"hot-log-age" help:"Keep commits that are younger in the log. With both bounds, what either keeps stays." placeholder:"D"`
 	History      *time.Duration `name:"hot-history" help:"Keep in the read models what they say about commits that are younger, and what was true since. What is older leaves them when all archives have it, and is read there, or made again from the log, when somebody asks. Default: everything stays." placeholder:"D"`
 	HistoryLeast int64          `name:"hot-history-records" help:"With --hot-history: what was true leaves the read models for files of this many records at least." default:"65536" least:"1"`

@@ -272,6 +272,8 @@ func (l *Log) Append(sequence uint64, encoded []byte, done func(error)) {
 		err := l.fate(sequence, future, moved)
 		if err == nil {
 			l.notice(one, ledger.Entry{Sequence: sequence, Data: encoded})
+		} else {
+			l.sent.Store(0) // another one may be in its place
 		}
 		done(err)
 	}()
