@@ -100,6 +100,9 @@ func (s *Server) Whole(streams []string) bool {
 	return s.ns.JetStreamIsCurrent()
 }
 
+// StoreDir returns where JetStream keeps the log.
+func (s *Server) StoreDir() string { return s.store.StoreDir }
+
 // SyncStreams makes the names of all streams durable, and those of their agreements: a
 // NATS server syncs what is in their folders, and not the names of the folders. It
 // fails if a stream is not there.

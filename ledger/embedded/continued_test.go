@@ -171,7 +171,7 @@ func TestContinued(t *testing.T) {
 	}
 	want := []uint64{1, 2, 3, 4, 5, 6}
 	for name, read := range map[string]func(func(ledger.Entry) error) error{
-		"read": func(y func(ledger.Entry) error) error { return stale.Read(t.Context(), 1, 6, y) },
+		"read":                                  func(y func(ledger.Entry) error) error { return stale.Read(t.Context(), 1, 6, y) },
 		"read, by one that knows of one stream": func(y func(ledger.Entry) error) error { return s.open(2).Read(t.Context(), 1, 6, y) },
 	} {
 		if got, err := sequences(read); !slices.Equal(got, want) || err != nil {

@@ -255,18 +255,19 @@ func (l *Log) active() link {
 
 // First returns the first sequence that the log holds, or would hold if it is
 // empty. What is older was dropped.
-func (l *Log) First() uint64 { return (*l.chain.Load())[0].first }
+func (l *Log) First() uint64 { return max((*l.chain.Load())[0].first, l.left.Load()) }
 
 // holding returns the stream that holds a sequence, or will.
 func (l *Log) holding(sequence uint64) (link, error) {
 	chain := *l.chain.Load()
+	first := l.First()
 	for _, one := range slices.Backward(chain) {
-		if sequence >= one.first {
+		if sequence >= max(one.first, first) {
 			return one, nil
 		}
 	}
 	return link{}, fmt.Errorf("%w: stream %s begins with sequence %d, and %d was asked for: it has left for the archives",
-		ledger.ErrLogGap, chain[0].stream, chain[0].first, sequence)
+		ledger.ErrLogGap, chain[0].stream, first, sequence)
 }
 
 // refresh finds the chain anew, because its last stream was sealed.

@@ -393,15 +393,10 @@ func (l *Log) Tidy(ctx context.Context) (deleted []string, err error) {
 	return deleted, err
 }
 
-// Leave makes this Log begin at a sequence at least: what is before it is about to be
-// deleted. The rest must have a commit.
+// Leave makes this Log begin at a sequence at least: the streams before it are about to
+// be deleted. The rest must have a commit.
 func (l *Log) Leave(before uint64) {
-	for {
-		chain := l.chain.Load()
-		rest := slices.DeleteFunc(slices.Clone(*chain), func(one link) bool { return one.last > 0 && one.last < before })
-		if len(rest) == 0 || l.chain.CompareAndSwap(chain, &rest) {
-			return
-		}
+	for left := l.left.Load(); left < before && !l.left.CompareAndSwap(left, before); left = l.left.Load() {
 	}
 }
 

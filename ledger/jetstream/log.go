@@ -93,6 +93,7 @@ type Log struct {
 	moves    moves
 	seen     atomic.Uint64 // the highest sequence that the stream was ever known to hold
 	lookedAt atomic.Int64  // when Tail last asked for the streams, in Unix nanoseconds
+	left     atomic.Uint64 // what is before this sequence is about to be deleted, see Leave
 	sent     atomic.Uint64 // the sequence last sent, unless the log goes on elsewhere after it
 	noticed  atomic.Uint64 // a sequence after which the log is known to go on in the same stream
 }
