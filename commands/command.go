@@ -53,8 +53,8 @@ var Registry = byName(
 // Internal is Registry for the commands that only the server itself submits:
 // its processes, and its start.
 var Internal = byName(
-	empty[AddStandardNames], empty[BeginTerm], empty[ChooseNode], empty[ContinueLog], empty[ExpireReservation], empty[SetNodeProviders],
-	empty[GrantClaim], empty[ExpireClaim],
+	empty[AddStandardNames], empty[BeginTerm], empty[ChooseNode], empty[ContinueLog], empty[ExpireReservation],
+	empty[SetNodeProviders], empty[GrantClaim], empty[ExpireClaim],
 )
 
 func empty[T any, C interface {

@@ -237,7 +237,8 @@ func TestHotLogKilledAtEachStep(t *testing.T) {
 // leads and has gone further, and then goes on with what it was about to do.
 func TestHotLogDeposedAtEachStep(t *testing.T) {
 	file, change := controlledSteps(t)
-	b := launchBounded(t, change)
+	// A process that stands still is missed later than one that ended.
+	b := launchBounded(t, change, func(b *boundedReplicas) { b.flags = append(b.flags, "--cluster-wait", "40s") })
 	all := &load{}
 	for _, step := range []string{"made", "ready", "continued", "noted"} {
 		leader := b.leader()

@@ -204,7 +204,9 @@ func (m *member) lead(t testing.TB) {
 }
 
 func (m *member) serve(t testing.TB, term *cluster.Term) {
-	options := writer.Options{Now: time.Now, Landed: term.Landed, AnswerWithin: 10 * time.Second, Leadership: term, Due: term.Due}
+	options := writer.Options{
+		Now: time.Now, Landed: term.Landed, AnswerWithin: 10 * time.Second, Leadership: term, Due: term.Due,
+	}
 	if m.mute {
 		options.Leadership = unsafe{term}
 	}

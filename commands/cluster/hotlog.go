@@ -176,10 +176,10 @@ func (r *Replica) knownNames(ctx context.Context) (map[string]bool, error) {
 type BoundedLog struct {
 	*jetstream.Log
 	t     *Term
-	next  atomic.Pointer[continuation] // a stream that was made and may be next; nil: there is none
-	made  jetstream.Next               // the newest stream that was made; of the trimmer's goroutine
-	ahead uint64                       // how far the log may be away from the end of its stream; of the trimmer's goroutine
-	tidy  bool                         // nobody has left a stream behind; of the trimmer's goroutine
+	next  atomic.Pointer[continuation] // a stream that may be next; nil: there is none
+	made  jetstream.Next               // the newest stream that was made; of the trimmer
+	ahead uint64                       // how far the log may be away from the end of its stream; of the trimmer
+	tidy  bool                         // nobody has left a stream behind; of the trimmer
 }
 
 // continuation is a stream that was made, and the submission of what leads there.

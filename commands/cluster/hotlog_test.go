@@ -134,7 +134,8 @@ func TestOlderReleaseKeepsTheLog(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if passing := errors.Is(err, cluster.ErrLevelBelow) || errors.Is(err, archives.ErrLater); !passing || time.Since(began) > patience {
+		passing := errors.Is(err, cluster.ErrLevelBelow) || errors.Is(err, archives.ErrLater)
+		if !passing || time.Since(began) > patience {
 			t.Fatal(err)
 		}
 	}

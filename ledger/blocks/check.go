@@ -287,13 +287,10 @@ func join(facts []blockFacts, j *joint, replica bool) (*Report, error) {
 		} else {
 			report.Unread++
 		}
-		begins := i == 0 || b.of != facts[i-1].of
-		if replica && begins && b.of.begins() > j.last+1 && !b.empty() {
-			j.last, j.lost = b.of.begins()-1, true // the others have what is before
-		}
-		if i > 0 && begins && b.of.begins() != j.last+1 {
-			return nil, &DamageError{After: j.chain.Head(), Next: b.of.begins(), Path: b.path,
-				Reason: fmt.Sprintf("its stream begins with sequence %d, and what is before it ends with %d", b.of.begins(), j.last)}
+		if i == 0 || b.of != facts[i-1].of {
+			if damage := j.begin(b, i == 0, replica); damage != nil {
+				return nil, damage
+			}
 		}
 		if damage := j.next(b); damage != nil {
 			return nil, damage
@@ -323,6 +320,19 @@ func join(facts []blockFacts, j *joint, replica bool) (*Report, error) {
 		return nil, damage
 	}
 	return report, nil
+}
+
+// begin begins the stream of a block.
+func (j *joint) begin(b *blockFacts, oldest, replica bool) *DamageError {
+	begins := b.of.begins()
+	if replica && begins > j.last+1 {
+		j.last, j.lost = begins-1, true // the others have what is before
+	}
+	if oldest || begins == j.last+1 {
+		return nil
+	}
+	return &DamageError{After: j.chain.Head(), Next: begins, Path: b.path,
+		Reason: fmt.Sprintf("its stream begins with sequence %d, and what is before it ends with %d", begins, j.last)}
 }
 
 // joint follows the chain over blocks in order.

@@ -203,7 +203,8 @@ func TestContinued(t *testing.T) {
 	if err := stale.Drop(t.Context(), 4); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sequences(func(y func(ledger.Entry) error) error { return leads.Read(t.Context(), 1, 6, y) }); !errors.Is(err, ledger.ErrLogGap) {
+	_, err = sequences(func(y func(ledger.Entry) error) error { return leads.Read(t.Context(), 1, 6, y) })
+	if !errors.Is(err, ledger.ErrLogGap) {
 		t.Errorf("what has left: %v", err)
 	}
 	if first := s.open(0).First(); first != 5 {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -110,8 +111,7 @@ func (l *Log) notice(of link, e ledger.Entry) (ends bool) {
 	}
 	next := l.continuation(of, e)
 	if next == "" {
-		for known := l.noticed.Load(); known < e.Sequence && !l.noticed.CompareAndSwap(known, e.Sequence); known = l.noticed.Load() {
-		}
+		raise(&l.noticed, e.Sequence)
 		return false
 	}
 	for {
@@ -165,7 +165,8 @@ func (l *Log) entry(ctx context.Context, one link, sequence uint64) (ledger.Entr
 		return ledger.Entry{}, fmt.Errorf("jetstream: %s: an answer that cannot be read: %w", what, err)
 	}
 	if answer.Error != nil {
-		return ledger.Entry{}, fmt.Errorf("%w: %s: %w", ledger.ErrUnavailable, what, answer.Error) // its leader was just elected
+		// Its leader was just elected.
+		return ledger.Entry{}, fmt.Errorf("%w: %s: %w", ledger.ErrUnavailable, what, answer.Error)
 	}
 	return ledger.Entry{Sequence: sequence, Data: answer.Message.Data}, nil
 }
@@ -306,7 +307,7 @@ func (l *Log) isLast(ctx context.Context, one link, last uint64) error {
 	if next := l.continuation(one, entry); next != "" {
 		return fmt.Errorf("%w: the log goes on in stream %s, which nobody knows yet", ledger.ErrUnavailable, next)
 	}
-	l.noticed.Store(max(l.noticed.Load(), last))
+	raise(&l.noticed, last)
 	return nil
 }
 
@@ -338,7 +339,8 @@ func (l *Log) adopt(found []link) {
 }
 
 func merge(before, found []link) []link {
-	now := slices.DeleteFunc(slices.Clone(found), func(one link) bool { return one.last > 0 && one.last < before[0].first })
+	gone := func(one link) bool { return one.last > 0 && one.last < before[0].first }
+	now := slices.DeleteFunc(slices.Clone(found), gone)
 	newest := now[len(now)-1]
 	at := slices.IndexFunc(before, func(one link) bool { return one.stream == newest.stream })
 	if at >= 0 && at < len(before)-1 {
@@ -396,7 +398,12 @@ func (l *Log) Tidy(ctx context.Context) (deleted []string, err error) {
 // Leave makes this Log begin at a sequence at least: the streams before it are about to
 // be deleted. The rest must have a commit.
 func (l *Log) Leave(before uint64) {
-	for left := l.left.Load(); left < before && !l.left.CompareAndSwap(left, before); left = l.left.Load() {
+	raise(&l.left, before)
+}
+
+// raise raises a number to another one at least.
+func raise(number *atomic.Uint64, to uint64) {
+	for now := number.Load(); now < to && !number.CompareAndSwap(now, to); now = number.Load() {
 	}
 }
 

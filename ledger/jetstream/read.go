@@ -107,8 +107,7 @@ func (l *Log) newest(ctx context.Context) (link, *jetstream.StreamInfo, error) {
 
 // saw notes that the stream holds a sequence.
 func (l *Log) saw(sequence uint64) {
-	for seen := l.seen.Load(); seen < sequence && !l.seen.CompareAndSwap(seen, sequence); seen = l.seen.Load() {
-	}
+	raise(&l.seen, sequence)
 }
 
 // outOfReach wraps the error of a request that the stream did not answer.

@@ -37,7 +37,8 @@ func (l *Log) Tail(ctx context.Context, from uint64, yield func(ledger.Entry) er
 // tailOf is Tail for one stream. It returns the sequence after the last entry.
 func (l *Log) tailOf(ctx context.Context, one link, from uint64, yield func(ledger.Entry) error) (uint64, error) {
 	r := &reader{
-		log: l, of: one, stream: one.stream, want: from, to: math.MaxUint64 - 1, yield: yield, wait: firstWait, heard: time.Now(),
+		log: l, of: one, stream: one.stream, want: from, to: math.MaxUint64 - 1, yield: yield, wait: firstWait,
+		heard: time.Now(),
 	}
 	if l.follows(one, from) != nil {
 		// The log may go on elsewhere after the entry before.
