@@ -368,7 +368,11 @@ func (l *Log) Prepare(ctx context.Context, after uint64) (Next, error) {
 	id := newID()
 	cfg.Name = fmt.Sprintf("%s-%020d-%s", l.prefix, after+1, id)
 	cfg.Subjects, cfg.FirstSeq = []string{StreamSubject(l.prefix, cfg.Name)}, after+1
+	before := cfg.Metadata
 	cfg.Metadata = map[string]string{idKey: id}
+	if filled, there := before[historyKey]; there { // a server that was to fill the log compares it
+		cfg.Metadata[historyKey] = filled
+	}
 	if _, err := l.js.CreateStream(ctx, cfg); err != nil {
 		return Next{}, outOfReach("create stream "+cfg.Name, err)
 	}
