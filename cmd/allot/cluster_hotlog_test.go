@@ -103,6 +103,14 @@ func TestReplicasHotLog(t *testing.T) {
 	l := b.load(0, 1, 2)
 	b.leaves(100)
 	l.end(t)
+	// Whoever leads next drops again what it only knows to leave.
+	next := (b.leader() + 1) % 3
+	allot(t, true, "cluster", "step-down", "--url", "http://"+b.list[next].http, "--to", fmt.Sprint(next+1))
+	waitFor(t, "the next one leads", func() bool { return b.leader() == next })
+	time.Sleep(3 * time.Second)
+	if m := readMetrics(t, b.metrics[next]); m["allot_hot_log_keeps"] != 0 {
+		t.Errorf("the next leader does not let the log leave:\n%s", tail(b.list[next].logs.String(), 2000))
+	}
 	follower := (b.leader() + 1) % 3
 	b.lose(follower)
 	l2 := b.load((follower+1)%3, (follower+2)%3)
@@ -325,6 +333,30 @@ func TestHotLogWaits(t *testing.T) {
 	if !b.list[away].waitServing() {
 		t.Fatal(b.list[away].logs)
 	}
+	more := b.load(0, 1, 2)
+	b.leaves(was + 40)
+	more.end(t)
+	l.made = append(l.made, more.made...)
+	b.holdsAll(l)
+}
+
+// TestHotLogDiskLost: a replica whose disk is lost gets what the log has from the
+// others, stream by stream, and what has left it from a copy or the archives.
+func TestHotLogDiskLost(t *testing.T) {
+	b := launchBounded(t)
+	l := b.load(0, 1, 2)
+	b.leaves(60)
+	l.end(t)
+	lost := (b.leader() + 1) % 3
+	b.lose(lost)
+	if err := os.RemoveAll(b.data(lost)); err != nil {
+		t.Fatal(err)
+	}
+	b.again(lost)
+	if !b.list[lost].waitServing() {
+		t.Fatal(b.list[lost].logs)
+	}
+	was := b.furthest()
 	more := b.load(0, 1, 2)
 	b.leaves(was + 40)
 	more.end(t)

@@ -231,7 +231,8 @@ func (t *Trimmer) older(ctx context.Context, from, to uint64, age time.Duration)
 
 // leave drops the oldest piece, once all archives have every byte of it.
 func (t *Trimmer) leave(ctx context.Context, last uint64) error {
-	first := t.cfg.Hot.First()
+	// A piece that all archives had before, and that may be gone or not, is dropped again.
+	first := min(t.cfg.Hot.First(), last+1)
 	var compared *sum
 	for _, a := range t.cfg.Archives {
 		var err error

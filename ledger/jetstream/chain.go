@@ -347,6 +347,11 @@ func (l *Log) Drop(ctx context.Context, last uint64) error {
 		return fmt.Errorf("%w: %s does not end with sequence %d for ever", ErrNotSealed, chain[0].stream, last)
 	}
 	stream, err := l.js.Stream(ctx, chain[0].stream)
+	if chain[0].shared && errors.Is(err, jetstream.ErrStreamNotFound) { // by whoever led before
+		rest := slices.Clone(chain[1:])
+		l.chain.Store(&rest)
+		return nil
+	}
 	if err != nil {
 		return outOfReach("stream "+chain[0].stream, err)
 	}

@@ -323,8 +323,7 @@ func wholeUntil(one link, state jetstream.StreamState) error {
 	return nil
 }
 
-// adopt goes by a chain that was found. What is known to have left stays away, and
-// what was noticed since stays.
+// adopt goes by a chain that was found. What was noticed since stays.
 func (l *Log) adopt(found []link) {
 	for {
 		before := l.chain.Load()
@@ -339,8 +338,7 @@ func (l *Log) adopt(found []link) {
 }
 
 func merge(before, found []link) []link {
-	gone := func(one link) bool { return one.last > 0 && one.last < before[0].first }
-	now := slices.DeleteFunc(slices.Clone(found), gone)
+	now := slices.Clone(found)
 	newest := now[len(now)-1]
 	at := slices.IndexFunc(before, func(one link) bool { return one.stream == newest.stream })
 	if at >= 0 && at < len(before)-1 {
@@ -400,7 +398,7 @@ func (l *Log) Tidy(ctx context.Context) (deleted []string, err error) {
 }
 
 // Leave makes this Log begin at a sequence at least: the streams before it are about to
-// be deleted. The rest must have a commit.
+// be deleted, by this server or by whoever leads then. The rest must have a commit.
 func (l *Log) Leave(before uint64) {
 	raise(&l.left, before)
 }
@@ -420,7 +418,7 @@ type StreamPeers struct {
 
 // AllPeers are the servers that keep the log's streams, oldest first.
 func (l *Log) AllPeers(ctx context.Context) (list []StreamPeers, err error) {
-	for _, one := range *l.chain.Load() {
+	for _, one := range l.kept() {
 		peers, err := peersOf(ctx, l.nc, one.stream)
 		if err != nil {
 			return nil, err
@@ -430,12 +428,20 @@ func (l *Log) AllPeers(ctx context.Context) (list []StreamPeers, err error) {
 	return list, nil
 }
 
-// Streams returns the names of the log's streams, oldest first.
+// Streams returns the names of the log's streams, oldest first, without those that are
+// about to be deleted.
 func (l *Log) Streams() (names []string) {
-	for _, one := range *l.chain.Load() {
+	for _, one := range l.kept() {
 		names = append(names, one.stream)
 	}
 	return names
+}
+
+// kept returns the links that do not leave.
+func (l *Log) kept() []link {
+	first := l.First()
+	leaves := func(one link) bool { return one.last > 0 && one.last < first }
+	return slices.DeleteFunc(slices.Clone(*l.chain.Load()), leaves)
 }
 
 // PeersOf are the servers that keep a stream in which the log may go on.
