@@ -152,16 +152,19 @@ func (r *replicated) entry(msg *nats.Msg, sequence string, data []byte) {
 	answer := nats.NewMsg(msg.Reply)
 	answer.Header.Set(js.SequenceHeader, sequence)
 	answer.Data = data
-	if err := msg.RespondMsg(answer); err != nil {
-		r.t.Error(err)
-	}
+	r.reply(msg, answer)
 }
 
 func (r *replicated) status(msg *nats.Msg, code, text string) {
 	answer := nats.NewMsg(msg.Reply)
 	answer.Header.Set("Status", code)
 	answer.Header.Set("Description", text)
-	if err := msg.RespondMsg(answer); err != nil {
+	r.reply(msg, answer)
+}
+
+// reply answers, unless the test has ended, and closed the connection.
+func (r *replicated) reply(msg, answer *nats.Msg) {
+	if err := msg.RespondMsg(answer); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		r.t.Error(err)
 	}
 }
