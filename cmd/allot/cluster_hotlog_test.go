@@ -99,6 +99,7 @@ func (b *boundedReplicas) holdsAll(l *load) {
 // clients write through all of them. Any of them may be killed, and all be stopped:
 // no write is lost, and all of history can be read at each of them.
 func TestReplicasHotLog(t *testing.T) {
+	t.Parallel()
 	b := launchBounded(t)
 	l := b.load(0, 1, 2)
 	b.leaves(100)
@@ -202,6 +203,7 @@ func (b *boundedReplicas) furthest() (first float64) {
 // another stream, or a stream leaves, is killed right after it, while clients write. No
 // write through another server fails, and after the last kill everything is there.
 func TestHotLogKilledAtEachStep(t *testing.T) {
+	t.Parallel()
 	file, change := controlledSteps(t)
 	b := launchBounded(t, change)
 	all := &load{}
@@ -244,6 +246,7 @@ func TestHotLogKilledAtEachStep(t *testing.T) {
 // TestHotLogDeposedAtEachStep: a leader stands still after a step until another one
 // leads and has gone further, and then goes on with what it was about to do.
 func TestHotLogDeposedAtEachStep(t *testing.T) {
+	t.Parallel()
 	file, change := controlledSteps(t)
 	// A process that stands still is missed later than one that ended.
 	b := launchBounded(t, change, func(b *boundedReplicas) { b.flags = append(b.flags, "--cluster-wait", "40s") })
@@ -275,6 +278,7 @@ func TestHotLogDeposedAtEachStep(t *testing.T) {
 
 // TestHotLogHandedOverAtEachStep: the leader is told to step down right after a step.
 func TestHotLogHandedOverAtEachStep(t *testing.T) {
+	t.Parallel()
 	file, change := controlledSteps(t)
 	b := launchBounded(t, change)
 	l := b.load(0, 1, 2)
@@ -288,6 +292,120 @@ func TestHotLogHandedOverAtEachStep(t *testing.T) {
 	}
 	l.end(t)
 	b.holdsAll(l)
+}
+
+// TestHotLogPowerCut: the power of all machines is cut at once after a step, while
+// clients write. Everything that was acknowledged is there when they are back, and the
+// log goes on in other streams, and leaves, as before.
+func TestHotLogPowerCut(t *testing.T) {
+	t.Parallel()
+	steps := []string{"ready", "continued", "dropped"}
+	if times(1, 2) > 1 {
+		steps = hotLogSteps
+	}
+	b, file := launchOnDisks(t)
+	all := &load{}
+	for _, step := range steps {
+		b.cutAfter(file, step, all)
+		for i, s := range b.list {
+			if !s.waitServing() {
+				t.Fatalf("cut after %s: replica %d does not serve:\n%s", step, i+1, s.logs)
+			}
+		}
+		b.leader()
+		for _, s := range b.list {
+			all.holds(t, s)
+		}
+		was := b.furthest()
+		next := b.load(0, 1, 2)
+		b.leaves(was + 20)
+		next.end(t)
+		all.made = append(all.made, next.made...)
+		t.Logf("cut after %s: the log begins with %v", step, b.furthest())
+	}
+	tell(t, "power cut of all servers while the log goes on in another stream, or leaves", len(steps),
+		fmt.Sprintf("%d acknowledged writes, 0 lost", len(all.made)))
+	b.holdsAll(all)
+}
+
+// TestHotLogPowerCutControl: with lazy syncing such a cut loses something, or
+// TestHotLogPowerCut shows nothing.
+func TestHotLogPowerCutControl(t *testing.T) {
+	t.Parallel()
+	if times(1, 2) == 1 {
+		t.Skip("skipped: TestPowerCut shows that a cut cuts; ALLOT_FAULTS=all shows it of several servers, too")
+	}
+	b, file := launchOnDisks(t, "--lazy-sync")
+	all := &load{}
+	b.cutAfter(file, "continued", all)
+	body := "" // of a server that serves
+	waitFor(t, "a server serves, or all say that they have no log", func() bool {
+		without := 0
+		for _, s := range b.list {
+			status, text, err := sendTo("GET", "http://"+s.http+"/traits", "", map[string]string{"OpenStack-API-Version": "placement 1.39"})
+			if err == nil && status == 200 {
+				body = text
+				return true
+			}
+			if strings.Contains(s.logs.String(), "this replica has no log") {
+				without++
+			}
+		}
+		return without == len(b.list)
+	})
+	lost := 0
+	for _, name := range all.made {
+		if !strings.Contains(body, `"`+name+`"`) {
+			lost++
+		}
+	}
+	tell(t, "the same, negative control", 1, fmt.Sprintf("%d acknowledged writes, %d lost", len(all.made), lost))
+	if lost == 0 {
+		t.Error("lazy syncing lost nothing: the cut cuts nothing")
+	}
+}
+
+// launchOnDisks is launchBounded on disks of which the power can be cut. A server
+// does what is ordered in a file after a step.
+func launchOnDisks(t *testing.T, more ...string) (b *boundedReplicas, file string) {
+	t.Helper()
+	file, change := controlledSteps(t)
+	return launchBounded(t, change, func(b *boundedReplicas) {
+		b.flags = append(b.flags, more...)
+		for i := range b.disks {
+			b.disks[i] = newDisk(t)
+		}
+	}), file
+}
+
+// cutAfter cuts the power of all machines while clients write and a server waits after
+// a step, and starts all again. It adds what was acknowledged.
+func (b *boundedReplicas) cutAfter(file, step string, all *load) {
+	b.t.Helper()
+	l := b.load(0, 1, 2)
+	l.again.Store(true)
+	orderStep(b.t, file, "wait", step)
+	b.cutAll()
+	close(l.stop) // requests under way fail
+	l.idle.Wait()
+	all.made = append(all.made, l.made...)
+	for i := range b.list {
+		b.again(i)
+	}
+}
+
+// cutAll cuts the power of all machines at once, and brings their disks back.
+func (b *boundedReplicas) cutAll() {
+	b.t.Helper()
+	for _, d := range b.disks {
+		d.cut()
+	}
+	for i := range b.list {
+		b.lose(i)
+	}
+	for _, d := range b.disks {
+		d.remount()
+	}
 }
 
 // TestHotLogWaits: nothing leaves the log of several servers while a known one is
@@ -343,6 +461,7 @@ func TestHotLogWaits(t *testing.T) {
 // TestHotLogDiskLost: a replica whose disk is lost gets what the log has from the
 // others, stream by stream, and what has left it from a copy or the archives.
 func TestHotLogDiskLost(t *testing.T) {
+	t.Parallel()
 	b := launchBounded(t)
 	l := b.load(0, 1, 2)
 	b.leaves(60)

@@ -29,6 +29,7 @@ type replicas struct {
 	nats    [3]string
 	program string   // built otherwise than the others; empty: it is not
 	env     []string // of its environment
+	disks   [3]*disk // of which the power can be cut; nil: they are in dir
 }
 
 // launchReplicas starts three servers on an empty ledger, and waits until one leads.
@@ -72,7 +73,12 @@ func prepareReplicas(t *testing.T) *replicas {
 	return r
 }
 
-func (r *replicas) data(i int) string { return filepath.Join(r.dir, fmt.Sprint(i+1)) }
+func (r *replicas) data(i int) string {
+	if d := r.disks[i]; d != nil {
+		return filepath.Join(d.mount, "data")
+	}
+	return filepath.Join(r.dir, fmt.Sprint(i+1))
+}
 
 // begin starts one replica.
 func (r *replicas) begin(i int, flags ...string) {
