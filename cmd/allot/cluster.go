@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/commands/cluster"
+	"github.com/allot-project/allot/ledger/jetstream"
 )
 
 // clusterCommand is "allot cluster".
@@ -49,8 +50,12 @@ func (c *clusterStatusCommand) Run(ctx context.Context) error {
 
 func printStatus(w io.Writer, s cluster.Status) error {
 	var text bytes.Buffer
-	fmt.Fprintf(&text, "leader  %s\nterm    %d\nlevel   %d\nstream  led by %s\n\n",
+	fmt.Fprintf(&text, "leader  %s\nterm    %d\nlevel   %d\nstream  led by %s\n",
 		cmp.Or(s.Leader, "none: commands wait"), s.Term, s.Level, cmp.Or(s.Stream.Leader, "none"))
+	if n := len(s.Streams); n > 0 && s.Streams[n-1].First > 1 { // it is bounded
+		fmt.Fprintf(&text, "log     from sequence %d on, in streams: %d\n", s.Streams[0].First, n)
+	}
+	text.WriteByte('\n')
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(cells ...any) error {
 		_, err := fmt.Fprintf(table, "%v\t%v\t%v\t%v\t%v\t%v\t%v\t%v\n", cells...)
@@ -74,22 +79,31 @@ func printStatus(w io.Writer, s cluster.Status) error {
 			fmt.Fprintf(&text, "\nNot safe, says %s: %s\n", m.Name, reason)
 		}
 	}
-	for _, p := range s.Stream.Others {
-		known := slices.ContainsFunc(s.Members, func(m cluster.Member) bool { return m.Name == p.Name })
-		switch {
-		case !known && !p.Current:
-			fmt.Fprintf(&text, "\nThe log has a place on server %s, which is gone: start one of that name with an empty folder.\n", p.Name)
-		case p.Offline:
-			fmt.Fprintf(&text, "\nThe stream's server %s is away.\n", p.Name)
-		case !p.Current:
-			fmt.Fprintf(&text, "\nThe stream's server %s lags by %d messages.\n", p.Name, p.Lag)
-		}
+	for i := range s.Streams[:max(len(s.Streams)-1, 0)] {
+		older := &s.Streams[i]
+		printPeers(&text, "Stream "+older.Stream, "Stream "+older.Stream, older.Peers, s.Members)
 	}
+	printPeers(&text, "The log", "The stream", s.Stream, s.Members)
 	if s.Problem != "" {
 		fmt.Fprintf(&text, "\nThis status is incomplete: %s\n", s.Problem)
 	}
 	_, err = w.Write(text.Bytes())
 	return err
+}
+
+// printPeers tells of a stream's servers that lack something of it.
+func printPeers(text *bytes.Buffer, log, stream string, peers jetstream.Peers, members []cluster.Member) {
+	for _, p := range peers.Others {
+		known := slices.ContainsFunc(members, func(m cluster.Member) bool { return m.Name == p.Name })
+		switch {
+		case !known && !p.Current:
+			fmt.Fprintf(text, "\n%s has a place on server %s, which is gone: start one of that name with an empty folder.\n", log, p.Name)
+		case p.Offline:
+			fmt.Fprintf(text, "\n%s's server %s is away.\n", stream, p.Name)
+		case !p.Current:
+			fmt.Fprintf(text, "\n%s's server %s lags by %d messages.\n", stream, p.Name, p.Lag)
+		}
+	}
 }
 
 // clusterStepDownCommand is "allot cluster step-down".

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -104,6 +105,10 @@ func TestReplicasHotLog(t *testing.T) {
 	l := b.load(0, 1, 2)
 	b.leaves(100)
 	l.end(t)
+	status := allot(t, true, "cluster", "status", "--url", "http://"+b.list[0].http)
+	if first := regexp.MustCompile(`log     from sequence \d{3,} on, in streams: \d`); !first.MatchString(status) {
+		t.Errorf("where the log begins is not told:\n%s", status)
+	}
 	// Whoever leads next drops again what it only knows to leave.
 	next := (b.leader() + 1) % 3
 	allot(t, true, "cluster", "step-down", "--url", "http://"+b.list[next].http, "--to", fmt.Sprint(next+1))
