@@ -1,5 +1,5 @@
-// Package bucket keeps objects that are written once: in a folder, or in a bucket
-// of a store that speaks S3. It has no way to overwrite an object, and none to delete
+// Package bucket keeps objects that are written once: in a folder, in a bucket of a
+// store that speaks S3, or in one of Google's or Azure's. It has no way to overwrite an object, and none to delete
 // one but a copy, which can be made again.
 package bucket
 
@@ -26,6 +26,9 @@ var (
 	// that may pass.
 	ErrUnavailable = errors.New("bucket: the store is out of reach")
 )
+
+// objectType is the media type of all objects.
+const objectType = "application/octet-stream"
 
 // Object is an entry of a list.
 type Object struct {
@@ -77,10 +80,12 @@ type Patience struct {
 	Answer time.Duration // until a store begins to answer; 0: 30 s
 }
 
-// Open returns the store that a URL names: file:///FOLDER, or
-// s3://BUCKET/PREFIX?endpoint=HOST:PORT&region=REGION&insecure=true. The keys of
-// a bucket come from the environment or from the files of AWS's tools, and never
-// from the URL. Open does not speak to the store.
+// Open returns the store that a URL names: file:///FOLDER,
+// s3://BUCKET/PREFIX?endpoint=HOST:PORT&region=REGION&insecure=true,
+// gs://BUCKET/PREFIX?endpoint=HOST:PORT&insecure=true, or
+// azblob://CONTAINER/PREFIX?account=ACCOUNT&endpoint=HOST:PORT&insecure=true. The
+// keys of a bucket come from the environment, from files of the cloud's tools, or from
+// the machine, and never from the URL. Open does not speak to the store.
 func Open(text string, p Patience) (Store, error) {
 	if p.Answer == 0 {
 		p.Answer = 30 * time.Second
@@ -90,13 +95,17 @@ func Open(text string, p Patience) (Store, error) {
 		return nil, fmt.Errorf("%w: %q", ErrURL, text)
 	}
 	if u.User != nil {
-		return nil, fmt.Errorf("%w: it has a user in it: keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a file", ErrURL)
+		return nil, fmt.Errorf("%w: it has a user in it: keys come from the environment, such as AWS_ACCESS_KEY_ID, or a file", ErrURL)
 	}
 	switch u.Scheme {
 	case "file":
 		return openFolder(u)
 	case "s3":
 		return openS3(u, p)
+	case "gs":
+		return openGCS(u, p)
+	case "azblob":
+		return openAzure(u, p)
 	}
-	return nil, fmt.Errorf("%w: %q begins with neither file:/// nor s3://", ErrURL, text)
+	return nil, fmt.Errorf("%w: %q begins with none of file:///, s3://, gs:// and azblob://", ErrURL, text)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,8 @@ func stores(t *testing.T, test func(*testing.T, bucket.Store)) {
 	for kind, url := range map[string]func(*testing.T) string{
 		"folder": func(t *testing.T) string { return "file://" + t.TempDir() },
 		"S3":     func(t *testing.T) string { return buckettest.URL(buckettest.S3(t), "a/b") },
+		"GCS":    func(t *testing.T) string { return buckettest.GCSURL(buckettest.GCS(t), "a/b") },
+		"Azure":  func(t *testing.T) string { return buckettest.AzureURL(buckettest.Azure(t), "a/b") },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -137,8 +140,15 @@ func TestList(t *testing.T) {
 			}
 		}
 		stop := errors.New("stop")
-		if err := s.List(t.Context(), "parts/", "", func(bucket.Object) error { return stop }); !errors.Is(err, stop) {
-			t.Errorf("%v", err)
+		const often = 50
+		for range often {
+			if err := s.List(t.Context(), "parts/", "", func(bucket.Object) error { return stop }); !errors.Is(err, stop) {
+				t.Errorf("%v", err)
+			}
+		}
+		stacks := make([]byte, 4<<20)
+		if n := strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "ListObjects"); n >= often {
+			t.Errorf("lists that were stopped still run: %d lines of stacks", n)
 		}
 	})
 }
@@ -147,10 +157,13 @@ func TestList(t *testing.T) {
 func TestURLs(t *testing.T) {
 	t.Parallel()
 	for url, says := range map[string]string{
-		"": "begins with neither", "ftp://x": "begins with neither", "/srv/archive": "begins with neither", "file://host/x": "absolute path",
+		"": "begins with none", "ftp://x": "begins with none", "/srv/archive": "begins with none", "file://host/x": "absolute path",
 		"file:relative": "absolute path", "file:///x?y=z": "absolute path", "s3://": "names no bucket", "s3:///x": "names no bucket",
 		"s3://key:secret@bucket/x": "has a user in it", "s3://abc?endpoint=x&other=1": `"other"`, "s3://abc?insecure=maybe": "neither true nor false",
 		"s3://abc?endpoint=http://x:9000": "add insecure=true", "s3://abc?endpoint=http%3A%2F%2Fx%2Fy": "not HOST:PORT",
+		"gs://": "names no bucket", "gs://Under/x": "names no bucket", "gs://key@bucket": "has a user in it", "gs://abc?region=x": `"region"`,
+		"azblob://": "names no container", "azblob://a--b/x": "names no container", "azblob://abc/x": "names no account",
+		"azblob://abc?account=a&insecure=1": "neither true nor false", "azblob://abc?account=a&key=x": `"key"`,
 		"s3://b/x": "names no bucket", "s3://under_score./x": "names no bucket", "s3://abc?endpoint=:": "", "s3://abc/%zz": "", "://": "",
 	} {
 		_, err := bucket.Open(url, bucket.Patience{})
@@ -166,6 +179,8 @@ func TestAway(t *testing.T) {
 	for _, url := range []string{
 		"file:///nowhere/at/all",
 		"s3://bucket/x?insecure=true&region=r&endpoint=127.0.0.1:1", // nobody listens on that port
+		"gs://bucket/x?insecure=true&endpoint=127.0.0.1:1",
+		"azblob://bucket/x?insecure=true&account=a&endpoint=127.0.0.1:1",
 	} {
 		s, err := bucket.Open(url, bucket.Patience{Answer: time.Second})
 		if err != nil {
@@ -178,4 +193,47 @@ func TestAway(t *testing.T) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
+}
+
+// TestNoSecrets: an error does not tell the key that a request has in its URL.
+func TestNoSecrets(t *testing.T) {
+	t.Setenv("AZURE_STORAGE_KEY", "")
+	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "?sv=2025-01-01&sig=very-secret")
+	s, err := bucket.Open("azblob://bucket/x?insecure=true&account=a&endpoint=127.0.0.1:1", bucket.Patience{Answer: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Open(t.Context(), "parts/1")
+	if !errors.Is(err, bucket.ErrUnavailable) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRemove: copies can be removed, again, too, and nothing else.
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	stores(t, func(t *testing.T, s bucket.Store) {
+		for _, name := range []string{"copies/files/1", "parts/1"} {
+			if err := create(t, s, name, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		remover := s.(bucket.Remover)
+		for range 2 {
+			if err := remover.Remove(t.Context(), "copies/files/1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Open(t.Context(), "copies/files/1"); !errors.Is(err, bucket.ErrNotFound) {
+			t.Errorf("removed: %v", err)
+		}
+		for _, name := range []string{"parts/1", "copies/../parts/1", "copies"} {
+			if err := remover.Remove(t.Context(), name); !errors.Is(err, bucket.ErrForEver) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if got := read(t, s, "parts/1"); got != "parts/1" {
+			t.Errorf("%q", got)
+		}
+	})
 }

@@ -1,15 +1,13 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -39,63 +37,28 @@ func openS3(u *url.URL, p Patience) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = (&net.Dialer{Timeout: p.Answer, KeepAlive: time.Minute}).DialContext
-	transport.ResponseHeaderTimeout = p.Answer
-	transport.DisableCompression = true // a part's bytes are its own
-	wary := wary{transport}
+	transport := p.transport(func(r *http.Request) bool { return r.URL.RawQuery == "" })
 	client, err := minio.New(options.endpoint, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{},
-			&credentials.IAM{Client: &http.Client{Transport: wary, Timeout: metadataWait}},
+			&credentials.IAM{Client: &http.Client{Transport: transport, Timeout: metadataWait}},
 		}),
-		Secure: !options.insecure, Region: options.region, Transport: wary, MaxRetries: tries,
+		Secure: !options.insecure, Region: options.region, Transport: transport, MaxRetries: tries,
 		BucketLookup: minio.BucketLookupAuto,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
 	}
-	prefix := strings.Trim(u.Path, "/")
-	if prefix != "" {
-		prefix += "/"
-	}
-	return &s3{client: client, bucket: u.Host, prefix: prefix, url: u.String()}, nil
-}
-
-// place is where a bucket is.
-type place struct {
-	endpoint, region string
-	insecure         bool
+	return &s3{client: client, bucket: u.Host, prefix: prefixIn(u), url: u.String()}, nil
 }
 
 func s3Options(u *url.URL) (place, error) {
-	at := place{endpoint: defaultEndpoint}
 	if err := s3utils.CheckValidBucketName(u.Host); err != nil {
-		return at, fmt.Errorf("%w: %q names no bucket: s3://BUCKET/PREFIX?endpoint=HOST:PORT: %w", ErrURL, u, err)
+		return place{}, fmt.Errorf("%w: %q names no bucket: s3://BUCKET/PREFIX?endpoint=HOST:PORT: %w", ErrURL, u, err)
 	}
-	values, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return at, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
-	}
-	for key, list := range values {
-		switch value := list[len(list)-1]; key {
-		case "endpoint":
-			if strings.Contains(value, "/") {
-				return at, fmt.Errorf("%w: endpoint=%s is not HOST:PORT; for a store without TLS add insecure=true", ErrURL, value)
-			}
-			at.endpoint = value
-		case "region":
-			at.region = value
-		case "insecure":
-			if value != "true" && value != "false" {
-				return at, fmt.Errorf("%w: insecure=%q is neither true nor false", ErrURL, value)
-			}
-			at.insecure = value == "true"
-		default:
-			return at, fmt.Errorf("%w: %q: %q is none of endpoint, region and insecure", ErrURL, u, key)
-		}
-	}
-	return at, nil
+	at, err := placeIn(u, "endpoint", "region", "insecure")
+	at.endpoint = cmp.Or(at.endpoint, defaultEndpoint)
+	return at, err
 }
 
 func (s *s3) String() string { return s.url }
@@ -104,7 +67,7 @@ func (s *s3) String() string { return s.url }
 // there is none of that name.
 func (s *s3) Create(ctx context.Context, name string, contents *os.File, size int64) error {
 	options := minio.PutObjectOptions{
-		ContentType: "application/octet-stream", DisableMultipart: true,
+		ContentType: objectType, DisableMultipart: true,
 		SendContentMd5: true, // what a bucket with object lock wants
 	}
 	options.SetMatchETagExcept("*")
@@ -119,19 +82,7 @@ func (s *s3) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, s3Error(err)
 	}
-	return &s3Body{body}, nil
-}
-
-// s3Body says of a broken connection that the store is out of reach.
-type s3Body struct{ io.ReadCloser }
-
-// Read implements io.Reader.
-func (b *s3Body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return n, err
+	return &passing{body}, nil
 }
 
 // Remove implements Remover.
@@ -144,26 +95,16 @@ func (s *s3) Remove(ctx context.Context, name string) error {
 
 // List implements Store.
 func (s *s3) List(ctx context.Context, prefix, after string, yield func(Object) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the goroutine that asks for more
 	options := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
 	if after != "" {
 		options.StartAfter = s.prefix + after
 	}
-	last := ""
-	for object := range s.client.ListObjects(ctx, s.bucket, options) {
+	order := listed{store: s.String(), prefix: s.prefix, after: after, yield: yield}
+	for object := range s.client.ListObjectsIter(ctx, s.bucket, options) {
 		if object.Err != nil {
 			return s3Error(object.Err)
 		}
-		name, isBelow := strings.CutPrefix(object.Key, s.prefix)
-		if !isBelow || name <= last && last != "" {
-			return fmt.Errorf("%w: %s lists %.200q after %.200q, and a list is in the order of names", ErrUnavailable, s, object.Key, last)
-		}
-		last = name
-		if name <= after {
-			continue // a store that does not know start-after lists all
-		}
-		if err := yield(Object{name, object.Size}); err != nil {
+		if err := order.next(object.Key, object.Size); err != nil {
 			return err
 		}
 	}
@@ -178,9 +119,9 @@ func s3Error(err error) error {
 	answer := minio.ToErrorResponse(err)
 	switch {
 	case answer.Code == "PreconditionFailed" || answer.StatusCode == http.StatusPreconditionFailed:
-		return fmt.Errorf("%w: %w", ErrExists, err)
+		return says(ErrExists, err)
 	case answer.Code == "NoSuchKey":
-		return fmt.Errorf("%w: %w", ErrNotFound, err)
+		return says(ErrNotFound, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	return says(ErrUnavailable, err)
 }

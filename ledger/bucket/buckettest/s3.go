@@ -1,4 +1,5 @@
-// Package buckettest starts a store that speaks S3, for tests.
+// Package buckettest starts stores that speak S3, or as the stores of Google and Azure
+// do, for tests.
 package buckettest
 
 import (
@@ -7,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,51 +29,38 @@ const (
 // The keys are in the environment of this process from then on.
 func S3(t testing.TB) (address string) {
 	t.Helper()
-	program, err := exec.LookPath("versitygw")
-	if err != nil {
-		home, _ := os.UserHomeDir() // without one it is not found
-		program = filepath.Join(home, "go", "bin", "versitygw")
-	}
-	if _, err := os.Stat(program); err != nil {
-		t.Skip("skipped: versitygw is not installed; .ci/run has the command")
-	}
+	program := installed(t, "versitygw", "go/bin/versitygw")
 	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": user, "AWS_SECRET_ACCESS_KEY": password} {
 		if err := os.Setenv(name, value); err != nil { // t.Setenv forbids parallel tests, and all set the same
 			t.Fatal(err)
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address = listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address = freeAddress(t)
 	// O_TMPFILE and extended attributes are not everywhere: the sidecar needs neither.
 	dir := t.TempDir()
-	server := exec.Command(program, "--port", address, "--access", user, "--secret", password, "posix",
-		"--sidecar", t.TempDir(), "--disableotmp", dir)
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = server.Process.Kill(), server.Wait() }) // it is of no use any more
+	run(t, exec.Command(program, "--port", address, "--access", user, "--secret", password, "posix",
+		"--sidecar", t.TempDir(), "--disableotmp", dir))
 	client, err := minio.New(address, &minio.Options{Creds: credentials.NewStaticV4(user, password, "")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), hang)
-	defer cancel()
-	for {
-		err := client.MakeBucket(ctx, bucketName, minio.MakeBucketOptions{})
-		if err == nil {
-			return address
-		}
-		if ctx.Err() != nil {
-			t.Fatalf("versitygw does not serve: %v", err)
-		}
-		time.Sleep(50 * time.Millisecond)
+	untilServed(t, program, func(ctx context.Context) error {
+		return client.MakeBucket(ctx, bucketName, minio.MakeBucketOptions{})
+	})
+	return address
+}
+
+// freeAddress returns an address that nobody listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return listener.Addr().String()
 }
 
 // URL returns the URL of a folder in the bucket behind an address.
