@@ -124,6 +124,9 @@ func (c *clusterStepDownCommand) Run(ctx context.Context) error {
 	for limit := time.Now().Add(stepDownWait); time.Now().Before(limit); time.Sleep(stepDownLook) {
 		now, err := c.leader(ctx)
 		if err == nil && now.Leader != "" && now.Term != before.Term {
+			if now.Leader == before.Leader || c.To != "" && now.Leader != c.To {
+				return fmt.Errorf("%s leads, in term %d, because it was faster: ask again", now.Leader, now.Term)
+			}
 			fmt.Printf("%s leads, in term %d\n", now.Leader, now.Term)
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -432,6 +433,51 @@ func TestLeaderIsReplaced(t *testing.T) {
 	if status := first.Status(t.Context()); status.Leader != next.name || len(status.Members) != 3 ||
 		status.Problem != "" {
 		t.Errorf("%+v", status)
+	}
+}
+
+// TestRenewedUnnoticed: a leader that steps down while a renewal of its lease is under
+// way, whose answer it does not see, gives the lease back nevertheless. It would take
+// the lease for its own, and lead again.
+func TestRenewedUnnoticed(t *testing.T) {
+	var values *jetstream.Values
+	g := startGroup(t, func(_ int, cfg *cluster.Config, _ *member) { values = cfg.Values })
+	for round := range 3 {
+		before, next := g.leader(), g.others()[0]
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+				// The same value on top of the newest one, as a try to renew it. It fails where
+				// the lease has changed since.
+				value, revision, err := values.Get(t.Context(), "leader")
+				if err == nil && strings.Contains(string(value), `"leader":"`+before.name+`"`) && !strings.Contains(string(value), "released") {
+					_, err = values.Set(t.Context(), "leader", revision, value)
+				}
+				if err != nil && !errors.Is(err, jetstream.ErrRevision) {
+					t.Error(err)
+				}
+			}
+		}()
+		if err := before.StepDown(t.Context(), next.name); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(patience); before.get() != nil; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("it did not step down")
+			}
+		}
+		now := g.leader()
+		close(stop)
+		<-stopped
+		if now != next {
+			t.Fatalf("round %d: replica %s leads after %s, and %s was to", round, now.name, before.name, next.name)
+		}
 	}
 }
 

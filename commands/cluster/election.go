@@ -246,14 +246,34 @@ func (t *Term) confirmLate(ctx context.Context) {
 	}
 }
 
-// release gives the lease back.
+// release gives the lease back, if this replica has it yet.
 func (r *Replica) release(t *Term, successor string) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Lease)
 	defer cancel()
-	_, err := r.setLease(ctx, t.revision.Load(), lease{
-		Leader: r.cfg.Name, Instance: t.instance, Released: true, Successor: successor,
-	})
-	if err != nil && !errors.Is(err, jetstream.ErrRevision) {
-		r.cfg.Logger.Warn("the lease was not given back, and runs out", "error", err)
+	back := lease{Leader: r.cfg.Name, Instance: t.instance, Released: true, Successor: successor}
+	revision := t.revision.Load()
+	for {
+		_, err := r.setLease(ctx, revision, back)
+		if err == nil {
+			return
+		}
+		if errors.Is(err, jetstream.ErrRevision) {
+			// It may have been renewed by a try whose answer was not waited for. This replica
+			// would take it for its own, and lead again at once.
+			now, at, lookErr := r.getLease(ctx)
+			if lookErr == nil && at > revision && (now.Instance != t.instance || now.Released) {
+				return // another one has it
+			}
+			if lookErr == nil && at > revision {
+				revision = at
+				continue
+			}
+		}
+		select {
+		case <-time.After(renewAgain):
+		case <-ctx.Done():
+			r.cfg.Logger.Warn("the lease was not given back, and runs out", "error", err)
+			return
+		}
 	}
 }

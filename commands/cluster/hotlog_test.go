@@ -136,7 +136,8 @@ func TestOlderReleaseKeepsTheLog(t *testing.T) {
 		}
 		// Whoever bounds the log tries again after these. Streams are made and deleted by
 		// a Raft group that can be late behind such writes.
-		passing := errors.Is(err, cluster.ErrLevelBelow) || errors.Is(err, archives.ErrLater) || errors.Is(err, ledger.ErrUnavailable)
+		passing := errors.Is(err, cluster.ErrLevelBelow) || errors.Is(err, archives.ErrLater) ||
+			errors.Is(err, ledger.ErrUnavailable)
 		if !passing || time.Since(began) > patience {
 			t.Fatal(err)
 		}

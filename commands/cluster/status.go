@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -72,7 +73,8 @@ type Status struct {
 	Level   uint64          `json:"level"` // level of features in use
 	Members []Member        `json:"members"`
 	Stream  jetstream.Peers `json:"stream"` // the servers that keep the log's newest stream
-	// Streams are those of the log, oldest first, if it has several.
+	// Streams are those of the log, oldest first, if it is bounded: it has several, or begins
+	// later than at 1.
 	Streams []jetstream.StreamPeers `json:"streams,omitempty"`
 	// Problem says why a part of the status is missing.
 	Problem string `json:"problem,omitempty"`
@@ -361,7 +363,7 @@ func (r *Replica) Status(ctx context.Context) Status {
 	if s.Stream, err = r.cfg.Log.Peers(ctx); err != nil {
 		s.Problem = cmp.Or(s.Problem, err.Error())
 	}
-	if len(r.cfg.Log.Streams()) > 1 {
+	if len(r.cfg.Log.Streams()) > 1 || r.cfg.Log.First() > 1 {
 		if s.Streams, err = r.cfg.Log.AllPeers(ctx); err != nil {
 			s.Problem = cmp.Or(s.Problem, err.Error())
 		}
@@ -409,9 +411,12 @@ func (r *Replica) StepDown(ctx context.Context, to string) error {
 }
 
 func (r *Replica) askToGive(ctx context.Context, wish []byte) error {
-	msg, err := r.ask(ctx, giveSubject, wish)
+	// That another replica leads now says nothing about the answer: it may be why.
+	asking, cancel := context.WithTimeout(ctx, r.cfg.Lease) // a request may be lost
+	defer cancel()
+	msg, err := r.cfg.Conn.RequestWithContext(asking, giveSubject, wish)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: the leader has not answered: %w", commands.ErrNoAnswer, err)
 	}
 	if len(msg.Data) > 0 {
 		return errors.New(string(msg.Data))
