@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -18,8 +19,8 @@ import (
 // The log may be a chain of streams, so that its oldest part can be deleted as a
 // whole although no stream lets a message be deleted. Each stream begins with the
 // sequence after the last one of the stream before. What follows is about the log of
-// a single server, whose streams but the last are sealed for ever; see continued.go for
-// that of several.
+// a single server that has its NATS server in the process, whose streams but the last
+// are sealed for ever; see continued.go for a log that others may open, too.
 //
 // A stream is sealed, and loses the log's subject, in one step, and the next one
 // is made in another. Whoever finds that the last stream is sealed makes the next
@@ -56,7 +57,7 @@ type link struct {
 	first   uint64
 	last    uint64 // 0: it takes commits
 	id      string // see idKey
-	shared  bool   // several servers keep it: it is never sealed, see continued.go
+	shared  bool   // it is never sealed, and says itself where the log goes on: see continued.go
 }
 
 // streamAt returns the name of the stream that begins with a sequence.
@@ -89,20 +90,20 @@ func StreamFirst(prefix, stream string) uint64 {
 func (l *Log) find(ctx context.Context, mayMake bool) (*jetstream.StreamInfo, error) {
 	// Most logs have one stream, which nobody needs to look for.
 	stream, err := l.js.Stream(ctx, l.prefix)
-	if err == nil && !stream.CachedInfo().Config.Sealed && stream.CachedInfo().Config.Replicas <= 1 {
-		info := stream.CachedInfo()
-		return info, l.follow([]*jetstream.StreamInfo{info})
-	}
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, outOfReach("open stream "+l.prefix, err)
 	}
-	var shared *jetstream.StreamInfo
 	if err == nil && !stream.CachedInfo().Config.Sealed {
-		shared = stream.CachedInfo()
+		info := stream.CachedInfo()
+		if !l.isShared(info.Config) {
+			return info, l.follow([]*jetstream.StreamInfo{info})
+		}
+		last, _, err := l.findShared(ctx, info)
+		return last, err
 	}
 	list, err := l.streams(ctx)
-	if shared != nil || err == nil && len(list) == 0 {
-		last, _, err := l.findShared(ctx, shared)
+	if err == nil && len(list) == 0 {
+		last, _, err := l.findShared(ctx, nil)
 		return last, err
 	}
 	if err == nil {
@@ -131,6 +132,18 @@ func (l *Log) find(ctx context.Context, mayMake bool) (*jetstream.StreamInfo, er
 		list = append(list, last)
 	}
 	return last, l.follow(list)
+}
+
+// findAtRest is find for a log that was not found before. Where others may have the log
+// go on, or streams leave, at the same moment, it looks again for a while.
+func (l *Log) findAtRest(ctx context.Context) (*jetstream.StreamInfo, error) {
+	for until := time.Now().Add(settling); ; {
+		info, err := l.find(ctx, l.mayMake)
+		moves := l.shared && errors.Is(err, ledger.ErrUnavailable)
+		if !moves || time.Now().After(until) || pause(ctx, retryPause) != nil {
+			return info, err
+		}
+	}
 }
 
 // streams lists the streams of the chain, oldest first.

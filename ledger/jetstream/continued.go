@@ -18,10 +18,11 @@ import (
 	"github.com/allot-project/allot/ledger"
 )
 
-// The log of several servers is a chain of streams, too, and none of them is ever
-// sealed: a change of a stream's configuration reaches the servers by another Raft
-// group than commits do, so one that is late could come between two commits of the
-// next leader. Instead the log says where it goes on:
+// The log of several servers, and any log in an external NATS, which another server
+// could open, is a chain of streams, too, and none of them is ever sealed: a change of
+// a stream's configuration reaches the servers by another Raft group than commits do,
+// so one that is late could come between two commits of the next leader. Instead the
+// log says where it goes on:
 //
 //  1. The next stream is made first, empty, with a name and a subject of its own that
 //     nobody uses again. It begins at a sequence that the log has not reached.
@@ -78,12 +79,23 @@ func Shared(stream string) bool {
 func (l *Log) linkOf(info *jetstream.StreamInfo) link {
 	one := link{
 		stream: info.Config.Name, subject: StreamSubject(l.prefix, info.Config.Name), first: max(info.Config.FirstSeq, 1),
-		shared: info.Config.Replicas > 1,
+		shared: l.isShared(info.Config),
 	}
 	if _, one.id = splitID(one.stream); one.id == "" {
 		one.id = info.Config.Metadata[idKey]
 	}
 	return one
+}
+
+// isShared reports whether a stream says itself where the log goes on. One with an id in
+// its name was made for that. The first one has its id in its metadata; one that was made
+// before there were ids has none, so whoever opens the log says so, unless it has
+// replicas. The others were sealed, or were made after one that was.
+func (l *Log) isShared(cfg jetstream.StreamConfig) bool {
+	if cfg.Name != l.prefix || cfg.Sealed {
+		return Shared(cfg.Name)
+	}
+	return l.shared || cfg.Replicas > 1 || cfg.Metadata[idKey] != ""
 }
 
 // continuation returns the stream in which the log goes on after an entry of a
@@ -176,7 +188,7 @@ func (l *Log) entry(ctx context.Context, one link, sequence uint64) (ledger.Entr
 func (l *Log) sharedStreams(ctx context.Context, have *jetstream.StreamInfo) (list []*jetstream.StreamInfo, err error) {
 	found := l.js.StreamNames(ctx)
 	for name := range found.Name() {
-		if StreamFirst(l.prefix, name) == 0 {
+		if name != l.prefix && (StreamFirst(l.prefix, name) == 0 || !Shared(name)) {
 			continue
 		}
 		if have != nil && have.Config.Name == name {
@@ -354,10 +366,17 @@ type Next struct {
 	After  uint64 // sequence of the commit that may lead there
 }
 
+// ErrSealedBefore means that a log cannot say where it goes on, because a single server
+// with its NATS server in the process has sealed parts of it before.
+var ErrSealedBefore = errors.New("jetstream: parts of the log were sealed by a single server, so it stays in one stream elsewhere")
+
 // Prepare makes a stream in which the log may go on after a commit that it does not
 // have yet.
 func (l *Log) Prepare(ctx context.Context, after uint64) (Next, error) {
 	one := l.active()
+	if !one.shared {
+		return Next{}, fmt.Errorf("%w: stream %s", ErrSealedBefore, one.stream)
+	}
 	stream, err := l.js.Stream(ctx, one.stream)
 	if err != nil {
 		return Next{}, outOfReach("stream "+one.stream, err)

@@ -58,6 +58,10 @@ type Config struct {
 	// MayRoll allows this Log to make the next stream if the last one is sealed,
 	// see Roll. Only one process of a ledger may have it.
 	MayRoll bool
+	// Shared says that others may open this log, too, also if one server of NATS alone
+	// keeps it. Such a log is never sealed, and says itself where it goes on: see
+	// continued.go. All that may append to a log must say the same.
+	Shared bool
 }
 
 // historyKey is the key of History in the stream's metadata.
@@ -82,6 +86,7 @@ type Log struct {
 	prefix   string // name of the first stream
 	chain    atomic.Pointer[[]link]
 	mayMake  bool
+	shared   bool         // see Config.Shared
 	made     func() error // see OnMade; guarded by finding
 	unsure   bool         // a stream may have been made since made was called; guarded by finding
 	finding  sync.Mutex   // held while the chain changes
@@ -123,10 +128,11 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 		js:       js,
 		prefix:   cfg.Stream,
 		mayMake:  cfg.MayRoll,
+		shared:   cfg.Shared,
 		patience: cfg.Patience,
 		maxBytes: min(int(nc.MaxPayload()), fileStoreMaxBytes) - headroomBytes,
 	}
-	info, err := l.find(ctx, cfg.MayRoll)
+	info, err := l.findAtRest(ctx)
 	if errors.Is(err, ErrNoStream) && cfg.MayCreate {
 		info, err = l.create(ctx, cfg)
 	}
@@ -146,6 +152,9 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 // create makes the first stream.
 func (l *Log) create(ctx context.Context, cfg Config) (*jetstream.StreamInfo, error) {
 	stream, err := l.js.CreateStream(ctx, streamConfig(cfg))
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return l.find(ctx, false) // another server has just made it, with an id of its own
+	}
 	if err != nil {
 		return nil, outOfReach(fmt.Sprintf("open stream %s", cfg.Stream), err)
 	}
@@ -180,7 +189,7 @@ func firstMetadata(cfg Config) map[string]string {
 	if head := cfg.History; head.Sequence > 0 {
 		metadata[historyKey] = strconv.FormatUint(head.Sequence, 10)
 	}
-	if cfg.Replicas > 1 {
+	if cfg.Shared || cfg.Replicas > 1 {
 		metadata[idKey] = newID()
 	}
 	if len(metadata) == 0 {
