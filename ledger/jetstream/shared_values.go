@@ -165,6 +165,24 @@ type Peer struct {
 	Active  time.Duration `json:"active"` // time since it was heard, in nanoseconds
 }
 
+// KeptBy returns nil if a stream that so many servers are to keep is on all of them.
+func (p Peers) KeptBy(replicas int) error {
+	if replicas <= 1 {
+		return nil // whoever told of it keeps it
+	}
+	var missing []string
+	for _, one := range p.Others {
+		if one.Offline || !one.Current || one.Lag > 0 {
+			missing = append(missing, one.Name)
+		}
+	}
+	if p.Leader == "" || len(p.Others)+1 < replicas || len(missing) > 0 {
+		return fmt.Errorf("%w: of %d servers that are to keep it, %q leads, and of %d others %q have not got all of it",
+			ledger.ErrUnavailable, replicas, p.Leader, len(p.Others), missing)
+	}
+	return nil
+}
+
 // Safe says what of a log that was good when it was opened would not keep it any
 // more: its stream's configuration has been changed, or it or the bucket has
 // fewer replicas. An error means that nobody says.
