@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type replicas struct {
 	program string   // built otherwise than the others; empty: it is not
 	env     []string // of its environment
 	disks   [3]*disk // of which the power can be cut; nil: they are in dir
+	outside []string // flags of an external NATS; nil: each has its own NATS server
 }
 
 // launchReplicas starts three servers on an empty ledger, and waits until one leads.
@@ -89,10 +91,15 @@ func (r *replicas) begin(i int, flags ...string) {
 // beginOn starts one replica on a data folder.
 func (r *replicas) beginOn(t *testing.T, i int, data string, flags ...string) {
 	t.Helper()
-	r.list[i] = startProgram(t, cmp.Or(r.program, binary), r.env, data, append([]string{
-		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-name", fmt.Sprint(i + 1),
-		"--cluster-listen", r.members[i], "--cluster-secret-file", r.secret,
-	}, flags...)...)
+	own := []string{
+		"--nats", r.nats[i], "--cluster", strings.Join(r.members, ","), "--cluster-listen", r.members[i],
+		"--cluster-secret-file", r.secret,
+	}
+	if r.outside != nil {
+		own = slices.Clone(r.outside)
+	}
+	own = append(own, "--cluster-name", fmt.Sprint(i+1))
+	r.list[i] = startProgram(t, cmp.Or(r.program, binary), r.env, data, append(own, flags...)...)
 }
 
 // standing is a server's answer at /healthz.

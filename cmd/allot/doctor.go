@@ -317,6 +317,12 @@ func (c *doctorCommand) natsServer(ctx context.Context) (found []diagnosis) {
 	defer nc.Close()
 	found = append(found, diagnosis{"--nats-url", findingFine,
 		fmt.Sprintf("nats-server %s takes messages of up to %d bytes", nc.ConnectedServerVersion(), nc.MaxPayload()), ""})
+	if c.Archive.bounded() {
+		if err := jetstream.CheckMayContinue(nc); err != nil {
+			found = append(found, fault("--hot-log-records", err, "give the user of --nats-url all permissions of allot-log in "+
+				"docs/nats-server.conf"))
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, doctorWait)
 	defer cancel()
 	if _, err := jetstream.CheckSync(ctx, c.NATSMonitor); err != nil && !c.AcceptLazySync {

@@ -286,13 +286,9 @@ func hotLogRefusals(t *testing.T, data, dir string) {
 		{[]string{"--hot-history", "1h"}, "--hot-history needs --archive"},
 		{[]string{"--archive", "file://" + empty, "--hot-history", "0s"}, "--hot-history 0s: it must be more than 0"},
 		{[]string{"--archive", "file://" + empty, "--hot-history=-1h"}, "0 or more"},
-		{[]string{"--archive", "file://" + empty, "--hot-log-age", "1h", "--nats-url", "nats://127.0.0.1:1"}, "embedded NATS servers"},
 		{[]string{"--archive", "file://" + empty, "--hot-log-age", "1h", "--snapshot-records", "0", "--snapshot-age", "0"}, "need snapshots"},
 	} {
-		args := append([]string{"serve", "--data", data, "--http", freeAddress(t)}, c.args...)
-		if !slices.Contains(c.args, "--nats-url") {
-			args = append(args, "--nats", "")
-		}
+		args := append([]string{"serve", "--data", data, "--http", freeAddress(t), "--nats", ""}, c.args...)
 		if out := allot(t, false, args...); !strings.Contains(out, c.says) {
 			t.Errorf("%q: %s; want %q", c.args, out, c.says)
 		}

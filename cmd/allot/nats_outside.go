@@ -45,12 +45,12 @@ func (c *serveCommand) doorLogin() (address, creds string) {
 // checkClosed makes sure that only the log's connection can write the log of an
 // external server. It tries the login that answers clients (because it publishes
 // what clients ask for), a client without credentials, and the clients of
-// --nats-probe.
-func (s *server) checkClosed(context.Context) error {
+// --nats-probe. Where the log goes on in other streams, it tries a stream like these.
+func (s *server) checkClosed(ctx context.Context) error {
 	if s.log.nats != nil {
 		return nil
 	}
-	err := s.probe()
+	err := s.probe(ctx)
 	if err == nil || s.config.AcceptOpenNATS && errors.Is(err, jetstream.ErrOpen) {
 		if err != nil {
 			s.logger.Warn("--accept-open-nats: others may be able to destroy the log", "because", err)
@@ -67,8 +67,23 @@ func (s *server) checkClosed(context.Context) error {
 	return err
 }
 
-func (s *server) probe() error {
-	if err := jetstream.CheckClosed(s.doorNC, ""); err != nil {
+func (s *server) probe(ctx context.Context) error {
+	closed := func(nc *nats.Conn) error { return jetstream.CheckClosed(nc, "") }
+	if s.goesOn() {
+		decoy, err := s.log.stream.NewDecoy(ctx, s.config.Cluster.Name)
+		if err != nil {
+			return unreached(err)
+		}
+		defer s.removeDecoy(ctx, decoy)
+		closed = func(nc *nats.Conn) error {
+			err := jetstream.CheckClosed(nc, "")
+			if err == nil {
+				err = decoy.Closed(ctx, nc)
+			}
+			return err
+		}
+	}
+	if err := closed(s.doorNC); err != nil {
 		return fmt.Errorf("the connection that answers clients (--nats-door-url): %w", err)
 	}
 	stranger, err := withoutUser(s.config.NATSURL)
@@ -76,7 +91,7 @@ func (s *server) probe() error {
 		return fmt.Errorf("--nats-url: %w", err)
 	}
 	if nc, err := nats.Connect(stranger, silent); err == nil { // A client that cannot connect can do no harm.
-		err = jetstream.CheckClosed(nc, "")
+		err = closed(nc)
 		nc.Close()
 		if err != nil {
 			return fmt.Errorf("a client without credentials: %w", err)
@@ -87,13 +102,21 @@ func (s *server) probe() error {
 		if err != nil {
 			return fmt.Errorf("--nats-probe %s: %w", redacted(address), err)
 		}
-		err = jetstream.CheckClosed(nc, "")
+		err = closed(nc)
 		nc.Close()
 		if err != nil {
 			return fmt.Errorf("--nats-probe %s: %w", redacted(address), err)
 		}
 	}
 	return nil
+}
+
+// removeDecoy removes a stream that only served to find out who may change the log. If it
+// stays, the next start removes it.
+func (s *server) removeDecoy(ctx context.Context, decoy *jetstream.Decoy) {
+	if err := decoy.Remove(ctx); err != nil {
+		s.logger.Warn("a stream that was made to try who may change the log is left", "error", err)
+	}
 }
 
 // silent suppresses nats.go's messages about refusals, which a probe hopes for.

@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/past"
@@ -89,15 +90,9 @@ func (f *archiveFlags) open() ([]*archives.Archive, error) {
 	return list, nil
 }
 
-// checkBounded refuses to bound a log in an external NATS server, or one that a start
-// would have to replay.
+// checkBounded refuses to bound a log that a start would have to replay.
 func (c *serveCommand) checkBounded() error {
-	switch {
-	case !c.Archive.bounded():
-		return nil
-	case c.NATSURL != "":
-		return errors.New("--hot-log-records and --hot-log-age are for a log in embedded NATS servers: leave them out with --nats-url")
-	case c.SnapshotRecords <= 0 && c.SnapshotAge <= 0:
+	if c.Archive.bounded() && c.SnapshotRecords <= 0 && c.SnapshotAge <= 0 {
 		return errors.New("--hot-log-records and --hot-log-age need snapshots, from which a start goes on: " +
 			"leave --snapshot-records or --snapshot-age at more than 0")
 	}
@@ -167,8 +162,12 @@ func (s *server) joinArchives(ctx context.Context, hot archives.Hot) (all ledger
 	}
 	first := hot.First()
 	if first > 1 && len(s.archives) == 0 {
+		place := s.config.Data
+		if s.log.nats == nil {
+			place = s.log.nc.ConnectedUrlRedacted()
+		}
 		return nil, fmt.Errorf("the log in %s begins with sequence %d, because what is older has left for archives; nothing was changed: "+
-			"name them with --archive", s.config.Data, first)
+			"name them with --archive", place, first)
 	}
 	if len(s.archives) == 0 {
 		return hot, nil
@@ -242,16 +241,27 @@ func (s *server) stopTrimmer() error {
 	return nil
 }
 
-// hotLog is this server's part of the log of several.
+// hotLog is the part of a server in a log that others may open.
 type hotLog struct{ s *server }
 
 var _ cluster.HotLog = hotLog{}
 
-// Durable implements cluster.HotLog.
-func (h hotLog) Durable(stream string) error { return h.s.log.nats.SyncStreams(stream) }
+// Ready implements cluster.HotLog. The servers of an external NATS sync what they keep;
+// but to lead, this server must be able to write there.
+func (h hotLog) Ready(stream string) error {
+	if h.s.log.nats == nil {
+		return jetstream.CheckMayContinue(h.s.log.nc)
+	}
+	return h.s.log.nats.SyncStreams(stream)
+}
 
 // MayLeave implements cluster.HotLog. What a start of this server would need of it
 // must be in its archives.
+//
+// An external NATS needs no note of what may leave: nobody but its server reads the
+// stream's files, and that forgets a stream before it touches them, and takes its meta.inf
+// away first. After a crash it has all of the stream, which the leader lets leave again, or
+// nothing.
 func (h hotLog) MayLeave(ctx context.Context, before uint64) error {
 	s := h.s
 	replayed, err := s.replayed()
@@ -271,8 +281,10 @@ func (h hotLog) MayLeave(ctx context.Context, before uint64) error {
 	if have < before-1 {
 		return fmt.Errorf("its archives go up to commit %d, and what is up to %d is to leave", have, before-1)
 	}
-	if err := s.log.nats.MayLeave(before); err != nil {
-		return err
+	if s.log.nats != nil {
+		if err := s.log.nats.MayLeave(before); err != nil {
+			return err
+		}
 	}
 	s.log.stream.Leave(before)
 	return nil

@@ -248,7 +248,7 @@ func (s *server) closeLog() error {
 
 // openLog opens the log, or makes one if a ledger may begin here.
 func (s *server) openLog(ctx context.Context) (err error) {
-	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil}
+	cfg := jetstream.Config{Replicas: s.replicas(), MayCreate: s.verdict.Begin != nil, Shared: s.shared()}
 	if s.log.nats == nil {
 		cfg.AckTimeout = cmp.Or(s.config.Cluster.Ack, ackTimeout)
 	} else {

@@ -24,17 +24,20 @@ import (
 //
 //  1. The log goes on in another stream once every known replica that keeps it has
 //     said that the stream's name is durable on its disk. A power cut could otherwise
-//     take a stream with acknowledged commits from all of them at once.
+//     take a stream with acknowledged commits from all of them at once. Servers of an
+//     external NATS say nothing of the kind: see placed. There every known replica says
+//     that its user may write on the next stream.
 //  2. A stream leaves once every known replica has said that its snapshot and its read
-//     models are past it, that its archives have it, and that it has noted that the
-//     stream may be deleted: without the note half of a stream looks like damage.
+//     models are past it, that its archives have it, and, where it keeps files of the
+//     log, that it has noted that the stream may be deleted: without the note half of a
+//     stream looks like damage.
 //
 // What a replica has said stays true, so it does not matter how late a deletion comes,
 // or who leads by then. A replica that is away holds both up; one that will not come
 // back is no replica any more once an operator has removed it.
 
 const (
-	// readySubject asks all whether the name of a stream is durable, and leavingSubject
+	// readySubject asks all whether the log may go on in a stream, and leavingSubject
 	// whether streams may leave.
 	readySubject   = "allot.cluster.ready"
 	leavingSubject = "allot.cluster.leaving"
@@ -53,7 +56,7 @@ const (
 // The steps after which test programs end a server, see control_on.go.
 const (
 	stepMade      = "made"      // the next stream exists
-	stepReady     = "ready"     // its name is durable everywhere
+	stepReady     = "ready"     // all have said that the log may go on there
 	stepContinued = "continued" // the log goes on there
 	stepSaid      = "said"      // a replica has done what it was asked, and not answered yet
 	stepNoted     = "noted"     // all replicas have said that a stream may leave
@@ -62,10 +65,12 @@ const (
 
 // HotLog is what a replica does to its own part of a bounded log; nil: it has none.
 type HotLog interface {
-	// Durable makes the name of a stream durable, which must be there.
-	Durable(stream string) error
-	// MayLeave notes that the streams before a sequence may be deleted, or says why
-	// not. From then on they are not read any more.
+	// Ready says why the log may not go on in a stream that was just made, and does what
+	// this replica has to do before: where it keeps the log itself, it makes the stream's
+	// name durable, which must be there.
+	Ready(stream string) error
+	// MayLeave says why the streams before a sequence may not be deleted, and notes that
+	// they may where it keeps the log itself. From then on they are not read any more.
 	MayLeave(ctx context.Context, before uint64) error
 }
 
@@ -84,9 +89,9 @@ type hotAnswer struct {
 	Why  string `json:"why,omitempty"` // empty: yes
 }
 
-// answerReady says whether the name of a stream is durable here.
+// answerReady says whether the log may go on in a stream.
 func (r *Replica) answerReady(msg *nats.Msg) {
-	r.answerHot(msg, func(_ context.Context, q hotQuestion) error { return r.cfg.HotLog.Durable(q.Stream) })
+	r.answerHot(msg, func(_ context.Context, q hotQuestion) error { return r.cfg.HotLog.Ready(q.Stream) })
 }
 
 // answerLeaving says whether streams may leave.
@@ -105,7 +110,7 @@ func (r *Replica) answerHot(msg *nats.Msg, do func(context.Context, hotQuestion)
 		switch {
 		case err != nil:
 		case r.cfg.HotLog == nil:
-			err = errors.New("its log is in an external NATS server")
+			err = errors.New("it has no part in a bounded log")
 		default:
 			err = do(ctx, question)
 		}
@@ -247,7 +252,7 @@ func (b *BoundedLog) prepare(ctx context.Context) error {
 		b.made = made
 		control(stepMade)
 	}
-	if err := b.durable(ctx, b.made); err != nil {
+	if err := b.ready(ctx, b.made); err != nil {
 		return err
 	}
 	control(stepReady)
@@ -258,12 +263,34 @@ func (b *BoundedLog) prepare(ctx context.Context) error {
 	return nil
 }
 
-// durable returns once the name of a stream that was just made is durable on each
-// server that keeps it.
-func (b *BoundedLog) durable(ctx context.Context, next jetstream.Next) error {
-	peers, err := b.PeersOf(ctx, next)
+// ready returns once the log may go on in a stream that was just made.
+func (b *BoundedLog) ready(ctx context.Context, next jetstream.Next) error {
+	asked := b.keepers
+	if b.t.r.cfg.Near == nil {
+		asked = b.placed // the servers that keep it are not Allot's
+	}
+	wanted, err := asked(ctx, next)
 	if err != nil {
 		return err
+	}
+	for {
+		err := b.t.r.agree(ctx, readySubject, hotQuestion{Stream: next.Stream}, wanted)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(askReady): // a server may not have got as far as to make it
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// keepers are the replicas that keep a stream that was just made, each with its own NATS server.
+func (b *BoundedLog) keepers(ctx context.Context, next jetstream.Next) (map[string]bool, error) {
+	peers, err := b.PeersOf(ctx, next)
+	if err != nil {
+		return nil, err
 	}
 	if peers.Leader != b.t.r.cfg.Name {
 		// Commits then reach the stream's leader without another hop.
@@ -276,18 +303,41 @@ func (b *BoundedLog) durable(ctx context.Context, next jetstream.Next) error {
 		keep[one.Name] = true
 	}
 	if len(keep) < b.Replicas() || keep[""] {
-		return fmt.Errorf("%w: stream %s is kept by %v, and not by %d servers yet", ledger.ErrUnavailable, next.Stream,
+		return nil, fmt.Errorf("%w: stream %s is kept by %v, and not by %d servers yet", ledger.ErrUnavailable, next.Stream,
 			slices.Sorted(maps.Keys(keep)), b.Replicas())
 	}
+	return keep, nil
+}
+
+// placed waits until a stream that was just made is on all servers of an external NATS
+// that are to keep it, and returns all known replicas, which the log goes on with.
+//
+// These servers sync every write (sync_interval: always), or somebody has accepted the
+// risk. nats-server 2.15 then writes meta.inf and meta.sum of a new stream with O_SYNC,
+// and syncs the stream's folder after their renames, before it says that the stream is
+// there (filestore.go: writeStreamMeta, writeAtomically). Of a stream with replicas the
+// group's own folder, its votes and the agreement by which the stream is to be there are
+// synced so, too. What it does not sync by itself is the folder in which the stream's
+// folder has its name: it relies there, as for the name of each new block of a stream that
+// is years old, on file systems with a journal, such as ext4, XFS and Btrfs. They make a
+// name durable no later than what is synced below it. The first commit of the stream is
+// synced before it is acknowledged, in the stream's block or, of a stream with replicas,
+// in the group's agreements on most of its servers. So it is lost in a power cut no sooner
+// than a commit in any other block. Until all servers have the stream, one that does not
+// could make it only later, so that fewer than were asked for would keep its first commits.
+func (b *BoundedLog) placed(ctx context.Context, next jetstream.Next) (known map[string]bool, err error) {
 	for {
-		err := b.t.r.agree(ctx, readySubject, hotQuestion{Stream: next.Stream}, keep)
+		peers, err := b.PeersOf(ctx, next)
 		if err == nil {
-			return nil
+			err = peers.KeptBy(b.Replicas())
+		}
+		if err == nil {
+			return b.t.r.knownNames(ctx)
 		}
 		select {
-		case <-time.After(askReady): // a server may not have got as far as to make it
+		case <-time.After(askReady):
 		case <-ctx.Done():
-			return err
+			return nil, fmt.Errorf("stream %s: %w", next.Stream, err)
 		}
 	}
 }

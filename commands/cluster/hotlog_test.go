@@ -24,13 +24,19 @@ type hotLog struct {
 	dir string
 
 	mu      sync.Mutex
+	unready error    // why the log may not go on; guarded by mu
 	refuses error    // why nothing may leave; guarded by mu
 	asked   []string // in order; guarded by mu
 }
 
-// Durable implements cluster.HotLog.
-func (h *hotLog) Durable(stream string) error {
-	h.note("durable " + stream)
+// Ready implements cluster.HotLog.
+func (h *hotLog) Ready(stream string) error {
+	h.note("ready " + stream)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.unready != nil {
+		return h.unready
+	}
 	return h.m.ns.SyncStreams(stream)
 }
 
@@ -146,7 +152,7 @@ func TestOlderReleaseKeepsTheLog(t *testing.T) {
 	<-stopped
 	for i := range hot {
 		hot[i].mu.Lock()
-		if len(hot[i].asked) == 0 || !strings.HasPrefix(hot[i].asked[0], "durable ALLOT-") {
+		if len(hot[i].asked) == 0 || !strings.HasPrefix(hot[i].asked[0], "ready ALLOT-") {
 			t.Errorf("member %d was asked %q", i, hot[i].asked)
 		}
 		hot[i].mu.Unlock()
@@ -193,4 +199,51 @@ func TestOlderReleaseKeepsTheLog(t *testing.T) {
 		}
 	}
 	write()
+}
+
+// TestOutsideAsksAllReplicas: where the servers of the log are not those of the replicas,
+// the log goes on once all known replicas have said that they can write there, whatever
+// the servers are called.
+func TestOutsideAsksAllReplicas(t *testing.T) {
+	hot := make([]*hotLog, 3)
+	g := startGroup(t, func(i int, cfg *cluster.Config, m *member) {
+		hot[i] = &hotLog{m: m}
+		cfg.HotLog, cfg.Near = hot[i], nil
+		cfg.Name = "other-" + cfg.Name
+	})
+	leader := g.leader()
+	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_X"})
+	away := errors.New("its user may not publish there")
+	hot[1].mu.Lock()
+	hot[1].unready = away
+	hot[1].mu.Unlock()
+	roll := func() error { return leader.leads(t).Roll(t.Context(), leader.views.Checkpoint()) }
+	if err := roll(); err == nil || !strings.Contains(err.Error(), away.Error()) {
+		t.Errorf("though a replica could not write: %v", err)
+	}
+	if streams := leader.log.Streams(); len(streams) != 1 {
+		t.Errorf("the log is in %q", streams)
+	}
+	hot[1].mu.Lock()
+	hot[1].unready = nil
+	hot[1].mu.Unlock()
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := roll()
+		if err == nil {
+			break
+		}
+		if time.Since(began) > patience {
+			t.Fatal(err)
+		}
+	}
+	if ends := leader.log.Sealed(); len(ends) != 1 {
+		t.Errorf("streams end at %v", ends)
+	}
+	for i := range hot {
+		hot[i].mu.Lock()
+		if len(hot[i].asked) == 0 {
+			t.Errorf("replica %d was not asked", i)
+		}
+		hot[i].mu.Unlock()
+	}
 }

@@ -1,0 +1,593 @@
+package main_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// natsProgram is the program nats-server, of the release that Allot has in the process.
+var natsProgram = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(filepath.Dir(binary), "nats-server")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2").CombinedOutput()
+	if err != nil {
+		return string(out), err
+	}
+	return path, nil
+})
+
+// natsProcess is a NATS server in a process of its own, which can be killed.
+type natsProcess struct {
+	t       *testing.T
+	conf    string // the file's path
+	env     []string
+	address string
+	monitor string // URL
+	cmd     *exec.Cmd
+}
+
+// startNATSProcess starts a NATS server that syncs every write. more is added to its
+// configuration.
+func startNATSProcess(t *testing.T, more string) *natsProcess {
+	t.Helper()
+	n := &natsProcess{t: t, conf: filepath.Join(t.TempDir(), "nats.conf"), address: freeAddress(t)}
+	monitor := freeAddress(t)
+	n.monitor = "http://" + monitor
+	text := fmt.Sprintf("listen: %q\nhttp: %q\njetstream { store_dir: %q, sync_interval: always }\n%s\n",
+		n.address, monitor, filepath.Join(t.TempDir(), "store"), more)
+	if err := os.WriteFile(n.conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	return n
+}
+
+// start starts the process, also again.
+func (n *natsProcess) start() {
+	n.t.Helper()
+	program, err := natsProgram()
+	if err != nil {
+		n.t.Fatalf("%v: %s", err, program)
+	}
+	n.cmd = exec.Command(program, "-c", n.conf)
+	n.cmd.Env = append(os.Environ(), n.env...)
+	if err := n.cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(n.kill)
+	waitFor(n.t, "the NATS server listens", func() bool {
+		status, _, err := sendTo(http.MethodGet, n.monitor+"/healthz?js-server-only=true", "", nil)
+		return err == nil && status == http.StatusOK
+	})
+}
+
+// kill ends the process as a crash does.
+func (n *natsProcess) kill() {
+	_ = n.cmd.Process.Kill() // it may have ended already
+	_, _ = n.cmd.Process.Wait()
+}
+
+// url is where clients without credentials connect.
+func (n *natsProcess) url() string { return "nats://" + n.address }
+
+// open are the flags of a server of Allot on a NATS that anybody may use.
+func (n *natsProcess) open() []string {
+	return []string{"--nats-url", n.url(), "--nats-monitor", n.monitor, "--accept-open-nats", "--cluster-lease", "1s"}
+}
+
+// logStreams are the streams of a log in an external NATS.
+func logStreams(t *testing.T, url string) (names []string) {
+	t.Helper()
+	js, err := dial(t, url).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range js.StreamNames() {
+		if name == "ALLOT" || strings.HasPrefix(name, "ALLOT-") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// launchOutside starts servers on an external NATS, whose log keeps some 20 commits.
+func launchOutside(t *testing.T, servers int, flags []string, change ...func(*boundedReplicas)) *boundedReplicas {
+	t.Helper()
+	b := prepareBounded(t, change...)
+	b.outside = flags
+	for i := range servers {
+		b.metrics[i] = freeAddress(t)
+		b.again(i)
+		if !b.list[i].waitServing() { // the next one finds a ledger
+			t.Fatalf("server %d does not serve:\n%s", i+1, b.list[i].logs)
+		}
+	}
+	b.leader()
+	return b
+}
+
+// goesOnLeaving has clients write until more of the log has left.
+func (b *boundedReplicas) goesOnLeaving(all *load) {
+	b.t.Helper()
+	var through []int
+	for i, s := range b.list {
+		if s != nil {
+			through = append(through, i)
+		}
+	}
+	l := b.load(through...)
+	b.leaves(b.furthest() + 20)
+	l.end(b.t)
+	all.made = append(all.made, l.made...)
+}
+
+// verified checks that the archive is good, and that everything can be exported over NATS.
+func (b *boundedReplicas) verified(url string) {
+	b.t.Helper()
+	allot(b.t, true, "verify", "--archive", "file://"+b.archive)
+	exported := filepath.Join(b.t.TempDir(), "exported")
+	allot(b.t, true, "export", exported, "--nats-url", url)
+	_, h := b.list[b.leader()].standing("/healthz")
+	if out := allot(b.t, true, "verify", "--archive", exported); !strings.Contains(out, fmt.Sprint(h.Sequence)) {
+		b.t.Errorf("the export does not have the %d commits: %s", h.Sequence, out)
+	}
+}
+
+// tolerated ends clients some of whose requests may have failed.
+func (l *load) tolerated() []string {
+	close(l.stop)
+	l.idle.Wait()
+	return l.made
+}
+
+// TestHotLogOutside: the log of one server in an external NATS leaves for the archive,
+// while clients write. The NATS server is killed meanwhile, and Allot is, and the archive
+// is away: nothing that was acknowledged is lost, and all history can be read.
+func TestHotLogOutside(t *testing.T) {
+	t.Parallel()
+	n := startNATSProcess(t, "")
+	b := launchOutside(t, 1, n.open(), func(b *boundedReplicas) { b.flags = append(b.flags, "--cluster-wait", "30s") })
+	all := &load{}
+	b.goesOnLeaving(all)
+	if names := logStreams(t, n.url()); slices.Contains(names, "ALLOT") || len(names) == 0 {
+		t.Errorf("the log is in %q", names)
+	}
+	for range 3 {
+		l := b.load(0)
+		l.again.Store(true)
+		time.Sleep(200 * time.Millisecond)
+		n.kill()
+		n.start()
+		b.leaves(b.furthest() + 10)
+		l.end(t)
+		all.made = append(all.made, l.made...)
+	}
+	if err := os.Rename(b.archive, b.archive+".away"); err != nil {
+		t.Fatal(err)
+	}
+	l := b.load(0)
+	waitFor(t, "it is told that everything stays", func() bool {
+		return readMetrics(t, b.metrics[0])["allot_hot_log_keeps"] == 1
+	})
+	was := b.first(0)
+	time.Sleep(2 * time.Second)
+	if now := b.first(0); now != was {
+		t.Errorf("the archive is away, and the log began with %v, and begins with %v", was, now)
+	}
+	l.end(t)
+	all.made = append(all.made, l.made...)
+	b.list[0].terminate()
+	b.again(0)
+	if !b.list[0].waitServing() {
+		t.Fatalf("without its archive: %s", b.list[0].logs)
+	}
+	if err := os.Rename(b.archive+".away", b.archive); err != nil {
+		t.Fatal(err)
+	}
+	b.goesOnLeaving(all)
+	waitFor(t, "the archive is read again", func() bool {
+		status, _, err := b.list[0].call("GET", "/audit/records?from=1&limit=1", "", "")
+		return err == nil && status == http.StatusOK
+	})
+	b.readsAll(all)
+	b.verified(n.url())
+	b.list[0].terminate()
+	// Everything in the data folder but the high-water mark can be made again.
+	for _, gone := range []string{"readmodel", "snapshots"} {
+		if err := os.RemoveAll(filepath.Join(b.data(0), gone)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.again(0, "--archive-copy-records", "0")
+	if !b.list[0].waitServing() {
+		t.Fatal(b.list[0].logs)
+	}
+	b.readsAll(all)
+	b.list[0].terminate()
+	start(t, b.data(0), append(n.open(), "--cluster-name", "1")...).refuses("name them with --archive")
+}
+
+// TestHotLogOutsideKilled: one server on an external NATS is killed after each step by
+// which the log goes on and leaves.
+func TestHotLogOutsideKilled(t *testing.T) {
+	t.Parallel()
+	file, change := controlledSteps(t)
+	ns := outside(t, t.TempDir(), -1, true)
+	flags := []string{
+		"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats", "--cluster-lease", "1s",
+	}
+	b := launchOutside(t, 1, flags, change)
+	all := &load{}
+	for _, step := range hotLogSteps {
+		l := b.load(0)
+		orderStep(t, file, "end", step)
+		<-b.list[0].exited
+		all.made = append(all.made, l.tolerated()...)
+		b.again(0)
+		if !b.list[0].waitServing() {
+			t.Fatalf("killed after %s: %s", step, b.list[0].logs)
+		}
+		b.leader()
+		b.goesOnLeaving(all)
+	}
+	b.readsAll(all)
+	b.verified(ns.ClientURL())
+	if names := logStreams(t, ns.ClientURL()); len(names) > 8 { // a quarter of what is kept is in each
+		t.Errorf("the log is in %q", names)
+	}
+}
+
+// TestHotLogOutsideReplicas: of two servers on an external NATS the one that leads is
+// killed, or stands still until the other one leads, after each step.
+func TestHotLogOutsideReplicas(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"killed", "deposed"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			file, change := controlledSteps(t)
+			ns := outside(t, t.TempDir(), -1, true)
+			flags := []string{
+				"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats",
+				"--cluster-lease", "1s", "--cluster-wait", "30s",
+			}
+			b := launchOutside(t, 2, flags, change)
+			all := &load{}
+			for _, step := range []string{"made", "ready", "continued", "noted"} {
+				leader := b.leader()
+				l := b.load(1 - leader)
+				l.again.Store(true)
+				if kind == "killed" {
+					b.killedAt(file, step, leader)
+				} else {
+					b.deposedAt(file, step, leader)
+				}
+				l.end(t)
+				all.made = append(all.made, l.made...)
+				b.goesOnLeaving(all)
+			}
+			b.readsAll(all)
+			b.verified(ns.ClientURL())
+		})
+	}
+}
+
+// killedAt has the server that leads end after a step, and starts it again.
+func (b *boundedReplicas) killedAt(file, step string, leader int) {
+	b.t.Helper()
+	orderStep(b.t, file, "end", step)
+	<-b.list[leader].exited
+	b.again(leader) // while it is away, nothing goes on
+	if !b.list[leader].waitServing() {
+		b.t.Fatalf("killed after %s: %s", step, b.list[leader].logs)
+	}
+	b.leader()
+}
+
+// deposedAt has the server that leads stand still after a step until the other one leads.
+func (b *boundedReplicas) deposedAt(file, step string, leader int) {
+	b.t.Helper()
+	orderStep(b.t, file, "stop", step)
+	stopped := b.list[leader]
+	b.list[leader] = nil
+	now := b.leader()
+	time.Sleep(time.Second)
+	if err := stopped.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		b.t.Fatal(err)
+	}
+	b.list[leader] = stopped
+	waitFor(b.t, "the one that stood still follows", func() bool {
+		_, h := stopped.standing("/healthz")
+		return h.Role == "follower" && h.Leader == fmt.Sprint(now+1)
+	})
+}
+
+// TestHotLogOutsideWaits: nothing leaves, and the log does not go on elsewhere, while one
+// of the servers that are known is away, or is of a release that could not read that.
+func TestHotLogOutsideWaits(t *testing.T) {
+	t.Parallel()
+	ns := outside(t, t.TempDir(), -1, true)
+	flags := []string{
+		"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats", "--cluster-lease", "1s",
+	}
+	js, err := dial(t, ns.ClientURL()).JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := js.CreateKeyValue(&nats.KeyValueConfig{Bucket: "ALLOT", History: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bucket.Put("member.old", fmt.Appendf(nil, `{"name":"old","level":%d}`, ledger.ContinuedLevel-1)); err != nil {
+		t.Fatal(err)
+	}
+	b := launchOutside(t, 1, flags)
+	all := &load{}
+	stays := func(says string) {
+		t.Helper()
+		was := logStreams(t, ns.ClientURL())
+		l := b.load(0)
+		waitFor(t, "it is told that everything stays", func() bool {
+			return readMetrics(t, b.metrics[0])["allot_hot_log_keeps"] == 1 && strings.Contains(b.list[0].logs.String(), says)
+		})
+		time.Sleep(2 * time.Second)
+		l.end(t)
+		all.made = append(all.made, l.made...)
+		// A stream that was just made may be there. The log does not go on in it.
+		if now := logStreams(t, ns.ClientURL()); !slices.Equal(now[:len(was)], was) || len(now) > len(was)+1 {
+			t.Errorf("%s: the streams were %q, and are %q", says, was, now)
+		}
+	}
+	stays("a known replica runs a release that could not read more")
+	if err := bucket.Delete("member.old"); err != nil {
+		t.Fatal(err)
+	}
+	b.goesOnLeaving(all)
+	if _, err := bucket.Put("member.away", fmt.Appendf(nil, `{"name":"away","level":%d}`, ledger.Level)); err != nil {
+		t.Fatal(err)
+	}
+	stays("do not answer: [away]")
+	allot(t, true, "cluster", "remove", "away", "--url", "http://"+b.list[0].http)
+	b.goesOnLeaving(all)
+	b.readsAll(all)
+}
+
+// TestHotLogOutsideCluster: two servers on an external cluster of three NATS servers, of
+// which one is killed: the log stays in its stream until it is back.
+func TestHotLogOutsideCluster(t *testing.T) {
+	t.Parallel()
+	var routes []string
+	for range 3 {
+		routes = append(routes, freeAddress(t))
+	}
+	nodes := make([]*natsProcess, 3)
+	var begun sync.WaitGroup
+	if program, err := natsProgram(); err != nil {
+		t.Fatalf("%v: %s", err, program)
+	}
+	for i := range nodes {
+		begun.Go(func() {
+			nodes[i] = startNATSProcess(t, fmt.Sprintf("server_name: \"n%d\"\ncluster { name: c, listen: %q, routes: [\"nats://%s\"] }",
+				i, routes[i], strings.Join(routes, `", "nats://`)))
+		})
+	}
+	begun.Wait()
+	var urls, flags []string
+	for _, n := range nodes {
+		urls, flags = append(urls, n.url()), append(flags, "--nats-monitor", n.monitor)
+	}
+	flags = append(flags, "--nats-url", strings.Join(urls, ","), "--accept-open-nats", "--cluster-wait", "40s")
+	waitFor(t, "the NATS servers know each other", func() bool {
+		nc, err := nats.Connect(urls[0])
+		if err != nil {
+			return false
+		}
+		defer nc.Close()
+		js, err := nc.JetStream()
+		if err != nil {
+			return false
+		}
+		_, err = js.AddStream(&nats.StreamConfig{Name: "there", Replicas: 3})
+		return err == nil || errors.Is(err, nats.ErrStreamNameAlreadyInUse)
+	})
+	b := launchOutside(t, 2, flags)
+	all := &load{}
+	b.goesOnLeaving(all)
+	nodes[2].kill()
+	l := b.load(0, 1)
+	l.again.Store(true)
+	waitFor(t, "it is told that everything stays", func() bool {
+		return readMetrics(t, b.metrics[b.leader()])["allot_hot_log_keeps"] == 1
+	})
+	was := b.furthest()
+	nodes[2].start()
+	b.leaves(was + 20)
+	l.end(t)
+	all.made = append(all.made, l.made...)
+	b.readsAll(all)
+	b.verified(urls[0])
+	status := allot(t, true, "cluster", "status", "--json", "--url", "http://"+b.list[0].http)
+	if !strings.Contains(status, `"stream":{"leader":"n`) {
+		t.Errorf("the status does not name the NATS server that leads the stream: %s", status)
+	}
+}
+
+// documentedNATS is a NATS server with the documented configuration, or one like it.
+type documentedNATS struct {
+	*natsProcess
+}
+
+// Passwords of the documented configuration.
+var documentedUsers = map[string]string{
+	"allot-log": "ALLOT_LOG_PASSWORD", "allot-door": "ALLOT_DOOR_PASSWORD", "nova": "NOVA_PASSWORD", "eve": "EVE_PASSWORD",
+	"root": "ROOT_PASSWORD",
+}
+
+func startDocumented(t *testing.T, change ...string) *documentedNATS {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/nats-server.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, accounts, found := strings.Cut(string(text), "\naccounts {")
+	if !found {
+		t.Fatal("no accounts in the documented configuration")
+	}
+	changed := strings.NewReplacer(change...).Replace(accounts)
+	if (len(change) > 0) != (changed != accounts) {
+		t.Fatalf("%q changes nothing", change)
+	}
+	for _, variable := range documentedUsers {
+		changed = strings.ReplaceAll(changed, "$"+variable, "secret-"+variable)
+	}
+	return &documentedNATS{startNATSProcess(t, "max_payload: 8MB\naccounts {"+changed)}
+}
+
+// as is the URL of a user.
+func (d *documentedNATS) as(user string) string {
+	return "nats://" + user + ":secret-" + cmp.Or(documentedUsers[user], user) + "@" + d.address
+}
+
+// flags are those of a server of Allot.
+func (d *documentedNATS) flags(t *testing.T, probes ...string) []string {
+	t.Helper()
+	lines := []string{
+		"nats-url: " + d.as("allot-log"), "nats-door-url: " + d.as("allot-door"), "nats-monitor: " + d.monitor, "cluster-lease: 1s",
+	}
+	for i, user := range probes {
+		probes[i] = d.as(user)
+	}
+	if len(probes) > 0 {
+		lines = append(lines, "nats-probe: ["+strings.Join(probes, ", ")+"]")
+	}
+	return []string{"--config", flagFile(t, lines...)}
+}
+
+// TestHotLogOutsideMatrix: with the documented permissions the log goes on and leaves, and
+// nobody but the log's user can publish on the subject of any of its streams, or make,
+// change, empty, delete or read one.
+func TestHotLogOutsideMatrix(t *testing.T) {
+	t.Parallel()
+	d := startDocumented(t)
+	b := launchOutside(t, 1, d.flags(t, "nova", "eve", "root"))
+	all := &load{}
+	b.goesOnLeaving(all)
+	own := dial(t, d.as("allot-log"))
+	js, err := own.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := func() (list []string) {
+		for info := range js.Streams() {
+			if strings.HasPrefix(info.Config.Name, "ALLOT-") {
+				list = append(list, fmt.Sprint(info.Config.Name, info.Config.Subjects, info.State.LastSeq, info.Config.Description))
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	was := state()
+	for _, user := range []string{"allot-door", "nova", "eve", "root"} {
+		nc := dial(t, d.as(user))
+		for _, name := range logStreams(t, d.as("allot-log")) {
+			if name == "ALLOT" {
+				t.Fatal("the first stream has not left")
+			}
+			body := fmt.Sprintf(`{"name":%q,"subjects":["allot.log.x"]}`, name)
+			for subject, data := range map[string]string{
+				subjectOf(name):                     "x",
+				"allot.log":                         "x",
+				"$JS.API.STREAM.DELETE." + name:     "",
+				"$JS.API.STREAM.PURGE." + name:      "{}",
+				"$JS.API.STREAM.UPDATE." + name:     body,
+				"$JS.API.STREAM.CREATE.ALLOT-x":     `{"name":"ALLOT-x","subjects":["allot.log.x"]}`,
+				"$JS.API.STREAM.MSG.DELETE." + name: `{"seq":1}`,
+				"$JS.API.DIRECT.GET." + name:        `{"seq":1}`,
+				"$JS.API.STREAM.SNAPSHOT." + name:   `{"deliver_subject":"x"}`,
+			} {
+				answer, err := nc.Request(subject, []byte(data), 20*time.Millisecond)
+				// Clients have accounts of their own, without JetStream.
+				if err == nil && !strings.Contains(string(answer.Data), `"err_code":10039`) {
+					t.Errorf("%s got an answer on %s: %s", user, subject, answer.Data)
+				}
+			}
+		}
+	}
+	// The oldest may leave meanwhile, as they are to.
+	if now := state(); len(now) == 0 || len(now) > len(was) || !slices.Equal(now, was[len(was)-len(now):]) {
+		t.Errorf("the streams were %q, and are %q", was, now)
+	}
+	b.readsAll(all)
+	b.list[0].terminate()
+	if left := logStreamsBut(t, js); len(left) > 0 {
+		t.Errorf("a start leaves the streams %q", left)
+	}
+}
+
+// subjectOf is the subject of a stream of the log.
+func subjectOf(stream string) string {
+	parts := strings.Split(stream, "-")
+	return "allot.log." + strings.Join(parts[1:], ".")
+}
+
+// logStreamsBut are the streams that are none of Allot's that stay.
+func logStreamsBut(t *testing.T, js nats.JetStreamContext) (names []string) {
+	t.Helper()
+	for name := range js.StreamNames() {
+		if name != "KV_ALLOT" && name != "ALLOT_REJECTED" && !strings.HasPrefix(name, "ALLOT-") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestHotLogOutsideRights: a NATS server whose permissions are from before logs were
+// bounded serves as before. With a bound, and where the log has gone on, the server ends
+// with a sentence that names what is missing.
+func TestHotLogOutsideRights(t *testing.T) {
+	t.Parallel()
+	older := startDocumented(t, `"allot.log.>", `, "")
+	data := t.TempDir()
+	s := launch(t, data, older.flags(t)...)
+	s.makeProvider(10)
+	s.terminate()
+	bounded := []string{"--archive", "file://" + t.TempDir(), "--hot-log-records", "20", "--snapshot-records", "5"}
+	start(t, data, append(older.flags(t), bounded...)...).refuses("it may not publish on allot.log.>", "docs/nats-server.conf")
+	s = launch(t, data, older.flags(t)...)
+	s.must(http.StatusOK, "GET", provider, "")
+	s.terminate()
+	if names := logStreams(t, older.as("allot-log")); !slices.Equal(names, []string{"ALLOT"}) {
+		t.Errorf("the streams are %q", names)
+	}
+}
+
+// TestHotLogOutsideOpen: a start finds clients that could publish on the subjects of the
+// log's next streams, or delete these, though they can do nothing to the first one.
+func TestHotLogOutsideOpen(t *testing.T) {
+	t.Parallel()
+	const users = `users: [
+      { user: writes, password: "secret-writes", permissions: { publish: { deny: ["allot.log", "allot.rejected", "$JS.>"] }, subscribe: ["x"] } }
+      { user: deletes, password: "secret-deletes", permissions: { publish: ["$JS.API.STREAM.DELETE.*"] } }
+      { user: neither, password: "secret-neither", permissions: { publish: ["allot.command.>"] } }
+`
+	d := startDocumented(t, "users: [\n      # The log", users+"      # The log")
+	bounded := []string{"--archive", "file://" + t.TempDir(), "--hot-log-records", "20", "--snapshot-records", "5"}
+	data := t.TempDir()
+	start(t, data, append(d.flags(t, "writes"), bounded...)...).refuses("can publish on allot.log.>", "--accept-open-nats")
+	start(t, data, append(d.flags(t, "deletes"), bounded...)...).refuses("can delete the log's streams", "--accept-open-nats")
+	launch(t, data, append(d.flags(t, "neither"), bounded...)...).makeProvider(10)
+}
