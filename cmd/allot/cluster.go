@@ -91,12 +91,16 @@ func printStatus(w io.Writer, s cluster.Status) error {
 	return err
 }
 
-// printPeers tells of a stream's servers that lack something of it.
+// printPeers tells of a stream's servers that lack something of it. Those of an external
+// NATS are not called as members are, and none of them is to join.
 func printPeers(text *bytes.Buffer, log, stream string, peers jetstream.Peers, members []cluster.Member) {
+	member := func(name string) bool {
+		return slices.ContainsFunc(members, func(m cluster.Member) bool { return m.Name == name })
+	}
+	outside := !member(peers.Leader) && !slices.ContainsFunc(peers.Others, func(p jetstream.Peer) bool { return member(p.Name) })
 	for _, p := range peers.Others {
-		known := slices.ContainsFunc(members, func(m cluster.Member) bool { return m.Name == p.Name })
 		switch {
-		case !known && !p.Current:
+		case !outside && !member(p.Name) && !p.Current:
 			fmt.Fprintf(text, "\n%s has a place on server %s, which is gone: start one of that name with an empty folder.\n", log, p.Name)
 		case p.Offline:
 			fmt.Fprintf(text, "\n%s's server %s is away.\n", stream, p.Name)

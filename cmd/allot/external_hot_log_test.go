@@ -414,13 +414,17 @@ func TestHotLogOutsideCluster(t *testing.T) {
 		return readMetrics(t, b.metrics[b.leader()])["allot_hot_log_keeps"] == 1
 	})
 	was := b.furthest()
+	status := allot(t, true, "cluster", "status", "--url", "http://"+b.list[0].http)
+	if !strings.Contains(status, "server n2 is away") && !strings.Contains(status, "server n2 lags") || strings.Contains(status, "start one of that name") {
+		t.Errorf("the status does not say that a NATS server is away: %s", status)
+	}
 	nodes[2].start()
 	b.leaves(was + 20)
 	l.end(t)
 	all.made = append(all.made, l.made...)
 	b.readsAll(all)
 	b.verified(urls[0])
-	status := allot(t, true, "cluster", "status", "--json", "--url", "http://"+b.list[0].http)
+	status = allot(t, true, "cluster", "status", "--json", "--url", "http://"+b.list[0].http)
 	if !strings.Contains(status, `"stream":{"leader":"n`) {
 		t.Errorf("the status does not name the NATS server that leads the stream: %s", status)
 	}
