@@ -323,8 +323,8 @@ func (b *BoundedLog) keepers(ctx context.Context, next jetstream.Next) (map[stri
 // name durable no later than what is synced below it. The first commit of the stream is
 // synced before it is acknowledged, in the stream's block or, of a stream with replicas,
 // in the group's agreements on most of its servers. So it is lost in a power cut no sooner
-// than a commit in any other block. Until all servers have the stream, one that does not
-// could make it only later, so that fewer than were asked for would keep its first commits.
+// than a commit in any other block. It waits for all servers, and not for most, so that as
+// many as were asked for keep the first commits, too.
 func (b *BoundedLog) placed(ctx context.Context, next jetstream.Next) (known map[string]bool, err error) {
 	for {
 		peers, err := b.PeersOf(ctx, next)

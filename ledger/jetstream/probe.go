@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,7 +52,20 @@ func CheckClosed(nc *nats.Conn, stream string) error {
 // or the answer that nobody listens, means that it does not.
 func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
 	before := nc.LastError()
-	answer, err := nc.RequestMsg(msg, probeTimeout)
+	inbox := nc.NewInbox()
+	sub, err := nc.SubscribeSync(inbox)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
+	msg.Reply = inbox
+	if err := nc.PublishMsg(msg); err != nil {
+		return false, err
+	}
+	if refused, err := refusedAtOnce(nc, msg.Subject); err != nil || refused {
+		return false, err
+	}
+	answer, err := sub.NextMsg(probeTimeout)
 	switch {
 	case err == nil:
 		return !saysNoStream(answer), nil
@@ -66,6 +81,16 @@ func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
 	refused := errors.Is(err, nats.ErrPermissionViolation) ||
 		!errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation)
 	return !refused, nil
+}
+
+// refusedAtOnce reports whether the server has refused what was just published on a
+// subject. It says so before it answers the next ping.
+func refusedAtOnce(nc *nats.Conn, subject string) (bool, error) {
+	if err := nc.FlushTimeout(probeTimeout); err != nil {
+		return false, err
+	}
+	last := nc.LastError()
+	return errors.Is(last, nats.ErrPermissionViolation) && strings.HasSuffix(last.Error(), strconv.Quote(subject)), nil
 }
 
 // saysNoStream recognizes JetStream's answer for a missing stream: the user is in

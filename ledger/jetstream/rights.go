@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,16 +49,12 @@ func CheckMayContinue(nc *nats.Conn) error {
 }
 
 // refuses sends an empty message that nobody answers, and reports whether the server
-// refused it. A server says so before it answers the next ping.
+// refused it.
 func refuses(nc *nats.Conn, subject string) (bool, error) {
 	if err := nc.Publish(subject, nil); err != nil {
 		return false, err
 	}
-	if err := nc.FlushTimeout(probeTimeout); err != nil {
-		return false, err
-	}
-	after := nc.LastError()
-	return errors.Is(after, nats.ErrPermissionViolation) && strings.Contains(after.Error(), subject), nil
+	return refusedAtOnce(nc, subject)
 }
 
 // probePrefix begins the names of streams that a Decoy is.
