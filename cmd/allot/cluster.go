@@ -97,7 +97,8 @@ func printPeers(text *bytes.Buffer, log, stream string, peers jetstream.Peers, m
 	member := func(name string) bool {
 		return slices.ContainsFunc(members, func(m cluster.Member) bool { return m.Name == name })
 	}
-	outside := !member(peers.Leader) && !slices.ContainsFunc(peers.Others, func(p jetstream.Peer) bool { return member(p.Name) })
+	ours := func(p jetstream.Peer) bool { return member(p.Name) }
+	outside := !member(peers.Leader) && !slices.ContainsFunc(peers.Others, ours)
 	for _, p := range peers.Others {
 		switch {
 		case !outside && !member(p.Name) && !p.Current:

@@ -26,6 +26,8 @@ const (
 	registerAgain = 500 * time.Millisecond
 	// statusWait is how long the others' answers are waited for.
 	statusWait = 500 * time.Millisecond
+	// streamsWait is how long the log's streams may take to say who keeps them.
+	streamsWait = 2 * time.Second
 	// everybody is more answers than there are replicas.
 	everybody = 1 << 10
 )
@@ -360,6 +362,9 @@ func (r *Replica) Status(ctx context.Context) Status {
 	if state, err := r.Fork(ctx); err == nil {
 		s.Term, s.Level = state.Term().Number, state.Term().Level
 	}
+	// A stream without a leader says nothing.
+	ctx, cancel := context.WithTimeout(ctx, streamsWait)
+	defer cancel()
 	if s.Stream, err = r.cfg.Log.Peers(ctx); err != nil {
 		s.Problem = cmp.Or(s.Problem, err.Error())
 	}
