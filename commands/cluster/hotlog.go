@@ -273,15 +273,19 @@ func (b *BoundedLog) ready(ctx context.Context, next jetstream.Next) error {
 	if err != nil {
 		return err
 	}
+	var why error
 	for {
 		err := b.t.r.agree(ctx, readySubject, hotQuestion{Stream: next.Stream}, wanted)
 		if err == nil {
 			return nil
 		}
+		if why == nil || ctx.Err() == nil { // an answer says more than that the time was over
+			why = err
+		}
 		select {
 		case <-time.After(askReady): // a server may not have got as far as to make it
 		case <-ctx.Done():
-			return err
+			return why
 		}
 	}
 }

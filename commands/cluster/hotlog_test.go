@@ -239,11 +239,15 @@ func TestOutsideAsksAllReplicas(t *testing.T) {
 	if ends := leader.log.Sealed(); len(ends) != 1 {
 		t.Errorf("streams end at %v", ends)
 	}
+	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_Y"})
 	for i := range hot {
 		hot[i].mu.Lock()
 		if len(hot[i].asked) == 0 {
 			t.Errorf("replica %d was not asked", i)
 		}
 		hot[i].mu.Unlock()
+	}
+	for _, m := range g.members {
+		m.cut.Store(true) // nobody has the streams led by a server that stops last
 	}
 }
