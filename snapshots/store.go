@@ -48,6 +48,8 @@ type Store struct {
 	dir    string
 	logger *slog.Logger
 	saving sync.Mutex // held while one is written
+	// reached says how far the durable read models are; nil: they have reached all.
+	reached func() (uint64, error)
 }
 
 // Open opens or makes the folder, and removes the remains of unfinished writes.
@@ -66,6 +68,11 @@ func Open(dir string, logger *slog.Logger) (*Store, error) {
 	}
 	return &Store{dir: dir, logger: logger}, nil
 }
+
+// KeepFor says how far the durable read models are, whenever snapshots are pruned. A
+// start goes on from the newest snapshot that they have reached, so that one stays. It is
+// called before anything is saved.
+func (s *Store) KeepFor(reached func() (uint64, error)) { s.reached = reached }
 
 // files lists the snapshots, newest first.
 func (s *Store) files() ([]string, error) { return Files(s.dir) }
@@ -300,11 +307,32 @@ func (s *Store) prune() error {
 	if err != nil {
 		return err
 	}
-	for _, path := range paths[min(keep, len(paths)):] {
+	stay, err := s.needed(paths)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths[min(max(keep, stay), len(paths)):] {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the scrubber removes damaged ones
 			return fmt.Errorf("snapshots: %w", err)
 		}
 		s.logger.Debug("snapshot pruned", "file", strings.TrimPrefix(path, s.dir))
 	}
 	return nil
+}
+
+// needed returns how many of the newest snapshots there are up to the one from which a
+// start goes on.
+func (s *Store) needed(paths []string) (int, error) {
+	if s.reached == nil || len(paths) <= keep {
+		return 0, nil
+	}
+	reached, err := s.reached()
+	if err != nil {
+		return 0, err
+	}
+	at := slices.IndexFunc(paths, func(path string) bool { return filepath.Base(path) <= Name(reached) })
+	if at < 0 {
+		return len(paths), nil
+	}
+	return at + 1, nil
 }

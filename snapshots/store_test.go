@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -294,6 +295,46 @@ func TestFewAreKept(t *testing.T) {
 	loaded, found, err := store.Load(6)
 	if err != nil || !found || loaded.Head() != heads[1] {
 		t.Errorf("up to 6: %v, %v", found, err)
+	}
+}
+
+// TestWhereAStartGoesOnStays: the newest snapshot that the durable read models have
+// reached is not pruned, however many newer ones there are.
+func TestWhereAStartGoesOnStays(t *testing.T) {
+	for name, row := range map[string]struct {
+		reached uint64
+		err     error
+		want    []uint64
+	}{
+		"they are up to date":    {reached: 9, want: []uint64{9, 8, 7}},
+		"they are at one":        {reached: 5, want: []uint64{9, 8, 7, 6, 5}},
+		"they have no snapshot":  {reached: 2, want: []uint64{9, 8, 7, 6, 5, 4, 3}},
+		"nobody knows":           {err: errors.New("no sync"), want: []uint64{9, 8, 7, 6, 5, 4, 3}},
+		"they are before newest": {reached: 8, want: []uint64{9, 8, 7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := snapshots.Open(t.TempDir(), slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			store.KeepFor(func() (uint64, error) { return row.reached, row.err })
+			for n := 3; n <= 9; n++ {
+				if err := store.Save(ledgertest.State(t, n)); !errors.Is(err, row.err) && n > 5 {
+					t.Fatal(err)
+				}
+			}
+			heads, err := store.Heads()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []uint64
+			for _, head := range heads {
+				got = append(got, head.Sequence)
+			}
+			if !slices.Equal(got, row.want) {
+				t.Errorf("%v stay; want %v", got, row.want)
+			}
+		})
 	}
 }
 

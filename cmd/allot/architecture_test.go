@@ -23,11 +23,13 @@ var homes = map[string]string{
 	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5",
 	"kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",
 	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
-	"opentelemetry":      "go.opentelemetry.io/otel/sdk/trace",
-	"highwayhash":        "github.com/minio/highwayhash",
-	"minio-go":           "github.com/minio/minio-go/v7",
-	"go-json-experiment": "github.com/go-json-experiment/json",
-	"pebble":             "github.com/cockroachdb/pebble/v2", "nats.go/jetstream": "github.com/nats-io/nats.go/jetstream",
+	"opentelemetry":         "go.opentelemetry.io/otel/sdk/trace",
+	"highwayhash":           "github.com/minio/highwayhash",
+	"minio-go":              "github.com/minio/minio-go/v7",
+	"azblob":                "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob",
+	"google.golang.org/api": "google.golang.org/api/storage/v1",
+	"go-json-experiment":    "github.com/go-json-experiment/json",
+	"pebble":                "github.com/cockroachdb/pebble/v2", "nats.go/jetstream": "github.com/nats-io/nats.go/jetstream",
 	"nats-server": "github.com/nats-io/nats-server/v2/server", "roaring": "github.com/RoaringBitmap/roaring/v2",
 }
 

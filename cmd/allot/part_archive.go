@@ -359,8 +359,8 @@ func (s *server) stopHistoryTrimmer() error {
 // ends this server: that of the newest snapshot that the read models have reached,
 // as far as they are durable. 0: the whole log.
 func (s *server) replayed() (uint64, error) {
-	reached := s.views.Checkpoint().Sequence
-	if err := s.views.Sync(); err != nil {
+	reached, err := s.durableModels()
+	if err != nil {
 		return 0, err
 	}
 	heads, err := s.snaps.Heads()

@@ -69,8 +69,17 @@ func (s *server) openSnapshots(context.Context) (err error) {
 	s.due = snapshots.NewSchedule(snapshots.ScheduleOptions{
 		Save: s.saveSnapshot, Records: s.config.SnapshotRecords, Age: s.config.SnapshotAge,
 	})
-	s.snaps, err = snapshots.Open(s.data.path(snapshotsFolder), s.logger)
+	if s.snaps, err = snapshots.Open(s.data.path(snapshotsFolder), s.logger); err == nil {
+		s.snaps.KeepFor(s.durableModels)
+	}
 	return err
+}
+
+// durableModels returns the sequence that the read models have reached, whatever ends
+// this server.
+func (s *server) durableModels() (uint64, error) {
+	reached := s.views.Checkpoint().Sequence
+	return reached, s.views.Sync()
 }
 
 // leaveSnapshot saves the State at the end, unless there is a snapshot of it, so
