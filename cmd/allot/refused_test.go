@@ -216,7 +216,7 @@ func logRefusals(f files, public string) []refusal {
 		{"is given twice", []string{"backup", "--archive", f.archive, "--to", "file:///x", "--to", "file:///x"}},
 		{"missing flags: --to", []string{"backup", "--archive", f.archive}},
 		{"the archive is empty", []string{"restore", "--from", "file://" + f.empty, "--data", f.missing}},
-		{"begins with neither", []string{"restore", "--from", f.archive, "--data", f.missing}},
+		{"begins with none", []string{"restore", "--from", f.archive, "--data", f.missing}},
 		{"missing flags: --from", []string{"restore", "--data", f.missing}},
 		{"the archive is empty", []string{"verify", "--archive", "file://" + f.empty}},
 		{"--state is for an archive", []string{"verify", "--archive", f.archive, "--state", f.missing}},
