@@ -100,7 +100,7 @@ func TestHostileList(t *testing.T) {
 	}{
 		"one name":      {func(d dialect) func(io.Writer, int) { return endless(begun(d), "n") }, "more than 8388608 bytes", 0},
 		"small entries": {func(d dialect) func(io.Writer, int) { return endless(d.head, d.small) }, "32768 tags", 0},
-		"depth":         {func(d dialect) func(io.Writer, int) { return endless(d.head, d.depth) }, "", 0},
+		"depth":         {func(d dialect) func(io.Writer, int) { return endless(d.head, d.depth) }, "32768 tags", 0},
 		"no tag at all": {func(dialect) func(io.Writer, int) { return endless("", " ") }, "more than 8388608 bytes", 0},
 		"the same page": {func(d dialect) func(io.Writer, int) { return entries(d, "x/a", "x/b") }, "in the order of names", 2},
 		"backwards":     {func(d dialect) func(io.Writer, int) { return entries(d, "x/PAGE") }, "in the order of names", 1},
