@@ -13,6 +13,7 @@ import (
 	"os"
 	"regexp"
 
+	"cloud.google.com/go/auth/credentials"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
 	"google.golang.org/api/storage/v1"
@@ -37,25 +38,43 @@ func openGCS(u *url.URL, p Patience) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	var options []option.ClientOption
-	keys := option.WithScopes(storage.DevstorageReadWriteScope)
-	if at.insecure {
-		keys = option.WithoutAuthentication() // no key goes over a wire that anybody may read
+	keys, err := gcsKeys(at, p)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q: no keys for it were found (GOOGLE_APPLICATION_CREDENTIALS names a file with some): %w", ErrURL, u, err)
 	}
-	if at.endpoint != "" {
-		options = append(options, option.WithEndpoint(at.scheme()+"://"+at.endpoint+"/storage/v1/"))
-	}
-	ctx := context.Background() // what asks for keys lives as long as the store
+	ctx := context.Background() // nothing is sent
 	isObject := func(r *http.Request) bool { return r.URL.Query().Get("alt") == "media" }
 	transport, err := google.NewTransport(ctx, p.transport(isObject), keys)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %q: no keys for it were found (GOOGLE_APPLICATION_CREDENTIALS names a file with some): %w", ErrURL, u, err)
+		return nil, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
+	}
+	var options []option.ClientOption
+	if at.endpoint != "" {
+		options = append(options, option.WithEndpoint(at.scheme()+"://"+at.endpoint+"/storage/v1/"))
 	}
 	service, err := storage.NewService(ctx, append(options, option.WithHTTPClient(&http.Client{Transport: transport}))...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q: %w", ErrURL, u, err)
 	}
 	return &gcs{objects: service.Objects, bucket: u.Host, prefix: prefixIn(u), url: u.String()}, nil
+}
+
+// gcsKeys finds the keys for a bucket. Whoever gives them out gets no more time than the
+// store: Google's client would wait for a token on its own, without an end, whatever the
+// request's context says.
+func gcsKeys(at place, p Patience) (option.ClientOption, error) {
+	if at.insecure {
+		return option.WithoutAuthentication(), nil // no key goes over a wire that anybody may read
+	}
+	none := func(*http.Request) bool { return false }
+	found, err := credentials.DetectDefault(&credentials.DetectOptions{
+		Scopes: []string{storage.DevstorageReadWriteScope},
+		Client: &http.Client{Transport: p.transport(none), Timeout: p.Answer},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return option.WithAuthCredentials(found), nil
 }
 
 func (g *gcs) String() string { return g.url }
