@@ -52,7 +52,7 @@ func printStatus(w io.Writer, s cluster.Status) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "leader  %s\nterm    %d\nlevel   %d\nstream  led by %s\n",
 		cmp.Or(s.Leader, "none: commands wait"), s.Term, s.Level, cmp.Or(s.Stream.Leader, "none"))
-	if n := len(s.Streams); n > 0 && s.Streams[n-1].First > 1 { // it is bounded
+	if n := len(s.Streams); n > 0 {
 		fmt.Fprintf(&text, "log     from sequence %d on, in streams: %d\n", s.Streams[0].First, n)
 	}
 	text.WriteByte('\n')

@@ -262,7 +262,7 @@ func (r *Replica) release(t *Term, successor string) {
 			// would take it for its own, and lead again at once.
 			now, at, lookErr := r.getLease(ctx)
 			if lookErr == nil && at > revision && (now.Instance != t.instance || now.Released) {
-				return // another one has it
+				return // another one has it, or it was given back by a try whose answer was lost
 			}
 			if lookErr == nil && at > revision {
 				revision = at

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
@@ -385,97 +384,6 @@ func (s *Status) lags() {
 	for i := range s.Members {
 		s.Members[i].LagCommits = newest - s.Members[i].Sequence
 	}
-}
-
-// give is the request that another replica lead.
-type give struct {
-	To string `json:"to"`
-}
-
-// StepDown asks the leader to let another replica lead: the named one or, if the
-// name is empty, the one that lags least. It waits for a leader as long as a command
-// does, but asks only one.
-func (r *Replica) StepDown(ctx context.Context, to string) error {
-	data, err := json.Marshal(give{To: to})
-	if err != nil {
-		return fmt.Errorf("cluster: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Limit)
-	defer cancel()
-	for {
-		err := r.Led()
-		if err == nil {
-			if err = r.askToGive(ctx, data); !errors.Is(err, nats.ErrNoResponders) {
-				return err
-			}
-		}
-		if !r.pause(ctx) {
-			return err
-		}
-	}
-}
-
-func (r *Replica) askToGive(ctx context.Context, wish []byte) error {
-	// That another replica leads now says nothing about the answer: it may be why.
-	asking, cancel := context.WithTimeout(ctx, r.cfg.Lease) // a request may be lost
-	defer cancel()
-	msg, err := r.cfg.Conn.RequestWithContext(asking, giveSubject, wish)
-	if err != nil {
-		return fmt.Errorf("%w: the leader has not answered: %w", commands.ErrNoAnswer, err)
-	}
-	if len(msg.Data) > 0 {
-		return errors.New(string(msg.Data))
-	}
-	return nil
-}
-
-// answerGive passes the request on to the part that ends the term.
-func (t *Term) answerGive(msg *nats.Msg) {
-	var wish give
-	err := json.Unmarshal(msg.Data, &wish)
-	if err == nil && wish.To == t.r.cfg.Name {
-		err = fmt.Errorf("replica %s leads already", wish.To)
-	}
-	if err == nil && wish.To != "" {
-		members := t.r.gather(t.r.ctx, everybody)
-		if m, there := members[wish.To]; there && m.Role == RoleJoining {
-			err = fmt.Errorf("replica %s is joining, and cannot lead yet", wish.To)
-		} else if !there {
-			err = fmt.Errorf("replica %s does not answer; there are %v", wish.To, slices.Sorted(maps.Keys(members)))
-		}
-	}
-	text := ""
-	if err != nil {
-		text = err.Error()
-	} else {
-		select {
-		case t.resign <- wish.To:
-		default: // another request came before
-		}
-	}
-	if err := msg.Respond([]byte(text)); err != nil {
-		t.r.cfg.Logger.Debug("who asked the leader to step down was not answered", "error", err)
-	}
-}
-
-// Successor returns the replica that should lead next: of those that may, the one
-// that lags least. Empty: there is none.
-func (r *Replica) Successor(ctx context.Context) string {
-	var best Member
-	known, err := r.registered(ctx)
-	want := len(known)
-	if err != nil {
-		want = everybody
-	}
-	for _, m := range r.gather(ctx, want) {
-		if m.Name == r.cfg.Name || m.Unfit != "" || m.Role == RoleJoining {
-			continue
-		}
-		if best.Name == "" || m.Sequence > best.Sequence || m.Sequence == best.Sequence && m.Name < best.Name {
-			best = m
-		}
-	}
-	return best.Name
 }
 
 // Remove forgets a replica that will not come back, so that its level of features

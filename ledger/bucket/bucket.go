@@ -1,6 +1,6 @@
 // Package bucket keeps objects that are written once: in a folder, in a bucket of a
-// store that speaks S3, or in one of Google's or Azure's. It has no way to overwrite an object, and none to delete
-// one but a copy, which can be made again.
+// store that speaks S3, or in one of Google's or Azure's. It has no way to overwrite an
+// object, and none to delete one but a copy, which can be made again.
 package bucket
 
 import (

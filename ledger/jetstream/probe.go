@@ -74,10 +74,7 @@ func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
 	case !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrPermissionViolation):
 		return false, err
 	}
-	if err := nc.FlushTimeout(probeTimeout); err != nil {
-		return false, err
-	}
-	after := nc.LastError()
+	after := nc.LastError() // what the server has refused it has said by now
 	refused := errors.Is(err, nats.ErrPermissionViolation) ||
 		!errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation)
 	return !refused, nil

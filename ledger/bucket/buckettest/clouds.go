@@ -2,6 +2,8 @@ package buckettest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -35,7 +37,10 @@ func GCS(t testing.TB) (address string) {
 		if err != nil {
 			return err
 		}
-		return resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			err = fmt.Errorf("it answers %s", resp.Status)
+		}
+		return errors.Join(err, resp.Body.Close())
 	})
 	return address
 }
