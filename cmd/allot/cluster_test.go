@@ -239,15 +239,25 @@ func (l *load) end(t *testing.T) {
 	t.Logf("%d writes, the longest took %v", len(l.made), l.longest.Round(time.Millisecond))
 }
 
+// tolerated ends clients some of whose requests may have failed, and returns what was
+// acknowledged.
+func (l *load) tolerated() []string {
+	close(l.stop)
+	l.idle.Wait()
+	return l.made
+}
+
 // holds checks that a replica has everything that was acknowledged.
 func (l *load) holds(t *testing.T, s *server) {
 	t.Helper()
-	body := s.must(200, "GET", "/traits", "")
-	for _, name := range l.made {
-		if !strings.Contains(body, `"`+name+`"`) {
-			t.Fatalf("%s was acknowledged, and is not there", name)
-		}
+	if lost := l.lost(s.must(200, "GET", "/traits", "")); len(lost) > 0 {
+		t.Fatalf("%s was acknowledged, and is not there", lost[0])
 	}
+}
+
+// lost is what was acknowledged and is not in a list of traits.
+func (l *load) lost(traits string) []string {
+	return slices.DeleteFunc(slices.Clone(l.made), func(name string) bool { return strings.Contains(traits, `"`+name+`"`) })
 }
 
 // TestReplicas: each of three servers serves everything, whichever leads, and

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -85,8 +84,10 @@ func (n *natsProcess) kill() {
 func (n *natsProcess) url() string { return "nats://" + n.address }
 
 // open are the flags of a server of Allot on a NATS that anybody may use.
-func (n *natsProcess) open() []string {
-	return []string{"--nats-url", n.url(), "--nats-monitor", n.monitor, "--accept-open-nats", "--cluster-lease", "1s"}
+func (n *natsProcess) open() []string { return openFlags(n.url(), n.monitor) }
+
+func openFlags(url, monitor string) []string {
+	return []string{"--nats-url", url, "--nats-monitor", monitor, "--accept-open-nats", "--cluster-lease", "1s"}
 }
 
 // logStreams are the streams of a log in an external NATS.
@@ -121,21 +122,6 @@ func launchOutside(t *testing.T, servers int, flags []string, change ...func(*bo
 	return b
 }
 
-// goesOnLeaving has clients write until more of the log has left.
-func (b *boundedReplicas) goesOnLeaving(all *load) {
-	b.t.Helper()
-	var through []int
-	for i, s := range b.list {
-		if s != nil {
-			through = append(through, i)
-		}
-	}
-	l := b.load(through...)
-	b.leaves(b.furthest() + 20)
-	l.end(b.t)
-	all.made = append(all.made, l.made...)
-}
-
 // verified checks that the archive is good, and that everything can be exported over NATS.
 func (b *boundedReplicas) verified(url string) {
 	b.t.Helper()
@@ -146,13 +132,6 @@ func (b *boundedReplicas) verified(url string) {
 	if out := allot(b.t, true, "verify", "--archive", exported); !strings.Contains(out, fmt.Sprint(h.Sequence)) {
 		b.t.Errorf("the export does not have the %d commits: %s", h.Sequence, out)
 	}
-}
-
-// tolerated ends clients some of whose requests may have failed.
-func (l *load) tolerated() []string {
-	close(l.stop)
-	l.idle.Wait()
-	return l.made
 }
 
 // TestHotLogOutside: the log of one server in an external NATS leaves for the archive,
@@ -228,10 +207,7 @@ func TestHotLogOutsideKilled(t *testing.T) {
 	t.Parallel()
 	file, change := controlledSteps(t)
 	ns := outside(t, t.TempDir(), -1, true)
-	flags := []string{
-		"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats", "--cluster-lease", "1s",
-	}
-	b := launchOutside(t, 1, flags, change)
+	b := launchOutside(t, 1, openFlags(ns.ClientURL(), "http://"+ns.MonitorAddr().String()), change)
 	all := &load{}
 	for _, step := range hotLogSteps {
 		l := b.load(0)
@@ -261,11 +237,8 @@ func TestHotLogOutsideReplicas(t *testing.T) {
 			t.Parallel()
 			file, change := controlledSteps(t)
 			ns := outside(t, t.TempDir(), -1, true)
-			flags := []string{
-				"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats",
-				"--cluster-lease", "1s", "--cluster-wait", "30s",
-			}
-			b := launchOutside(t, 2, flags, change)
+			flags := openFlags(ns.ClientURL(), "http://"+ns.MonitorAddr().String())
+			b := launchOutside(t, 2, append(flags, "--cluster-wait", "30s"), change)
 			all := &load{}
 			for _, step := range []string{"made", "continued", "noted"} {
 				leader := b.leader()
@@ -298,32 +271,12 @@ func (b *boundedReplicas) killedAt(file, step string, leader int) {
 	b.leader()
 }
 
-// deposedAt has the server that leads stand still after a step until the other one leads.
-func (b *boundedReplicas) deposedAt(file, step string, leader int) {
-	b.t.Helper()
-	orderStep(b.t, file, "stop", step)
-	stopped := b.list[leader]
-	b.list[leader] = nil
-	now := b.leader()
-	time.Sleep(time.Second)
-	if err := stopped.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		b.t.Fatal(err)
-	}
-	b.list[leader] = stopped
-	waitFor(b.t, "the one that stood still follows", func() bool {
-		_, h := stopped.standing("/healthz")
-		return h.Role == "follower" && h.Leader == fmt.Sprint(now+1)
-	})
-}
-
 // TestHotLogOutsideWaits: nothing leaves, and the log does not go on elsewhere, while one
 // of the servers that are known is away, or is of a release that could not read that.
 func TestHotLogOutsideWaits(t *testing.T) {
 	t.Parallel()
 	ns := outside(t, t.TempDir(), -1, true)
-	flags := []string{
-		"--nats-url", ns.ClientURL(), "--nats-monitor", "http://" + ns.MonitorAddr().String(), "--accept-open-nats", "--cluster-lease", "1s",
-	}
+	flags := openFlags(ns.ClientURL(), "http://"+ns.MonitorAddr().String())
 	js, err := dial(t, ns.ClientURL()).JetStream()
 	if err != nil {
 		t.Fatal(err)

@@ -67,6 +67,12 @@ func (h *hotLog) refuse(err error) {
 	h.refuses = err
 }
 
+func (h *hotLog) setUnready(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unready = err
+}
+
 // has reports whether the member's server has the first stream's folder.
 func (h *hotLog) has() bool {
 	_, err := os.Stat(filepath.Join(h.dir, "jetstream", "$G", "streams", jetstream.DefaultStream, "meta.inf"))
@@ -214,9 +220,7 @@ func TestOutsideAsksAllReplicas(t *testing.T) {
 	leader := g.leader()
 	leader.submit(t, &commands.CreateTrait{Name: "CUSTOM_X"})
 	away := errors.New("its user may not publish there")
-	hot[1].mu.Lock()
-	hot[1].unready = away
-	hot[1].mu.Unlock()
+	hot[1].setUnready(away)
 	roll := func() error { return leader.leads(t).Roll(t.Context(), leader.views.Checkpoint()) }
 	if err := roll(); err == nil || !strings.Contains(err.Error(), away.Error()) {
 		t.Errorf("though a replica could not write: %v", err)
@@ -224,9 +228,7 @@ func TestOutsideAsksAllReplicas(t *testing.T) {
 	if streams := leader.log.Streams(); len(streams) != 1 {
 		t.Errorf("the log is in %q", streams)
 	}
-	hot[1].mu.Lock()
-	hot[1].unready = nil
-	hot[1].mu.Unlock()
+	hot[1].setUnready(nil)
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := roll()
 		if err == nil {
