@@ -68,7 +68,7 @@ func (s *server) checkClosed(ctx context.Context) error {
 }
 
 func (s *server) probe(ctx context.Context) error {
-	closed := func(nc *nats.Conn) error { return jetstream.CheckClosed(nc, "") }
+	closed := func(nc *nats.Conn) error { return jetstream.CheckClosed(nc, s.log.nc, "") }
 	if s.goesOn() {
 		decoy, err := s.log.stream.NewDecoy(ctx, s.config.Cluster.Name)
 		if err != nil {
@@ -76,7 +76,7 @@ func (s *server) probe(ctx context.Context) error {
 		}
 		defer s.removeDecoy(ctx, decoy)
 		closed = func(nc *nats.Conn) error {
-			err := jetstream.CheckClosed(nc, "")
+			err := jetstream.CheckClosed(nc, s.log.nc, "")
 			if err == nil {
 				err = decoy.Closed(ctx, nc)
 			}

@@ -641,11 +641,11 @@ func TestRejectedStream(t *testing.T) {
 func TestProbesOfAClosedConnection(t *testing.T) {
 	t.Parallel()
 	r := startReplicated(t, 1)
-	if err := jetstream.CheckClosed(r.nc, ""); !errors.Is(err, jetstream.ErrOpen) {
+	if err := jetstream.CheckClosed(r.nc, r.nc, ""); !errors.Is(err, jetstream.ErrOpen) {
 		t.Errorf("a stream that answers: %v", err)
 	}
 	r.nc.Close()
-	err := jetstream.CheckClosed(r.nc, "")
+	err := jetstream.CheckClosed(r.nc, r.nc, "")
 	if errors.Is(err, jetstream.ErrOpen) || !errors.Is(err, nats.ErrConnectionClosed) {
 		t.Errorf("closed: %v", err)
 	}

@@ -21,8 +21,9 @@ var ErrOpen = errors.New("jetstream: the log is open to others")
 
 // CheckClosed tests whether the user of a connection could publish on the log's
 // subjects, or reach its stream with JetStream's API. It changes and stores
-// nothing, because JetStream refuses its probes.
-func CheckClosed(nc *nats.Conn, stream string) error {
+// nothing, because JetStream refuses its probes. The answer for a user that may
+// not hear answers goes to the log's own connection.
+func CheckClosed(nc, log *nats.Conn, stream string) error {
 	if stream == "" {
 		stream = DefaultStream
 	}
@@ -37,7 +38,7 @@ func CheckClosed(nc *nats.Conn, stream string) error {
 		{RejectedSubject, "publish on " + RejectedSubject, refusable},
 		{"$JS.API.STREAM.INFO." + stream, "use the JetStream API", nil},
 	} {
-		open, err := reaches(nc, &nats.Msg{Subject: probe.subject, Header: probe.header})
+		open, err := reaches(nc, log, &nats.Msg{Subject: probe.subject, Header: probe.header})
 		if err != nil {
 			return fmt.Errorf("jetstream: probe %s: %w", probe.subject, err)
 		}
@@ -48,40 +49,70 @@ func CheckClosed(nc *nats.Conn, stream string) error {
 	return nil
 }
 
-// reaches reports whether a message gets anywhere. Only a refusal by the server,
-// or the answer that nobody listens, means that it does not.
-func reaches(nc *nats.Conn, msg *nats.Msg) (bool, error) {
-	before := nc.LastError()
-	inbox := nc.NewInbox()
-	sub, err := nc.SubscribeSync(inbox)
+// reaches reports whether a message gets anywhere. Only a refusal by the server, the
+// answer that nobody listens, or none where the log would hear it, means that it does not.
+func reaches(nc, log *nats.Conn, msg *nats.Msg) (bool, error) {
+	answers, err := subscribed(nc)
+	deaf := errors.Is(err, nats.ErrPermissionViolation)
+	if deaf {
+		answers, err = subscribed(log)
+	}
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = sub.Unsubscribe() }() // the connection may be gone
-	msg.Reply = inbox
+	defer func() { _ = answers.Unsubscribe() }() // the connection may be gone
+	msg.Reply = answers.Subject
 	if err := nc.PublishMsg(msg); err != nil {
 		return false, err
 	}
 	if refused, err := refusedAtOnce(nc, msg.Subject); err != nil || refused {
 		return false, err
 	}
-	answer, err := sub.NextMsg(probeTimeout)
+	if deaf {
+		return heard(answers)
+	}
+	answer, err := answers.NextMsg(probeTimeout)
 	switch {
 	case err == nil:
 		return !saysNoStream(answer), nil
 	case errors.Is(err, nats.ErrNoResponders):
 		return false, nil
-	case !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, nats.ErrPermissionViolation):
-		return false, err
+	case errors.Is(err, nats.ErrTimeout): // Somebody has it, and does not answer.
+		return true, nil
 	}
-	after := nc.LastError() // what the server has refused it has said by now
-	refused := errors.Is(err, nats.ErrPermissionViolation) ||
-		!errors.Is(before, after) && errors.Is(after, nats.ErrPermissionViolation)
-	return !refused, nil
+	return false, err
 }
 
-// refusedAtOnce reports whether the server has refused what was just published on a
-// subject. It says so before it answers the next ping.
+// heard reports whether the log's connection gets the answer to what another one has
+// published. What is published in another account than the log's has none there.
+func heard(answers *nats.Subscription) (bool, error) {
+	answer, err := answers.NextMsg(decoyWait)
+	if errors.Is(err, nats.ErrTimeout) {
+		return false, nil
+	}
+	return err == nil && !saysNoStream(answer), err
+}
+
+// subscribed waits for answers, or fails with nats.ErrPermissionViolation where the
+// connection may not hear any.
+func subscribed(nc *nats.Conn) (*nats.Subscription, error) {
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	refused, err := refusedAtOnce(nc, sub.Subject)
+	if refused {
+		err = nats.ErrPermissionViolation
+	}
+	if err != nil {
+		_ = sub.Unsubscribe() // the connection may be gone
+		return nil, err
+	}
+	return sub, nil
+}
+
+// refusedAtOnce reports whether the server has refused to publish on a subject, or to
+// subscribe to it, just now. It says so before it answers the next ping.
 func refusedAtOnce(nc *nats.Conn, subject string) (bool, error) {
 	if err := nc.FlushTimeout(probeTimeout); err != nil {
 		return false, err

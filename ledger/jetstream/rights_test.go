@@ -15,13 +15,22 @@ import (
 // subjects. It returns a connection of each.
 func guarded(t *testing.T, denied map[string][]string) map[string]*nats.Conn {
 	t.Helper()
-	opts := &natsserver.Options{
-		Host: "127.0.0.1", Port: natsserver.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-	}
+	var users []*natsserver.User
 	for name, subjects := range denied {
-		opts.Users = append(opts.Users, &natsserver.User{Username: name, Password: name, Permissions: &natsserver.Permissions{
+		users = append(users, &natsserver.User{Username: name, Permissions: &natsserver.Permissions{
 			Publish: &natsserver.SubjectPermission{Deny: subjects},
 		}})
+	}
+	return connected(t, &natsserver.Options{Users: users})
+}
+
+// connected starts a NATS server, and returns a connection of each of its users.
+func connected(t *testing.T, opts *natsserver.Options) map[string]*nats.Conn {
+	t.Helper()
+	opts.Host, opts.Port, opts.NoSigs, opts.NoLog = "127.0.0.1", natsserver.RANDOM_PORT, true, true
+	opts.JetStream, opts.StoreDir = true, t.TempDir()
+	for _, user := range opts.Users {
+		user.Password = user.Username
 	}
 	ns, err := natsserver.NewServer(opts)
 	if err != nil {
@@ -32,15 +41,61 @@ func guarded(t *testing.T, denied map[string][]string) map[string]*nats.Conn {
 		t.Fatal("the NATS server does not start")
 	}
 	t.Cleanup(ns.Shutdown)
+	if err := ns.GlobalAccount().EnableJetStream(nil, nil); err != nil { // which it is not beside other accounts
+		t.Fatal(err)
+	}
 	list := make(map[string]*nats.Conn)
-	for name := range denied {
+	for _, user := range opts.Users {
 		quiet := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
-		if list[name], err = nats.Connect(ns.ClientURL(), nats.UserInfo(name, name), quiet); err != nil {
+		nc, err := nats.Connect(ns.ClientURL(), nats.UserInfo(user.Username, user.Password), quiet)
+		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(list[name].Close)
+		t.Cleanup(nc.Close)
+		list[user.Username] = nc
 	}
 	return list
+}
+
+// TestClosed: who could publish on the log's subject, or reach its stream, is found, also
+// if it may hear no answer. Who may do neither, or is in another account, is not taken for
+// one that can.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	var users []*natsserver.User
+	cases := map[string]string{"log": "publish on allot.log"}
+	user := func(name, says string, subscribe []string, deny ...string) *natsserver.User {
+		u := &natsserver.User{Username: name, Permissions: &natsserver.Permissions{
+			Publish: &natsserver.SubjectPermission{Deny: deny}, Subscribe: &natsserver.SubjectPermission{Deny: subscribe},
+		}}
+		users, cases[name] = append(users, u), says
+		return u
+	}
+	others := natsserver.NewAccount("OTHERS")
+	none := []string{"allot.>", "$JS.>"}
+	for prefix, subscribe := range map[string][]string{"hears": nil, "deaf": {"_INBOX.>"}} {
+		user(prefix+"-writes", "publish on allot.log", subscribe)
+		user(prefix+"-rejects", "publish on allot.rejected", subscribe, "allot.log")
+		user(prefix+"-asks", "use the JetStream API", subscribe, "allot.>")
+		user(prefix+"-nothing", "", subscribe, none...)
+		user(prefix+"-elsewhere", "", subscribe).Account = others
+	}
+	list := connected(t, &natsserver.Options{
+		Users: append(users, &natsserver.User{Username: "log"}), Accounts: []*natsserver.Account{others},
+	})
+	outsider(t, list["log"])
+	if _, err := jetstream.OpenRejected(t.Context(), list["log"], jetstream.RejectedConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, says := range cases {
+		err := jetstream.CheckClosed(list[name], list["log"], "")
+		switch {
+		case says == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case says != "" && (!errors.Is(err, jetstream.ErrOpen) || !strings.HasSuffix(err.Error(), "it can "+says)):
+			t.Errorf("%s: %v, and not that it can %s", name, err, says)
+		}
+	}
 }
 
 // TestMayContinue: each permission that a log needs to go on in another stream is missed,
