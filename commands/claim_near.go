@@ -25,7 +25,7 @@ type NearConsumers struct {
 	// Rule is "require" or "forbid"; empty: it has a weight.
 	Rule string `json:"rule,omitempty"`
 	// Weight is preferred if it is above 0, and avoided if it is below.
-	Weight float64 `json:"weight,omitempty"`
+	Weight Weight `json:"weight,omitempty"`
 }
 
 var (
@@ -67,7 +67,7 @@ func (p *ClaimPreference) Nearness(
 		return nil, nil
 	}
 	for i := range p.Near {
-		near := candidates.Near{Reach: reaches[p.Near[i].By], Rule: nearRules[p.Near[i].Rule], Weight: p.Near[i].Weight}
+		near := candidates.Near{Reach: reaches[p.Near[i].By], Rule: nearRules[p.Near[i].Rule], Weight: float64(p.Near[i].Weight)}
 		seen := make(map[ledger.UUID]bool)
 		for _, id := range p.Near[i].Consumers {
 			allocations, err := held(id)

@@ -2,9 +2,16 @@ package commands
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
+	"strconv"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/candidates"
@@ -41,15 +48,48 @@ type ClaimPreference struct {
 	// Seed decides between equal candidates; absent: it comes from the command id.
 	Seed *uint64 `json:"seed,omitempty"`
 	// Traits are preferred, or avoided if the weight is below 0.
-	Traits map[string]float64 `json:"traits,omitempty"`
+	Traits map[string]Weight `json:"traits,omitempty"`
 	// Weights are of the free shares of classes.
-	Weights map[string]float64 `json:"weights,omitempty"`
+	Weights map[string]Weight `json:"weights,omitempty"`
+}
+
+// Weight is how much something counts: preferred if it is above 0, avoided if it is
+// below, up to a million either way.
+type Weight float64
+
+var errNoWeight = errors.New("a weight is a number, and null is none")
+
+// UnmarshalJSON implements json.Unmarshaler. Unlike for a float64, null is an error and
+// not 0: whoever sends it has a weight that is not finite, or none.
+func (w *Weight) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return errNoWeight
+	}
+	number, err := strconv.ParseFloat(string(text), 64)
+	if err != nil {
+		return fmt.Errorf("the weight %.32s is not a number", text)
+	}
+	*w = Weight(number)
+	return nil
+}
+
+// msgpack decodes null as 0 before it asks a msgpack.CustomDecoder, but not before what is
+// registered.
+func init() {
+	msgpack.Register(Weight(0), nil, func(d *msgpack.Decoder, v reflect.Value) error {
+		if code, err := d.PeekCode(); err != nil || code == msgpcode.Nil {
+			return cmp.Or(err, errNoWeight)
+		}
+		number, err := d.DecodeFloat64()
+		v.SetFloat(number)
+		return err
+	})
 }
 
 // AggregatePreference is what it is worth to be in an aggregate.
 type AggregatePreference struct {
 	Aggregate ledger.UUID `json:"aggregate"`
-	Weight    float64     `json:"weight"`
+	Weight    Weight      `json:"weight"`
 }
 
 // Check finds what is wrong with a preference whatever the State.
@@ -82,7 +122,7 @@ func (p *ClaimPreference) Check() *Rejection {
 			return r
 		}
 	}
-	for _, table := range []map[string]float64{p.Weights, p.Traits} {
+	for _, table := range []map[string]Weight{p.Weights, p.Traits} {
 		for _, name := range slices.Sorted(maps.Keys(table)) {
 			if r := checkWeight(name, table[name]); r != nil {
 				return r
@@ -104,8 +144,8 @@ func (p *ClaimPreference) checkNear() *Rejection {
 	return nil
 }
 
-func checkWeight(what string, weight float64) *Rejection {
-	if math.IsNaN(weight) || math.Abs(weight) > maxWeight {
+func checkWeight(what string, weight Weight) *Rejection {
+	if math.IsNaN(float64(weight)) || math.Abs(float64(weight)) > maxWeight {
 		return invalid("prefer", "the weight %v of %s is not a number within +-%v", weight, what, float64(maxWeight))
 	}
 	return nil
@@ -128,7 +168,7 @@ func (p *ClaimPreference) Resolve(
 		if !known {
 			return nil, classUnknown(name)
 		}
-		out.Weights = append(out.Weights, candidates.ClassWeight{Class: id, Weight: weight})
+		out.Weights = append(out.Weights, candidates.ClassWeight{Class: id, Weight: float64(weight)})
 	}
 	switch p.Order {
 	case OrderPack:
@@ -138,10 +178,10 @@ func (p *ClaimPreference) Resolve(
 	}
 	slices.SortFunc(out.Weights, func(a, b candidates.ClassWeight) int { return cmp.Compare(a.Class, b.Class) })
 	for _, name := range slices.Sorted(maps.Keys(p.Traits)) {
-		out.Traits = append(out.Traits, candidates.TraitWeight{Trait: name, Weight: p.Traits[name]})
+		out.Traits = append(out.Traits, candidates.TraitWeight{Trait: name, Weight: float64(p.Traits[name])})
 	}
 	for _, a := range p.Aggregates {
-		out.Aggregates = append(out.Aggregates, candidates.AggregateWeight{Aggregate: a.Aggregate, Weight: a.Weight})
+		out.Aggregates = append(out.Aggregates, candidates.AggregateWeight{Aggregate: a.Aggregate, Weight: float64(a.Weight)})
 	}
 	return out, nil
 }

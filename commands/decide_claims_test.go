@@ -41,7 +41,7 @@ func claimDecisions(w *world) []decision {
 	theirs := ledger.UUID{15: 5}
 	noTrait, noClass, noWeight := claim(cores(2), fresh), claim(map[string]int64{none: 1}, fresh), claim(cores(2), fresh)
 	noTrait.Requests[0].RootRequired = []string{none}
-	noWeight.Prefer = &commands.ClaimPreference{Weights: map[string]float64{none: 1}}
+	noWeight.Prefer = &commands.ClaimPreference{Weights: map[string]commands.Weight{none: 1}}
 	nowhere := rejected(commands.CodeNoCandidates, commands.Facts{AsOf: w.State().Head().Sequence})
 	node := claim(cores(2), deployed)
 	return []decision{

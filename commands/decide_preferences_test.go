@@ -17,7 +17,7 @@ func preferenceDecisions(w *world) []decision {
 	pack := func() *commands.ClaimPreference { return &commands.ClaimPreference{Order: commands.OrderPack} }
 	set := []commands.Command{preference("gold", pack())}
 	weighs := func(name string) *commands.ClaimPreference {
-		return &commands.ClaimPreference{Weights: map[string]float64{name: 1}}
+		return &commands.ClaimPreference{Weights: map[string]commands.Weight{name: 1}}
 	}
 	by := func(prefer commands.ClaimPreference) *commands.Claim {
 		c := claim(map[string]int64{vcpu: 2}, fresh)
@@ -53,9 +53,9 @@ func preferenceDecisions(w *world) []decision {
 		{"of another name", nil, preference("a", &commands.ClaimPreference{Name: "b"}), invalid("prefer")},
 		{"with a seed", nil, preference("a", &commands.ClaimPreference{Seed: ptr[uint64](1)}), invalid("prefer")},
 		{"beyond all bounds", nil, preference("a", &commands.ClaimPreference{
-			Weights: map[string]float64{vcpu: math.Inf(-1)}}), invalid("prefer")},
+			Weights: map[string]commands.Weight{vcpu: commands.Weight(math.Inf(-1))}}), invalid("prefer")},
 		{"of no such class", nil, preference("a", weighs(none)), rejected(commands.CodeClassUnknown, commands.Facts{Class: none})},
-		{"of no such trait", nil, preference("a", &commands.ClaimPreference{Traits: map[string]float64{none: 1}}),
+		{"of no such trait", nil, preference("a", &commands.ClaimPreference{Traits: map[string]commands.Weight{none: 1}}),
 			rejected(commands.CodeTraitUnknown, commands.Facts{Names: []string{none}})},
 
 		{"by a name", set, by(commands.ClaimPreference{Name: "gold", Seed: ptr[uint64](5)}),

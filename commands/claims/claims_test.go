@@ -714,26 +714,26 @@ func TestBadClaims(t *testing.T) {
 		"subtree of no group": {commands.CodeInvalid, func(c *commands.Claim) { c.Requests[0].SameSubtree = [][]string{{"_x"}} }},
 		"no such order":       {commands.CodeInvalid, func(c *commands.Claim) { c.Prefer = &commands.ClaimPreference{Order: "best"} }},
 		"order and weights": {commands.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Order: "pack", Weights: map[string]float64{"VCPU": 1}}
+			c.Prefer = &commands.ClaimPreference{Order: "pack", Weights: map[string]commands.Weight{"VCPU": 1}}
 		}},
 		"infinite": {commands.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Weights: map[string]float64{"VCPU": math.Inf(1)}}
+			c.Prefer = &commands.ClaimPreference{Weights: map[string]commands.Weight{"VCPU": commands.Weight(math.Inf(1))}}
 		}},
 		"no number": {commands.CodeInvalid, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Traits: map[string]float64{"A": math.NaN()}}
+			c.Prefer = &commands.ClaimPreference{Traits: map[string]commands.Weight{"A": commands.Weight(math.NaN())}}
 		}},
 		"weight of no class": {commands.CodeClassUnknown, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Weights: map[string]float64{"CUSTOM_NO": 1}}
+			c.Prefer = &commands.ClaimPreference{Weights: map[string]commands.Weight{"CUSTOM_NO": 1}}
 		}},
 		"prefers no trait": {commands.CodeTraitUnknown, func(c *commands.Claim) {
-			c.Prefer = &commands.ClaimPreference{Traits: map[string]float64{"CUSTOM_NO": 1}}
+			c.Prefer = &commands.ClaimPreference{Traits: map[string]commands.Weight{"CUSTOM_NO": 1}}
 		}},
 		"near by nothing":         {commands.CodeInvalid, nearly(commands.NearConsumers{Weight: 1})},
 		"near nobody":             {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: 1, Consumers: []ledger.UUID{}})},
 		"neither rule nor weight": {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree"})},
 		"rule and weight":         {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Rule: "forbid", Weight: 1})},
 		"no such rule":            {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Rule: "must"})},
-		"infinitely near":         {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: math.Inf(1)})},
+		"infinitely near":         {commands.CodeInvalid, nearly(commands.NearConsumers{By: "tree", Weight: commands.Weight(math.Inf(1))})},
 		"near one twice": {commands.CodeInvalid, nearly(commands.NearConsumers{
 			By: "tree", Weight: 1, Consumers: []ledger.UUID{{1}, {1}}})},
 		"near too many": {commands.CodeInvalid, nearly(commands.NearConsumers{

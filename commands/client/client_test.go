@@ -230,7 +230,7 @@ func TestRankedCandidates(t *testing.T) {
 		for _, bad := range []wire.CandidatesQuery{
 			{Groups: q.Groups, Marker: "x"}, {Groups: q.Groups, Prefer: q.Prefer, Marker: "x"},
 			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Order: "best"}},
-			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Traits: map[string]float64{"CUSTOM_NO": 1}}},
+			{Groups: q.Groups, Prefer: &commands.ClaimPreference{Traits: map[string]commands.Weight{"CUSTOM_NO": 1}}},
 		} {
 			var failure *wire.Error
 			if _, err := c.Candidates(within(t), bad); !errors.As(err, &failure) || failure.Code != wire.ErrorBadRequest {

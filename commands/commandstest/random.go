@@ -383,7 +383,7 @@ func randomNear(t *rapid.T) commands.NearConsumers {
 		Consumers: []ledger.UUID{drawID(t, "Consumer")},
 	}
 	if n.Rule == "" {
-		n.Weight = rapid.SampledFrom([]float64{-1, 0.5}).Draw(t, "weight")
+		n.Weight = rapid.SampledFrom([]commands.Weight{-1, 0.5}).Draw(t, "weight")
 	}
 	return n
 }
@@ -392,10 +392,10 @@ func randomNear(t *rapid.T) commands.NearConsumers {
 func RandomPreference(t *rapid.T) *commands.ClaimPreference {
 	p := &commands.ClaimPreference{Order: rapid.SampledFrom([]string{"", "pack", "spread", "random"}).Draw(t, "order")}
 	if p.Order == "" {
-		p.Weights = map[string]float64{drawText(t, "Class"): float64(drawAmount(t, "weight"))}
+		p.Weights = map[string]commands.Weight{drawText(t, "Class"): commands.Weight(drawAmount(t, "weight"))}
 	}
 	if rapid.Bool().Draw(t, "soft trait") {
-		p.Traits = map[string]float64{"CUSTOM_A": -1.5}
+		p.Traits = map[string]commands.Weight{"CUSTOM_A": -1.5}
 	}
 	if rapid.Bool().Draw(t, "soft aggregate") {
 		p.Aggregates = []commands.AggregatePreference{{Aggregate: someAggregates[0], Weight: 0.5}}

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -59,6 +60,42 @@ func TestEncodedIsOwn(t *testing.T) {
 		}
 		if !bytes.Equal(first, was) {
 			t.Errorf("a message of %d bytes has changed", size)
+		}
+	}
+}
+
+// TestNullIsNoWeight: who sends null for a weight, which encoders make of what is not
+// finite, is told so in each encoding and in each place, and has not asked for 0.
+func TestNullIsNoWeight(t *testing.T) {
+	id := "5a000000-0000-4000-8000-000000000001"
+	near := func(weight any) map[string]any {
+		return map[string]any{"near": []any{map[string]any{"by": "tree", "consumers": []any{id}, "weight": weight}}}
+	}
+	for place, prefer := range map[string]func(weight any) map[string]any{
+		"weights": func(weight any) map[string]any { return map[string]any{"weights": map[string]any{"VCPU": weight}} },
+		"traits":  func(weight any) map[string]any { return map[string]any{"traits": map[string]any{"CUSTOM_A": weight}} },
+		"aggregates": func(weight any) map[string]any {
+			return map[string]any{"aggregates": []any{map[string]any{"aggregate": id, "weight": weight}}}
+		},
+		"near": near,
+	} {
+		for encoding, encode := range map[string]func(any) ([]byte, error){wire.TypeMsgpack: msgpack.Marshal, wire.TypeJSON: json.Marshal} {
+			for _, weight := range []any{nil, "1", []any{}, 1, -0.5} {
+				body, err := encode(map[string]any{"prefer": prefer(weight)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, text := weight.(string)
+				_, list := weight.([]any)
+				var c commands.Claim
+				err = wire.Decode(body, encoding, &c)
+				if refused := weight == nil || text || list; refused != (err != nil) {
+					t.Errorf("%s in %s %v: %v", place, encoding, weight, err)
+				}
+				if weight == nil && (err == nil || !strings.Contains(err.Error(), "null is none")) {
+					t.Errorf("%s in %s: null is refused with %v", place, encoding, err)
+				}
+			}
 		}
 	}
 }
