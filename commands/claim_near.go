@@ -67,7 +67,9 @@ func (p *ClaimPreference) Nearness(
 		return nil, nil
 	}
 	for i := range p.Near {
-		near := candidates.Near{Reach: reaches[p.Near[i].By], Rule: nearRules[p.Near[i].Rule], Weight: float64(p.Near[i].Weight)}
+		near := candidates.Near{
+			Reach: reaches[p.Near[i].By], Rule: nearRules[p.Near[i].Rule], Weight: float64(p.Near[i].Weight),
+		}
 		seen := make(map[ledger.UUID]bool)
 		for _, id := range p.Near[i].Consumers {
 			allocations, err := held(id)

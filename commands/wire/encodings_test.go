@@ -67,21 +67,20 @@ func TestEncodedIsOwn(t *testing.T) {
 // TestNullIsNoWeight: who sends null for a weight, which encoders make of what is not
 // finite, is told so in each encoding and in each place, and has not asked for 0.
 func TestNullIsNoWeight(t *testing.T) {
+	type object = map[string]any
 	id := "5a000000-0000-4000-8000-000000000001"
-	near := func(weight any) map[string]any {
-		return map[string]any{"near": []any{map[string]any{"by": "tree", "consumers": []any{id}, "weight": weight}}}
-	}
-	for place, prefer := range map[string]func(weight any) map[string]any{
-		"weights": func(weight any) map[string]any { return map[string]any{"weights": map[string]any{"VCPU": weight}} },
-		"traits":  func(weight any) map[string]any { return map[string]any{"traits": map[string]any{"CUSTOM_A": weight}} },
-		"aggregates": func(weight any) map[string]any {
-			return map[string]any{"aggregates": []any{map[string]any{"aggregate": id, "weight": weight}}}
+	encodings := map[string]func(any) ([]byte, error){wire.TypeMsgpack: msgpack.Marshal, wire.TypeJSON: json.Marshal}
+	for place, prefer := range map[string]func(weight any) object{
+		"weights":    func(weight any) object { return object{"weights": object{"VCPU": weight}} },
+		"traits":     func(weight any) object { return object{"traits": object{"CUSTOM_A": weight}} },
+		"aggregates": func(weight any) object { return object{"aggregates": []any{object{"aggregate": id, "weight": weight}}} },
+		"near": func(weight any) object {
+			return object{"near": []any{object{"by": "tree", "consumers": []any{id}, "weight": weight}}}
 		},
-		"near": near,
 	} {
-		for encoding, encode := range map[string]func(any) ([]byte, error){wire.TypeMsgpack: msgpack.Marshal, wire.TypeJSON: json.Marshal} {
+		for encoding, encode := range encodings {
 			for _, weight := range []any{nil, "1", []any{}, 1, -0.5} {
-				body, err := encode(map[string]any{"prefer": prefer(weight)})
+				body, err := encode(object{"prefer": prefer(weight)})
 				if err != nil {
 					t.Fatal(err)
 				}
