@@ -323,8 +323,10 @@ func (m *models) write(fill func(*pebble.Batch) error) (err error) {
 	if err := fill(batch); err != nil {
 		return errors.Join(err, batch.Close())
 	}
+	bytes := batch.Len()
 	if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
 		return m.broke(err)
 	}
+	m.slow.wrote(bytes, m.stopped)
 	return nil
 }

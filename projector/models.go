@@ -62,6 +62,7 @@ type models struct {
 	cold     cold
 	origin   *origin
 	commands commandFilter
+	slow     slowdown
 
 	mu     sync.Mutex
 	index  *candidates.Index // head of the newest folded commit; guarded by mu
@@ -91,6 +92,7 @@ func newModels(files vfs.FS, logger *slog.Logger, origin *origin, stopped <-chan
 		users:  newUsers(), logger: logger, index: candidates.NewIndex(), tree: &proof.Tree{},
 		broken: make(chan struct{}), replaced: make(chan struct{}), stopped: make(chan struct{}),
 	}
+	m.slow.depth = func() int { return sublevels(m.db) }
 	m.horizon.Store(&horizon{})
 	m.disk = &disk{FS: files, condemn: m.condemn, stopped: stopped}
 	return m
@@ -158,8 +160,8 @@ func (m *models) options() *pebble.Options {
 		FormatMajorVersion:          pebble.FormatNewest,
 		MemTableSize:                memTableBytes,
 		MemTableStopWritesThreshold: 4,
-		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       24,
+		L0CompactionThreshold:       compactSublevels,
+		L0StopWritesThreshold:       stopSublevels,
 		CompactionConcurrencyRange:  func() (int, int) { return 1, 2 },
 		Logger:                      pebbleLogger{m},
 		// Without a listener of its own, Pebble ends the process when it meets a
@@ -415,6 +417,7 @@ func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(
 	if err := seen(commit.Head()); err != nil {
 		return errors.Join(m.broke(err), batch.Close())
 	}
+	bytes := batch.Len()
 	// Close returns the batch's memory for the next batch.
 	if err := errors.Join(batch.Commit(pebble.NoSync), batch.Close()); err != nil {
 		return m.broke(fmt.Errorf("fold commit %d: %w", commit.Sequence, err))
@@ -422,12 +425,18 @@ func (m *models) fold(commit *ledger.Commit, changes *ledger.Changes, seen func(
 	if n := len(changes.Classes); n > 0 {
 		m.classes.Store(&versionedClasses{since: commit.Sequence, table: changes.Classes[n-1].After})
 	}
+	m.advance(commit, changes, w.grown)
+	m.slow.wrote(bytes, m.stopped)
+	return nil
+}
+
+// advance has readers see a folded commit.
+func (m *models) advance(commit *ledger.Commit, changes *ledger.Changes, grown *proof.Tree) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sequence.Store(commit.Sequence)
 	m.index.Apply(changes.Providers)
-	m.head, m.tree = commit.Head(), w.grown
-	return nil
+	m.head, m.tree = commit.Head(), grown
 }
 
 // sync makes everything folded so far durable. If it fails, the next sync covers

@@ -1,5 +1,7 @@
 package projector
 
+import "time"
+
 // StoreStats are Pebble's statistics of the read models' files.
 type StoreStats struct {
 	// DiskBytes is the size of all files, WALBytes the part in the write-ahead
@@ -14,6 +16,8 @@ type StoreStats struct {
 	DebtBytes            uint64
 	// ReadAmplification is how many tables one read may have to search.
 	ReadAmplification int
+	// HeldUp is how long writes were held up because more came than is compacted.
+	HeldUp time.Duration
 }
 
 // StoreStats returns Pebble's present statistics; zeros while the read models are
@@ -29,6 +33,6 @@ func (p *Projector) StoreStats() StoreStats {
 		DiskBytes: now.DiskSpaceUsage(), WALBytes: now.WAL.Size,
 		CacheHits: now.BlockCache.Hits, CacheMisses: now.BlockCache.Misses,
 		Compactions: now.Compact.Count, Flushes: now.Flush.Count, DebtBytes: now.Compact.EstimatedDebt,
-		ReadAmplification: now.ReadAmp(),
+		ReadAmplification: now.ReadAmp(), HeldUp: time.Duration(m.slow.held.Load()),
 	}
 }

@@ -112,25 +112,26 @@ func (c *benchHistoryCommand) prepare(ctx context.Context, w *writer.Writer) err
 // then.
 func (c *benchHistoryCommand) extend(ctx context.Context, s *server, from int64) (to int64, err error) {
 	to = from + c.Commands/2
-	fmt.Printf("%14s %10s  bytes in each store\n", "commands", "a second")
+	fmt.Printf("%14s %10s %10s  bytes in each store\n", "commands", "a second", "longest s")
 	for slice := range int64(historySlices) {
 		low, high := from+(to-from)*slice/historySlices, from+(to-from)*(slice+1)/historySlices
 		if low == high {
 			continue
 		}
 		begun := time.Now()
-		if err := c.comeAndGo(ctx, s.leader.writer.Load(), low, high); err != nil {
+		longest, err := c.comeAndGo(ctx, s.leader.writer.Load(), low, high)
+		if err != nil {
 			return 0, err
 		}
 		rate := float64(2*(high-low)) / time.Since(begun).Seconds()
-		fmt.Printf("%14d %10.0f  %s\n", 2*high, rate, storesLine(s))
+		fmt.Printf("%14d %10.0f %10.2f  %s\n", 2*high, rate, longest.Seconds(), storesLine(s))
 	}
 	select {
 	case <-time.After(c.Settle):
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	fmt.Printf("%14d %10s  %s\n", 2*to, "", storesLine(s))
+	fmt.Printf("%14d %10s %10s  %s\n", 2*to, "", "", storesLine(s))
 	return to, nil
 }
 
@@ -149,19 +150,30 @@ func storesLine(s *server) string {
 	return line.String()
 }
 
-// comeAndGo has consumers come, and as many go that came before.
-func (c *benchHistoryCommand) comeAndGo(ctx context.Context, w *writer.Writer, from, to int64) error {
+// comeAndGo has consumers come, and as many go that came before. It returns how long the
+// slowest command took.
+func (c *benchHistoryCommand) comeAndGo(
+	ctx context.Context, w *writer.Writer, from, to int64,
+) (longest time.Duration, _ error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var next atomic.Int64
+	var next, most atomic.Int64
+	submit := func(command commands.Command) error {
+		begun := time.Now()
+		err := submitUntilTaken(ctx, w, command)
+		took := int64(time.Since(begun))
+		for old := most.Load(); took > old && !most.CompareAndSwap(old, took); old = most.Load() {
+		}
+		return err
+	}
 	next.Store(from)
 	var all sync.WaitGroup
 	for range c.UnderWay {
 		all.Go(func() {
 			for n := next.Add(1) - 1; n < to && ctx.Err() == nil; n = next.Add(1) - 1 {
-				err := submitUntilTaken(ctx, w, c.allocation(n))
+				err := submit(c.allocation(n))
 				if err == nil && n >= c.Live {
-					err = submitUntilTaken(ctx, w, &commands.ReleaseConsumer{Consumer: historyID("consumer", n-c.Live)})
+					err = submit(&commands.ReleaseConsumer{Consumer: historyID("consumer", n-c.Live)})
 				}
 				if err != nil {
 					cancel(fmt.Errorf("consumer %d: %w", n, err))
@@ -170,7 +182,7 @@ func (c *benchHistoryCommand) comeAndGo(ctx context.Context, w *writer.Writer, f
 		})
 	}
 	all.Wait()
-	return context.Cause(ctx)
+	return time.Duration(most.Load()), context.Cause(ctx)
 }
 
 // submitUntilTaken submits again what the log did not take in time, as clients do: with the

@@ -1,0 +1,118 @@
+package projector
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// simulated is a store whose compactions take all tables of the first level that are
+// there when they begin, and so many bytes a second. Each memtable is a sublevel.
+type simulated struct {
+	compacts float64 // bytes a second
+	now      time.Time
+	memtable int // bytes
+	tables   int
+	taken    int // by the compaction under way
+	ends     time.Time
+	deepest  int
+}
+
+// until lets time pass.
+func (s *simulated) until(now time.Time) {
+	s.now = now
+	for s.taken > 0 && !s.ends.After(now) {
+		s.tables, s.taken = s.tables-s.taken, 0
+		s.begin(s.ends)
+	}
+	s.begin(now)
+}
+
+func (s *simulated) begin(now time.Time) {
+	if s.taken == 0 && s.tables >= compactSublevels {
+		s.taken = s.tables
+		s.ends = now.Add(time.Duration(float64(s.taken) * memTableBytes / s.compacts * float64(time.Second)))
+	}
+}
+
+func (s *simulated) write(bytes int) {
+	for s.memtable += bytes; s.memtable >= memTableBytes; s.memtable -= memTableBytes {
+		s.tables++
+		s.deepest = max(s.deepest, s.tables)
+	}
+}
+
+// TestSlowdown: a store may compact as little as a MiB a second: a writer without mercy does not fill its
+// first level, and it gets what is compacted, in short waits. Where it does not write more
+// than that it is not held up.
+func TestSlowdown(t *testing.T) {
+	const (
+		batch   = 512 << 10
+		writes  = 24 << 20 // bytes a second, if nothing holds it up
+		forLong = 4 * time.Hour
+	)
+	for _, compacts := range []float64{1 << 20, 4 << 20, 12 << 20, 20 << 20, 64 << 20} {
+		for _, held := range []bool{true, false} {
+			store := &simulated{compacts: compacts, now: time.Unix(0, 0)}
+			s := &slowdown{depth: func() int { return store.tables }}
+			var written float64
+			var longest, waited time.Duration
+			for store.now.Before(time.Unix(0, 0).Add(forLong)) && store.deepest < stopSublevels {
+				store.write(batch)
+				written += batch
+				var hold time.Duration
+				if held {
+					hold = s.owe(batch, store.now)
+				}
+				longest, waited = max(longest, hold), waited+hold
+				store.until(store.now.Add(hold + time.Second*batch/writes))
+			}
+			fills := store.deepest >= stopSublevels
+			if want := !held && compacts < writes; fills != want {
+				t.Errorf("compacting %.1f MB/s, held up %v: %d sublevels", compacts/1e6, held, store.deepest)
+			}
+			if longest > mostHold {
+				t.Errorf("compacting %.1f MB/s: one waited for %v", compacts/1e6, longest)
+			}
+			if rate := written / forLong.Seconds(); held && rate < 0.9*min(compacts, writes) {
+				t.Errorf("compacting %.1f MB/s, %.1f MB/s were written", compacts/1e6, rate/1e6)
+			}
+			if compacts > 2*writes && waited > 0 {
+				t.Errorf("compacting %.1f MB/s, writes waited for %v", compacts/1e6, waited)
+			}
+		}
+	}
+}
+
+// TestWritesAreHeldUp: what is written into the read models waits while their first level
+// is deep.
+func TestWritesAreHeldUp(t *testing.T) {
+	m := newModels(vfs.NewMem(), slog.New(slog.DiscardHandler), &origin{}, make(chan struct{}))
+	if err := m.open("readmodel", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.slow.depth(); got != 0 {
+		t.Errorf("a new store is %d deep", got)
+	}
+	write := func(depth int) time.Duration {
+		m.slow.depth, m.slow.written = func() int { return depth }, lookBytes
+		before := m.slow.held.Load()
+		err := m.write(func(batch *pebble.Batch) error { return batch.Set([]byte("key"), make([]byte, 64<<10), nil) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(m.slow.held.Load() - before)
+	}
+	if held := write(slowSublevels - 1); held != 0 {
+		t.Errorf("held up for %v without need", held)
+	}
+	if held := write(slowSublevels + 3*halving); held < leastHold {
+		t.Errorf("held up for %v", held)
+	}
+	if err := m.close(); err != nil {
+		t.Error(err)
+	}
+}
