@@ -14,6 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -80,7 +82,8 @@ type RejectedError struct{ commands.Rejection }
 // Error implements error.
 func (e *RejectedError) Error() string { return e.String() }
 
-// ErrUnanswered means that the context ended before the command was answered. The
+// ErrUnanswered means that the context ended before the command was answered, or that
+// this NATS user may not hear answers. The
 // command may still be carried out; submit it again with the same id to get its
 // result.
 var ErrUnanswered = errors.New("client: no answer in time")
@@ -411,6 +414,9 @@ func (c *Client) try(
 			"send it over REST, or raise the server's --nats-max-payload: %w", msg.Subject, msg.Size(), c.nc.MaxPayload(), err)
 	}
 	if err != nil {
+		if barred := c.barred(msg.Subject); barred != nil {
+			return false, barred
+		}
 		return !permanent(err), fmt.Errorf("client: %s: %w", msg.Subject, err)
 	}
 	failure, err := read(answer.Data, answer.Header.Get(wire.HeaderContentType))
@@ -421,6 +427,25 @@ func (c *Client) try(
 		return failure.Retry, failure
 	}
 	return false, nil
+}
+
+// barred returns why a request on a subject has no answer, if it is one that the NATS
+// server has told this connection: it may not send that, or it may not hear answers. No
+// other try would be answered either.
+func (c *Client) barred(subject string) error {
+	last := c.nc.LastError()
+	if !errors.Is(last, nats.ErrPermissionViolation) {
+		return nil
+	}
+	inbox := c.nc.NewInbox()
+	answers := strconv.Quote(inbox[:strings.LastIndexByte(inbox, '.')])
+	switch text := last.Error(); {
+	case strings.Contains(text, "Publish to "+strconv.Quote(subject)):
+		return fmt.Errorf("client: %s: this NATS user may not send that: %w", subject, last)
+	case strings.Contains(text, "Subscription to "+strings.TrimSuffix(answers, `"`)):
+		return fmt.Errorf("%w: %s: this NATS user may not hear answers: %w", ErrUnanswered, subject, last)
+	}
+	return nil
 }
 
 // permanent errors do not go away however often one tries.
