@@ -43,11 +43,17 @@ type natsProcess struct {
 // configuration.
 func startNATSProcess(t *testing.T, more string) *natsProcess {
 	t.Helper()
+	return startNATSProcessIn(t, t.TempDir(), "always", more)
+}
+
+// startNATSProcessIn starts one with its streams in a folder, which it syncs so often.
+func startNATSProcessIn(t *testing.T, folder, sync, more string) *natsProcess {
+	t.Helper()
 	n := &natsProcess{t: t, conf: filepath.Join(t.TempDir(), "nats.conf"), address: freeAddress(t)}
 	monitor := freeAddress(t)
 	n.monitor = "http://" + monitor
-	text := fmt.Sprintf("listen: %q\nhttp: %q\njetstream { store_dir: %q, sync_interval: always }\n%s\n",
-		n.address, monitor, filepath.Join(t.TempDir(), "store"), more)
+	text := fmt.Sprintf("listen: %q\nhttp: %q\njetstream { store_dir: %q, sync_interval: %s }\n%s\n",
+		n.address, monitor, filepath.Join(folder, "store"), sync, more)
 	if err := os.WriteFile(n.conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +133,7 @@ func (b *boundedReplicas) verified(url string) {
 	b.t.Helper()
 	allot(b.t, true, "verify", "--archive", "file://"+b.archive)
 	exported := filepath.Join(b.t.TempDir(), "exported")
-	allot(b.t, true, "export", exported, "--nats-url", url)
+	allot(b.t, true, "export", exported, "--config", flagFile(b.t, "nats-url: "+url)) // it may have a password
 	_, h := b.list[b.leader()].standing("/healthz")
 	if out := allot(b.t, true, "verify", "--archive", exported); !strings.Contains(out, fmt.Sprint(h.Sequence)) {
 		b.t.Errorf("the export does not have the %d commits: %s", h.Sequence, out)
@@ -199,6 +205,85 @@ func TestHotLogOutside(t *testing.T) {
 	b.readsAll(all)
 	b.list[0].terminate()
 	start(t, b.data(0), append(n.open(), "--cluster-name", "1")...).refuses("name them with --archive")
+}
+
+// TestHotLogOutsidePowerCut: the power of the machine with the NATS server and Allot is cut
+// after a step by which the log goes on or leaves, while clients write. Everything that was
+// acknowledged is there when it is back, and the log goes on as before. With a NATS server
+// that does not sync something is lost, or the test shows nothing.
+func TestHotLogOutsidePowerCut(t *testing.T) {
+	t.Parallel()
+	steps := []string{"ready", "continued", "dropped"}
+	if times(1, 2) > 1 {
+		steps = hotLogSteps
+	}
+	t.Run("sync always", func(t *testing.T) {
+		t.Parallel()
+		m := launchOutsideOnDisk(t, "always")
+		for _, step := range steps {
+			m.cutAfter(step)
+			if !m.list[0].waitServing() {
+				t.Fatalf("cut after %s: %s", step, m.list[0].logs)
+			}
+			m.leader()
+			m.all.holds(t, m.list[0])
+			m.goesOnLeaving(&m.all)
+		}
+		tell(t, "power cut of an external NATS and Allot while the log goes on in another stream, or leaves", len(steps),
+			fmt.Sprintf("%d acknowledged writes, 0 lost", len(m.all.made)))
+		m.readsAll(&m.all)
+		m.verified(m.nats.url())
+	})
+	t.Run("negative control", func(t *testing.T) {
+		t.Parallel()
+		m := launchOutsideOnDisk(t, "1h", "--accept-lazy-sync")
+		m.cutAfter("continued")
+		lost, body := len(m.all.made), ""
+		if m.list[0].waitServing() { // or it says that the log has lost its end
+			_, body, _ = m.list[0].call("GET", "/traits", "", "")
+			lost = len(m.all.lost(body))
+		}
+		tell(t, "the same, negative control", 1, fmt.Sprintf("%d acknowledged writes, %d lost", len(m.all.made), lost))
+		if lost == 0 {
+			t.Error("a NATS server that does not sync lost nothing: the cut cuts nothing")
+		}
+	})
+}
+
+// outsideMachine is a machine with a NATS server and one server of Allot, on a disk of which
+// the power can be cut.
+type outsideMachine struct {
+	*boundedReplicas
+	disk  *disk
+	nats  *natsProcess
+	steps string // the file in which steps are ordered
+	all   load
+}
+
+func launchOutsideOnDisk(t *testing.T, sync string, more ...string) *outsideMachine {
+	t.Helper()
+	m := &outsideMachine{disk: newDisk(t)}
+	file, change := controlledSteps(t)
+	m.steps, m.nats = file, startNATSProcessIn(t, m.disk.mount, sync, "")
+	onDisk := func(b *boundedReplicas) { b.disks[0] = m.disk }
+	m.boundedReplicas = launchOutside(t, 1, append(m.nats.open(), more...), change, onDisk)
+	return m
+}
+
+// cutAfter cuts the power while clients write and the server waits after a step, and starts
+// all again. It notes what was acknowledged.
+func (m *outsideMachine) cutAfter(step string) {
+	m.t.Helper()
+	l := m.load(0)
+	l.again.Store(true)
+	orderStep(m.t, m.steps, "wait", step)
+	m.disk.cut()
+	m.nats.kill()
+	m.lose(0)
+	m.disk.remount()
+	m.nats.start()
+	m.all.made = append(m.all.made, l.tolerated()...) // requests under way fail
+	m.again(0)
 }
 
 // TestHotLogOutsideKilled: one server on an external NATS is killed after each step by
@@ -319,33 +404,40 @@ func TestHotLogOutsideWaits(t *testing.T) {
 	b.readsAll(all)
 }
 
-// TestHotLogOutsideCluster: two servers on an external cluster of three NATS servers, of
-// which one is killed: the log stays in its stream until it is back.
+// TestHotLogOutsideCluster: two servers on an external cluster of three NATS servers with
+// the documented permissions, of which one is killed: the log stays in its stream until it
+// is back.
 func TestHotLogOutsideCluster(t *testing.T) {
 	t.Parallel()
 	var routes []string
 	for range 3 {
 		routes = append(routes, freeAddress(t))
 	}
-	nodes := make([]*natsProcess, 3)
+	nodes := make([]*documentedNATS, 3)
+	accounts := documentedAccounts(t)
 	var begun sync.WaitGroup
 	if program, err := natsProgram(); err != nil {
 		t.Fatalf("%v: %s", err, program)
 	}
 	for i := range nodes {
 		begun.Go(func() {
-			nodes[i] = startNATSProcess(t, fmt.Sprintf("server_name: \"n%d\"\ncluster { name: c, listen: %q, routes: [\"nats://%s\"] }",
-				i, routes[i], strings.Join(routes, `", "nats://`)))
+			nodes[i] = &documentedNATS{startNATSProcess(t, fmt.Sprintf(
+				"server_name: \"n%d\"\ncluster { name: c, listen: %q, routes: [\"nats://%s\"] }\n%s",
+				i, routes[i], strings.Join(routes, `", "nats://`), accounts,
+			))}
 		})
 	}
 	begun.Wait()
-	var urls, flags []string
+	url := nodes[0].as("allot-log")
+	var logs, doors, flags []string
 	for _, n := range nodes {
-		urls, flags = append(urls, n.url()), append(flags, "--nats-monitor", n.monitor)
+		logs, doors = append(logs, n.as("allot-log")), append(doors, n.as("allot-door"))
+		flags = append(flags, "--nats-monitor", n.monitor)
 	}
-	flags = append(flags, "--nats-url", strings.Join(urls, ","), "--accept-open-nats", "--cluster-wait", "40s")
+	flags = append(flags, "--cluster-wait", "40s", "--config", flagFile(t,
+		"nats-url: "+strings.Join(logs, ","), "nats-door-url: "+strings.Join(doors, ","), "nats-probe: ["+nodes[1].as("nova")+"]"))
 	waitFor(t, "the NATS servers know each other", func() bool {
-		nc, err := nats.Connect(urls[0])
+		nc, err := nats.Connect(url)
 		if err != nil {
 			return false
 		}
@@ -389,7 +481,7 @@ func TestHotLogOutsideCluster(t *testing.T) {
 	l.end(t)
 	all.made = append(all.made, l.made...)
 	b.readsAll(all)
-	b.verified(urls[0])
+	b.verified(nodes[0].as("root"))
 }
 
 // documentedNATS is a NATS server with the documented configuration, or one like it.
@@ -403,7 +495,8 @@ var documentedUsers = map[string]string{
 	"root": "ROOT_PASSWORD",
 }
 
-func startDocumented(t *testing.T, change ...string) *documentedNATS {
+// documentedAccounts are the accounts of the documented configuration, with changes.
+func documentedAccounts(t *testing.T, change ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/nats-server.conf")
 	if err != nil {
@@ -420,7 +513,12 @@ func startDocumented(t *testing.T, change ...string) *documentedNATS {
 	for _, variable := range documentedUsers {
 		changed = strings.ReplaceAll(changed, "$"+variable, "secret-"+variable)
 	}
-	return &documentedNATS{startNATSProcess(t, "max_payload: 8MB\naccounts {"+changed)}
+	return "max_payload: 8MB\naccounts {" + changed
+}
+
+func startDocumented(t *testing.T, change ...string) *documentedNATS {
+	t.Helper()
+	return &documentedNATS{startNATSProcess(t, documentedAccounts(t, change...))}
 }
 
 // as is the URL of a user.
