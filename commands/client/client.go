@@ -82,10 +82,9 @@ type RejectedError struct{ commands.Rejection }
 // Error implements error.
 func (e *RejectedError) Error() string { return e.String() }
 
-// ErrUnanswered means that the context ended before the command was answered, or that
-// this NATS user may not hear answers. The
-// command may still be carried out; submit it again with the same id to get its
-// result.
+// ErrUnanswered means that the context ended before the command was answered, or
+// that this NATS user may not hear answers. The command may still be carried out;
+// submit it again with the same id to get its result.
 var ErrUnanswered = errors.New("client: no answer in time")
 
 // Submit carries a command out under a new id. It tries until the context ends. A
