@@ -119,7 +119,8 @@ func (s *server) removeDecoy(ctx context.Context, decoy *jetstream.Decoy) {
 	}
 }
 
-// silent suppresses nats.go's messages about refusals, which a probe hopes for.
+// silent suppresses nats.go's own messages about refusals: a probe hopes for them, and others tell
+// them themselves.
 var silent = nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 
 // withoutUser removes the credentials from the addresses of a NATS server.

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -195,5 +196,28 @@ func flip(t *testing.T, random *rand.Rand, path string) {
 	content[len(content)/4+random.IntN(len(content)/2)] ^= 1 << random.IntN(8)
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestNobodyToRead: a log is asked for where no server of Allot is, or with a login that
+// may ask nothing; the command ends with a sentence, and does not wait for ever.
+func TestNobodyToRead(t *testing.T) {
+	t.Parallel()
+	d := startDocumented(t)
+	for user, says := range map[string]string{
+		"root":      "no server of Allot is on this NATS",
+		"allot-log": "this NATS user may not send that",
+	} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "exported")
+			out := allot(t, false, "export", file, "--config", flagFile(t, "nats-url: "+d.as(user)))
+			if !strings.Contains(out, says) || strings.Count(out, "\n") != 1 {
+				t.Errorf("it says %q, and not %q", out, says)
+			}
+			if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("there is a file: %v", err)
+			}
+		})
 	}
 }

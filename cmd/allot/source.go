@@ -56,7 +56,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 		log, closeLog, err := f.joined(hot, closeHot)
 		return &source{log, kept}, closeLog, err
 	case f.NATSURL != "":
-		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"))
+		nc, err := nats.Connect(f.NATSURL, nats.Name("allot reader"), silent)
 		if err != nil {
 			return nil, nil, fmt.Errorf("connect to the server: %w", err)
 		}
