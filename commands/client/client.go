@@ -437,11 +437,11 @@ func (c *Client) barred(subject string) error {
 		return nil
 	}
 	inbox := c.nc.NewInbox()
-	answers := strconv.Quote(inbox[:strings.LastIndexByte(inbox, '.')])
+	inboxes := inbox[:strings.LastIndexByte(inbox, '.')]
 	switch text := last.Error(); {
 	case strings.Contains(text, "Publish to "+strconv.Quote(subject)):
 		return fmt.Errorf("client: %s: this NATS user may not send that: %w", subject, last)
-	case strings.Contains(text, "Subscription to "+strings.TrimSuffix(answers, `"`)):
+	case strings.Contains(text, `Subscription to "`+inboxes):
 		return fmt.Errorf("%w: %s: this NATS user may not hear answers: %w", ErrUnanswered, subject, last)
 	}
 	return nil

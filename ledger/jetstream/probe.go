@@ -52,9 +52,11 @@ func CheckClosed(nc, log *nats.Conn, stream string) error {
 // reaches reports whether a message gets anywhere. Only a refusal by the server, the
 // answer that nobody listens, or none where the log would hear it, means that it does not.
 func reaches(nc, log *nats.Conn, msg *nats.Msg) (bool, error) {
+	wait := probeTimeout
 	answers, err := subscribed(nc)
 	deaf := errors.Is(err, nats.ErrPermissionViolation)
 	if deaf {
+		wait = decoyWait
 		answers, err = subscribed(log)
 	}
 	if err != nil {
@@ -68,29 +70,18 @@ func reaches(nc, log *nats.Conn, msg *nats.Msg) (bool, error) {
 	if refused, err := refusedAtOnce(nc, msg.Subject); err != nil || refused {
 		return false, err
 	}
-	if deaf {
-		return heard(answers)
-	}
-	answer, err := answers.NextMsg(probeTimeout)
+	answer, err := answers.NextMsg(wait)
 	switch {
 	case err == nil:
 		return !saysNoStream(answer), nil
 	case errors.Is(err, nats.ErrNoResponders):
 		return false, nil
-	case errors.Is(err, nats.ErrTimeout): // Somebody has it, and does not answer.
-		return true, nil
+	case errors.Is(err, nats.ErrTimeout):
+		// Somebody has it, and does not answer. What is published in another account than
+		// the log's has no answer that the log could hear.
+		return !deaf, nil
 	}
 	return false, err
-}
-
-// heard reports whether the log's connection gets the answer to what another one has
-// published. What is published in another account than the log's has none there.
-func heard(answers *nats.Subscription) (bool, error) {
-	answer, err := answers.NextMsg(decoyWait)
-	if errors.Is(err, nats.ErrTimeout) {
-		return false, nil
-	}
-	return err == nil && !saysNoStream(answer), err
 }
 
 // subscribed waits for answers, or fails with nats.ErrPermissionViolation where the
