@@ -7,6 +7,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/allot-project/allot/ledger/memlog"
 )
 
 // simulated is a store whose compactions take all tables of the first level that are
@@ -45,9 +47,9 @@ func (s *simulated) write(bytes int) {
 	}
 }
 
-// TestSlowdown: a store may compact as little as a MiB a second: a writer without mercy does not fill its
-// first level, and it gets what is compacted, in short waits. Where it does not write more
-// than that it is not held up.
+// TestSlowdown: where a store compacts a MiB a second or more, a writer without mercy does
+// not fill its first level, and gets what is compacted, in short waits. Where it does not
+// write more than that it is not held up.
 func TestSlowdown(t *testing.T) {
 	const (
 		batch   = 512 << 10
@@ -114,5 +116,25 @@ func TestWritesAreHeldUp(t *testing.T) {
 	}
 	if err := m.close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCommitsAreHeldUp: so do commits, and all of them are folded.
+func TestCommitsAreHeldUp(t *testing.T) {
+	for _, c := range []struct {
+		depth int
+		waits bool
+	}{{slowSublevels - 1, false}, {slowSublevels + 6*halving, true}} {
+		p := opened(t, t.TempDir())
+		m := p.models.Load()
+		m.slow.depth, m.slow.written = func() int { return c.depth }, lookBytes
+		log := &memlog.Log{MaxBytes: 1 << 20}
+		longLog(t, 20, log, p)
+		if held := p.StoreStats().HeldUp; c.waits != (held >= leastHold) {
+			t.Errorf("with %d sublevels, commits were held up for %v", c.depth, held)
+		}
+		if last, err := log.Last(t.Context()); err != nil || p.Checkpoint().Sequence != last {
+			t.Errorf("with %d sublevels, %d of %d commits are there: %v", c.depth, p.Checkpoint().Sequence, last, err)
+		}
 	}
 }
