@@ -132,6 +132,7 @@ func (f *commandFilter) load(v View, stopped <-chan struct{}, now time.Time) err
 	if err != nil {
 		return err
 	}
+	left := v.p.idsLeft.upTo() + 1 // the cursor lacks those that have left until now
 	from := append([]byte{tableCommand}, timeKey(uint64(now.UnixMilli())+early+1)...)
 	older, since := f.newestOf(it, from, stopped)
 	for ok := it.SeekGE(from); ok && !isClosed(stopped); ok = it.Next() {
@@ -143,7 +144,7 @@ func (f *commandFilter) load(v View, stopped <-chan struct{}, now time.Time) err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.layers = append(older, f.layers...)
-	f.since = max(f.since, since)
+	f.since = max(f.since, since, left)
 	f.bound()
 	f.ready = true
 	return nil

@@ -41,6 +41,7 @@ type epochFiles struct {
 
 	paths  []string
 	filter [][]byte // in chunks
+	ids    idTimes
 }
 
 // makeEpochs writes the files of the next epochs, which end at marks, into a folder, and
@@ -52,9 +53,13 @@ func (m *models) makeEpochs(ctx context.Context, ends []mark, folder string) (li
 	pass := &epochPass{m: m, ctx: ctx}
 	from := m.horizon.Load()
 	for _, to := range ends {
+		ids, err := m.idsAfter(from.sequence, to.head.Sequence)
+		if err != nil {
+			return nil, err
+		}
 		pass.epochs = append(pass.epochs, &epochWriter{
 			folder: folder, epoch: &epoch{first: from.sequence, last: to.head.Sequence, records: to.with},
-			filter: newEpochFilter(to.with - from.records), written: newDigester(),
+			filter: newEpochFilter(2 * (to.with - from.records)), ids: ids, written: newDigester(),
 		})
 		from = &horizon{to.head.Sequence, to.with}
 	}
@@ -66,7 +71,7 @@ func (m *models) makeEpochs(ctx context.Context, ends []mark, folder string) (li
 		if err != nil {
 			return nil, err
 		}
-		one := epochFiles{epoch: w.epoch, paths: w.paths}
+		one := epochFiles{epoch: w.epoch, paths: w.paths, ids: w.ids}
 		if one.filter, err = w.filter.chunks(); err == nil {
 			one.chunks = len(one.filter)
 			err = m.readBack(ctx, w.paths, w.written.digest())
@@ -97,7 +102,8 @@ type epochWriter struct {
 	*epoch
 	folder  string
 	paths   []string
-	filter  epochFilter // of the entities of whose history the epoch has a part
+	filter  epochFilter // of the entities of whose history the epoch has a part, and of its command ids
+	ids     idTimes     // of its command ids
 	written *digester   // of all rows
 
 	table    *sstable.Writer // of the file that is being written; nil: there is none
@@ -126,12 +132,16 @@ func (w *epochWriter) add(key, value []byte) error {
 	return nil
 }
 
-// note notes an entity of whose history the epoch has a part.
+// note notes an entity of whose history the epoch has a part, or a command id.
 func (w *epochWriter) note(key []byte) {
-	if !historyTables[key[0]] || versionOf(key) <= w.first {
-		return
+	base := key
+	if key[0] != tableCommand {
+		if !historyTables[key[0]] || versionOf(key) <= w.first {
+			return
+		}
+		base = key[:len(key)-versionBytes]
 	}
-	if entity := entityHash(key[:len(key)-versionBytes]); entity != w.entity {
+	if entity := entityHash(base); entity != w.entity {
 		w.filter.add(entity)
 		w.entity = entity
 	}
@@ -187,7 +197,7 @@ func (m *models) readBack(ctx context.Context, paths []string, written ledger.Di
 }
 
 // keepEpoch notes an epoch that all archives have: from then on its files are read.
-func (m *models) keepEpoch(e *epoch, chunks [][]byte) (err error) {
+func (m *models) keepEpoch(e *epoch, ids idTimes, chunks [][]byte) (err error) {
 	if err := m.enter(); err != nil {
 		return err
 	}
@@ -197,12 +207,15 @@ func (m *models) keepEpoch(e *epoch, chunks [][]byte) (err error) {
 	for i, chunk := range chunks {
 		err = errors.Join(err, batch.Set(filterKey(e.last, i), chunk, nil))
 	}
-	if err = errors.Join(err, batch.Set(epochKey(e.last), e.value(), nil)); err != nil {
+	left := leftIDs{ids, e.last}
+	err = errors.Join(err, batch.Set(left.key(), left.value(), nil), batch.Set(epochKey(e.last), e.value(), nil))
+	if err != nil {
 		return errors.Join(err, batch.Close())
 	}
 	if err := errors.Join(batch.Commit(pebble.Sync), batch.Close()); err != nil {
 		return m.broke(fmt.Errorf("keep the epoch up to %d: %w", e.last, err))
 	}
+	m.idsLeft.add(left)
 	m.horizon.Store(e.horizon())
 	return nil
 }

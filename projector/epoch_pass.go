@@ -29,6 +29,8 @@ func (p *epochPass) all() error {
 		case stays:
 		case listsPresent:
 			err = p.lists(table)
+		case idsLeave:
+			err = p.commands()
 		case versionsLeave:
 			err = p.versions(table)
 		case pastLeaves:
@@ -53,7 +55,12 @@ func (p *epochPass) first(sequence uint64) int {
 
 // rows calls yield for each row of a table.
 func (p *epochPass) rows(table byte, yield func(key, value []byte) error) error {
-	it, err := p.m.cursor([]byte{table}, []byte{table + 1})
+	return p.between([]byte{table}, []byte{table + 1}, yield)
+}
+
+// between calls yield for each row from lower to upper.
+func (p *epochPass) between(lower, upper []byte, yield func(key, value []byte) error) error {
+	it, err := p.m.cursor(lower, upper)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ const (
 	// archives have them, if they are more than one, and recordBytes how much they take
 	// for a record.
 	epochsBytes = 4 << 30
-	recordBytes = 100
+	recordBytes = 130
 	// epochsAlive bounds the memory for lists of who holds something: how many entities
 	// there are at their ends, all taken together, if they are more than one.
 	epochsAlive = 1 << 22
@@ -263,7 +263,7 @@ func (t *HistoryTrimmer) archiveEpoch(ctx context.Context, m *models, files *pas
 		}
 		bytes += f.Bytes
 	}
-	if err := m.keepEpoch(e.epoch, e.filter); err != nil {
+	if err := m.keepEpoch(e.epoch, e.ids, e.filter); err != nil {
 		return err
 	}
 	t.mu.Lock()

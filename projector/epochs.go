@@ -16,7 +16,8 @@ import (
 // the oldest, reads Pebble down to the horizon and then the epochs, of each only what is
 // new in it. A filter for each epoch says of most entities that nothing is.
 //
-// Tables that change seldom, and those of claims that wait, stay whole.
+// Command ids leave as well, if they say when they were made, see past_commands.go. Tables
+// that change seldom, and those of claims that wait, stay whole.
 
 // leaveKind says which rows of a table leave.
 type leaveKind byte
@@ -26,6 +27,7 @@ const (
 	versionsLeave                  // versions that others have replaced, and those that say that something is gone
 	pastLeaves                     // all that tells about the past alone
 	listsPresent                   // none; an epoch has what was the present at its end
+	idsLeave                       // command ids that were made in time, see past_commands.go
 )
 
 // leaveRule says which rows of a table leave.
@@ -42,9 +44,12 @@ func (r leaveRule) version(key []byte) uint64 {
 	return versionOf(key)
 }
 
-// group returns what comes before the version in a key.
+// group returns what comes before the version in a key. Each command is a group by itself.
 func (r leaveRule) group(key []byte) []byte {
-	if r.kind == pastLeaves && r.skip >= 0 {
+	switch {
+	case r.kind == idsLeave:
+		return key
+	case r.kind == pastLeaves && r.skip >= 0:
 		return key[:1+r.skip]
 	}
 	return key[:len(key)-versionBytes]
@@ -55,6 +60,7 @@ var leaveRules = func() (rules [256]leaveRule) {
 	for _, t := range []byte{tableProvider, tableProviderState, tableName, tableConsumer, tableUsage, tableAggregateUse} {
 		rules[t] = leaveRule{kind: versionsLeave}
 	}
+	rules[tableCommand] = leaveRule{kind: idsLeave}
 	rules[tableHolding] = leaveRule{kind: listsPresent}
 	rules[tableHeld] = leaveRule{pastLeaves, len(ledger.UUID{})}
 	rules[tableHistory] = leaveRule{pastLeaves, -1}
@@ -130,13 +136,14 @@ func readEpoch(it *cursor) (*epoch, error) {
 	return e, f.end("epoch")
 }
 
-// loadHorizon reads how far versions have left.
+// loadHorizon reads how far versions have left, and command ids.
 func (m *models) loadHorizon() error {
 	last, err := m.lastEpoch()
-	if err == nil && last != nil {
-		m.horizon.Store(last.horizon())
+	if err != nil || last == nil {
+		return err
 	}
-	return err
+	m.horizon.Store(last.horizon())
+	return m.loadLeft()
 }
 
 func (e *epoch) horizon() *horizon { return &horizon{e.last, e.records} }

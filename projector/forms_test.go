@@ -106,7 +106,8 @@ func epochForms(t *testing.T) map[string][]byte {
 		t.Fatal(err)
 	}
 	e.chunks = len(chunks)
-	rows := map[string][]byte{string(epochKey(e.last)): e.value()}
+	left := leftIDs{idTimes{1_700_000_000_000, 1_700_000_020_000}, e.last}
+	rows := map[string][]byte{string(epochKey(e.last)): e.value(), string(left.key()): left.value()}
 	for i, chunk := range chunks {
 		rows[string(filterKey(e.last, i))] = chunk
 	}

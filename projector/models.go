@@ -25,7 +25,7 @@ import (
 
 // schemaVersion is the version of the read models' form. Read models of another
 // version are rebuilt from the log.
-const schemaVersion = 9
+const schemaVersion = 10
 
 const (
 	cacheBytes    = 128 << 20
@@ -62,6 +62,7 @@ type models struct {
 	cold     cold
 	origin   *origin
 	commands commandFilter
+	idsLeft  leftCommands
 	slow     slowdown
 
 	mu     sync.Mutex
@@ -470,20 +471,6 @@ func (m *models) checkpoint() ledger.Head {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.head
-}
-
-// command finds the record of a command id.
-func (m *models) command(id ledger.UUID) (result ledger.CommandResult, found bool, err error) {
-	if m.commands.excludes(id) {
-		return result, false, nil
-	}
-	found, err = m.get(idKey(tableCommand, id), func(value []byte) error {
-		f := fields{data: value}
-		result.Address = ledger.Address{Sequence: f.uint(), Index: int(f.uint())}
-		copy(result.Fingerprint[:], f.take(uint64(len(result.Fingerprint))))
-		return f.end("command")
-	})
-	return result, found, err
 }
 
 func appendCheckpoint(b []byte, head ledger.Head) []byte {

@@ -208,15 +208,3 @@ func (p *Projector) syncLoop() {
 		}
 	}
 }
-
-// Command finds the record of a command id. While read models are rebuilt it
-// waits, if it must look there.
-func (p *Projector) Command(id ledger.UUID) (ledger.CommandResult, bool, error) {
-	for {
-		m := p.models.Load()
-		result, found, err := m.command(id)
-		if err == nil || !errors.Is(err, ErrRebuilding) || !p.await(m) {
-			return result, found, err
-		}
-	}
-}
