@@ -3,7 +3,9 @@ package projector_test
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -52,10 +54,10 @@ func TestDigestThen(t *testing.T) {
 		checkDigests(rt, l.Views, then)
 		l.Stop(t)
 		again := foldAgain(t, log, folded)
-		checkDigests(rt, again, then)
+		checkDigests(rt, again, some(rt, then))
 		cool(rt, again, log)
-		checkDigests(rt, again, then)
-		again.ReadPastFrom(pastIn(t, t.TempDir(), past.Options{}))
+		checkDigests(rt, again, some(rt, then))
+		again.ReadPastFrom(pastIn(t, t.TempDir(), past.Options{Bytes: 1 << 30}))
 		for sequence := range then {
 			if sequence > again.HotFrom() && rapid.IntRange(0, 3).Draw(rt, "end an epoch") == 0 {
 				if err := again.EndEpochs(t.Context(), sequence); err != nil {
@@ -104,6 +106,17 @@ func lives() []commands.Command {
 		&commands.DeleteChassis{Chassis: chassis},
 		&commands.DeleteProvider{Provider: ledgertest.ID(1, 2)},
 	}
+}
+
+// some returns a third of the digests, or so.
+func some(t *rapid.T, then map[uint64]ledger.Digest) map[uint64]ledger.Digest {
+	part := make(map[uint64]ledger.Digest)
+	for _, sequence := range slices.Sorted(maps.Keys(then)) {
+		if rapid.IntRange(0, 2).Draw(t, "left out") == 0 {
+			part[sequence] = then[sequence]
+		}
+	}
+	return part
 }
 
 func checkDigests(t *rapid.T, views *projector.Projector, then map[uint64]ledger.Digest) {
