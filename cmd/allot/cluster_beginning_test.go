@@ -12,6 +12,7 @@ import (
 // JetStream never begins there, also while one of them is away. Without init it
 // is filled.
 func TestBeginningBesideALedger(t *testing.T) {
+	t.Parallel()
 	r := launchReplicas(t)
 	leader := r.leader()
 	victim, other := (leader+1)%3, (leader+2)%3

@@ -181,6 +181,7 @@ func deb(t *testing.T, version string) string {
 // uses it, upgrades it, and removes it: the configuration stays as it was
 // changed, and the ledger is never touched.
 func TestPackage(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("skipped: only root installs packages")
 	}
