@@ -161,9 +161,6 @@ func (s *server) answersRequests(fresh error) error {
 	return s.replica.Waits()
 }
 
-// errStuck means that the log has not answered for long.
-var errStuck = errors.New("the log does not answer")
-
 func (s *server) takesCommands() error {
 	if err := s.space.refuse(); err != nil {
 		return err
@@ -172,10 +169,7 @@ func (s *server) takesCommands() error {
 		return s.replica.Wedged()
 	}
 	if w := s.leader.writer.Load(); w != nil {
-		if w.Stuck() {
-			return errStuck
-		}
-		return nil
+		return w.Stuck()
 	}
 	if s.replica == nil {
 		return commands.ErrStopped

@@ -298,7 +298,7 @@ func (s *server) addWriter(g gauges) {
 		written(func(w *writer.Writer) float64 { return float64(w.Waiting()) }),
 	)
 	g.add("log_stuck", "1: the log takes no commits, and commands are refused.", written(func(w *writer.Writer) float64 {
-		return one(w.Stuck() || s.space.refuse() != nil)
+		return one(w.Stuck() != nil || s.space.refuse() != nil)
 	}))
 	g.count("commands_refused_total", "Commands that were refused because the log could not be written.",
 		written(func(w *writer.Writer) float64 { return float64(w.Refused()) }))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger/jetstream"
 )
 
@@ -49,7 +50,7 @@ func (t *Term) watchLog() {
 			return
 		}
 		switch {
-		case !t.writer.Stuck() || !t.wellByItself():
+		case !errors.Is(t.writer.Stuck(), writer.ErrLogSilent) || !t.wellByItself():
 			since = 0
 		case since == 0:
 			since = t.clock()

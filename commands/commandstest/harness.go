@@ -60,18 +60,21 @@ func Start(t testing.TB, dir string, log ledger.Log) *Ledger {
 // StartWith is Start with other options.
 func StartWith(t testing.TB, dir string, log ledger.Log, change func(*writer.Options)) *Ledger {
 	t.Helper()
-	l, err := open(dir, log, change, asIs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Stop(t) })
-	return l
+	return StartWithOver(t, dir, log, change, asIs)
 }
 
 // StartOver is Start with something between the writer and its read models.
 func StartOver(t testing.TB, dir string, log ledger.Log, over func(writer.ReadModels) writer.ReadModels) *Ledger {
 	t.Helper()
-	l, err := open(dir, log, func(*writer.Options) {}, over)
+	return StartWithOver(t, dir, log, func(*writer.Options) {}, over)
+}
+
+// StartWithOver is StartOver with other options.
+func StartWithOver(
+	t testing.TB, dir string, log ledger.Log, change func(*writer.Options), over func(writer.ReadModels) writer.ReadModels,
+) *Ledger {
+	t.Helper()
+	l, err := open(dir, log, change, over)
 	if err != nil {
 		t.Fatal(err)
 	}

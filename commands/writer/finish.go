@@ -69,7 +69,10 @@ func (w *Writer) land(f *flight) error {
 	if f.commit == nil {
 		return nil
 	}
-	if err := w.models.Fold(f.commit, f.changes); err != nil {
+	w.callers.folding.Store(true)
+	err := w.models.Fold(f.commit, f.changes)
+	w.callers.folding.Store(false)
+	if err != nil {
 		return err
 	}
 	if w.opts.Landed != nil {

@@ -33,15 +33,21 @@ type callers struct {
 	tick    uint32                    // ticks of the watch; guarded by the Writer's mu
 	silent  atomic.Pointer[time.Time] // since when the log owes an answer; nil: it owes none
 	stuck   atomic.Bool               // the log was silent for too long, and has taken no commit since
+	folding atomic.Bool               // it has taken the commit, and the read models have not yet
 	refused atomic.Int64              // calls answered with ErrLogUnavailable
 }
 
 // Refused returns how many calls were told that the log cannot be written.
 func (w *Writer) Refused() int64 { return w.callers.refused.Load() }
 
-// Stuck reports whether the log was silent for too long and has taken no commit
-// since.
-func (w *Writer) Stuck() bool { return w.callers.stuck.Load() }
+// Stuck returns ErrLogSilent if the log was silent for too long and has taken no
+// commit since, ErrReadModelsSilent if it has and the read models have not, or nil.
+func (w *Writer) Stuck() error {
+	if !w.callers.stuck.Load() {
+		return nil
+	}
+	return w.silence()
+}
 
 // refusal returns why the log must not be written now, or nil.
 func (w *Writer) refusal() error {
@@ -64,7 +70,7 @@ func (w *Writer) admit(c *call) error {
 		err = w.refusal()
 	}
 	if err == nil && w.callers.stuck.Load() && w.callers.calls.first != nil {
-		err = errSilent
+		err = w.silence()
 	}
 	if err != nil {
 		w.callers.refused.Add(1)
@@ -72,13 +78,28 @@ func (w *Writer) admit(c *call) error {
 	return err
 }
 
-var errSilent = fmt.Errorf("%w: the log does not answer", commands.ErrLogUnavailable)
+// Reasons for which a Writer answers nothing now. They are commands.ErrLogUnavailable.
+var (
+	// ErrLogSilent means that the log has not answered for long.
+	ErrLogSilent = fmt.Errorf("%w: the log does not answer", commands.ErrLogUnavailable)
+	// ErrReadModelsSilent means that the log takes commits, and the read models have
+	// not taken one for long.
+	ErrReadModelsSilent = fmt.Errorf("%w: the read models do not take its commits", commands.ErrLogUnavailable)
+)
+
+// silence returns who is silent: the log or, if it has answered, the read models.
+func (w *Writer) silence() error {
+	if w.callers.folding.Load() {
+		return ErrReadModelsSilent
+	}
+	return ErrLogSilent
+}
 
 // drop answers a call that must not be decided, because its caller was already
 // answered or the log must not be written. It returns false for all other calls.
 func (w *Writer) drop(c *call) bool {
 	if c.told.Load() {
-		w.giveUp([]*call{c}, errSilent)
+		w.giveUp([]*call{c}, w.silence())
 		return true
 	}
 	if w.opts.Refuse == nil || !c.writes() {
@@ -123,7 +144,7 @@ func (w *Writer) expire() {
 	oldest := w.callers.tick - ticks
 	w.mu.Unlock()
 	if silent != nil && time.Since(*silent) >= patience {
-		w.tellWaiting(errSilent, func(c *call) bool { return int32(oldest-c.born) >= 0 })
+		w.tellWaiting(w.silence(), func(c *call) bool { return int32(oldest-c.born) >= 0 })
 	}
 }
 
@@ -143,7 +164,7 @@ func (w *Writer) tellWaiting(err error, late func(*call) bool) {
 	}
 	w.callers.refused.Add(int64(len(told)))
 	if !w.callers.stuck.Swap(true) {
-		w.opts.Logger.Error("the log does not take commits; commands are refused until it does", "error", err)
+		w.opts.Logger.Error("no commits are taken; commands are refused until they are", "error", err)
 	}
 	for _, c := range told {
 		w.observeAnswer(c, commands.Outcome{}, err)
@@ -157,7 +178,7 @@ func everyone(*call) bool { return true }
 func (w *Writer) took() {
 	w.callers.silent.Store(nil)
 	if w.callers.stuck.Load() && w.callers.stuck.Swap(false) {
-		w.opts.Logger.Info("the log takes commits again")
+		w.opts.Logger.Info("commits are taken again")
 	}
 }
 

@@ -53,7 +53,7 @@ func TestSilentLog(t *testing.T) {
 			t.Errorf("submission %d: %v", i, err)
 		}
 	}
-	if !l.Writer.Stuck() || l.Writer.Refused() != 3 {
+	if !errors.Is(l.Writer.Stuck(), writer.ErrLogSilent) || l.Writer.Refused() != 3 {
 		t.Errorf("stuck %v, refused %d", l.Writer.Stuck(), l.Writer.Refused())
 	}
 	hold.Store(false)
@@ -66,13 +66,57 @@ func TestSilentLog(t *testing.T) {
 		t.Errorf("what was sent: %+v, %v", outcome, err)
 	}
 	later := allocate()
-	if outcome, err := answered(t, l, later); err != nil || outcome.Rejection != nil || l.Writer.Stuck() {
+	if outcome, err := answered(t, l, later); err != nil || outcome.Rejection != nil || l.Writer.Stuck() != nil {
 		t.Errorf("afterwards: %+v, %v", outcome, err)
 	}
 	if _, found, err := l.Views.Command(behind.ID); found || err != nil {
 		t.Errorf("a command whose caller had gone was carried out: %v, %v", found, err)
 	}
 	checkLog(t, l, map[ledger.UUID]ledger.Address{sent.ID: outcome.Address})
+}
+
+// heldFold are read models that take no commit until they are let go.
+type heldFold struct {
+	writer.ReadModels
+
+	hold atomic.Bool
+	held chan struct{}
+}
+
+func (m *heldFold) Fold(c *ledger.Commit, changes ledger.Changes) error {
+	if m.hold.Load() {
+		<-m.held
+	}
+	return m.ReadModels.Fold(c, changes)
+}
+
+// TestSilentReadModels: callers are told who keeps them waiting, if it is the read models.
+func TestSilentReadModels(t *testing.T) {
+	t.Parallel()
+	models := &heldFold{held: make(chan struct{})}
+	soon := func(o *writer.Options) { o.AnswerWithin = time.Second }
+	l := commandstest.StartWithOver(t, t.TempDir(), &memlog.Log{}, soon, func(m writer.ReadModels) writer.ReadModels {
+		models.ReadModels = m
+		return models
+	})
+	models.hold.Store(true)
+	s := createTrait("HELD")
+	for range 2 { // the second one at once
+		if _, err := answered(t, l, s); !errors.Is(err, writer.ErrReadModelsSilent) || errors.Is(err, writer.ErrLogSilent) {
+			t.Errorf("it waited for the read models: %v", err)
+		}
+	}
+	if err := l.Writer.Stuck(); !errors.Is(err, writer.ErrReadModelsSilent) {
+		t.Errorf("stuck: %v", err)
+	}
+	close(models.held)
+	outcome, err := answered(t, l, s)
+	for errors.Is(err, commands.ErrLogUnavailable) { // the one that tries is under way
+		outcome, err = answered(t, l, s)
+	}
+	if err != nil || !outcome.Repeated || l.Writer.Stuck() != nil {
+		t.Errorf("afterwards: %+v, %v, stuck %v", outcome, err, l.Writer.Stuck())
+	}
 }
 
 // TestRefusedLog: while the log must not be written nothing reaches it, and
@@ -154,7 +198,7 @@ func TestUnreachableLog(t *testing.T) {
 			t.Errorf("one that waited: %v", err)
 		}
 	}
-	if !r.Stuck() || r.Refused() != 4 {
+	if !errors.Is(r.Stuck(), writer.ErrLogSilent) || r.Refused() != 4 {
 		t.Errorf("stuck %v, refused %d", r.Stuck(), r.Refused())
 	}
 	tries := func(n int) (refused bool) {
@@ -186,7 +230,7 @@ func TestUnreachableLog(t *testing.T) {
 			t.Fatalf("afterwards: %+v, %v", outcome, err)
 		}
 	}
-	if r.Stuck() {
+	if r.Stuck() != nil {
 		t.Error("the log counts as stuck after it took a commit")
 	}
 }
