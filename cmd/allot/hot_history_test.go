@@ -38,8 +38,10 @@ func TestHotHistory(t *testing.T) {
 		consumers[i] = uuid.NewString()
 		s.must(204, "PUT", "/allocations/"+consumers[i], allocation())
 	}
+	ids := make(map[string]string) // of the commands that released consumers
 	for _, consumer := range consumers[:10] {
-		s.must(204, "DELETE", "/allocations/"+consumer, "")
+		ids[consumer] = uuid.Must(uuid.NewV7()).String()
+		sendAgain(t, s, consumer, ids[consumer], 204)
 	}
 	last, questions := hotHistoryQuestions(t, s, consumers)
 	want := make(map[string]string)
@@ -53,6 +55,10 @@ func TestHotHistory(t *testing.T) {
 				t.Errorf("%s, %s: it was\n%.600s\nand is\n%.600s", when, q, want[q], got)
 			}
 		}
+		for consumer, id := range ids {
+			sendAgain(t, s, consumer, id, 204)
+		}
+		s.must(404, "DELETE", "/allocations/"+consumers[0], "") // the control: another command
 	}
 	leaves := func(metric string) {
 		t.Helper()
@@ -87,7 +93,7 @@ func TestHotHistory(t *testing.T) {
 	if out := allot(t, true, "verify", "--data", data, "--archive", "file://"+dir); !strings.Contains(out, "read models") {
 		t.Errorf("%s", out)
 	}
-	hotHistoryAway(t, dir, func() *server { s = launch(t, data, bounded...); return s }, consumers, questions[0])
+	hotHistoryAway(t, dir, func() *server { s = launch(t, data, bounded...); return s }, consumers, questions[0], ids)
 	waitFor(t, "the archive is read again", func() bool {
 		status, _, err := s.call("GET", questions[0], "", "")
 		return err == nil && status == 200
@@ -113,6 +119,15 @@ func TestHotHistory(t *testing.T) {
 }
 
 const hotProvider = "11111111-1111-4111-8111-111111111111"
+
+// sendAgain sends a command that releases a consumer.
+func sendAgain(t *testing.T, s *server, consumer, id string, want int) {
+	t.Helper()
+	status, body, err := s.call("DELETE", "/allocations/"+consumer, id, "")
+	if err != nil || status != want || want == 503 && !strings.Contains(body, "only in archives, and none of them can be read now") {
+		t.Errorf("command %s: %d, want %d: %.300s (%v)", id, status, want, body, err)
+	}
+}
 
 // hotHistoryQuestions returns questions about what is there, and the sequence up to
 // which they ask.
@@ -146,8 +161,10 @@ func hotHistoryQuestions(t *testing.T, s *server, consumers []string) (last int,
 }
 
 // hotHistoryAway: while the archive is away, a server starts, and answers what needs
-// no archive.
-func hotHistoryAway(t *testing.T, dir string, launched func() *server, consumers []string, old string) {
+// no archive. Commands as old as what has left are not carried out.
+func hotHistoryAway(
+	t *testing.T, dir string, launched func() *server, consumers []string, old string, ids map[string]string,
+) {
 	t.Helper()
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
@@ -159,6 +176,9 @@ func hotHistoryAway(t *testing.T, dir string, launched func() *server, consumers
 			if !strings.Contains(text, "only in archives, and none of them can be read now") || strings.Contains(text, dir) {
 				t.Errorf("%s: %s", path, text)
 			}
+		}
+		for consumer, id := range ids {
+			sendAgain(t, s, consumer, id, 503)
 		}
 		s.must(200, "GET", "/allocations/"+consumers[20], "")
 		s.must(200, "GET", "/audit/status", "")
