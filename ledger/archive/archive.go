@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/vmihailenco/msgpack/v5"
@@ -239,14 +240,14 @@ func (r *reader) bytes(limit int) ([]byte, error) {
 	if n < 0 || n > limit {
 		return nil, fmt.Errorf("%d bytes, at most %d", n, limit)
 	}
-	// A false length costs no more memory than the bytes that are there.
+	// A false length costs no more memory than about twice the bytes that are there.
 	var data []byte
 	for len(data) < n {
-		piece := make([]byte, min(n-len(data), 1<<20))
-		if err := r.dec.ReadFull(piece); err != nil {
+		have := len(data)
+		data = slices.Grow(data, min(n-have, 1<<20))[:min(n, have+1<<20)]
+		if err := r.dec.ReadFull(data[have:]); err != nil {
 			return nil, err
 		}
-		data = append(data, piece...)
 	}
 	return data, nil
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -223,4 +224,56 @@ func TestFrames(t *testing.T) {
 			t.Errorf("%v, which is not in it: %v", r, err)
 		}
 	}
+}
+
+// TestReadersOfFrames: readers at a time, some of damaged files, get what they asked for or
+// are told: none has anything of another one's.
+func TestReadersOfFrames(t *testing.T) {
+	t.Parallel()
+	log, heads := filled(t, 9000)
+	var out bytes.Buffer
+	part, err := archive.NewPart(&out, archive.Header{First: 1})
+	if err == nil {
+		err = log.Read(t.Context(), 1, 9000, part.AddLinked)
+	}
+	if err == nil {
+		err = part.End(nil, &proof.Tree{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, size := bytes.NewReader(out.Bytes()), int64(out.Len())
+	index, err := archive.ReadIndex(file, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("that is enough")
+	var readers sync.WaitGroup
+	for seed := range uint64(4) {
+		readers.Go(func() {
+			random := rand.New(rand.NewPCG(seed, 1))
+			for round := range 50 {
+				data, damaged := out.Bytes(), round%3 == 0
+				frame := index[random.IntN(len(index))]
+				from := frame.Sequence + random.Uint64N(100)
+				if damaged {
+					data = bytes.Clone(data)
+					data[frame.Offset+int64(random.IntN(1000))] ^= 1 << random.IntN(8)
+				}
+				next, wrong := from, false
+				err := archive.ReadRange(bytes.NewReader(data), size, from, from+20, func(e ledger.Entry) error {
+					wrong = wrong || e.Sequence != next || ledger.DigestOf(e.Data) != heads[next-1].Digest
+					if next++; random.IntN(30) == 0 {
+						return enough
+					}
+					return nil
+				})
+				told := errors.Is(err, archive.ErrDamaged)
+				if done := err == nil && next == from+21 || errors.Is(err, enough); !damaged && (wrong || !done) || !done && !told {
+					t.Errorf("from %d, damaged %v: up to %d, wrong %v, %v", from, damaged, next-1, wrong, err)
+				}
+			}
+		})
+	}
+	readers.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/vmihailenco/msgpack/v5"
@@ -102,19 +103,43 @@ func ReadRange(file io.ReaderAt, size int64, from, to uint64, yield func(ledger.
 	if at < 0 || x[at].Offset < 0 || x[at].Offset > size {
 		return damaged("its index has no frame for sequence %d", from)
 	}
-	in := io.NewSectionReader(file, x[at].Offset, size-x[at].Offset)
-	unpacker, err := zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return damaged("%v", err)
-	}
-	defer unpacker.Close()
-	r := &reader{in: unpacker, dec: msgpack.NewDecoder(unpacker)}
-	if at == 0 {
-		if _, err := r.header(); err != nil {
-			return err
+	return unpacked(io.NewSectionReader(file, x[at].Offset, size-x[at].Offset), func(unpacker io.Reader) error {
+		r := &reader{in: unpacker, dec: msgpack.NewDecoder(unpacker)}
+		if at == 0 {
+			if _, err := r.header(); err != nil {
+				return err
+			}
 		}
+		return r.entries(x[at].Sequence, from, to, yield)
+	})
+}
+
+// unpackers are decoders that read nothing now. Each has the memory of a window, 8 MiB of
+// it, which takes longer to get than a commit takes to unpack.
+var unpackers = sync.Pool{}
+
+// unpacked calls read with what a zstd stream holds.
+func unpacked(in io.Reader, read func(io.Reader) error) error {
+	unpacker, ok := unpackers.Get().(*zstd.Decoder)
+	var err error
+	if ok {
+		err = unpacker.Reset(in)
+	} else {
+		unpacker, err = zstd.NewReader(in, zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderConcurrency(1))
 	}
-	return r.entries(x[at].Sequence, from, to, yield)
+	if err == nil {
+		err = read(unpacker)
+	} else {
+		err = damaged("%v", err)
+	}
+	// One that has met damage is not used again.
+	if err == nil {
+		err = unpacker.Reset(nil) // it keeps no file
+	}
+	if err == nil {
+		unpackers.Put(unpacker)
+	}
+	return err
 }
 
 // entries yields the entries from..to, of which the next one has a sequence.
