@@ -61,3 +61,21 @@ func BenchmarkDecodeRecord(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(encoded))/benchRecords, "B/record")
 }
+
+func BenchmarkDecodeOutline(b *testing.B) {
+	commit := &ledger.Commit{Sequence: 1}
+	for range benchRecords {
+		commit.Records = append(commit.Records, oneConsumer())
+	}
+	encoded, err := ledger.EncodeCommit(commit)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i < b.N; i += benchRecords {
+		if _, err := ledger.DecodeOutline(encoded); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -152,7 +152,8 @@ func (c *coder) index(v *int) *coder {
 	return c
 }
 
-// events visits a record's events, of which there is at least one.
+// events visits a record's events, of which there is at least one. They may be skipped,
+// see Outline.
 func (c *coder) events(v *[]Event) *coder {
 	if c.e != nil {
 		c.e.array(len(*v))
@@ -164,6 +165,10 @@ func (c *coder) events(v *[]Event) *coder {
 	n := c.d.array()
 	if n == 0 {
 		c.d.fail("record without events")
+	}
+	if c.d.skipsEvents {
+		c.d.skip(n)
+		return c
 	}
 	for i := 0; i < n && c.d.err == nil; i++ {
 		*v = append(*v, decodeEvent(c.d))

@@ -167,7 +167,7 @@ func DecodeLeafData(data []byte) (Address, *Record, error) {
 
 // RecordData returns the stored form of one record of an encoded commit.
 func RecordData(encoded []byte, index int) ([]byte, error) {
-	_, parts, err := decodeCommit(encoded)
+	_, parts, err := newDecoder(encoded).commit()
 	if err == nil && (index < 0 || index >= len(parts)) {
 		err = fmt.Errorf("ledger: the commit has %d records, and none with index %d", len(parts), index)
 	}
@@ -180,37 +180,47 @@ func RecordData(encoded []byte, index int) ([]byte, error) {
 // DecodeCommit reads a stored commit. Any damage gives an error that wraps
 // ErrCorrupt.
 func DecodeCommit(encoded []byte) (*Commit, error) {
-	c, parts, err := decodeCommit(encoded)
+	c, parts, err := newDecoder(encoded).commit()
 	if err != nil {
 		return nil, err
 	}
-	c.Leaves = make([]Digest, len(parts))
-	for i, part := range parts {
-		c.Leaves[i] = LeafOf(Address{Sequence: c.Sequence, Index: i}, part)
-	}
+	c.Leaves = leavesOf(c.Sequence, parts)
 	return c, nil
 }
 
-// decodeCommit also returns where each record lies in the encoded commit.
-func decodeCommit(encoded []byte) (*Commit, [][]byte, error) {
-	d := newDecoder(encoded)
+// leavesOf returns the leaves of the records of a commit, as they are stored.
+func leavesOf(sequence uint64, stored [][]byte) []Digest {
+	leaves := make([]Digest, len(stored))
+	for i, record := range stored {
+		leaves[i] = LeafOf(Address{Sequence: sequence, Index: i}, record)
+	}
+	return leaves
+}
+
+// leastRecord is less than any record takes: two ids with their lengths.
+const leastRecord = 36
+
+// commit reads a whole commit. It also returns its records as they are stored.
+func (d *decoder) commit() (*Commit, [][]byte, error) {
 	c := &Commit{}
 	linkForm(&d.form, &c.Sequence, &c.Prev)
 	n := d.array()
 	if n == 0 {
 		d.fail("commit without records")
 	}
-	var parts [][]byte
+	room := min(n, d.in.Len()/leastRecord)
+	c.Records = make([]Record, 0, room)
+	parts := make([][]byte, 0, room)
 	for i := 0; i < n && d.err == nil; i++ {
 		begin := d.position()
 		c.Records = append(c.Records, Record{})
 		c.Records[i].form(&d.form)
-		parts = append(parts, encoded[begin:d.position()])
+		parts = append(parts, d.data[begin:d.position()])
 	}
 	if err := d.end(); err != nil {
 		return nil, nil, err
 	}
-	c.Digest, c.Size = DigestOf(encoded), len(encoded)
+	c.Digest, c.Size = DigestOf(d.data), len(d.data)
 	return c, parts, nil
 }
 

@@ -62,6 +62,12 @@ type mark struct {
 	before int64 // records that the log has with the mark before
 }
 
+// next returns the mark of a commit that follows one, with its records. It says of the
+// records before it how many the log has with that one.
+func (k mark) next(head ledger.Head, own []ledger.Record) mark {
+	return mark{head: head, at: own[len(own)-1].Time, with: k.with + int64(len(own)), before: k.with}
+}
+
 func markKey(sequence uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{tableMark}, sequence)
 }
@@ -120,11 +126,11 @@ func firstLeafOf(key []byte) (int64, error) {
 
 // leafRow returns the row of the tree with the leaves of a commit, with which the log
 // has a number of records.
-func leafRow(c *ledger.Commit, records int64) (key, value []byte) {
-	for _, leaf := range c.Leaves {
+func leafRow(o *ledger.Outline, records int64) (key, value []byte) {
+	for _, leaf := range o.Leaves() {
 		value = append(value, leaf[:]...)
 	}
-	return appendHashKey(nil, 0, records-int64(len(c.Leaves))), value
+	return appendHashKey(nil, 0, records-int64(len(o.Records))), value
 }
 
 // leavesFrom returns where the row begins that has the first leaf of the last tile
@@ -211,8 +217,8 @@ func (m *models) marksAround(sequence uint64) (before, next mark, err error) {
 	return before, next, finish(it, err)
 }
 
-// stretchAt returns the stretch with a sequence; nil: nothing has left there.
-func (m *models) stretchAt(sequence uint64) (*stretch, error) {
+// stretchAt returns the stretch with a sequence, of a kind; nil: nothing has left there.
+func (m *models) stretchAt(sequence uint64, of stretchKind) (*stretch, error) {
 	if sequence == 0 || sequence > m.coldUpTo().head.Sequence {
 		return nil, nil
 	}
@@ -220,7 +226,7 @@ func (m *models) stretchAt(sequence uint64) (*stretch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.origin.stretch(before, next)
+	return m.origin.stretch(before, next, of)
 }
 
 // lastCold is lastCommit where everything has left.
@@ -228,7 +234,7 @@ func (m *models) lastCold(sequence uint64) (uint64, error) {
 	if _, found, err := m.markAt(sequence); found || err != nil {
 		return sequence, err
 	}
-	s, err := m.stretchAt(sequence)
+	s, err := m.stretchAt(sequence, ofRows)
 	if err != nil || s == nil {
 		return 0, err // nothing is before the log
 	}
@@ -238,30 +244,30 @@ func (m *models) lastCold(sequence uint64) (uint64, error) {
 // coldRows calls yield with keys and values that the table of commits had, up to a
 // sequence.
 func (m *models) coldRows(ctx context.Context, to uint64, yield func(key, value []byte)) error {
-	return m.eachCold(ctx, to, func(c *ledger.Commit, records int64) {
-		yield(commitKey(c.Sequence), appendCommit(nil, c, records))
+	return m.eachCold(ctx, to, func(o *ledger.Outline, records int64) {
+		yield(commitKey(o.Sequence), appendCommit(nil, o.Digest, o.Records, records))
 	})
 }
 
 // coldLeafRows is coldRows of the leaves before one of them.
 func (m *models) coldLeafRows(ctx context.Context, to uint64, before int64, yield func(key, value []byte)) error {
-	return m.eachCold(ctx, to, func(c *ledger.Commit, records int64) {
-		if records-int64(len(c.Leaves)) < before {
-			yield(leafRow(c, records))
+	return m.eachCold(ctx, to, func(o *ledger.Outline, records int64) {
+		if records-int64(len(o.Records)) < before {
+			yield(leafRow(o, records))
 		}
 	})
 }
 
 // eachCold calls yield with each commit that has left, up to a sequence, and how many
 // records the log has with it.
-func (m *models) eachCold(ctx context.Context, to uint64, yield func(c *ledger.Commit, records int64)) error {
+func (m *models) eachCold(ctx context.Context, to uint64, yield func(o *ledger.Outline, records int64)) error {
 	_, end, err := m.marksAround(to)
 	if err != nil {
 		return err
 	}
-	return m.origin.read(ctx, mark{}, end, func(c *ledger.Commit, records int64) error {
-		if c.Sequence <= to {
-			yield(c, records)
+	return m.origin.read(ctx, mark{}, end, func(o *ledger.Outline, k mark) error {
+		if o.Sequence <= to {
+			yield(o, k.with)
 		}
 		return nil
 	})
@@ -293,7 +299,7 @@ func (m *models) stretchOfLeaf(leaf int64) (*stretch, error) {
 	if failure != nil {
 		return nil, failure
 	}
-	s, err := m.stretchAt(uint64(sequence) + 1)
+	s, err := m.stretchAt(uint64(sequence)+1, ofLeaves)
 	if err == nil && s == nil {
 		err = fmt.Errorf("%w: no commit with leaf %d has left", ErrDamaged, leaf)
 	}
@@ -321,14 +327,34 @@ func (m *models) timeMarks(at int64) (after, upTo uint64, err error) {
 	return before.head.Sequence, next.head.Sequence - 1, err
 }
 
-// stretch is the commits after a mark, up to the next one.
+// stretch is the commits after a mark, up to the next one: their rows or their leaves.
 type stretch struct {
-	before    uint64   // sequence of the mark before; 0: it is the first
-	sequences []uint64 // of the commits
-	values    [][]byte // as the table of commits had them
-	records   int64    // that the log has before the first
-	leaves    []ledger.Digest
+	before    uint64          // sequence of the mark before; 0: it is the first
+	sequences []uint64        // of the commits
+	values    [][]byte        // as the table of commits had them
+	records   int64           // that the log has before the first
+	leaves    []ledger.Digest // instead of the values
 	bytes     int
+}
+
+// stretchKind is what a stretch has. Leaves take time to hash, and only proofs need them.
+type stretchKind string
+
+const (
+	ofRows   stretchKind = "rows"
+	ofLeaves stretchKind = "leaves"
+)
+
+// add adds a commit that has left, whose mark would be k.
+func (s *stretch) add(o *ledger.Outline, k mark, of stretchKind) {
+	if of == ofLeaves {
+		s.leaves = append(s.leaves, o.Leaves()...)
+		s.bytes += len(o.Records) * len(ledger.Digest{})
+		return
+	}
+	value := appendCommit(nil, o.Digest, o.Records, k.with)
+	s.sequences, s.values = append(s.sequences, o.Sequence), append(s.values, value)
+	s.bytes += cap(value) + 32
 }
 
 // value returns that of a commit; nil: the log has none there.
@@ -375,8 +401,8 @@ func newOrigin() *origin {
 
 // stretch returns the commits between two marks. Those that ask for the same one at
 // a time share the answer.
-func (o *origin) stretch(before, next mark) (*stretch, error) {
-	name := strconv.FormatUint(before.head.Sequence, 10) + " " + next.head.Digest.String()
+func (o *origin) stretch(before, next mark, of stretchKind) (*stretch, error) {
+	name := string(of) + " " + strconv.FormatUint(before.head.Sequence, 10) + " " + next.head.Digest.String()
 	o.mu.Lock()
 	found, ok := o.kept.Get(name)
 	o.mu.Unlock()
@@ -393,11 +419,8 @@ func (o *origin) stretch(before, next mark) (*stretch, error) {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", ledger.ErrUnavailable, ctx.Err())
 		}
-		err := o.read(ctx, before, next, func(c *ledger.Commit, records int64) error {
-			value := appendCommit(nil, c, records)
-			s.sequences, s.values = append(s.sequences, c.Sequence), append(s.values, value)
-			s.leaves = append(s.leaves, c.Leaves...)
-			s.bytes += cap(value) + len(c.Leaves)*len(ledger.Digest{}) + 32
+		err := o.read(ctx, before, next, func(outline *ledger.Outline, k mark) error {
+			s.add(outline, k, of)
 			return nil
 		})
 		if err == nil {
@@ -421,15 +444,14 @@ func (o *origin) keep(name string, s *stretch) {
 	}
 }
 
-// read calls yield with each commit between two marks, and how many records the log
-// has with it. The log must end there as the second mark says: only then what was
-// yielded counts.
-func (o *origin) read(ctx context.Context, before, next mark, yield func(c *ledger.Commit, records int64) error) error {
+// read calls yield with each commit between two marks, and with what its mark would be.
+// The log must end there as the second mark says: only then what was yielded counts.
+func (o *origin) read(ctx context.Context, before, next mark, yield func(o *ledger.Outline, k mark) error) error {
 	log := o.log.Load()
 	if log == nil {
 		return ErrLogUnknown
 	}
-	last, err := readCommits(ctx, *log, before, next.head.Sequence, yield)
+	last, err := readOutlines(ctx, *log, before, next.head.Sequence, yield)
 	if ctx.Err() != nil { // the time is over, or the Projector is closed
 		err = fmt.Errorf("%w: %w", ledger.ErrUnavailable, cmp.Or(err, ctx.Err()))
 	}
@@ -443,18 +465,16 @@ func (o *origin) read(ctx context.Context, before, next mark, yield func(c *ledg
 	return nil
 }
 
-// readCommits calls yield with each commit after a mark up to a sequence, and how many
-// records the log has with it, and returns what the mark of the last one says.
-func readCommits(
-	ctx context.Context, log ledger.Log, after mark, to uint64, yield func(c *ledger.Commit, records int64) error,
+// readOutlines calls yield with each commit after a mark up to a sequence, and with what
+// its mark would be, and returns that of the last one. The caller knows the digest that
+// this one must have.
+func readOutlines(
+	ctx context.Context, log ledger.Log, after mark, to uint64, yield func(o *ledger.Outline, k mark) error,
 ) (last mark, err error) {
 	last = after
-	err = ledger.ReadCommits(ctx, log, after.head, to, func(c *ledger.Commit) error {
-		last = mark{
-			head: c.Head(), at: c.Records[len(c.Records)-1].Time,
-			with: last.with + int64(len(c.Records)), before: last.with,
-		}
-		if err := yield(c, last.with); err != nil {
+	err = ledger.ReadOutlines(ctx, log, after.head, to, func(o *ledger.Outline) error {
+		last = last.next(o.Head(), o.Records)
+		if err := yield(o, last); err != nil {
 			return err
 		}
 		return ctx.Err()

@@ -387,6 +387,75 @@ func TestColdDamage(t *testing.T) {
 	})
 }
 
+// flippedLog is a log that a disk has changed: a bit of an entry is another one.
+type flippedLog struct {
+	ledger.Log
+
+	sequence uint64
+	byte     int
+}
+
+// Read implements ledger.Log.
+func (l flippedLog) Read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	return l.Log.Read(ctx, from, to, func(e ledger.Entry) error {
+		if e.Sequence == l.sequence {
+			e.Data = bytes.Clone(e.Data)
+			e.Data[l.byte] ^= 1 << (l.byte % 8)
+		}
+		return yield(e)
+	})
+}
+
+// TestColdFlips changes each byte of commits that have left, one inside a stretch and one
+// at its end: whoever asks for them, or for what is read with them, is told, and nobody
+// gets another answer.
+func TestColdFlips(t *testing.T) {
+	t.Parallel()
+	log, p := &memlog.Log{}, opened(t, t.TempDir())
+	longLog(t, 60, log, p)
+	entries := make(map[uint64][]byte)
+	var small []uint64
+	err := log.Read(t.Context(), 2, 60, func(e ledger.Entry) error {
+		if n, err := ledger.CommitRecords(e.Data); err == nil && n == 1 {
+			entries[e.Sequence], small = bytes.Clone(e.Data), append(small, e.Sequence)
+		}
+		return nil
+	})
+	if err != nil || len(small) < 6 {
+		t.Fatalf("%d commits of one record: %v", len(small), err)
+	}
+	inside, end := small[2], small[5]
+	cooled(t, p, log, end)
+	m := p.models.Load()
+	for _, sequence := range []uint64{inside, end} {
+		before, next, err := m.marksAround(sequence)
+		if err != nil || (next.head.Sequence == sequence) != (sequence == end) {
+			t.Fatalf("commit %d is between the marks %d and %d: %v", sequence, before.head.Sequence, next.head.Sequence, err)
+		}
+		ask := []func() error{
+			func() error { _, _, err := p.View().Record(ledger.Address{Sequence: sequence}); return err },
+			func() error { _, err := p.View().RecordsOf(next.head.Sequence); return err },
+			func() error { _, err := m.coldLeaves(next.with-1, next.with); return err },
+		}
+		for i := range entries[sequence] {
+			p.ReadFrom(flippedLog{log, sequence, i})
+			p.origin.kept.Purge()
+			if err := ask[i%len(ask)](); err == nil {
+				t.Fatalf("question %d was answered with byte %d of commit %d changed", i%len(ask), i, sequence)
+			}
+		}
+		p.ReadFrom(log)
+		for i, question := range ask {
+			if err := question(); err != nil {
+				t.Errorf("question %d, with nothing changed: %v", i, err)
+			}
+		}
+	}
+	if err := p.Ready(); err != nil {
+		t.Errorf("a damaged log condemned the read models: %v", err)
+	}
+}
+
 // TestNothingCools: what an archive does not have, or has otherwise, stays, and so
 // does what is young, and the newest commit.
 func TestNothingCools(t *testing.T) {

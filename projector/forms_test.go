@@ -117,10 +117,10 @@ func epochForms(t *testing.T) map[string][]byte {
 // marksOf returns what would stay if all commits of a log left the read models.
 func marksOf(commits []*ledger.Commit) []mark {
 	var stays marking
-	records := int64(0)
+	last := mark{}
 	for i, c := range commits {
-		records += int64(len(c.Records))
-		stays.add(c, records, i == len(commits)-1)
+		last = last.next(c.Head(), c.Records)
+		stays.add(last, i == len(commits)-1)
 	}
 	return stays.marks
 }

@@ -200,9 +200,10 @@ func (t *HistoryTrimmer) due(ctx context.Context, m *models, cold mark) (uint64,
 // it with that of the read models, and returns the marks that are to stay.
 func (m *models) confirm(ctx context.Context, log ledger.Log, cold mark, to uint64) ([]mark, error) {
 	stays := marking{records: cold.with}
-	end, err := readCommits(ctx, log, cold, to, func(c *ledger.Commit, records int64) error {
-		leaves, hashes := leafRow(c, records)
-		for _, row := range [][2][]byte{{commitKey(c.Sequence), appendCommit(nil, c, records)}, {leaves, hashes}} {
+	end, err := readOutlines(ctx, log, cold, to, func(o *ledger.Outline, k mark) error {
+		leaves, hashes := leafRow(o, k.with)
+		row := appendCommit(nil, o.Digest, o.Records, k.with)
+		for _, row := range [][2][]byte{{commitKey(o.Sequence), row}, {leaves, hashes}} {
 			same := false
 			_, err := m.get(row[0], func(have []byte) error {
 				same = bytes.Equal(have, row[1])
@@ -212,10 +213,10 @@ func (m *models) confirm(ctx context.Context, log ledger.Log, cold mark, to uint
 				return err
 			}
 			if !same {
-				return fmt.Errorf("%w: %d", ErrArchiveDiffers, c.Sequence)
+				return fmt.Errorf("%w: %d", ErrArchiveDiffers, o.Sequence)
 			}
 		}
-		stays.add(c, records, c.Sequence == to)
+		stays.add(k, o.Sequence == to)
 		return nil
 	})
 	if err == nil && end.head.Sequence != to {
@@ -232,11 +233,11 @@ type marking struct {
 	marks   []mark
 }
 
-func (k *marking) add(c *ledger.Commit, records int64, isLast bool) {
-	if k.records > 0 && records-k.records < markRecords && !isLast {
+// add takes the mark that the next commit would have.
+func (m *marking) add(k mark, isLast bool) {
+	if m.records > 0 && k.with-m.records < markRecords && !isLast {
 		return
 	}
-	at := c.Records[len(c.Records)-1].Time
-	k.marks = append(k.marks, mark{head: c.Head(), at: at, with: records, before: k.records})
-	k.records = records
+	k.before, m.records = m.records, k.with
+	m.marks = append(m.marks, k)
 }

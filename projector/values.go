@@ -119,14 +119,15 @@ func (f *fields) mark(sequence uint64) (head ledger.Head, at, size int64) {
 }
 
 // appendCommit writes what is kept of a commit, with which the log has a number of
-// records. Nothing but the log may decide it, see cold.go.
-func appendCommit(b []byte, c *ledger.Commit, records int64) []byte {
-	last := c.Records[len(c.Records)-1].Time
-	b = append(binary.AppendVarint(b, last), c.Digest[:]...)
+// records: its digest, and its own records without their events. Nothing but the log may
+// decide it, see cold.go.
+func appendCommit(b []byte, digest ledger.Digest, own []ledger.Record, records int64) []byte {
+	last := own[len(own)-1].Time
+	b = append(binary.AppendVarint(b, last), digest[:]...)
 	b = binary.AppendUvarint(b, uint64(records))
-	b = binary.AppendUvarint(b, uint64(len(c.Records)))
-	for i := range c.Records {
-		b = appendRecord(b, &c.Records[i], last)
+	b = binary.AppendUvarint(b, uint64(len(own)))
+	for i := range own {
+		b = appendRecord(b, &own[i], last)
 	}
 	return b
 }

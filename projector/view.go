@@ -504,7 +504,7 @@ func (v View) commit(sequence uint64, read func(*fields)) (found bool, err error
 	if found || err != nil {
 		return found, err
 	}
-	s, err := v.p.stretchAt(sequence)
+	s, err := v.p.stretchAt(sequence, ofRows)
 	if err != nil || s == nil {
 		return false, err
 	}
