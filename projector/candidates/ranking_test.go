@@ -37,12 +37,12 @@ func modelBest(
 		providers := providersOf(c)
 		one := judged{text: textOf(req, c), at: len(list), score: modelShares(pref, c)}
 		root, _ := w.Provider(providers[0].Root)
-		near, holds := modelNear(w, pref, providers)
+		one.score += modelBonus(pref, root, providers)
+		near, holds := modelNear(w, pref, providers, one.score)
 		if !holds {
 			return true
 		}
-		one.score += modelBonus(pref, root, providers)
-		one.score += near
+		one.score = near
 		one.from = modelDistance(pref, root.UUID)
 		list = append(list, one)
 		return true
@@ -117,10 +117,12 @@ func modelBonus(pref *candidates.Preference, root *ledger.Provider, providers []
 	return bonus
 }
 
-// modelNear compares each provider with each.
+// modelNear compares each provider with each, and adds to a score, one rule after the
+// other, so that sums are rounded alike.
 func modelNear(
-	w *candidates.World, pref *candidates.Preference, providers []*ledger.Provider,
-) (bonus float64, holds bool) {
+	w *candidates.World, pref *candidates.Preference, providers []*ledger.Provider, before float64,
+) (score float64, holds bool) {
+	score = before
 	for _, n := range pref.Near {
 		said, near := false, false
 		for _, id := range n.Providers {
@@ -138,12 +140,12 @@ func modelNear(
 		switch {
 		case !said:
 		case n.Rule == candidates.PreferNear && near:
-			bonus += n.Weight
+			score += n.Weight
 		case n.Rule == candidates.RequireNear && !near, n.Rule == candidates.ForbidNear && near:
 			return 0, false
 		}
 	}
-	return bonus, true
+	return score, true
 }
 
 func modelReach(w *candidates.World, reach candidates.Reach, p, other *ledger.Provider) bool {
