@@ -385,6 +385,7 @@ type origin struct {
 	cancel context.CancelFunc
 	asking singleflight.Group
 	places chan struct{} // one for each stretch that is being read
+	looks  chan struct{} // one for each old command that is looked for in files
 
 	mu    sync.Mutex
 	kept  *simplelru.LRU[string, *stretch] // guarded by mu
@@ -392,7 +393,7 @@ type origin struct {
 }
 
 func newOrigin() *origin {
-	o := &origin{places: make(chan struct{}, stretchesAtOnce)}
+	o := &origin{places: make(chan struct{}, stretchesAtOnce), looks: make(chan struct{}, commandsAtOnce)}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	// It fails for sizes below 1 only.
 	o.kept, _ = simplelru.NewLRU(stretchesBytes/64, func(_ string, s *stretch) { o.bytes -= s.bytes })

@@ -28,6 +28,11 @@ import (
 // idsLate is how long before an epoch an id of it may have been made, in milliseconds.
 const idsLate = uint64(10 * time.Second / time.Millisecond)
 
+// commandsAtOnce is how many old commands are looked for in files at a time. To open one
+// takes several times as long as to decide a command, so whoever sends old commands again
+// and again must not have all processors for that.
+const commandsAtOnce = 2
+
 // idTimes says when the command ids in the files of an epoch were made, in Unix
 // milliseconds, both inclusive.
 type idTimes struct{ from, to uint64 }
@@ -199,6 +204,12 @@ func (m *models) coldCommand(left leftIDs, id ledger.UUID) (result ledger.Comman
 	key := idKey(tableCommand, id)
 	if may, err := m.mayTouch(e, key); err != nil || !may {
 		return result, false, err
+	}
+	select {
+	case m.origin.looks <- struct{}{}:
+		defer func() { <-m.origin.looks }()
+	case <-m.origin.ctx.Done():
+		return result, false, ErrClosed
 	}
 	it, err := m.pastCursor(e, key, append(slices.Clone(key), 0))
 	if err != nil {

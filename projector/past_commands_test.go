@@ -183,3 +183,50 @@ func checkCommands(t *rapid.T, p *projector.Projector, sent []sentCommand, upTo 
 		}
 	}
 }
+
+// BenchmarkCommand looks for command ids: new ones, old ones of which an epoch has the
+// record, and as old ones that nobody has sent.
+func BenchmarkCommand(b *testing.B) {
+	const commands = 20_000
+	var head ledger.Head
+	var commits []*ledger.Commit
+	builder := ledger.NewCommitBuilder()
+	at := int64(1_700_000_000_000_000_000)
+	for n := 0; n < commands; {
+		builder.Begin(head)
+		for range 100 {
+			n++
+			record := ledger.Record{
+				CommandID: madeID(at, n, false), Command: "Test", Time: at, Actor: "admin",
+				Events: []ledger.Event{ledger.TraitCreated{Name: fmt.Sprint("CUSTOM_", n)}},
+			}
+			if _, fits, err := builder.Add(record, 1<<20); err != nil || !fits {
+				b.Fatal(fits, err)
+			}
+		}
+		commit, _, err := builder.Seal()
+		if err != nil {
+			b.Fatal(err)
+		}
+		commits, head, at = append(commits, commit), commit.Head(), at+int64(10*time.Millisecond)
+	}
+	p := foldedIn(b, b.TempDir(), commits)
+	p.ReadPastFrom(pastIn(b, b.TempDir(), past.Options{Bytes: 1 << 30}))
+	if err := p.EndEpochs(b.Context(), head.Sequence-1); err != nil {
+		b.Fatal(err)
+	}
+	made := func(n int) int64 { return commits[n/100].Records[0].Time }
+	for name, id := range map[string]func(n int) ledger.UUID{
+		"new":                  func(n int) ledger.UUID { return madeID(at, n, false) },
+		"old":                  func(n int) ledger.UUID { return madeID(made(n%(commands-100)), 1+n%(commands-100), false) },
+		"as old, never folded": func(n int) ledger.UUID { return madeID(made(n%(commands-100)), commands+n, false) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for n := range b.N {
+				if _, found, err := p.Command(id(n)); err != nil || found != (name == "old") {
+					b.Fatal(found, err)
+				}
+			}
+		})
+	}
+}
