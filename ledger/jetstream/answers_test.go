@@ -32,6 +32,7 @@ type replicated struct {
 	replica  uint64                        // last sequence of the replica that answers direct gets
 	leader   uint64                        // last sequence of the leader
 	lacks    map[uint64]int                // how often the leader denies a sequence
+	cluster  *js.ClusterInfo               // what is told of the servers
 	info     func() (last uint64, err any) // the stream's state according to the leader; nil: leader
 	direct   func(msg *nats.Msg) bool      // answers a direct get; false: as usual
 	get      func(msg *nats.Msg) bool      // answers a get from the leader; false: as usual
@@ -60,7 +61,9 @@ func startReplicated(t *testing.T, entries uint64) *replicated {
 		t.Cleanup(nc.Close)
 		return nc
 	}
-	r := &replicated{t: t, nc: connect(), replica: entries, leader: entries, lacks: make(map[uint64]int)}
+	r := &replicated{
+		t: t, nc: connect(), replica: entries, leader: entries, lacks: make(map[uint64]int), cluster: groupOf("a", "b", "c"),
+	}
 	server := connect()
 	for subject, answer := range map[string]func(*nats.Msg){
 		"$JS.API.STREAM.NAMES":         r.answerNames,
@@ -119,7 +122,7 @@ func (r *replicated) answerInfo(msg *nats.Msg) {
 		"name": "ALLOT", "subjects": []string{jetstream.Subject}, "storage": "file", "retention": "limits",
 		"deny_delete": true, "deny_purge": true, "allow_direct": true, "max_msgs": -1, "max_bytes": -1, "max_consumers": -1,
 		"max_msg_size": -1, "max_msgs_per_subject": -1, "num_replicas": 3,
-	}})
+	}, "cluster": r.cluster})
 }
 
 func data(sequence uint64) []byte { return fmt.Appendf(nil, "entry %d", sequence) }
@@ -425,6 +428,59 @@ func TestLastWaits(t *testing.T) {
 	other := r.open(hangLimit)
 	if last, err := other.Last(context.Background()); last != 0 || err != nil {
 		t.Errorf("an empty stream: %d, %v", last, err)
+	}
+}
+
+// groupOf is what a server says about the servers of a stream: who leads, and the others,
+// but for itself.
+func groupOf(leader string, others ...string) *js.ClusterInfo {
+	group := &js.ClusterInfo{Leader: leader}
+	for _, name := range others {
+		group.Replicas = append(group.Replicas, &js.PeerInfo{Name: name, Current: true})
+	}
+	return group
+}
+
+// TestLastIsTheLeaders: what a server that does not lead says about the end of the stream
+// is waited out. It answers in its first seconds, and while nobody leads.
+func TestLastIsTheLeaders(t *testing.T) {
+	t.Parallel()
+	for name, group := range map[string]*js.ClusterInfo{
+		"a server that does not lead": groupOf("a", "a", "c"),
+		"one while nobody leads":      groupOf("", "a", "b", "c"),
+		"one that has just started":   groupOf("b"),
+		"one that does not say":       nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startReplicated(t, 10)
+			log := r.open(hangLimit)
+			asked := 0
+			r.set(func() {
+				r.info = func() (uint64, any) {
+					if asked++; asked < 3 {
+						r.cluster = group
+						return 7, nil
+					}
+					r.cluster = groupOf("a", "b", "c")
+					return 10, nil
+				}
+			})
+			if last, err := log.Last(context.Background()); last != 10 || err != nil || asked != 3 {
+				t.Errorf("%d, %v, asked %d times", last, err, asked)
+			}
+			r.set(func() {
+				r.info = func() (uint64, any) {
+					r.cluster = group
+					return 7, nil
+				}
+			})
+			ended, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			defer cancel()
+			if last, err := log.Last(ended); !errors.Is(err, ledger.ErrUnavailable) {
+				t.Errorf("no leader has answered: %d, %v", last, err)
+			}
+		})
 	}
 }
 

@@ -89,12 +89,11 @@ func StreamFirst(prefix, stream string) uint64 {
 // so. It returns the last stream. The caller holds finding, but for Open.
 func (l *Log) find(ctx context.Context, mayMake bool) (*jetstream.StreamInfo, error) {
 	// Most logs have one stream, which nobody needs to look for.
-	stream, err := l.js.Stream(ctx, l.prefix)
+	info, err := l.leaders(ctx, l.prefix)
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, outOfReach("open stream "+l.prefix, err)
 	}
-	if err == nil && !stream.CachedInfo().Config.Sealed {
-		info := stream.CachedInfo()
+	if err == nil && !info.Config.Sealed {
 		if !l.isShared(info.Config) {
 			return info, l.follow([]*jetstream.StreamInfo{info})
 		}
@@ -359,7 +358,7 @@ func (l *Log) Drop(ctx context.Context, last uint64) error {
 	if chain[0].last != last || last == 0 || len(chain) < 2 {
 		return fmt.Errorf("%w: %s does not end with sequence %d for ever", ErrNotSealed, chain[0].stream, last)
 	}
-	stream, err := l.js.Stream(ctx, chain[0].stream)
+	info, err := l.leaders(ctx, chain[0].stream)
 	if chain[0].shared && errors.Is(err, jetstream.ErrStreamNotFound) { // by whoever led before
 		rest := slices.Clone(chain[1:])
 		l.chain.Store(&rest)
@@ -368,7 +367,7 @@ func (l *Log) Drop(ctx context.Context, last uint64) error {
 	if err != nil {
 		return outOfReach("stream "+chain[0].stream, err)
 	}
-	info, shared := stream.CachedInfo(), chain[0].shared
+	shared := chain[0].shared
 	if !shared && (!info.Config.Sealed || info.State.LastSeq != last) || shared && info.State.LastSeq < last {
 		return fmt.Errorf("%w: %s goes to %d", ErrNotSealed, chain[0].stream, info.State.LastSeq)
 	}

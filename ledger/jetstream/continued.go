@@ -186,7 +186,7 @@ func (l *Log) entry(ctx context.Context, one link, sequence uint64) (ledger.Entr
 // sharedStreams returns all streams that may be of the log of several servers, by
 // where they begin. Of have it needs to know no more.
 func (l *Log) sharedStreams(ctx context.Context, have *jetstream.StreamInfo) (list []*jetstream.StreamInfo, err error) {
-	found := l.js.StreamNames(ctx)
+	found, gone := l.js.StreamNames(ctx), false
 	for name := range found.Name() {
 		if name != l.prefix && (StreamFirst(l.prefix, name) == 0 || !Shared(name)) {
 			continue
@@ -195,17 +195,21 @@ func (l *Log) sharedStreams(ctx context.Context, have *jetstream.StreamInfo) (li
 			list = append(list, have)
 			continue
 		}
-		stream, err := l.js.Stream(ctx, name)
+		info, err := l.leaders(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue // it was deleted meanwhile
+			gone = true // it was deleted meanwhile
+			continue
 		}
 		if err != nil {
 			return nil, outOfReach("stream "+name, err)
 		}
-		list = append(list, stream.CachedInfo())
+		list = append(list, info)
 	}
 	if err := found.Err(); err != nil {
 		return nil, outOfReach("list the log's streams", err)
+	}
+	if len(list) == 0 && gone {
+		return nil, fmt.Errorf("%w: the log's streams have left while they were looked at", ledger.ErrUnavailable)
 	}
 	slices.SortFunc(list, func(a, b *jetstream.StreamInfo) int {
 		return cmp.Or(cmp.Compare(l.linkOf(a).first, l.linkOf(b).first), cmp.Compare(a.Config.Name, b.Config.Name))

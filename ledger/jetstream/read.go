@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -86,14 +87,14 @@ func (l *Log) last(ctx context.Context) (uint64, error) {
 func (l *Log) newest(ctx context.Context) (link, *jetstream.StreamInfo, error) {
 	for {
 		one := l.active()
-		stream, err := l.js.Stream(ctx, one.stream)
+		info, err := l.leaders(ctx, one.stream)
 		switch {
-		case err == nil && stream.CachedInfo().Config.Sealed:
+		case err == nil && info.Config.Sealed:
 			if err := l.refresh(ctx); err != nil {
 				return one, nil, err
 			}
 		case err == nil:
-			return one, stream.CachedInfo(), nil
+			return one, info, nil
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			l.look(ctx)
 			if l.active().stream == one.stream {
@@ -103,6 +104,41 @@ func (l *Log) newest(ctx context.Context) (link, *jetstream.StreamInfo, error) {
 			return one, nil, outOfReach("stream "+one.stream, err)
 		}
 	}
+}
+
+// leaders returns what the leader of a stream says about it, and what it holds. Other
+// servers answer, too: any while none leads, and one that is preferred in the first ten
+// seconds after its start. They may lack the newest commits, and whoever took that for
+// the end of the log would find that it has lost them.
+func (l *Log) leaders(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	for {
+		found, err := l.js.Stream(ctx, stream)
+		if err != nil {
+			return nil, err
+		}
+		if info := found.CachedInfo(); fromLeader(info) {
+			return info, nil
+		}
+		if err := pause(ctx, retryPause); err != nil {
+			return nil, fmt.Errorf("%w: %w", errLeaderless, err)
+		}
+	}
+}
+
+var errLeaderless = errors.New("no leader of it answers")
+
+// fromLeader reports whether the leader of a stream has sent what is told about it. A
+// server does not list itself among the replicas, so one that lists the leader is
+// another one.
+func fromLeader(info *jetstream.StreamInfo) bool {
+	if info.Config.Replicas < 2 {
+		return true
+	}
+	c := info.Cluster
+	return c != nil && c.Leader != "" && len(c.Replicas) > 0 &&
+		!slices.ContainsFunc(c.Replicas, func(p *jetstream.PeerInfo) bool { return p.Name == c.Leader })
 }
 
 // saw notes that the stream holds a sequence.

@@ -125,6 +125,9 @@ func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, er
 		return nil, outOfReach("bucket "+ValuesBucket, err)
 	}
 	info, err := stream.Info(ctx, jetstream.WithSubjectFilter("$KV."+ValuesBucket+"."+prefix+">"))
+	if err == nil && !fromLeader(info) {
+		err = errLeaderless // another server may lack the newest values
+	}
 	if err != nil {
 		return nil, outOfReach("bucket "+ValuesBucket, err)
 	}
