@@ -18,6 +18,7 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/jetstream"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -56,6 +57,9 @@ func benchFsync(b *testing.B) {
 	perSecond(b, b.N)
 }
 
+// rawSubject is one on which the log's connection may publish.
+const rawSubject = jetstream.Subject + ".raw"
+
 // rawStream is a stream like the log's, without the log.
 func rawStream(b *testing.B) (js.JetStream, *nats.Conn) {
 	b.Helper()
@@ -70,7 +74,7 @@ func rawStream(b *testing.B) (js.JetStream, *nats.Conn) {
 		b.Fatal(err)
 	}
 	_, err = api.CreateStream(
-		context.Background(), js.StreamConfig{Name: "RAW", Subjects: []string{"raw"}, AllowAtomicPublish: true},
+		context.Background(), js.StreamConfig{Name: "RAW", Subjects: []string{rawSubject}, AllowAtomicPublish: true},
 	)
 	if err != nil {
 		b.Fatal(err)
@@ -81,7 +85,7 @@ func rawStream(b *testing.B) (js.JetStream, *nats.Conn) {
 func benchPublish(b *testing.B) {
 	api, _ := rawStream(b)
 	for b.Loop() {
-		if _, err := api.Publish(context.Background(), "raw", make([]byte, payloadBytes)); err != nil {
+		if _, err := api.Publish(context.Background(), rawSubject, make([]byte, payloadBytes)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -97,7 +101,7 @@ func benchAtomicBatch(b *testing.B) {
 	for b.Loop() {
 		batch++
 		for i := 1; i <= size; i++ {
-			msg := nats.NewMsg("raw")
+			msg := nats.NewMsg(rawSubject)
 			msg.Data = make([]byte, payloadBytes)
 			msg.Header.Set("Nats-Batch-Id", fmt.Sprint("b", batch))
 			msg.Header.Set("Nats-Batch-Sequence", strconv.Itoa(i))
@@ -109,8 +113,11 @@ func benchAtomicBatch(b *testing.B) {
 			}
 			msg.Header.Set("Nats-Batch-Commit", "1")
 			answer, err := nc.RequestMsg(msg, 10*time.Second)
-			if err != nil || !slices.Contains(answer.Data, '{') || len(answer.Data) > 200 {
-				b.Fatalf("%v: %s", err, answer.Data)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if !slices.Contains(answer.Data, '{') || len(answer.Data) > 200 {
+				b.Fatalf("%s", answer.Data)
 			}
 		}
 	}
