@@ -113,13 +113,21 @@ func (l *Log) newest(ctx context.Context) (link, *jetstream.StreamInfo, error) {
 func (l *Log) leaders(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	for {
+	return askLeader(ctx, func() (*jetstream.StreamInfo, error) {
 		found, err := l.js.Stream(ctx, stream)
 		if err != nil {
 			return nil, err
 		}
-		if info := found.CachedInfo(); fromLeader(info) {
-			return info, nil
+		return found.CachedInfo(), nil
+	})
+}
+
+// askLeader asks about a stream until its leader answers.
+func askLeader(ctx context.Context, ask func() (*jetstream.StreamInfo, error)) (*jetstream.StreamInfo, error) {
+	for {
+		info, err := ask()
+		if err != nil || fromLeader(info) {
+			return info, err
 		}
 		if err := pause(ctx, retryPause); err != nil {
 			return nil, fmt.Errorf("%w: %w", errLeaderless, err)

@@ -184,6 +184,7 @@ func TestKeptBy(t *testing.T) {
 		"one of a cluster":      {jetstream.Peers{Leader: "a"}, 1, true},
 		"all three":             {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{current("b"), current("c")}}, 3, true},
 		"nobody leads":          {jetstream.Peers{Others: []jetstream.Peer{current("b"), current("c")}}, 3, false},
+		"another one tells":     {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{current("a"), current("c")}}, 3, false},
 		"one is missing":        {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{current("b")}}, 3, false},
 		"one has not got there": {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{current("b"), {Name: "c"}}}, 3, false},
 		"one is away":           {jetstream.Peers{Leader: "a", Others: []jetstream.Peer{current("b"), {Name: "c", Current: true, Offline: true}}}, 3, false},

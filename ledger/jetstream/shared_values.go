@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,10 +125,9 @@ func (v *Values) List(ctx context.Context, prefix string) (map[string][]byte, er
 	if err != nil {
 		return nil, outOfReach("bucket "+ValuesBucket, err)
 	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter("$KV."+ValuesBucket+"."+prefix+">"))
-	if err == nil && !fromLeader(info) {
-		err = errLeaderless // another server may lack the newest values
-	}
+	info, err := askLeader(ctx, func() (*jetstream.StreamInfo, error) { // others may lack the newest values
+		return stream.Info(ctx, jetstream.WithSubjectFilter("$KV."+ValuesBucket+"."+prefix+">"))
+	})
 	if err != nil {
 		return nil, outOfReach("bucket "+ValuesBucket, err)
 	}
@@ -179,7 +179,9 @@ func (p Peers) KeptBy(replicas int) error {
 			missing = append(missing, one.Name)
 		}
 	}
-	if p.Leader == "" || len(p.Others)+1 < replicas || len(missing) > 0 {
+	// Whoever lists the leader is another server, and does not tell what it lacks itself.
+	told := !slices.ContainsFunc(p.Others, func(one Peer) bool { return one.Name == p.Leader })
+	if p.Leader == "" || !told || len(p.Others)+1 < replicas || len(missing) > 0 {
 		return fmt.Errorf("%w: of %d servers that are to keep it, %q leads, and of %d others %q have not got all of it",
 			ledger.ErrUnavailable, replicas, p.Leader, len(p.Others), missing)
 	}
