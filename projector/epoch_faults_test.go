@@ -85,7 +85,7 @@ func filesOf(t testing.TB, o past.Options, stores ...bucket.Store) *past.Files {
 // everything stays, and is answered from the read models.
 func TestNoEpochEnds(t *testing.T) {
 	t.Parallel()
-	commits := ledgertest.Commits(t, 12)
+	commits := timed(t, ledgertest.Commits(t, 12))
 	subjects := subjectsOf(t, commits)
 	p := foldedIn(t, t.TempDir(), commits)
 	want := tellAll(t.Context(), p, subjects)
@@ -113,7 +113,7 @@ func TestNoEpochEnds(t *testing.T) {
 // another one is asked, or it is said that none can be read, and the present goes on.
 func TestPastFaults(t *testing.T) {
 	t.Parallel()
-	commits := ledgertest.Commits(t, 12)
+	commits := timed(t, ledgertest.Commits(t, 12))
 	subjects := subjectsOf(t, commits)
 	dir := t.TempDir()
 	p := foldedIn(t, dir, commits)
@@ -160,7 +160,7 @@ func TestPastFaults(t *testing.T) {
 // TestFlippedInTheFolder: a file that the disk has changed is fetched again.
 func TestFlippedInTheFolder(t *testing.T) {
 	t.Parallel()
-	commits := ledgertest.Commits(t, 12)
+	commits := timed(t, ledgertest.Commits(t, 12))
 	subjects := subjectsOf(t, commits)
 	p := foldedIn(t, t.TempDir(), commits)
 	want := tellAll(t.Context(), p, subjects)
@@ -215,7 +215,7 @@ func TestFlippedInTheFolder(t *testing.T) {
 // after the other, and an archive that lacks some gets them from another one.
 func TestEpochIsWrittenOnce(t *testing.T) {
 	t.Parallel()
-	commits := ledgertest.Commits(t, 12)
+	commits := timed(t, ledgertest.Commits(t, 12))
 	folders := []string{t.TempDir(), t.TempDir()}
 	written := func(folder string) (list []string) {
 		t.Helper()
@@ -260,7 +260,7 @@ func TestEpochIsWrittenOnce(t *testing.T) {
 // was interrupted.
 func TestReadWhileEpochsEnd(t *testing.T) {
 	t.Parallel()
-	commits := ledgertest.Commits(t, 10)
+	commits := timed(t, ledgertest.Commits(t, 10))
 	subjects := subjectsOf(t, commits)
 	dir := t.TempDir()
 	p := foldedIn(t, dir, commits)
@@ -295,7 +295,7 @@ func TestReadWhileEpochsEnd(t *testing.T) {
 // next start, and meanwhile everything is answered.
 func TestDropIsInterrupted(t *testing.T) {
 	t.Parallel()
-	commits := ledgertest.Commits(t, 10)
+	commits := timed(t, ledgertest.Commits(t, 10))
 	subjects := subjectsOf(t, commits)
 	want := tellAll(t.Context(), foldedIn(t, t.TempDir(), commits), subjects)
 	dir, archive := t.TempDir(), t.TempDir()
@@ -352,7 +352,7 @@ func (s *steppedStore) Open(ctx context.Context, name string) (io.ReadCloser, er
 // leaves.
 func TestEpochSteps(t *testing.T) {
 	t.Parallel()
-	commits := ledgertest.Commits(t, 8)
+	commits := timed(t, ledgertest.Commits(t, 8))
 	subjects := subjectsOf(t, commits)
 	whole := foldedIn(t, t.TempDir(), commits)
 	want := tellAll(t.Context(), whole, subjects)

@@ -163,14 +163,19 @@ func (m *models) lastEpoch() (*epoch, error) {
 
 // epochOf returns the epoch whose files a view before the horizon reads.
 func (m *models) epochOf(view uint64) (*epoch, error) {
-	var found *epoch
-	err := m.epochs(view+1, func(e *epoch) (bool, error) {
-		found = e
-		return false, nil
-	})
+	found, err := m.epochWith(view + 1)
 	if err == nil && (found == nil || found.first > view) {
 		err = m.judged(fmt.Errorf("%w: no epoch has the view of %d", ErrDamaged, view))
 	}
+	return found, err
+}
+
+// epochWith returns the epoch with a sequence; nil: none has ended that has it.
+func (m *models) epochWith(sequence uint64) (found *epoch, err error) {
+	err = m.epochs(sequence, func(e *epoch) (bool, error) {
+		found = e
+		return false, nil
+	})
 	return found, err
 }
 

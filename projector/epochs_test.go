@@ -60,6 +60,29 @@ func subjectsOf(t testing.TB, commits []*ledger.Commit) []projector.Subject {
 	return list
 }
 
+// timed returns the commits with other ids of their commands: such that say when they were
+// made, and so leave.
+func timed(t testing.TB, commits []*ledger.Commit) (list []*ledger.Commit) {
+	t.Helper()
+	var head ledger.Head
+	builder := ledger.NewCommitBuilder()
+	for n, c := range commits {
+		builder.Begin(head)
+		for i, record := range c.Records {
+			record.CommandID = madeID(record.Time, 1000*n+i, false)
+			if _, fits, err := builder.Add(record, 1<<20); err != nil || !fits {
+				t.Fatal(fits, err)
+			}
+		}
+		commit, _, err := builder.Seal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, head = append(list, commit), commit.Head()
+	}
+	return list
+}
+
 // told is what views answer at each moment, by question.
 type told struct {
 	names, answers []string
@@ -90,6 +113,12 @@ func tellAll(ctx context.Context, views *projector.Projector, subjects []project
 			continue
 		}
 		tellView(w, view)
+		records, err := view.RecordsOf(sequence)
+		w.add("records", sequence, err, records)
+		for _, record := range records {
+			result, found, err := views.Command(record.CommandID)
+			w.add(fmt.Sprint("command ", record.CommandID), sequence, err, []any{result, found})
+		}
 		for _, s := range subjects {
 			for _, before := range []uint64{0, sequence / 2, sequence} {
 				for _, limit := range []int{1, 3, 1000} {
@@ -224,7 +253,7 @@ func TestEpochs(t *testing.T) {
 	for _, history := range append(ledgertest.Histories(t), long) {
 		t.Run(history.Name, func(t *testing.T) {
 			t.Parallel()
-			commits := history.Commits
+			commits := timed(t, history.Commits)
 			subjects := subjectsOf(t, commits)
 			want := tellAll(t.Context(), foldedIn(t, t.TempDir(), commits), subjects)
 			for _, every := range []int{1, 3, max(1, len(commits)-1)} {

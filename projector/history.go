@@ -341,15 +341,16 @@ func (m *models) row(sequence uint64, key []byte, read func(value []byte) error)
 			return found, err
 		}
 	}
-	var came *epoch
-	err = m.epochs(sequence, func(e *epoch) (bool, error) {
-		came = e
-		return false, nil
-	})
+	came, err := m.epochWith(sequence)
 	if err != nil || came == nil {
 		return false, err
 	}
-	it, err := m.pastCursor(came, key, append(slices.Clone(key), 0))
+	return m.pastRow(came, key, read)
+}
+
+// pastRow reads the value of a key in the files of an epoch.
+func (m *models) pastRow(e *epoch, key []byte, read func(value []byte) error) (found bool, err error) {
+	it, err := m.pastCursor(e, key, append(slices.Clone(key), 0))
 	if err != nil {
 		return false, err
 	}

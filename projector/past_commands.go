@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
@@ -190,11 +189,7 @@ func (m *models) hotCommand(id ledger.UUID) (result ledger.CommandResult, found 
 
 // coldCommand finds the record of a command id in the files of an epoch.
 func (m *models) coldCommand(left leftIDs, id ledger.UUID) (result ledger.CommandResult, found bool, err error) {
-	var e *epoch
-	err = m.epochs(left.last, func(one *epoch) (bool, error) {
-		e = one
-		return false, nil
-	})
+	e, err := m.epochWith(left.last)
 	if err == nil && (e == nil || e.last != left.last) {
 		err = m.judged(fmt.Errorf("%w: the epoch up to %d", ErrDamaged, left.last))
 	}
@@ -211,14 +206,11 @@ func (m *models) coldCommand(left leftIDs, id ledger.UUID) (result ledger.Comman
 	case <-m.origin.ctx.Done():
 		return result, false, ErrClosed
 	}
-	it, err := m.pastCursor(e, key, append(slices.Clone(key), 0))
-	if err != nil {
-		return result, false, err
-	}
-	if found = it.First(); found {
-		result, err = readCommand(it.Value())
-	}
-	return result, found, finish(it, err)
+	found, err = m.pastRow(e, key, func(value []byte) (err error) {
+		result, err = readCommand(value)
+		return err
+	})
+	return result, found, err
 }
 
 // readCommand reads what is stored of a command.
