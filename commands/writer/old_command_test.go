@@ -193,6 +193,41 @@ func TestArchiveHoldsUpNoNewCommand(t *testing.T) {
 	}
 }
 
+// TestOldCommandsAreBounded: of a flood of old commands, while the archive does not answer,
+// some are refused at once, all are answered, and new ones are carried out meanwhile.
+func TestOldCommandsAreBounded(t *testing.T) {
+	t.Parallel()
+	o := newOldLedger(t, func(m writer.ReadModels) writer.ReadModels { return m })
+	o.forgetFiles(t)
+	held := make(chan struct{})
+	o.store.held.Store(&held)
+	const flood = 3000
+	answers := make(chan error, flood)
+	for range flood {
+		o.Writer.Start(o.first[0], func(_ commands.Outcome, err error) { answers <- err })
+	}
+	if len(answers) == 0 {
+		t.Error("all of them wait")
+	}
+	if outcome, err := o.Writer.Submit(t.Context(), createTrait("NEW")); err != nil || outcome.Rejection != nil {
+		t.Errorf("a new command: %+v, %v", outcome, err)
+	}
+	o.store.held.Store(nil)
+	close(held)
+	busy := 0
+	for range flood {
+		switch err := <-answers; {
+		case errors.Is(err, commands.ErrBusy):
+			busy++
+		case err != nil && !errors.Is(err, commands.ErrUnreadable):
+			t.Errorf("an old command: %v", err)
+		}
+	}
+	if busy == 0 || busy == flood {
+		t.Errorf("%d of %d were refused at once", busy, flood)
+	}
+}
+
 // leavesLate are read models of which commands leave between a look-up and the decision.
 type leavesLate struct {
 	writer.ReadModels

@@ -179,14 +179,13 @@ func TestLedgerOfHeader(t *testing.T) {
 	}
 }
 
-// TestFrames: a part has several frames; any range is read through its index as
-// it was written, and readers that know nothing of the index read all of it.
-func TestFrames(t *testing.T) {
-	log, heads := filled(t, 9000)
+// partOf packs the commits of a log up to a sequence, from where a header begins.
+func partOf(t *testing.T, log ledger.Log, header archive.Header, last uint64) []byte {
+	t.Helper()
 	var out bytes.Buffer
-	part, err := archive.NewPart(&out, archive.Header{Ledger: ledger.UUID{1}, First: 5, Prev: heads[3].Digest})
+	part, err := archive.NewPart(&out, header)
 	if err == nil {
-		err = log.Read(t.Context(), 5, 9000, part.AddLinked)
+		err = log.Read(t.Context(), header.First, last, part.AddLinked)
 	}
 	if err == nil {
 		err = part.End(nil, &proof.Tree{})
@@ -194,12 +193,20 @@ func TestFrames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, size := bytes.NewReader(out.Bytes()), int64(out.Len())
+	return out.Bytes()
+}
+
+// TestFrames: a part has several frames; any range is read through its index as
+// it was written, and readers that know nothing of the index read all of it.
+func TestFrames(t *testing.T) {
+	log, heads := filled(t, 9000)
+	packed := partOf(t, log, archive.Header{Ledger: ledger.UUID{1}, First: 5, Prev: heads[3].Digest}, 9000)
+	file, size := bytes.NewReader(packed), int64(len(packed))
 	index, err := archive.ReadIndex(file, size)
 	if err != nil || len(index) < 2 {
 		t.Fatalf("%v, %v", index, err)
 	}
-	if first, got, err := read(out.Bytes()); err != nil || first != 5 || len(got) != 8996 {
+	if first, got, err := read(packed); err != nil || first != 5 || len(got) != 8996 {
 		t.Errorf("from %d, %d commits, %v", first, len(got), err)
 	}
 	second := index[1].Sequence
@@ -231,18 +238,8 @@ func TestFrames(t *testing.T) {
 func TestReadersOfFrames(t *testing.T) {
 	t.Parallel()
 	log, heads := filled(t, 9000)
-	var out bytes.Buffer
-	part, err := archive.NewPart(&out, archive.Header{First: 1})
-	if err == nil {
-		err = log.Read(t.Context(), 1, 9000, part.AddLinked)
-	}
-	if err == nil {
-		err = part.End(nil, &proof.Tree{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, size := bytes.NewReader(out.Bytes()), int64(out.Len())
+	packed := partOf(t, log, archive.Header{First: 1}, 9000)
+	file, size := bytes.NewReader(packed), int64(len(packed))
 	index, err := archive.ReadIndex(file, size)
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +250,7 @@ func TestReadersOfFrames(t *testing.T) {
 		readers.Go(func() {
 			random := rand.New(rand.NewPCG(seed, 1))
 			for round := range 50 {
-				data, damaged := out.Bytes(), round%3 == 0
+				data, damaged := packed, round%3 == 0
 				frame := index[random.IntN(len(index))]
 				from := frame.Sequence + random.Uint64N(100)
 				if damaged {
