@@ -62,15 +62,12 @@ func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin fu
 			s.refuseLater(r)
 			return
 		}
-		if failure := s.admit(r, most); failure != nil {
-			s.refuse(r, failure)
-			return
-		}
-		if len(req.Data()) <= atOnce && queue.pass(r.client, r.weight) {
+		failure := s.admit(r, most)
+		if failure == nil && len(req.Data()) <= atOnce && queue.pass(r.client, r.weight) {
 			begin(r)
 			return
 		}
-		s.wait(r, begin)
+		s.wait(r, failure, begin)
 	})
 }
 
@@ -85,25 +82,51 @@ func (s *Service) look(req micro.Request) (from origin, known bool) {
 	return from, known
 }
 
-// wait has a request wait for its turn. A large one is weighed by somebody else:
-// it takes longer than those behind it should wait for.
-func (s *Service) wait(r *request, begin func(*request)) {
+// wait has a request wait for its turn, or for its refusal. A large one is weighed by
+// somebody else: it takes longer than those behind it should wait for.
+func (s *Service) wait(r *request, failure *wire.Error, begin func(*request)) {
 	size := len(r.Data()) + r.headers + overhead
-	if len(r.Data()) <= lightBody {
-		s.push(r.queue, r, job{from: r, do: func() { begin(r) }, size: size, weight: r.weight})
-		return
-	}
-	s.push(s.scales, r, job{from: r, size: size, do: func() {
-		s.large <- struct{}{}
-		failure := s.weigh(r)
-		<-s.large
-		s.scales.release(r.client, 0)
+	then := func() {
 		if failure != nil {
 			s.refuse(r, failure)
 			return
 		}
 		s.push(r.queue, r, job{from: r, do: func() { begin(r) }, size: size, weight: r.weight})
+	}
+	light := len(r.Data()) <= lightBody
+	if light && s.inPace(r) {
+		then()
+		return
+	}
+	s.push(s.scales, r, job{from: r, size: size, do: func() {
+		s.awaitPace(r)
+		if !light && failure == nil {
+			s.large <- struct{}{}
+			failure = s.weigh(r)
+			<-s.large
+		}
+		s.scales.release(r.client, 0)
+		then()
 	}})
+}
+
+// Bodies of all clients come at this pace: so many bytes a second, after so many at once.
+// Each is copied some times before anybody knows what is in it, and with more of them the
+// collector runs all the time, at everybody's expense. It is more than can be carried out.
+const (
+	pace     = 16 << 20
+	paceRoom = 1 << 20
+)
+
+// inPace reports whether a body may come now. Small ones always may.
+func (s *Service) inPace(r *request) bool {
+	n := len(r.Data())
+	return n <= smallBytes || s.pace.AllowN(time.Now(), n)
+}
+
+// awaitPace waits until a body may come, or the service stops.
+func (s *Service) awaitPace(r *request) {
+	_ = s.pace.WaitN(s.stopping, min(len(r.Data()), paceRoom)) // it ends early where the service stops
 }
 
 // push adds a request to those that wait, or refuses it.

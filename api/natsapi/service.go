@@ -21,6 +21,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
@@ -71,6 +72,7 @@ type Service struct {
 	scales  *fairQueue     // of large bodies that are to be weighed
 	large   chan struct{}  // whoever holds one of its places reads a large body
 	weigher sync.WaitGroup // the worker that weighs
+	pace    *rate.Limiter  // of bodies, in bytes
 	before  uint64         // messages that the connection had had
 	seen    atomic.Uint64  // requests that have come out of the connection
 	caught  atomic.Pointer[caught]
@@ -152,7 +154,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		queue:  newFairQueue(underWay),
 		slow:   newSlowQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()), scales: newFairQueue(1),
-		large: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
+		large: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)), pace: rate.NewLimiter(pace, paceRoom),
 		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now, trace: cfg.Trace, observe: cfg.Observe,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())

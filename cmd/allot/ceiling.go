@@ -26,11 +26,15 @@ type ceiling struct {
 const (
 	// ceilingRoom is how much the process may grow under a heavy load, in bytes.
 	ceilingRoom = 32 << 20
+	// usualSize is what a process has at least when nothing is heavy, in bytes. One that has
+	// just started has less, and the limit would stay at what it had then.
+	usualSize = 48 << 20
 	// leastGarbage and garbageShare are the room that is always left for garbage:
 	// in bytes, and as a share of the memory in use. With a limit that is too low
-	// the collector would run all the time.
-	leastGarbage = 8 << 20
-	garbageShare = 8
+	// the collector runs all the time, and all requests wait for it; and what is in use
+	// grows by some MiB until the limit is set again, which waits for a collection.
+	leastGarbage = 24 << 20
+	garbageShare = 3
 	// quietEvery and heavyEvery are how often the memory of the process is
 	// measured.
 	quietEvery = time.Second
@@ -112,7 +116,7 @@ func (c *ceiling) run() {
 		}
 		wanted := given
 		if every == heavyEvery {
-			wanted = min(given, max(before.expected()+ceilingRoom, now.least()))
+			wanted = min(given, now.limit(before))
 		} else {
 			before = now
 		}
@@ -146,9 +150,13 @@ func memoryNow() taken {
 	}
 }
 
+// limit returns how much memory the process may take under a heavy load, if it took before
+// what it did.
+func (t taken) limit(before taken) int64 { return max(before.expected()+ceilingRoom, t.least()) }
+
 // expected returns how much memory the process would take by the next collection
 // without a limit.
-func (t taken) expected() int64 { return max(t.total, t.goal+t.other) }
+func (t taken) expected() int64 { return max(t.total, t.goal+t.other, usualSize) }
 
 // least returns how much memory the process must have for what is in use now.
 func (t taken) least() int64 { return t.live + max(t.live/garbageShare, leastGarbage) + t.other }

@@ -36,3 +36,23 @@ func TestCeiling(t *testing.T) {
 	other(false)
 	eventually("calm", func(limit int64) bool { return limit == given })
 }
+
+// TestCeilingLeavesRoomForGarbage: whatever is in use, and however little the process had
+// before, the collector need not run all the time.
+func TestCeilingLeavesRoomForGarbage(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	justStarted := taken{total: 18 * mib, live: 5 * mib, goal: 12 * mib, other: 6 * mib}
+	for live := int64(5 * mib); live < 1<<40; live += live / 2 {
+		now := taken{total: 2 * live, live: live, goal: live, other: live / 2}
+		room := now.limit(justStarted) - now.live - now.other
+		if least := max(live/3, 24*mib); room < least {
+			t.Errorf("%d MiB in use: room for %d MiB of garbage, and not for %d", live/mib, room/mib, least/mib)
+		}
+	}
+	for _, before := range []taken{{}, justStarted} {
+		if limit := justStarted.limit(before); limit < 80*mib {
+			t.Errorf("a process that has just started may have %d MiB", limit/mib)
+		}
+	}
+}

@@ -110,6 +110,10 @@ type connection struct {
 	since      atomic.Int64 // when it was made, or its last request ended, as told by sinceStart
 	unfinished atomic.Int64 // bytes of a request without a handler
 	gone       atomic.Bool  // it has left. Set before what it had is no longer counted
+	// here ends when it has left: who waits for a turn with an answer for it, which is no
+	// longer counted, waits no more.
+	here context.Context
+	goes context.CancelFunc
 
 	untaken int       // bytes of answers; guarded by of.mu
 	took    time.Time // when it last took some of an answer, or began to; guarded by of.mu
@@ -233,6 +237,7 @@ func (l *connections) admit(c net.Conn, from netip.Prefix) *connection {
 		l.refused.Add(1)
 		return nil
 	}
+	one.here, one.goes = context.WithCancel(context.Background())
 	l.all[one] = struct{}{}
 	l.by[from]++
 	one.turn = l.lines.For(from)
@@ -316,6 +321,7 @@ func (l *connections) leave(c *connection) {
 	}
 	delete(l.all, c)
 	c.turn.End()
+	c.goes()
 	c.gone.Store(true)
 	if l.by[c.from]--; l.by[c.from] == 0 {
 		delete(l.by, c.from)
@@ -371,7 +377,7 @@ func (c *connection) Read(p []byte) (int, error) {
 		c.begun(n)
 	}
 	if c.streams || c.requests.Load() == 0 {
-		_ = c.turn.Take(context.Background()) // it does not wait for long
+		_ = c.turn.Take(c.here) // who has left needs none
 	} else {
 		c.turn.Yield()
 	}
@@ -434,7 +440,7 @@ func (c *connection) Write(p []byte) (n int, err error) {
 	if !c.streams && c.turn.GiveUp() {
 		defer func() {
 			if c.requests.Load() > 0 {
-				_ = c.turn.Take(context.Background()) // it does not wait for long
+				_ = c.turn.Take(c.here) // who has left needs none
 			}
 		}()
 	}

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,56 @@ func TestUntakenAnswers(t *testing.T) {
 		lazy.takes(5 << 20)
 		if l.untaken != 0 || !slices.Equal(loads, []bool{true, false}) {
 			t.Errorf("%d bytes are left, loads %v", l.untaken, loads)
+		}
+	})
+}
+
+// TestWhoLeftWaitsForNoTurn: an answer for a connection that is cut off is no longer
+// counted, so nobody stands in line with it, however long the line is.
+func TestWhoLeftWaitsForNoTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newConnections(nil, connectionFlags{}, quietLogger())
+		l.lines = turns.NewLines(1)
+		from := netip.MustParsePrefix("192.0.2.1/32")
+		near, far := net.Pipe()
+		c := l.admit(near, from)
+		c.begins()
+		if err := c.turn.Take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var others sync.WaitGroup
+		defer others.Wait()
+		for range 100 {
+			others.Go(func() {
+				other := l.lines.For(from)
+				defer other.End()
+				if err := other.Take(context.Background()); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Second) // its turn is over before that
+			})
+		}
+		synctest.Wait()
+		var done atomic.Bool
+		go func() {
+			if _, err := c.Write([]byte("x")); err != nil {
+				t.Error(err)
+			}
+			done.Store(true)
+		}()
+		if _, err := far.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // no time passes
+		if done.Load() {
+			t.Fatal("it has not stood in line")
+		}
+		l.mu.Lock()
+		l.cutOff(c)
+		l.mu.Unlock()
+		if synctest.Wait(); !done.Load() {
+			t.Error("who writes to a connection that is cut off waits for its turn")
 		}
 	})
 }

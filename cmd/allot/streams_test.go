@@ -113,7 +113,7 @@ var streamAttacks = []attack{
 		return append(frame(frameHeaders, wholeRequest, stream, asks("GET", "/placement/resource_providers")),
 			frame(frameReset, 0, stream, []byte{0, 0, 0, 8})...)
 	})},
-	{name: "more streams than there may be", most: 2 * mostAttackGrowth, keepsOut: true, do: streams(true, settings, func(stream uint32) []byte {
+	{name: "more streams than there may be", most: mostBurstGrowth, keepsOut: true, do: streams(true, settings, func(stream uint32) []byte {
 		return frame(frameHeaders, wholeRequest, stream, asks("GET", "/placement/resource_providers"))
 	})},
 	{name: "streams without an end", most: mostAttackGrowth,
@@ -122,7 +122,7 @@ var streamAttacks = []attack{
 		do: streams(true, append(settings, frame(frameHeaders, 0, 1, asks("GET", "/"))...), func(uint32) []byte {
 			return frame(frameContinuation, 0, 1, aHeader)
 		})},
-	{name: "answers that are not taken", most: mostBurstGrowth,
+	{name: "answers that are not taken", most: mostAttackGrowth,
 		do: streams(false, append(noWindow, opens(wholeRequest, asks("GET", "/openapi.json"), 100)...), nil)},
 	{name: "pings without end", most: mostAttackGrowth, keepsOut: true, do: streams(false, settings, func(uint32) []byte {
 		return frame(framePing, 0, 0, make([]byte, 8))

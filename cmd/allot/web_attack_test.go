@@ -21,7 +21,7 @@ var webAttacks = []attack{
 		do: webs(aRequest[:len(aRequest)-2]+"A: "+strings.Repeat("x", 60<<10), "", 1000)},
 	{name: "HTTP bodies that do not come", most: mostAttackGrowth, keepsOut: true,
 		do: webs(posts(adminToken, 60<<10)+`{"name":"`+strings.Repeat("x", 50<<10), "", 1000)},
-	{name: "HTTP answers that are not taken", most: mostBurstGrowth, do: webs(strings.Repeat(aRequest, 8), "", 1000)},
+	{name: "HTTP answers that are not taken", most: mostAttackGrowth, do: webs(strings.Repeat(aRequest, 8), "", 1000)},
 	{name: "HTTP requests without end", most: mostAttackGrowth, do: webs("", aRequest, 64)},
 }
 
