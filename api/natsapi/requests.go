@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go/micro"
+	"golang.org/x/time/rate"
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/wire"
@@ -110,13 +112,18 @@ func (s *Service) wait(r *request, failure *wire.Error, begin func(*request)) {
 	}})
 }
 
-// Bodies of all clients come at this pace: so many bytes a second, after so many at once.
-// Each is copied some times before anybody knows what is in it, and with more of them the
-// collector runs all the time, at everybody's expense. It is more than can be carried out.
+// Bodies of all clients come at a pace: so many bytes a second for each processor, and at
+// least for two of them, after so many at once. Each is copied some times before anybody
+// knows what is in it, and with more of them the collector runs all the time, at everybody's
+// expense. What they ask for takes longer.
 const (
-	pace     = 16 << 20
+	pace     = 8 << 20
 	paceRoom = 1 << 20
 )
+
+func newPace() *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(pace*max(runtime.GOMAXPROCS(0), 2)), paceRoom)
+}
 
 // inPace reports whether a body may come now. Small ones always may.
 func (s *Service) inPace(r *request) bool {

@@ -154,7 +154,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 		queue:  newFairQueue(underWay),
 		slow:   newSlowQueue(underWay),
 		costly: newFairQueue(costlyUnderWay()), scales: newFairQueue(1),
-		large: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)), pace: rate.NewLimiter(pace, paceRoom),
+		large: make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)), pace: newPace(),
 		users: cfg.Users, inboxes: []string{"_R_."}, now: cfg.Now, trace: cfg.Trace, observe: cfg.Observe,
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
