@@ -39,6 +39,7 @@ var pastTableOptions = sstable.WriterOptions{
 type epochFiles struct {
 	*epoch
 
+	list   []epochFile
 	paths  []string
 	filter [][]byte // in chunks
 	ids    idTimes
@@ -71,9 +72,9 @@ func (m *models) makeEpochs(ctx context.Context, ends []mark, folder string) (li
 		if err != nil {
 			return nil, err
 		}
-		one := epochFiles{epoch: w.epoch, paths: w.paths, ids: w.ids}
+		one := epochFiles{epoch: w.epoch, list: w.list, paths: w.paths, ids: w.ids}
 		if one.filter, err = w.filter.chunks(); err == nil {
-			one.chunks = len(one.filter)
+			one.chunks, one.files = len(one.filter), len(one.list)
 			err = m.readBack(ctx, w.paths, w.written.digest())
 		}
 		list = append(list, one)
@@ -101,6 +102,7 @@ func (b *breather) breathe() {
 type epochWriter struct {
 	*epoch
 	folder  string
+	list    []epochFile
 	paths   []string
 	filter  epochFilter // of the entities of whose history the epoch has a part, and of its command ids
 	ids     idTimes     // of its command ids
@@ -169,9 +171,9 @@ func (w *epochWriter) endFile() error {
 	if err := table.Close(); err != nil { // it is synced, too
 		return fmt.Errorf("projector: write past versions: %w", err)
 	}
-	one := past.File{Form: schemaVersion, First: w.first, Last: w.last, Number: len(w.files)}
+	one := past.File{Form: schemaVersion, First: w.first, Last: w.last, Number: len(w.list)}
 	one, err := past.Describe(one, w.paths[one.Number])
-	w.files = append(w.files, epochFile{File: one, low: w.low, high: bytes.Clone(w.key)})
+	w.list = append(w.list, epochFile{File: one, low: w.low, high: bytes.Clone(w.key)})
 	return err
 }
 
@@ -197,17 +199,20 @@ func (m *models) readBack(ctx context.Context, paths []string, written ledger.Di
 }
 
 // keepEpoch notes an epoch that all archives have: from then on its files are read.
-func (m *models) keepEpoch(e *epoch, ids idTimes, chunks [][]byte) (err error) {
+func (m *models) keepEpoch(e epochFiles) (err error) {
 	if err := m.enter(); err != nil {
 		return err
 	}
 	defer m.users.leave()
 	defer m.recovered(&err)
 	batch := m.db.NewBatch()
-	for i, chunk := range chunks {
+	for i, chunk := range e.filter {
 		err = errors.Join(err, batch.Set(filterKey(e.last, i), chunk, nil))
 	}
-	left := leftIDs{ids, e.last}
+	for _, f := range e.list {
+		err = errors.Join(err, batch.Set(f.key(), f.value(), nil))
+	}
+	left := leftIDs{e.ids, e.last}
 	err = errors.Join(err, batch.Set(left.key(), left.value(), nil), batch.Set(epochKey(e.last), e.value(), nil))
 	if err != nil {
 		return errors.Join(err, batch.Close())

@@ -117,8 +117,13 @@ func (m *models) pastFiles() iter.Seq2[past.File, error] {
 			more = len(some) == epochsMost
 			for _, e := range some {
 				from = e.last + 1
-				for _, f := range e.files {
-					if !yield(f.File, nil) {
+				list, err := m.allFiles(e)
+				if err != nil {
+					yield(past.File{}, err)
+					return
+				}
+				for _, f := range list {
+					if !yield(f, nil) {
 						return
 					}
 				}
@@ -255,7 +260,7 @@ func (t *HistoryTrimmer) endEpochs(ctx context.Context, m *models, files *past.F
 // back from every archive.
 func (t *HistoryTrimmer) archiveEpoch(ctx context.Context, m *models, files *past.Files, e epochFiles) error {
 	var bytes int64
-	for i, f := range e.files {
+	for i, f := range e.list {
 		for _, store := range files.Stores() {
 			if err := files.Put(ctx, store, f.File, e.paths[i]); err != nil {
 				return fmt.Errorf("versions up to %d: %w", e.last, err)
@@ -263,13 +268,13 @@ func (t *HistoryTrimmer) archiveEpoch(ctx context.Context, m *models, files *pas
 		}
 		bytes += f.Bytes
 	}
-	if err := m.keepEpoch(e.epoch, e.ids, e.filter); err != nil {
+	if err := m.keepEpoch(e); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	t.state.Epochs++
 	t.mu.Unlock()
 	t.cfg.Logger.Info("versions leave the read models: all archives have them, as was verified just now",
-		"first", e.first+1, "last", e.last, "files", len(e.files), "bytes", bytes)
+		"first", e.first+1, "last", e.last, "files", e.files, "bytes", bytes)
 	return nil
 }

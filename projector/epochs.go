@@ -1,8 +1,11 @@
 package projector
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/past"
@@ -86,10 +89,11 @@ type epoch struct {
 	records     int64  // that the log has with last
 	dropped     bool   // all of it has left
 	chunks      int    // of the filter
-	files       []epochFile
+	files       int
 }
 
-// epochFile is a file with rows of an epoch, which are sorted through all of its files.
+// epochFile is a file with rows of an epoch, which are sorted through all of its files. There
+// may be thousands in an epoch, and most questions about one need none: its filter says so.
 type epochFile struct {
 	past.File
 
@@ -102,6 +106,11 @@ type horizon struct {
 	records  int64 // that the log has with it
 }
 
+// isOfEpochs reports whether a table is about epochs, and so about what has left.
+func isOfEpochs(table byte) bool {
+	return table == tableEpoch || table == tableEpochFile || table == tableEpochFilter || table == tableEpochIDs
+}
+
 func epochKey(last uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{tableEpoch}, last)
 }
@@ -112,12 +121,7 @@ func (e *epoch) value() []byte {
 	value = binary.AppendUvarint(value, uint64(e.records))
 	value = appendBool(value, e.dropped)
 	value = binary.AppendUvarint(value, uint64(e.chunks))
-	value = binary.AppendUvarint(value, uint64(len(e.files)))
-	for _, f := range e.files {
-		value = binary.AppendUvarint(append(value, f.Sum[:]...), uint64(f.Bytes))
-		value = appendString(appendString(value, string(f.low)), string(f.high))
-	}
-	return value
+	return binary.AppendUvarint(value, uint64(e.files))
 }
 
 // readEpoch reads the epoch that a cursor stands at.
@@ -125,15 +129,65 @@ func readEpoch(it *cursor) (*epoch, error) {
 	f := fields{data: it.Value()}
 	e := &epoch{last: binary.BigEndian.Uint64(it.Key()[1:])}
 	e.first, e.records, e.dropped = f.uint(), int64(f.uint()), f.bool()
-	e.chunks = int(f.uint())
-	for i, n := 0, f.count(); i < n; i++ {
-		one := epochFile{File: past.File{Form: schemaVersion, First: e.first, Last: e.last, Number: i}}
-		copy(one.Sum[:], f.take(uint64(len(one.Sum))))
-		one.Bytes = int64(f.uint())
-		one.low, one.high = []byte(f.string()), []byte(f.string())
-		e.files = append(e.files, one)
-	}
+	e.chunks, e.files = int(f.uint()), int(f.uint())
 	return e, f.end("epoch")
+}
+
+// key is where a file is stored: by its last key, so that the file that has a row is found
+// at once.
+func (f epochFile) key() []byte { return append(fileKey(f.Last), f.high...) }
+
+func fileKey(last uint64) []byte { return binary.BigEndian.AppendUint64([]byte{tableEpochFile}, last) }
+
+// value returns what is stored of a file.
+func (f epochFile) value() []byte {
+	value := binary.AppendUvarint(binary.AppendUvarint(nil, f.First), uint64(f.Number))
+	value = binary.AppendUvarint(append(value, f.Sum[:]...), uint64(f.Bytes))
+	return appendString(value, string(f.low))
+}
+
+// readEpochFile reads the file that a cursor stands at.
+func readEpochFile(it *cursor) (one epochFile, err error) {
+	key, f := it.Key()[1:], fields{data: it.Value()}
+	one.Form, one.Last, one.high = schemaVersion, binary.BigEndian.Uint64(key), bytes.Clone(key[8:])
+	one.First, one.Number = f.uint(), int(f.uint())
+	copy(one.Sum[:], f.take(uint64(len(one.Sum))))
+	one.Bytes, one.low = int64(f.uint()), []byte(f.string())
+	return one, f.end("file of an epoch")
+}
+
+// allFiles returns the files of an epoch.
+func (m *models) allFiles(e *epoch) ([]past.File, error) {
+	files, err := m.filesWithin(e, keyRange{nil, []byte{0xff}})
+	if err == nil && len(files) != e.files {
+		err = m.judged(fmt.Errorf("%w: %d files of the epoch up to %d, which has %d", ErrDamaged, len(files), e.last, e.files))
+	}
+	return files, err
+}
+
+// filesWithin returns the files of an epoch that have keys in some ranges, in the order of
+// their rows.
+func (m *models) filesWithin(e *epoch, ranges ...keyRange) (files []past.File, err error) {
+	it, err := m.cursor(fileKey(e.last), fileKey(e.last+1))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range ranges {
+		for ok := it.SeekGE(append(fileKey(e.last), r.lower...)); ok; ok = it.Next() {
+			f, err := readEpochFile(it)
+			if err != nil {
+				return nil, finish(it, err)
+			}
+			if bytes.Compare(f.low, r.upper) >= 0 {
+				break
+			}
+			files = append(files, f.File)
+		}
+	}
+	// One may have keys in several of them.
+	slices.SortFunc(files, func(a, b past.File) int { return cmp.Compare(a.Number, b.Number) })
+	files = slices.CompactFunc(files, func(a, b past.File) bool { return a.Number == b.Number })
+	return files, finish(it, nil)
 }
 
 // loadHorizon reads how far versions have left, and command ids.

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"bytes"
+	"errors"
 	"math"
 
 	"github.com/allot-project/allot/projector/past"
@@ -80,11 +81,12 @@ func (it *merged) nextRange() bool {
 		it.ranges = it.ranges[1:]
 		var groups [][]past.File
 		for _, e := range it.epochs {
-			if files := e.within(r); len(files) > 0 {
+			files, err := it.m.filesWithin(e, r)
+			if it.err = errors.Join(it.err, err); len(files) > 0 {
 				groups = append(groups, files)
 			}
 		}
-		if len(groups) == 0 {
+		if len(groups) == 0 || it.err != nil {
 			continue
 		}
 		if it.old, it.err = it.m.filesCursor(groups, r.lower, r.upper); it.err == nil && it.old.First() {

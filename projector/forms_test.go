@@ -94,9 +94,10 @@ func storedForms(t *testing.T, commits []*ledger.Commit) []string {
 // epochForms returns what is kept of an epoch.
 func epochForms(t *testing.T) map[string][]byte {
 	t.Helper()
-	e := &epoch{first: 3, last: 300, records: 400, dropped: true, files: []epochFile{
-		{File: past.File{Bytes: 1 << 20, Sum: ledger.Digest{1, 2, 3}}, low: []byte("a"), high: []byte("u")},
-	}}
+	e := &epoch{first: 3, last: 300, records: 400, dropped: true, files: 1}
+	file := epochFile{
+		File: past.File{First: 3, Last: 300, Bytes: 1 << 20, Sum: ledger.Digest{1, 2, 3}}, low: []byte("a"), high: []byte("u"),
+	}
 	filter := newEpochFilter(3)
 	for _, entity := range []uint64{1, 2, 1 << 60} {
 		filter.add(entity)
@@ -107,7 +108,7 @@ func epochForms(t *testing.T) map[string][]byte {
 	}
 	e.chunks = len(chunks)
 	left := leftIDs{idTimes{1_700_000_000_000, 1_700_000_020_000}, e.last}
-	rows := map[string][]byte{string(epochKey(e.last)): e.value(), string(left.key()): left.value()}
+	rows := map[string][]byte{string(epochKey(e.last)): e.value(), string(left.key()): left.value(), string(file.key()): file.value()}
 	for i, chunk := range chunks {
 		rows[string(filterKey(e.last, i))] = chunk
 	}

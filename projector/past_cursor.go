@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,20 +26,11 @@ func (m *models) pastCursor(e *epoch, lower, upper []byte, only ...keyRange) (*c
 	if len(only) == 0 {
 		only = []keyRange{{lower, upper}}
 	}
-	return m.filesCursor([][]past.File{e.within(only...)}, lower, upper)
-}
-
-// within returns the files of an epoch that have keys in some ranges.
-func (e *epoch) within(ranges ...keyRange) (files []past.File) {
-	for _, f := range e.files {
-		for _, r := range ranges {
-			if bytes.Compare(f.low, r.upper) < 0 && bytes.Compare(f.high, r.lower) >= 0 {
-				files = append(files, f.File)
-				break
-			}
-		}
+	files, err := m.filesWithin(e, only...)
+	if err != nil {
+		return nil, err
 	}
-	return files
+	return m.filesCursor([][]past.File{files}, lower, upper)
 }
 
 // keyRange are the keys from lower (inclusive) to upper (exclusive).
@@ -176,13 +166,16 @@ func (p *Projector) PastBytes() (bytes int64, err error) {
 	if m.horizon.Load().sequence == 0 {
 		return 0, nil
 	}
-	err = m.epochs(0, func(e *epoch) (bool, error) {
-		for _, f := range e.files {
-			bytes += f.Bytes
-		}
-		return true, nil
-	})
-	return bytes, err
+	it, err := m.cursor([]byte{tableEpochFile}, []byte{tableEpochFile + 1})
+	if err != nil {
+		return 0, err
+	}
+	for ok := it.First(); ok && err == nil; ok = it.Next() {
+		var f epochFile
+		f, err = readEpochFile(it)
+		bytes += f.Bytes
+	}
+	return bytes, finish(it, err)
 }
 
 // pastContext bounds how long a reader waits for an archive.

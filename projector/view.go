@@ -536,7 +536,7 @@ func (v View) digest() (ledger.Digest, error) {
 		case key[0] == tableMark:
 			cold, err = markFrom(binary.BigEndian.Uint64(key[1:]), it.Value())
 			continue
-		case key[0] == tableEpoch || key[0] == tableEpochFilter || key[0] == tableEpochIDs:
+		case isOfEpochs(key[0]):
 			continue
 		case key[0] == tableTree && leaves < 0 && cold.head.Sequence > 0:
 			if leaves, err = firstLeafOf(key); err == nil {
