@@ -108,7 +108,9 @@ func epochForms(t *testing.T) map[string][]byte {
 	}
 	e.chunks = len(chunks)
 	left := leftIDs{idTimes{1_700_000_000_000, 1_700_000_020_000}, e.last}
-	rows := map[string][]byte{string(epochKey(e.last)): e.value(), string(left.key()): left.value(), string(file.key()): file.value()}
+	rows := map[string][]byte{
+		string(epochKey(e.last)): e.value(), string(left.key()): left.value(), string(file.key()): file.value(),
+	}
 	for i, chunk := range chunks {
 		rows[string(filterKey(e.last, i))] = chunk
 	}

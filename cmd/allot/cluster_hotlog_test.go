@@ -336,7 +336,9 @@ func TestHotLogHandedOverAtEachStep(t *testing.T) {
 func (b *boundedReplicas) handsOver(leader int, to string) {
 	b.t.Helper()
 	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-		out, err := exec.Command(binary, "cluster", "step-down", "--url", "http://"+b.list[leader].http, "--to", to).CombinedOutput()
+		out, err := exec.Command(
+			binary, "cluster", "step-down", "--url", "http://"+b.list[leader].http, "--to", to,
+		).CombinedOutput()
 		if err == nil {
 			return
 		}
