@@ -1,14 +1,12 @@
 package natsapi_test
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -29,25 +27,9 @@ func TestBodiesHaveAPace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, ns, nc := connectDoor(t)
-			svc, err := natsapi.Start(nc, natsapi.Config{
-				Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
-				Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := svc.Stop(); err != nil { // which does not wait for the pace
-					t.Error(err)
-				}
-			})
-			client, err := nats.Connect(ns.ClientURL())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(client.Close)
-			svc.EndPace(room)
+			d := open(t) // its end does not wait for the pace
+			client := d.client
+			d.service.EndPace(room)
 			answers := make(chan *nats.Msg, 1)
 			inbox := nats.NewInbox()
 			if _, err := client.ChanSubscribe(inbox, answers); err != nil {

@@ -21,7 +21,8 @@ import (
 
 type door struct {
 	*commandstest.Ledger
-	client *nats.Conn
+	client  *nats.Conn
+	service *natsapi.Service
 }
 
 // connectDoor starts a ledger over JetStream, and connects to it as the service
@@ -66,7 +67,7 @@ func openAt(t *testing.T, now func() time.Time) door {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return door{l, client}
+	return door{l, client, svc}
 }
 
 // ask sends a request and decodes the reply by its content type.

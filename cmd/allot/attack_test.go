@@ -463,11 +463,11 @@ func (a attack) compare(
 		lost = append(lost, fmt.Sprintf("half of another's requests take more than %v beside the attack, which may be %v",
 			attacked.half(), most))
 	}
-	mean := mostTimes * max(control.mean(), quiet.mean())
+	mostMean := time.Duration(mostTimes)
 	if a.connects {
-		mean *= mostConnectTimes / mostTimes
+		mostMean = mostConnectTimes
 	}
-	if most := mean; attacked.mean() > most {
+	if most := mostMean * max(control.mean(), quiet.mean()); attacked.mean() > most {
 		lost = append(lost, fmt.Sprintf("another's requests take %v in the mean beside the attack, which may be %v",
 			attacked.mean(), most))
 	}
