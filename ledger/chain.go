@@ -44,6 +44,8 @@ type Chain struct {
 	unlike  bool
 	doubted int // well-formed commits among the doubtful entries
 	vouched []uint64
+	// linked is a copy of the entry of prev, if only its link was looked at.
+	linked []byte
 }
 
 // NewChain returns a Chain that continues after the commit prev.
@@ -82,11 +84,14 @@ func (c *Chain) NextOutline(entry Entry) (*Outline, error) {
 	return nil, c.unlinked(entry, outline.Sequence, outline.Prev)
 }
 
-// NextLink is Next for callers that need not decode the contents of the commit.
+// NextLink is Next for callers that need not decode the contents of the commit. So an
+// entry with a right link that cannot be decoded is a commit to them, until the next
+// commit shows that it was skipped: it holds the digest of the one before.
 func (c *Chain) NextLink(entry Entry) (isCommit bool, err error) {
 	sequence, prev, err := CommitLink(entry.Data)
-	if err == nil && sequence == entry.Sequence && prev == c.prev.Digest {
+	if err == nil && sequence == entry.Sequence && (prev == c.prev.Digest || c.wasSkipped(prev)) {
 		c.follow(Head{Sequence: sequence, Digest: DigestOf(entry.Data)}, prev, true)
+		c.linked = append(c.linked, entry.Data...)
 		return true, nil
 	}
 	if err != nil {
@@ -107,7 +112,17 @@ func (c *Chain) NextRun(prev Digest, last Head) bool {
 }
 
 func (c *Chain) follow(head Head, before Digest, known bool) {
-	c.prev, c.before, c.known, c.doubt, c.doubted = head, before, known, nil, 0
+	c.prev, c.before, c.known, c.doubt, c.doubted, c.linked = head, before, known, nil, 0, c.linked[:0]
+}
+
+// wasSkipped reports whether a commit that holds the digest prev shows that the last
+// one is none: it follows the one before, and the last one cannot be decoded.
+func (c *Chain) wasSkipped(prev Digest) bool {
+	if len(c.linked) == 0 || !c.known || prev != c.before {
+		return false
+	}
+	_, err := DecodeCommit(c.linked)
+	return err != nil
 }
 
 // isLate reports whether a well-formed commit was meant for the place before, which

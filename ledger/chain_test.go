@@ -118,6 +118,48 @@ func TestLinksAgree(t *testing.T) {
 	})
 }
 
+// TestLinksSkipForgeries: entries that have a right link and cannot be decoded are no
+// commits to any reader, once a commit was appended after them that holds the digest of
+// the one before. Those that can be decoded are commits, and what skips them is damage.
+func TestLinksSkipForgeries(t *testing.T) {
+	t.Parallel()
+	for _, places := range [][]uint64{{1}, {3}, {3, 4}, {1, 2, 3}, {2, 4, 5}} {
+		entries := chained(t, 5, places...)
+		readable := slices.Clone(entries)
+		var last *ledger.Commit
+		for i, data := range entries {
+			if data != nil {
+				last, _ = ledger.DecodeCommit(data)
+				continue
+			}
+			forged := *ledgertest.Commits(t, 1)[0]
+			forged.Sequence = uint64(i + 1)
+			if last != nil {
+				forged.Prev = ledger.DigestOf(entries[last.Sequence-1])
+			}
+			data, err := ledger.EncodeCommit(&forged)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries[i], readable[i] = data[:len(data)-1], data
+		}
+		list, head, err := walk(entries, false, nil)
+		if err != nil || len(list) != 5 {
+			t.Fatalf("forged at %d, read: %v, %v", places, list, err)
+		}
+		if _, linked, err := walk(entries, true, nil); err != nil || linked != head {
+			t.Errorf("forged at %d, by links: %v, %v, not %v", places, linked, err, head)
+		}
+		for _, link := range []bool{false, true} {
+			list, head, err := walk(readable, link, nil)
+			var bad *ledger.BadEntryError
+			if !errors.As(err, &bad) || !slices.Contains(list, places[0]) {
+				t.Errorf("a commit at %d, by links %t: %v, %v, %v", places, link, list, head, err)
+			}
+		}
+	}
+}
+
 // TestRuns: commits that are known to follow one another are taken at once if the
 // first one follows the last commit.
 func TestRuns(t *testing.T) {

@@ -69,7 +69,7 @@ func (w *world) append(c *ledger.Commit) {
 	if err := <-done; err != nil {
 		w.t.Fatal(err)
 	}
-	w.heads = append(w.heads, c.Head())
+	w.heads = append(w.heads, ledger.Head{Sequence: c.Sequence, Digest: ledger.DigestOf(encoded)})
 }
 
 // now is a time at which no part is old, as the commits of tests are from 2024 on.
@@ -181,6 +181,70 @@ func TestArchived(t *testing.T) {
 	after, err := w.verify(one, halfway)
 	if err != nil || after.Head != known.Head || after.Parts != known.Parts || after.Tree.Root() != known.Tree.Root() {
 		t.Errorf("%+v, %v", after, err)
+	}
+}
+
+// TestForgedEntries: entries that name the right commit before them and cannot be
+// decoded, which an operator had passed over, stop no archive: they are written with the
+// commit after them, verified and read back.
+func TestForgedEntries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 15)
+	for _, commits := range []int{8, 1, 12} {
+		before := w.heads[len(w.heads)-1]
+		for range 2 {
+			w.skip(before)
+		}
+		for range commits {
+			c := ledgertest.Commits(t, 2)[1] // The first one begins a ledger.
+			last, err := w.log.Last(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Sequence, c.Prev = last+1, w.heads[len(w.heads)-1].Digest
+			w.append(c)
+		}
+	}
+	last := w.heads[len(w.heads)-1]
+	target, dir := inFolder(t)
+	w.archive(w.config(target), last.Sequence-10)
+	if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Head.Sequence < last.Sequence-10 {
+		t.Errorf("%+v, %v", known, err)
+	}
+	var found, foreign int
+	log := archives.NewLog([]*archives.Archive{target}, t.TempDir(), 1)
+	to, err := log.Last(t.Context())
+	if err == nil {
+		err = log.Read(t.Context(), 1, to, func(e ledger.Entry) error {
+			if _, err := ledger.DecodeCommit(e.Data); err != nil {
+				foreign++
+			}
+			found++
+			return nil
+		})
+	}
+	if err != nil || found != int(to) || foreign != 6 {
+		t.Errorf("%d entries of %d were read, %d of them foreign: %v", found, to, foreign, err)
+	}
+}
+
+// skip appends what looks like the commit after one, and cannot be decoded.
+func (w *world) skip(before ledger.Head) {
+	w.t.Helper()
+	last, err := w.log.Last(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := ledgertest.Commits(w.t, 2)[1]
+	c.Sequence, c.Prev = last+1, before.Digest
+	data, err := ledger.EncodeCommit(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	w.log.Append(c.Sequence, data[:len(data)-1], func(err error) { done <- err })
+	if err := <-done; err != nil {
+		w.t.Fatal(err)
 	}
 }
 
