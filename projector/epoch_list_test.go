@@ -95,12 +95,47 @@ func TestFilesWithin(t *testing.T) {
 			t.Fatalf("%d files of the epoch up to %d in %x, and not %d", len(got), e.last, ranges, len(want))
 		}
 	}
+}
+
+// TestFileIsMissing: whoever looks where a file of an epoch is listed no longer is told so,
+// and whoever looks elsewhere is not.
+func TestFileIsMissing(t *testing.T) {
+	t.Parallel()
+	m, epochs := modelsWithEpochs(t, 3, 20, rand.New(rand.NewPCG(1, 2)))
 	e := epochs[1]
-	if err := m.db.Delete(e.list[len(e.list)-1].key(), pebble.Sync); err != nil {
+	within := func(e *epoch, in keyRange) error {
+		it, err := m.cursor(fileKey(e.last), fileKey(e.last+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = appendFiles(nil, it, e, in)
+		if closing := it.close(); closing != nil {
+			t.Error(closing)
+		}
+		return err // finish would keep the damage in mind
+	}
+	for lost, f := range e.list {
+		if err := m.db.Delete(f.key(), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+		for i, of := range e.list {
+			err := within(e.epoch, keyRange{of.low, append(slices.Clone(of.high), 0)})
+			if near := i >= lost-1 && i <= lost+1; near != errors.Is(err, ErrDamaged) {
+				t.Errorf("file %d is missing, and looked for was %d: %v", lost, i, err)
+			}
+		}
+		if err := within(epochs[2].epoch, keyRange{nil, []byte{0xff}}); err != nil {
+			t.Errorf("file %d is missing, and looked for were those of the next epoch: %v", lost, err)
+		}
+		if err := m.db.Set(f.key(), f.value(), pebble.Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.db.Delete(e.list[7].key(), pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.allFiles(e.epoch); !errors.Is(err, ErrDamaged) {
-		t.Errorf("one of an epoch's files is missing: %v", err)
+	if _, err := m.allFiles(e.epoch); !errors.Is(err, ErrDamaged) || m.fault() == nil {
+		t.Errorf("a file is missing: %v", err)
 	}
 }
 

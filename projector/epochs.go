@@ -158,11 +158,7 @@ func readEpochFile(it *cursor) (one epochFile, err error) {
 
 // allFiles returns the files of an epoch.
 func (m *models) allFiles(e *epoch) ([]past.File, error) {
-	files, err := m.filesWithin(e, keyRange{nil, []byte{0xff}})
-	if err == nil && len(files) != e.files {
-		err = m.judged(fmt.Errorf("%w: %d files of the epoch up to %d, which has %d", ErrDamaged, len(files), e.last, e.files))
-	}
-	return files, err
+	return m.filesWithin(e, keyRange{nil, []byte{0xff}})
 }
 
 // filesWithin returns the files of an epoch that have keys in some ranges, in the order of
@@ -173,21 +169,44 @@ func (m *models) filesWithin(e *epoch, ranges ...keyRange) (files []past.File, e
 		return nil, err
 	}
 	for _, r := range ranges {
-		for ok := it.SeekGE(append(fileKey(e.last), r.lower...)); ok; ok = it.Next() {
-			f, err := readEpochFile(it)
-			if err != nil {
-				return nil, finish(it, err)
-			}
-			if bytes.Compare(f.low, r.upper) >= 0 {
-				break
-			}
-			files = append(files, f.File)
+		if files, err = appendFiles(files, it, e, r); err != nil {
+			return nil, finish(it, err)
 		}
 	}
 	// One may have keys in several of them.
 	slices.SortFunc(files, func(a, b past.File) int { return cmp.Compare(a.Number, b.Number) })
 	files = slices.CompactFunc(files, func(a, b past.File) bool { return a.Number == b.Number })
 	return files, finish(it, nil)
+}
+
+// appendFiles appends the files of an epoch that have keys in a range. Those before and
+// after them are looked at, too, so that one that is missing is noticed.
+func appendFiles(files []past.File, it *cursor, e *epoch, in keyRange) ([]past.File, error) {
+	next := 0
+	if it.SeekLT(append(fileKey(e.last), in.lower...)) {
+		before, err := readEpochFile(it)
+		if err != nil {
+			return nil, err
+		}
+		next = before.Number + 1
+	}
+	for ; it.Next(); next++ {
+		f, err := readEpochFile(it)
+		if err != nil {
+			return nil, err
+		}
+		if f.Number != next {
+			return nil, fmt.Errorf("%w: file %d of the epoch up to %d is missing", ErrDamaged, next, e.last)
+		}
+		if bytes.Compare(f.low, in.upper) >= 0 {
+			return files, nil
+		}
+		files = append(files, f.File)
+	}
+	if next != e.files {
+		return nil, fmt.Errorf("%w: %d files of the epoch up to %d, which has %d", ErrDamaged, next, e.last, e.files)
+	}
+	return files, nil
 }
 
 // loadHorizon reads how far versions have left, and command ids.
