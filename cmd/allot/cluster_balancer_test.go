@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/allot-project/allot/ledger/ledgertest"
@@ -26,7 +27,7 @@ import (
 // TestHAProxy uses docs/deploy/haproxy.cfg as it is, but for the addresses: while
 // the replicas behind it are stopped and started one after the other, and while the
 // leader is killed and nobody leads for seconds, no write of clients that never ask
-// twice fails.
+// twice fails, or finds that it was there before.
 func TestHAProxy(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("haproxy")
@@ -55,7 +56,6 @@ func TestHAProxy(t *testing.T) {
 		s.terminate()
 		restart(i, s.http)
 	}
-	writes.again.Store(true)
 	killed := r.leader()
 	same := r.list[killed].http
 	r.lose(killed)
@@ -110,7 +110,8 @@ func launchProxy(t *testing.T, program string, servers []string) (address, socke
 }
 
 // TestHAProxyWithoutLeader: a request whose server is lost is answered by another one
-// although no server's reads are up to date, as in a slow change of leaders.
+// although no server's reads are up to date, as in a slow change of leaders. If it is a
+// write, it comes there under the same id.
 func TestHAProxyWithoutLeader(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("haproxy")
@@ -118,8 +119,10 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 		t.Skip("skipped: haproxy is not installed")
 	}
 	var behind atomic.Bool // whether no reads are up to date
+	var repeated atomic.Int32
 	came, lost := make(chan struct{}), make(chan struct{})
 	arrived := sync.OnceFunc(func() { close(came) })
+	var ids sync.Map // of writes whose answer is lost
 	replica := func(answer http.HandlerFunc) *httptest.Server {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -136,13 +139,22 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 		if r.URL.Path != "/held" {
 			return
 		}
+		ids.Store(r.Header.Get("Allot-Command-Id"), true)
 		arrived()
 		<-lost
 		panic(http.ErrAbortHandler)
 	})
-	follower := func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/held" {
-			<-came
+	follower := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/held" {
+			return
+		}
+		<-came
+		id, err := uuid.Parse(r.Header.Get("Allot-Command-Id"))
+		if _, again := ids.Load(r.Header.Get("Allot-Command-Id")); again {
+			repeated.Add(1)
+		}
+		if err != nil || id.Version() != 7 || time.Since(time.Unix(id.Time().UnixTime())).Abs() > time.Minute {
+			w.WriteHeader(http.StatusBadRequest)
 		}
 	}
 	addresses := []string{leader.Listener.Addr().String()}
@@ -150,8 +162,12 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 		addresses = append(addresses, replica(follower).Listener.Addr().String())
 	}
 	address, socket, output := launchProxy(t, program, addresses)
-	get := func(path string) error {
-		resp, err := http.Get("http://" + address + path)
+	send := func(method, path string) error {
+		req, err := http.NewRequest(method, "http://"+address+path, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return err
 		}
@@ -160,10 +176,10 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 		}
 		return errors.Join(err, resp.Body.Close())
 	}
-	waitFor(t, "HAProxy", func() bool { return get("/") == nil })
+	waitFor(t, "HAProxy", func() bool { return send(http.MethodGet, "/") == nil })
 	var requests errgroup.Group
 	waitFor(t, "a request at the leader", func() bool {
-		requests.Go(func() error { return get("/held") })
+		requests.Go(func() error { return send(http.MethodPut, "/held") })
 		select {
 		case <-came:
 			return true
@@ -179,6 +195,9 @@ func TestHAProxyWithoutLeader(t *testing.T) {
 	close(lost)
 	if err := requests.Wait(); err != nil {
 		t.Errorf("a request whose server was lost: %v\n%s", err, output)
+	}
+	if repeated.Load() == 0 {
+		t.Error("no write came under the id that it had where its answer was lost")
 	}
 }
 

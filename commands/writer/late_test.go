@@ -1,6 +1,7 @@
 package writer_test
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -112,6 +113,52 @@ func TestLateAppendWhileTheClockStands(t *testing.T) {
 	next := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NEXT"})
 	if next.Sequence != first.Sequence+2 {
 		t.Errorf("%v, and then %v", first, next)
+	}
+	l.Stop(t)
+}
+
+// slowLog keeps an append for itself, says nothing of it, and takes no other one
+// meanwhile, as a log does whose servers cannot agree.
+type slowLog struct {
+	*memlog.Log
+	slow atomic.Bool
+	kept []byte
+}
+
+// Append implements ledger.Log.
+func (l *slowLog) Append(sequence uint64, encoded []byte, done func(error)) {
+	switch {
+	case !l.slow.Load():
+		l.Log.Append(sequence, encoded, done)
+	case l.kept == nil:
+		l.kept = slices.Clone(encoded)
+		done(ledger.ErrUnknownFate)
+	default:
+		done(ledger.ErrConflict)
+	}
+}
+
+// TestLateAppendIsNoticed: a commit that comes into the log after its caller was told
+// that the log cannot be written is read without another command. Sent again, it is
+// known.
+func TestLateAppendIsNoticed(t *testing.T) {
+	log := &slowLog{Log: &memlog.Log{}}
+	l := commandstest.Start(t, t.TempDir(), log)
+	before := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
+	late := commands.Submission{ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"}}
+	log.slow.Store(true)
+	if _, err := l.Writer.Submit(t.Context(), late); !errors.Is(err, commands.ErrLogUnavailable) {
+		t.Fatalf("while the log takes nothing: %v", err)
+	}
+	log.Edit(func(entries [][]byte) [][]byte { return append(entries, log.kept) })
+	log.slow.Store(false)
+	for until := time.Now().Add(time.Minute); l.Views.Checkpoint().Sequence == before.Sequence; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("the commit that came late is not noticed")
+		}
+	}
+	if again, err := l.Writer.Submit(t.Context(), late); err != nil || again.Address.Sequence != before.Sequence+1 {
+		t.Errorf("sent again: %+v, %v", again, err)
 	}
 	l.Stop(t)
 }

@@ -118,6 +118,9 @@ func (w *Writer) nextWaiting() (*call, bool) {
 	case <-w.trouble:
 		w.signalTrouble()
 		return nil, true
+	case <-w.lookAgain():
+		w.signalTrouble()
+		return nil, true
 	case <-w.lost:
 		return nil, true
 	case <-w.quit:

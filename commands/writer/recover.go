@@ -35,6 +35,7 @@ func (w *Writer) recover() error { return w.recoverFrom(w.sync()) }
 func (w *Writer) recoverFrom(failed []*flight) error {
 	for i := len(failed) - 1; i >= 0; i-- {
 		if failed[i].commit != nil {
+			w.doubtful = max(w.doubtful, failed[i].commit.Sequence)
 			w.state.Undo(failed[i].undo, failed[i].changes)
 		}
 		if failed[i].fork != nil {
@@ -72,6 +73,20 @@ func (w *Writer) recoverFrom(failed []*flight) error {
 		time.Sleep(time.Duration(tries) * retryPause) // give the log a moment
 	}
 	return nil
+}
+
+// lookAgainEvery is the pause between two looks at the log's end while no call waits.
+const lookAgainEvery = 250 * time.Millisecond
+
+// lookAgain says when to look at the log's end again although no call waits; nil: never.
+// What was sent may come into the log long after its callers were told that it cannot be
+// written, once its servers can agree again. Followers then show it, so they may answer
+// nothing else before this writer knows it, too.
+func (w *Writer) lookAgain() <-chan time.Time {
+	if w.doubtful < w.state.Next() {
+		return nil // another commit has the place
+	}
+	return time.After(lookAgainEvery)
 }
 
 // depose ends the work of a writer that no longer leads. Commits that were sent

@@ -166,6 +166,7 @@ type Writer struct {
 	patience  *time.Timer // how much longer the open commit waits for calls
 	impatient bool        // runs for patience
 	term      ledger.Term // the State's term when the log was last read
+	doubtful  uint64      // the newest sequence at which an append failed that may be in the log yet
 
 	appendTook atomic.Int64 // nanoseconds; the finisher measures it, the loop waits as long
 
