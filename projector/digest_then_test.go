@@ -51,7 +51,7 @@ func TestDigestThen(t *testing.T) {
 			}
 			submit(c)
 		}
-		checkDigests(rt, l.Views, then)
+		checkDigests(rt, l.Views, some(rt, then))
 		l.Stop(t)
 		again := foldAgain(t, log, folded)
 		checkDigests(rt, again, some(rt, then))
@@ -65,7 +65,7 @@ func TestDigestThen(t *testing.T) {
 				}
 			}
 		}
-		checkDigests(rt, again, then)
+		checkDigests(rt, again, some(rt, then))
 		if err := again.Close(); err != nil {
 			rt.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func TestHonestIsNotCutOff(t *testing.T) {
 		t.Cleanup(nc.Close)
 		return nc
 	}
-	const underWay, all = 4096, 60_000
+	const underWay, all = 4096, 20_000
 	honest := connect(nats.NoReconnect())
 	for _, subject := range []string{"allot.query.Usages", "$SRV.PING.allot"} {
 		var sent, answered, refused atomic.Int64

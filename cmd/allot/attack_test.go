@@ -536,7 +536,7 @@ func TestAttacker(t *testing.T) {
 }
 
 // attackTime is how long an attack lasts.
-const attackTime = 2 * time.Second
+const attackTime = 1500 * time.Millisecond
 
 // mostAttackGrowth is how much of the server's memory one attacker may take.
 const mostAttackGrowth = 64 << 20

@@ -205,7 +205,7 @@ func (w *orderWorld) real(t *testing.T) (granted []ledger.UUID) {
 // each rule is seen to hold.
 func TestOrderModel(t *testing.T) {
 	t.Parallel()
-	worlds := 30_000
+	worlds := 10_000
 	if testing.Short() {
 		worlds = 3_000
 	}

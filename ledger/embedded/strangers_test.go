@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/crypto/bcrypt"
 )
 
 // TestUnreadIsBounded: clients that never read cannot fill the server's memory.
@@ -214,6 +216,27 @@ func startedGate(t *testing.T) *gate {
 	}
 	t.Cleanup(g.stop)
 	return g
+}
+
+// TestNobodysPassword: an unknown name costs a comparison of the full length, and no
+// password is right.
+func TestNobodysPassword(t *testing.T) {
+	t.Parallel()
+	for range 20 { // the text is random
+		g := startedGate(t)
+		if cost, err := bcrypt.Cost(g.nobody); err != nil || cost != bcrypt.DefaultCost {
+			t.Fatalf("%s: cost %d, %v", g.nobody, cost, err)
+		}
+	}
+	g := startedGate(t)
+	for _, password := range []string{"", "secret", string(g.key[:]), string(g.nobody)[:longestPassword/2]} {
+		if err := g.hash(g.nobody, []byte(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+			t.Errorf("%q: %v", password, err)
+		}
+		if g.right("", password) {
+			t.Errorf("%q is right", password)
+		}
+	}
 }
 
 // TestGate: whoever guesses passwords has one compared at a time, and does not

@@ -364,7 +364,7 @@ func drawRequest(rt *rapid.T, all []*ledger.Provider) *candidates.Request {
 // small worlds.
 func TestBruteForce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		for range 100 { // 10,000 worlds
+		for range 40 { // 4,000 worlds
 			all := drawWorld(rt)
 			req := drawRequest(rt, all)
 			want := brute(all, req)
