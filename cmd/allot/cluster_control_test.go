@@ -17,7 +17,7 @@ import (
 // other build has them.
 var controlled = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "allot-control")
-	out, err := exec.Command("go", "build", "-tags", "allot_control", "-o", path, ".").CombinedOutput()
+	out, err := goBuild(path, "-tags", "allot_control", ".")
 	if err != nil {
 		return string(out), err
 	}

@@ -22,7 +22,7 @@ import (
 // natsProgram is the program nats-server, of the release that Allot has in the process.
 var natsProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "nats-server")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2").CombinedOutput()
+	out, err := goBuild(path, "github.com/nats-io/nats-server/v2")
 	if err != nil {
 		return string(out), err
 	}

@@ -39,14 +39,14 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "allot")
-	build := []string{"build", "-o", binary}
+	build := []string{"."}
 	if coverage != "" {
-		build = append(build, "-cover", "-coverpkg=github.com/allot-project/allot/...")
+		build = []string{"-cover", "-coverpkg=github.com/allot-project/allot/...", "."}
 		if err := os.Setenv("GOCOVERDIR", coverage); err != nil {
 			panic(err)
 		}
 	}
-	if out, err := exec.Command("go", append(build, ".")...).CombinedOutput(); err != nil {
+	if out, err := goBuild(binary, build...); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		os.Exit(1)
 	}
@@ -59,6 +59,13 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// goBuild builds a program as packages do, with which it shares Go's build cache.
+func goBuild(path string, args ...string) (out []byte, err error) {
+	build := exec.Command("go", append([]string{"build", "-trimpath", "-o", path}, args...)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return build.CombinedOutput()
 }
 
 // given reports whether a flag is on the command line.

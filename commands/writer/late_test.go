@@ -152,10 +152,12 @@ func TestLateAppendIsNoticed(t *testing.T) {
 	}
 	log.Edit(func(entries [][]byte) [][]byte { return append(entries, log.kept) })
 	log.slow.Store(false)
-	for until := time.Now().Add(time.Minute); l.Views.Checkpoint().Sequence == before.Sequence; time.Sleep(time.Millisecond) {
+	until := time.Now().Add(time.Minute)
+	for l.Views.Checkpoint().Sequence == before.Sequence {
 		if time.Now().After(until) {
 			t.Fatal("the commit that came late is not noticed")
 		}
+		time.Sleep(time.Millisecond)
 	}
 	if again, err := l.Writer.Submit(t.Context(), late); err != nil || again.Address.Sequence != before.Sequence+1 {
 		t.Errorf("sent again: %+v, %v", again, err)

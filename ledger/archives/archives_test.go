@@ -208,7 +208,7 @@ func TestForgedEntries(t *testing.T) {
 	last := w.heads[len(w.heads)-1]
 	target, dir := inFolder(t)
 	w.archive(w.config(target), last.Sequence-10)
-	if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Head.Sequence < last.Sequence-10 {
+	if known, err := w.verify(open(t, "file://"+dir), nil); err != nil || known.Sequence < last.Sequence-10 {
 		t.Errorf("%+v, %v", known, err)
 	}
 	var found, foreign int
