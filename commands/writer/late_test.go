@@ -139,21 +139,24 @@ func (l *slowLog) Append(sequence uint64, encoded []byte, done func(error)) {
 }
 
 // TestLateAppendIsNoticed: a commit that comes into the log after its caller was told
-// that the log cannot be written is read without another command. Sent again, it is
-// known.
+// that the log cannot be written is read without another command, and the writer says
+// that commits are taken again. Sent again, it is known.
 func TestLateAppendIsNoticed(t *testing.T) {
 	log := &slowLog{Log: &memlog.Log{}}
-	l := commandstest.Start(t, t.TempDir(), log)
+	l := commandstest.StartWith(t, t.TempDir(), log, func(o *writer.Options) { o.AnswerWithin = 100 * time.Millisecond })
 	before := l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_BEFORE"})
 	late := commands.Submission{ID: commands.NewID(), Actor: "test", Command: &commands.CreateTrait{Name: "CUSTOM_LATE"}}
 	log.slow.Store(true)
 	if _, err := l.Writer.Submit(t.Context(), late); !errors.Is(err, commands.ErrLogUnavailable) {
 		t.Fatalf("while the log takes nothing: %v", err)
 	}
+	if err := l.Writer.Stuck(); !errors.Is(err, commands.ErrLogUnavailable) {
+		t.Errorf("while the log takes nothing, it says: %v", err)
+	}
 	log.Edit(func(entries [][]byte) [][]byte { return append(entries, log.kept) })
 	log.slow.Store(false)
 	until := time.Now().Add(time.Minute)
-	for l.Views.Checkpoint().Sequence == before.Sequence {
+	for l.Views.Checkpoint().Sequence == before.Sequence || l.Writer.Stuck() != nil {
 		if time.Now().After(until) {
 			t.Fatal("the commit that came late is not noticed")
 		}

@@ -177,7 +177,8 @@ func (w *Writer) readTail() error {
 	if last < w.state.Head().Sequence {
 		return fmt.Errorf("%w: it ends at %d, but %d was durable", ledger.ErrLogBehind, last, w.state.Head().Sequence)
 	}
-	err = ledger.ReadCommits(ctx, w.log, w.state.Head(), last, func(c *ledger.Commit) error {
+	known := w.state.Head()
+	err = ledger.ReadCommits(ctx, w.log, known, last, func(c *ledger.Commit) error {
 		changes, err := w.state.Fold(c)
 		if err != nil {
 			return err
@@ -192,6 +193,9 @@ func (w *Writer) readTail() error {
 	})
 	if err != nil {
 		return err
+	}
+	if w.state.Head() != known {
+		w.took()
 	}
 	w.passOver(last)
 	return w.stillLeads()
