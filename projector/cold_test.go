@@ -593,11 +593,11 @@ func TestColdPowerCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = p.Close() }) // its disk is gone
 		p.ReadFrom(log)
 		return p
 	}
 	whole, p := opened(t, t.TempDir()), open(disk)
+	defer func() { _ = p.Close() }() // its disk is gone
 	times := longLog(t, 40, log, whole, p)
 	want := answers(whole, times)
 	last := p.Checkpoint().Sequence

@@ -367,7 +367,6 @@ func TestEpochSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = p.Close() }) // its disk is gone
 		foldInto(t, p, commits)
 		return p
 	}
@@ -399,6 +398,7 @@ func TestEpochSteps(t *testing.T) {
 		}
 	}
 	p := open(disk)
+	defer func() { _ = p.Close() }() // its disk is gone
 	p.ReadPastFrom(filesOf(t, past.Options{}, &steppedStore{storeIn(t, archive), check}))
 	if err := p.EndEpochs(t.Context(), ends...); err != nil {
 		t.Fatal(err)

@@ -94,13 +94,15 @@ func TestCommandsLeave(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		commits, sent := randomCommands(rt)
 		newest := sent[len(sent)-1].result.Address.Sequence
-		want, err := foldedIn(t, t.TempDir(), commits).Digest()
-		if err != nil {
+		whole := foldedIn(t, t.TempDir(), commits)
+		want, err := whole.Digest()
+		if err := errors.Join(err, whole.Close()); err != nil { // each takes megabytes
 			rt.Fatal(err)
 		}
 		dir, archive := t.TempDir(), t.TempDir()
 		folded := rapid.IntRange(2, len(commits)).Draw(rt, "folded at first")
 		p := foldedIn(t, dir, commits[:folded])
+		rt.Cleanup(func() { _ = p.Close() }) // it may be closed
 		p.ReadPastFrom(pastIn(t, archive, past.Options{}))
 		reopen := func() {
 			if err := p.Close(); err != nil {
