@@ -64,12 +64,17 @@ func (w *world) append(c *ledger.Commit) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.put(c.Sequence, encoded)
+	w.heads = append(w.heads, ledger.Head{Sequence: c.Sequence, Digest: ledger.DigestOf(encoded)})
+}
+
+func (w *world) put(sequence uint64, data []byte) {
+	w.t.Helper()
 	done := make(chan error, 1)
-	w.log.Append(c.Sequence, encoded, func(err error) { done <- err })
+	w.log.Append(sequence, data, func(err error) { done <- err })
 	if err := <-done; err != nil {
 		w.t.Fatal(err)
 	}
-	w.heads = append(w.heads, ledger.Head{Sequence: c.Sequence, Digest: ledger.DigestOf(encoded)})
 }
 
 // now is a time at which no part is old, as the commits of tests are from 2024 on.
@@ -241,11 +246,7 @@ func (w *world) skip(before ledger.Head) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	done := make(chan error, 1)
-	w.log.Append(c.Sequence, data[:len(data)-1], func(err error) { done <- err })
-	if err := <-done; err != nil {
-		w.t.Fatal(err)
-	}
+	w.put(c.Sequence, data[:len(data)-1])
 }
 
 // TestWrittenOnce: Archivers that follow one another, or run at the same time,
