@@ -28,10 +28,13 @@ func TestLimitsHold(t *testing.T) {
 		w.accept(&commands.PlaceProject{Project: "p", Parent: "q"}, limitOf("", vcpu, rapid.Int64Range(1, 6).Draw(rt, "most")))
 		for range 40 {
 			c := commandstest.RandomCommand(rt)
-			if rapid.IntRange(0, 9).Draw(rt, "a claim") == 0 {
+			switch rapid.IntRange(0, 9).Draw(rt, "likely") {
+			case 0:
 				claim := commandstest.RandomClaim(rt)
 				claim.Prefer = nil // most with one find nothing
 				c = claim
+			case 1:
+				c = randomAllocate(rt) // most others are rejected for what they name
 			}
 			before := projectsAsCounted(w.State())
 			limits := limitsNow(w.State())
