@@ -1,5 +1,5 @@
 # make check: everything that CI runs.
-.PHONY: build deb release release-check cluster check test race cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates differential side-by-side lint screenshots
+.PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates differential side-by-side lint screenshots
 
 build:
 	go build -o bin/allot ./cmd/allot
@@ -24,7 +24,7 @@ release:
 release-check:
 	.ci/package/build check
 
-check: lint race
+check: lint race models
 
 lint:
 	go tool -modfile=.ci/tools/go.mod golangci-lint run
@@ -34,6 +34,10 @@ test:
 
 race:
 	go test -race -timeout 40m ./...
+
+# The tests of read models with all of their cases, of which the race detector leaves time for some.
+models:
+	go test ./projector
 
 # Statements that tests run, in percent of each package; 15 minutes.
 cover:

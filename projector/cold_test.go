@@ -17,6 +17,7 @@ import (
 
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/ledger/memlog"
 )
 
@@ -233,7 +234,11 @@ func same(t *testing.T, what string, got, want []string) {
 // has the answer that it had before, also after a start.
 func TestColdCommits(t *testing.T) {
 	t.Parallel()
-	for _, commits := range []int{2, 3, 40} {
+	long := 40
+	if ledgertest.Raced {
+		long = 20
+	}
+	for _, commits := range []int{2, 3, long} {
 		log, dir := &memlog.Log{}, t.TempDir()
 		whole, p := opened(t, t.TempDir()), opened(t, dir)
 		times := longLog(t, commits, log, whole, p)
@@ -602,7 +607,11 @@ func TestColdPowerCut(t *testing.T) {
 	want := answers(whole, times)
 	last := p.Checkpoint().Sequence
 	kept := make(map[bool]int) // by whether a cut took back that commits had left
-	for upTo := uint64(1); upTo <= last; upTo += 4 {
+	apart := uint64(4)
+	if ledgertest.Raced {
+		apart = 16
+	}
+	for upTo := uint64(1); upTo <= last; upTo += apart {
 		cooled(t, p, log, upTo)
 		if random.IntN(3) == 0 {
 			if err := p.models.Load().flush(); err != nil {

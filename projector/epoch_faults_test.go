@@ -375,7 +375,9 @@ func TestEpochSteps(t *testing.T) {
 	steps := 0
 	check := func(what string) {
 		t.Helper()
-		steps++
+		if steps++; ledgertest.Raced && steps%4 != 0 {
+			return
+		}
 		for _, percent := range []int{0, 50 + steps%2*50} {
 			q := open(disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: random}))
 			q.ReadPastFrom(filesOf(t, past.Options{}, storeIn(t, archive)))
@@ -404,7 +406,7 @@ func TestEpochSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("at the end")
-	if len(horizons) != len(ends)+1 {
+	if len(horizons) != len(ends)+1 && !ledgertest.Raced {
 		t.Errorf("the horizons after the cuts, and how often: %v", horizons)
 	}
 	files := storeIn(t, archive)

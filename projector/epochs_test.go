@@ -256,7 +256,11 @@ func TestEpochs(t *testing.T) {
 			commits := timed(t, history.Commits)
 			subjects := subjectsOf(t, commits)
 			want := tellAll(t.Context(), foldedIn(t, t.TempDir(), commits), subjects)
-			for _, every := range []int{1, 3, max(1, len(commits)-1)} {
+			lengths := []int{3, 1, max(1, len(commits)-1)}
+			if ledgertest.Raced {
+				lengths = lengths[:1]
+			}
+			for _, every := range lengths {
 				dir, archive := t.TempDir(), t.TempDir()
 				half := (len(commits) + 1) / 2
 				p := foldedIn(t, dir, commits[:half])
