@@ -41,6 +41,9 @@ const (
 // startTimeout bounds the recovery of the stream at start.
 const startTimeout = 10 * time.Minute
 
+// interruptTimeout is how long a server that is to stop may go on starting.
+const interruptTimeout = 5 * time.Second
+
 // Bounds of what connections may take.
 const (
 	// MaxConnections are those of all clients, and maxAnybody those without a name.
@@ -187,9 +190,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := logins.open(ns); err != nil {
 		return nil, err
 	}
-	go ns.Start()
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		ns.Start()
+	}()
 	if err := ready(ctx, ns, log); err != nil {
-		ns.Shutdown()
+		interrupt(ns, started)
 		return nil, err
 	}
 	s := &Server{
@@ -222,6 +229,17 @@ func checkFree(address string) error {
 		return err
 	}
 	return l.Close()
+}
+
+// interrupt shuts down a server that may still be starting. Its Start begins goroutines
+// for which Shutdown waits, so that both at once may panic: Start has some time to
+// return, which it needs only where it reads a large log.
+func interrupt(ns *server.Server, started <-chan struct{}) {
+	select {
+	case <-started:
+	case <-time.After(interruptTimeout):
+	}
+	ns.Shutdown()
 }
 
 // ready waits until the server is ready, has failed, or is to stop.
