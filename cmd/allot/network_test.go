@@ -44,7 +44,7 @@ func TestFaultyNetwork(t *testing.T) {
 		"slow, in pieces":           {logtest.Faults{DelayIn: 2 * time.Millisecond, DelayOut: 2 * time.Millisecond, Piece: 1000}, false, false, 0},
 		"late acknowledgements":     {logtest.Faults{DelayIn: 100 * time.Millisecond}, false, false, 0},
 		"cut in the middle":         {logtest.Faults{CutOut: 9_000}, false, false, 0},
-		"answers cut in the middle": {logtest.Faults{CutIn: 3_000}, false, false, 0},
+		"answers cut in the middle": {logtest.Faults{CutIn: 6_000}, false, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
