@@ -431,8 +431,8 @@ func (a attack) compare(
 	t *testing.T, s *server, address string, requests func(n int, attacked bool) taken,
 ) (lost []string) {
 	t.Helper()
-	requests(2000, false) // the server gets its usual size
-	quiet, before := requests(2000, false), s.resident()
+	requests(1000, false) // the server gets its usual size
+	quiet, before := requests(1000, false), s.resident()
 	beside := func(one attack, share float64) (list taken, took float64) {
 		stop := one.launch(t, address, share)
 		for begun := time.Now(); time.Since(begun) < attackTime; {
@@ -443,7 +443,7 @@ func (a attack) compare(
 	}
 	attacked, share := beside(a, 0)
 	worst := s.peakRSS() - before
-	requests(1000, true) // what the attack has left behind is done meanwhile
+	requests(500, true) // what the attack has left behind is done meanwhile
 	control, taken := beside(burner, share)
 	times := func(a, b time.Duration) float64 { return float64(a) / float64(b) }
 	t.Logf("%4d MB more than %d; the attacker took %.1f processors, the control %.1f", worst>>20, before>>20, share, taken)

@@ -97,7 +97,7 @@ func needBrowser(t *testing.T) {
 // browse runs a script of testdata/console.
 func browse(t *testing.T, script string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "node", append([]string{"testdata/console/" + script}, args...)...).CombinedOutput()
 	t.Logf("%s", out)
