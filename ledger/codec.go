@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
 // ErrCorrupt reports malformed bytes: a damaged commit, snapshot or export.
@@ -61,17 +62,11 @@ func (e *encoder) bytes(b []byte) {
 	e.buf.Write(b)
 }
 
-func (e *encoder) strings(s []string) {
-	e.array(len(s))
-	for _, v := range s {
-		e.string(v)
-	}
-}
-func (e *encoder) uuids(ids []UUID) {
-	e.array(len(ids))
-	for _, id := range ids {
-		e.uuid(id)
-	}
+// extension writes an extension, whose type is a spelling. As bytes, it bypasses the
+// library's writer.
+func (e *encoder) extension(as Spelling, data []byte) {
+	e.keep(e.mp.EncodeExtHeader(int8(as), len(data)))
+	e.buf.Write(data)
 }
 
 // decoder reads what encoder wrote. It keeps the first error; after that every
@@ -188,15 +183,19 @@ func (d *decoder) float() float64 {
 
 func (d *decoder) string() string { return string(d.bytes()) }
 
-// bytes reads a string or binary after checking its length against the rest of
-// the input. The result is a part of the input.
+// bytes reads a string or binary, which is a part of the input.
 func (d *decoder) bytes() []byte {
 	if d.err != nil {
 		return nil
 	}
 	n, err := d.mp.DecodeBytesLen()
 	d.keep(err)
-	n = max(n, 0) // null
+	return d.take(max(n, 0)) // null is nothing
+}
+
+// take reads the next n bytes, after checking that they are there. The result is a part
+// of the input.
+func (d *decoder) take(n int) []byte {
 	if n > d.in.Len() {
 		d.fail("string of %d bytes in %d bytes", n, d.in.Len())
 	}
@@ -204,9 +203,19 @@ func (d *decoder) bytes() []byte {
 		return nil
 	}
 	begin := d.position()
-	_, err = d.in.Seek(int64(n), io.SeekCurrent)
+	_, err := d.in.Seek(int64(n), io.SeekCurrent)
 	d.keep(err)
 	return d.data[begin : begin+n]
+}
+
+// extension reads an extension: its type, and its data.
+func (d *decoder) extension() (as Spelling, data []byte) {
+	if d.err != nil {
+		return 0, nil
+	}
+	kind, n, err := d.mp.DecodeExtHeader()
+	d.keep(err)
+	return Spelling(kind), d.take(n)
 }
 
 func (d *decoder) fixed(out []byte, what string) {
@@ -228,36 +237,36 @@ func (d *decoder) digest() (g Digest) {
 	return g
 }
 
-// null reports whether the next value is nil, and reads it if so.
-func (d *decoder) null() bool {
+// next returns the first byte of the next value, which stays to be read.
+func (d *decoder) next() (code byte, ok bool) {
 	if d.err != nil {
-		return false
+		return 0, false
 	}
 	code, err := d.mp.PeekCode()
 	d.keep(err)
-	if d.err != nil || code != 0xc0 {
+	return code, d.err == nil
+}
+
+// null reports whether the next value is nil, and reads it if so.
+func (d *decoder) null() bool {
+	code, ok := d.next()
+	if !ok || code != msgpcode.Nil {
 		return false
 	}
 	d.keep(d.mp.DecodeNil())
 	return true
 }
 
-func (d *decoder) strings() []string {
-	n := d.array()
-	out := make([]string, 0, n)
-	for i := 0; i < n && d.err == nil; i++ {
-		out = append(out, d.string())
-	}
-	return out
+// smallNumberNext reports whether the next value is one of 0 to 127.
+func (d *decoder) smallNumberNext() bool {
+	code, ok := d.next()
+	return ok && code <= msgpcode.PosFixedNumHigh
 }
 
-func (d *decoder) uuids() []UUID {
-	n := d.array()
-	out := make([]UUID, 0, n)
-	for i := 0; i < n && d.err == nil; i++ {
-		out = append(out, d.uuid())
-	}
-	return out
+// extensionNext reports whether the next value is an extension of 1 or 16 bytes.
+func (d *decoder) extensionNext() bool {
+	code, ok := d.next()
+	return ok && (code == msgpcode.FixExt1 || code == msgpcode.FixExt16)
 }
 
 func (d *decoder) end() error {

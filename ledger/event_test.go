@@ -129,6 +129,9 @@ func TestFormsHoldAllFields(t *testing.T) {
 			if diff := cmp.Diff(event, commit.Records[0].Events[0]); diff != "" {
 				t.Errorf("the form of %s does not hold all of it:\n%s", name, diff)
 			}
+			if packed := packedAndRead(t, record); !cmp.Equal(record.Events, packed.Events) {
+				t.Errorf("packed, %s is read differently:\n%s", name, cmp.Diff(record.Events, packed.Events))
+			}
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 // or form of event that older builds do not know raises it. Replicas of one
 // ledger are not all upgraded at once, and none may meet an event that it cannot
 // read; see Term.Level.
-const Level = 3
+const Level = 4
 
 // ErrLevel means that the log has events that only a newer release can read.
 var ErrLevel = errors.New("ledger: a newer release wrote this log")
@@ -74,3 +74,7 @@ func (t Term) known() error {
 
 // Term returns the present term.
 func (s *State) Term() Term { return s.term }
+
+// Reaches reports whether all known replicas can read what is of a level of features.
+// Before the first term there are none but the server that asks.
+func (s *State) Reaches(level uint64) bool { return s.term.Number == 0 || level <= s.term.Level }

@@ -8,6 +8,9 @@ type coder struct {
 	e     *encoder // nil: reading
 	d     *decoder // nil: writing
 	event string   // the event's name, for errors
+
+	packs  bool // within a packed record
+	recent recent
 }
 
 // fields begins a form of n values.
@@ -24,9 +27,14 @@ func (c *coder) fields(what string, n int) *coder {
 func (c *coder) eventFields(n int) *coder { return c.fields(c.event, n) }
 
 func (c *coder) uuid(v *UUID) *coder {
-	if c.e != nil {
+	switch {
+	case c.packs && c.e != nil:
+		c.e.packedUUID(*v, &c.recent)
+	case c.packs:
+		*v = c.d.packedUUID(&c.recent)
+	case c.e != nil:
 		c.e.uuid(*v)
-	} else {
+	default:
 		*v = c.d.uuid()
 	}
 	return c
@@ -42,9 +50,14 @@ func (c *coder) digest(v *Digest) *coder {
 }
 
 func (c *coder) text(v *string) *coder {
-	if c.e != nil {
+	switch {
+	case c.packs && c.e != nil:
+		c.e.packedText(*v, &c.recent)
+	case c.packs:
+		*v = c.d.packedText(&c.recent)
+	case c.e != nil:
 		c.e.string(*v)
-	} else {
+	default:
 		*v = c.d.string()
 	}
 	return c
@@ -105,20 +118,12 @@ func (c *coder) bool(v *bool) *coder {
 }
 
 func (c *coder) strings(v *[]string) *coder {
-	if c.e != nil {
-		c.e.strings(*v)
-	} else {
-		*v = c.d.strings()
-	}
+	list(c, v, func(v *string, c *coder) { c.text(v) })
 	return c
 }
 
 func (c *coder) uuids(v *[]UUID) *coder {
-	if c.e != nil {
-		c.e.uuids(*v)
-	} else {
-		*v = c.d.uuids()
-	}
+	list(c, v, func(v *UUID, c *coder) { c.uuid(v) })
 	return c
 }
 
@@ -135,11 +140,14 @@ func (c *coder) fixed(v []byte, what string) *coder {
 // version visits the version number of a form that has one version only.
 func (c *coder) version(what string, is uint64) *coder {
 	version := is
-	c.uint(&version)
-	if c.e == nil && c.d.err == nil && version != is {
-		c.d.fail("%s version %d is unknown: it was written by a newer Allot", what, version)
+	if c.uint(&version); version != is {
+		c.unknownVersion(what, version)
 	}
 	return c
+}
+
+func (c *coder) unknownVersion(what string, version uint64) {
+	c.d.fail("%s version %d is unknown: it was written by a newer Allot", what, version)
 }
 
 // index visits a record's index in a commit.

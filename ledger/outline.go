@@ -38,7 +38,7 @@ func DecodeOutline(encoded []byte) (*Outline, error) {
 }
 
 // skip passes over some values, and whatever they hold. They must be whole, and of types
-// that stored forms have: no maps, and no extensions.
+// that stored forms have: no maps, and of extensions only those of 1 and of 16 bytes.
 func (d *decoder) skip(values int) {
 	if d.err != nil {
 		return
@@ -111,6 +111,7 @@ var shapes = func() (all [256]shape) {
 		0xc0: {}, 0xc2: {}, 0xc3: {}, // nil, false, true
 		0xc4: {width: 1}, 0xc5: {width: 2}, 0xc6: {width: 4}, // byte strings
 		0xca: {bytes: 4}, 0xcb: {bytes: 8}, // floats
+		0xd4: {bytes: 1 + 1}, 0xd8: {bytes: 1 + 16}, // extensions, whose type is a byte
 		0xcc: {bytes: 1}, 0xcd: {bytes: 2}, 0xce: {bytes: 4}, 0xcf: {bytes: 8}, // integers
 		0xd0: {bytes: 1}, 0xd1: {bytes: 2}, 0xd2: {bytes: 4}, 0xd3: {bytes: 8},
 		0xd9: {width: 1}, 0xda: {width: 2}, 0xdb: {width: 4}, // strings

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -145,7 +146,9 @@ func TestPassedOver(t *testing.T) {
 		{"a float beyond the end", "\x91\xcb\x00\x00", false},
 		{"a map", "\x91\x81\x00\x00", false},
 		{"a long map", "\x91\xde\x00\x01\x00\x00", false},
-		{"an extension", "\x91\xd4\x00\x00", false},
+		{"extensions", "\x92\xd4\x00\x00\xd8\x00" + strings.Repeat("x", 16), true},
+		{"an extension of two bytes", "\x91\xd5\x00\x00\x00", false},
+		{"an extension beyond the end", "\x91\xd8\x00" + strings.Repeat("x", 15), false},
 		{"a long extension", "\x91\xc7\x01\x00\x00", false},
 		{"a type that does not exist", "\x91\xc1", false},
 	} {

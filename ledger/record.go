@@ -62,6 +62,10 @@ type Record struct {
 	RequestID   string      `json:"request_id,omitempty"`
 	Cause       *Address    `json:"cause,omitempty"` // the record that caused this one, if any
 	Events      []Event     `json:"-"`
+
+	// Packed is whether the record is stored in the form that takes fewer bytes, which
+	// replicas know from PackedLevel on. It says the same in either form.
+	Packed bool `json:"-"`
 }
 
 // Fingerprint identifies the content of a command, so that one command id cannot
@@ -78,16 +82,37 @@ type CommandResult struct {
 	Fingerprint Fingerprint
 }
 
+// Versions of stored forms. A packed record has the same fields as one that is not, see
+// Record.Packed.
 const (
-	recordVersion = 1
-	commitVersion = 1
+	plainRecordVersion  = 1
+	packedRecordVersion = 2
+	commitVersion       = 1
 )
 
 func (r *Record) form(c *coder) {
-	c.fields("record", 9).version("record", recordVersion).uuid(&r.CommandID).fixed(r.Fingerprint[:], "fingerprint")
+	c.fields("record", 9)
+	r.versionForm(c)
+	c.pack(r.Packed)
+	c.uuid(&r.CommandID).fixed(r.Fingerprint[:], "fingerprint")
 	c.text(&r.Command).int(&r.Time).text(&r.Actor).text(&r.RequestID)
 	optional(c, &r.Cause, (*Address).form)
 	c.events(&r.Events)
+	c.pack(false)
+}
+
+func (r *Record) versionForm(c *coder) {
+	version := uint64(plainRecordVersion)
+	if r.Packed {
+		version = packedRecordVersion
+	}
+	c.uint(&version)
+	switch version {
+	case plainRecordVersion, packedRecordVersion:
+		r.Packed = version == packedRecordVersion
+	default:
+		c.unknownVersion("record", version)
+	}
 }
 
 func (a *Address) form(c *coder) { c.fields("address", 2).uint(&a.Sequence).index(&a.Index) }
@@ -197,7 +222,7 @@ func leavesOf(sequence uint64, stored [][]byte) []Digest {
 	return leaves
 }
 
-// leastRecord is less than any record takes: two ids with their lengths.
+// leastRecord is less than any record takes: an id and a fingerprint with their lengths.
 const leastRecord = 36
 
 // commit reads a whole commit. It also returns its records as they are stored.

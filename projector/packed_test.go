@@ -10,16 +10,16 @@ import (
 // TestPacked: every name is read as it was written, those that look like a uuid and
 // those that nearly do, and a uuid takes 17 bytes.
 func TestPacked(t *testing.T) {
-	const id = "0a6b3c2d-4e5f-4071-8293-a4b5c6d7e8f9"
+	const id, request = "0a6b3c2d-4e5f-4071-8293-a4b5c6d7e8f9", "req-"
 	plain := strings.ReplaceAll(id, "-", "")
-	for _, name := range []string{id, plain, requestPrefix + id} {
+	for _, name := range []string{id, plain, request + id} {
 		if b := appendPacked(nil, name); len(b) != 17 {
 			t.Errorf("%q takes %d bytes", name, len(b))
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		near := rapid.Custom(func(t *rapid.T) string {
-			name := []byte(rapid.SampledFrom([]string{id, plain, requestPrefix + id, requestPrefix + plain, requestPrefix + requestPrefix + id}).Draw(t, "like"))
+			name := []byte(rapid.SampledFrom([]string{id, plain, request + id, request + plain, request + request + id}).Draw(t, "like"))
 			for range rapid.IntRange(0, 3).Draw(t, "changes") {
 				name[rapid.IntRange(0, len(name)-1).Draw(t, "at")] = rapid.SampledFrom([]byte("0fAFgG-{}\x00\xff")).Draw(t, "is")
 			}

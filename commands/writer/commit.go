@@ -124,25 +124,29 @@ func (w *Writer) decide(c *call, f *flight, changed map[ledger.UUID]bool) (full 
 // notYet rejects a command whose events a replica of an older release could not
 // read.
 func (w *Writer) notYet(events []ledger.Event) *commands.Rejection {
-	term := w.state.Term()
-	if term.Number == 0 {
-		return nil
-	}
 	level := ledger.LevelOf(events)
-	if level <= term.Level || isTerm(events) {
+	if _, begins := termIn(events); begins || w.state.Reaches(level) {
 		return nil
 	}
 	return &commands.Rejection{
 		Code: commands.CodeNotYet,
 		Message: fmt.Sprintf("this needs level %d of features, but some replica has level %d only: upgrade all replicas",
-			level, term.Level),
+			level, w.state.Term().Level),
 	}
 }
 
-// isTerm reports whether events begin a term, which may raise the level.
-func isTerm(events []ledger.Event) bool {
-	_, begins := events[0].(ledger.TermBegan)
-	return begins
+// packs reports whether all replicas that will read the events know packed records.
+func (w *Writer) packs(events []ledger.Event) bool {
+	if began, begins := termIn(events); begins {
+		return began.Level >= ledger.PackedLevel
+	}
+	return w.state.Reaches(ledger.PackedLevel)
+}
+
+// termIn returns the term that events begin, if they do, which may raise the level.
+func termIn(events []ledger.Event) (began ledger.TermBegan, begins bool) {
+	began, begins = events[0].(ledger.TermBegan)
+	return began, begins
 }
 
 // add applies the decided events and adds their record to the open commit. It
@@ -153,6 +157,7 @@ func (w *Writer) add(
 	record := ledger.Record{
 		CommandID: c.ID, Fingerprint: c.fingerprint, Command: c.Command.CommandName(),
 		Time: w.now(), Actor: c.Actor, RequestID: c.RequestID, Cause: c.Cause, Events: events,
+		Packed: w.packs(events),
 	}
 	limit := w.log.MaxCommitBytes()
 	if w.builder.Len() > 0 {

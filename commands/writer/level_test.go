@@ -54,3 +54,39 @@ func TestNoClaimWaitsForOldReplicas(t *testing.T) {
 		t.Errorf("at level 2: %+v", got)
 	}
 }
+
+// TestPackedForAllReplicas: records are packed where all known replicas can read them
+// so, the record of the term that says it among them, and others are not.
+func TestPackedForAllReplicas(t *testing.T) {
+	log := &memlog.Log{}
+	l := commandstest.Start(t, t.TempDir(), log)
+	packed := func() (last bool) {
+		t.Helper()
+		err := ledger.ReadCommits(t.Context(), log, ledger.Head{}, l.Views.View().Sequence(), func(c *ledger.Commit) error {
+			last = c.Records[len(c.Records)-1].Packed
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	begin := func(level uint64) {
+		l.Accept(t, &commands.BeginTerm{Leader: "a", Instance: commandstest.NewID(), Level: level})
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+		want bool
+	}{
+		{"alone", func() { l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_ALONE"}) }, true},
+		{"the first term, with older replicas", func() { begin(ledger.PackedLevel - 1) }, false},
+		{"with older replicas", func() { l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_OLD"}) }, false},
+		{"the term that finds none", func() { begin(ledger.PackedLevel) }, true},
+		{"without older replicas", func() { l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_NEW"}) }, true},
+	} {
+		if step.do(); packed() != step.want {
+			t.Errorf("%s: packed is %v", step.what, packed())
+		}
+	}
+}

@@ -237,6 +237,12 @@ func Commits(t testing.TB, n int) []*ledger.Commit {
 // chain makes a log with one record for each list of events.
 func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
 	t.Helper()
+	return chainOf(t, events, func(int, *ledger.Record) {})
+}
+
+// chainOf is chain for records that are changed before they are written.
+func chainOf(t testing.TB, events [][]ledger.Event, change func(i int, r *ledger.Record)) []*ledger.Commit {
+	t.Helper()
 	var head ledger.Head
 	commits := make([]*ledger.Commit, 0, len(events))
 	builder := ledger.NewCommitBuilder()
@@ -247,6 +253,7 @@ func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
 			Time: 1_700_000_000_000_000_000 + int64(i), Actor: "admin", RequestID: "req-1",
 			Cause: &ledger.Address{Sequence: 1, Index: 2}, Events: list,
 		}
+		change(i, &record)
 		if _, fits, err := builder.Add(record, 1<<20); err != nil || !fits {
 			t.Fatal(fits, err)
 		}
@@ -287,7 +294,41 @@ func Histories(t testing.TB) []History {
 		{"importedNodes", importedNodeCommits(t)},
 		{"waitingClaims", WaitingClaimCommits(t)},
 		{"continued", continuedCommits(t)},
+		{"packed", packedCommits(t)},
 	}
+}
+
+// packedCommits returns a log with records in the packed form, between others.
+func packedCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	const project, user = "0123456789abcdef0123456789abcdef", "11111111-2222-3333-4444-555555555555"
+	holds := func(n byte, providers ...ledger.UUID) ledger.Event {
+		ev := ledger.AllocationsReplaced{Consumer: ID(2, n), Project: project, User: user, Type: "INSTANCE"}
+		for _, id := range providers {
+			for _, class := range []string{"VCPU", "MEMORY_MB"} {
+				ev.Allocations = append(ev.Allocations, ledger.AllocationRecord{Provider: id, Class: class, Amount: 1})
+			}
+		}
+		return ev
+	}
+	events := [][]ledger.Event{
+		Vocabulary(),
+		{
+			ledger.ProviderCreated{Provider: ID(1, 4), Name: "second"},
+			ledger.InventoriesReplaced{Provider: ID(1, 4), Generation: 1, Inventories: []ledger.InventoryRecord{
+				{Class: "MEMORY_MB", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
+				{Class: "VCPU", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
+			}},
+			holds(3, ID(1, 1)),
+		},
+		{holds(4, ID(1, 4), ID(1, 1)), holds(3, ID(1, 4))},
+		{ledger.ConsumerRemoved{Consumer: ID(2, 4)}},
+	}
+	return chainOf(t, events, func(i int, r *ledger.Record) {
+		r.Packed = i != 0
+		r.Command, r.Actor = "AllocateForConsumers", project
+		r.RequestID = "req-" + ID(5, byte(i)).String()
+	})
 }
 
 // continuedCommits returns a log that goes on in another stream after its second
