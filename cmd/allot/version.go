@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/allot-project/allot/ledger"
@@ -37,10 +38,19 @@ func version() string {
 	if release != "" {
 		return release
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
-		return cmp.Or(info.Main.Version, devVersion)
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return moduleVersion(info.Main.Version)
 	}
 	return devVersion
+}
+
+// moduleVersion returns the version that the go command recorded for the module, without
+// Go's v, which is no part of a semantic version: NATS takes no service with it.
+func moduleVersion(recorded string) string {
+	if recorded == "(devel)" {
+		return devVersion
+	}
+	return cmp.Or(strings.TrimPrefix(recorded, "v"), devVersion)
 }
 
 // thisBuild reads what the go command recorded.
