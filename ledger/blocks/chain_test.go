@@ -315,6 +315,46 @@ func TestHalfMadeStreamIsMadeAgain(t *testing.T) {
 	})
 }
 
+// TestHalfMadeLogIsMadeAgain: a server that ends while it makes the first stream leaves
+// no damage, and the next one begins the log. With a commit in it, it is damage.
+func TestHalfMadeLogIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string][]string{
+		"its folder only":            {"meta.inf", "meta.sum", "msgs", "obs"},
+		"no configuration":           {"meta.inf", "meta.sum"},
+		"no checksum of it":          {"meta.sum"},
+		"no block":                   {"msgs", "meta.inf"},
+		"neither checksum nor block": {"meta.sum", "msgs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, commits := range []int{0, 1} {
+				store := t.TempDir()
+				log, stop := rolledServer(t, store)
+				appendCommits(t, log, ledger.Head{}, commits)
+				stop()
+				whole := true
+				for _, file := range lost {
+					remove(t, filepath.Join(streamFolder(store, jetstream.DefaultStream), file))
+					whole = whole && file != "msgs"
+				}
+				verdict, err := embedded.Files(store).Judge(t.Context(), blocks.JudgeOptions{})
+				if commits > 0 && whole {
+					if !errors.Is(err, blocks.ErrDamaged) {
+						t.Errorf("with %d commits: %+v, %v", commits, verdict, err)
+					}
+					continue
+				}
+				if err != nil || verdict.Report != nil {
+					t.Fatalf("%+v, %v", verdict, err)
+				}
+				log, stop = rolledServer(t, store)
+				reads(t, log, 1, appendCommits(t, log, ledger.Head{}, 3))
+				stop()
+			}
+		})
+	}
+}
+
 // goesOn checks that a server takes a store as it is, and that it goes on, also
 // after it was started again.
 func goesOn(t *testing.T, store string, heads []ledger.Head) {

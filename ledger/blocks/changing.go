@@ -77,6 +77,32 @@ func (f Folder) halfDeleted(note *leaving) bool {
 // the stream was whole: it has no commit, and is made again.
 func (f Folder) halfMade() bool { return !f.whole() && f.holdsNothing() }
 
+// neverMade reports whether a server that was making the log's first stream has ended
+// before the stream was whole: then there is no log yet.
+func (f Folder) neverMade() bool {
+	if f.Chain == nil {
+		return false
+	}
+	list, err := f.allStreams()
+	return err == nil && len(list) == 1 && list[0].halfMade()
+}
+
+// SettleNothing removes what a server has left of a log that it was about to begin, so
+// that the next one begins it.
+func (f Folder) SettleNothing() error {
+	if !f.neverMade() {
+		return nil
+	}
+	list, err := f.allStreams()
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(list[0].Dir()); err != nil {
+		return fmt.Errorf("blocks: %w", err)
+	}
+	return f.SyncStreams()
+}
+
 // whole reports whether the stream has a configuration.
 func (f Folder) whole() bool {
 	whole := true

@@ -81,7 +81,7 @@ func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, 
 		return nil, err
 	}
 	v.Report, err = f.Check(ctx, opts.CheckOptions)
-	if errors.Is(err, ErrNoLog) {
+	if errors.Is(err, ErrNoLog) || err != nil && f.neverMade() {
 		v.Report, err = nil, nil
 	}
 	if err != nil {

@@ -49,7 +49,7 @@ func judge(ctx context.Context, cfg Config) (*blocks.Verdict, error) {
 
 func settle(cfg Config, files blocks.Folder, verdict *blocks.Verdict) (*blocks.Verdict, error) {
 	if verdict.Report == nil {
-		return verdict, nil
+		return verdict, files.SettleNothing()
 	}
 	if verdict.TornBytes > 0 && cfg.Logger != nil {
 		why := "nobody was told that it succeeded"
