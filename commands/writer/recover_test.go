@@ -415,6 +415,7 @@ func TestSnapshotAfterAFailure(t *testing.T) {
 				t.Fatalf("of %d commits that failed once there are only %d snapshots", n+1, len(saved))
 			}
 		}
+		schedule.Wait() // until it has ended, none is due
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
