@@ -104,7 +104,9 @@ func TestPackedBytes(t *testing.T) {
 	const project, user = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	ev := ledger.AllocationsReplaced{Consumer: ledgertest.ID(2, 1), Project: project, User: user, Type: "INSTANCE"}
 	for _, class := range []string{"VCPU", "MEMORY_MB", "DISK_GB"} {
-		ev.Allocations = append(ev.Allocations, ledger.AllocationRecord{Provider: ledgertest.ID(1, 1), Class: class, Amount: 1})
+		ev.Allocations = append(ev.Allocations, ledger.AllocationRecord{
+			Provider: ledgertest.ID(1, 1), Class: class, Amount: 1,
+		})
 	}
 	r := ledger.Record{
 		CommandID: ledgertest.ID(4, 1), Command: "AllocateForConsumers", Time: 1_700_000_000_000_000_000, Actor: user,

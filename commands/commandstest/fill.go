@@ -101,7 +101,9 @@ func (f *Filled) Commit(b testing.TB, group ...commands.Command) {
 		if rejection != nil {
 			b.Fatal(rejection)
 		}
-		r := ledger.Record{CommandID: NewID(), Command: c.CommandName(), Time: f.clock, Actor: "bench", Events: events, Packed: true}
+		r := ledger.Record{
+			CommandID: NewID(), Command: c.CommandName(), Time: f.clock, Actor: "bench", Events: events, Packed: true,
+		}
 		if _, fits, err := f.builder.Add(r, 1<<30); err != nil || !fits {
 			b.Fatal(err)
 		}
