@@ -66,7 +66,9 @@ type request struct {
 	who     policy.Identity
 	view    projector.View
 	dryRun  bool
-	lease   *intake.Lease // lease of the body's memory
+	// submitted means that the request had a command decided.
+	submitted bool
+	lease     *intake.Lease // lease of the body's memory
 	// mayWrite means that a rule has permitted the client to write. Only then is
 	// a body read.
 	mayWrite bool

@@ -13,6 +13,7 @@ import (
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/commandstest"
 	"github.com/allot-project/allot/ledger"
@@ -269,10 +270,14 @@ func (w *world) compareWithPlacement(t *testing.T) {
 
 // placement sends a request to Placement's API.
 func (w *world) placement(method, path, body string) *httptest.ResponseRecorder {
+	return w.servePlacement(httptest.NewRequest(method, path, strings.NewReader(body)))
+}
+
+// servePlacement sends a request of the caller's to Placement's API.
+func (w *world) servePlacement(r *http.Request) *httptest.ResponseRecorder {
 	facade := &placement.Handler{
 		Auth: auth.Noauth{}, Policy: w.rules, Commands: w.Writer, Views: w.Views, Logger: slog.New(slog.DiscardHandler),
 	}
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("X-Auth-Token", "admin")
 	r.Header.Set("OpenStack-API-Version", "placement latest")
 	r.Header.Set("Content-Type", "application/json")
@@ -469,4 +474,49 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %q %q: %s", method, path, body, answer.Body)
 		}
 	})
+}
+
+// TestRequestNamesItsCommand: a command to which the client gives no id has that which
+// its request's id spells, and one to which it does has the client's.
+func TestRequestNamesItsCommand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	known := func(id ledger.UUID) bool {
+		t.Helper()
+		_, found, err := w.Views.Command(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	for _, c := range []struct {
+		name, path, body string
+		serve            func(*http.Request) *httptest.ResponseRecorder
+	}{
+		{"baremetal", "/v1/nodes", `{"driver":"fake","name":%q}`, func(r *http.Request) *httptest.ResponseRecorder {
+			return w.serve(r, "", "")
+		}},
+		{"placement", "/resource_providers", `{"name":%q}`, w.servePlacement},
+	} {
+		send := func(given, name string) http.Header {
+			r := httptest.NewRequest("POST", c.path, strings.NewReader(fmt.Sprintf(c.body, name)))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set(rest.CommandIDHeader, given)
+			answer := c.serve(r)
+			if answer.Code/100 != 2 {
+				t.Errorf("%s: %d %s", c.name, answer.Code, answer.Body)
+			}
+			return answer.Header()
+		}
+		first, second := send("", "a"), send("", "b")
+		given := commandstest.NewID()
+		third := send(given.String(), "c")
+		of := func(h http.Header) ledger.UUID { return rest.FirstCommandID(h.Get("X-Openstack-Request-Id")) }
+		if !known(of(first)) || !known(of(second)) || of(first) == of(second) {
+			t.Errorf("%s: the requests %v and %v have no commands of their ids", c.name, first, second)
+		}
+		if !known(given) || known(of(third)) {
+			t.Errorf("%s: the command %s has the id of its request, %v", c.name, given, third)
+		}
+	}
 }

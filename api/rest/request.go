@@ -24,8 +24,15 @@ const submitTimeout = 30 * time.Second
 // NewRequestID returns a new id for a request. Its answer, the server's messages
 // and the record of its command have it.
 func NewRequestID(w http.ResponseWriter) string {
-	id := "req-" + uuid.NewString()
+	id := ledger.SpelledRequest.Spell(commands.NewID())
 	w.Header().Set("X-Openstack-Request-Id", id)
+	return id
+}
+
+// FirstCommandID returns the id that the first command of a request has if the client
+// gives it none: the uuid that the request's id spells, which a record then holds once.
+func FirstCommandID(requestID string) ledger.UUID {
+	id, _, _ := ledger.Unspell(requestID)
 	return id
 }
 
@@ -73,10 +80,12 @@ func (r *Rehearsal) Body() any {
 }
 
 // Submit carries a command out for a request, under the id that the client gave
-// it. For a dry run of an accepted command it returns a Rehearsal.
+// it, or else that of the submission, or else a new one. For a dry run of an accepted command it returns a Rehearsal.
 func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outcome commands.Outcome, err error) {
-	if s.ID, err = CommandID(r); err != nil {
-		return outcome, BadRequest("%v", err)
+	if s.ID.IsNil() || r.Header.Get(CommandIDHeader) != "" {
+		if s.ID, err = CommandID(r); err != nil {
+			return outcome, BadRequest("%v", err)
+		}
 	}
 	s.Trace = commands.TraceOf(r.Context())
 	ctx, cancel := context.WithTimeout(r.Context(), submitTimeout)
