@@ -66,9 +66,7 @@ type request struct {
 	who     policy.Identity
 	view    projector.View
 	dryRun  bool
-	// submitted means that the request had a command decided.
-	submitted bool
-	lease     *intake.Lease // lease of the body's memory
+	lease   *intake.Lease // lease of the body's memory
 	// mayWrite means that a rule has permitted the client to write. Only then is
 	// a body read.
 	mayWrite bool

@@ -511,7 +511,10 @@ func TestRequestNamesItsCommand(t *testing.T) {
 		first, second := send("", "a"), send("", "b")
 		given := commandstest.NewID()
 		third := send(given.String(), "c")
-		of := func(h http.Header) ledger.UUID { return rest.FirstCommandID(h.Get("X-Openstack-Request-Id")) }
+		of := func(h http.Header) ledger.UUID {
+			id, _, _ := ledger.Unspell(h.Get("X-Openstack-Request-Id"))
+			return id
+		}
 		if !known(of(first)) || !known(of(second)) || of(first) == of(second) {
 			t.Errorf("%s: the requests %v and %v have no commands of their ids", c.name, first, second)
 		}

@@ -3,18 +3,12 @@ package baremetal
 import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
 )
 
 // submit carries a command out.
 func (r *request) submit(c commands.Command) (commands.Outcome, *commands.Rejection, error) {
-	var id ledger.UUID
-	if !r.submitted {
-		id = rest.FirstCommandID(r.id)
-	}
-	r.submitted = true
 	outcome, err := rest.Submit(r.Request, r.h.Commands, commands.Submission{
-		ID: id, Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
+		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 	})
 	if err != nil {
 		return outcome, nil, err

@@ -15,7 +15,6 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -315,13 +314,9 @@ func noContent() *response { return &response{status: http.StatusNoContent} }
 // submit carries a command out for a request. It returns a rejection as a value,
 // because each handler has its own texts for rejections.
 func (h *Handler) submit(r *request, c commands.Command) (commands.Outcome, *commands.Rejection, error) {
-	var id ledger.UUID
-	if !r.submitted {
-		id = rest.FirstCommandID(r.id)
-	}
 	r.submitted = true
 	outcome, err := rest.Submit(r.Request, h.Commands, commands.Submission{
-		ID: id, Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
+		Actor: r.who.User, RequestID: r.id, Command: c, DryRun: r.dryRun,
 	})
 	if err != nil {
 		return outcome, nil, err

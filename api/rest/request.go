@@ -29,13 +29,6 @@ func NewRequestID(w http.ResponseWriter) string {
 	return id
 }
 
-// FirstCommandID returns the id that the first command of a request has if the client
-// gives it none: the uuid that the request's id spells, which a record then holds once.
-func FirstCommandID(requestID string) ledger.UUID {
-	id, _, _ := ledger.Unspell(requestID)
-	return id
-}
-
 // Base returns the scheme and host that the client used.
 func Base(r *http.Request) string {
 	scheme := "http"
@@ -79,10 +72,13 @@ func (r *Rehearsal) Body() any {
 	return map[string]any{"dry_run": true, "events": ledger.EventLines(r.Events)}
 }
 
-// Submit carries a command out for a request, under the id that the client gave
-// it, or else that of the submission, or else a new one. For a dry run of an accepted command it returns a Rehearsal.
+// Submit carries the command of a request out, of which a request has one at most. Its
+// id is the one that the client gave it, or else the uuid that the request's id spells:
+// a record then holds both as one. For a dry run of an accepted command it returns a
+// Rehearsal.
 func Submit(r *http.Request, to commands.Submitter, s commands.Submission) (outcome commands.Outcome, err error) {
-	if s.ID.IsNil() || r.Header.Get(CommandIDHeader) != "" {
+	var spelt bool
+	if s.ID, _, spelt = ledger.Unspell(s.RequestID); !spelt || r.Header.Get(CommandIDHeader) != "" {
 		if s.ID, err = CommandID(r); err != nil {
 			return outcome, BadRequest("%v", err)
 		}
