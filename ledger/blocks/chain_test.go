@@ -330,7 +330,7 @@ func TestHalfMadeLogIsMadeAgain(t *testing.T) {
 			for _, commits := range []int{0, 1} {
 				store := t.TempDir()
 				log, stop := rolledServer(t, store)
-				appendCommits(t, log, ledger.Head{}, commits)
+				seen := appendCommits(t, log, ledger.Head{}, commits)
 				stop()
 				whole := true
 				for _, file := range lost {
@@ -347,12 +347,32 @@ func TestHalfMadeLogIsMadeAgain(t *testing.T) {
 				if err != nil || verdict.Report != nil {
 					t.Fatalf("%+v, %v", verdict, err)
 				}
+				for _, head := range seen {
+					goneAfter(t, store, head)
+				}
 				log, stop = rolledServer(t, store)
 				reads(t, log, 1, appendCommits(t, log, ledger.Head{}, 3))
 				stop()
 			}
 		})
 	}
+}
+
+// goneAfter checks that a store in which a commit was seen once is not taken for one that
+// never had a log, and that nothing of it is changed.
+func goneAfter(t *testing.T, store string, seen ledger.Head) {
+	t.Helper()
+	mark := blocks.HighWaterPath(store)
+	if err := blocks.WriteHighWater(mark, seen); err != nil {
+		t.Fatal(err)
+	}
+	if ns, err := embedded.Start(t.Context(), embedded.Config{StoreDir: store}); !errors.Is(err, blocks.ErrGone) {
+		t.Errorf("%v, %v", ns, err)
+	}
+	if _, err := os.Stat(streamFolder(store, jetstream.DefaultStream)); err != nil {
+		t.Error(err)
+	}
+	remove(t, mark)
 }
 
 // goesOn checks that a server takes a store as it is, and that it goes on, also

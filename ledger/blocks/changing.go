@@ -77,27 +77,32 @@ func (f Folder) halfDeleted(note *leaving) bool {
 // the stream was whole: it has no commit, and is made again.
 func (f Folder) halfMade() bool { return !f.whole() && f.holdsNothing() }
 
-// neverMade reports whether a server that was making the log's first stream has ended
-// before the stream was whole: then there is no log yet.
-func (f Folder) neverMade() bool {
+// unmade returns the log's first stream if a server that was making it has ended before
+// it was whole: then there is no log yet.
+func (f Folder) unmade() (first Folder, found bool) {
 	if f.Chain == nil {
-		return false
+		return first, false
 	}
 	list, err := f.allStreams()
-	return err == nil && len(list) == 1 && list[0].halfMade()
+	if err != nil || len(list) != 1 {
+		return first, false
+	}
+	return list[0], list[0].halfMade()
 }
 
 // SettleNothing removes what a server has left of a log that it was about to begin, so
 // that the next one begins it.
 func (f Folder) SettleNothing() error {
-	if !f.neverMade() {
-		return nil
+	if first, found := f.unmade(); found {
+		return f.remove(first)
 	}
-	list, err := f.allStreams()
-	if err != nil {
-		return err
-	}
-	if err := os.RemoveAll(list[0].Dir()); err != nil {
+	return nil
+}
+
+// remove removes a stream of which nothing counts. If it ends in the middle, the rest is
+// still one of those.
+func (f Folder) remove(one Folder) error {
+	if err := os.RemoveAll(one.Dir()); err != nil {
 		return fmt.Errorf("blocks: %w", err)
 	}
 	return f.SyncStreams()
@@ -140,10 +145,7 @@ func (f Folder) settleChanges() error {
 		// may be one in which several servers are about to go on.
 		outside := one.begins() > streams[len(streams)-1].begins() || one.begins() < streams[0].begins()
 		if outside && (!one.shared || !one.whole()) || one.shared && one.halfMade() {
-			if err := os.RemoveAll(one.Dir()); err != nil {
-				return fmt.Errorf("blocks: %w", err)
-			}
-			if err := f.SyncStreams(); err != nil {
+			if err := f.remove(one); err != nil {
 				return err
 			}
 		}

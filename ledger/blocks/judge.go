@@ -81,7 +81,11 @@ func (f Folder) judgeFiles(ctx context.Context, opts JudgeOptions) (v *Verdict, 
 		return nil, err
 	}
 	v.Report, err = f.Check(ctx, opts.CheckOptions)
-	if errors.Is(err, ErrNoLog) || err != nil && f.neverMade() {
+	noLog := errors.Is(err, ErrNoLog)
+	if err != nil && !noLog {
+		_, noLog = f.unmade()
+	}
+	if noLog {
 		v.Report, err = nil, nil
 	}
 	if err != nil {
