@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -170,6 +171,35 @@ func TestPackedDamage(t *testing.T) {
 		_, _, err := ledger.DecodeLeafData(data)
 		if c.whole && err != nil || !c.whole && !errors.Is(err, ledger.ErrCorrupt) {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestPackedMemory: the references of a hostile record, of which a few bytes stand for
+// a name, take a bounded multiple of what it takes itself: at most twice what empty
+// names in a record that is not packed take for their bytes.
+func TestPackedMemory(t *testing.T) {
+	const names = 100_000
+	perByte := func(packed bool, name string) float64 {
+		t.Helper()
+		traits := ledger.ProviderTraitsReplaced{Provider: ledgertest.ID(1, 1), Traits: slices.Repeat([]string{name}, names)}
+		data := ledger.LeafData(ledger.Address{Sequence: 1}, encodedRecord(t, ledger.Record{
+			CommandID: ledgertest.ID(2, 1), Command: "C", Events: []ledger.Event{traits}, Packed: packed,
+		}))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, _, err := ledger.DecodeLeafData(data); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc-before.TotalAlloc) / float64(len(data))
+	}
+	most := 2 * perByte(false, "")
+	for what, name := range map[string]string{
+		"a well-known name": "VCPU", "an id": "req-" + ledgertest.ID(2, 1).String(), "another id": ledgertest.ID(3, 1).String(),
+	} {
+		if took := perByte(true, name); took > most {
+			t.Errorf("%s takes %.0f bytes for each of its own, and may take %.0f", what, took, most)
 		}
 	}
 }
