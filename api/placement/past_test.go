@@ -160,7 +160,7 @@ func TestCandidatesAreAccepted(t *testing.T) {
 		l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 		defer l.Stop(t)
 		c := &cloud{rt: rt, h: handler(l)}
-		for range 25 {
+		for range 40 {
 			c.change()
 		}
 		for _, query := range []string{
@@ -192,7 +192,7 @@ func TestCandidatesAreAccepted(t *testing.T) {
 			}
 		}
 	})
-	if tried < 40 {
+	if tried < 100 {
 		t.Errorf("only %d candidates were tried", tried)
 	}
 }
