@@ -1,0 +1,113 @@
+package ledgertest
+
+import (
+	"testing"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// chain makes a log with one record for each list of events.
+func chain(t testing.TB, events [][]ledger.Event) []*ledger.Commit {
+	t.Helper()
+	return chainOf(t, events, func(int, *ledger.Record) {})
+}
+
+// chainOf is chain for records that are changed before they are written.
+func chainOf(t testing.TB, events [][]ledger.Event, change func(i int, r *ledger.Record)) []*ledger.Commit {
+	t.Helper()
+	var head ledger.Head
+	commits := make([]*ledger.Commit, 0, len(events))
+	builder := ledger.NewCommitBuilder()
+	for i, list := range events {
+		builder.Begin(head)
+		record := ledger.Record{
+			CommandID: ID(4, byte(i)), Fingerprint: ledger.Fingerprint{1, 2, 3}, Command: "Test",
+			Time: 1_700_000_000_000_000_000 + int64(i), Actor: "admin", RequestID: "req-1",
+			Cause: &ledger.Address{Sequence: 1, Index: 2}, Events: list,
+		}
+		change(i, &record)
+		if _, fits, err := builder.Add(record, 1<<20); err != nil || !fits {
+			t.Fatal(fits, err)
+		}
+		commit, _, err := builder.Seal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		head = commit.Head()
+		commits = append(commits, commit)
+	}
+	return commits
+}
+
+// History is a log whose stored forms are all on file: the commits themselves,
+// the State after them, and the read models made from them.
+type History struct {
+	Name    string // name of its files
+	Commits []*ledger.Commit
+}
+
+// Histories are logs that together hold every kind of event. They never change: a
+// new kind of event needs a new log.
+func Histories(t testing.TB) []History {
+	t.Helper()
+	return []History{
+		{"commits", Commits(t, 3)},
+		{"nodes", NodeCommits(t)},
+		{"reservations", ReservationCommits(t)},
+		{"waiting", waitingCommits(t)},
+		{"chassis", ChassisCommits(t)},
+		{"order", OrderCommits(t)},
+		{"terms", TermCommits(t)},
+		{"claims", ClaimCommits(t)},
+		{"limits", LimitCommits(t)},
+		{"import", ImportCommits(t)},
+		{"preferences", PreferenceCommits(t)},
+		{"aggregateLimits", AggregateLimitCommits(t)},
+		{"importedNodes", importedNodeCommits(t)},
+		{"waitingClaims", WaitingClaimCommits(t)},
+		{"continued", continuedCommits(t)},
+		{"packed", packedCommits(t)},
+	}
+}
+
+// packedCommits returns a log with records in the packed form, between others.
+func packedCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	const project, user = "0123456789abcdef0123456789abcdef", "11111111-2222-3333-4444-555555555555"
+	holds := func(n byte, providers ...ledger.UUID) ledger.Event {
+		ev := ledger.AllocationsReplaced{Consumer: ID(2, n), Project: project, User: user, Type: "INSTANCE"}
+		for _, id := range providers {
+			for _, class := range []string{"VCPU", "MEMORY_MB"} {
+				ev.Allocations = append(ev.Allocations, ledger.AllocationRecord{Provider: id, Class: class, Amount: 1})
+			}
+		}
+		return ev
+	}
+	events := [][]ledger.Event{
+		Vocabulary(),
+		{
+			ledger.ProviderCreated{Provider: ID(1, 4), Name: "second"},
+			ledger.InventoriesReplaced{Provider: ID(1, 4), Generation: 1, Inventories: []ledger.InventoryRecord{
+				{Class: "MEMORY_MB", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
+				{Class: "VCPU", Total: 9, MinUnit: 1, MaxUnit: 9, StepSize: 1, Ratio: 1},
+			}},
+			holds(3, ID(1, 1)),
+		},
+		{holds(4, ID(1, 4), ID(1, 1)), holds(3, ID(1, 4))},
+		{ledger.ConsumerRemoved{Consumer: ID(2, 4)}},
+	}
+	return chainOf(t, events, func(i int, r *ledger.Record) {
+		r.Packed = i != 0
+		r.Command, r.Actor = "AllocateForConsumers", project
+		r.RequestID = "req-" + ID(5, byte(i)).String()
+	})
+}
+
+// continuedCommits returns a log that goes on in another stream after its second
+// commit.
+func continuedCommits(t testing.TB) []*ledger.Commit {
+	t.Helper()
+	return chain(t, [][]ledger.Event{
+		Vocabulary(), {ledger.LogContinued{Of: "a", Stream: "ALLOT-b"}}, {ledger.ConsumerRemoved{Consumer: ID(2, 1)}},
+	})
+}
