@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidwall/btree"
+	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // AggregateKey is a class on the providers of an aggregate.
@@ -31,17 +31,15 @@ type AggregateLimit struct {
 }
 
 type aggregateLimitTable struct {
-	aggregateLimits *btree.BTreeG[*AggregateLimit]
+	aggregateLimits ordered.Tree[*AggregateLimit]
 }
 
 func newAggregateLimitTable() aggregateLimitTable {
-	return aggregateLimitTable{btree.NewBTreeGOptions(
-		func(a, b *AggregateLimit) bool { return a.Compare(b.AggregateKey) < 0 }, treeOptions,
-	)}
+	return aggregateLimitTable{ordered.New(func(a, b *AggregateLimit) bool { return a.Compare(b.AggregateKey) < 0 })}
 }
 
 func (t *aggregateLimitTable) forkAggregateLimits() aggregateLimitTable {
-	return aggregateLimitTable{t.aggregateLimits.Copy()}
+	return aggregateLimitTable{ordered.Copy(t.aggregateLimits)}
 }
 
 // AggregatesLimited reports whether any aggregate has a limit.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidwall/btree"
+	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // LimitKey says what a limit is of: an amount of a class, or a number of
@@ -52,23 +52,23 @@ type ProjectUsage struct {
 // limitTables are the limits, the tree of projects, and, while there is any
 // limit, what each project holds.
 type limitTables struct {
-	limits   *btree.BTreeG[*Limit]
-	parents  *btree.BTreeG[ProjectParent]
-	projects *btree.BTreeG[*ProjectUsage]
+	limits   ordered.Tree[*Limit]
+	parents  ordered.Tree[ProjectParent]
+	projects ordered.Tree[*ProjectUsage]
 }
 
 func newLimitTables() limitTables {
 	return limitTables{
-		limits: btree.NewBTreeGOptions(
-			func(a, b *Limit) bool { return a.Compare(b.LimitKey) < 0 }, treeOptions,
-		),
-		parents:  btree.NewBTreeGOptions(func(a, b ProjectParent) bool { return a.Project < b.Project }, treeOptions),
-		projects: btree.NewBTreeGOptions(func(a, b *ProjectUsage) bool { return a.Project < b.Project }, treeOptions),
+		limits:   ordered.New(func(a, b *Limit) bool { return a.Compare(b.LimitKey) < 0 }),
+		parents:  ordered.New(func(a, b ProjectParent) bool { return a.Project < b.Project }),
+		projects: ordered.New(func(a, b *ProjectUsage) bool { return a.Project < b.Project }),
 	}
 }
 
 func (t *limitTables) forkLimits() limitTables {
-	return limitTables{limits: t.limits.Copy(), parents: t.parents.Copy(), projects: t.projects.Copy()}
+	return limitTables{
+		limits: ordered.Copy(t.limits), parents: ordered.Copy(t.parents), projects: ordered.Copy(t.projects),
+	}
 }
 
 // Limited reports whether there is any limit.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/btree"
+	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // Limits of nodes and node allocations, which are Ironic's.
@@ -140,7 +140,7 @@ type NodeAllocation struct {
 
 // NodeClass counts the nodes of one resource class.
 type NodeClass struct {
-	free *btree.BTreeG[nodeEntry]
+	free ordered.Tree[nodeEntry]
 	// The number of nodes, and the numbers of nodes that cannot be allocated, by
 	// reason. A node may count for several reasons.
 	Nodes, NotAvailable, Associated, NoPowerState, Maintenance, Retired int
@@ -211,13 +211,13 @@ type (
 
 // nodeTables is the part of a State that holds nodes.
 type nodeTables struct {
-	nodes       *btree.BTreeG[nodeEntry]
-	nodeNames   *btree.BTreeG[nameEntry]
-	instances   *btree.BTreeG[uuidEntry] // node by instance
-	allocations *btree.BTreeG[nodeAllocationEntry]
-	allocNames  *btree.BTreeG[nameEntry]
+	nodes       ordered.Tree[nodeEntry]
+	nodeNames   ordered.Tree[nameEntry]
+	instances   ordered.Tree[uuidEntry] // node by instance
+	allocations ordered.Tree[nodeAllocationEntry]
+	allocNames  ordered.Tree[nameEntry]
 	nodeClasses map[string]*NodeClass
-	chassis     *btree.BTreeG[chassisEntry]
+	chassis     ordered.Tree[chassisEntry]
 
 	numbers uint64 // the last number given to a node, node allocation or chassis
 }
@@ -225,34 +225,32 @@ type nodeTables struct {
 func newNodeTables() nodeTables {
 	byName := func(a, b nameEntry) bool { return a.name < b.name }
 	return nodeTables{
-		nodes:     newNodeTree(),
-		nodeNames: btree.NewBTreeGOptions(byName, treeOptions),
-		instances: btree.NewBTreeGOptions(func(a, b uuidEntry) bool { return a.key.Compare(b.key) < 0 }, treeOptions),
-		allocations: btree.NewBTreeGOptions(
-			func(a, b nodeAllocationEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions,
-		),
-		allocNames:  btree.NewBTreeGOptions(byName, treeOptions),
+		nodes:       newNodeTree(),
+		nodeNames:   ordered.New(byName),
+		instances:   ordered.New(func(a, b uuidEntry) bool { return a.key.Compare(b.key) < 0 }),
+		allocations: ordered.New(func(a, b nodeAllocationEntry) bool { return a.id.Compare(b.id) < 0 }),
+		allocNames:  ordered.New(byName),
 		nodeClasses: make(map[string]*NodeClass),
-		chassis:     btree.NewBTreeGOptions(func(a, b chassisEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions),
+		chassis:     ordered.New(func(a, b chassisEntry) bool { return a.id.Compare(b.id) < 0 }),
 	}
 }
 
-func newNodeTree() *btree.BTreeG[nodeEntry] {
-	return btree.NewBTreeGOptions(func(a, b nodeEntry) bool { return a.id.Compare(b.id) < 0 }, treeOptions)
+func newNodeTree() ordered.Tree[nodeEntry] {
+	return ordered.New(func(a, b nodeEntry) bool { return a.id.Compare(b.id) < 0 })
 }
 
 func (t *nodeTables) forkNodes() nodeTables {
 	fork := *t
-	fork.nodes = t.nodes.Copy()
-	fork.nodeNames = t.nodeNames.Copy()
-	fork.instances = t.instances.Copy()
-	fork.allocations = t.allocations.Copy()
-	fork.allocNames = t.allocNames.Copy()
-	fork.chassis = t.chassis.Copy()
+	fork.nodes = ordered.Copy(t.nodes)
+	fork.nodeNames = ordered.Copy(t.nodeNames)
+	fork.instances = ordered.Copy(t.instances)
+	fork.allocations = ordered.Copy(t.allocations)
+	fork.allocNames = ordered.Copy(t.allocNames)
+	fork.chassis = ordered.Copy(t.chassis)
 	fork.nodeClasses = maps.Clone(t.nodeClasses)
 	for name, class := range fork.nodeClasses {
 		copied := *class
-		copied.free = class.free.Copy()
+		copied.free = ordered.Copy(class.free)
 		fork.nodeClasses[name] = &copied
 	}
 	return fork

@@ -3,7 +3,7 @@ package ledger
 import (
 	"fmt"
 
-	"github.com/tidwall/btree"
+	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // MaxPreferenceName is the size of the longest name of a preference, in bytes.
@@ -16,16 +16,16 @@ type Preference struct {
 	Prefer Document
 }
 
-type preferenceTable struct{ preferences *btree.BTreeG[*Preference] }
+type preferenceTable struct{ preferences ordered.Tree[*Preference] }
 
 func newPreferenceTable() preferenceTable {
 	return preferenceTable{
-		btree.NewBTreeGOptions(func(a, b *Preference) bool { return a.Name < b.Name }, treeOptions),
+		ordered.New(func(a, b *Preference) bool { return a.Name < b.Name }),
 	}
 }
 
 func (t *preferenceTable) forkPreferences() preferenceTable {
-	return preferenceTable{t.preferences.Copy()}
+	return preferenceTable{ordered.Copy(t.preferences)}
 }
 
 // Preference finds a preference by its name.

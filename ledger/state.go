@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidwall/btree"
+	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // ErrInvariant reports events that cannot follow from the State they are folded
@@ -25,12 +25,12 @@ type State struct {
 	passed   uint64 // the log has no commit between the head and this sequence, see Chain
 	lastTime int64  // of the newest record, Unix nanoseconds
 
-	providers *btree.BTreeG[providerEntry]
-	names     *btree.BTreeG[nameEntry]
-	children  *btree.BTreeG[childEntry]
-	consumers *btree.BTreeG[consumerEntry]
-	usages    *btree.BTreeG[usageEntry]
-	traits    *btree.BTreeG[*Trait]
+	providers ordered.Tree[providerEntry]
+	names     ordered.Tree[nameEntry]
+	children  ordered.Tree[childEntry]
+	consumers ordered.Tree[consumerEntry]
+	usages    ordered.Tree[usageEntry]
+	traits    ordered.Tree[*Trait]
 	classes   *ClassTable
 	nextClass ClassID
 
@@ -51,7 +51,7 @@ type State struct {
 	// The event before last edited or searched these; the next event is likely to
 	// be about the same entity.
 	edited       *Provider
-	consumerPath btree.PathHint
+	consumerPath ordered.Path
 }
 
 // Head is the sequence of a commit and its digest, which stands for the whole log
@@ -81,22 +81,20 @@ type (
 	}
 )
 
-var treeOptions = btree.Options{NoLocks: true}
-
 // NewState returns the State before the first commit.
 func NewState() *State {
 	return &State{
-		providers: btree.NewBTreeGOptions(func(a, b providerEntry) bool { return a.id.Before(b.id) }, treeOptions),
-		names:     btree.NewBTreeGOptions(func(a, b nameEntry) bool { return a.name < b.name }, treeOptions),
-		children: btree.NewBTreeGOptions(func(a, b childEntry) bool {
+		providers: ordered.New(func(a, b providerEntry) bool { return a.id.Before(b.id) }),
+		names:     ordered.New(func(a, b nameEntry) bool { return a.name < b.name }),
+		children: ordered.New(func(a, b childEntry) bool {
 			if c := a.parent.Compare(b.parent); c != 0 {
 				return c < 0
 			}
 			return a.child.Compare(b.child) < 0
-		}, treeOptions),
-		consumers:  btree.NewBTreeGOptions(func(a, b consumerEntry) bool { return a.id.Before(b.id) }, treeOptions),
-		usages:     btree.NewBTreeGOptions(func(a, b usageEntry) bool { return a.owner.Compare(*b.owner) < 0 }, treeOptions),
-		traits:     btree.NewBTreeGOptions(func(a, b *Trait) bool { return a.Name < b.Name }, treeOptions),
+		}),
+		consumers:  ordered.New(func(a, b consumerEntry) bool { return a.id.Before(b.id) }),
+		usages:     ordered.New(func(a, b usageEntry) bool { return a.owner.Compare(*b.owner) < 0 }),
+		traits:     ordered.New(func(a, b *Trait) bool { return a.Name < b.Name }),
 		classes:    NewClassTable(nil),
 		nextClass:  FirstCustomClass,
 		nodeTables: newNodeTables(), limitTables: newLimitTables(), preferenceTable: newPreferenceTable(),
@@ -109,12 +107,12 @@ func NewState() *State {
 func (s *State) Fork() *State {
 	s.epoch++ // Neither copy may edit shared entities in place.
 	fork := *s
-	fork.providers = s.providers.Copy()
-	fork.names = s.names.Copy()
-	fork.children = s.children.Copy()
-	fork.consumers = s.consumers.Copy()
-	fork.usages = s.usages.Copy()
-	fork.traits = s.traits.Copy()
+	fork.providers = ordered.Copy(s.providers)
+	fork.names = ordered.Copy(s.names)
+	fork.children = ordered.Copy(s.children)
+	fork.consumers = ordered.Copy(s.consumers)
+	fork.usages = ordered.Copy(s.usages)
+	fork.traits = ordered.Copy(s.traits)
 	fork.nodeTables = s.forkNodes()
 	fork.limitTables = s.forkLimits()
 	fork.preferenceTable = s.forkPreferences()

@@ -3,7 +3,7 @@ package ledger
 import (
 	"fmt"
 
-	"github.com/tidwall/btree"
+	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // WaitingClaim is a claim for which nothing was found, and that is tried again
@@ -25,8 +25,8 @@ type WaitingClaim struct {
 // waitingTable are the claims that wait, how many of each project do, and how much
 // they take together.
 type waitingTable struct {
-	waiting      *btree.BTreeG[*WaitingClaim]
-	waitingOf    *btree.BTreeG[projectCount]
+	waiting      ordered.Tree[*WaitingClaim]
+	waitingOf    ordered.Tree[projectCount]
 	waitingBytes int
 }
 
@@ -37,15 +37,15 @@ type projectCount struct {
 
 func newWaitingTable() waitingTable {
 	return waitingTable{
-		waiting: btree.NewBTreeGOptions(func(a, b *WaitingClaim) bool { return a.UUID.Before(b.UUID) }, treeOptions),
-		waitingOf: btree.NewBTreeGOptions(
-			func(a, b projectCount) bool { return a.project < b.project }, treeOptions,
-		),
+		waiting:   ordered.New(func(a, b *WaitingClaim) bool { return a.UUID.Before(b.UUID) }),
+		waitingOf: ordered.New(func(a, b projectCount) bool { return a.project < b.project }),
 	}
 }
 
 func (t *waitingTable) forkWaiting() waitingTable {
-	return waitingTable{waiting: t.waiting.Copy(), waitingOf: t.waitingOf.Copy(), waitingBytes: t.waitingBytes}
+	return waitingTable{
+		waiting: ordered.Copy(t.waiting), waitingOf: ordered.Copy(t.waitingOf), waitingBytes: t.waitingBytes,
+	}
 }
 
 // WaitingClaim finds a claim that waits.

@@ -15,6 +15,7 @@ const module = "github.com/allot-project/allot/"
 
 // homes are the import paths behind the names in the table's last column.
 var homes = map[string]string{
+	"btree": "github.com/tidwall/btree",
 	"bloom": "github.com/bits-and-blooms/bloom/v3", "invopop": "github.com/invopop/jsonschema",
 	"prometheus": "github.com/prometheus/client_golang/prometheus",
 	"cors":       "github.com/rs/cors", "gophercloud": "github.com/gophercloud/gophercloud/v2",

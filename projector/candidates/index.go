@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	"github.com/tidwall/btree"
 
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ordered"
 )
 
 // World holds the providers at one moment, indexed for searches. It never
@@ -19,7 +19,7 @@ import (
 type World struct {
 	// lineage is the index that it is a moment of: within one, numbers stay.
 	lineage    *lineage
-	ids        *btree.BTreeG[numbered]
+	ids        ordered.Tree[numbered]
 	entries    pages[entry]
 	trees      pages[[]uint32] // by the root's number: the tree's members, ascending
 	all        *roaring.Bitmap
@@ -65,10 +65,8 @@ func NewIndex() *Index {
 	x := &Index{epoch: 1}
 	x.world = World{
 		lineage: new(lineage),
-		ids: btree.NewBTreeGOptions(
-			func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }, btree.Options{NoLocks: true},
-		),
-		all: roaring.New(), roots: roaring.New(), nested: roaring.New(),
+		ids:     ordered.New(func(a, b numbered) bool { return a.id.Compare(b.id) < 0 }),
+		all:     roaring.New(), roots: roaring.New(), nested: roaring.New(),
 		classes: map[ledger.ClassID]*posting{}, traits: map[string]*posting{}, aggregates: map[ledger.UUID]*posting{},
 	}
 	x.owned.all, x.owned.classes, x.owned.traits, x.owned.aggregates = 1, 1, 1, 1
@@ -85,7 +83,7 @@ func NewWorld(providers []*ledger.Provider) *World {
 // Snapshot returns the present World.
 func (x *Index) Snapshot() *World {
 	world := x.world
-	world.ids = x.world.ids.Copy()
+	world.ids = ordered.Copy(x.world.ids)
 	x.epoch++
 	return &world
 }
