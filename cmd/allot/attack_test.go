@@ -42,9 +42,6 @@ type attack struct {
 	do   func(t *testing.T, g *guarded, stop <-chan struct{})
 	// loses: the door's connection may be lost, with what is under way on it.
 	loses bool
-	// connects: it comes with new connections to the NATS server over and over, which has
-	// everybody wait for them: see mostConnectTimes.
-	connects bool
 	// keepsOut: without turns and paces, 99 of 100 of another's requests took up to 1,000
 	// times as long as beside the control.
 	keepsOut bool
@@ -81,9 +78,9 @@ func unread(_ *testing.T, g *guarded, stop <-chan struct{}) {
 
 // signsIn opens a connection of a user; nil: there is none.
 func signsIn(g *guarded, user string) net.Conn {
-	conn, err := net.Dial("tcp", g.nats)
+	conn, err := net.DialTimeout("tcp", g.nats, attackTime)
 	if err != nil {
-		return nil // the other client finds out whether the server is there
+		return nil // it is turned away for a while, or the other client finds out whether the server is there
 	}
 	// It may be refused, which the next write finds out.
 	_, _ = fmt.Fprintf(conn, "CONNECT {\"user\":%q,\"pass\":\"correct horse\"}\r\nSUB _INBOX.x 1\r\n", user)
@@ -162,7 +159,7 @@ func staysUnknown(_ *testing.T, g *guarded, stop <-chan struct{}) {
 	until(stop, func() {
 		var conns []net.Conn
 		for range 2000 {
-			if conn, err := net.Dial("tcp", g.nats); err == nil {
+			if conn, err := net.DialTimeout("tcp", g.nats, attackTime); err == nil {
 				conns = append(conns, conn)
 			}
 		}
@@ -358,8 +355,8 @@ var attacks = []attack{
 	{name: "endless discovery", most: mostAttackGrowth, do: endless("eve", "PUB $SRV.INFO.allot _INBOX.x 0\r\n\r\n")},
 	{name: "endless large messages", most: mostBurstGrowth, do: endless("eve", largest), loses: true},
 	{name: "messages that do not end", most: mostBurstGrowth, do: begins}, // the collector takes as much as they
-	{name: "connections with such", most: mostFloodGrowth, connects: true, do: beginsAgain},
-	{name: "connections without a name", most: mostFloodGrowth, connects: true, do: staysUnknown},
+	{name: "connections with such", most: mostAttackGrowth, keepsOut: true, do: beginsAgain},
+	{name: "connections without a name", most: mostAttackGrowth, keepsOut: true, do: staysUnknown},
 }
 
 // TestAttacksAreBounded: whatever a client sends or does not read, the server's
@@ -415,10 +412,6 @@ func (a attack) measure(t *testing.T) (lost []string) {
 // programs on the machine make it vary.
 const mostTimes = 8
 
-// mostConnectTimes is the same for the mean beside new connections to the NATS server. It is
-// 2 to 9 times; while the memory limit left too little room for garbage it was up to 50.
-const mostConnectTimes = 2 * mostTimes
-
 // mostTailTimes is the same for 99 of 100 of the requests beside attacks that kept
 // others out. It is 1 to 17 times.
 const mostTailTimes = 40
@@ -463,11 +456,7 @@ func (a attack) compare(
 		lost = append(lost, fmt.Sprintf("half of another's requests take more than %v beside the attack, which may be %v",
 			attacked.half(), most))
 	}
-	mostMean := time.Duration(mostTimes)
-	if a.connects {
-		mostMean = mostConnectTimes
-	}
-	if most := mostMean * max(control.mean(), quiet.mean()); attacked.mean() > most {
+	if most := mostTimes * max(control.mean(), quiet.mean()); attacked.mean() > most {
 		lost = append(lost, fmt.Sprintf("another's requests take %v in the mean beside the attack, which may be %v",
 			attacked.mean(), most))
 	}
@@ -544,8 +533,3 @@ const mostAttackGrowth = 64 << 20
 // mostBurstGrowth is what one may take of which more comes, until it is found out, than
 // may stay.
 const mostBurstGrowth = mostAttackGrowth * 3 / 2
-
-// mostFloodGrowth is what new connections over NATS from the server's own machine may
-// take: the NATS server takes as many at a time as come, which depends on the machine,
-// and on what else runs there. docs/security.md has what was measured.
-const mostFloodGrowth = 192 << 20

@@ -177,13 +177,16 @@ func place(address net.Addr) string {
 	return placeOf(ip)
 }
 
+// thisMachine is the place of all that does not come over a network.
+const thisMachine = "this machine"
+
 // placeOf is where an address is: those on one machine, or in one network that
 // is usually given to one customer, are one.
 func placeOf(ip netip.Addr) string {
 	ip = ip.Unmap()
 	switch {
 	case ip.IsLoopback():
-		return "this machine"
+		return thisMachine
 	case ip.Is6():
 		prefix, err := ip.WithZone("").Prefix(64)
 		if err == nil {

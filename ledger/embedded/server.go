@@ -131,21 +131,23 @@ type User struct {
 
 // Server is a running NATS server.
 type Server struct {
-	ns          *server.Server
-	verdict     *blocks.Verdict
-	replica     bool // one of several servers
-	logins      *logins
-	log         *slog.Logger
-	lines       *natsLogger
-	store       *server.Options
-	listening   listening
-	unread      unread
-	crowd       *crowd    // nil: there is no door
-	long        bool      // the line to the door is; of the same goroutine
-	toldUnknown time.Time // of the same goroutine
-	poured      int       // see line; of the same goroutine
-	door        *watched  // see WatchDoor
-	ending      sync.Once
+	ns           *server.Server
+	verdict      *blocks.Verdict
+	replica      bool // one of several servers
+	logins       *logins
+	log          *slog.Logger
+	lines        *natsLogger
+	store        *server.Options
+	listening    listening
+	unread       unread
+	crowd        *crowd    // nil: there is no door
+	long         bool      // the line to the door is; of the same goroutine
+	toldUnknown  time.Time // of the same goroutine
+	poured       int       // see line; of the same goroutine
+	door         *watched  // see WatchDoor
+	arrivals     *arrivals // of the same goroutine
+	toldArrivals time.Time // of the same goroutine
+	ending       sync.Once
 }
 
 // Verdict returns what was found in the log's files before the server opened
@@ -201,7 +203,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		ns: ns, verdict: verdict, replica: cfg.Cluster != nil, logins: logins, log: cfg.Logger, lines: log, store: opts,
-		door: newWatched(),
+		door: newWatched(), arrivals: newArrivals(),
 	}
 	if cfg.Outside {
 		s.watchUnread(cfg.Heavy)
@@ -274,7 +276,7 @@ func options(cfg Config, auth server.Authentication) (*server.Options, error) {
 		MaxConn:    MaxConnections,
 		MaxSubs:    maxSubscriptions,
 		// What the monitoring endpoint tells of those that have gone.
-		MaxClosedClients: 100,
+		MaxClosedClients: mostClosed,
 		MaxControlLine:   4096,
 		WriteDeadline:    writeDeadline,
 		WriteTimeout:     server.WriteTimeoutPolicyRetry,

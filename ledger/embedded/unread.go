@@ -35,6 +35,9 @@ const (
 	stormLasts = time.Second
 	// mostListed is more connections than there are.
 	mostListed = MaxConnections + 16
+	// mostClosed is how many of those that have gone are remembered, to know where
+	// they came from.
+	mostClosed = 100
 )
 
 // unread watches what clients leave unread. Only this process sends clients
@@ -80,6 +83,7 @@ func (s *Server) watchUnread(heavily func(bool)) {
 				stormed = now
 			}
 			if ticks%lookAgain == 0 || clients > known+manyCome {
+				s.paceArrivals(now)
 				s.lookForUnknown()
 				known = s.ns.NumClients()
 			}
