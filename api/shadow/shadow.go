@@ -162,7 +162,9 @@ func (s *Shadow) compareAll(ctx context.Context) {
 	due, failed, tried := time.Now(), time.Time{}, time.Now()
 	for {
 		now := time.Now()
-		isDue := !due.IsZero() && !now.Before(due) || s.queue.wantsComparison()
+		// What the last one has found is brought in line first. If it were found again meanwhile, that would
+		// be done twice, and raise the follower's generations more often than the leader's.
+		isDue := !due.IsZero() && !now.Before(due) && s.queue.length().missing == 0 || s.queue.wantsComparison()
 		switch {
 		case isDue && now.Sub(failed) >= retryEvery:
 			if err := s.compareOnce(ctx); err != nil && ctx.Err() == nil {
