@@ -17,10 +17,13 @@ import (
 // passes those of clients on to wire.DiscoveryPrefix instead, where they wait for
 // their turn like all other requests. An external server does not.
 
+// describe is what a request for all but a sign of life is called.
+var describe = Name{KindDiscovery, "describe"}
+
 // answerDiscovery answers clients of the embedded NATS server.
 func (s *Service) answerDiscovery() error {
 	pings := s.inTurn(Name{KindDiscovery, "ping"}, s.queue, maxQueryBytes, maxQueryBytes, s.discovered)
-	others := s.inTurn(Name{KindDiscovery, "describe"}, s.costly, maxQueryBytes, never, s.discovered)
+	others := s.inTurn(describe, s.costly, maxQueryBytes, never, s.discovered)
 	sub, err := s.nc.Subscribe(wire.DiscoveryPrefix+".>", func(m *nats.Msg) {
 		r := &message{m}
 		switch verb, known := s.verbOf(m.Subject); {

@@ -1,7 +1,9 @@
 package natsapi_test
 
 import (
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -146,5 +148,77 @@ func TestDescriptionsArePaced(t *testing.T) {
 		if _, err := sub.NextMsg(10 * time.Millisecond); err == nil {
 			t.Errorf("%s: one was answered twice", subject)
 		}
+	}
+}
+
+// TestDescriptionsWithoutAnEndAreCutOff: a client that asks for a thousand descriptions
+// within a second, of which nearly all are refused, is cut off, once. Who asks for fewer,
+// or for signs of life, is not.
+func TestDescriptionsWithoutAnEndAreCutOff(t *testing.T) {
+	t.Parallel()
+	const most = 1000
+	for _, c := range []struct {
+		subject string
+		times   int
+		want    bool
+	}{
+		{"$SRV.INFO.allot", most - 1, false},
+		{"$SRV.INFO.allot", most + 500, true},
+		{"$SRV.STATS", most + 500, true},
+		{"$SRV.PING.allot", most + 500, false},
+		{"$SRV.INFO.another", most + 500, false}, // nobody answers these
+	} {
+		t.Run(fmt.Sprint(c.times, " ", c.subject), func(t *testing.T) {
+			t.Parallel()
+			l, ns, nc := connectDoor(t)
+			now := time.Unix(1000, 0) // which does not move
+			cut := make(chan uint64, 10)
+			svc, err := natsapi.Start(nc, natsapi.Config{
+				Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
+				Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
+				CutOff:  func(connection uint64) { cut <- connection },
+				Now:     func() time.Time { return now },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := svc.Stop(); err != nil {
+					t.Error(err)
+				}
+			})
+			client, err := nats.Connect(ns.ClientURL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(client.Close)
+			before := svc.Came()
+			for range c.times {
+				if err := client.PublishRequest(c.subject, "_INBOX.x", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for deadline := time.Now().Add(time.Minute); svc.Came() < before+c.times || svc.Unseen() > 0; {
+				if time.Now().After(deadline) {
+					t.Fatalf("%d have come, and %d are unseen", svc.Came()-before, svc.Unseen())
+				}
+				time.Sleep(time.Millisecond)
+			}
+			id, err := client.GetClientID()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []uint64
+			if c.want {
+				want = []uint64{id}
+			}
+			var got []uint64
+			for len(cut) > 0 {
+				got = append(got, <-cut)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v are cut off, and not %v", got, want)
+			}
+		})
 	}
 }

@@ -17,6 +17,11 @@ const mostRefused = 25_000
 // takes as much as a hundred other answers.
 const mostDescribed = 100
 
+// mostExplored is how many requests for descriptions of one client come in a second. All
+// but mostDescribed are refused, and told to wait, so a client that sends so many does not
+// wait, and is cut off before much of it has come.
+const mostExplored = 10 * mostDescribed
+
 // tally counts by client within a second.
 type tally struct {
 	mu      sync.Mutex

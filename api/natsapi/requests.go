@@ -64,6 +64,10 @@ func (s *Service) inTurn(name Name, queue *fairQueue, most, atOnce int, begin fu
 			s.refuseLater(r)
 			return
 		}
+		if name == describe && s.explorers.count(from, r.came) {
+			s.logger.Warn("a NATS client asks for descriptions again and again, and is cut off", "client", r.client,
+				"connection", from.Connection, "most_in_a_second", mostExplored)
+		}
 		failure := s.admit(r, most)
 		if failure == nil && len(req.Data()) <= atOnce && queue.pass(r.client, r.weight) {
 			begin(r)

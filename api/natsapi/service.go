@@ -87,7 +87,8 @@ type Service struct {
 	users     *Users
 	inboxes   []string // prefix of reply subjects
 	floods    floods
-	described tally // descriptions that were sent
+	described tally  // descriptions that were sent
+	explorers floods // who asks for them
 	refusals  *refusals
 	teller    sync.WaitGroup // the goroutine that tells them
 	discovery *nats.Subscription
@@ -159,6 +160,7 @@ func Start(nc *nats.Conn, cfg Config) (*Service, error) {
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.floods = floods{most: mostRefused, cutOff: cfg.CutOff}
+	s.explorers = floods{most: mostExplored, cutOff: cfg.CutOff}
 	for _, queue := range s.queues() {
 		queue.heavily = cfg.Heavy
 	}
