@@ -147,4 +147,5 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
+// The NATS port has a filter, see ledger/embedded/drop.go, and sockets of MPTCP take none.
 godebug multipathtcp=0

@@ -36,6 +36,8 @@ type arrivals struct {
 	newest uint64                   // the id of the newest one that was counted
 	paces  map[string]*rate.Limiter // by place; a place that is not in it has its whole burst
 	until  map[string]time.Time     // places that are turned away
+	kept   []netip.Prefix           // whom the kernel keeps off, as it was last told
+	told   time.Time                // when an operator last was
 }
 
 func newArrivals() *arrivals {
@@ -79,17 +81,26 @@ func (a *arrivals) turnAway(place string, n int, now time.Time) {
 	}
 }
 
-// forget forgets places that may come again, and reports whether there was one, and
-// those that have their whole burst.
-func (a *arrivals) forget(now time.Time) (changed bool) {
-	for place, until := range a.until {
-		if !now.Before(until) {
-			delete(a.until, place)
-			changed = true
-		}
-	}
+// forget forgets places that may come again, and those that have their whole burst.
+func (a *arrivals) forget(now time.Time) {
+	maps.DeleteFunc(a.until, func(_ string, until time.Time) bool { return !now.Before(until) })
 	maps.DeleteFunc(a.paces, func(_ string, pace *rate.Limiter) bool { return pace.TokensAt(now) >= arrivalsAtOnce })
-	return changed
+}
+
+// tell has the kernel keep off those who are turned away now, and nobody else, unless it
+// does so already. What fails is tried again the next time: else somebody might stay out
+// for ever.
+func (a *arrivals) tell(drop func(networks []netip.Prefix) error) error {
+	networks := a.turnedAway()
+	slices.SortFunc(networks, netip.Prefix.Compare)
+	if slices.Equal(networks, a.kept) {
+		return nil
+	}
+	if err := drop(networks); err != nil {
+		return err
+	}
+	a.kept = networks
+	return nil
 }
 
 // turnedAway are the networks of the places that wait longest.
@@ -116,32 +127,43 @@ func networksOf(place string) []netip.Prefix {
 // paceArrivals turns places away that make too many connections, and lets them in
 // again.
 func (s *Server) paceArrivals(now time.Time) {
-	var v *server.Varz
-	if v, _ = s.ns.Varz(nil); v == nil { // it never fails
-		return
+	a := s.arrivals
+	a.forget(now)
+	if err := s.countArrivals(now); err != nil {
+		s.tellArrivals(now, "the server does not say who connects", "error", err)
+	}
+	if err := a.tell(func(networks []netip.Prefix) error { return dropNew(s.ns.Addr(), networks) }); err != nil {
+		s.tellArrivals(now, "who makes too many NATS connections cannot be turned away, or let in again", "error", err)
+	}
+	if len(a.until) > 0 {
+		s.tellArrivals(now, "places make NATS connections faster than they may, and wait for new ones",
+			"places", slices.Sorted(maps.Keys(a.until)), "each_second", arrivalsPerSecond)
+	}
+}
+
+// countArrivals counts who came since the last time, if they were many.
+func (s *Server) countArrivals(now time.Time) error {
+	v, err := s.ns.Varz(nil)
+	if err != nil {
+		return err
 	}
 	came := v.TotalConnections - s.arrivals.total
 	s.arrivals.total = v.TotalConnections
-	changed := s.arrivals.forget(now)
-	before := len(s.arrivals.until)
-	if came > uint64(fewArrivals) {
-		list, err := s.ns.Connz(&server.ConnzOptions{State: server.ConnAll, Limit: mostListed + mostClosed})
-		if err != nil {
-			s.log.Warn("the server does not say who connects", "error", err)
-			return
-		}
-		s.arrivals.count(came, list.Conns, now)
+	if came <= uint64(fewArrivals) {
+		return nil
 	}
-	if !changed && len(s.arrivals.until) == before {
-		return
+	list, err := s.ns.Connz(&server.ConnzOptions{State: server.ConnAll, Limit: mostListed + mostClosed})
+	if err != nil {
+		return err
 	}
-	networks := s.arrivals.turnedAway()
-	if len(networks) > 0 && now.Sub(s.toldArrivals) >= time.Second {
-		s.toldArrivals = now
-		s.log.Warn("places make NATS connections faster than they may, and wait for new ones",
-			"places", slices.Sorted(maps.Keys(s.arrivals.until)), "each_second", arrivalsPerSecond)
-	}
-	if err := dropNew(s.ns.Addr(), networks); err != nil {
-		s.log.Warn("who makes too many NATS connections cannot be turned away", "error", err)
+	s.arrivals.count(came, list.Conns, now)
+	return nil
+}
+
+// tellArrivals tells an operator, but not each time.
+func (s *Server) tellArrivals(now time.Time, text string, args ...any) {
+	if now.Sub(s.arrivals.told) >= time.Second {
+		s.arrivals.told = now
+		s.log.Warn(text, args...)
 	}
 }

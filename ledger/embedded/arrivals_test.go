@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -176,6 +177,72 @@ func TestArrivals(t *testing.T) {
 	}
 	if a.forget(now.Add(time.Minute)); len(a.paces)+len(a.until) > 0 {
 		t.Errorf("remembered: %v, %v", a.paces, a.until)
+	}
+}
+
+// TestKernelIsToldAgain: what the kernel could not be told is tried again, above all that
+// nobody is kept off any more; what it knows it is not told twice.
+func TestKernelIsToldAgain(t *testing.T) {
+	a, now := newArrivals(), time.Now()
+	var told []int
+	tell := func(fault error) {
+		t.Helper()
+		err := a.tell(func(networks []netip.Prefix) error {
+			told = append(told, len(networks))
+			return fault
+		})
+		if err != nil && !errors.Is(err, fault) {
+			t.Error(err)
+		}
+	}
+	fault := errors.New("no filter")
+	tell(nil) // there is nobody
+	a.turnAway("192.0.2.1", 2*arrivalsAtOnce, now)
+	tell(fault)
+	tell(nil)
+	a.turnAway("192.0.2.1", 1, now) // for longer
+	tell(nil)
+	a.forget(now.Add(time.Minute))
+	tell(fault)
+	tell(fault)
+	tell(nil)
+	tell(nil)
+	if diff := cmp.Diff([]int{1, 1, 0, 0, 0}, told); diff != "" {
+		t.Errorf("networks that the kernel is told (-want +got):\n%s", diff)
+	}
+}
+
+// TestDropAtOneAddress: another listener at the same port has no filter.
+func TestDropAtOneAddress(t *testing.T) {
+	one, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = one.Close() }()
+	port := one.Addr().(*net.TCPAddr).Port
+	for _, other := range []string{"127.0.0.2", "::1"} {
+		two, err := net.Listen("tcp", net.JoinHostPort(other, fmt.Sprint(port)))
+		if err != nil {
+			t.Skipf("skipped: %v", err)
+		}
+		defer func() { _ = two.Close() }()
+		for filtered, free := range map[net.Listener]net.Listener{one: two, two: one} {
+			if err := dropNew(filtered.Addr(), networksOf(thisMachine)); err != nil {
+				t.Fatal(err)
+			}
+			for l, want := range map[net.Listener]bool{filtered: false, free: true} {
+				c, err := net.DialTimeout("tcp", l.Addr().String(), 300*time.Millisecond)
+				if err == nil {
+					_ = c.Close() // nothing is expected of it
+				}
+				if (err == nil) != want {
+					t.Errorf("%v is filtered, and at %v: %v", filtered.Addr(), l.Addr(), err)
+				}
+			}
+			if err := dropNew(filtered.Addr(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -29,20 +29,21 @@ func dropNew(at net.Addr, networks []netip.Prefix) error {
 	if !ok {
 		return fmt.Errorf("%w: %v", errNotListening, at)
 	}
+	address := tcp.AddrPort()
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return fmt.Errorf("embedded: %w", err)
 	}
 	for _, file := range files {
 		fd, err := strconv.Atoi(file.Name())
-		if err != nil || !listensAt(fd, tcp.Port) {
+		if err != nil || !listensAt(fd, address) {
 			continue
 		}
 		socket, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			continue // it is closed
 		}
-		found := listensAt(socket, tcp.Port)
+		found := listensAt(socket, address)
 		if found {
 			err = filter(socket, networks)
 		}
@@ -59,18 +60,21 @@ func dropNew(at net.Addr, networks []netip.Prefix) error {
 	return fmt.Errorf("%w: %v", errNotListening, at)
 }
 
-// listensAt reports whether a file is a socket that listens at a port.
-func listensAt(fd, port int) bool {
+// listensAt reports whether a file is a socket that listens at an address. Another one may
+// listen at the same port of another address.
+func listensAt(fd int, address netip.AddrPort) bool {
 	if listens, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || listens == 0 {
 		return false
 	}
+	var ip netip.Addr
+	var port int
 	switch at, _ := unix.Getsockname(fd); at := at.(type) {
 	case *unix.SockaddrInet4:
-		return at.Port == port
+		ip, port = netip.AddrFrom4(at.Addr), at.Port
 	case *unix.SockaddrInet6:
-		return at.Port == port
+		ip, port = netip.AddrFrom16(at.Addr), at.Port
 	}
-	return false
+	return port == int(address.Port()) && ip.Unmap() == address.Addr().Unmap().WithZone("")
 }
 
 // filter gives a listening socket its filter, or takes it away if there is nobody to

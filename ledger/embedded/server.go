@@ -131,23 +131,22 @@ type User struct {
 
 // Server is a running NATS server.
 type Server struct {
-	ns           *server.Server
-	verdict      *blocks.Verdict
-	replica      bool // one of several servers
-	logins       *logins
-	log          *slog.Logger
-	lines        *natsLogger
-	store        *server.Options
-	listening    listening
-	unread       unread
-	crowd        *crowd    // nil: there is no door
-	long         bool      // the line to the door is; of the same goroutine
-	toldUnknown  time.Time // of the same goroutine
-	poured       int       // see line; of the same goroutine
-	door         *watched  // see WatchDoor
-	arrivals     *arrivals // of the same goroutine
-	toldArrivals time.Time // of the same goroutine
-	ending       sync.Once
+	ns          *server.Server
+	verdict     *blocks.Verdict
+	replica     bool // one of several servers
+	logins      *logins
+	log         *slog.Logger
+	lines       *natsLogger
+	store       *server.Options
+	listening   listening
+	unread      unread
+	crowd       *crowd    // nil: there is no door
+	long        bool      // the line to the door is; of the same goroutine
+	toldUnknown time.Time // of the same goroutine
+	poured      int       // see line; of the same goroutine
+	door        *watched  // see WatchDoor
+	arrivals    *arrivals // of the same goroutine
+	ending      sync.Once
 }
 
 // Verdict returns what was found in the log's files before the server opened
