@@ -196,7 +196,9 @@ func TestPackedMemory(t *testing.T) {
 	}
 	most := 2 * perByte(false, "")
 	for what, name := range map[string]string{
-		"a well-known name": "VCPU", "an id": "req-" + ledgertest.ID(2, 1).String(), "another id": ledgertest.ID(3, 1).String(),
+		"a well-known name": "VCPU",
+		"an id":             "req-" + ledgertest.ID(2, 1).String(),
+		"another id":        ledgertest.ID(3, 1).String(),
 	} {
 		if took := perByte(true, name); took > most {
 			t.Errorf("%s takes %.0f bytes for each of its own, and may take %.0f", what, took, most)

@@ -2,7 +2,6 @@ package natsapi_test
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -21,14 +20,12 @@ func TestUnseen(t *testing.T) {
 	t.Parallel()
 	l, ns, nc := connectDoor(t)
 	start := func() *natsapi.Service {
-		svc, err := natsapi.Start(nc, natsapi.Config{
-			Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
-			Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
-			CutOff:  func(connection uint64) { t.Errorf("%d is cut off", connection) },
+		svc, err := natsapi.Start(nc, configOf(l, natsapi.Config{
+			CutOff: func(connection uint64) { t.Errorf("%d is cut off", connection) },
 			Trace: func(natsapi.Name, func(string) string) (*commands.Trace, func(string)) { // of every request
 				return &commands.Trace{Parent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, func(string) {}
 			},
-		})
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,27 +94,11 @@ func TestUnseen(t *testing.T) {
 // wait for others; pings, which are small, it gets all. Each request is answered once.
 func TestDescriptionsArePaced(t *testing.T) {
 	t.Parallel()
-	l, ns, nc := connectDoor(t)
 	now := time.Unix(1000, 0) // which does not move
-	svc, err := natsapi.Start(nc, natsapi.Config{
-		Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
-		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
-		CutOff:  func(connection uint64) { t.Errorf("%d is cut off", connection) },
-		Now:     func() time.Time { return now },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := svc.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	client, err := nats.Connect(ns.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
+	client := openWith(t, natsapi.Config{
+		CutOff: func(connection uint64) { t.Errorf("%d is cut off", connection) },
+		Now:    func() time.Time { return now },
+	}).client
 	const many = 150
 	for subject, want := range map[string]int{"$SRV.PING.allot": many, "$SRV.INFO.allot": 100} {
 		inbox := nats.NewInbox()
@@ -170,41 +151,25 @@ func TestDescriptionsWithoutAnEndAreCutOff(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.times, " ", c.subject), func(t *testing.T) {
 			t.Parallel()
-			l, ns, nc := connectDoor(t)
 			now := time.Unix(1000, 0) // which does not move
 			cut := make(chan uint64, 10)
-			svc, err := natsapi.Start(nc, natsapi.Config{
-				Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
-				Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
-				CutOff:  func(connection uint64) { cut <- connection },
-				Now:     func() time.Time { return now },
+			d := openWith(t, natsapi.Config{
+				CutOff: func(connection uint64) { cut <- connection },
+				Now:    func() time.Time { return now },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := svc.Stop(); err != nil {
-					t.Error(err)
-				}
-			})
-			client, err := nats.Connect(ns.ClientURL())
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(client.Close)
-			before := svc.Came()
+			before := d.service.Came()
 			for range c.times {
-				if err := client.PublishRequest(c.subject, "_INBOX.x", nil); err != nil {
+				if err := d.client.PublishRequest(c.subject, "_INBOX.x", nil); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for deadline := time.Now().Add(time.Minute); svc.Came() < before+c.times || svc.Unseen() > 0; {
+			for deadline := time.Now().Add(time.Minute); d.service.Came() < before+c.times || d.service.Unseen() > 0; {
 				if time.Now().After(deadline) {
-					t.Fatalf("%d have come, and %d are unseen", svc.Came()-before, svc.Unseen())
+					t.Fatalf("%d have come, and %d are unseen", d.service.Came()-before, d.service.Unseen())
 				}
 				time.Sleep(time.Millisecond)
 			}
-			id, err := client.GetClientID()
+			id, err := d.client.GetClientID()
 			if err != nil {
 				t.Fatal(err)
 			}

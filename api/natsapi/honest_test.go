@@ -1,7 +1,6 @@
 package natsapi_test
 
 import (
-	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -23,10 +22,7 @@ func (c crowded) Unseen() int { return c.Service.Unseen() + 10_000 }
 func TestHonestIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	l, ns, nc := connectDoor(t)
-	svc, err := natsapi.Start(nc, natsapi.Config{
-		Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler), CutOff: ns.CutOff,
-		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
-	})
+	svc, err := natsapi.Start(nc, configOf(l, natsapi.Config{CutOff: ns.CutOff}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,12 +48,24 @@ func open(t *testing.T) door {
 // openAt opens a door with a clock.
 func openAt(t *testing.T, now func() time.Time) door {
 	t.Helper()
+	return openWith(t, natsapi.Config{Now: now})
+}
+
+// configOf fills in what a configuration leaves to the service of a ledger.
+func configOf(l *commandstest.Ledger, cfg natsapi.Config) natsapi.Config {
+	if cfg.Commands == nil {
+		cfg.Commands = l.Writer
+	}
+	cfg.Version, cfg.Actor, cfg.Logger = "0.0.1", "nats:client", slog.New(slog.DiscardHandler)
+	cfg.Queries = &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now}
+	return cfg
+}
+
+// openWith opens a door as configOf says.
+func openWith(t *testing.T, cfg natsapi.Config) door {
+	t.Helper()
 	l, ns, nc := connectDoor(t)
-	svc, err := natsapi.Start(nc, natsapi.Config{
-		Commands: l.Writer, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
-		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
-		Now:     now,
-	})
+	svc, err := natsapi.Start(nc, configOf(l, cfg))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package natsapi_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -105,10 +104,7 @@ func TestSearchesTakeNoPlaceOfOthers(t *testing.T) {
 	t.Parallel()
 	l, ns, nc := connectDoor(t)
 	h := &holding{Writer: l.Writer, clients: make(map[string]string)}
-	svc, err := natsapi.Start(nc, natsapi.Config{
-		Commands: h, Version: "0.0.1", Actor: "nats:client", Logger: slog.New(slog.DiscardHandler),
-		Queries: &natsapi.Queries{Views: l.Views, MaxSteps: 50_000_000, Now: time.Now},
-	})
+	svc, err := natsapi.Start(nc, configOf(l, natsapi.Config{Commands: h}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ func (l list) find(key int) (at int, found bool) {
 	return slices.BinarySearchFunc(l, key, func(p pair, key int) int { return p.Key - key })
 }
 
+var steps = []string{"get", "get hint", "set", "set hint", "delete", "copy"}
+
 // TestTree compares trees and their copies with lists.
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,7 +39,7 @@ func TestTree(t *testing.T) {
 			}
 			var got pair
 			var ok bool
-			switch step := rapid.SampledFrom([]string{"get", "get hint", "set", "set hint", "delete", "copy"}).Draw(t, "step"); step {
+			switch step := rapid.SampledFrom(steps).Draw(t, "step"); step {
 			case "get":
 				got, ok = trees[i].Get(p)
 			case "get hint":
