@@ -270,6 +270,29 @@ func TestFollowerHangs(t *testing.T) {
 	})
 }
 
+// TestComparisonsWait: while something is to be brought in line nothing is compared again,
+// however often it is due. It would be found again, and brought in line twice.
+func TestComparisonsWait(t *testing.T) {
+	t.Parallel()
+	placement, allot := newService(t), newService(t)
+	answers := make(chan struct{})
+	allot.before = func(http.ResponseWriter, *http.Request) bool {
+		<-answers
+		return false
+	}
+	s, _ := between(t, Placement, placement, allot, func(c *Config) { c.CompareEvery = time.Millisecond })
+	eventually(t, "a second comparison", func() bool { return s.Status().Comparisons > 1 })
+	// One is under way, and the other one waits for it.
+	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_1"), resource(kindTrait, "CUSTOM_2"))
+	before := s.Status().Comparisons + 1 // one may be under way, too
+	time.Sleep(4 * resyncEvery)
+	if n := s.Status().Comparisons; n > before {
+		t.Errorf("%d comparisons while something waits, and not %d", n, before)
+	}
+	close(answers)
+	eventually(t, "another comparison", func() bool { return s.Status().Comparisons > before })
+}
+
 // TestFollowerRefuses: what the follower refuses though the leader accepted it, or fails
 // at, is noted with both answers, and brought in line.
 func TestFollowerRefuses(t *testing.T) {
