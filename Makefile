@@ -35,9 +35,9 @@ test:
 race:
 	go test -race -timeout 40m ./...
 
-# The tests of read models with all of their cases, of which the race detector leaves time for some.
+# Models and random worlds with all of their cases, of which the race detector leaves time for some.
 models:
-	go test ./projector
+	go test ./commands/processes ./projector ./projector/candidates
 
 # Statements that tests run, in percent of each package; 15 minutes.
 cover:

@@ -88,6 +88,9 @@ func TestDecisions(t *testing.T) {
 
 func compareOutcomes(t *testing.T, what string, want, got outcome) {
 	t.Helper()
+	if reflect.DeepEqual(want, got) {
+		return // cmp takes a hundred times as long
+	}
 	diff := cmp.Diff(want, got, cmp.AllowUnexported(outcome{}), cmpopts.EquateEmpty())
 	if diff != "" {
 		t.Errorf("%s:\n%s", what, diff)

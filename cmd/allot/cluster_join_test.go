@@ -170,7 +170,7 @@ func (s *server) waitReady() time.Duration {
 //	ALLOT_JOIN_RECORDS=10000000 go test ./cmd/allot -run 'TestJoin$' -v -timeout 60m
 func TestJoin(t *testing.T) {
 	t.Parallel()
-	records, measured := 300_000, false
+	records, measured := 200_000, false
 	if text := os.Getenv("ALLOT_JOIN_RECORDS"); text != "" {
 		var err error
 		if records, err = strconv.Atoi(text); err != nil {

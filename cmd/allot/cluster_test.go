@@ -180,6 +180,10 @@ func (r *replicas) load(through ...int) *load {
 	return startLoad(addresses...)
 }
 
+// writePause is between two writes of a client: these tests are about what happens
+// meanwhile, and not about how many they are.
+const writePause = 20 * time.Millisecond
+
 // startLoad starts a client for each address.
 func startLoad(addresses ...string) *load {
 	l := &load{stop: make(chan struct{})}
@@ -196,6 +200,7 @@ func startLoad(addresses ...string) *load {
 				began := time.Now()
 				status, err := putTrait(client, address, name)
 				l.note(name, status, err, time.Since(began))
+				time.Sleep(writePause)
 			}
 		})
 	}

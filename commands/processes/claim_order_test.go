@@ -10,6 +10,8 @@ import (
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+	_ "github.com/allot-project/allot/ledger/ledgertest/racetest"
 	"github.com/allot-project/allot/projector"
 )
 
@@ -206,7 +208,7 @@ func (w *orderWorld) real(t *testing.T) (granted []ledger.UUID) {
 func TestOrderModel(t *testing.T) {
 	t.Parallel()
 	worlds := 10_000
-	if testing.Short() {
+	if testing.Short() || ledgertest.Raced {
 		worlds = 3_000
 	}
 	broken := map[string]orderRules{

@@ -1,6 +1,6 @@
 //go:build race
 
-package projector_test
+package racetest
 
 import (
 	"flag"
@@ -8,8 +8,6 @@ import (
 	_ "pgregory.net/rapid" // whose flag it is
 )
 
-// init lets the properties of read models hold in fewer random worlds, see
-// ledgertest.Raced.
 func init() {
 	if err := flag.Set("rapid.checks", "25"); err != nil {
 		panic(err)
