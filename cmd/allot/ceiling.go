@@ -25,10 +25,10 @@ type ceiling struct {
 
 const (
 	// ceilingRoom is how much the process may grow under a heavy load, in bytes.
-	ceilingRoom = 32 << 20
+	ceilingRoom = 16 << 20
 	// usualSize is what a process has at least when nothing is heavy, in bytes. One that has
 	// just started has less, and the limit would stay at what it had then.
-	usualSize = 48 << 20
+	usualSize = 64 << 20
 	// leastGarbage and garbageShare are the room that is always left for garbage:
 	// in bytes, and as a share of the memory in use. With a limit that is too low
 	// the collector runs all the time, and all requests wait for it; and what is in use

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -78,6 +79,8 @@ type connections struct {
 	mu      sync.Mutex
 	all     map[*connection]struct{} // guarded by mu
 	by      map[netip.Prefix]int     // how many, by address; guarded by mu
+	frames  map[netip.Prefix]*frames // allowances, also of addresses that have gone; guarded by mu
+	pruned  time.Time                // when those were last forgotten; guarded by mu
 	untaken int                      // bytes of answers; guarded by mu
 	looks   bool                     // somebody will look who has left most; guarded by mu
 	said    time.Time                // when a refusal was last told; guarded by mu
@@ -88,7 +91,7 @@ func newConnections(l net.Listener, bounds connectionFlags, logger *slog.Logger)
 	most, each := cmp.Or(bounds.Most, defaultMost), cmp.Or(bounds.Each, defaultEach)
 	conns := &connections{
 		Listener: l, most: most, each: min(each, most), logger: logger, accepted: make(chan accepted),
-		all: make(map[*connection]struct{}), by: make(map[netip.Prefix]int),
+		all: make(map[*connection]struct{}), by: make(map[netip.Prefix]int), frames: make(map[netip.Prefix]*frames),
 	}
 	others := func(from netip.Prefix) bool { return conns.lines.Others(from) }
 	conns.arrivals = newArrivals(conns.each, conns.most, others, conns.begin)
@@ -103,7 +106,8 @@ type connection struct {
 	// turn is what the connection reads with and, of HTTP/1, what its request is
 	// answered with.
 	turn    *turns.Turn
-	streams bool // it speaks HTTP/2: requests have turns of their own. Written before it is served
+	frames  *frames // its address's
+	streams bool    // it speaks HTTP/2: requests have turns of their own. Written before it is served
 
 	until      atomic.Int64 // of the deadline for writing, as told by sinceStart; fixed: somebody else's
 	requests   atomic.Int64 // under way
@@ -241,7 +245,23 @@ func (l *connections) admit(c net.Conn, from netip.Prefix) *connection {
 	l.all[one] = struct{}{}
 	l.by[from]++
 	one.turn = l.lines.For(from)
+	one.frames = l.framesOf(from)
 	return one
+}
+
+// framesOf returns an address's allowance, and forgets those of addresses that have gone
+// and have used up nothing, but not each time; mu is held.
+func (l *connections) framesOf(from netip.Prefix) *frames {
+	if now := time.Now(); now.Sub(l.pruned) >= forgetArrivals {
+		l.pruned = now
+		maps.DeleteFunc(l.frames, func(of netip.Prefix, f *frames) bool { return l.by[of] == 0 && f.isFull(now) })
+	}
+	f := l.frames[from]
+	if f == nil {
+		f = newFrames()
+		l.frames[from] = f
+	}
+	return f
 }
 
 // refuse tells of a refusal, but not of every one; mu is held.
@@ -356,6 +376,9 @@ func (l *connections) cutAll() {
 // Close implements net.Conn.
 func (c *connection) Close() error {
 	c.of.mu.Lock()
+	if _, ok := c.of.all[c]; ok && c.streams && c.frames.takes(0, time.Now()) {
+		c.of.arrivals.strike(c.from) // it may come back to send more, which costs a handshake each time
+	}
 	c.of.leave(c)
 	c.of.mu.Unlock()
 	c.turn.GiveUp()
@@ -375,6 +398,9 @@ func (c *connection) Read(p []byte) (int, error) {
 	}
 	if c.requests.Load() == 0 {
 		c.begun(n)
+	}
+	if c.streams {
+		c.awaitFrames(n)
 	}
 	if c.streams || c.requests.Load() == 0 {
 		_ = c.turn.Take(c.here) // who has left needs none
@@ -452,6 +478,9 @@ func (c *connection) Write(p []byte) (n int, err error) {
 		c.turn.Yield()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			forget(c.Conn)
+		}
+		if c.streams {
+			c.frames.gives(took / takingAnswer)
 		}
 		if n += took; err != nil || n == len(p) {
 			return n, err

@@ -58,6 +58,9 @@ func paced(handler http.Handler, places *turns.Pool) http.Handler {
 		}
 		if r.Body != nil && r.Body != http.NoBody {
 			body := &pacedBody{ReadCloser: r.Body, control: control, last: time.Now().Add(readTimeout), ctx: r.Context()}
+			if c.streams {
+				body.frames = c.frames
+			}
 			if places != nil && (r.ContentLength > smallBody || r.ContentLength < 0) {
 				body.work = places.Begin(c.from.String())
 			}
@@ -65,6 +68,7 @@ func paced(handler http.Handler, places *turns.Pool) http.Handler {
 			defer body.finish(r)
 		}
 		handler.ServeHTTP(answer, r)
+		c.answered(r)
 	})
 }
 
@@ -76,6 +80,7 @@ type pacedBody struct {
 	last    time.Time
 	came    int64
 	ended   bool
+	frames  *frames // of HTTP/2
 
 	work *turns.Work // of reading and weighing a large body; nil: it needs no place
 	ctx  context.Context
@@ -125,6 +130,7 @@ func (b *pacedBody) read(p []byte) (int, error) {
 	var err error
 	turns.Aside(b.ctx, func() { n, err = b.ReadCloser.Read(p) })
 	b.came += int64(n)
+	b.frames.gives(n + n/aroundBody)
 	b.ended = b.ended || err != nil
 	return n, err
 }

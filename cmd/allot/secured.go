@@ -104,5 +104,17 @@ func (s *secured) Close() error {
 	return s.Listener.Close()
 }
 
+const (
+	// streamWindow is how much of bodies that no handler has read a connection may have
+	// sent, and largestFrame how much is read until a handler has some of it.
+	streamWindow = 256 << 10
+	largestFrame = 64 << 10
+)
+
 // bounds are those of HTTP/2.
-func bounds() *http.HTTP2Config { return &http.HTTP2Config{MaxConcurrentStreams: maxStreams} }
+func bounds() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: largestFrame,
+		MaxReceiveBufferPerConnection: streamWindow, MaxReceiveBufferPerStream: streamWindow,
+	}
+}

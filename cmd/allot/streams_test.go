@@ -109,22 +109,22 @@ var settings = frame(frameSettings, 0, 0, nil)
 
 // streamAttacks are attacks over HTTP/2.
 var streamAttacks = []attack{
-	{name: "rapid resets", most: mostAttackGrowth, keepsOut: true, do: streams(true, settings, func(stream uint32) []byte {
+	{name: "rapid resets", do: streams(true, settings, func(stream uint32) []byte {
 		return append(frame(frameHeaders, wholeRequest, stream, asks("GET", "/placement/resource_providers")),
 			frame(frameReset, 0, stream, []byte{0, 0, 0, 8})...)
 	})},
-	{name: "more streams than there may be", most: mostBurstGrowth, keepsOut: true, do: streams(true, settings, func(stream uint32) []byte {
+	{name: "more streams than there may be", do: streams(true, settings, func(stream uint32) []byte {
 		return frame(frameHeaders, wholeRequest, stream, asks("GET", "/placement/resource_providers"))
 	})},
-	{name: "streams without an end", most: mostAttackGrowth,
+	{name: "streams without an end",
 		do: streams(true, append(settings, opens(flagEndHeaders, asks("POST", "/placement/allocations"), 100)...), nil)},
-	{name: "headers without an end", most: mostAttackGrowth,
+	{name: "headers without an end",
 		do: streams(true, append(settings, frame(frameHeaders, 0, 1, asks("GET", "/"))...), func(uint32) []byte {
 			return frame(frameContinuation, 0, 1, aHeader)
 		})},
-	{name: "answers that are not taken", most: mostAttackGrowth,
+	{name: "answers that are not taken",
 		do: streams(false, append(noWindow, opens(wholeRequest, asks("GET", "/openapi.json"), 100)...), nil)},
-	{name: "pings without end", most: mostAttackGrowth, keepsOut: true, do: streams(false, settings, func(uint32) []byte {
+	{name: "pings without end", do: streams(false, settings, func(uint32) []byte {
 		return frame(framePing, 0, 0, make([]byte, 8))
 	})},
 }

@@ -16,13 +16,13 @@ import (
 // webAttacks are attacks over HTTP/1.1. The attacker's address is another one than
 // the well-behaved client's.
 var webAttacks = []attack{
-	{name: "HTTP connections that say nothing", most: mostAttackGrowth, keepsOut: true, do: webs("", "", 2000)},
-	{name: "HTTP headers that do not end", most: mostAttackGrowth, keepsOut: true,
+	{name: "HTTP connections that say nothing", do: webs("", "", 2000)},
+	{name: "HTTP headers that do not end",
 		do: webs(aRequest[:len(aRequest)-2]+"A: "+strings.Repeat("x", 60<<10), "", 1000)},
-	{name: "HTTP bodies that do not come", most: mostAttackGrowth, keepsOut: true,
+	{name: "HTTP bodies that do not come",
 		do: webs(posts(adminToken, 60<<10)+`{"name":"`+strings.Repeat("x", 50<<10), "", 1000)},
-	{name: "HTTP answers that are not taken", most: mostAttackGrowth, do: webs(strings.Repeat(aRequest, 8), "", 1000)},
-	{name: "HTTP requests without end", most: mostAttackGrowth, do: webs("", aRequest, 64)},
+	{name: "HTTP answers that are not taken", do: webs(strings.Repeat(aRequest, 8), "", 1000)},
+	{name: "HTTP requests without end", do: webs("", aRequest, 64)},
 }
 
 // webs returns an attack by connections that each send the beginning and then wait;
