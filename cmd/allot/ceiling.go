@@ -96,7 +96,7 @@ func (c *ceiling) run() {
 	defer close(c.stopped)
 	given := debug.SetMemoryLimit(-1) // GOMEMLIMIT, or none
 	defer debug.SetMemoryLimit(given)
-	before, limit := memoryNow(), int64(math.MaxInt64)
+	before, limit, garbage := memoryNow(), int64(math.MaxInt64), garbage{}
 	var calm taken // when the load ended
 	for every := quietEvery; ; {
 		select {
@@ -119,6 +119,7 @@ func (c *ceiling) run() {
 			wanted = min(given, now.limit(before))
 		} else {
 			before = now
+			garbage.follow(now)
 		}
 		if wanted != limit {
 			limit = wanted
@@ -131,6 +132,7 @@ func (c *ceiling) run() {
 type taken struct {
 	at                       time.Time
 	total, live, goal, other int64
+	scanned                  int64 // of what is in use, by a collection
 	collections              int64
 }
 
@@ -140,13 +142,14 @@ func memoryNow() taken {
 		{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/goal:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
-		{Name: "/gc/cycles/total:gc-cycles"},
+		{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/gc/scan/heap:bytes"},
 	}
 	metrics.Read(samples)
 	n := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
 	total := n(0) - n(1)
 	return taken{
-		at: time.Now(), total: total, live: n(2), goal: n(3), other: total - n(4) - n(5) - n(6), collections: n(7),
+		at: time.Now(), total: total, live: n(2), goal: n(3), other: total - n(4) - n(5) - n(6),
+		collections: n(7), scanned: n(8),
 	}
 }
 

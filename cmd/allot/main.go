@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -62,18 +61,11 @@ type cli struct {
 	Version      versionCommand            `cmd:"" help:"Print the version, and the commit that it was built from."`
 }
 
-// gcPercent lets garbage grow to twice the memory in use before a collection,
-// unless GOGC says otherwise. That costs memory, but makes requests over NATS a
-// tenth faster.
-const gcPercent = 200
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	uuid.EnableRandPool() // no id is a secret
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	(&garbage{}).follow(taken{})
 	parser, err := newParser(&cli{}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Resolvers(&configFile{}))
 	if err != nil {
 		panic(err) // a mistake in the flags, which every test would find
