@@ -3,6 +3,7 @@ package processes
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -135,11 +136,15 @@ func (g *ClaimGranter) round(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	tries = slices.DeleteFunc(tries, func(one *waitingClaim) bool { return one.Until <= moment.UnixNano() })
-	err = g.try(ctx, view, tries)
+	overtaken := func() bool { return now.none() && g.cfg.Freed.pending() }
+	err = g.try(ctx, view, tries, overtaken)
 	for _, one := range tries {
 		g.file(one)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errOvertaken):
+		return 0, nil
+	case err != nil:
 		return 0, err
 	}
 	g.fresh, g.again = nil, false
@@ -276,8 +281,15 @@ func (g *ClaimGranter) expire(ctx context.Context, now time.Time) (time.Duration
 	return triesAllEvery, nil
 }
 
-// try tries claims in their order. What one is given counts for its project at once.
-func (g *ClaimGranter) try(ctx context.Context, view projector.View, claims []*waitingClaim) error {
+// errOvertaken ends a round of new claims in which something is freed: it is for those
+// that have waited before them.
+var errOvertaken = errors.New("something is freed for others")
+
+// try tries claims in their order, unless they are overtaken. What one is given counts for
+// its project at once.
+func (g *ClaimGranter) try(
+	ctx context.Context, view projector.View, claims []*waitingClaim, overtaken func() bool,
+) error {
 	if len(claims) == 0 {
 		return nil
 	}
@@ -285,7 +297,12 @@ func (g *ClaimGranter) try(ctx context.Context, view projector.View, claims []*w
 	if err != nil {
 		return err
 	}
-	return inOrder(shares, claims, func(one *waitingClaim) (commands.Outcome, error) { return g.grant(ctx, one) })
+	return inOrder(shares, claims, func(one *waitingClaim) (commands.Outcome, error) {
+		if overtaken() {
+			return commands.Outcome{}, errOvertaken
+		}
+		return g.grant(ctx, one)
+	})
 }
 
 func (g *ClaimGranter) grant(ctx context.Context, one *waitingClaim) (commands.Outcome, error) {

@@ -1,11 +1,13 @@
 package processes_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -328,7 +330,9 @@ func TestOrderOfWaiting(t *testing.T) {
 			}
 		}
 	}
-	slices.SortFunc(order, func(a, b granted) int { return int(a.at.Sequence) - int(b.at.Sequence) })
+	slices.SortFunc(order, func(a, b granted) int {
+		return cmp.Or(cmp.Compare(a.at.Sequence, b.at.Sequence), cmp.Compare(a.at.Index, b.at.Index))
+	})
 	for _, one := range order {
 		got = append(got, one.name)
 	}
@@ -336,6 +340,36 @@ func TestOrderOfWaiting(t *testing.T) {
 	want := []string{"urgent", "poor first", "poor second", "poor third", "rich first", "poor fourth"}
 	if !slices.Equal(got, want) {
 		t.Errorf("granted in the order %q, not %q", got, want)
+	}
+}
+
+// TestNewClaimsAreOvertaken: what is freed while claims are tried that are new is for those
+// that have waited before them, and come first.
+func TestNewClaimsAreOvertaken(t *testing.T) {
+	t.Parallel()
+	var release atomic.Pointer[func()] // while the claims of a round are looked for
+	now := func() time.Time {
+		if do := release.Swap(nil); do != nil {
+			(*do)()
+		}
+		return time.Now()
+	}
+	l := startWaiting(t, t.TempDir(), &memlog.Log{}, now, false)
+	host := l.Provider(t, "host", commands.Inventory{Class: "VCPU", Total: 1})
+	holder := commandstest.NewID()
+	l.Accept(t, commandstest.Allocate(holder, host, "VCPU", 1))
+	first := l.claim(t, waits("p", 1, 60, 5))
+	if how := l.how(t, first, notYet); how != "" {
+		t.Fatalf("it ends as %q", how)
+	}
+	do := func() { l.Accept(t, &commands.ReleaseConsumer{Consumer: holder}) }
+	release.Store(&do)
+	second := l.as(t, commandstest.NewID(), waits("p", 1, 60, 0))
+	if how := l.how(t, first, soon); how != ledger.WaitGranted {
+		t.Errorf("the one that waited ends as %q", how)
+	}
+	if commands.Claimed(second.Events) {
+		t.Error("the new one is given something at once")
 	}
 }
 

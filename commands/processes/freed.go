@@ -67,6 +67,13 @@ func (f *Freed) take() (now freed, noted []ledger.WaitingClaimChange, missed boo
 	return now, noted, missed
 }
 
+// pending reports whether something was freed since it was taken last.
+func (f *Freed) pending() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.freed.none()
+}
+
 // freed is what may make something possible that was not before.
 type freed struct {
 	all       bool                    // it may be anything
