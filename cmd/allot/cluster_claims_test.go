@@ -24,7 +24,7 @@ import (
 // through any.
 func TestReplicasOfWaitingClaims(t *testing.T) {
 	t.Parallel()
-	r := launchReplicas(t)
+	r := launchReplicas(t, "--cluster-wait", "40s") // an election takes long beside other tests
 	was := r.leader()
 	through := (was + 1) % 3
 	s := r.list[through]
