@@ -239,16 +239,24 @@ func TestRedirection(t *testing.T) {
 	}
 }
 
+// newHanging returns a service that answers nothing until the returned function is called.
+func newHanging(t *testing.T) (s *service, answer func()) {
+	t.Helper()
+	s = newService(t)
+	answers := make(chan struct{})
+	s.before = func(http.ResponseWriter, *http.Request) bool {
+		<-answers
+		return false
+	}
+	return s, func() { close(answers) }
+}
+
 // TestFollowerHangs: no answer of the leader waits for the follower. This one answers
 // nothing until all clients have their answers, and then it gets everything.
 func TestFollowerHangs(t *testing.T) {
 	t.Parallel()
-	placement, allot := newService(t), newService(t)
-	answers := make(chan struct{})
-	allot.before = func(http.ResponseWriter, *http.Request) bool {
-		<-answers
-		return false
-	}
+	placement := newService(t)
+	allot, answer := newHanging(t)
 	s, clients := between(t, Placement, placement, allot)
 	s.queue.miss(0, false, resource(kindTrait, "CUSTOM_1")) // what is brought in line keeps nobody waiting, too
 	const number = 50
@@ -259,7 +267,7 @@ func TestFollowerHangs(t *testing.T) {
 	if allot.has("CUSTOM_0") {
 		t.Error("the follower does not hang, so the test tests nothing")
 	}
-	close(answers)
+	answer()
 	eventually(t, "everything", func() bool {
 		for i := range number {
 			if !allot.has(fmt.Sprintf("CUSTOM_%d", i)) {
@@ -274,12 +282,8 @@ func TestFollowerHangs(t *testing.T) {
 // however often it is due. It would be found again, and brought in line twice.
 func TestComparisonsWait(t *testing.T) {
 	t.Parallel()
-	placement, allot := newService(t), newService(t)
-	answers := make(chan struct{})
-	allot.before = func(http.ResponseWriter, *http.Request) bool {
-		<-answers
-		return false
-	}
+	placement := newService(t)
+	allot, answer := newHanging(t)
 	s, _ := between(t, Placement, placement, allot, func(c *Config) { c.CompareEvery = time.Millisecond })
 	eventually(t, "a second comparison", func() bool { return s.Status().Comparisons > 1 })
 	// One is under way, and the other one waits for it.
@@ -289,7 +293,7 @@ func TestComparisonsWait(t *testing.T) {
 	if n := s.Status().Comparisons; n > before {
 		t.Errorf("%d comparisons while something waits, and not %d", n, before)
 	}
-	close(answers)
+	answer()
 	eventually(t, "another comparison", func() bool { return s.Status().Comparisons > before })
 }
 

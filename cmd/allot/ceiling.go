@@ -96,7 +96,7 @@ func (c *ceiling) run() {
 	defer close(c.stopped)
 	given := debug.SetMemoryLimit(-1) // GOMEMLIMIT, or none
 	defer debug.SetMemoryLimit(given)
-	before, limit, garbage := memoryNow(), int64(math.MaxInt64), garbage{}
+	before, limit, room := memoryNow(), int64(math.MaxInt64), garbage{}
 	var calm taken // when the load ended
 	for every := quietEvery; ; {
 		select {
@@ -119,7 +119,7 @@ func (c *ceiling) run() {
 			wanted = min(given, now.limit(before))
 		} else {
 			before = now
-			garbage.follow(now)
+			room.follow(now)
 		}
 		if wanted != limit {
 			limit = wanted

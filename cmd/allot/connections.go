@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -106,8 +105,8 @@ type connection struct {
 	// turn is what the connection reads with and, of HTTP/1, what its request is
 	// answered with.
 	turn    *turns.Turn
-	frames  *frames // its address's
-	streams bool    // it speaks HTTP/2: requests have turns of their own. Written before it is served
+	frames  *frames // its address's, if it speaks HTTP/2
+	streams bool    // it does: requests have turns of their own. Both are written with of.mu held, before it is served
 
 	until      atomic.Int64 // of the deadline for writing, as told by sinceStart; fixed: somebody else's
 	requests   atomic.Int64 // under way
@@ -245,23 +244,7 @@ func (l *connections) admit(c net.Conn, from netip.Prefix) *connection {
 	l.all[one] = struct{}{}
 	l.by[from]++
 	one.turn = l.lines.For(from)
-	one.frames = l.framesOf(from)
 	return one
-}
-
-// framesOf returns an address's allowance, and forgets those of addresses that have gone
-// and have used up nothing, but not each time; mu is held.
-func (l *connections) framesOf(from netip.Prefix) *frames {
-	if now := time.Now(); now.Sub(l.pruned) >= forgetArrivals {
-		l.pruned = now
-		maps.DeleteFunc(l.frames, func(of netip.Prefix, f *frames) bool { return l.by[of] == 0 && f.isFull(now) })
-	}
-	f := l.frames[from]
-	if f == nil {
-		f = newFrames()
-		l.frames[from] = f
-	}
-	return f
 }
 
 // refuse tells of a refusal, but not of every one; mu is held.
@@ -376,7 +359,7 @@ func (l *connections) cutAll() {
 // Close implements net.Conn.
 func (c *connection) Close() error {
 	c.of.mu.Lock()
-	if _, ok := c.of.all[c]; ok && c.streams && c.frames.takes(0, time.Now()) {
+	if _, ok := c.of.all[c]; ok && c.frames.takes(0, time.Now()) {
 		c.of.arrivals.strike(c.from) // it may come back to send more, which costs a handshake each time
 	}
 	c.of.leave(c)
@@ -399,9 +382,7 @@ func (c *connection) Read(p []byte) (int, error) {
 	if c.requests.Load() == 0 {
 		c.begun(n)
 	}
-	if c.streams {
-		c.awaitFrames(n)
-	}
+	c.awaitFrames(n)
 	if c.streams || c.requests.Load() == 0 {
 		_ = c.turn.Take(c.here) // who has left needs none
 	} else {
@@ -479,9 +460,7 @@ func (c *connection) Write(p []byte) (n int, err error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			forget(c.Conn)
 		}
-		if c.streams {
-			c.frames.gives(took / takingAnswer)
-		}
+		c.frames.gives(took / takingAnswer)
 		if n += took; err != nil || n == len(p) {
 			return n, err
 		}

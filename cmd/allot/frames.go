@@ -1,7 +1,9 @@
 package main
 
 import (
+	"maps"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -11,8 +13,8 @@ import (
 // address sends over HTTP/2 is set off against what it gets: a request that is answered
 // accounts for its own bytes, so does a body that is read, and an answer for the frames
 // by which a client takes it. For the rest an address has an allowance, as long as others
-// are there. Whoever has used it up waits, as sockets that nobody reads, and new connections
-// of it begin slowly.
+// are there. Whoever has used it up waits, as sockets that nobody reads, and if a connection
+// ends meanwhile, new ones of it begin slowly.
 
 const (
 	// frameBytes are what nothing accounts for in a second, some 4,000 of the smallest
@@ -72,6 +74,29 @@ func (f *frames) isFull(now time.Time) bool {
 	return f.left == framesAtOnce
 }
 
+// speaksStreams says that a connection speaks HTTP/2.
+func (c *connection) speaksStreams() {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	c.streams, c.frames = true, c.of.framesOf(c.from)
+	c.turn.Begins()
+}
+
+// framesOf returns an address's allowance, and forgets those of addresses that have gone
+// and have used up nothing, but not each time; mu is held.
+func (l *connections) framesOf(from netip.Prefix) *frames {
+	if now := time.Now(); now.Sub(l.pruned) >= forgetArrivals {
+		l.pruned = now
+		maps.DeleteFunc(l.frames, func(of netip.Prefix, f *frames) bool { return l.by[of] == 0 && f.isFull(now) })
+	}
+	f := l.frames[from]
+	if f == nil {
+		f = newFrames()
+		l.frames[from] = f
+	}
+	return f
+}
+
 // awaitFrames waits until the connection's address may send more over HTTP/2, of which so
 // much has just come.
 func (c *connection) awaitFrames(n int) {
@@ -86,7 +111,7 @@ func (c *connection) awaitFrames(n int) {
 
 // answered says that a request has its answer, unless its client has left it.
 func (c *connection) answered(r *http.Request) {
-	if !c.streams || r.Context().Err() != nil {
+	if c.frames == nil || r.Context().Err() != nil {
 		return
 	}
 	n := aroundRequest + len(r.Method) + len(r.Host) + len(r.RequestURI)

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,12 +74,13 @@ type framed struct {
 	roots *x509.CertPool
 }
 
-// Accept implements net.Listener.
+// countedListener counts what its connections read.
 type countedListener struct {
 	net.Listener
 	read *atomic.Int64
 }
 
+// Accept implements net.Listener.
 func (l countedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	return countedConn{c, l.read}, err
@@ -138,6 +141,26 @@ func (f *framed) usedUp() bool {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
 	return f.l.frames[netip.MustParsePrefix("127.0.0.1/32")].takes(0, time.Now())
+}
+
+// closeAll ends connections that have used their allowance up, as net/http does, and
+// reports whether there were some.
+func (f *framed) closeAll() bool {
+	f.l.mu.Lock()
+	all := slices.Collect(maps.Keys(f.l.all))
+	f.l.mu.Unlock()
+	for _, c := range all {
+		c.frames.takes(2*framesAtOnce, time.Now())
+		_ = c.Close() // nothing is expected of it
+	}
+	return len(all) > 0
+}
+
+// struck reports whether new connections of the client begin slowly.
+func (f *framed) struck() bool {
+	f.l.arrivals.mu.Lock()
+	defer f.l.arrivals.mu.Unlock()
+	return !f.l.arrivals.lineOf(netip.MustParsePrefix("127.0.0.1/32")).struck.IsZero()
 }
 
 // TestHonestFramesAreAccountedFor: whatever a client asks for, sends and takes that waits
@@ -274,6 +297,9 @@ func TestFramesForNothingWait(t *testing.T) {
 				most := int64(time.Since(since).Seconds()*frameBytes) + 64<<10 // and what is read at once
 				if n := f.read.Load() - before; n > most {
 					t.Errorf("%d bytes are read beyond the allowance, which may be %d", n, most)
+				}
+				if f.closeAll() && !f.struck() {
+					t.Error("its connection has ended, and new ones of it begin as before")
 				}
 			})
 		}

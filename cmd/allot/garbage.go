@@ -16,6 +16,7 @@ const (
 	// worthSetting is by how much another percentage must differ to be set: it stops all
 	// goroutines.
 	worthSetting = 10
+	// leastPercent is what garbage may always be, however little collections go through.
 	leastPercent = 25
 )
 

@@ -57,9 +57,8 @@ func paced(handler http.Handler, places *turns.Pool) http.Handler {
 			defer answer.finish()
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			body := &pacedBody{ReadCloser: r.Body, control: control, last: time.Now().Add(readTimeout), ctx: r.Context()}
-			if c.streams {
-				body.frames = c.frames
+			body := &pacedBody{
+				ReadCloser: r.Body, control: control, last: time.Now().Add(readTimeout), ctx: r.Context(), frames: c.frames,
 			}
 			if places != nil && (r.ContentLength > smallBody || r.ContentLength < 0) {
 				body.work = places.Begin(c.from.String())

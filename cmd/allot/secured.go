@@ -80,8 +80,7 @@ func (s *secured) shakeHands(c net.Conn) {
 	if shaken.ConnectionState().NegotiatedProtocol != protocols[0] {
 		c = &plainErrorsConn{Conn: shaken}
 	} else if outer, ok := shaken.NetConn().(*connection); ok {
-		outer.streams = true
-		outer.turn.Begins()
+		outer.speaksStreams()
 	}
 	if !s.deliver(accepted{conn: c}) {
 		_ = c.Close() // the server ends
