@@ -14,14 +14,24 @@ type Together struct {
 	*Ledger
 	gate *sync.RWMutex // while held, no append ends
 	held int           // appends that were held so far
+	// appends has one more for an append that has begun, if nobody has taken the last.
+	appends chan struct{}
 }
 
 // StartTogether starts a ledger on a log in memory.
 func StartTogether(t testing.TB) *Together {
 	t.Helper()
-	gate := &sync.RWMutex{}
-	log := &memlog.Log{Gate: func() { gate.RLock(); gate.RUnlock() }} //nolint:staticcheck // it only waits
-	return &Together{Ledger: Start(t, t.TempDir(), log), gate: gate}
+	l := &Together{gate: &sync.RWMutex{}, appends: make(chan struct{}, 1)}
+	log := &memlog.Log{Gate: func() {
+		select {
+		case l.appends <- struct{}{}:
+		default:
+		}
+		l.gate.RLock()
+		l.gate.RUnlock() //nolint:staticcheck // it only waits
+	}}
+	l.Ledger = Start(t, t.TempDir(), log)
+	return l
 }
 
 // Submit submits commands while an earlier commit is being appended, so that they
@@ -51,9 +61,18 @@ func (l *Together) SubmitAll(t testing.TB, list ...commands.Submission) []comman
 		})
 	}
 	l.gate.Lock()
+	select {
+	case <-l.appends: // of what was answered long ago
+	default:
+	}
 	l.held++
 	held := &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_HELD_", l.held)}
-	start(commands.Submission{ID: commands.NewID(), Actor: "test", Command: held}, func(commands.Outcome) {})
+	ended := make(chan struct{})
+	start(commands.Submission{ID: commands.NewID(), Actor: "test", Command: held}, func(commands.Outcome) { close(ended) })
+	select {
+	case <-l.appends: // else some of the others might be decided with it, and some not
+	case <-ended: // it has failed
+	}
 	for i, s := range list {
 		start(s, func(outcome commands.Outcome) { outcomes[i] = outcome })
 	}
