@@ -3,12 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,23 +22,6 @@ const (
 	// address.
 	defaultMost = 4096
 	defaultEach = 1024
-	// takesWithin is how long a client may take for the next pieceBytes of an
-	// answer, and for what the kernel keeps of it. That is bounded by sendBuffer,
-	// because the kernel says nothing until a third of it was taken.
-	takesWithin = 10 * time.Second
-	pieceBytes  = 64 << 10
-	sendBuffer  = 256 << 10
-	// maxUnfinished is what clients may have sent of requests that no handler has
-	// yet: headers without an end. Beyond it whoever has sent most is cut off.
-	maxUnfinished = 8 << 20
-	// maxUntaken is what answers may hold that clients do not take. Beyond it
-	// whoever has left most is cut off if it has taken nothing within stalls, and
-	// beyond brimUntaken in any case.
-	maxUntaken  = 16 << 20
-	brimUntaken = 32 << 20
-	stalls      = 250 * time.Millisecond
-	// heavyBytes of both are much memory.
-	heavyBytes = 2 << 20
 	// sayEvery is how often a refusal is told.
 	sayEvery = 10 * time.Second
 )
@@ -96,40 +76,6 @@ func newConnections(l net.Listener, bounds connectionFlags, logger *slog.Logger)
 	conns.arrivals = newArrivals(conns.each, conns.most, others, conns.begin)
 	return conns
 }
-
-// connection is one of them.
-type connection struct {
-	net.Conn
-	of   *connections
-	from netip.Prefix
-	// turn is what the connection reads with and, of HTTP/1, what its request is
-	// answered with.
-	turn    *turns.Turn
-	frames  *frames // its address's, if it speaks HTTP/2
-	streams bool    // it does: requests have turns of their own. Both are written with of.mu held, before it is served
-
-	until      atomic.Int64 // of the deadline for writing, as told by sinceStart; fixed: somebody else's
-	requests   atomic.Int64 // under way
-	since      atomic.Int64 // when it was made, or its last request ended, as told by sinceStart
-	unfinished atomic.Int64 // bytes of a request without a handler
-	gone       atomic.Bool  // it has left. Set before what it had is no longer counted
-	// here ends when it has left: who waits for a turn with an answer for it, which is no
-	// longer counted, waits no more.
-	here context.Context
-	goes context.CancelFunc
-
-	untaken int       // bytes of answers; guarded by of.mu
-	took    time.Time // when it last took some of an answer, or began to; guarded by of.mu
-}
-
-// fixed is a deadline for writing that does not move.
-const fixed = -1
-
-// sinceStart returns nanoseconds that the time of day has no say in: were it set back,
-// no deadline would move for as long, and each kept connection would be cut off.
-func sinceStart(t time.Time) int64 { return int64(t.Sub(processStart)) }
-
-var processStart = time.Now()
 
 // Accept implements net.Listener. It returns connections that have a place.
 func (l *connections) Accept() (net.Conn, error) {
@@ -335,17 +281,6 @@ func (l *connections) leave(c *connection) {
 	l.weigh()
 }
 
-// weigh tells whether much is held, if that has changed; mu is held.
-func (l *connections) weigh() {
-	isHeavy := l.untaken > heavyBytes || l.unfinished.Load() > heavyBytes
-	if isHeavy != l.isHeavy.Load() {
-		l.isHeavy.Store(isHeavy)
-		if l.heavy != nil {
-			l.heavy(isHeavy)
-		}
-	}
-}
-
 // cutAll closes the sockets of all connections. Unlike closing the connections
 // themselves that waits for nobody: TLS would send each client a farewell.
 func (l *connections) cutAll() {
@@ -353,245 +288,5 @@ func (l *connections) cutAll() {
 	defer l.mu.Unlock()
 	for c := range l.all {
 		l.cutOff(c)
-	}
-}
-
-// Close implements net.Conn.
-func (c *connection) Close() error {
-	c.of.mu.Lock()
-	if _, ok := c.of.all[c]; ok && c.frames.takes(0, time.Now()) {
-		c.of.arrivals.strike(c.from) // it may come back to send more, which costs a handshake each time
-	}
-	c.of.leave(c)
-	c.of.mu.Unlock()
-	c.turn.GiveUp()
-	return c.Conn.Close()
-}
-
-// Read implements net.Conn. Who reads waits for the client. What came is worked on
-// with a turn, until the next Read: handshakes, frames and headers. A handler of
-// HTTP/1 has the turn for itself, and net/http reads beside it.
-func (c *connection) Read(p []byte) (int, error) {
-	if c.streams || c.requests.Load() == 0 {
-		c.turn.GiveUp()
-	}
-	n, err := c.Conn.Read(p)
-	if n == 0 {
-		return n, err
-	}
-	if c.requests.Load() == 0 {
-		c.begun(n)
-	}
-	c.awaitFrames(n)
-	if c.streams || c.requests.Load() == 0 {
-		_ = c.turn.Take(c.here) // who has left needs none
-	} else {
-		c.turn.Yield()
-	}
-	return n, err
-}
-
-// begun says that so much came of a request without a handler.
-func (c *connection) begun(n int) {
-	c.unfinished.Add(int64(n))
-	all := c.of.unfinished.Add(int64(n))
-	if c.gone.Load() { // it was cut off meanwhile, which counts nothing that comes later
-		all = c.of.unfinished.Add(-c.unfinished.Swap(0))
-	}
-	if (all > maxUnfinished || all > heavyBytes && !c.of.isHeavy.Load()) && c.of.ends.CompareAndSwap(false, true) {
-		go c.of.endUnfinished()
-	}
-}
-
-// endUnfinished cuts off those that have sent most of requests without an end. One
-// goroutine does so at a time, and no connection waits for it: a thousand that send
-// would stand in line for the lock, and with them every other that reads.
-func (l *connections) endUnfinished() {
-	for again := true; again; {
-		for l.endLargest() {
-		}
-		l.ends.Store(false)
-		// What came since the last look has found somebody at it.
-		again = l.unfinished.Load() > maxUnfinished && l.ends.CompareAndSwap(false, true)
-	}
-}
-
-// endLargest cuts off one of them, and reports whether there may be more.
-func (l *connections) endLargest() bool {
-	l.mu.Lock()
-	l.weigh()
-	if l.unfinished.Load() <= maxUnfinished {
-		l.mu.Unlock()
-		return false
-	}
-	var most *connection
-	for c := range l.all {
-		if n := c.unfinished.Load(); n > 0 && (most == nil || n > most.unfinished.Load()) {
-			most = c
-		}
-	}
-	if most == nil {
-		l.mu.Unlock()
-		return false // what is left is of connections that leave
-	}
-	l.refuse("HTTP headers without an end take too much memory, and a connection is cut off", most.from, len(l.all))
-	l.putOut(most)
-	l.mu.Unlock()
-	drop(most.Conn)
-	return true
-}
-
-// Write implements net.Conn. Each piece must be taken in time. Who writes may wait
-// for the client.
-func (c *connection) Write(p []byte) (n int, err error) {
-	if !c.streams && c.turn.GiveUp() {
-		defer func() {
-			if c.requests.Load() > 0 {
-				_ = c.turn.Take(c.here) // who has left needs none
-			}
-		}()
-	}
-	for {
-		if err := c.moveDeadline(); err != nil {
-			return n, err
-		}
-		took, err := c.Conn.Write(p[n:min(len(p), n+pieceBytes)])
-		c.turn.Yield()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			forget(c.Conn)
-		}
-		c.frames.gives(took / takingAnswer)
-		if n += took; err != nil || n == len(p) {
-			return n, err
-		}
-	}
-}
-
-// moveDeadline moves the deadline for writing, but not for every byte.
-func (c *connection) moveDeadline() error {
-	now := time.Now()
-	until := c.until.Load()
-	if until == fixed || until != 0 && until-sinceStart(now) > int64(takesWithin-time.Second) {
-		return nil
-	}
-	c.until.CompareAndSwap(until, sinceStart(now.Add(takesWithin)))
-	return c.Conn.SetWriteDeadline(now.Add(takesWithin))
-}
-
-// SetWriteDeadline implements net.Conn. Without a deadline each piece has its own.
-func (c *connection) SetWriteDeadline(t time.Time) error {
-	if t.IsZero() {
-		c.until.CompareAndSwap(fixed, 0)
-		return nil
-	}
-	c.until.Store(fixed)
-	return c.Conn.SetWriteDeadline(t)
-}
-
-// SetDeadline implements net.Conn.
-func (c *connection) SetDeadline(t time.Time) error {
-	if err := c.SetWriteDeadline(t); err != nil {
-		return err
-	}
-	return c.SetReadDeadline(t)
-}
-
-// begins says that a request has a handler.
-func (c *connection) begins() {
-	c.requests.Add(1)
-	if all := c.of.unfinished.Add(-c.unfinished.Swap(0)); all <= heavyBytes && c.of.isHeavy.Load() {
-		c.of.mu.Lock()
-		c.of.weigh()
-		c.of.mu.Unlock()
-	}
-}
-
-// ends says that a handler is done.
-func (c *connection) ends() {
-	c.since.Store(sinceStart(time.Now()))
-	c.requests.Add(-1)
-}
-
-// leaves says that a client has so many more bytes of answers to take.
-func (c *connection) leaves(n int) {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	if _, ok := c.of.all[c]; !ok {
-		return // it is cut off
-	}
-	if c.untaken == 0 {
-		c.took = time.Now()
-	}
-	c.untaken += n
-	c.of.untaken += n
-	c.of.relieve()
-	c.of.weigh()
-}
-
-// takes says that it has taken so many, or that nobody sends them any more.
-func (c *connection) takes(n int) {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	n = min(n, c.untaken)
-	c.untaken -= n
-	c.of.untaken -= n
-	c.took = time.Now()
-	c.of.weigh()
-}
-
-// relieve cuts off who leaves most, while there is too much; mu is held.
-func (l *connections) relieve() {
-	for l.untaken > maxUntaken {
-		c := l.laziest(time.Now())
-		if c == nil {
-			if !l.looks {
-				l.looks = true
-				time.AfterFunc(stalls, func() {
-					l.mu.Lock()
-					defer l.mu.Unlock()
-					l.looks = false
-					l.relieve()
-				})
-			}
-			return
-		}
-		l.refuse("answers that HTTP clients do not take hold too much memory, and a connection is cut off", c.from, len(l.all))
-		l.cutOff(c)
-	}
-}
-
-// laziest returns the connection that has left most, of the address that has left
-// most; nil: all of them go on. mu is held.
-func (l *connections) laziest(now time.Time) (found *connection) {
-	by := make(map[netip.Prefix]int)
-	for c := range l.all {
-		by[c.from] += c.untaken
-	}
-	for c := range l.all {
-		if c.untaken == 0 || l.untaken <= brimUntaken && now.Sub(c.took) < stalls {
-			continue
-		}
-		if found == nil || by[c.from] > by[found.from] || by[c.from] == by[found.from] && c.untaken > found.untaken {
-			found = c
-		}
-	}
-	return found
-}
-
-type connectionKey struct{}
-
-// withConnection returns a context that carries the connection: http.Server's ConnContext.
-func withConnection(ctx context.Context, c net.Conn) context.Context {
-	for {
-		switch outer := c.(type) {
-		case *plainErrorsConn:
-			c = outer.Conn
-		case *tls.Conn:
-			c = outer.NetConn()
-		case *connection:
-			return outer.turn.Carry(context.WithValue(ctx, connectionKey{}, outer))
-		default:
-			return ctx
-		}
 	}
 }
