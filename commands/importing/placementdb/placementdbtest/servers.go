@@ -124,8 +124,14 @@ func MariaDB(t testing.TB) *Server {
 		t.Skip("skipped: there is no MariaDB server on this machine")
 	}
 	dir := folder(t)
+	// Each server that starts removes all servers' temporary tables from a shared folder.
+	run := func(program string, args ...string) *exec.Cmd {
+		cmd := exec.Command(program, args...)
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+		return cmd
+	}
 	data, me := filepath.Join(dir, "data"), "--user="+currentUser(t)
-	if out, err := exec.Command(install, "--no-defaults", "--datadir="+data, me, "--skip-test-db",
+	if out, err := run(install, "--no-defaults", "--datadir="+data, me, "--skip-test-db",
 		"--auth-root-authentication-method=normal").CombinedOutput(); err != nil {
 		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
 	}
@@ -136,7 +142,7 @@ func MariaDB(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	host, port := FreePort(t)
-	process := start(t, exec.Command(program, "--no-defaults", "--datadir="+data, me, "--port="+port,
+	process := start(t, run(program, "--no-defaults", "--datadir="+data, me, "--port="+port,
 		"--bind-address=127.0.0.1", "--socket="+filepath.Join(dir, "socket"), "--init-file="+init, "--skip-name-resolve",
 		"--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4"), syscall.SIGTERM)
 	return &Server{Process: process, Scheme: "mysql", Host: host, driver: "mysql", admin: "mysql"}
