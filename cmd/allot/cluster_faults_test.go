@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -167,14 +168,21 @@ func (n *node) health(path string) (status int, h standing) {
 // recovery is how long a cluster may take until all is well after a fault.
 const recovery = 2 * time.Minute
 
-// ready waits until every replica says that it takes reads and commands.
+// ready waits until every replica says that it takes reads and commands. If they say that
+// the log is wedged, it does once what docs/reliability.md says.
 func (c *faultyCluster) ready() error {
 	var said []string
+	well, helped := time.Now(), false // the log was not wedged
 	for deadline := time.Now().Add(recovery); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		said = nil
+		wedged := 0
 		for _, n := range c.nodes {
-			if status, h := n.health("/readyz"); status != http.StatusOK || h.Leader == "" {
+			status, h := n.health("/readyz")
+			if status != http.StatusOK || h.Leader == "" {
 				said = append(said, fmt.Sprintf("replica %d: %d %+v", n.i+1, status, h))
+			}
+			if h.isWedged() {
+				wedged++
 			}
 			if !n.alive() {
 				return fmt.Errorf("replica %d has ended by itself: %w:\n%s", n.i+1, n.server().wait(), tail(n.server().logs.String(), 2000))
@@ -183,8 +191,57 @@ func (c *faultyCluster) ready() error {
 		if said == nil {
 			return nil
 		}
+		if wedged < len(c.nodes) {
+			well = time.Now()
+		} else if time.Since(well) > afterAlarm && !helped {
+			helped = true
+			if err := c.unwedge(); err != nil {
+				return err
+			}
+		}
 	}
 	return fmt.Errorf("not ready after %v: %s", recovery, strings.Join(said, "; "))
+}
+
+// isWedged reports whether a replica says that the log takes no commits.
+func (h standing) isWedged() bool {
+	return strings.Contains(h.Commands, "though its servers say that they are well")
+}
+
+const (
+	// afterAlarm is how long an operator takes to see that the log is wedged.
+	afterAlarm = 5 * time.Second
+	// afterRestart is how long one waits for writes to go on.
+	afterRestart = 15 * time.Second
+)
+
+// unwedge ends the process of the server that leads the log's stream, and starts it
+// again; then those of the other two, if writes do not go on.
+func (c *faultyCluster) unwedge() error {
+	var status clusterStatus
+	out, err := exec.Command(c.binary, "cluster", "status", "--json", "--url", "http://"+c.nodes[0].http).Output()
+	if err == nil {
+		err = json.Unmarshal(out, &status)
+	}
+	if err != nil {
+		return fmt.Errorf("the log is wedged, and its status is %w: %s", err, out)
+	}
+	first, err := strconv.Atoi(status.Stream.Leader)
+	if err != nil {
+		return fmt.Errorf("the log is wedged, and nobody says who leads its stream: %s", out)
+	}
+	for _, i := range append([]int{first - 1}, others(first-1)...) {
+		c.t.Logf("the log is wedged: replica %d is ended and started again", i+1)
+		c.nodes[i].signal(syscall.SIGKILL)
+		<-c.nodes[i].server().exited
+		c.nodes[i].start()
+		for deadline := time.Now().Add(afterRestart); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if status, _ := c.nodes[i].health("/readyz"); status == http.StatusOK {
+				return nil
+			}
+		}
+	}
+	return nil
 }
 
 // leader returns the replica that says that it leads, of those that answer; -1:
