@@ -96,7 +96,7 @@ func (c *ceiling) run() {
 	defer close(c.stopped)
 	given := debug.SetMemoryLimit(-1) // GOMEMLIMIT, or none
 	defer debug.SetMemoryLimit(given)
-	before, limit, room := memoryNow(), int64(math.MaxInt64), garbage{}
+	before, limit := memoryNow(), int64(math.MaxInt64)
 	var calm taken // when the load ended
 	for every := quietEvery; ; {
 		select {
@@ -119,7 +119,7 @@ func (c *ceiling) run() {
 			wanted = min(given, now.limit(before))
 		} else {
 			before = now
-			room.follow(now)
+			followUse(now)
 		}
 		if wanted != limit {
 			limit = wanted
@@ -133,6 +133,7 @@ type taken struct {
 	at                       time.Time
 	total, live, goal, other int64
 	scanned                  int64 // of what is in use, by a collection
+	percent                  int   // by how much of what is in use garbage may grow
 	collections              int64
 }
 
@@ -143,13 +144,14 @@ func memoryNow() taken {
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/gc/scan/heap:bytes"},
+		{Name: "/gc/gogc:percent"},
 	}
 	metrics.Read(samples)
 	n := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
 	total := n(0) - n(1)
 	return taken{
 		at: time.Now(), total: total, live: n(2), goal: n(3), other: total - n(4) - n(5) - n(6),
-		collections: n(7), scanned: n(8),
+		collections: n(7), scanned: n(8), percent: int(n(9)),
 	}
 }
 

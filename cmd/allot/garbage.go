@@ -20,17 +20,12 @@ const (
 	leastPercent = 25
 )
 
-// garbage says how much of it there may be before a collection, unless GOGC does. The less
-// there may be, the less memory the process takes, and the more often it collects.
-type garbage struct {
-	percent int // that was set last; 0: none
-}
-
-// follow sets how much there may be beside what is in use.
-func (g *garbage) follow(now taken) {
+// followUse sets how much garbage there may be beside what is in use before a collection,
+// unless GOGC does. The less there may be, the less memory the process takes, and the more
+// often it collects.
+func followUse(now taken) {
 	percent := percentOfGarbage(now.live, now.scanned)
-	if os.Getenv("GOGC") == "" && max(percent-g.percent, g.percent-percent) >= worthSetting {
-		g.percent = percent
+	if os.Getenv("GOGC") == "" && max(percent-now.percent, now.percent-percent) >= worthSetting {
 		debug.SetGCPercent(percent)
 	}
 }

@@ -51,3 +51,14 @@ func TestGarbageFollows(t *testing.T) {
 	runtime.KeepAlive(held)
 	eventually("little again", gcPercent, gcPercent)
 }
+
+// TestGarbageFollowsNobodyElse: where GOGC says how much garbage there may be, nothing
+// changes that.
+func TestGarbageFollowsNobodyElse(t *testing.T) {
+	t.Setenv("GOGC", "70")
+	before := memoryNow().percent
+	followUse(taken{live: 8 * enoughGarbage, percent: before})
+	if now := memoryNow().percent; now != before {
+		t.Errorf("garbage may be %d percent, and not %d", now, before)
+	}
+}

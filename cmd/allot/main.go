@@ -64,8 +64,8 @@ type cli struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	uuid.EnableRandPool()        // no id is a secret
-	new(garbage).follow(taken{}) // little is in use
+	uuid.EnableRandPool() // no id is a secret
+	followUse(taken{})    // little is in use
 	parser, err := newParser(&cli{}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Resolvers(&configFile{}))
 	if err != nil {
 		panic(err) // a mistake in the flags, which every test would find
