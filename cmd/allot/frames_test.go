@@ -235,6 +235,43 @@ func TestHonestFramesAreAccountedFor(t *testing.T) {
 	}
 }
 
+// TestUnreadBodiesWait: of bodies that no handler reads only so much comes in of a
+// connection, however many they are.
+func TestUnreadBodiesWait(t *testing.T) {
+	t.Parallel()
+	f := launchFramed(t, false, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: f.roots}, ForceAttemptHTTP2: true}
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for range 4 {
+		all.Go(func() {
+			body := bytes.NewReader(make([]byte, 4*streamWindow))
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+f.l.Addr().String(), body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := transport.RoundTrip(r); !errors.Is(err, context.Canceled) { //nolint:bodyclose // there is none
+				t.Errorf("it is not answered, and ends with %v", err)
+			}
+		})
+	}
+	for end := time.Now().Add(time.Minute); f.read.Load() < streamWindow; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("only %d bytes come in", f.read.Load())
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	if conns := f.l.count(); conns != 1 {
+		t.Errorf("there are %d connections", conns)
+	}
+	if n := f.read.Load(); n > streamWindow+32<<10 { // and frames, TLS, handshake
+		t.Errorf("%d bytes are read of bodies that nobody wants", n)
+	}
+}
+
 // TestFramesForNothingWait: who sends frames that ask for nothing is not read beyond its
 // allowance while others are there. Alone it is.
 func TestFramesForNothingWait(t *testing.T) {
