@@ -219,10 +219,7 @@ const (
 // again; then those of the other two, if writes do not go on.
 func (c *faultyCluster) unwedge() error {
 	var status clusterStatus
-	out, err := exec.Command(c.binary, "cluster", "status", "--json", "--url", "http://"+c.nodes[0].http).Output()
-	if err == nil {
-		err = json.Unmarshal(out, &status)
-	}
+	out, err := readStatus(c.binary, c.nodes[0].http, &status)
 	if err != nil {
 		return fmt.Errorf("the log is wedged, and its status is %w: %s", err, out)
 	}

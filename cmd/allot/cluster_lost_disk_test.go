@@ -29,13 +29,19 @@ type clusterStatus struct {
 	}
 }
 
+// readStatus has a server tell of its cluster, and returns the text, too.
+func readStatus(program, address string, told any) (text []byte, err error) {
+	text, err = exec.Command(program, "cluster", "status", "--json", "--url", "http://"+address).Output()
+	if err == nil {
+		err = json.Unmarshal(text, told)
+	}
+	return text, err
+}
+
 // current reports whether all servers hold everything, according to one.
 func (s *server) current() (clusterStatus, error) {
 	var told clusterStatus
-	out, err := exec.Command(binary, "cluster", "status", "--json", "--url", "http://"+s.http).Output()
-	if err == nil {
-		err = json.Unmarshal(out, &told)
-	}
+	out, err := readStatus(binary, s.http, &told)
 	if err != nil || told.Leader == "" || told.Stream.Leader == "" || len(told.Members) != 3 || len(told.Stream.Others) != 2 {
 		return told, fmt.Errorf("%w: %s", err, out)
 	}

@@ -358,7 +358,6 @@ func (r *replicas) checkStatus() {
 		if status, h := s.standing("/readyz"); status != 200 || h.Reads != "ok" || h.Commands != "ok" {
 			r.t.Errorf("replica %d is not ready: %d %+v", i+1, status, h)
 		}
-		out, err := exec.Command(binary, "cluster", "status", "--json", "--url", "http://"+s.http).Output()
 		var told struct {
 			Leader  string
 			Term    uint64
@@ -367,9 +366,7 @@ func (r *replicas) checkStatus() {
 				Lag              *uint64 `json:"lag_commits"`
 			}
 		}
-		if err == nil {
-			err = json.Unmarshal(out, &told)
-		}
+		out, err := readStatus(binary, s.http, &told)
 		if err != nil || told.Leader != fmt.Sprint(leader+1) || told.Term == 0 || len(told.Members) != 3 {
 			r.t.Fatalf("replica %d: %v: %s", i+1, err, out)
 		}
