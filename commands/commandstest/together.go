@@ -3,6 +3,7 @@ package commandstest
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/allot-project/allot/commands"
@@ -12,25 +13,26 @@ import (
 // Together is a ledger whose commits are as large as a test wants.
 type Together struct {
 	*Ledger
-	gate *sync.RWMutex // while held, no append ends
-	held int           // appends that were held so far
-	// appends has one more for an append that has begun, if nobody has taken the last.
-	appends chan struct{}
+	held int                  // appends that were held so far
+	hold atomic.Pointer[hold] // of the next append; nil: it goes on
+}
+
+// hold holds an append back.
+type hold struct {
+	begun func() // it has begun, or will not
+	ends  chan struct{}
 }
 
 // StartTogether starts a ledger on a log in memory.
 func StartTogether(t testing.TB) *Together {
 	t.Helper()
-	l := &Together{gate: &sync.RWMutex{}, appends: make(chan struct{}, 1)}
-	log := &memlog.Log{Gate: func() {
-		select {
-		case l.appends <- struct{}{}:
-		default:
+	l := &Together{}
+	l.Ledger = Start(t, t.TempDir(), &memlog.Log{Gate: func() {
+		if h := l.hold.Load(); h != nil {
+			h.begun()
+			<-h.ends
 		}
-		l.gate.RLock()
-		l.gate.RUnlock() //nolint:staticcheck // it only waits
-	}}
-	l.Ledger = Start(t, t.TempDir(), log)
+	}})
 	return l
 }
 
@@ -60,23 +62,18 @@ func (l *Together) SubmitAll(t testing.TB, list ...commands.Submission) []comman
 			done(outcome)
 		})
 	}
-	l.gate.Lock()
-	select {
-	case <-l.appends: // of what was answered long ago
-	default:
-	}
+	begun := make(chan struct{})
+	h := &hold{begun: sync.OnceFunc(func() { close(begun) }), ends: make(chan struct{})}
+	l.hold.Store(h)
 	l.held++
 	held := &commands.CreateTrait{Name: fmt.Sprint("CUSTOM_HELD_", l.held)}
-	ended := make(chan struct{})
-	start(commands.Submission{ID: commands.NewID(), Actor: "test", Command: held}, func(commands.Outcome) { close(ended) })
-	select {
-	case <-l.appends: // else some of the others might be decided with it, and some not
-	case <-ended: // it has failed
-	}
+	start(commands.Submission{ID: commands.NewID(), Actor: "test", Command: held}, func(commands.Outcome) { h.begun() })
+	<-begun // else some of the others might be decided with it, and some not
 	for i, s := range list {
 		start(s, func(outcome commands.Outcome) { outcomes[i] = outcome })
 	}
-	l.gate.Unlock()
+	l.hold.Store(nil)
+	close(h.ends)
 	answered.Wait()
 	return outcomes
 }
