@@ -22,7 +22,7 @@ const (
 	sendBuffer  = 256 << 10
 )
 
-// connection is one of them.
+// connection is one connection of an HTTP port.
 type connection struct {
 	net.Conn
 	of   *connections
