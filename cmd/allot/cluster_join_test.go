@@ -195,11 +195,8 @@ func TestJoin(t *testing.T) {
 		return ready
 	}
 	joined := rejoin()
-	logs := r.list[victim].logs.String()
-	if !strings.Contains(logs, "have come from another replica") {
-		t.Fatalf("it has replayed the log:\n%s", logs)
-	}
-	for _, line := range regexp.MustCompile("(?m)^.*(have come|joining|copy).*$").FindAllString(logs, -1) {
+	r.list[victim].waitLog("have come from another replica") // and it has not replayed the log
+	for _, line := range regexp.MustCompile("(?m)^.*(have come|joining|copy).*$").FindAllString(r.list[victim].logs.String(), -1) {
 		t.Log(line)
 	}
 	for i, s := range r.list {
@@ -241,9 +238,7 @@ func TestJoinOutside(t *testing.T) {
 	first.waitReady()
 	second := begin("b")
 	second.waitReady()
-	if logs := second.logs.String(); !strings.Contains(logs, "have come from another replica") {
-		t.Errorf("it has replayed the log:\n%s", logs)
-	}
+	second.waitLog("have come from another replica") // and it has not replayed the log
 	if one, other := first.must(200, "GET", "/audit/digest", ""), second.must(200, "GET", "/audit/digest", ""); one != other {
 		t.Errorf("they differ: %s, %s", one, other)
 	}
@@ -312,9 +307,8 @@ func TestJoinInterrupted(t *testing.T) {
 	r.waitWhole(leader, victim) // with two servers that lack some of the log there is no majority
 	r.list[giver].kill()
 	r.list[victim].waitReady()
-	if logs := r.list[victim].logs.String(); !strings.Contains(logs, "did not come") || !strings.Contains(logs, "have come from another replica") {
-		t.Errorf("it was not filled by the one that was left:\n%s", logs)
-	}
+	r.list[victim].waitLog("did not come")
+	r.list[victim].waitLog("have come from another replica") // the one that was left
 	r.begin(giver, slow...)
 	r.list[giver].waitReady()
 	r.waitCurrent()
@@ -323,11 +317,8 @@ func TestJoinInterrupted(t *testing.T) {
 	r.list[victim].terminate()
 	flipInReadModels(t, r.data(victim))
 	joins()
-	for _, words := range []string{"read models set aside", "have come from another replica"} {
-		if logs := r.list[victim].logs.String(); !strings.Contains(logs, words) {
-			t.Errorf("it does not say %q:\n%s", words, logs)
-		}
-	}
+	r.list[victim].waitLog("read models set aside")
+	r.list[victim].waitLog("have come from another replica")
 }
 
 // waitWhole waits until a server says that another one has all of the log.

@@ -219,9 +219,7 @@ func TestTraces(t *testing.T) {
 			t.Errorf("no record has request id %s", id)
 		}
 		for _, want := range []string{`"request_id":"` + id + `"`, `"trace_id":"` + trace + `"`} {
-			if !strings.Contains(s.logs.String(), want) {
-				t.Errorf("no message has %s:\n%s", want, s.logs)
-			}
+			s.waitLog(want)
 		}
 	})
 	t.Run("NATS", func(t *testing.T) {

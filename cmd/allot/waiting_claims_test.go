@@ -86,8 +86,12 @@ func TestClaimsWait(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	waitFor(t, "the metrics of who waits no more", func() bool { return readMetrics(t, metrics)["allot_claims_waiting"] == 0 })
-	counts := readMetrics(t, metrics)
+	var counts map[string]float64
+	granted := `allot_commands_total{command="GrantClaim",outcome="accepted"}`
+	waitFor(t, "the metrics of who waits no more", func() bool { // a command is counted when it is answered
+		counts = readMetrics(t, metrics)
+		return counts["allot_claims_waiting"] == 0 && counts[granted] > 0
+	})
 	if age := counts["allot_claims_oldest_waiting_seconds"]; age != 0 {
 		t.Errorf("none waits, and the oldest has for %v s", age)
 	}
