@@ -52,6 +52,11 @@ type TrimConfig struct {
 // piece leaves, so a hot log is larger than it must be by one piece.
 const pieces = 4
 
+// mostPieces is how many sealed pieces there are at most, while nothing can leave: each
+// is a stream, of several servers a Raft group. Then the rest of the log grows in one
+// piece, which is sealed when others have left.
+const mostPieces = 32
+
 // ErrUnbounded means that a hot log cannot be trimmed, because there is no archive,
 // or something that says what stays is missing.
 var ErrUnbounded = errors.New("archives: a log is trimmed only with archives, and with a bound")
@@ -181,11 +186,11 @@ func (t *Trimmer) Work(ctx context.Context) error {
 
 // sealDue reports whether what was appended since the last seal makes a piece.
 func (t *Trimmer) sealDue(ctx context.Context, head ledger.Head) (bool, error) {
-	first := t.cfg.Hot.First()
-	if sealed := t.cfg.Hot.Sealed(); len(sealed) > 0 {
+	first, sealed := t.cfg.Hot.First(), t.cfg.Hot.Sealed()
+	if len(sealed) > 0 {
 		first = sealed[len(sealed)-1] + 1
 	}
-	if head.Sequence < first {
+	if head.Sequence < first || len(sealed) >= mostPieces {
 		return false, nil
 	}
 	if n := t.cfg.Commits; n > 0 && head.Sequence-first+1 >= max(n/pieces, 1) {

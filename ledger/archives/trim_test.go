@@ -42,23 +42,30 @@ func sealedWorld(t *testing.T) (w *world, list []*archives.Archive, dirs []strin
 		list, dirs = append(list, one), append(dirs, dir)
 	}
 	w.archive(w.config(list...), 90)
-	held := w.held()
-	all := w.heads
+	w.again(func(head ledger.Head) {
+		if head.Sequence%10 == 0 {
+			if err := w.log.Roll(t.Context(), head); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	return w, list, dirs
+}
+
+// again has the log get its commits again, one by one.
+func (w *world) again(after func(head ledger.Head)) {
+	w.t.Helper()
+	held, all := w.held(), w.heads
 	w.log.Edit(func([][]byte) [][]byte { return nil })
-	w.heads = nil
 	for i, text := range held {
 		done := make(chan error, 1)
 		w.log.Append(uint64(i+1), text, func(err error) { done <- err })
 		if err := <-done; err != nil {
-			t.Fatal(err)
+			w.t.Fatal(err)
 		}
-		if w.heads = all[:i+1]; (i+1)%10 == 0 {
-			if err := w.log.Roll(t.Context(), all[i]); err != nil {
-				t.Fatal(err)
-			}
-		}
+		w.heads = all[:i+1]
+		after(all[i])
 	}
-	return w, list, dirs
 }
 
 // TestTrimmed: what lies in all archives and need not stay leaves, piece by piece,
@@ -149,6 +156,40 @@ func TestSealsPieces(t *testing.T) {
 	seal(25) // it is old, and the hot log would have no commit without it
 	if w.log.First() != 1 {
 		t.Error("the hot log has no commit left")
+	}
+}
+
+// TestPiecesAreBounded: while nothing can leave a log is sealed in so many pieces, however
+// long it grows. When it can, all of it leaves that need not stay.
+func TestPiecesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 100)
+	w.bounds.Records = 15
+	one, dir := inFolder(t)
+	w.archive(w.config(one), 90)
+	cfg := w.trimming(one)
+	cfg.Commits = 4 // each commit could be a piece
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	w.again(func(head ledger.Head) {
+		if err := trimOnce(t.Context(), cfg); err == nil && head.Sequence > 4 {
+			t.Fatal("something leaves, and nobody has it")
+		}
+		if got, want := len(w.log.Sealed()), min(int(head.Sequence), 32); got != want {
+			t.Fatalf("%d commits are sealed in %d pieces, want %d", head.Sequence, got, want)
+		}
+	})
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, first := range []uint64{33, 33} { // what was the last piece is sealed then, and its commits are the newest
+		if err := trimOnce(t.Context(), cfg); err != nil || w.log.First() != first {
+			t.Errorf("the hot log begins with %d, want %d: %v", w.log.First(), first, err)
+		}
+	}
+	if sealed := w.log.Sealed(); !slices.Equal(sealed, []uint64{100}) {
+		t.Errorf("sealed at %v", sealed)
 	}
 }
 
