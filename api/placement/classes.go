@@ -8,6 +8,11 @@ import (
 	"github.com/allot-project/allot/commands"
 )
 
+type link struct {
+	Rel  string `json:"rel"`
+	Href string `json:"href"`
+}
+
 var (
 	classNamePattern = regexp.MustCompile(`^[A-Z0-9_]{1,255}$`)
 )

@@ -3,17 +3,14 @@ package placement
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
-
-type link struct {
-	Rel  string `json:"rel"`
-	Href string `json:"href"`
-}
 
 // providerLinks are a provider's links, with the microversion from which each
 // exists.
@@ -26,23 +23,83 @@ const treesSince version = 14
 
 func providerPath(id ledger.UUID) string { return "/resource_providers/" + id.String() }
 
-func providerBody(r *request, p *ledger.Provider) m {
-	self := r.prefix + providerPath(p.UUID)
-	links := []link{{"self", self}}
+// providerBody is a provider as a client of a microversion sees it.
+type providerBody struct {
+	*ledger.Provider
+	version version
+	prefix  string
+}
+
+func bodyOf(r *request, p *ledger.Provider) providerBody { return providerBody{p, r.version, r.prefix} }
+
+// AppendJSON implements rest.Appender. The members are in the order of their names.
+func (p providerBody) AppendJSON(b []byte) ([]byte, error) {
+	b = strconv.AppendInt(append(b, `{"generation":`...), p.Generation, 10)
+	b, err := p.appendLinks(append(b, `,"links":`...))
+	if err != nil {
+		return nil, err
+	}
+	if b, err = rest.AppendText(append(b, `,"name":`...), p.Name); err != nil {
+		return nil, err
+	}
+	if p.version >= treesSince {
+		b = append(b, `,"parent_provider_uuid":`...)
+		if p.Parent.IsNil() {
+			b = append(b, "null"...)
+		} else {
+			b = appendUUID(b, p.Parent)
+		}
+		b = appendUUID(append(b, `,"root_provider_uuid":`...), p.Root)
+	}
+	return append(appendUUID(append(b, `,"uuid":`...), p.UUID), '}'), nil
+}
+
+// appendLinks appends a provider's links.
+func (p providerBody) appendLinks(b []byte) ([]byte, error) {
+	begin := len(b)
+	b, err := rest.AppendText(append(b, `[{"rel":"self","href":`...), p.prefix+providerPath(p.UUID))
+	if err != nil {
+		return nil, err
+	}
+	self := b[begin+len(`[{"rel":"self","href":`) : len(b)-1] // without its last quotation mark
+	b = append(b, '}')
 	for _, l := range providerLinks {
-		if r.version >= l.from {
-			links = append(links, link{l.rel, self + "/" + l.rel})
+		if p.version >= l.from {
+			b = append(append(b, `,{"rel":"`...), l.rel...)
+			b = append(append(b, `","href":`...), self...)
+			b = append(append(append(b, '/'), l.rel...), `"}`...)
 		}
 	}
-	body := m{"uuid": p.UUID, "name": p.Name, "generation": p.Generation, "links": links}
-	if r.version >= treesSince {
-		body["root_provider_uuid"] = p.Root
-		body["parent_provider_uuid"] = nil
-		if !p.Parent.IsNil() {
-			body["parent_provider_uuid"] = p.Parent
+	return append(b, ']'), nil
+}
+
+func appendUUID(b []byte, id ledger.UUID) []byte {
+	b, _ = id.AppendText(append(b, '"')) // it never fails
+	return append(b, '"')
+}
+
+// longerName is by how much names may be longer than the first one of a list in the mean.
+const longerName = 16
+
+// providerList is a list of providers.
+type providerList []providerBody
+
+// AppendJSON implements rest.Appender.
+func (l providerList) AppendJSON(b []byte) (_ []byte, err error) {
+	b = append(b, '[')
+	for i, p := range l {
+		begin := len(b)
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = p.AppendJSON(b); err != nil {
+			return nil, err
+		}
+		if i == 0 { // the others are about as long: room is made once
+			b = slices.Grow(b, (len(b)-begin+longerName)*len(l))
 		}
 	}
-	return body
+	return append(b, ']'), nil
 }
 
 // provider finds the provider that the path names.
@@ -86,7 +143,7 @@ func showProvider(_ *Handler, r *request) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ok(providerBody(r, p), p.UpdatedAt), nil
+	return ok(bodyOf(r, p), p.UpdatedAt), nil
 }
 
 func listProviders(h *Handler, r *request) (*response, error) {
@@ -103,17 +160,22 @@ func listProviders(h *Handler, r *request) (*response, error) {
 	if err := work.Pause(r.Context()); err != nil {
 		return nil, err
 	}
-	found := []m{}
 	newest := int64(0)
 	providers, err := query.find(r.view, world)
 	if err != nil {
 		return nil, err
 	}
+	found := make(providerList, 0, len(providers))
 	for _, p := range providers {
-		found = append(found, providerBody(r, p))
+		found = append(found, bodyOf(r, p))
 		newest = max(newest, p.UpdatedAt)
 	}
-	return ok(m{"resource_providers": found}, newest), nil
+	// It is written while this has its place: others are listed after that.
+	body, err := rest.Encode(m{"resource_providers": found})
+	if err != nil {
+		return nil, err
+	}
+	return ok(body, newest), nil
 }
 
 func createProvider(h *Handler, r *request) (*response, error) {
@@ -151,7 +213,7 @@ func createProvider(h *Handler, r *request) (*response, error) {
 		if !found {
 			return nil, conflict("", "resource provider %s was deleted meanwhile", c.Provider)
 		}
-		answer = ok(providerBody(r, p), p.UpdatedAt)
+		answer = ok(bodyOf(r, p), p.UpdatedAt)
 		answer.location = providerPath(c.Provider)
 	}
 	return answer, nil

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/allot-project/allot/ledger"
 )
@@ -13,6 +14,33 @@ type Appender interface {
 	// AppendJSON appends the part as ledger.PlainJSON writes it.
 	AppendJSON(b []byte) ([]byte, error)
 }
+
+// Encoded is a document that was written before.
+type Encoded []byte
+
+// rooms are where documents grow, and mostRoom is how many bytes of one are kept. A
+// document that grew in memory of its own would leave several times its size behind,
+// and a client that has large ones written keeps the garbage collector busy then.
+var rooms = sync.Pool{New: func() any { return new([]byte) }}
+
+const mostRoom = 4 << 20
+
+// Encode writes a document.
+func Encode(document any) (Encoded, error) {
+	room, _ := rooms.Get().(*[]byte) // it has nothing else
+	defer rooms.Put(room)
+	grown, err := AppendJSON(*room, document)
+	if err != nil {
+		return nil, err
+	}
+	if cap(grown) <= mostRoom {
+		*room = grown[:0]
+	}
+	return append(Encoded(nil), grown...), nil
+}
+
+// AppendJSON implements Appender.
+func (e Encoded) AppendJSON(b []byte) ([]byte, error) { return append(b, e...), nil }
 
 // AppendJSON appends a document as ledger.PlainJSON writes it. What hot answers
 // consist of takes no reflection.

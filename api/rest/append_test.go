@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/allot-project/allot/ledger"
@@ -71,5 +72,27 @@ func TestAppendJSON(t *testing.T) {
 	}
 	if _, err := AppendJSON(nil, map[string]any{"a": make(chan int)}); err == nil {
 		t.Error("what cannot be written is written")
+	}
+}
+
+// TestEncodedStays: what was encoded stays as it is, whatever is encoded after it.
+func TestEncodedStays(t *testing.T) {
+	t.Parallel()
+	texts := make(map[string]Encoded)
+	for n := range 200 {
+		text := strings.Repeat(string(rune('a'+n%26)), n*97)
+		encoded, err := Encode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[text] = encoded
+		if _, err := Encode(make(chan int)); err == nil {
+			t.Fatal("a channel was encoded")
+		}
+	}
+	for text, encoded := range texts {
+		if string(encoded) != `"`+text+`"` {
+			t.Errorf("%.20s... became %.20s...", text, encoded)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,17 +75,28 @@ func TryAgain(format string, args ...any) *Failure {
 	return f
 }
 
+// statusGone is the status of a request whose client has gone. Only metrics show it.
+const statusGone = 499
+
 // FailureOf returns the failure to answer for an error. An error that is not the
 // client's fault is logged with the request's id, and becomes a 500, or a 503 if
-// a retry can help.
+// a retry can help. What clients can bring about as often as they like, because they
+// go or ask for too much, fills no log.
 func FailureOf(err error, r *http.Request, id string, logger *slog.Logger) *Failure {
 	var failure *Failure
 	message, unavailable := Unavailable(err)
 	switch {
 	case errors.As(err, &failure):
 		return failure
+	case errors.Is(err, context.Canceled) && r.Context().Err() != nil:
+		logger.DebugContext(r.Context(), "request without a client", "request_id", id)
+		return Errorf(statusGone, "the client has gone")
 	case unavailable:
-		logger.WarnContext(r.Context(), "request not answered", "request_id", id, "error", err)
+		level := slog.LevelWarn
+		if tooMuch(err) {
+			level = slog.LevelDebug
+		}
+		logger.Log(r.Context(), level, "request not answered", "request_id", id, "error", err)
 		return TryAgain("%s", message)
 	}
 	logger.ErrorContext(r.Context(), "request failed", "request_id", id, "method", r.Method, "path", r.URL.Path,
@@ -102,10 +114,15 @@ func Unavailable(err error) (message string, unavailable bool) {
 		return strings.TrimPrefix(projector.ErrRebuilding.Error(), "projector: "), true
 	case errors.Is(err, ledger.ErrArchived): // its error names archives
 		return strings.TrimPrefix(ledger.ErrArchived.Error(), "ledger: "), true
-	case errors.Is(err, intake.ErrBusy), errors.Is(err, turns.ErrBusy), errors.Is(err, turns.ErrTooLong):
+	case tooMuch(err):
 		return err.Error(), true
 	case commands.Passing(err):
 		return strings.TrimPrefix(err.Error(), "commands: "), true
 	}
 	return "", false
+}
+
+// tooMuch reports whether clients ask for more than the server does at a time.
+func tooMuch(err error) bool {
+	return errors.Is(err, intake.ErrBusy) || errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrTooLong)
 }
