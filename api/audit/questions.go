@@ -258,6 +258,8 @@ func (q *Questions) fail(w http.ResponseWriter, r *http.Request, one *question, 
 		return
 	case commands.Passing(err) && !errors.Is(err, ledger.ErrArchived):
 		failure = rest.TryAgain("%v", err)
+	case rest.TooMuch(err):
+		failure = rest.TryAgain("%s", message)
 	case unavailable:
 		q.Logger.WarnContext(r.Context(), "a question of an auditor was not answered", "path", r.URL.Path, "error", err)
 		failure = rest.TryAgain("%s", message)

@@ -93,7 +93,7 @@ func FailureOf(err error, r *http.Request, id string, logger *slog.Logger) *Fail
 		return Errorf(statusGone, "the client has gone")
 	case unavailable:
 		level := slog.LevelWarn
-		if tooMuch(err) {
+		if TooMuch(err) {
 			level = slog.LevelDebug
 		}
 		logger.Log(r.Context(), level, "request not answered", "request_id", id, "error", err)
@@ -114,7 +114,7 @@ func Unavailable(err error) (message string, unavailable bool) {
 		return strings.TrimPrefix(projector.ErrRebuilding.Error(), "projector: "), true
 	case errors.Is(err, ledger.ErrArchived): // its error names archives
 		return strings.TrimPrefix(ledger.ErrArchived.Error(), "ledger: "), true
-	case tooMuch(err):
+	case TooMuch(err):
 		return err.Error(), true
 	case commands.Passing(err):
 		return strings.TrimPrefix(err.Error(), "commands: "), true
@@ -122,7 +122,8 @@ func Unavailable(err error) (message string, unavailable bool) {
 	return "", false
 }
 
-// tooMuch reports whether clients ask for more than the server does at a time.
-func tooMuch(err error) bool {
+// TooMuch reports whether a client is refused because clients ask for more than the server
+// does at a time, which they can as often as they like: it is no line in the log.
+func TooMuch(err error) bool {
 	return errors.Is(err, intake.ErrBusy) || errors.Is(err, turns.ErrBusy) || errors.Is(err, turns.ErrTooLong)
 }

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"io"
+	"log"
 	"log/slog"
+	"strings"
 
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger/embedded"
 )
 
 // logFlags say which messages a server writes to its standard error, and how.
@@ -45,4 +48,26 @@ func (h tracedMessages) WithAttrs(list []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (h tracedMessages) WithGroup(name string) slog.Handler {
 	return tracedMessages{h.Handler.WithGroup(name)}
+}
+
+// errorLog is where net/http writes what connections do wrong, and what it did itself.
+func errorLog(logger *slog.Logger) *log.Logger {
+	return log.New(&connectionLines{logger, embedded.NewFewLines()}, "", 0)
+}
+
+// connectionLines keeps clients from filling the log, as with handshakes that fail.
+type connectionLines struct {
+	logger *slog.Logger
+	few    *embedded.FewLines
+}
+
+// Write implements io.Writer. A line is written at a time.
+func (l *connectionLines) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	if strings.Contains(text, "panic") { // it is no client's fault, and has to be found
+		l.logger.Error(text)
+	} else if leftOut, may := l.few.Next(); may {
+		l.logger.Warn(embedded.Shortened(text), "left_out", leftOut)
+	}
+	return len(line), nil
 }

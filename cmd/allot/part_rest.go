@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"runtime"
@@ -63,7 +62,7 @@ func (s *server) bindREST(context.Context) error {
 	s.rest.handler.Store(&starting)
 	s.rest.server = &http.Server{
 		Addr: s.rest.address(), Handler: paced(&s.rest, turns.New(runtime.GOMAXPROCS(0)/2)), ConnContext: withConnection,
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+		ErrorLog:          errorLog(s.logger),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, HTTP2: bounds(),
 	}

@@ -102,7 +102,7 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 func (c *shadowRunCommand) door(handler http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: paced(handler, nil), ConnContext: withConnection,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
+		ErrorLog:          errorLog(logger),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, HTTP2: bounds(),
 	}

@@ -16,10 +16,12 @@ type natsLogger struct {
 	trouble   trouble
 	unwelcome unwelcome
 	fatal     chan error // the first error after which the server cannot go on
+	clients   *FewLines  // about clients
+	routes    *FewLines  // about who connects as a server
 }
 
 func newNATSLogger(log *slog.Logger, store string) *natsLogger {
-	return &natsLogger{log: log, store: store, fatal: make(chan error, 1)}
+	return &natsLogger{log: log, store: store, fatal: make(chan error, 1), clients: NewFewLines(), routes: NewFewLines()}
 }
 
 func (l *natsLogger) lastError() error { return l.last.get() }
@@ -31,7 +33,26 @@ func (l *natsLogger) line(level slog.Level, format string, v []any) {
 		l.trouble.note(text, l.store)
 		l.unwelcome.note(text)
 	}
-	l.log.Log(context.Background(), level, text, "from", "nats")
+	few := l.about(text)
+	if few == nil || level < slog.LevelWarn {
+		l.log.Log(context.Background(), level, text, "from", "nats")
+		return
+	}
+	if leftOut, may := few.Next(); may {
+		l.log.Log(context.Background(), level, Shortened(text), "from", "nats", "left_out", leftOut)
+	}
+}
+
+// about returns what bounds a line that a connection has caused; nil: none has. NATS has
+// the address and the number of the connection at the line's beginning.
+func (l *natsLogger) about(text string) *FewLines {
+	switch begin := text[:min(len(text), 128)]; {
+	case strings.Contains(begin, " - cid:"):
+		return l.clients
+	case strings.Contains(begin, " - rid:"):
+		return l.routes
+	}
+	return nil
 }
 
 func (l *natsLogger) Noticef(format string, v ...any) { l.line(slog.LevelDebug, format, v) }
