@@ -4,8 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -13,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -85,32 +82,11 @@ type server struct {
 	exit   error         // its result; read it after exited
 }
 
-// Ports that the kernel gives to nobody by itself. One of those that it does give
-// may be another connection's when a server that was killed is to have it again.
-const firstPort, lastPort = 10240, 32767
-
-var nextPort atomic.Uint32
-
-func init() { nextPort.Store(rand.Uint32()) } // test processes run side by side
-
 // freeAddress returns an address that nobody listens at, and never the same one
 // again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	for range lastPort - firstPort {
-		port := firstPort + nextPort.Add(1)%(lastPort-firstPort+1)
-		address := fmt.Sprintf("127.0.0.1:%d", port)
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			continue // taken
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return address
-	}
-	t.Fatal("no port is free")
-	return ""
+	return ledgertest.FreeAddress(t)
 }
 
 // launch starts a server on a data folder and waits until it serves.

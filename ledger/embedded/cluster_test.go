@@ -1,13 +1,13 @@
 package embedded_test
 
 import (
-	"net"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestClusterWithoutClients: servers that do not listen for clients find each
@@ -15,14 +15,7 @@ import (
 func TestClusterWithoutClients(t *testing.T) {
 	var members []string
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		members = append(members, l.Addr().String())
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		members = append(members, ledgertest.FreeAddress(t))
 	}
 	var servers []*embedded.Server
 	for i, listen := range members {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // three are three servers of one log.
@@ -30,13 +30,7 @@ func startThree(t *testing.T) *three {
 	s := &three{t: t}
 	var members []string
 	for range s.dirs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err == nil {
-			members, err = append(members, l.Addr().String()), l.Close()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		members = append(members, ledgertest.FreeAddress(t))
 	}
 	for i := range s.dirs {
 		var err error

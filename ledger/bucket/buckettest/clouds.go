@@ -16,6 +16,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // GCS starts fake-gcs-server with an empty bucket, until the test ends, and returns its
@@ -23,7 +25,7 @@ import (
 func GCS(t testing.TB) (address string) {
 	t.Helper()
 	program := installed(t, "fake-gcs-server", "go/bin/fake-gcs-server")
-	address = freeAddress(t)
+	address = ledgertest.FreeAddress(t)
 	host, port, _ := strings.Cut(address, ":")
 	run(t, exec.Command(program, "-backend", "memory", "-scheme", "http", "-host", host, "-port", port,
 		"-public-host", address))
@@ -68,7 +70,7 @@ func Azure(t testing.TB) (address string) {
 	if err := os.Setenv("AZURE_STORAGE_KEY", azureKey); err != nil {
 		t.Fatal(err)
 	}
-	address = freeAddress(t)
+	address = ledgertest.FreeAddress(t)
 	host, port, _ := strings.Cut(address, ":")
 	run(t, exec.Command(program, "--silent", "--blobHost", host, "--blobPort", port, "--inMemoryPersistence",
 		"--skipApiVersionCheck", "--disableTelemetry"))

@@ -4,7 +4,6 @@ package buckettest
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 const (
@@ -35,7 +36,7 @@ func S3(t testing.TB) (address string) {
 			t.Fatal(err)
 		}
 	}
-	address = freeAddress(t)
+	address = ledgertest.FreeAddress(t)
 	// O_TMPFILE and extended attributes are not everywhere: the sidecar needs neither.
 	dir := t.TempDir()
 	run(t, exec.Command(program, "--port", address, "--access", user, "--secret", password, "posix",
@@ -48,19 +49,6 @@ func S3(t testing.TB) (address string) {
 		return client.MakeBucket(ctx, bucketName, minio.MakeBucketOptions{})
 	})
 	return address
-}
-
-// freeAddress returns an address that nobody listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return listener.Addr().String()
 }
 
 // URL returns the URL of a folder in the bucket behind an address.

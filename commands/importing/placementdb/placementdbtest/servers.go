@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // startDeadline is how long a server may take to start.
@@ -189,12 +191,7 @@ func ordinaryUser(t testing.TB, dir string) *syscall.Credential {
 // FreePort returns an address of this machine that nobody listens on.
 func FreePort(t testing.TB) (address, port string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	address = listener.Addr().String()
+	address = ledgertest.FreeAddress(t)
 	_, port, _ = net.SplitHostPort(address)
 	return address, port
 }
