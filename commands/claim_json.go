@@ -43,7 +43,7 @@ func (c *Claim) appendJSON(b []byte) (_ []byte, err error) {
 }
 
 func (one *ClaimConsumer) appendJSON(b []byte) (_ []byte, err error) {
-	b = appendUUID(append(b, `{"consumer":`...), one.Consumer)
+	b = one.Consumer.AppendQuoted(append(b, `{"consumer":`...))
 	if b, err = appendString(append(b, `,"project":`...), one.Project); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (g *RequestGroup) appendJSON(b []byte) (_ []byte, err error) {
 		}
 	}
 	if g.InTree != nil {
-		b = appendUUID(appendName(b, "in_tree"), *g.InTree)
+		b = g.InTree.AppendQuoted(appendName(b, "in_tree"))
 	}
 	if len(g.MemberOf) > 0 {
 		if b, err = appendAny(appendName(b, "member_of"), g.MemberOf); err != nil {

@@ -65,7 +65,7 @@ func (c *AllocateForConsumers) appendJSON(b []byte) ([]byte, error) {
 }
 
 func (a *ConsumerAllocations) appendJSON(b []byte) (_ []byte, err error) {
-	b = appendUUID(append(b, `{"consumer":`...), a.Consumer)
+	b = a.Consumer.AppendQuoted(append(b, `{"consumer":`...))
 	if b, err = appendString(append(b, `,"project":`...), a.Project); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (a *ConsumerAllocations) appendJSON(b []byte) (_ []byte, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendUUID(append(b, `{"provider":`...), r.Provider)
+		b = r.Provider.AppendQuoted(append(b, `{"provider":`...))
 		if b, err = appendString(append(b, `,"class":`...), r.Class); err != nil {
 			return nil, err
 		}
@@ -103,11 +103,6 @@ func (a *ConsumerAllocations) appendJSON(b []byte) (_ []byte, err error) {
 		b = append(b, '}')
 	}
 	return append(b, `]}`...), nil
-}
-
-func appendUUID(b []byte, id ledger.UUID) []byte {
-	b, _ = id.AppendText(append(b, '"')) // it never fails
-	return append(b, '"')
 }
 
 // appendString leaves text that is not plain ASCII to encoding/json.

@@ -68,6 +68,12 @@ func (id UUID) AppendText(b []byte) ([]byte, error) {
 	return b, nil
 }
 
+// AppendQuoted appends the UUID as a JSON string.
+func (id UUID) AppendQuoted(b []byte) []byte {
+	b, _ = id.AppendText(append(b, '"')) // it never fails
+	return append(b, '"')
+}
+
 // UnmarshalText implements encoding.TextUnmarshaler with ParseUUID's rules.
 func (id *UUID) UnmarshalText(text []byte) error {
 	parsed, err := ParseUUID(string(text))

@@ -47,11 +47,11 @@ func (p providerBody) AppendJSON(b []byte) ([]byte, error) {
 		if p.Parent.IsNil() {
 			b = append(b, "null"...)
 		} else {
-			b = appendUUID(b, p.Parent)
+			b = p.Parent.AppendQuoted(b)
 		}
-		b = appendUUID(append(b, `,"root_provider_uuid":`...), p.Root)
+		b = p.Root.AppendQuoted(append(b, `,"root_provider_uuid":`...))
 	}
-	return append(appendUUID(append(b, `,"uuid":`...), p.UUID), '}'), nil
+	return append(p.UUID.AppendQuoted(append(b, `,"uuid":`...)), '}'), nil
 }
 
 // appendLinks appends a provider's links.
@@ -71,11 +71,6 @@ func (p providerBody) appendLinks(b []byte) ([]byte, error) {
 		}
 	}
 	return append(b, ']'), nil
-}
-
-func appendUUID(b []byte, id ledger.UUID) []byte {
-	b, _ = id.AppendText(append(b, '"')) // it never fails
-	return append(b, '"')
 }
 
 // longerName is by how much names may be longer than the first one of a list in the mean.

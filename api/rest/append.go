@@ -25,8 +25,11 @@ var rooms = sync.Pool{New: func() any { return new([]byte) }}
 
 const mostRoom = 4 << 20
 
-// Encode writes a document.
+// Encode writes a document, unless it was written before.
 func Encode(document any) (Encoded, error) {
+	if before, encoded := document.(Encoded); encoded {
+		return before, nil
+	}
 	room, _ := rooms.Get().(*[]byte) // it has nothing else
 	defer rooms.Put(room)
 	grown, err := AppendJSON(*room, document)

@@ -91,6 +91,10 @@ func TestEncodedStays(t *testing.T) {
 		}
 	}
 	for text, encoded := range texts {
+		within, err := Encode(map[string]any{"a": encoded})
+		if err != nil || string(within) != `{"a":"`+text+`"}` {
+			t.Errorf("within a document %.20s... became %.20s..., %v", text, within, err)
+		}
 		if string(encoded) != `"`+text+`"` {
 			t.Errorf("%.20s... became %.20s...", text, encoded)
 		}

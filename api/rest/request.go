@@ -121,12 +121,9 @@ func ReadBody(r *http.Request, lease *intake.Lease, limit int64) ([]byte, error)
 // WriteJSON answers with a document. A HEAD gets only its headers. If WriteJSON
 // fails it has written nothing.
 func WriteJSON(w http.ResponseWriter, r *http.Request, status int, document any) error {
-	body, encoded := document.(Encoded)
-	if !encoded {
-		var err error
-		if body, err = Encode(document); err != nil {
-			return err
-		}
+	body, err := Encode(document)
+	if err != nil {
+		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

@@ -220,10 +220,7 @@ func orderStep(t *testing.T, file, what, step string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "a server comes to the step "+step, func() bool {
-		_, err := os.Stat(file)
-		return os.IsNotExist(err)
-	})
+	waitFor(t, "a server comes to the step "+step, func() bool { return gone(file) })
 }
 
 // furthest is the first sequence that the log of any server holds.

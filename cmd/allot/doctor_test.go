@@ -3,7 +3,6 @@ package main_test
 import (
 	"bufio"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,12 +27,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, text, "hello")
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := gone.Addr().String()
-	_ = gone.Close() // nobody is to be there
+	nobody := freeAddress(t)
 	data := filepath.Join(dir, "data")
 	for _, row := range []struct {
 		args       []string

@@ -64,7 +64,7 @@ type connectionLines struct {
 // Write implements io.Writer. A line is written at a time.
 func (l *connectionLines) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
-	if strings.Contains(text, "panic") { // it is no client's fault, and has to be found
+	if _, what, _ := strings.Cut(text, ": "); strings.HasPrefix(what, "panic serving") { // it has to be found
 		l.logger.Error(text)
 	} else if leftOut, may := l.few.Next(); may {
 		l.logger.Warn(embedded.Shortened(text), "left_out", leftOut)

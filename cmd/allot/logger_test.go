@@ -16,6 +16,9 @@ func TestConnectionsFillNoLog(t *testing.T) {
 	for range 1000 {
 		to.Printf("http: TLS handshake error from 192.0.2.1:5: %s", strings.Repeat("x", 5000))
 	}
+	for range 1000 {
+		to.Printf("http: TLS handshake error from 192.0.2.1:5: no certificate for x: panic serving")
+	}
 	if n := strings.Count(logs.String(), "TLS handshake error"); n < 10 || n > 30 || logs.Len() > 30<<10 {
 		t.Errorf("%d lines of 1000, %d bytes", n, logs.Len())
 	}

@@ -41,6 +41,7 @@ func (s *server) serveMetrics(context.Context) error {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
 	server := &http.Server{
 		Handler: paced(s.config.fromScrapers(mux), nil), ConnContext: withConnection,
+		ErrorLog:          errorLog(s.logger),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 	}

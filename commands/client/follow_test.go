@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"net"
 	"testing"
 	"time"
 
@@ -10,19 +9,13 @@ import (
 
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/wire"
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestFollowWaitsForTheServer: a follower that begins while the server is away waits
 // for it as long as its context allows, which is longer than one try.
 func TestFollowWaitsForTheServer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	nc, err := nats.Connect("nats://"+l.Addr().String(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
+	nc, err := nats.Connect("nats://"+ledgertest.FreeAddress(t), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
 	}

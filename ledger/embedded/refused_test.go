@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // TestRefusedConfigs: a server that cannot run with its configuration does not
@@ -91,15 +93,7 @@ func TestInterruptedStart(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+	address, dir := ledgertest.FreeAddress(t), t.TempDir()
 	if s, err := Start(ended, Config{StoreDir: dir, Listen: address}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", s, err)
 	}
@@ -353,5 +347,32 @@ func TestNATSErrors(t *testing.T) {
 	}
 	if n := strings.Count(logs.String(), "level="); n != 5 || strings.Contains(logs.String(), "ready") {
 		t.Errorf("%d lines: %s", n, &logs)
+	}
+}
+
+// TestLinesAboutConnections: connections fill no log, and neither hide what servers of the
+// cluster do, nor what this one does, nor what a caller asks for.
+func TestLinesAboutConnections(t *testing.T) {
+	t.Parallel()
+	var logs strings.Builder
+	l := newNATSLogger(slog.New(slog.NewTextHandler(&logs, nil)), t.TempDir())
+	for n := range 1000 {
+		l.Errorf("192.0.2.1:5 - cid:%d - Publish Violation - Subject \"%s - rid:1 - \"", n, strings.Repeat("x", 3000))
+	}
+	l.Errorf("192.0.2.2:5 - rid:7 - a router was turned away")
+	l.Errorf("the server itself has failed")
+	for _, one := range []struct {
+		words       string
+		least, most int
+	}{{"Publish Violation", linesAtOnce, linesAtOnce + 10}, {"turned away", 1, 1}, {"itself has failed", 1, 1}} {
+		if n := strings.Count(logs.String(), one.words); n < one.least || n > one.most {
+			t.Errorf("%d lines have %q", n, one.words)
+		}
+	}
+	if logs.Len() > 40*longestLine {
+		t.Errorf("%d bytes", logs.Len())
+	}
+	if err := l.lastError(); err == nil || err.Error() != "the server itself has failed" {
+		t.Errorf("%v", err)
 	}
 }
