@@ -157,10 +157,6 @@ var questions = map[string]question{
 		[]string{"from", "limit", "follow", "at"}, "the read models", stream((*Questions).records),
 		"followRecords", "Read the records of the log, and follow it", Line{},
 	},
-	"/audit/redecide": {
-		[]string{"command_id", "at"}, anything, asked((*Questions).redecide),
-		"decideAgain", "Decide a rejected command again, as of then or of another moment", Redecided{},
-	},
 	"/audit/rejections": {
 		rejectionParameters, anything, asked((*Questions).rejections),
 		"listRejections", "List commands that were rejected, and why", Rejections{},

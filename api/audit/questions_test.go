@@ -179,9 +179,9 @@ func (w *world) command() commands.Command {
 	}
 }
 
-// TestRedecide: every rejected command, decided again against the State of its
-// rejection, is rejected for the same reason, even if it shared a commit.
-func TestRedecide(t *testing.T) {
+// TestRejections: every rejected command is listed, the newest first, also one that
+// shared a commit with others.
+func TestRejections(t *testing.T) {
 	dir := t.TempDir()
 	log, ns := commandstest.JetStream(t, dir, true)
 	nc, err := ns.Connect()
@@ -226,20 +226,12 @@ func TestRedecide(t *testing.T) {
 	if len(kept.Rejections) != len(all) || kept.Rejections[0].CommandID != all[len(all)-1].ID {
 		t.Fatalf("%d kept of %d", len(kept.Rejections), len(all))
 	}
-	for _, entry := range kept.Rejections {
-		var again audit.Redecided
-		q.get(t, 200, "/audit/redecide?command_id="+entry.CommandID.String(), &again)
-		if !again.Same {
-			t.Fatalf("%s at %s was %s and is %v", entry.Body, entry.Place, entry.Rejection, again.Again)
-		}
-	}
 	var few audit.Rejections
 	q.get(t, 200, "/audit/rejections?limit=3&code=capacity_exceeded&actor=test&command=AllocateForConsumers", &few)
 	if len(few.Rejections) != 3 || few.Rejections[0].Rejection.Code != commands.CodeCapacityExceeded {
 		t.Errorf("%+v", few)
 	}
-	q.get(t, 404, "/audit/redecide?command_id="+commandstest.NewID().String(), nil)
-	for _, bad := range []string{"redecide", "redecide?command_id=x", "rejections?limit=0", "rejections?limit=1001", "rejections?before=noon"} {
+	for _, bad := range []string{"rejections?limit=0", "rejections?limit=1001", "rejections?before=noon"} {
 		q.get(t, 400, "/audit/"+bad, nil)
 	}
 }

@@ -8,10 +8,8 @@ import (
 
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/wire"
-	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -98,63 +96,4 @@ func (q *Questions) holders(_ context.Context, p parameters) (any, error) {
 type Holders struct {
 	Sequence uint64 `json:"sequence"` // sequence of the commit that the answer holds for
 	wire.Holders
-}
-
-// Redecided is a rejected command, decided again.
-type Redecided struct {
-	rejected.Entry
-	// Against is the address that its record would have: it was decided again
-	// after everything before that address.
-	Against ledger.Address `json:"against"`
-	// Again is the new rejection; absent: the command would be accepted.
-	Again  *commands.Rejection `json:"again,omitempty"`
-	Events []ledger.EventLine  `json:"events,omitempty"` // the events that would be recorded
-	Same   bool                `json:"same"`             // the decision is the same
-}
-
-// redecide is GET /audit/redecide?command_id=ID. It decides the command again,
-// against the State of its rejection or that of the moment at.
-func (q *Questions) redecide(ctx context.Context, p parameters) (any, error) {
-	if q.Rejected == nil {
-		return nil, errNotKept
-	}
-	id, err := p.uuid("command_id")
-	if err != nil {
-		return nil, err
-	}
-	list, err := rejected.List(ctx, q.Rejected, rejected.Filter{CommandID: id}, 1)
-	if err != nil {
-		return nil, err
-	}
-	if len(list) == 0 {
-		return nil, rest.NotFound("no rejected command %s is kept", id)
-	}
-	answer := &Redecided{Entry: list[0], Against: list[0].Place}
-	submission, err := list[0].Submission()
-	if errors.Is(err, rejected.ErrNoCommand) {
-		return nil, rest.BadRequest("%v", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if p["at"] != "" {
-		view, err := q.view(p)
-		if err != nil {
-			return nil, err
-		}
-		answer.Against = ledger.Address{Sequence: view.Sequence() + 1}
-	}
-	release, err := q.replaying()
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	state, err := writer.StateAt(ctx, q.Log, q.Snapshots, answer.Against)
-	if err != nil {
-		return nil, err
-	}
-	events, rejection := commands.Decide(submission, state)
-	answer.Again, answer.Events = rejection, ledger.EventLines(events)
-	answer.Same = rejection != nil && rejection.String() == answer.Rejection.String()
-	return answer, nil
 }

@@ -25,7 +25,6 @@ type cli struct {
 	Why          whyCommand                `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
 	WhyNot       whyNotCommand             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
 	Rejected     rejectedCommand           `cmd:"" help:"Print rejected commands, with the reasons."`
-	Redecide     redecideCommand           `cmd:"" help:"Decide a rejected command again, against the past or another moment."`
 	WhatIf       whatIfCommand             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
 	Orphans      orphansCommand            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
 	Export       exportCommand             `cmd:"" help:"Write a log, or a range of it, to a file, or the contents into a database of Placement."`
@@ -54,8 +53,6 @@ type cli struct {
 	Get          getCommand                `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
 	List         listCommand               `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
 	Series       seriesCommand             `cmd:"" help:"Print the usage of a provider or project over time."`
-	Top          topCommand                `cmd:"" help:"Show what a server does now: rates, latencies, refusals, and who holds most."`
-	Doctor       doctorCommand             `cmd:"" help:"Say what would keep a server with these flags from serving well, and what to do."`
 	Completion   kongcompletion.Completion `cmd:"" help:"Print a script for shell completion."`
 	Manual       manualCommand             `cmd:"" help:"Print the man page."`
 	Version      versionCommand            `cmd:"" help:"Print the version, and the commit that it was built from."`

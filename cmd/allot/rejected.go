@@ -38,28 +38,3 @@ func (c *rejectedCommand) Run(ctx context.Context) error {
 		return nil
 	})
 }
-
-// redecideCommand is "allot redecide": it decides a rejected command again.
-type redecideCommand struct {
-	serverFlags `embed:""`
-	CommandID   string `arg:"" help:"Id of the command, as allot rejected prints it."`
-	At          string `help:"Decide as of this sequence or RFC 3339 time, instead of the time of the rejection."`
-	JSON        bool   `name:"json" help:"Print the answer as JSON."`
-}
-
-// Run prints the new decision.
-func (c *redecideCommand) Run(ctx context.Context) error {
-	query := url.Values{"command_id": {c.CommandID}, "at": {c.At}}
-	return ask(ctx, c.serverFlags, "/audit/redecide", query, c.JSON, func(r *audit.Redecided) error {
-		fmt.Printf("%s %s\nat %s it was rejected: %s\n", r.Command, r.Body, r.Place, r.Rejection)
-		switch {
-		case r.Again == nil:
-			fmt.Printf("at %s it would be accepted, with %d events\n", r.Against, len(r.Events))
-		case r.Same:
-			fmt.Printf("at %s it is rejected for the same reason\n", r.Against)
-		default:
-			fmt.Printf("at %s it is rejected: %s\n", r.Against, r.Again)
-		}
-		return nil
-	})
-}

@@ -31,7 +31,11 @@ import (
 
 // Run serves until the context ends. Then it returns within StopTimeout, or when
 // another signal comes. Whatever was answered is already durable.
-func (c *serveCommand) Run(ctx context.Context) error {
+func (c *serveCommand) Run(ctx context.Context, program *cli) error {
+	c.configFile = program.Config
+	if c.Check {
+		return c.rehearse(os.Stdout)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.serve(ctx) }()
 	select {
@@ -63,6 +67,9 @@ func (c *serveCommand) serve(ctx context.Context) error {
 			"NATS stays inside the process, because REST is authenticated and NATS has no users: name them with --nats-users to serve it",
 		)
 		c.NATS = ""
+	}
+	for _, file := range c.exposed() {
+		logger.Warn("every user of this machine can read a file that holds secrets: chmod o-rwx FILE", "file", file)
 	}
 	s := newServer(c, logger)
 	if err := s.start(ctx); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -76,6 +77,10 @@ type serveCommand struct {
 
 	Log   logFlags   `embed:"" prefix:"log-" group:"Messages and traces"`
 	Trace traceFlags `embed:"" prefix:"trace-" group:"Messages and traces"`
+
+	Check bool `help:"Check the settings, the files that they name, the data folder and the addresses, and end without serving."`
+
+	configFile string // that the settings are from; empty: none
 }
 
 // check refuses settings that are dangerous or contradict each other.
@@ -88,7 +93,7 @@ func (c *serveCommand) check() error {
 		return fmt.Errorf("other machines can reach --http %s, and requests are not authenticated: "+
 			"name a Keystone with --keystone-url, bind 127.0.0.1 behind an authenticating proxy, or accept the risk with --allow-noauth", c.HTTP)
 	}
-	if err := c.Trace.check(); err != nil {
+	if err := cmp.Or(c.Trace.check(), c.Keystone.check()); err != nil {
 		return err
 	}
 	if err := c.Archive.check(); err != nil {

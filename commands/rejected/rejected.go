@@ -302,17 +302,3 @@ func decode(data []byte) ([]Entry, error) {
 	}
 	return entries, nil
 }
-
-// ErrNoCommand means that an entry has no command that can be decided again.
-var ErrNoCommand = errors.New("rejected: the command cannot be decided again")
-
-// Submission returns the entry as it was submitted.
-func (e *Entry) Submission() (commands.Submission, error) {
-	command, err := commands.Decode(e.Command, e.Body)
-	if err != nil {
-		return commands.Submission{}, fmt.Errorf("%w: %w", ErrNoCommand, err)
-	}
-	return commands.Submission{
-		ID: e.CommandID, Actor: e.Actor, RequestID: e.RequestID, Project: e.Project, Command: command,
-	}, nil
-}

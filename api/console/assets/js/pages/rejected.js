@@ -25,7 +25,7 @@ export async function render(main, { query }, signal) {
     columns: [
       { title: 'Time', value: (r) => r.time, show: (r) => time(r.time) }, { title: 'Actor', value: (r) => r.actor }, { title: 'Command', value: (r) => r.command },
       { title: 'Why', long: true, value: (r) => r.rejection.message, show: (r) => [r.rejection.message, about(r)] }, { title: 'Code', value: (r) => r.rejection.code },
-      { title: 'Details', value: (r) => r.command_id, show: (r) => details(r, signal) },
+      { title: 'Details', value: (r) => r.command_id, show: details },
     ],
   })))
   return {}
@@ -33,20 +33,8 @@ export async function render(main, { query }, signal) {
 
 const about = (r) => ['provider', 'consumer', 'node'].filter((of) => r.rejection.facts?.[of]).map((of) => el('div', { class: 'small' }, `${of} `, subject(of, r.rejection.facts[of])))
 
-// details show the command, and decide it again on demand.
-function details(r, signal) {
-  const again = el('div', { 'aria-live': 'polite' })
-  const decide = el('button', {
-    type: 'button', click: async () => {
-      try {
-        const now = await api.get('status', {}, signal)
-        const answer = await api.get('redecide', { command_id: r.command_id, at: now.sequence }, signal)
-        show(again, el('p', { class: answer.again ? 'error' : 'good' }, answer.again ? `Now: rejected, ${answer.again.message}` : 'Now it would be accepted.'))
-      } catch (error) {
-        show(again, el('p', { class: 'error', role: 'alert' }, error.message))
-      }
-    },
-  }, 'Decide it again now')
-  const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(decide, again, json({ command_id: r.command_id, place: r.place, body: r.body, facts: r.rejection.facts })) } }, el('summary', {}, 'show'))
+// details show the command.
+function details(r) {
+  const node = el('details', { toggle: () => { if (node.open && node.childElementCount === 1) node.append(json({ command_id: r.command_id, place: r.place, body: r.body, facts: r.rejection.facts })) } }, el('summary', {}, 'show'))
   return node
 }
