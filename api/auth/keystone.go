@@ -31,6 +31,7 @@ const (
 	// maxTokenBytes is the size of the longest token that Keystone is asked
 	// about, in bytes.
 	maxTokenBytes = 16 << 10
+	maxRedirects  = 10
 )
 
 // KeystoneConfig says where Keystone is, and which account the service uses
@@ -104,8 +105,9 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 		return nil, fmt.Errorf("auth: keystone url: %w", err)
 	}
 	provider.HTTPClient = http.Client{
-		Timeout:   keystoneTimeout,
-		Transport: &http.Transport{TLSClientConfig: config.TLS, Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16},
+		Timeout:       keystoneTimeout,
+		CheckRedirect: sameOrigin,
+		Transport:     &http.Transport{TLSClientConfig: config.TLS, Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16},
 	}
 	if config.Outgoing != nil {
 		provider.HTTPClient.Transport = config.Outgoing(provider.HTTPClient.Transport)
@@ -135,6 +137,15 @@ func NewKeystone(config KeystoneConfig) (*Keystone, error) {
 		refused: expirable.NewLRU[tokenKey, struct{}](cachedTokens, nil, min(refusedFor, config.CacheTime)),
 	}
 	return k, nil
+}
+
+// sameOrigin refuses redirects to another scheme, host or port: requests carry the account's token,
+// and that of the client, which are for Keystone alone.
+func sameOrigin(to *http.Request, via []*http.Request) error {
+	if from := via[0].URL; to.URL.Scheme != from.Scheme || to.URL.Host != from.Host || len(via) >= maxRedirects {
+		return errors.New("keystone redirects to another server, or again and again: set the URL of Keystone itself")
+	}
+	return nil
 }
 
 // SignedIn returns a transport that sends the account's own token with requests, and

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -194,5 +196,51 @@ func TestSignedIn(t *testing.T) {
 	if _, err := get(wrong); err == nil || !strings.Contains(err.Error(), "no token for this account") ||
 		strings.Contains(err.Error(), "hunter2") {
 		t.Error(err)
+	}
+}
+
+// TestTokensStayWithKeystone: neither the account's password and token nor a client's token goes to
+// another server that Keystone redirects to, whichever question is redirected.
+func TestTokensStayWithKeystone(t *testing.T) {
+	server := keystonetest.Start(t, users...)
+	nova := server.Token("nova")
+	var mu sync.Mutex
+	var told []string
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, r.Method+" "+r.Header.Get("X-Auth-Token")+r.Header.Get("X-Subject-Token"))
+	}))
+	t.Cleanup(other.Close)
+	for _, redirected := range []string{http.MethodPost, http.MethodGet} {
+		asked := false
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == redirected && strings.HasSuffix(r.URL.Path, "/auth/tokens") {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = true
+				http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+				return
+			}
+			behind, err := url.Parse(server.URL)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+				p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = behind.Scheme, behind.Host, behind.Host
+			}}).ServeHTTP(w, r)
+		}))
+		k := open(t, server, func(c *auth.KeystoneConfig) { c.URL = front.URL + "/v3" })
+		if _, err := ask(k, nova); !errors.Is(err, auth.ErrUnavailable) {
+			t.Errorf("%s is redirected: %v", redirected, err)
+		}
+		front.Close()
+		if !asked {
+			t.Errorf("nothing was asked with %s", redirected)
+		}
+	}
+	if len(told) > 0 {
+		t.Errorf("another server was told %q", told)
 	}
 }

@@ -137,7 +137,7 @@ func (s *server) holdersAtEveryDoor(t *testing.T, c *client.Client, held uint64)
 			args = append(args, "--at", at)
 		}
 		if out := allot(t, true, args...); !strings.Contains(out, fields[0]) ||
-			!strings.Contains(out, "project "+fields[1]) ||
+			!strings.Contains(out, fields[1]) ||
 			!strings.Contains(out, "VCPU:"+fields[2]) {
 			t.Errorf("%s", out)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/archives"
@@ -83,7 +84,7 @@ func (c *backupCommand) source(ctx context.Context) (ledger.Log, func() error, e
 	if c.sourceFlags != (sourceFlags{}) {
 		return nil, nil, errors.New("--url names the log: leave --data, --nats-url and --archive out")
 	}
-	log := &httpLog{serverFlags{URL: c.URL, CAFile: c.CAFile, Token: c.Token}}
+	log := &httpLog{serverFlags{cli.Server{URL: c.URL, CAFile: c.CAFile, Token: c.Token}}}
 	return log, func() error { return nil }, nil
 }
 

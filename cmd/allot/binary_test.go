@@ -227,8 +227,11 @@ func TestLogCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.must(http.StatusNoContent, "PUT", "/allocations/"+uuid.NewString(), allocation())
-	if line, err := bufio.NewReader(pipe).ReadString('\n'); err != nil || !strings.Contains(line, "AllocateForConsumers") {
-		t.Errorf("%q, %v", line, err)
+	lines := bufio.NewReader(pipe)
+	for _, want := range []string{"COMMAND", "AllocateForConsumers"} {
+		if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+			t.Errorf("%q, %v", line, err)
+		}
 	}
 	_ = follow.Process.Signal(os.Interrupt)
 	if err := follow.Wait(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/cmd/allot/ask"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -18,7 +19,7 @@ import (
 // one.
 type checkpointCommand struct {
 	serverFlags `embed:""`
-	momentFlag  `embed:""`
+	ask.Moment  `embed:""`
 	keyFlag     `embed:""`
 	Since       string `help:"File with an earlier checkpoint: the server must prove that the log still holds all of it." type:"existingfile" placeholder:"FILE"`
 	Out         string `help:"File to write the checkpoint to; default: standard output." type:"path" placeholder:"FILE"`
@@ -39,7 +40,7 @@ func (c *checkpointCommand) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	signed, err := c.read(ctx, "/audit/checkpoint", c.in(url.Values{}))
+	signed, err := c.read(ctx, "/audit/checkpoint", c.In(url.Values{}))
 	if err != nil {
 		return err
 	}

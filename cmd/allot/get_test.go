@@ -20,21 +20,32 @@ func TestEverydayReads(t *testing.T) {
 	s.must(http.StatusNoContent, "PUT", "/allocations/"+consumer, `{"allocations": {"`+host+`": {"resources": {"VCPU": 2}}},
 		"project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
 	s.mustMetal(http.StatusCreated, "POST", "/nodes", `{"driver": "ipmi", "name": "metal", "resource_class": "gold"}`)
+	const strange = "bbbbbbbb-0000-4000-8000-000000000002" // its user writes to the terminals of others
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+strange, `{"allocations": {"`+host+`": {"resources": {"VCPU": 1}}},
+		"project_id": "other", "user_id": "x\u001b]0;pwned\u0007\nforged-row", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
+	const escaped = `x\x1b]0;pwned\a\nforged-row`
 	for line, wants := range map[string][]string{
-		"get provider host":                           {"uuid        " + host, "VCPU        2 used of 8 (1 reserved, ratio 1)", "HW_CPU_X86_AVX2"},
+		"status":                                      {"status     ok", "role       leader", "disk       "},
+		"get consumer " + strange:                     {escaped},
+		"history consumer " + strange:                 {escaped},
+		"holders host --csv":                          {escaped},
+		"log --from 3":                                {"AllocateForConsumers", "forged-row"},
+		"list consumers --project other":              {strange},
+		"rejected":                                    {"COMMAND"},
+		"get provider host":                           {"uuid        " + host, "VCPU        3 used of 8 (1 reserved, ratio 1)", "HW_CPU_X86_AVX2"},
 		"get provider " + host:                        {"name        host"},
 		"get provider host --at 4":                    {"VCPU        0 used of 8"},
-		"get provider host --json":                    {`"usages":{"resource_provider_generation":3,"usages":{"VCPU":2}}`},
+		"get provider host --json":                    {`"usages":{"resource_provider_generation":4,"usages":{"VCPU":3}}`},
 		"get consumer " + consumer:                    {"project", "p\n", "of " + host + "  VCPU:2"},
 		"get project p":                               {"INSTANCE  1 consumers: VCPU:2"},
 		"get node metal":                              {"resource_class   gold"},
-		"list providers":                              {host + "  host  VCPU 2/7"},
-		"list consumers":                              {consumer + "  p  INSTANCE  VCPU:2 of " + host},
+		"list providers":                              {host + "  host  VCPU 3/7"},
+		"list consumers":                              {consumer + "  p        INSTANCE  VCPU:2 of " + host},
 		"list classes":                                {"VCPU\nMEMORY_MB\n"},
 		"list traits":                                 {"HW_CPU_X86_AVX2"},
-		"list nodes":                                  {"metal  gold  enroll"},
+		"list nodes":                                  {"metal  gold   enroll"},
 		"list nodes --json":                           {`"name":"metal"`},
-		"series provider host --csv":                  {"time,sequence,VCPU,VCPU capacity\n", ",2,7\n"},
+		"series provider host --csv":                  {"time,sequence,VCPU,VCPU capacity\n", ",3,7\n"},
 		"series project p --points 2":                 {"VCPU", "2"},
 		"holders host":                                {consumer},
 		"history provider host":                       {"AllocateForConsumers"},

@@ -46,10 +46,10 @@ func TestLimitsAndPreferences(t *testing.T) {
 	ask(true, "limits set --class VCPU --most 5 --aggregate "+rack)
 	ask(true, "limits set --class VCPU --most 1 --aggregate "+rack)
 	has("limits list", "(aggregate "+rack+") VCPU 1 2")
-	has("limits history --class VCPU --aggregate "+rack, ": 1 commit", ": 5")
-	has("limits history --class VCPU --project p", ": 6")
+	has("limits history --class VCPU --aggregate "+rack, "COMMIT LIMIT 13 1 12 5")
+	has("limits history --class VCPU --project p", "COMMIT LIMIT 6 6")
 	has("preferences list", `gold`, `{"order":"spread"}`)
-	has("preferences show gold", `{"order":"spread"} commit`, `{"order":"pack"}`)
+	has("preferences show gold", `COMMIT PREFERS 10 {"order":"spread"} 9 {"order":"pack"}`)
 	for _, line := range []string{"limits list --at " + before, "preferences list --at " + before} {
 		if out := ask(true, line); strings.Contains(out, "VCPU") || strings.Contains(out, "gold") {
 			t.Errorf("allot %s: %s", line, out)
@@ -57,7 +57,7 @@ func TestLimitsAndPreferences(t *testing.T) {
 	}
 	ask(true, "limits set --project p --class VCPU --none")
 	has("limits show p", "p VCPU 20 2")
-	has("limits history --class VCPU --project p", ": removed commit", ": 6")
+	has("limits history --class VCPU --project p", "COMMIT LIMIT 14 removed 6 6")
 	ask(true, "limits tree p")
 	has("limits show top", "top VCPU 20 0")
 	ask(true, "preferences remove gold")

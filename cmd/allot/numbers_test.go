@@ -13,7 +13,7 @@ import (
 // TestNumberFlags: no flag of any command takes a number that it cannot mean. The
 // refusal names the flag. Where 0 is taken, the help says what it means.
 func TestNumberFlags(t *testing.T) {
-	parser, err := newParser(&cli{}, kong.BindTo(t.Context(), (*context.Context)(nil)))
+	parser, err := newParser(&program{}, kong.BindTo(t.Context(), (*context.Context)(nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestNumbersFromAnywhere(t *testing.T) {
 			if given.env != "" {
 				t.Setenv("ALLOT_WATCH_EVERY", given.env)
 			}
-			parser, err := newParser(&cli{}, kong.BindTo(t.Context(), (*context.Context)(nil)),
+			parser, err := newParser(&program{}, kong.BindTo(t.Context(), (*context.Context)(nil)),
 				kong.Resolvers(&configFile{values: given.file, loaded: true}))
 			if err != nil {
 				t.Fatal(err)

@@ -157,7 +157,10 @@ func TestOrderAtEveryDoor(t *testing.T) {
 		{"what-if", whatIf(""), nil, then},
 		{"what-if, then", whatIf(fmt.Sprintf(`"at":"%d",`, before)), nil, first},
 		{"orphans", allot(t, true, "orphans", "--consumers", file, "--older-than", "0s", "--http", s.http), nil, then},
-		{"orphans in JSON", allot(t, true, "orphans", "--consumers", file, "--older-than", "0s", "--json", "--http", s.http), nil, then},
+		{"orphans in JSON", allot(t, true, "orphans", "--consumers", file, "--older-than", "0s", "--json", "--http", s.http), func(text string) string {
+			line, _, _ := strings.Cut(text, "\n")
+			return fieldOf(t, line, "holds")
+		}, then},
 		{"the first notice", notice(), only("after"), first},
 		{"the second notice", notice(), only("after"), then},
 	} {

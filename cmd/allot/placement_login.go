@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/importing"
 	"github.com/allot-project/allot/commands/importing/jsonl"
 	"github.com/allot-project/allot/commands/importing/placementapi"
@@ -112,8 +112,8 @@ func contentsOf(source *placementapi.Source, title string) contents {
 func (s serverFlags) contents() contents {
 	return func(ctx context.Context) (*importing.Rows, error) {
 		answer, err := s.get(ctx, "/audit/contents", nil)
-		var no *answered
-		if errors.As(err, &no) && (no.code == http.StatusForbidden || no.code == http.StatusNotFound) {
+		var no *cli.StatusError
+		if errors.As(err, &no) && (no.Code == http.StatusForbidden || no.Code == http.StatusNotFound) {
 			fmt.Fprintf(os.Stderr, "reading through Placement's API, which takes many times as long and does not tell times, because %v\n", err)
 			source, err := s.source()
 			if err != nil {
@@ -135,14 +135,13 @@ func (s serverFlags) contents() contents {
 
 // source returns what reads the running server as if it were a Placement.
 func (s serverFlags) source() (*placementapi.Source, error) {
-	s, err := s.resolved()
+	base, err := s.Base()
 	if err != nil {
 		return nil, err
 	}
-	scheme, client, err := s.client()
+	client, err := s.Client()
 	if err != nil {
 		return nil, err
 	}
-	target := url.URL{Scheme: scheme, Host: s.HTTP}
-	return &placementapi.Source{URL: target.String(), Token: s.Token, HTTP: client}, nil
+	return &placementapi.Source{URL: base.String(), Token: s.Token, HTTP: client.HTTP()}, nil
 }

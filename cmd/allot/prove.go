@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/cmd/allot/ask"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -18,7 +21,7 @@ import (
 // or that the log still holds all of an earlier log.
 type proveCommand struct {
 	serverFlags `embed:""`
-	momentFlag  `embed:""`
+	ask.Moment  `embed:""`
 	keyFlag     `embed:""`
 	Record      string `arg:"" optional:"" help:"SEQUENCE.INDEX of the record."`
 	Since       string `help:"File with a checkpoint that you have kept: print evidence that the log still holds everything before it." type:"existingfile" placeholder:"FILE"`
@@ -30,10 +33,14 @@ func (c *proveCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.readJSON(ctx, path, c.in(query))
-	if err == nil {
-		_, err = os.Stdout.Write(answer)
+	answer, err := c.read(ctx, path, c.In(query))
+	if err != nil {
+		return err
 	}
+	if !json.Valid(answer) {
+		return cli.ErrNotAllot
+	}
+	_, err = os.Stdout.Write(answer)
 	return err
 }
 
@@ -82,7 +89,7 @@ func (c *checkProofCommand) Run() error {
 		}
 		defer func() { _ = in.Close() }() // nothing was written
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxAnswerBytes))
+	text, err := io.ReadAll(io.LimitReader(in, cli.MaxAnswerBytes))
 	if err != nil {
 		return err
 	}

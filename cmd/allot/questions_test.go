@@ -49,8 +49,8 @@ func TestOrphans(t *testing.T) {
 		for _, want := range []string{
 			"orphan   " + consumerID(2), "orphan   " + consumerID(3), "orphan   " + consumerID(5),
 			"allocation delete " + consumerID(5), "made by admin with AllocateForConsumers",
-			"missing  " + consumerID(4) + " holds nothing\n         since", "ReleaseConsumer",
-			"missing  " + consumerID(9) + " holds nothing\n         and never did", "3 orphans, 2 owners",
+			"missing  " + consumerID(4) + "\n         holds nothing since", "ReleaseConsumer",
+			"missing  " + consumerID(9) + "\n         holds nothing, and never did", "3 orphans, 2 owners",
 		} {
 			if !strings.Contains(out, want) {
 				t.Errorf("%v: %q is missing in\n%s", source, want, out)
@@ -110,7 +110,7 @@ func TestQuestions(t *testing.T) {
 		}
 		rejected = ask(true, "rejected")
 	}
-	id := strings.Fields(rejected)[4]
+	id := strings.Fields(rejected)[9]
 	providerID := strings.TrimPrefix(provider, "/resource_providers/")
 	check := func(out string, wants ...string) {
 		t.Helper()

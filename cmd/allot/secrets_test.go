@@ -24,7 +24,7 @@ func walkFlags(node *kong.Node, do func(path string, flag *kong.Flag)) {
 func TestSecretFlags(t *testing.T) {
 	secret := regexp.MustCompile(`password|secret|token|passphrase|credential`)
 	file := regexp.MustCompile(`file|creds|-id$`)
-	parser, err := newParser(&cli{})
+	parser, err := newParser(&program{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestSecretFlags(t *testing.T) {
 // TestSecretsInTheFile: the file of --config takes every flag that can hold a secret,
 // as the refusal says, also those of commands below others.
 func TestSecretsInTheFile(t *testing.T) {
-	parser, err := newParser(&cli{})
+	parser, err := newParser(&program{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestSecretsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("ALLOT_KEYSTONE_APPLICATION_CREDENTIAL_SECRET", "hunter2")
-			parser, err := newParser(&cli{})
+			parser, err := newParser(&program{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -31,8 +31,8 @@ import (
 
 // Run serves until the context ends. Then it returns within StopTimeout, or when
 // another signal comes. Whatever was answered is already durable.
-func (c *serveCommand) Run(ctx context.Context, program *cli) error {
-	c.configFile = program.Config
+func (c *serveCommand) Run(ctx context.Context, args *program) error {
+	c.configFile = args.Config
 	if c.Check {
 		return c.rehearse(os.Stdout)
 	}

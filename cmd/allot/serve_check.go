@@ -99,7 +99,8 @@ func (c *serveCommand) exposed() (files []string) {
 	for _, path := range []string{
 		c.configFile, c.TLS.Key, c.Cluster.Key, c.Cluster.Secret, c.SigningKey, c.NATSUsers, c.NATSCreds, c.NATSDoorCreds,
 	} {
-		if info, err := os.Stat(cmp.Or(path, os.DevNull)); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {
+		info, err := os.Stat(cmp.Or(path, os.DevNull))
+		if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0 {
 			files = append(files, path)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/shadow"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/importing"
 	"github.com/allot-project/allot/ledger/durable"
 )
@@ -296,7 +297,7 @@ func (c *shadowLeadCommand) Run(ctx context.Context) error {
 		return fmt.Errorf("no answer of the proxy at --admin %s; look at http://%s/shadow: %w", c.Admin, c.Admin, err)
 	}
 	defer func() { _ = answer.Body.Close() }() // nothing was written
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswerBytes))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, cli.MaxAnswerBytes))
 	if err != nil {
 		return err
 	}

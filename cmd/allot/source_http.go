@@ -11,6 +11,7 @@ import (
 	"net/url"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/embedded"
@@ -59,8 +60,8 @@ func (l *httpLog) Read(ctx context.Context, from, to uint64, yield func(ledger.E
 // known of it here. nil: the server has no key.
 func (l *httpLog) sign(ctx context.Context, c *proof.Checkpoint) ([]byte, error) {
 	signed, err := l.server.read(ctx, "/audit/checkpoint", url.Values{"at": {fmt.Sprint(c.Sequence)}})
-	var no *answered
-	if errors.As(err, &no) && no.code == http.StatusNotFound {
+	var no *cli.StatusError
+	if errors.As(err, &no) && no.Code == http.StatusNotFound {
 		return nil, nil
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/proof"
@@ -62,7 +63,7 @@ func TestServerSigns(t *testing.T) {
 				_, _ = w.Write(signed) // the client has gone otherwise
 			}))
 			defer s.Close()
-			log := &httpLog{serverFlags{URL: s.URL}}
+			log := &httpLog{serverFlags{cli.Server{URL: s.URL}}}
 			signed, err := log.sign(t.Context(), &is)
 			if (err != nil) != c.fails || c.err != nil && !errors.Is(err, c.err) {
 				t.Errorf("%v, want %v", err, c.err)

@@ -1,48 +1,28 @@
-package main
+package ask
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// changesIn describes in words the differences between an entity before and after
-// a record: one line for each changed part.
-func changesIn(before, after json.RawMessage) ([]string, error) {
-	was, err := parsed(before)
-	if err != nil {
-		return nil, err
-	}
-	is, err := parsed(after)
-	if err != nil {
-		return nil, err
-	}
+// changes describes in words the differences between an entity before and after a
+// record: one line for each changed part.
+func changes(was, is any) []string {
 	switch {
 	case was == nil && is == nil:
-		return nil, nil
+		return nil
 	case was == nil:
-		return append([]string{"it begins"}, parts("", is)...), nil
+		return append([]string{"it begins"}, parts(is)...)
 	case is == nil:
-		return append([]string{"it no longer exists; it was"}, parts("", was)...), nil
+		return append([]string{"it no longer exists; it was"}, parts(was)...)
 	}
 	lines := differences("", was, is)
 	if len(lines) == 0 {
 		lines = []string{"nothing that is shown here changed"}
 	}
-	return lines, nil
-}
-
-func parsed(text json.RawMessage) (value any, err error) {
-	if len(text) == 0 {
-		return nil, nil
-	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	err = dec.Decode(&value)
-	return value, err
+	return lines
 }
 
 // differences lists the parts in which two values differ.
@@ -64,7 +44,7 @@ func differences(name string, was, is any) []string {
 		now, has := after[key]
 		switch {
 		case !had || old == nil && now != nil:
-			lines = append(lines, added(path, now)...)
+			lines = append(lines, fmt.Sprintf("%s: %s, before nothing", path, shown(now)))
 		case !has || now == nil && old != nil:
 			lines = append(lines, fmt.Sprintf("%s: gone, before %s", path, shown(old)))
 		default:
@@ -74,17 +54,9 @@ func differences(name string, was, is any) []string {
 	return lines
 }
 
-func added(path string, value any) []string {
-	return []string{fmt.Sprintf("%s: %s, before nothing", path, shown(value))}
-}
-
-// parts lists the parts of an entity.
-func parts(name string, value any) []string {
-	object, isObject := value.(map[string]any)
-	if !isObject {
-		return []string{fmt.Sprintf("%s: %s", name, shown(value))}
-	}
-	var lines []string
+// parts lists the parts of an entity that has some.
+func parts(value any) (lines []string) {
+	object, _ := value.(map[string]any)
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		if text := shown(object[key]); text != "" && text != "[]" && text != "{}" && text != "nothing" {
 			lines = append(lines, fmt.Sprintf("%s: %s", key, text))
@@ -162,4 +134,15 @@ func shown(value any) string {
 		return "{" + strings.Join(members, ", ") + "}"
 	}
 	return fmt.Sprint(value)
+}
+
+// maxShownBytes is the length of the longest text that is printed for people, in bytes.
+const maxShownBytes = 300
+
+// shortened cuts a text that is too long for a line, and says so.
+func shortened(text string) string {
+	if len(text) <= maxShownBytes {
+		return text
+	}
+	return fmt.Sprintf("%s... (%d bytes; --json prints all)", text[:maxShownBytes], len(text))
 }

@@ -1,0 +1,443 @@
+package ask
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/ledger"
+)
+
+// facts prints names with their values.
+func (a *asked) facts(facts []fact) error {
+	rows := make([]cli.Row, len(facts))
+	for i, f := range facts {
+		rows[i].Cells = []string{f.name, f.value}
+	}
+	a.Columns([]string{"name", "value"})
+	return a.Rows(rows...)
+}
+
+// whole prints answers under their names as one object.
+func (a *asked) whole(answers map[string]json.RawMessage) error {
+	text, err := ledger.PlainJSON(answers)
+	if err != nil {
+		return err
+	}
+	return a.Raw(text)
+}
+
+// entity prints one answer as names and values.
+func entity(facts func(*asked, any) []fact, part string) func(context.Context, *asked) error {
+	return func(ctx context.Context, a *asked) error {
+		answer, raw, err := a.read(ctx, a.request(), part)
+		if err != nil {
+			return err
+		}
+		found := facts(a, answer)
+		if len(found) == 0 {
+			return fmt.Errorf("%w: %s", errNothing, a.filled(a.empty))
+		}
+		return errors.Join(a.whole(map[string]json.RawMessage{a.rows: raw}), a.facts(found))
+	}
+}
+
+// provider prints a provider, its inventories and their usage.
+func provider(ctx context.Context, a *asked) error {
+	raw, answers := make(map[string]json.RawMessage), make(map[string]any)
+	for _, part := range []struct{ name, path, has string }{
+		{"provider", "", "uuid"}, {"inventories", "/inventories", "inventories"}, {"usages", "/usages", "usages"},
+		{"aggregates", "/aggregates", "aggregates"}, {"traits", "/traits", "traits"},
+	} {
+		request := a.request()
+		request.Path += part.path
+		answer, text, err := a.read(ctx, request, part.has)
+		if err != nil {
+			return err
+		}
+		raw[part.name], answers[part.name] = text, answer
+	}
+	facts := []fact{
+		{"uuid", field(answers, "provider.uuid")}, {"name", field(answers, "provider.name")},
+		{"generation", field(answers, "provider.generation")},
+	}
+	if parent := field(answers, "provider.parent_provider_uuid"); parent != "" {
+		facts = append(facts, fact{"parent", parent}, fact{"root", field(answers, "provider.root_provider_uuid")})
+	}
+	inventories, _ := at(answers, "inventories.inventories").(map[string]any)
+	for _, class := range slices.Sorted(maps.Keys(inventories)) {
+		one := inventories[class]
+		facts = append(facts, fact{class, fmt.Sprintf("%s used of %s (%s reserved, ratio %s)",
+			field(answers, "usages.usages."+class), field(one, "total"), field(one, "reserved"),
+			ratio(at(one, "allocation_ratio")))})
+	}
+	none := or("none")
+	facts = append(facts, fact{"traits", none(at(answers, "traits.traits"))},
+		fact{"aggregates", none(at(answers, "aggregates.aggregates"))})
+	return errors.Join(a.whole(raw), a.facts(facts))
+}
+
+// errNotReady means that a server takes no requests.
+var errNotReady = errors.New("the server is not ready")
+
+// status prints what a server says of itself.
+func status(ctx context.Context, a *asked) error {
+	health, ready, err := a.read(ctx, cli.Request{Path: "/readyz", AnyStatus: true}, "role")
+	if err != nil {
+		return err
+	}
+	raw := map[string]json.RawMessage{"ready": ready}
+	facts := []fact{
+		{"status", field(health, "status")}, {"role", field(health, "role")}, {"leader", field(health, "leader")},
+		{"reads", field(health, "reads")}, {"commands", field(health, "commands")}, {"sequence", field(health, "sequence")},
+	}
+	if at(health, "role") != "starting" {
+		said, answer, err := a.read(ctx, cli.Request{Path: "/audit/status"}, "ledger")
+		if err != nil {
+			return err
+		}
+		raw["status"] = answer
+		facts = append(facts, fact{"records", field(said, "records")}, fact{"newest", milliseconds(at(said, "time"))},
+			fact{"ledger", field(said, "ledger")}, fact{"version", field(said, "version")},
+			fact{"signed by", or("no key")(at(said, "key"))})
+		if disk := at(said, "disk"); disk != nil {
+			facts = append(facts, fact{"disk", fmt.Sprintf("%s free, %s in use; commands are refused below %s", mebibytes(at(disk, "free")),
+				mebibytes(at(disk, "data")), mebibytes(at(disk, "reserve")))})
+		}
+		if scrub := at(said, "scrub"); scrub != nil {
+			says := fmt.Sprintf("%s places, after %s rounds", field(scrub, "found"), field(scrub, "rounds"))
+			facts = append(facts, fact{"damage", says})
+		}
+		if audit := at(said, "audit"); audit != nil {
+			says := fmt.Sprintf("up to %s: %s", field(audit, "sequence"), or("no difference")(at(audit, "fault")))
+			facts = append(facts, fact{"last audit", says})
+		}
+	}
+	facts = slices.DeleteFunc(facts, func(f fact) bool { return f.value == "" })
+	if err := errors.Join(a.whole(raw), a.facts(facts)); err != nil {
+		return err
+	}
+	if at(health, "status") != "ok" {
+		return errNotReady
+	}
+	return nil
+}
+
+// usageOverTime prints a row for each moment, and columns for each class.
+func usageOverTime(ctx context.Context, a *asked) error {
+	answer, raw, err := a.read(ctx, a.request(), "points")
+	if err != nil {
+		return err
+	}
+	classes := make(map[string]bool)
+	for _, point := range list(at(answer, "points")) {
+		for _, part := range []string{"used", "capacity"} {
+			of, _ := at(point, part).(map[string]any)
+			for class := range of {
+				classes[class] = true
+			}
+		}
+	}
+	if len(classes) == 0 {
+		return fmt.Errorf("%w: %s %s used nothing then", errNothing, a.given["of"], cli.Clean(a.given["name"]))
+	}
+	heads, zero := []string{"time", "sequence"}, or("0")
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		heads = append(heads, class)
+		if a.given["of"] == "provider" {
+			heads = append(heads, class+" capacity")
+		}
+	}
+	var rows []cli.Row
+	for _, point := range list(at(answer, "points")) {
+		cells := []string{milliseconds(at(point, "time")), field(point, "sequence")}
+		for _, head := range heads[2:] {
+			class, capacity := strings.CutSuffix(head, " capacity")
+			part := "used"
+			if capacity {
+				part = "capacity"
+			}
+			cells = append(cells, zero(at(point, part+"."+class)))
+		}
+		rows = append(rows, cli.Row{Cells: cells})
+	}
+	a.Columns(heads)
+	return errors.Join(a.Raw(raw), a.Rows(rows...))
+}
+
+// maxLineBytes is the size of the longest line that is read, in bytes.
+const maxLineBytes = 64 << 20
+
+// follow prints records as they come.
+func follow(ctx context.Context, a *asked) error {
+	resp, err := a.Send(ctx, a.request())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing was written
+	err = a.records(resp.Body)
+	if ctx.Err() != nil {
+		return nil // the user stopped it
+	}
+	return err
+}
+
+func (a *asked) records(in io.Reader) error {
+	a.heads(ofRecords[:4])
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxLineBytes)
+	for lines.Scan() {
+		var line struct {
+			ledger.Address
+			Time, Actor, Command, Error string
+			Events                      []struct {
+				Kind string
+				Data json.RawMessage
+			}
+		}
+		if err := cli.Decode(lines.Bytes(), &line); err != nil {
+			return err
+		}
+		if line.Error != "" {
+			return fmt.Errorf("the server stopped: %s", cli.Clean(line.Error))
+		}
+		if line.Sequence == 0 {
+			return cli.ErrNotAllot
+		}
+		row := cli.Row{Cells: []string{line.String(), milliseconds(line.Time), line.Actor, line.Command}}
+		for _, event := range line.Events {
+			row.Details = append(row.Details, event.Kind+" "+shortened(string(event.Data)))
+		}
+		if err := errors.Join(a.Raw(lines.Bytes()), a.Rows(row)); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// whyHeld prints the records that explain what a consumer holds.
+func whyHeld(ctx context.Context, a *asked) error {
+	answer, raw, err := a.read(ctx, a.request(), "consumer")
+	if err != nil {
+		return err
+	}
+	if a.Format == cli.JSON {
+		return a.Raw(raw)
+	}
+	err = a.Say("after sequence %s consumer %s holds %s of provider %s\n", field(answer, "sequence"), field(answer, "consumer"),
+		amounts(at(answer, "holds")), field(answer, "provider"))
+	changed, shaped := a.question, a.question
+	changed.columns = ofRecords
+	changed.details = func(row any) []string {
+		return []string{amounts(at(row, "after")) + ", before: " + amounts(at(row, "before"))}
+	}
+	shaped.columns = ofRecords
+	shaped.details = func(row any) []string {
+		return []string{
+			field(row, "class") + ": " + inventory(at(row, "after")) + ", before: " + inventory(at(row, "before")),
+		}
+	}
+	err = errors.Join(err, a.section(changed, at(answer, "changes")))
+	if len(list(at(answer, "inventories"))) > 0 {
+		err = errors.Join(err, a.Say("\nthe provider's inventories come from\n"), a.section(shaped, at(answer, "inventories")))
+	}
+	if at(answer, "incomplete") == true {
+		err = errors.Join(err, a.Say("\nthis answer is cut off; allot history shows everything"))
+	}
+	return err
+}
+
+// section prints rows in another form than the question's.
+func (a *asked) section(form question, rows any) error {
+	a.heads(form.columns)
+	part := &asked{question: form}
+	var printed []cli.Row
+	for _, row := range list(rows) {
+		printed = append(printed, part.row(row))
+	}
+	return a.Rows(printed...)
+}
+
+// whyNone prints how many providers each filter of a request left.
+func whyNone(ctx context.Context, a *asked) error {
+	query, err := url.ParseQuery(a.flags.(*whyNot).Candidates)
+	if err != nil {
+		return fmt.Errorf("--candidates: %w", err)
+	}
+	request := a.request()
+	maps.Copy(request.Query, query)
+	request.Query.Set("explain", "true")
+	answer, raw, err := a.read(ctx, request, "explanation")
+	if err != nil {
+		return err
+	}
+	explanation := at(answer, "explanation")
+	var rows []cli.Row
+	steps := func(of string, list []any) {
+		for _, step := range list {
+			rows = append(rows, cli.Row{Cells: []string{of, field(step, "filter"), field(step, "left")}})
+		}
+	}
+	for _, group := range list(at(explanation, "groups")) {
+		of := fmt.Sprintf("providers for group %q %s", field(group, "suffix"), field(group, "resource_class"))
+		steps(of, list(at(group, "steps")))
+	}
+	steps("trees", list(at(explanation, "trees")))
+	a.Columns([]string{"of", "filter", "left"})
+	verdict := fmt.Sprintf("there are candidates (%d in this answer)", len(list(at(answer, "allocation_requests"))))
+	if last := field(explanation, "removed_last"); last != "" {
+		verdict = "nothing was left after: " + last
+	}
+	return errors.Join(a.Raw(raw), a.Rows(rows...), a.Say("\n%s", verdict))
+}
+
+// outcome prints what some commands would do, as indented JSON.
+func outcome(ctx context.Context, a *asked) error {
+	body, err := a.flags.(*whatIf).body()
+	if err != nil {
+		return err
+	}
+	_, answer, err := a.read(ctx, cli.Request{Method: http.MethodPost, Path: a.path, Body: body}, "sequence")
+	if err != nil {
+		return err
+	}
+	text, err := cli.CleanJSON(answer)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if a.Format == cli.JSON {
+		out.Write(text)
+	} else if err := json.Indent(&out, text, "", "  "); err != nil {
+		return err
+	}
+	out.WriteByte('\n')
+	_, err = a.Out.Write(out.Bytes())
+	return err
+}
+
+// body is what is sent: the contents of the file, and what flags add.
+func (c *whatIf) body() (map[string]any, error) {
+	var asked struct {
+		Steps     []any `json:"steps"`
+		Questions []any `json:"questions"`
+	}
+	if c.File != "" {
+		in := os.Stdin
+		if c.File != "-" {
+			f, err := os.Open(c.File)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = f.Close() }() // nothing was written
+			in = f
+		}
+		dec := json.NewDecoder(in)
+		dec.DisallowUnknownFields()
+		dec.UseNumber()
+		if err := dec.Decode(&asked); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.File, err)
+		}
+	}
+	type m = map[string]any
+	for _, id := range c.Without {
+		asked.Steps = append(asked.Steps, m{"command": "RemoveProvider", "body": m{"provider": id}})
+	}
+	if len(c.Resources) > 0 {
+		resources := m{}
+		for _, one := range c.Resources {
+			class, amount, found := strings.Cut(one, "=")
+			if !found {
+				return nil, fmt.Errorf("--resources: %q is not CLASS=AMOUNT", one)
+			}
+			resources[class] = json.Number(amount)
+		}
+		groups := []m{{"resources": resources}}
+		asked.Questions = append(asked.Questions, m{"query": "Candidates", "body": m{"groups": groups}})
+	}
+	for _, project := range c.Project {
+		asked.Questions = append(asked.Questions, m{"query": "Usages", "body": m{"project": project}})
+	}
+	body := m{"steps": asked.Steps, "questions": asked.Questions}
+	if c.At != "" {
+		body["at"] = c.At
+	}
+	return body, nil
+}
+
+// change sends a change.
+func (a *asked) change(ctx context.Context, body map[string]any) error {
+	return a.Change(ctx, cli.Request{Method: http.MethodPut, Path: a.request().Path, Body: body})
+}
+
+// setLimit sets a limit, or removes it.
+func setLimit(ctx context.Context, a *asked) error {
+	body := make(map[string]any)
+	for name, value := range a.given {
+		body[name] = value
+	}
+	body["limit"] = a.flags.(*limitsSet).Most
+	return a.change(ctx, body)
+}
+
+// orNull is a parameter, or null if it was not given.
+func (a *asked) orNull(name string) any {
+	if value := a.given[name]; value != "" {
+		return value
+	}
+	return nil
+}
+
+// placeProject puts a project below another one, or below none.
+func placeProject(ctx context.Context, a *asked) error {
+	return a.change(ctx, map[string]any{"parent_id": a.orNull("below")})
+}
+
+// setPreference gives a preference a name.
+func setPreference(ctx context.Context, a *asked) error {
+	prefer := a.given["prefer"]
+	if !json.Valid([]byte(prefer)) {
+		return fmt.Errorf("%q is not JSON: give what a claim's prefer is, such as '{\"order\":\"pack\"}'", prefer)
+	}
+	return a.change(ctx, map[string]any{"prefer": json.RawMessage(prefer)})
+}
+
+// removePreference removes a preference.
+func removePreference(ctx context.Context, a *asked) error {
+	return a.change(ctx, map[string]any{"prefer": nil})
+}
+
+// The columns of the servers of a cluster.
+var ofMembers = []column{
+	col("name", "name"), col("role", "").as(role), col("http", "http"), col("sequence", "sequence"),
+	col("lag", "lag_commits"), col("behind", "lag_seconds").as(seconds), col("version", "version"),
+	col("up", "since").as(up),
+}
+
+func role(member any) string {
+	if joining := at(member, "joining"); joining != nil {
+		return fmt.Sprintf("%s (%s of %s from %s)", field(member, "role"), mebibytes(at(joining, "bytes")),
+			mebibytes(at(joining, "of")), field(joining, "from"))
+	}
+	return field(member, "role")
+}
+
+func seconds(value any) string {
+	return time.Duration(number(value) * float64(time.Second)).Round(time.Millisecond).String()
+}
+
+func up(value any) string {
+	return time.Since(time.Unix(int64(number(value)), 0)).Round(time.Second).String()
+}

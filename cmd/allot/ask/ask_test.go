@@ -1,0 +1,387 @@
+package ask
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/alecthomas/kong"
+)
+
+const (
+	one = "11111111-1111-4111-8111-111111111111"
+	two = "22222222-2222-4222-8222-222222222222"
+)
+
+// recorded are answers of a server, by path, with NAME where a name of clients stands.
+var recorded = func() (answers map[string]json.RawMessage) {
+	text, err := os.ReadFile("testdata/answers.json")
+	if err == nil {
+		err = json.Unmarshal(text, &answers)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return answers
+}()
+
+// asks are all questions, each with parameters and a part of what it prints of the recorded answers.
+var asks = map[string]struct{ args, has []string }{
+	"status": {nil, []string{
+		"role        leader", "disk        2 MiB free, 3 MiB in use; commands are refused below 1 MiB", "newest      2026-05-01T00:00:00.123Z",
+	}},
+	"get provider":     {[]string{"host"}, []string{"NAME        VALUE", "VCPU        2 used of 8 (1 reserved, ratio 1)", "aggregates  none"}},
+	"get consumer":     {[]string{one}, []string{"generation   18446744073709551615", "VCPU:2"}},
+	"get project":      {[]string{"p"}, []string{"1 consumers: VCPU:2"}},
+	"get node":         {[]string{"metal"}, []string{"uuid    " + one, "traits  "}},
+	"get allocation":   {[]string{"mine"}, []string{"state  active"}},
+	"list providers":   {nil, []string{"PROVIDER ", one, " 2/7"}},
+	"list consumers":   {nil, []string{one, "VCPU:2 of "}},
+	"list classes":     {nil, []string{"CLASS\n"}},
+	"list traits":      {nil, []string{"TRAIT\n"}},
+	"list nodes":       {nil, []string{one, "enroll"}},
+	"list allocations": {nil, []string{one, "active"}},
+	"holders": {[]string{"host"}, []string{
+		"after sequence 7, 1 consumers hold something of " + one, two, "runs on the bare metal node",
+	}},
+	"series":  {[]string{"provider", "host"}, []string{"SEQUENCE  VCPU  VCPU CAPACITY", "7     2              7"}},
+	"log":     {nil, []string{"7.0      2026-05-01T00:00:00.000Z"}},
+	"history": {[]string{"provider", "host"}, []string{"7.0 ", "         it begins"}},
+	"why": {[]string{"consumer", one, "provider", "host"}, []string{
+		"after sequence 7 consumer " + one, ":2, before: nothing", "this answer is cut off",
+		"total 3, reserved 0, allocation ratio 1.5, units 1 to 3 by 1, before: none",
+	}},
+	"why-not":  {[]string{"--candidates", "resources=VCPU:9"}, []string{"nothing was left after: "}},
+	"rejected": {nil, []string{"8.1 ", two, "         capacity_exceeded: "}},
+	"what-if":  {[]string{"--resources", "VCPU=1"}, []string{"\n  \"steps\": ["}},
+	"orphans": {[]string{"--consumers", "FILE"}, []string{
+		"orphan   " + one, "         VCPU:2 of provider ", "         openstack resource provider allocation delete " + one,
+	}},
+	"limits list":      {nil, []string{"6  2", "(aggregate " + two + ")", "consumers of type "}},
+	"limits show":      {[]string{"p"}, []string{"6  2"}},
+	"limits history":   {[]string{"--class", "VCPU"}, []string{"9  removed", "7  6"}},
+	"preferences list": {nil, []string{`{"order":`}},
+	"preferences show": {[]string{"gold"}, []string{"9  removed"}},
+	"cluster status": {nil, []string{
+		"term    3", "(1 MiB of 2 MiB from ", "500ms", "Not safe, says ", "lags by 5 messages", "This status is incomplete: ",
+	}},
+	"limits set":         {[]string{"--class", "VCPU", "--most", "3"}, nil},
+	"limits tree":        {[]string{"p", "--below", "q"}, nil},
+	"preferences set":    {[]string{"gold", "{}"}, nil},
+	"preferences remove": {[]string{"gold"}, nil},
+	"cluster remove":     {[]string{"three"}, []string{"three is forgotten"}},
+	"cluster step-down":  {[]string{"--to", "two"}, []string{"two leads, in term 4"}},
+}
+
+// hostile is a name that hides, forges a row, and moves the cursor.
+const hostile = "=x\x1b]0;pwned\x07\nforged-row\r\u009b2J\u202eevil\u200b\u2066\u2028\ufeff\U000e0041\x7f"
+
+// server answers as recorded, with a name in the place of NAME.
+func server(t *testing.T, name string) string {
+	t.Helper()
+	quoted, err := json.Marshal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stepped := false
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPut:
+			w.WriteHeader(http.StatusNoContent)
+			return
+		case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/cluster"):
+			stepped = true
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.Copy(w, r.Body)
+			return
+		}
+		found, known := recorded[r.URL.Path]
+		if !known {
+			http.Error(w, "no such path: "+r.URL.Path, http.StatusNotFound)
+			return
+		}
+		answer := string(found)
+		if stepped && r.URL.Path == "/healthz" {
+			answer = `{"role":"leader","leader":"two","term":4}`
+		}
+		answer = strings.ReplaceAll(answer, "NAME", strings.Trim(string(quoted), `"`))
+		if r.URL.Path == "/audit/records" {
+			answer = strings.ReplaceAll(answer, "\n", "") + "\n"
+		}
+		_, _ = w.Write([]byte(answer)) // the test sees what is missing
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// run asks a question with the parameters of the table, and more.
+func run(t *testing.T, url, name string, more ...string) (string, error) {
+	t.Helper()
+	return call(t, url, slices.Concat(strings.Fields(name), asks[name].args, more)...)
+}
+
+// call runs a command line.
+func call(t *testing.T, url string, args ...string) (string, error) {
+	t.Helper()
+	known := filepath.Join(t.TempDir(), "known.json")
+	if err := os.WriteFile(known, []byte(`[{"ID": "`+two+`", "Name": "other"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append(args, "--url", url)
+	for i := range args {
+		if args[i] == "FILE" {
+			args[i] = known
+		}
+	}
+	var out bytes.Buffer
+	parser, err := kong.New(&Commands{}, kong.Name("allot"), kong.Writers(&out, io.Discard), kong.PostBuild(Describe),
+		kong.BindTo(t.Context(), (*context.Context)(nil)), kong.Exit(func(int) { panic("exit") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	err = parsed.Run()
+	return out.String(), err
+}
+
+// TestEveryCommandHasARow: the commands, the table and the tests are about the same questions, and
+// each help has an example that can be parsed.
+func TestEveryCommandHasARow(t *testing.T) {
+	parser, err := kong.New(&Commands{}, kong.PostBuild(Describe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]bool)
+	for _, node := range parser.Model.Leaves(false) {
+		found[node.Path()] = true
+		row, is := table[node.Path()]
+		if _, tested := asks[node.Path()]; !is || !tested {
+			t.Errorf("%s: it is in the table: %v, in the test: %v", node.Path(), is, tested)
+		}
+		if node.Help == "" || !strings.HasPrefix(row.example, node.Path()) || !strings.HasSuffix(node.Detail, row.example) {
+			t.Errorf("%s: help %q, example %q", node.Path(), node.Help, node.Detail)
+		}
+		example := strings.Split(row.example, "'")
+		args := strings.Fields(example[0])
+		if len(example) > 1 {
+			args = append(args, example[1])
+		}
+		if selected, err := parser.Parse(args); err != nil || selected.Selected() != node {
+			t.Errorf("%s: the example %q cannot be parsed: %v", node.Path(), row.example, err)
+		}
+	}
+	for name := range table {
+		if !found[name] {
+			t.Errorf("%s is no command", name)
+		}
+	}
+}
+
+// TestAnswersArePrinted: each question prints what the recorded answers say, as text, as CSV and
+// as JSON.
+func TestAnswersArePrinted(t *testing.T) {
+	for name, q := range asks {
+		out, err := run(t, server(t, "somename"), name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range q.has {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s prints no %q:\n%s", name, want, out)
+			}
+		}
+		out, err = run(t, server(t, "somename"), name, "--json")
+		for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
+			if err != nil || line != "" && !json.Valid([]byte(line)) {
+				t.Errorf("%s --json prints %q: %v", name, line, err)
+			}
+		}
+	}
+}
+
+// TestHostileNamesStayInTheirCell: names of clients that hide, turn, forge rows or move the cursor
+// change nothing but their own cell, whatever is asked, in each format.
+func TestHostileNamesStayInTheirCell(t *testing.T) {
+	for name := range asks {
+		for _, format := range []string{"", "--csv", "--json"} {
+			var more []string
+			if format != "" {
+				more = []string{format}
+			}
+			tame, err := run(t, server(t, "=x"), name, more...)
+			if err != nil {
+				t.Fatalf("%s %s: %v", name, format, err)
+			}
+			out, err := run(t, server(t, hostile), name, more...)
+			if err != nil {
+				t.Errorf("%s %s: %v", name, format, err)
+			}
+			if i := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
+				t.Errorf("%s %s prints %q", name, format, out[i:min(i+20, len(out))])
+			}
+			if strings.Count(out, "\n") != strings.Count(tame, "\n") {
+				t.Errorf("%s %s: a name has forged rows:\n%s", name, format, out)
+			}
+			for _, line := range strings.Split(out, "\n") {
+				if format == "--csv" && (strings.HasPrefix(line, "=") || strings.Contains(line, ",=")) && name != "what-if" {
+					t.Errorf("%s: a spreadsheet would compute %q", name, line)
+				}
+			}
+		}
+	}
+}
+
+// nextStep is what the errors about answers that are none of Allot's say.
+var nextStep = regexp.MustCompile(`check --url|is this an Allot server\?|ALLOT_TOKEN`)
+
+// TestTroubleIsSaidInWords: what a server answers that is none, or that refuses, becomes a sentence
+// with the next step, and never raw JSON, HTML or the text of a library.
+func TestTroubleIsSaidInWords(t *testing.T) {
+	answering := func(status int, kind, body string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	for name := range asks {
+		for _, row := range []struct{ url, says string }{
+			{gone.URL, "nothing listens there"},
+			{answering(403, "text/plain", "not for you\n"), "the server answered 403 Forbidden: not for you"},
+			{answering(409, "application/json", `{"errors":[{"detail":" no room "}]}`), "the server answered 409 Conflict: no room"},
+			{answering(404, "application/json", `{"error_message":"{\"faultstring\":\"no node\"}"}`), "the server answered 404 Not Found: no node"},
+			{answering(401, "application/json", `{}`), ""},
+			{answering(500, "text/html", "<html>"), ""},
+			{answering(500, "text/plain", "a\x1b[2Jb"), "the server answered 500 Internal Server Error: a\\x1b[2Jb"},
+			{answering(200, "text/html", "<html>"), ""},
+			{answering(200, "application/json", "[]"), ""},
+			{secure.URL, "is not trusted"},
+			{"http://" + strings.TrimPrefix(secure.URL, "https://"), "speaks TLS"},
+			{"https://" + strings.TrimPrefix(server(t, "x"), "http://"), "speaks no TLS"},
+		} {
+			out, err := run(t, row.url, name)
+			if name == "status" && strings.HasPrefix(row.says, "the server answered") {
+				row.says = "check --url" // it takes answers that say no
+			}
+			if err == nil || !strings.Contains(err.Error(), row.says) || strings.ContainsAny(err.Error(), "<{\x1b") {
+				t.Errorf("%s of %s: %q, %v; want an error with %q", name, row.url, out, err, row.says)
+			}
+			if row.says == "" && err != nil && !nextStep.MatchString(err.Error()) {
+				t.Errorf("%s of %s: %v", name, row.url, err)
+			}
+		}
+	}
+}
+
+// TestTokensStayWithTheirServer: a redirect to another origin is not followed, one to the same is.
+func TestTokensStayWithTheirServer(t *testing.T) {
+	asked := ""
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = r.URL.Path }))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL+"/elsewhere", http.StatusTemporaryRedirect))
+	defer s.Close()
+	for name := range asks {
+		if out, err := run(t, s.URL, name); err == nil || !strings.Contains(err.Error(), "redirects to another server") {
+			t.Errorf("%s: %q, %v", name, out, err)
+		}
+	}
+	if asked != "" {
+		t.Errorf("another server was asked %s", asked)
+	}
+	here := http.NewServeMux()
+	here.Handle("/traits", http.RedirectHandler("/there", http.StatusTemporaryRedirect))
+	here.HandleFunc("/there", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(recorded["/traits"]) })
+	same := httptest.NewServer(here)
+	defer same.Close()
+	if out, err := run(t, same.URL, "list traits"); err != nil || !strings.Contains(out, "NAME") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestListsGoOn: a list is read page by page, and a history no further than its limit.
+func TestListsGoOn(t *testing.T) {
+	var asked []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		next := ""
+		if len(asked)%3 != 0 {
+			next = `,"next":"` + one + `"`
+		}
+		switch r.URL.Path {
+		case "/audit/history":
+			_, _ = w.Write([]byte(`{"entries":[{"address":"7.0"},{"address":"6.0"}]` + next + `}`))
+		case "/baremetal/v1/nodes":
+			_, _ = w.Write([]byte(`{"nodes":[{"uuid":"` + two + `"}]` + next + `}`))
+		default:
+			_, _ = w.Write([]byte(`{"sequence":9,"consumers":[{"consumer":"` + two + `"}]` + next + `}`))
+		}
+	}))
+	defer s.Close()
+	for _, row := range []struct {
+		name string
+		rows int
+		last string
+	}{
+		{"list consumers", 3, "after=" + one + "&at=9"},
+		{"list nodes", 3, "fields=uuid%2Cname%2Cprovision_state%2Cresource_class%2Cinstance_uuid&marker=" + two},
+		{"history provider " + one + " --limit 3", 4, "before=" + one + "&limit=1&provider=" + one},
+		{"history provider " + one + " --limit 0", 6, "before=" + one + "&limit=1000&provider=" + one},
+	} {
+		asked = nil
+		out, err := call(t, s.URL, append(strings.Fields(row.name), "--csv")...)
+		if err != nil || strings.Count(out, "\n") != row.rows+1 || asked[len(asked)-1] != row.last {
+			t.Errorf("%s: %v, %d rows, asked %q", row.name, err, strings.Count(out, "\n")-1, asked)
+		}
+	}
+}
+
+// TestConsumersAreKnownInEachForm: orphans are found with a list of lines, nova's, and that of
+// openstack server list; an empty list and what is none are refused.
+func TestConsumersAreKnownInEachForm(t *testing.T) {
+	url := server(t, "x")
+	for text, says := range map[string]string{
+		two + " # a comment\n\n":                       "",
+		`{"servers":[{"id":"` + two + `"}]}`:           "",
+		` [{"ID": "` + two + `", "Status": "ACTIVE"}]`: "",
+		"[]":                      "--consumers is empty: every consumer would count as an orphan",
+		"\n# nothing\n":           "--consumers is empty: every consumer would count as an orphan",
+		"hello":                   `line 1: "hello" is not a uuid`,
+		`[{"Name": "x"}]`:         `server "" has no uuid`,
+		`{"flavors": []}`:         "this is no list of servers",
+		`[{"ID": "` + two + `"},`: "this is no list of servers",
+	} {
+		file := filepath.Join(t.TempDir(), "known")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := call(t, url, "orphans", "--consumers", file)
+		switch {
+		case says == "" && (err != nil || !strings.Contains(out, "orphan   "+one)):
+			t.Errorf("%q: %q, %v", text, out, err)
+		case says != "" && (err == nil || !strings.Contains(err.Error(), says) || out != ""):
+			t.Errorf("%q: %q, %v; want %q", text, out, err, says)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package ask
+
+import "net/url"
+
+// Commands are the questions, and the changes that belong to them, as kong reads them. The tag
+// "query" names the parameter of the REST API; "of" is the kind of entity whose name is taken, too.
+type Commands struct {
+	Status   struct{ Question } `cmd:"" help:"Print what a server says of itself: its role, whether it takes reads and commands, its log and disk."`
+	Get      getCommands        `cmd:"" help:"Print a provider, consumer, project, bare metal node or allocation."`
+	List     listCommands       `cmd:"" help:"List providers, consumers, classes, traits, bare metal nodes or allocations."`
+	Holders  holdersOf          `cmd:"" help:"Print the consumers that hold, or held, something of a provider, with their owners."`
+	Series   series             `cmd:"" help:"Print the usage of a provider or project over time."`
+	Log      records            `cmd:"" help:"Print the records of a ledger."`
+	History  history            `cmd:"" help:"Print the history of a consumer, provider, project or user, or the effects of a command."`
+	Why      why                `cmd:"" help:"Print the records that explain what a consumer holds of a provider."`
+	WhyNot   whyNot             `cmd:"" name:"why-not" help:"Explain why a request has no allocation candidates."`
+	Rejected rejected           `cmd:"" help:"Print rejected commands, with the reasons."`
+	WhatIf   whatIf             `cmd:"" name:"what-if" help:"Show the outcome of some commands, without recording them."`
+	Orphans  orphans            `cmd:"" help:"List allocations without an owner, and owners without allocations."`
+	Limits   limitsCommands     `cmd:"" help:"Show and set how much projects may hold."`
+
+	Preferences preferencesCommands `cmd:"" help:"Show and set preferences that claims refer to by name."`
+	Cluster     clusterCommands     `cmd:"" help:"Operate several servers of one ledger."`
+}
+
+// Moment is the moment that a question is about; default: now.
+type Moment struct {
+	At string `help:"As of this sequence or RFC 3339 time." query:"at" placeholder:"MOMENT"`
+}
+
+// In adds the moment to the parameters of a request.
+func (m Moment) In(query url.Values) url.Values {
+	if m.At != "" {
+		query.Set("at", m.At)
+	}
+	return query
+}
+
+// then is a question about a moment.
+type then struct {
+	Question
+	Moment
+}
+
+type getCommands struct {
+	Provider struct {
+		then
+		Name string `arg:"" help:"Its uuid or name." query:"name" of:"provider"`
+	} `cmd:"" help:"Print a provider, its inventories and their usage."`
+	Consumer struct {
+		then
+		Name string `arg:"" help:"Its uuid." query:"name"`
+	} `cmd:"" help:"Print what a consumer holds, and its owner."`
+	Project struct {
+		then
+		Name string `arg:"" help:"Its id." query:"project_id"`
+	} `cmd:"" help:"Print what a project uses, by type of consumer."`
+	Node struct {
+		then
+		Name string `arg:"" help:"Its uuid or name." query:"name" of:"node"`
+	} `cmd:"" help:"Print a bare metal node."`
+	Allocation struct {
+		then
+		Name string `arg:"" help:"Its uuid or name." query:"name" of:"node_allocation"`
+	} `cmd:"" help:"Print an allocation of a bare metal node."`
+}
+
+type listCommands struct {
+	Providers then `cmd:"" help:"List providers, with what is used of them."`
+	Consumers struct {
+		then
+		Project string `help:"Only those of this project." query:"project" placeholder:"ID"`
+		User    string `help:"Only those of this user." query:"user" placeholder:"ID"`
+		Type    string `help:"Only those of this type." query:"type" placeholder:"TYPE"`
+	} `cmd:"" help:"List consumers, with what they hold."`
+	Classes     then `cmd:"" help:"List resource classes."`
+	Traits      then `cmd:"" help:"List traits."`
+	Nodes       then `cmd:"" help:"List bare metal nodes."`
+	Allocations then `cmd:"" help:"List allocations of bare metal nodes."`
+}
+
+type holdersOf struct {
+	then
+	Provider string `arg:"" help:"Uuid or name of a provider, or uuid of a bare metal node." query:"provider" of:"provider"`
+}
+
+type series struct {
+	Question
+	Of     string `arg:"" enum:"provider,project" help:"provider or project." query:"of"`
+	Name   string `arg:"" help:"Uuid or name of the provider, or id of the project." query:"name"`
+	Since  string `help:"From this RFC 3339 time on; default: a day before the end." query:"since"`
+	Until  string `help:"Up to this RFC 3339 time; default: now." query:"until"`
+	Points int    `help:"Number of moments, 1 to 500." default:"24" least:"1" query:"points"`
+}
+
+type records struct {
+	then
+	From   uint64 `help:"First sequence." default:"1" query:"from" least:"0"`
+	Follow bool   `short:"f" help:"Go on and print new records as they come." query:"follow"`
+}
+
+type history struct {
+	then
+	Of    string `arg:"" enum:"consumer,provider,project,user,node,node_allocation,chassis,command" help:"Kind of entity: consumer, provider, project, user, node, node_allocation, chassis or command." query:"of"`
+	Name  string `arg:"" help:"Uuid or name of the entity." query:"name"`
+	Limit int    `help:"Print at most this many entries; 0: all." default:"50" query:"limit"`
+	Since string `help:"Only records at or after this RFC 3339 time." query:"since"`
+	Until string `help:"Only records at or before this RFC 3339 time." query:"until"`
+	Kind  string `help:"Only records of this command, such as Reshape." query:"kind"`
+}
+
+type why struct {
+	then
+	Of       string `arg:"" enum:"consumer" help:"The word consumer."`
+	Consumer string `arg:"" help:"Its uuid." query:"consumer"`
+	On       string `arg:"" enum:"provider" help:"The word provider."`
+	Provider string `arg:"" help:"Its uuid or name." query:"provider" of:"provider"`
+}
+
+type whyNot struct {
+	then
+	Candidates string `help:"Query of Placement's GET /allocation_candidates, such as 'resources=VCPU:1&required=CUSTOM_GOLD'." required:"" placeholder:"QUERY"`
+}
+
+type rejected struct {
+	Question
+	Limit    int    `help:"Print at most this many, newest first; 1 to 1000." default:"50" least:"1" query:"limit"`
+	Actor    string `help:"Only commands of this actor." query:"actor"`
+	Command  string `help:"Only this command, such as Reshape." query:"command"`
+	Code     string `help:"Only commands rejected with this code, such as capacity_exceeded." query:"code"`
+	Project  string `help:"Only commands about this project: from a client that is bound to it, naming it as an owner, or changing what its consumers hold." query:"project"`
+	Consumer string `help:"Only commands that name this consumer or node allocation (uuid)." query:"consumer"`
+	Provider string `help:"Only commands that name this provider or node (uuid)." query:"provider"`
+	Since    string `help:"Only commands at or after this RFC 3339 time." query:"since"`
+	Until    string `help:"Only commands at or before this RFC 3339 time." query:"until"`
+}
+
+type whatIf struct {
+	then
+	File      string   `arg:"" optional:"" help:"JSON: {\"steps\": [{\"command\": NAME, \"body\": {...}}], \"questions\": [{\"query\": NAME, \"body\": {...}}]}; -: standard input."`
+	Without   []string `help:"Providers (uuids) to remove, with their descendants." placeholder:"UUID"`
+	Resources []string `help:"Ask for candidates for these amounts, CLASS=AMOUNT." placeholder:"CLASS=AMOUNT"`
+	Project   []string `help:"Ask for the usages of these projects." placeholder:"ID"`
+}
+
+// limited says what a limit is of.
+type limited struct {
+	Project   string `help:"Id of the project; without it the limit is the default of every project." placeholder:"ID" query:"project_id"`
+	Aggregate string `help:"Aggregate on whose providers all consumers together are limited." placeholder:"UUID" query:"aggregate"`
+	Class     string `help:"Resource class that is limited." xor:"limited" required:"" placeholder:"CLASS" query:"resource_class"`
+	Type      string `help:"Type of consumers whose number is limited." xor:"limited" required:"" placeholder:"TYPE" query:"consumer_type"`
+}
+
+type limitsSet struct {
+	Question
+	limited
+	Most *int64 `help:"How much there may be." xor:"most" required:"" placeholder:"N"`
+	None bool   `help:"Remove the limit." xor:"most" required:""`
+}
+
+type limitsCommands struct {
+	List then `cmd:"" help:"Print the limits as they are set, with what is used of them."`
+	Show struct {
+		then
+		Project string `arg:"" help:"Id of the project." query:"project_id"`
+	} `cmd:"" help:"Print the limits that hold for a project, its own or defaults, and those of the projects above it, with what is used of them."`
+	Set     limitsSet `cmd:"" help:"Set a limit, or remove it."`
+	History struct {
+		then
+		limited
+	} `cmd:"" help:"Print what a limit was, the newest first, with the commits that set it."`
+	Tree struct {
+		Question
+		Project string `arg:"" help:"Id of the project." query:"project"`
+		Below   string `help:"Id of the project that it is below; without it, none." placeholder:"ID" query:"below"`
+	} `cmd:"" help:"Put a project below another one, whose limits then hold for both together."`
+}
+
+type preferencesCommands struct {
+	List then `cmd:"" help:"Print the preferences that have names."`
+	Show struct {
+		then
+		Name string `arg:"" help:"Name of the preference." query:"name"`
+	} `cmd:"" help:"Print a preference, and what it was before."`
+	Set struct {
+		Question
+		Name   string `arg:"" help:"Name of the preference." query:"name"`
+		Prefer string `arg:"" help:"What is preferred, as JSON." placeholder:"JSON" query:"prefer"`
+	} `cmd:"" help:"Give a preference a name, or change what one says."`
+	Remove struct {
+		Question
+		Name string `arg:"" help:"Name of the preference." query:"name"`
+	} `cmd:"" help:"Remove a preference."`
+}
+
+type clusterCommands struct {
+	Status   struct{ Question } `cmd:"" help:"Print the servers of a cluster, the leader, and how far each server is behind."`
+	StepDown struct {
+		Question
+		To string `help:"Name of the server to lead; default: the server that lags least." placeholder:"NAME" query:"to"`
+	} `cmd:"" name:"step-down" help:"Make another server lead; requests wait meanwhile."`
+	Remove struct {
+		Question
+		Name string `arg:"" help:"Name of the server." query:"name"`
+	} `cmd:"" help:"Forget a server that will not come back."`
+}

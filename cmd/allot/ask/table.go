@@ -1,0 +1,249 @@
+package ask
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+)
+
+// Versions of the APIs whose answers are printed.
+var (
+	newestPlacement = map[string]string{"OpenStack-API-Version": "placement 1.39"}
+	newestIronic    = map[string]string{"X-OpenStack-Ironic-API-Version": "latest"}
+)
+
+// The columns of records.
+var ofRecords = []column{
+	col("record", "address").wide(7), col("time", "time").as(milliseconds).wide(24),
+	col("actor", "actor").wide(11), col("command", "command").wide(21), col("request", "request_id"),
+}
+
+// The columns of limits, and of what one thing was.
+var (
+	ofLimits = []column{
+		col("project", "").as(whose), col("of", "").as(limitedOf), col("limit", "limit"),
+		col("used", "used").as(or("-")),
+	}
+	ofVersions = []column{col("commit", "sequence"), col("limit", "limit").as(or("removed"))}
+)
+
+// table has all questions, and changes, by command. A question without an answer of its own
+// prints rows.
+var table map[string]question
+
+func init() { // the functions in it know the table
+	table = map[string]question{
+		"status": {example: "status --url https://allot.example:8778", answer: status},
+		"get provider": {
+			example: "get provider host-007", answer: provider, header: newestPlacement, path: "/resource_providers/{name}",
+		},
+		"get consumer": {
+			example: "get consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d --at 2026-05-01T00:00:00Z", answer: entity(consumer, "allocations"),
+			header: newestPlacement, path: "/allocations/{name}", rows: "consumer", empty: "consumer {name} holds nothing",
+		},
+		"get project": {
+			example: "get project 8b1f0c3d", answer: entity(project, "usages"), header: newestPlacement, path: "/usages",
+			rows: "usages", empty: "project {project_id} holds nothing",
+		},
+		"get node": {
+			example: "get node metal-1", answer: entity(fields, "uuid"), header: newestIronic,
+			path: "/baremetal/v1/nodes/{name}", rows: "node",
+		},
+		"get allocation": {
+			example: "get allocation mine", answer: entity(fields, "uuid"), header: newestIronic,
+			path: "/baremetal/v1/allocations/{name}", rows: "node_allocation",
+		},
+		"list providers": {
+			example: "list providers --csv", path: "/audit/providers", rows: "providers", empty: "there are no providers",
+			columns: []column{col("provider", "provider"), col("name", "name"), col("used", "inventories").as(used)},
+			after: func(answer any) string {
+				if at(answer, "incomplete") == true {
+					return "there are more providers than one answer holds"
+				}
+				return ""
+			},
+		},
+		"list consumers": {
+			example: "list consumers --project 8b1f0c3d", path: "/audit/consumers", rows: "consumers",
+			empty: "there are no consumers", next: afterLast,
+			columns: []column{
+				col("consumer", "consumer"), col("project", "project"), col("type", "type").as(or("unknown")),
+				col("holds", "allocations").as(holdings),
+			},
+		},
+		"list classes": {
+			example: "list classes", path: "/resource_classes", header: newestPlacement, rows: "resource_classes",
+			empty: "there are no classes", columns: []column{col("class", "name")},
+		},
+		"list traits": {
+			example: "list traits", path: "/traits", header: newestPlacement, rows: "traits", empty: "there are no traits",
+			columns: []column{col("trait", "")},
+		},
+		"list nodes": {
+			example: "list nodes", path: "/baremetal/v1/nodes", header: newestIronic, rows: "nodes", empty: "there are no nodes",
+			next: marked, query: map[string]string{"fields": "uuid,name,provision_state,resource_class,instance_uuid"},
+			columns: []column{
+				col("node", "uuid"), col("name", "name"), col("class", "resource_class"),
+				col("state", "provision_state"), col("instance", "instance_uuid"),
+			},
+		},
+		"list allocations": {
+			example: "list allocations", path: "/baremetal/v1/allocations", header: newestIronic, rows: "allocations",
+			empty: "there are no allocations", next: marked,
+			columns: []column{
+				col("allocation", "uuid"), col("name", "name"), col("class", "resource_class"),
+				col("state", "state"), col("node", "node_uuid"),
+			},
+		},
+		"holders": {
+			example: "holders host-007", path: "/audit/holders", rows: "holders", next: afterLast,
+			columns: []column{
+				col("consumer", "consumer"), col("holds", "allocations").as(allocations), col("project", "project"),
+				col("user", "user"), col("type", "type").as(or("unknown")), col("since", "since"),
+			},
+			before: func(answer any) string {
+				return fmt.Sprintf("after sequence %s, %d consumers hold something of %s (%s)", field(answer, "sequence"),
+					len(list(at(answer, "holders"))), field(answer, "provider"), field(answer, "name"))
+			},
+			after: func(answer any) string {
+				if instance := field(answer, "node.instance"); instance != "" {
+					return "instance " + instance + " runs on the bare metal node"
+				}
+				return ""
+			},
+		},
+		"series": {example: "series provider host-007 --since 2026-05-01T00:00:00Z --csv", path: "/audit/series", answer: usageOverTime},
+		"log":    {example: "log --from 100 --follow", path: "/audit/records", answer: follow},
+		"history": {
+			example: "history provider host-007 --limit 5", path: "/audit/history", rows: "entries", paged: true,
+			columns: ofRecords,
+			details: func(row any) []string { return changes(at(row, "before"), at(row, "after")) },
+			next: func(answer any, _ []any) url.Values {
+				if next := field(answer, "next"); next != "" {
+					return url.Values{"before": {next}}
+				}
+				return nil
+			},
+		},
+		"why":     {example: "why consumer 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d provider host-007", path: "/audit/why", answer: whyHeld},
+		"why-not": {example: "why-not --candidates 'resources=VCPU:8&required=CUSTOM_GOLD'", path: "/allocation_candidates", header: newestPlacement, answer: whyNone},
+		"rejected": {
+			example: "rejected --code capacity_exceeded --limit 5", path: "/audit/rejections", rows: "rejections",
+			columns: []column{
+				col("before", "place").as(address).wide(7), col("time", "time").as(milliseconds),
+				col("actor", "actor").wide(11), col("command", "command").wide(21), col("id", "command_id"),
+			},
+			details: func(row any) []string {
+				return []string{field(row, "rejection.code") + ": " + field(row, "rejection.message")}
+			},
+		},
+		"what-if": {example: "what-if --without 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d --resources VCPU=4", path: "/audit/what-if", answer: outcome},
+		"orphans": {example: "orphans --consumers servers.json --type INSTANCE", answer: findOrphans},
+
+		"limits list":    {example: "limits list", path: "/limits", rows: "limits", columns: ofLimits},
+		"limits show":    {example: "limits show 8b1f0c3d", path: "/limits", rows: "limits", columns: ofLimits},
+		"limits history": {
+			example: "limits history --class VCPU", path: "/limits/versions", rows: "versions", columns: ofVersions,
+		},
+		"limits set":     {example: "limits set --project 8b1f0c3d --class VCPU --most 100", path: "/limits", answer: setLimit},
+		"limits tree": {
+			example: "limits tree 8b1f0c3d --below 77aa01bc", path: "/projects/{project}", answer: placeProject,
+		},
+		"preferences list": {
+			example: "preferences list", path: "/preferences", rows: "preferences",
+			columns: []column{col("name", "name"), col("since", "sequence"), col("prefers", "prefer").as(document)},
+		},
+		"preferences show": {
+			example: "preferences show gold", path: "/preferences/{name}", rows: "versions",
+			columns: []column{col("commit", "sequence"), col("prefers", "prefer").as(document)},
+		},
+		"preferences set":    {example: `preferences set gold '{"order": "pack"}'`, path: "/preferences/{name}", answer: setPreference},
+		"preferences remove": {example: "preferences remove gold", path: "/preferences/{name}", answer: removePreference},
+		"cluster status":     {example: "cluster status", path: "/cluster", answer: clusterStatus, columns: ofMembers},
+		"cluster step-down":  {example: "cluster step-down --to two", path: "/cluster/step-down", answer: stepDown},
+		"cluster remove":     {example: "cluster remove three", path: "/cluster/remove", answer: removeMember},
+	}
+}
+
+// afterLast goes on after the last row of a page, at the same moment.
+func afterLast(answer any, _ []any) url.Values {
+	if next := field(answer, "next"); next != "" {
+		return url.Values{"after": {next}, "at": {field(answer, "sequence")}}
+	}
+	return nil
+}
+
+// marked goes on as Ironic's lists do.
+func marked(answer any, rows []any) url.Values {
+	if field(answer, "next") == "" || len(rows) == 0 {
+		return nil
+	}
+	return url.Values{"marker": {text(at(rows[len(rows)-1], "uuid"))}}
+}
+
+// whose says what a limit is for: a project, an aggregate, or every project.
+func whose(limit any) string {
+	if aggregate := field(limit, "aggregate"); aggregate != "" {
+		return "(aggregate " + aggregate + ")"
+	}
+	return or("(default)")(at(limit, "project_id"))
+}
+
+// limitedOf says what is limited.
+func limitedOf(limit any) string {
+	if of := field(limit, "consumer_type"); of != "" {
+		return "consumers of type " + of
+	}
+	return field(limit, "resource_class")
+}
+
+// fact is a name with its value.
+type fact struct{ name, value string }
+
+// consumer prints what a consumer holds.
+func consumer(a *asked, answer any) (facts []fact) {
+	held, _ := at(answer, "allocations").(map[string]any)
+	if len(held) == 0 {
+		return nil
+	}
+	facts = []fact{
+		{"consumer", a.given["name"]}, {"project", field(answer, "project_id")}, {"user", field(answer, "user_id")},
+		{"type", field(answer, "consumer_type")}, {"generation", field(answer, "consumer_generation")},
+	}
+	for _, id := range slices.Sorted(maps.Keys(held)) {
+		facts = append(facts, fact{"of " + id, amounts(at(held[id], "resources"))})
+	}
+	return facts
+}
+
+// project prints what a project uses, by type of consumer.
+func project(a *asked, answer any) (facts []fact) {
+	usages, _ := at(answer, "usages").(map[string]any)
+	for _, kind := range slices.Sorted(maps.Keys(usages)) {
+		held, _ := usages[kind].(map[string]any)
+		held = maps.Clone(held)
+		consumers := text(held["consumer_count"])
+		delete(held, "consumer_count")
+		facts = append(facts, fact{kind, consumers + " consumers: " + amounts(held)})
+	}
+	if len(facts) == 0 {
+		return nil
+	}
+	return append([]fact{{"project", a.given["project_id"]}}, facts...)
+}
+
+// fields prints what has one value, and traits.
+func fields(_ *asked, answer any) (facts []fact) {
+	object, _ := answer.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		switch object[name].(type) {
+		case nil, []any, map[string]any:
+			if name != "traits" {
+				continue // --json has everything
+			}
+		}
+		facts = append(facts, fact{name, text(object[name])})
+	}
+	return facts
+}
