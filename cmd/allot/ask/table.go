@@ -141,12 +141,12 @@ func init() { // the functions in it know the table
 		"what-if": {example: "what-if --without 5b7c4f2e-6a0e-4c58-9a3e-0f8a6d1c2b3d --resources VCPU=4", path: "/audit/what-if", answer: outcome},
 		"orphans": {example: "orphans --consumers servers.json --type INSTANCE", answer: findOrphans},
 
-		"limits list":    {example: "limits list", path: "/limits", rows: "limits", columns: ofLimits},
-		"limits show":    {example: "limits show 8b1f0c3d", path: "/limits", rows: "limits", columns: ofLimits},
+		"limits list": {example: "limits list", path: "/limits", rows: "limits", columns: ofLimits},
+		"limits show": {example: "limits show 8b1f0c3d", path: "/limits", rows: "limits", columns: ofLimits},
 		"limits history": {
 			example: "limits history --class VCPU", path: "/limits/versions", rows: "versions", columns: ofVersions,
 		},
-		"limits set":     {example: "limits set --project 8b1f0c3d --class VCPU --most 100", path: "/limits", answer: setLimit},
+		"limits set": {example: "limits set --project 8b1f0c3d --class VCPU --most 100", path: "/limits", answer: setLimit},
 		"limits tree": {
 			example: "limits tree 8b1f0c3d --below 77aa01bc", path: "/projects/{project}", answer: placeProject,
 		},

@@ -135,7 +135,7 @@ type Request struct {
 	Query  url.Values
 	Body   any // sent as JSON; nil: none
 	Header map[string]string
-	// AnyStatus takes an answer whatever its status says.
+	// AnyStatus takes an answer in JSON whatever its status says.
 	AnyStatus bool
 }
 
@@ -166,7 +166,8 @@ func (c *Client) Send(ctx context.Context, r Request) (*http.Response, error) {
 	if err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	if resp.StatusCode/100 != 2 && !r.AnyStatus {
+	taken := r.AnyStatus && strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")
+	if resp.StatusCode/100 != 2 && !taken {
 		defer func() { _ = resp.Body.Close() }()                        // nothing was written
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBytes)) // the status alone says enough
 		return nil, &StatusError{resp.StatusCode, c.refusal(resp, text)}
