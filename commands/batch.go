@@ -52,9 +52,6 @@ func (c *Batch) Check() *Rejection {
 		if _, nested := one.(*Batch); nested {
 			return invalid("commands", "a batch holds no batches")
 		}
-		if claim, is := one.(*Claim); is && claim.Wait != 0 {
-			return c.at(i, invalid("wait", "a batch is carried out at once: its claims do not wait"))
-		}
 		if r := one.Check(); r != nil {
 			return c.at(i, r)
 		}

@@ -40,11 +40,6 @@ type Claim struct {
 	OwnFree bool `json:"own_free,omitempty"`
 	// Gang says where several consumers are to each other.
 	Gang []GangRule `json:"gang,omitempty"`
-	// Wait is for how many seconds the claim may wait if nothing is found, or a limit
-	// is in the way; 0: it is rejected then.
-	Wait int64 `json:"wait,omitempty"`
-	// Priority says which waiting claims are tried first: those of the highest.
-	Priority int64 `json:"priority,omitempty"`
 
 	found *Found // nil: it was not searched
 }
@@ -161,7 +156,7 @@ func (c *Claim) Check() *Rejection {
 		return invalid("alternates", "up to %d are told, of a claim for one consumer: not %d of %d",
 			MaxAlternates, c.Alternates, n)
 	}
-	return first(c.checkGang(), checkAllocations(c.allocations()), c.checkWait())
+	return first(c.checkGang(), checkAllocations(c.allocations()))
 }
 
 // allocations are those of the claim's consumers, without what they are to hold.
@@ -180,9 +175,6 @@ func (c *Claim) allocations() []ConsumerAllocations {
 
 // ForProject implements Command.
 func (c *Claim) ForProject(s *ledger.State, project string) *Rejection {
-	if c.Priority > 0 {
-		return foreign(project, "a priority above 0")
-	}
 	if c.Prefer != nil {
 		for i := range c.Prefer.Near {
 			for _, id := range c.Prefer.Near[i].Consumers {

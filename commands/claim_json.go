@@ -33,12 +33,6 @@ func (c *Claim) appendJSON(b []byte) (_ []byte, err error) {
 			return nil, err
 		}
 	}
-	if c.Wait != 0 {
-		b = strconv.AppendInt(append(b, `,"wait":`...), c.Wait, 10)
-	}
-	if c.Priority != 0 {
-		b = strconv.AppendInt(append(b, `,"priority":`...), c.Priority, 10)
-	}
 	return append(b, '}'), nil
 }
 

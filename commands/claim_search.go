@@ -225,10 +225,6 @@ func Claims(c Command) (claims []*Claim) {
 	switch c := c.(type) {
 	case *Claim:
 		return []*Claim{c}
-	case *GrantClaim:
-		if c.asked != nil {
-			return []*Claim{c.asked}
-		}
 	case *Batch:
 		for _, one := range c.Commands {
 			if claim, is := one.(*Claim); is {
@@ -282,10 +278,6 @@ func (c *Claim) Size() int { return c.size() }
 func WithFound(c Command, found []*Found) Command {
 	switch c := c.(type) {
 	case *Claim:
-		out := *c
-		out.found = found[0]
-		return &out
-	case *GrantClaim:
 		out := *c
 		out.found = found[0]
 		return &out

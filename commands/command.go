@@ -47,14 +47,13 @@ var Registry = byName(
 	empty[SetNodePowerState], empty[SetNodeMaintenance], empty[RequestNodeAllocation], empty[BackfillNodeAllocation],
 	empty[UpdateNodeAllocation], empty[ReleaseNodeAllocation], empty[CreateChassis], empty[UpdateChassis],
 	empty[DeleteChassis], empty[Claim], empty[SetLimit], empty[PlaceProject], empty[SetPreference],
-	empty[CancelClaim],
 )
 
 // Internal is Registry for the commands that only the server itself submits:
 // its processes, and its start.
 var Internal = byName(
 	empty[AddStandardNames], empty[BeginTerm], empty[ChooseNode], empty[ContinueLog], empty[ExpireReservation],
-	empty[SetNodeProviders], empty[GrantClaim], empty[ExpireClaim],
+	empty[SetNodeProviders],
 )
 
 func empty[T any, C interface {
@@ -72,8 +71,7 @@ func byName(list ...func() Command) map[string]func() Command {
 	return table
 }
 
-// holder is implemented by commands that change nothing but what consumers hold, or
-// wait for.
+// holder is implemented by commands that change nothing but what consumers hold.
 type holder interface{ onlyHoldings() }
 
 // OnlyHoldings reports whether the named command changes only what consumers

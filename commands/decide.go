@@ -72,9 +72,6 @@ func DecideChecked(s Submission, state *ledger.State) ([]ledger.Event, *Rejectio
 	if rejection == nil {
 		rejection = limited(s.Command, state, events)
 	}
-	if claim, is := s.Command.(*Claim); is && claim.Wait > 0 && rejection != nil && waitsFor[rejection.Code] {
-		events, rejection = claim.wait(s, state)
-	}
 	if rejection != nil {
 		return nil, rejection.Discreet(func(project string) bool { return s.Project == "" || s.Project == project })
 	}

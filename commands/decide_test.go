@@ -58,7 +58,7 @@ func decisions(t testing.TB) []decision {
 		nameDecisions(t, w), providerDecisions(), inventoryDecisions(), traitDecisions(), allocationDecisions(w),
 		reservationDecisions(w), reshapeDecisions(w), nodeDecisions(), nodeStateDecisions(), nodeAllocationDecisions(),
 		nodeProviderDecisions(w), chassisDecisions(), batchDecisions(w), lossDecisions(w),
-		claimDecisions(w), limitDecisions(w), preferenceDecisions(w), waitingDecisions(w),
+		claimDecisions(w), limitDecisions(w), preferenceDecisions(w),
 	)
 }
 
@@ -116,9 +116,6 @@ func checkBatchOfOne(t *testing.T, w *world, c commands.Command, want outcome) {
 	t.Helper()
 	if _, isBatch := c.(*commands.Batch); isBatch {
 		return
-	}
-	if one, is := c.(*commands.Claim); is && one.Wait != 0 {
-		return // a batch is carried out at once: see TestWaitingBounds in package processes
 	}
 	if want.code != "" {
 		first := 0
@@ -179,7 +176,7 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 // idle are the commands that may change nothing. All others always change
 // something, or are rejected.
 var idle = []string{
-	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "GrantClaim", "ExpireClaim", "AddNodeTrait",
+	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
 	"PlaceProject", "RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
 	"ReplaceProviderTraits", "SetLimit", "SetPreference", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
 	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
@@ -193,9 +190,6 @@ var elsewhere = map[commands.Code]string{
 	commands.CodeNotYet:          "the writer, which knows the level of each kind of event",
 	commands.CodeNodeBusy:        "older versions",
 	commands.CodeClaimBudget:     "a search that is not brought to its end, see package claims",
-	commands.CodeTooManyWaiting:  "a thousand claims that wait, see TestWaitingBounds in package processes",
-	commands.CodeClaimCancelled:  "a claim that is sent again, see package claims",
-	commands.CodeClaimExpired:    "a claim that is sent again, see package claims",
 	commands.CodeClaimOutdated:   "a claim that was searched before, see package claims",
 }
 
@@ -305,11 +299,6 @@ func TestProjects(t *testing.T) {
 		return commands.NodeRequest{ResourceClass: "metal", Owner: owner}
 	}
 	renamed := []commands.PatchOperation{{Op: "replace", Path: "/name", Value: `"b"`}}
-	waits := func(priority int64) *commands.Claim {
-		c := waitingClaim("p", fresh)
-		c.Priority = priority
-		return c
-	}
 	near := func(consumer ledger.UUID) *commands.Claim {
 		c := claim(map[string]int64{vcpu: 2}, fresh)
 		c.Prefer = &commands.ClaimPreference{
@@ -319,12 +308,8 @@ func TestProjects(t *testing.T) {
 	}
 	rules := map[string]struct{ mine, notMine []commands.Command }{
 		"Claim": {
-			[]commands.Command{claim(map[string]int64{vcpu: 2}, fresh), waits(0), near(holder)},
-			[]commands.Command{claim(map[string]int64{vcpu: 2}, others), claimFor("q"), waits(1), near(others)},
-		},
-		"CancelClaim": {
-			[]commands.Command{&commands.CancelClaim{Claim: fresh.Derive("waits")}, &commands.CancelClaim{Claim: gone}},
-			[]commands.Command{&commands.CancelClaim{Claim: gone.Derive("waits")}},
+			[]commands.Command{claim(map[string]int64{vcpu: 2}, fresh), near(holder)},
+			[]commands.Command{claim(map[string]int64{vcpu: 2}, others), claimFor("q"), near(others)},
 		},
 		"AllocateForConsumers": {
 			[]commands.Command{allocations(own)}, []commands.Command{allocations(theirs), allocations(own, taken)},
@@ -361,11 +346,6 @@ func TestProjects(t *testing.T) {
 		},
 	}
 	w := newWorld(t)
-	for project, consumer := range map[string]ledger.UUID{"p": fresh, "q": gone} {
-		c := waitingClaim(project, consumer)
-		c.Requests[0].Groups[0].Resources[vcpu] = 1000
-		w.accept(c)
-	}
 	check := func(c commands.Command, allowed bool) {
 		t.Helper()
 		for name, c := range map[string]commands.Command{

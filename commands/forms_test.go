@@ -98,6 +98,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"CreateTrait", `{"name":`, "unexpected EOF"},
 		{"CreateTrait", `{"name":1}`, "cannot unmarshal"},
 		{"CreateTrait", `{"colour":"red"}`, `unknown field "colour"`},
+		{"Claim", `{"wait":60}`, `unknown field "wait"`},
+		{"Claim", `{"priority":1}`, `unknown field "priority"`},
 		{"ReleaseConsumer", `{"consumer":"x"}`, `"x" is not a uuid`},
 		{"UpdateNode", `{"patch":[{"value":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}]}`, "levels deep"},
 		{"Batch", `{}`, "cannot unmarshal"},

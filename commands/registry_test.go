@@ -69,8 +69,6 @@ func followsFromHoldings(s *ledger.State, event ledger.Event) bool {
 	case ledger.InventoriesReplaced:
 		_, isNode := s.Node(event.Provider)
 		return isNode
-	case ledger.ClaimWaits, ledger.ClaimWaitEnded:
-		return true
 	}
 	return event.Topic().Of == ledger.OfConsumer
 }

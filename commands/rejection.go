@@ -71,12 +71,8 @@ const (
 
 	CodePreferenceUnknown Code = "preference_unknown" // no preference has the name
 
-	CodeNoCandidates    Code = "no_candidates"     // nothing satisfies the claim
-	CodeClaimBudget     Code = "claim_budget"      // whether something does was not found out within the bounds
-	CodeTooManyWaiting  Code = "too_many_waiting"  // no more claims may wait now
-	CodeClaimNotWaiting Code = "claim_not_waiting" // no claim with this id waits
-	CodeClaimCancelled  Code = "claim_cancelled"   // the claim waited until it was cancelled
-	CodeClaimExpired    Code = "claim_expired"     // the claim waited until its time was over
+	CodeNoCandidates Code = "no_candidates" // nothing satisfies the claim
+	CodeClaimBudget  Code = "claim_budget"  // whether something does was not found out within the bounds
 
 	CodeClaimOutdated Code = "claim_outdated" // what was found does not fit any more: it is searched again
 )

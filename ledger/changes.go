@@ -18,7 +18,6 @@ type Changes struct {
 	Parents         []ParentChange
 	Preferences     []PreferenceChange
 	AggregateLimits []AggregateLimitChange
-	Waiting         []WaitingClaimChange
 }
 
 // ProviderChange is one change of a provider.
@@ -43,9 +42,6 @@ type PreferenceChange struct{ Before, After *Preference }
 // AggregateLimitChange is one change of a limit of an aggregate, or of what is used
 // of it.
 type AggregateLimitChange struct{ Before, After *AggregateLimit }
-
-// WaitingClaimChange is one change of a claim that waits.
-type WaitingClaimChange struct{ Before, After *WaitingClaim }
 
 // TraitChange is one change of a trait.
 type TraitChange struct{ Before, After *Trait }
@@ -104,7 +100,6 @@ func (s *State) Undo(to UndoPoint, changes Changes) {
 	s.undoLimits(changes)
 	s.undoPreferences(changes)
 	s.undoAggregateLimits(changes)
-	s.undoWaiting(changes)
 	s.nodeProviders, s.term = to.nodeProviders, to.term
 	s.ledgerID, s.head, s.lastTime = to.ledgerID, to.head, to.lastTime
 	s.epoch++

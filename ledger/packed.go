@@ -136,7 +136,7 @@ func (d *decoder) packedText(r *recent) string {
 // byte. A number never stands for another name, and more of them are another version
 // of records.
 var wellKnown = [...]string{
-	"AllocateForConsumers", "ReleaseConsumer", "Claim", "GrantClaim", "ExpireClaim", "CancelClaim", "Reserve",
+	"AllocateForConsumers", "ReleaseConsumer", "Claim", "Reserve",
 	"ConfirmReservation", "CancelReservation", "ExpireReservation", "Reshape", "Batch", "BeginTerm", "ContinueLog",
 	"Import", "AddStandardNames", "CreateProvider", "UpdateProvider", "RenameProvider", "ReparentProvider",
 	"DeleteProvider", "RemoveProvider", "CreateInventory", "UpdateInventory", "ReplaceInventories", "DeleteInventory",

@@ -38,7 +38,6 @@ type State struct {
 	limitTables
 	preferenceTable
 	aggregateLimitTable
-	waitingTable
 	nodeProviders bool // nodes are resource providers, too
 	term          Term
 	sorted        bool // see Ordered
@@ -98,7 +97,7 @@ func NewState() *State {
 		classes:    NewClassTable(nil),
 		nextClass:  FirstCustomClass,
 		nodeTables: newNodeTables(), limitTables: newLimitTables(), preferenceTable: newPreferenceTable(),
-		aggregateLimitTable: newAggregateLimitTable(), waitingTable: newWaitingTable(),
+		aggregateLimitTable: newAggregateLimitTable(),
 	}
 }
 
@@ -117,7 +116,6 @@ func (s *State) Fork() *State {
 	fork.limitTables = s.forkLimits()
 	fork.preferenceTable = s.forkPreferences()
 	fork.aggregateLimitTable = s.forkAggregateLimits()
-	fork.waitingTable = s.forkWaiting()
 	fork.changes = Changes{}
 	return &fork
 }

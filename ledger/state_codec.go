@@ -11,15 +11,14 @@ import (
 
 // Versions of the State's form: 2 added nodes and reservations, 3 chassis, 4 the
 // order of consumers' allocations, which older versions sorted, 5 the term, 6
-// limits and the tree of projects, 7 preferences, 8 limits of aggregates, and 9 claims
-// that wait. Older versions can still be read, and the oldest one from 5 on is written
-// that has all there is.
+// limits and the tree of projects, 7 preferences, and 8 limits of aggregates. Older
+// versions can still be read, and the oldest one from 5 on is written that has all
+// there is.
 const (
 	limitlessVersion      = 5 // without limits and a tree
 	limitVersion          = 6
 	preferenceVersion     = 7
 	aggregateLimitVersion = 8
-	waitingVersion        = 9
 )
 
 // sortedVersion is the last version with sorted allocations.
@@ -30,7 +29,7 @@ const sortedVersion = 3
 const stateFlushBytes = 1 << 16
 
 // stateFields is the number of fields of each version of the form.
-var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18, 7: 19, 8: 20, 9: 21}
+var stateFields = map[uint64]int{1: 10, 2: 14, 3: 15, 4: 15, 5: 16, 6: 18, 7: 19, 8: 20}
 
 // Encode writes the State in its one canonical form: equal States give equal
 // bytes. It does not change the State, and may run on a fork while the original
@@ -65,9 +64,6 @@ func (s *State) Encode(w io.Writer) error {
 	if version >= aggregateLimitVersion {
 		writeEach(out, s.aggregateLimits.Len(), s.AggregateLimits, (*AggregateLimit).form)
 	}
-	if version >= waitingVersion {
-		writeEach(out, s.waiting.Len(), s.WaitingClaims, (*WaitingClaim).form)
-	}
 	out.flushAt(0)
 	return out.err
 }
@@ -77,8 +73,6 @@ func (s *State) version() uint64 {
 	switch {
 	case s.sorted:
 		return sortedVersion
-	case s.waiting.Len() > 0:
-		return waitingVersion
 	case s.aggregateLimits.Len() > 0:
 		return aggregateLimitVersion
 	case s.preferences.Len() > 0:
@@ -125,7 +119,7 @@ func DecodeState(data []byte) (*State, error) {
 		read  func(*decoder, uint64) error
 	}{
 		{limitVersion, s.readLimits}, {preferenceVersion, s.readPreferences},
-		{aggregateLimitVersion, s.readAggregateLimits}, {waitingVersion, s.readWaiting},
+		{aggregateLimitVersion, s.readAggregateLimits},
 	} {
 		if version < part.since {
 			continue

@@ -64,7 +64,6 @@ var pastTables = sortedTables([]pastTable{
 	{tableHolding, (*pastRows).holdings},
 	{tableReservation, (*pastRows).reservations},
 	{tableWaiting, (*pastRows).waiting},
-	{tableWaitingClaim, versioned}, {tableClaimWaited, until(0)}, {tableClaimWaits, (*pastRows).claims},
 }, pastEntities(nodeTables), pastEntities(nodeAllocationTables), pastEntities(chassisTables))
 
 func sortedTables(lists ...[]pastTable) []pastTable {
@@ -213,21 +212,6 @@ func (d *pastRows) reservations(byte) error {
 		d.add(key, nil)
 	}
 	return cmp.Or(err, d.ctx.Err())
-}
-
-// claims adds the claims that waited at that moment.
-func (d *pastRows) claims(table byte) error {
-	return d.each([]byte{tableWaitingClaim}, func(key []byte, _ uint64, value []byte) (bool, error) {
-		id := ledger.UUID(key[1:])
-		w, err := readWaitingClaim(id, value)
-		if err != nil {
-			return false, fmt.Errorf("waiting claim %s: %w", id, err)
-		}
-		if w.End == nil {
-			d.add(idKey(table, id), nil)
-		}
-		return true, d.ctx.Err()
-	})
 }
 
 // waiting adds the node allocations that waited for a node at that moment.

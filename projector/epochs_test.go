@@ -189,8 +189,6 @@ func tellView(w *told, view projector.View) {
 	w.add("node allocations", at, err, allocations)
 	chassis, err := collected(func(yield func(*ledger.Chassis) bool) error { return view.AllChassis(0, yield) })
 	w.add("chassis", at, err, chassis)
-	waiting, err := view.WaitingIDs()
-	w.add("waiting claims", at, err, waiting)
 	classes, err := view.Classes()
 	w.add("classes", at, err, fmt.Sprint(classes))
 }

@@ -81,7 +81,6 @@ func (w *writer) all() error {
 		w.preference(c)
 	}
 	w.aggregateLimits()
-	w.waitingClaims()
 	for _, c := range w.changes.Classes {
 		w.p.key = append(w.p.key[:0], tableClasses)
 		w.set(w.version(w.p.key), w.keep(appendClasses(w.scratch(), c.After)))

@@ -34,9 +34,6 @@ import (
 //	f name ^seq                        preference of that name
 //	L aggregate class ^seq             limit of a class in the aggregate
 //	U aggregate class ^seq             what is held of it, while it is limited
-//	w command ^seq                     claim that waits, or that has waited
-//	v command                          claim waits now
-//	z ^seq command                     claim waited until seq
 //	N number ^seq                      node
 //	I uuid ^seq                        number of the node
 //	O name ^seq                        number of the node of that name
@@ -83,9 +80,6 @@ const (
 	tablePreference    = 'f'
 	tableAggregate     = 'L'
 	tableAggregateUse  = 'U'
-	tableWaitingClaim  = 'w'
-	tableClaimWaits    = 'v'
-	tableClaimWaited   = 'z'
 )
 
 // entityTables are the tables of entities that are numbered and listed in the

@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,8 +20,7 @@ import (
 //
 // An id leaves with the first epoch at whose end it was both folded and made, by the times
 // of records. One that was late then stays for ever, and so does one that does not say when
-// it was made, and that of a claim that waits or has waited, because whoever grants it looks
-// for it again and again.
+// it was made.
 
 // idsLate is how long before an epoch an id of it may have been made, in milliseconds.
 const idsLate = uint64(10 * time.Second / time.Millisecond)
@@ -60,14 +58,9 @@ func (m *models) timeIDs(sequence uint64) (uint64, error) {
 
 // commands writes the command ids that leave with the epochs of a pass.
 func (p *epochPass) commands() error {
-	claims, err := p.m.cursor([]byte{tableWaitingClaim}, []byte{tableWaitingClaim + 1})
-	if err != nil {
-		return err
-	}
 	lower := append([]byte{tableCommand}, timeKey(p.epochs[0].ids.from)...)
 	upper := append([]byte{tableCommand}, timeKey(p.epochs[len(p.epochs)-1].ids.to+1)...)
-	claim := claims.First()
-	return finish(claims, p.between(lower, upper, func(key, value []byte) error {
+	return p.between(lower, upper, func(key, value []byte) error {
 		id := ledger.UUID(key[1:])
 		at, ok := timeOf(id)
 		if !ok {
@@ -82,14 +75,8 @@ func (p *epochPass) commands() error {
 		if i == len(p.epochs) || !p.epochs[i].ids.has(at) {
 			return nil
 		}
-		for claim && bytes.Compare(claims.Key()[1:1+len(id)], id[:]) < 0 {
-			claim = claims.Next()
-		}
-		if claim && ledger.UUID(claims.Key()[1:1+len(id)]) == id {
-			return nil
-		}
 		return p.epochs[i].add(key, value)
-	}))
+	})
 }
 
 // leftCommands are the epochs with command ids, in their order. There are few of them: each

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/allot-project/allot/ledger"
-	"github.com/allot-project/allot/ledger/ledgertest"
 	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/past"
 )
@@ -21,11 +20,10 @@ var idDelays = map[string][]time.Duration{
 	"late":         {8 * time.Second, 10 * time.Second, 12 * time.Second},
 	"very late":    {time.Hour, 20 * 365 * 24 * time.Hour},
 	"early":        {-time.Millisecond, -2 * time.Second, -30 * time.Second, -time.Hour},
-	"of a claim":   {0, time.Second},
 	"with no time": {0},
 }
 
-var idKinds = []string{"fresh", "fresh", "fresh", "late", "very late", "early", "of a claim", "with no time"}
+var idKinds = []string{"fresh", "fresh", "fresh", "late", "very late", "early", "with no time"}
 
 // madeID returns an id of version 7 that was made at a time, or one that has no time.
 func madeID(at int64, n int, timeless bool) (id ledger.UUID) {
@@ -65,11 +63,6 @@ func randomCommands(t *rapid.T) (commits []*ledger.Commit, sent []sentCommand) {
 			record := ledger.Record{
 				CommandID: one.id, Fingerprint: one.result.Fingerprint, Command: "Test", Time: at, Actor: "admin",
 				Events: []ledger.Event{ledger.TraitCreated{Name: fmt.Sprint("CUSTOM_", n)}},
-			}
-			if kind == "of a claim" {
-				wait := ledgertest.WaitingClaim(1)
-				wait.Claim = one.id
-				record.Events = append(record.Events, wait)
 			}
 			if _, fits, err := builder.Add(record, 1<<20); err != nil || !fits {
 				t.Fatal(fits, err)
@@ -161,7 +154,7 @@ func TestCommandsLeave(t *testing.T) {
 		}
 	})
 	for kind, leaves := range map[string]bool{
-		"fresh": true, "late": true, "early": true, "of a claim": false, "with no time": false,
+		"fresh": true, "late": true, "early": true, "with no time": false,
 	} {
 		if left[kind] > 0 != leaves {
 			t.Errorf("ids that are %s: %d have left", kind, left[kind])

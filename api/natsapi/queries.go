@@ -158,22 +158,6 @@ func holders(v projector.View, q *wire.HoldersQuery) (any, error) {
 	return found, err
 }
 
-func waitingClaim(v projector.View, q *wire.WaitingClaimQuery) (any, error) {
-	found, err := answers.WaitingClaim(v, q.Claim)
-	if err == nil && found == nil {
-		err = notFound("no claim %s waits or has waited", q.Claim)
-	}
-	return found, err
-}
-
-func waitingClaims(v projector.View, q *wire.WaitingClaimsQuery) (any, error) {
-	found, err := answers.WaitingClaims(v, q)
-	if errors.Is(err, answers.ErrQuery) {
-		err = bad("%v", err)
-	}
-	return found, err
-}
-
 func (s *Queries) rejections(ctx context.Context, q *wire.RejectionsQuery) (any, error) {
 	if s.Rejected == nil {
 		return nil, notFound("this server keeps no rejected commands")
@@ -244,10 +228,6 @@ func (s *Queries) Ask(ctx context.Context, q wire.Query) (wire.Answer[any], erro
 		result, err = s.history(ctx, view, q)
 	case *wire.HoldersQuery:
 		result, err = holders(view, q)
-	case *wire.WaitingClaimQuery:
-		result, err = waitingClaim(view, q)
-	case *wire.WaitingClaimsQuery:
-		result, err = waitingClaims(view, q)
 	case *wire.RejectionsQuery:
 		result, err = s.rejections(ctx, q)
 	case *wire.CandidatesQuery:

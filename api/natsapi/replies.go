@@ -41,7 +41,7 @@ func (s *Service) replyTo(r *request, dryRun bool, o commands.Outcome, err error
 	}
 	return wire.Reply{
 		Sequence: o.Address.Sequence, Index: o.Address.Index, Repeated: o.Repeated,
-		Nothing: o.Address.Sequence == 0, Claimed: wire.ClaimedIn(o.Events), Waiting: wire.WaitingIn(o.Events),
+		Nothing: o.Address.Sequence == 0, Claimed: wire.ClaimedIn(o.Events),
 	}
 }
 

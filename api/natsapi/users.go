@@ -261,11 +261,6 @@ var queryRules = map[string]queryRule{
 		h := q.(*wire.HistoryQuery)
 		return h.Of == wire.OfProject && h.Name == own
 	}},
-	"WaitingClaims": {asks: func(q wire.Query, own string) bool { return q.(*wire.WaitingClaimsQuery).Project == own }},
-	"WaitingClaim": {sees: func(answer any, own string) bool {
-		w, ok := answer.(*wire.WaitingClaim)
-		return ok && w != nil && w.Project == own
-	}},
 	"Allocations": {sees: func(answer any, own string) bool {
 		held, ok := answer.(*wire.Allocations)
 		return ok && held != nil && held.Project == own
@@ -285,8 +280,6 @@ func absent(q wire.Query) *wire.Error {
 	switch q := q.(type) {
 	case *wire.AllocationsQuery:
 		return notFound("consumer %s holds nothing", q.Consumer)
-	case *wire.WaitingClaimQuery:
-		return notFound("no claim %s waits or has waited", q.Claim)
 	case *wire.NodeQuery:
 		return notFound("there is no such node")
 	case *wire.NodeAllocationQuery:

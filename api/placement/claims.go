@@ -52,8 +52,6 @@ func claimSchema() m {
 		"prefer":     preferSchema(),
 		"alternates": m{"type": "integer", "minimum": 0, "maximum": commands.MaxAlternates},
 		"own_free":   m{"type": "boolean"},
-		"wait":       m{"type": "integer", "minimum": 1, "maximum": commands.MaxClaimWait},
-		"priority":   m{"type": "integer", "minimum": -commands.MaxClaimPriority, "maximum": commands.MaxClaimPriority},
 		"gang": m{"type": "array", "items": closed(m{
 			"among":  m{"type": "array", "items": uuidSchema},
 			"by":     m{"type": "string", "enum": []any{"provider", "tree", "aggregate"}},
@@ -87,7 +85,6 @@ func claim(h *Handler, r *request) (*response, error) {
 	}
 	body := objectOf(doc)
 	c := &commands.Claim{Alternates: int(integerOf(body.get("alternates")))}
-	c.Wait, c.Priority = integerOf(body.get("wait")), integerOf(body.get("priority"))
 	c.OwnFree, _ = body.get("own_free").(bool)
 	if body.has("prefer") {
 		if c.Prefer, err = preferenceOf(body.get("prefer")); err != nil {
@@ -117,9 +114,6 @@ func claim(h *Handler, r *request) (*response, error) {
 	}
 	if rejection != nil {
 		return nil, claimRejected(rejection)
-	}
-	if waits := commands.WaitingIn(outcome.Events); waits != nil && !commands.Claimed(outcome.Events) {
-		return waitsAnswer(r, waits)
 	}
 	return &response{status: http.StatusOK, body: claimedBody(outcome)}, nil
 }
@@ -236,10 +230,6 @@ func claimRejected(r *commands.Rejection) *rest.Failure {
 		return conflict(codeNoCandidates, "%s", r.Message)
 	case commands.CodeClaimBudget:
 		return conflict(codeClaimBudget, "%s", r.Message)
-	case commands.CodeTooManyWaiting:
-		return conflict(codeTooManyWaiting, "%s", r.Message)
-	case commands.CodeClaimCancelled, commands.CodeClaimExpired:
-		return conflict("allot."+string(r.Code), "%s", r.Message)
 	}
 	return allocationRejected(r, "")
 }

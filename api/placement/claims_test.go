@@ -72,6 +72,8 @@ func TestClaims(t *testing.T) {
 		"weight Infinity":       {body("resources=VCPU:1", `,"prefer":{"weights":{"VCPU":-Infinity}}`), 400, "Malformed JSON"},
 		"nobody":                {`{"requests":["resources=VCPU:1"],"consumers":[]}`, 400, "too short"},
 		"unknown member":        {body("resources=VCPU:1", `,"x":1`), 400, "Additional properties"},
+		"wait":                  {body("resources=VCPU:33", `,"wait":60`), 400, "'wait' was unexpected"},
+		"priority":              {body("resources=VCPU:1", `,"priority":1`), 400, "'priority' was unexpected"},
 		"two groups, no policy": {body("resources1=VCPU:1&resources2=VCPU:1", ""), 400, "group_policy"},
 	} {
 		if w := ask(c.body); w.Code != c.status || !strings.Contains(w.Body.String(), c.text) {

@@ -197,14 +197,7 @@ func (h *Handler) carryOut(r *request, at string, old bool) (_ *response, err er
 // authorize asks the policy. A token of another scope than a project's may do
 // nothing (enforce_scope), and the text for it differs.
 func (h *Handler) authorize(r *request, op *operation) error {
-	rule, project := op.rule, r.query.Get("project_id")
-	if op.project != nil {
-		var err error
-		if project, err = op.project(h, r); err != nil {
-			return err
-		}
-	}
-	target := policy.Target{"project_id": project}
+	rule, target := op.rule, policy.Target{"project_id": r.query.Get("project_id")}
 	switch {
 	case !policy.InScope(rule, r.who):
 		return rest.Errorf(http.StatusForbidden, "%s", rule)

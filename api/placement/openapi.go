@@ -351,13 +351,9 @@ func answerSchemas() m {
 		"LimitVersions": closed(m{"versions": m{"type": "array", "items": closed(
 			m{"sequence": count, "limit": m{"type": []any{"integer", "null"}}}, "sequence", "limit",
 		)}}, "versions"),
-		// What was chosen, or with 202 that the claim waits.
-		"Claimed": closed(m{
-			"claimed": m{"type": "array", "items": claimedSchema(id, generation)}, "waiting": waitingSchema(id),
-		}),
-		"WaitingClaims": closed(m{"claims": m{"type": "array", "items": waitingSchema(id)}, "next": id}, "claims"),
-		"WaitingClaim":  waitingSchema(id),
-		"Usages":        closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
+		// What was chosen.
+		"Claimed": closed(m{"claimed": m{"type": "array", "items": claimedSchema(id, generation)}}, "claimed"),
+		"Usages":  closed(m{"usages": many(m{"anyOf": []any{count, amounts}})}, "usages"),
 		"Errors": closed(m{"errors": m{"type": "array", "minItems": 1, "items": m{
 			"type": "object", "required": []any{"status", "title", "detail", "request_id"},
 			"properties": m{

@@ -21,8 +21,6 @@ type operation struct {
 	// mediaFirst checks Accept and Content-Type before the microversion, as
 	// Placement does for aggregates.
 	mediaFirst bool
-	// project finds the project that the request is about; nil: the query string names it.
-	project func(*Handler, *request) (string, error)
 }
 
 // looks marks a write that looks for its provider before it submits its command.
@@ -113,12 +111,7 @@ var routes = []route{
 		del(0, "placement:allocations:delete", releaseConsumer)),
 	at("allocation_candidates",
 		gives("AllocationCandidates", asks("candidates", get(10, "placement:allocation_candidates:list", listCandidates)))),
-	at("claims", gives("Claimed", post(0, "allot:claims:create", "claim", claim), 200, 202)),
-	at("claims/waiting",
-		gives("WaitingClaims", asks("waiting claims", get(0, "allot:claims:list", listWaitingClaims)))),
-	at("claims/waiting/{claim}",
-		gives("WaitingClaim", about(projectOfClaim, get(0, "allot:claims:show", showWaitingClaim))),
-		about(projectOfClaim, del(0, "allot:claims:cancel", cancelWaitingClaim))),
+	at("claims", gives("Claimed", post(0, "allot:claims:create", "claim", claim))),
 	at("limits",
 		gives("Limits", asks("limits", get(0, "allot:limits:list", showLimits))),
 		gives("", put(0, "allot:limits:update", "limit", setLimit), 204)),
@@ -175,12 +168,6 @@ func gives(answer string, op operation, status ...int) operation {
 		status = []int{200}
 	}
 	op.answer, op.status = answer, status
-	return op
-}
-
-// about says how the project is found that the request is about.
-func about(project func(*Handler, *request) (string, error), op operation) operation {
-	op.project = project
 	return op
 }
 

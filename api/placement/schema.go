@@ -181,7 +181,6 @@ func schemaSources() map[schemaName]m {
 		sources[schemaName{"reshape", v}] = reshapeSchema(v)
 	}
 	sources[schemaName{"claim", 0}] = claimSchema()
-	sources[schemaName{"waiting claims", 0}] = waitingQuerySchema()
 	sources[schemaName{"limits", 0}] = closed(m{"project_id": text(1, 255)})
 	sources[schemaName{"limit versions", 0}] = closed(m{
 		"project_id": text(1, 255), "resource_class": text(1, 255), "consumer_type": text(1, 255), "aggregate": uuidSchema,

@@ -111,16 +111,11 @@ var defaults = func() map[string]rule {
 		"placement:reshaper:reshape": {text: "rule:service_api"},
 		"allot:audit":                {text: "rule:admin_api"},
 		"allot:claims:create":        {text: adminOrService},
-		"allot:claims:list":          {text: "rule:admin_or_project_reader_or_service_api"},
-		"allot:claims:show":          {text: "rule:admin_or_project_reader_or_service_api"},
-		"allot:claims:cancel": {
-			text: "role:admin or role:service or (role:member and project_id:%(project_id)s)", deprecated: legacy,
-		},
-		"allot:limits:list":        {text: adminOrService},
-		"allot:limits:update":      {text: "rule:admin_api"},
-		"allot:preferences:list":   {text: adminOrService},
-		"allot:preferences:update": {text: "rule:admin_api"},
-		"allot:cluster":            {text: "rule:admin_api"},
+		"allot:limits:list":          {text: adminOrService},
+		"allot:limits:update":        {text: "rule:admin_api"},
+		"allot:preferences:list":     {text: adminOrService},
+		"allot:preferences:update":   {text: "rule:admin_api"},
+		"allot:cluster":              {text: "rule:admin_api"},
 	}
 	for name, text := range ironic {
 		rules[name] = rule{text: text}

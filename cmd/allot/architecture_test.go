@@ -136,7 +136,6 @@ func TestTimeOfDay(t *testing.T) {
 		"ledger/archives/trim.go":              "the age of commits",
 		"ledger/archives/packer.go":            "the age of commits",
 		"commands/processes/limit_follower.go": "shown as a metric",
-		"commands/processes/claim_granter.go":  "claims end at a time of day",
 	}
 	found := 0
 	for _, root := range []string{"api", "cmd", "commands", "ledger", "projector", "snapshots"} {

@@ -46,7 +46,6 @@ type cli struct {
 	Sign         signCommand               `cmd:"" help:"Sign a checkpoint of a log that no server uses."`
 	Cluster      clusterCommand            `cmd:"" help:"Operate several servers of one ledger."`
 	Bench        benchCommands             `cmd:"" help:"Measure this machine: commands, or claims, durable, in one run."`
-	Claims       claimsCommand             `cmd:"" help:"Show and cancel claims that wait."`
 	Preferences  preferencesCommand        `cmd:"" help:"Show and set preferences that claims refer to by name."`
 	Limits       limitsCommand             `cmd:"" help:"Show and set how much projects may hold."`
 	Policy       policyCommand             `cmd:"" help:"Print the policy rules, as a file to start from."`

@@ -74,7 +74,6 @@ var bodies = map[string]string{
 	"Reserve":              `{"seconds":60,"allocations":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true,"resources":[{"provider":"PROVIDER","class":"VCPU","amount":1}]}]}`,
 	"Claim":                `{"for":[{"consumer":"THING","project":"PROJECT","user":"u","any_generation":true}],"requests":[{"groups":[{"resources":{"VCPU":1}}]}]}`,
 	"SetLimit":             `{"project":"PROJECT","class":"VCPU","most":9}`, "PlaceProject": `{"project":"PROJECT","parent":"r"}`,
-	"CancelClaim":     `{"claim":"THING"}`,
 	"SetPreference":   `{"name":"n","prefer":{"order":"pack"}}`,
 	"ReleaseConsumer": `{"consumer":"THING"}`, "ConfirmReservation": `{"consumer":"THING"}`,
 	"CancelReservation": `{"consumer":"THING"}`,
@@ -97,7 +96,6 @@ var bodies = map[string]string{
 
 // questions are one body for each query.
 var questions = map[string]string{
-	"WaitingClaims": `{"project":"PROJECT"}`, "WaitingClaim": `{"claim":"THING"}`,
 	"Usages": `{"project":"PROJECT"}`, "Allocations": `{"consumer":"THING"}`, "Node": `{"node":"THING"}`,
 	"NodeAllocation": `{"allocation":"THING"}`,
 	"History":        `{"of":"project","name":"PROJECT"}`, "Provider": `{"provider":"PROVIDER"}`, "Checkpoint": `{}`,
@@ -114,9 +112,9 @@ func fill(body, thing, project string) string {
 // populate makes the entities of the questions, over REST, without users.
 func (s *server) populate(nc *nats.Conn) {
 	s.t.Helper()
-	as := func(id, name, body string) {
+	send := func(name, body string) {
 		msg := nats.NewMsg("allot.command." + name)
-		msg.Header.Set(wire.HeaderCommandID, id)
+		msg.Header.Set(wire.HeaderCommandID, uuid.NewString())
 		msg.Data = []byte(body)
 		answer, err := nc.RequestMsg(msg, startLimit)
 		if err != nil || strings.Contains(string(answer.Data), `"rejection"`) ||
@@ -124,15 +122,12 @@ func (s *server) populate(nc *nats.Conn) {
 			s.t.Fatalf("%s: %v %+v", name, err, answer)
 		}
 	}
-	send := func(name, body string) { as(uuid.NewString(), name, body) }
 	send("CreateProvider", fill(`{"provider":"PROVIDER","name":"p"}`, "", ""))
 	send("ReplaceInventories", fill(`{"provider":"PROVIDER","inventories":[{"class":"VCPU","total":100}]}`, "", ""))
 	for project, thing := range map[string]string{"p": ownThing, "q": otherThing} {
 		send("AllocateForConsumers", fill(bodies["AllocateForConsumers"], thing, project))
 		send("CreateNode", fmt.Sprintf(`{"node":%q,"driver":"fake","owner":%q,"resource_class":"bm"}`, thing, project))
 		send("CreateChassis", fmt.Sprintf(`{"chassis":%q}`, thing))
-		as(thing, "Claim", fmt.Sprintf(`{"for":[{"consumer":%q,"project":%q,"user":"u","generation":null}],
-			"requests":[{"groups":[{"resources":{"VCPU":1000}}]}],"wait":600}`, uuid.NewString(), project))
 		send("RequestNodeAllocation", fmt.Sprintf(`{"allocation":%q,"owner":%q,"resource_class":"bm"}`, thing, project))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/allot-project/allot/api/notices"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/writer"
-	"github.com/allot-project/allot/projector"
 	"github.com/allot-project/allot/projector/check"
 )
 
@@ -85,7 +83,6 @@ func (s *server) registry() *prometheus.Registry {
 	s.addTraces(g)
 	s.addArchives(g)
 	s.addLimits(g)
-	s.addClaims(g)
 	s.addConnections(g)
 	g.add("log_unsafe", "1: what is acknowledged may be lost: see the log, or allot cluster status.", func() float64 {
 		return one(len(s.unsafe.get()) > 0)
@@ -146,54 +143,6 @@ func (s *server) addLimits(g gauges) {
 		func() float64 { return float64(s.limits.Failures()) })
 	g.add("limits_followed_timestamp_seconds", "When the ledger last had Keystone's limits; 0: not since the start.",
 		func() float64 { return float64(s.limits.Followed()) / 1e9 })
-}
-
-// waitingClaims is what a scraper is told of the claims that wait.
-type waitingClaims struct {
-	count  float64
-	oldest int64 // Unix nanoseconds since which the oldest one waits; 0: none does
-}
-
-// addClaims adds how many claims wait, and how long the oldest one has.
-func (s *server) addClaims(g gauges) {
-	waiting := &remembered[waitingClaims]{ask: func() waitingClaims {
-		now, err := readWaitingClaims(s.views.View())
-		if err != nil {
-			s.logger.Warn("metrics lack the claims that wait", "error", err)
-			return waitingClaims{count: math.NaN()}
-		}
-		return now
-	}}
-	g.add("claims_waiting", "Claims that wait until something is freed.", func() float64 { return waiting.get().count })
-	g.add("claims_oldest_waiting_seconds", "How long the claim that has waited longest waits; 0: none does.",
-		func() float64 {
-			switch now := waiting.get(); {
-			case math.IsNaN(now.count):
-				return math.NaN()
-			case now.oldest == 0:
-				return 0
-			default:
-				return max(0, time.Since(time.Unix(0, now.oldest)).Seconds())
-			}
-		})
-}
-
-func readWaitingClaims(view projector.View) (waitingClaims, error) {
-	ids, err := view.WaitingIDs()
-	if err != nil {
-		return waitingClaims{}, err
-	}
-	now := waitingClaims{count: float64(len(ids))}
-	for _, id := range ids {
-		claim, found, err := view.WaitingClaim(id)
-		if err != nil {
-			return waitingClaims{}, err
-		}
-		if found && (now.oldest == 0 || claim.Since < now.oldest) {
-			now.oldest = claim.Since
-		}
-	}
-	return now, nil
 }
 
 // addTraces adds the metrics of traces.

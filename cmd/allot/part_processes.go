@@ -29,19 +29,6 @@ func (s *server) stopExpirer() error {
 	return nil
 }
 
-// startClaimGranter tries claims again that wait.
-func (s *server) startClaimGranter(context.Context) error {
-	s.leader.granter = processes.StartClaimGranter(processes.ClaimGranterConfig{
-		Submit: s.leader.writer.Load(), Views: s.views, Freed: s.leader.freed, Now: time.Now, Logger: s.logger,
-	})
-	return nil
-}
-
-func (s *server) stopClaimGranter() error {
-	s.leader.granter.Stop()
-	return nil
-}
-
 // startLimitFollower keeps limits in step with Keystone's.
 func (s *server) startLimitFollower(context.Context) error {
 	flags := &s.config.Keystone

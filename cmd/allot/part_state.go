@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -95,7 +94,7 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 	}
 	progress, end := replayProgress(s.logger)
 	defer end()
-	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater, nil}, seen, progress, s.due)
+	state, err := writer.Restore(ctx, s.log.all, s.snaps, &marked{s.views, s.log.highWater}, seen, progress, s.due)
 	return state, adviseToPassOver(unreached(err))
 }
 
@@ -129,7 +128,6 @@ func (s *server) takeState(ctx context.Context) (state *ledger.State, err error)
 type marked struct {
 	writer.ReadModels
 	highWater *blocks.HighWater
-	freed     *processes.Freed // nil: nobody wants to know
 }
 
 // Fold implements writer.ReadModels.
@@ -137,11 +135,7 @@ func (m *marked) Fold(c *ledger.Commit, changes ledger.Changes) error {
 	if err := m.highWater.Set(c.Head()); err != nil {
 		return err
 	}
-	err := m.ReadModels.Fold(c, changes)
-	if err == nil && m.freed != nil {
-		m.freed.Folded(&changes)
-	}
-	return err
+	return m.ReadModels.Fold(c, changes)
 }
 
 // adviseToPassOver names the way out if the log ends with an entry that may be

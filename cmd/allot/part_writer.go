@@ -30,8 +30,6 @@ type leader struct {
 	claims    *claims.Stage
 	allocator *processes.NodePlacer
 	expirer   *processes.Expirer
-	freed     *processes.Freed
-	granter   *processes.ClaimGranter
 	limits    *processes.LimitFollower // nil: limits follow nobody
 	natsDoor  *natsapi.Service
 	auditor   atomic.Pointer[check.Auditor]     // nil: the server does not audit itself
@@ -95,8 +93,7 @@ func (s *server) startWriter(ctx context.Context) error {
 		Beside: runtime.GOMAXPROCS(0) / 2,
 	})
 	options.Search = s.leader.claims.Search
-	s.leader.freed = processes.NewFreed()
-	models := &marked{s.leader.notices.Load(), s.log.highWater, s.leader.freed}
+	models := &marked{s.leader.notices.Load(), s.log.highWater}
 	s.leader.writer.Store(writer.New(s.log.all, models, state, options))
 	return nil
 }

@@ -1,11 +1,13 @@
 package main_test
 
 import (
+	"bufio"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -18,10 +20,11 @@ func TestSchedulers(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs := strings.Split(string(text), "```go\n")[1:]
-	if len(programs) != 2 {
+	if len(programs) != 3 {
 		t.Fatalf("docs/claim.md has %d programs", len(programs))
 	}
-	for i, program := range programs {
+	checkSchedulerThatWaits(t, programs[2])
+	for i, program := range programs[:2] {
 		s := launchUnguarded(t)
 		small, large := "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
 		for id, cores := range map[string]string{small: "2", large: "8"} {
@@ -29,11 +32,7 @@ func TestSchedulers(t *testing.T) {
 			s.must(http.StatusOK, "PUT", "/resource_providers/"+id+"/inventories", `{"resource_provider_generation": 0,
 				"inventories": {"VCPU": {"total": `+cores+`}, "MEMORY_MB": {"total": 1024}}}`)
 		}
-		program, _, _ = strings.Cut(program, "```")
-		path := filepath.Join(t.TempDir(), "main.go")
-		if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		path := writeProgram(t, program)
 		ids := []string{
 			"aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002", "aaaaaaaa-0000-4000-8000-000000000003",
 		}
@@ -57,4 +56,63 @@ func TestSchedulers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// writeProgram writes a program of a document to a file, up to the end of its block.
+func writeProgram(t *testing.T, block string) (path string) {
+	t.Helper()
+	program, _, _ := strings.Cut(block, "```")
+	path = filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(path, []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// checkSchedulerThatWaits has a scheduler begin with a full host: the first instance
+// waits until the host's holder leaves, and gets the room; the one that is too large for
+// any host goes on waiting.
+func checkSchedulerThatWaits(t *testing.T, program string) {
+	t.Helper()
+	s := launchUnguarded(t)
+	const host, holder = "11111111-1111-4111-8111-111111111111", "bbbbbbbb-0000-4000-8000-000000000001"
+	const small, large = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"
+	s.must(http.StatusOK, "POST", "/resource_providers", `{"name": "host", "uuid": "`+host+`"}`)
+	s.must(http.StatusOK, "PUT", "/resource_providers/"+host+"/inventories",
+		`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}`)
+	s.must(http.StatusNoContent, "PUT", "/allocations/"+holder, `{"allocations": {"`+host+`": {"resources": {"VCPU": 4}}},
+		"project_id": "p", "user_id": "u", "consumer_generation": null, "consumer_type": "INSTANCE"}`)
+	cmd := exec.CommandContext(t.Context(), "go", "run", writeProgram(t, program))
+	cmd.Env = append(os.Environ(), "NATS_URL=nats://"+s.nats)
+	cmd.Stdin, cmd.Stderr = strings.NewReader(large+" p 5\n"+small+" p 3\n"), os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // go run has a child
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { // it waits for the large one
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	lines := bufio.NewScanner(out)
+	expect := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if lines.Text() == want {
+				return
+			}
+			if strings.Contains(lines.Text(), "goes") {
+				t.Fatalf("the scheduler says %q, want %q", lines.Text(), want)
+			}
+		}
+		t.Fatalf("the scheduler ended without %q: %v", want, lines.Err())
+	}
+	expect(large + " waits")
+	expect(small + " waits")
+	s.must(http.StatusNoContent, "DELETE", "/allocations/"+holder, "")
+	expect(small + " goes to " + host)
+	expect(large + " waits")
 }

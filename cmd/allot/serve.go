@@ -242,7 +242,6 @@ func (s *server) list() []part {
 		// everything that it took is answered.
 		{phase: lead, name: "node placer", start: s.startAllocator, stop: s.stopAllocator},
 		{phase: lead, name: "expirer", start: s.startExpirer, stop: s.stopExpirer},
-		{phase: lead, name: "claim granter", start: s.startClaimGranter, stop: s.stopClaimGranter},
 		{phase: lead, name: "limit follower", start: s.startLimitFollower, stop: s.stopLimitFollower},
 		{phase: follow, name: "NATS door", start: s.startNATSDoor, stop: s.stopNATSDoor},
 		{phase: follow, name: "auditor", start: s.startAuditor, stop: s.stopAuditor},

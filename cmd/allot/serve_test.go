@@ -38,7 +38,6 @@ func TestOrderOfParts(t *testing.T) {
 		{"NATS door", "closed log", "an open NATS server is refused before clients are answered"},
 		{"node placer", "writer", "it submits"},
 		{"expirer", "writer", "it submits"},
-		{"claim granter", "writer", "it submits"},
 		{"limit follower", "writer", "it submits"},
 		{"auditor", "writer", "it asks for the State"},
 		{"writer", "disk space", "the watch frees a writer that a full disk holds up"},

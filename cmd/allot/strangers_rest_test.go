@@ -25,7 +25,6 @@ import (
 // The values of the routes' parameters in the tests, and what ann's project owns.
 const (
 	aProvider   = "11111111-1111-4111-8111-111111111111"
-	aClaim      = "66666666-6666-4666-8666-666666666666"
 	aConsumer   = "22222222-2222-4222-8222-222222222222"
 	aNode       = "33333333-3333-4333-8333-333333333333"
 	aChassis    = "55555555-5555-4555-8555-555555555555"
@@ -34,7 +33,7 @@ const (
 
 var parameters = strings.NewReplacer(
 	"{uuid}", aProvider, "{consumer_uuid}", aConsumer, "{name}", "CUSTOM_X", "{resource_class}", "VCPU", "{node}", aNode,
-	"{chassis}", aChassis, "{allocation}", aAllocation, "{trait}", "CUSTOM_A", "{claim}", aClaim,
+	"{chassis}", aChassis, "{allocation}", aAllocation, "{trait}", "CUSTOM_A",
 )
 
 // send sends a request with some headers and returns the status and the body.
@@ -149,12 +148,6 @@ func (s *server) populateForStrangers(admin map[string]string) {
 			s.t.Fatalf("%s: %d %s", one, status, text)
 		}
 	}
-	claims := maps.Clone(admin)
-	claims["Allot-Command-Id"] = aClaim
-	if status, text := s.send("POST", "/claims", `{"requests":["resources=VCPU:1000"],"wait":600,"consumers":[{"consumer_uuid":"`+
-		aChassis+`","project_id":"a","user_id":"u","consumer_type":"T","consumer_generation":null}]}`, claims); status != http.StatusAccepted {
-		s.t.Fatalf("the claim does not wait: %d %s", status, text)
-	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if status, _ := s.send("GET", "/baremetal/v1/nodes/"+aNode+"/allocation", "", admin); status == http.StatusOK {
 			return
@@ -171,7 +164,7 @@ func asked(route string) (method, target, body string) {
 	method, path, _ := strings.Cut(route, " ")
 	target, body = parameters.Replace(path), "{}"
 	switch {
-	case path == "/usages", path == "/claims/waiting":
+	case path == "/usages":
 		target += "?project_id=a"
 	case path == "/allocation_candidates":
 		target += "?resources=VCPU:1"

@@ -98,10 +98,9 @@ func (s *Stage) searchBeside(c *claim, p *pace) {
 
 // explain finds out why there is nothing, and passes the claim on.
 func (s *Stage) explain(c *claim, found []*commands.Found, p *pace) {
-	_, tries := c.submission.Command.(*commands.GrantClaim) // nobody reads why it has to wait on
 	for i, one := range found {
 		// How many providers there are is no business of who is bound to a project.
-		if isNothing(one) && !tries && !one.Spent && one.OverAggregate == nil && len(c.parts[i].Requests) == 1 &&
+		if isNothing(one) && !one.Spent && one.OverAggregate == nil && len(c.parts[i].Requests) == 1 &&
 			c.submission.Project == "" {
 			s.why.of(s, c.parts[i], one, p)
 		}

@@ -445,28 +445,6 @@ func (s *Stage) recall(c *claim, outcome commands.Outcome) {
 	record, err := ledger.ReadRecord(s.ctx, s.opts.Log, outcome.Address)
 	if err == nil {
 		outcome.Events = record.Events
-		outcome, err = s.afterWaiting(outcome)
 	}
 	c.done(outcome, err)
-}
-
-// afterWaiting is what a claim is answered with that waited when it was carried out
-// first: what has become of it since.
-func (s *Stage) afterWaiting(outcome commands.Outcome) (commands.Outcome, error) {
-	waits := commands.WaitingIn(outcome.Events)
-	if waits == nil {
-		return outcome, nil
-	}
-	now, known, err := s.opts.Views.View().WaitingClaim(waits.Claim)
-	if err != nil || !known || now.End == nil {
-		return outcome, err
-	}
-	if rejection := commands.WaitedInVain(waits.Claim, now.End.How, now.End.Code, now.End.Message); rejection != nil {
-		return commands.Outcome{Rejection: rejection, Repeated: true}, nil
-	}
-	record, err := ledger.ReadRecord(s.ctx, s.opts.Log, now.End.Record)
-	if err != nil {
-		return commands.Outcome{}, err
-	}
-	return commands.Outcome{Address: now.End.Record, Repeated: true, Events: record.Events}, nil
 }

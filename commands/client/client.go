@@ -71,8 +71,6 @@ type Result struct {
 	Repeated bool
 	// Claimed is what a claim chose, by consumer.
 	Claimed []wire.Claimed
-	// Waiting says that a claim waits; nil: it does not.
-	Waiting *wire.Waiting
 }
 
 // RejectedError means that the command was understood and rejected. It changed
@@ -106,7 +104,6 @@ func (c *Client) SubmitAs(ctx context.Context, id ledger.UUID, command commands.
 func resultOf(r wire.Reply) Result {
 	return Result{
 		Address: ledger.Address{Sequence: r.Sequence, Index: r.Index}, Repeated: r.Repeated, Claimed: r.Claimed,
-		Waiting: r.Waiting,
 	}
 }
 
@@ -308,18 +305,6 @@ func (c *Client) Checkpoint(ctx context.Context, q wire.CheckpointQuery) (wire.A
 // Holders returns the holders of a provider, with their owners.
 func (c *Client) Holders(ctx context.Context, q wire.HoldersQuery) (wire.Answer[wire.Holders], error) {
 	return ask[wire.Holders](ctx, c, &q)
-}
-
-// WaitingClaim returns a claim that waits, or what has become of one that has waited.
-func (c *Client) WaitingClaim(ctx context.Context, q wire.WaitingClaimQuery) (wire.Answer[wire.WaitingClaim], error) {
-	return ask[wire.WaitingClaim](ctx, c, &q)
-}
-
-// WaitingClaims returns the claims that wait.
-func (c *Client) WaitingClaims(
-	ctx context.Context, q wire.WaitingClaimsQuery,
-) (wire.Answer[wire.WaitingClaims], error) {
-	return ask[wire.WaitingClaims](ctx, c, &q)
 }
 
 // Rejections returns rejected commands, newest first.

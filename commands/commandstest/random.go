@@ -141,9 +141,7 @@ func SomeThings() []commands.Command {
 // drawCommand fills a command's fields, most of them with fitting values.
 func drawCommand(t *rapid.T, kind string) commands.Command {
 	if kind == new(commands.Claim).CommandName() {
-		claim := RandomClaim(t)
-		RandomWait(t, claim)
-		return claim
+		return RandomClaim(t)
 	}
 	create, known := commands.Registry[kind]
 	if !known {
@@ -308,18 +306,6 @@ func drawPatch(t *rapid.T) []commands.PatchOperation {
 		{Op: "add", Path: "/chassis_uuid", Value: `"` + commands.PatchValue(someChassis[1].String()) + `"`},
 		{Op: "remove", Path: "/chassis_uuid"},
 	}).Draw(t, "patch")}
-}
-
-// RandomWait lets a claim wait whose consumers are of one project, at times.
-func RandomWait(t *rapid.T, c *commands.Claim) {
-	for i := range c.For {
-		if c.For[i].Project != c.For[0].Project {
-			return
-		}
-	}
-	if rapid.Bool().Draw(t, "waits") {
-		c.Wait, c.Priority = 60, rapid.Int64Range(-1, 1).Draw(t, "priority")
-	}
 }
 
 // RandomClaim draws a claim that is well-formed.

@@ -53,10 +53,6 @@ func answerTo(q Query) (any, error) {
 		return Answer[Commits]{}, nil
 	case *CheckpointQuery:
 		return Answer[Checkpoint]{}, nil
-	case *WaitingClaimQuery:
-		return Answer[WaitingClaim]{}, nil
-	case *WaitingClaimsQuery:
-		return Answer[WaitingClaims]{}, nil
 	case *HoldersQuery:
 		return Answer[Holders]{}, nil
 	case *RejectionsQuery:

@@ -88,8 +88,6 @@ var Queries = map[string]func() Query{
 	"Checkpoint":     func() Query { return new(CheckpointQuery) },
 	"Holders":        func() Query { return new(HoldersQuery) },
 	"Rejections":     func() Query { return new(RejectionsQuery) },
-	"WaitingClaim":   func() Query { return new(WaitingClaimQuery) },
-	"WaitingClaims":  func() Query { return new(WaitingClaimsQuery) },
 }
 
 // Answer is the reply to a query: a result, or an error.
@@ -232,57 +230,4 @@ type Candidate struct {
 	// Marker says where the page behind this candidate begins; absent: nothing
 	// comes after it.
 	Marker string `json:"marker,omitempty"`
-}
-
-// ClaimWaiting is the state of a claim that waits. Those of others say how the waiting
-// has ended: granted, expired, cancelled or refused.
-const ClaimWaiting = "waiting"
-
-// WaitingClaimQuery asks what has become of a claim that waited.
-type WaitingClaimQuery struct {
-	When
-	Claim ledger.UUID `json:"claim"` // the id of its command
-}
-
-// QueryName implements Query.
-func (*WaitingClaimQuery) QueryName() string { return "WaitingClaim" }
-
-// WaitingClaimsQuery asks for the claims that wait, by their ids.
-type WaitingClaimsQuery struct {
-	When
-	Project string `json:"project,omitempty"` // empty: of all projects
-	// Limit is the number of claims in an answer, 1 to 1000; 1000 if absent.
-	Limit int `json:"limit,omitempty"`
-	// After is the last claim of the answer before.
-	After ledger.UUID `json:"after,omitzero"`
-}
-
-// QueryName implements Query.
-func (*WaitingClaimsQuery) QueryName() string { return "WaitingClaims" }
-
-// WaitingClaim is a claim that waits, or that has waited.
-type WaitingClaim struct {
-	Claim    ledger.UUID `json:"claim"` // the id of its command
-	State    string      `json:"state"` // waiting, granted, expired, cancelled or refused
-	Project  string      `json:"project"`
-	User     string      `json:"user"`
-	Priority int64       `json:"priority"`
-	Since    string      `json:"since"` // RFC 3339
-	Until    string      `json:"until"` // RFC 3339; when its time is over
-	// Asked is the claim as it was sent; lists leave it out.
-	Asked *ledger.Document `json:"asked,omitempty"`
-	// Ended is when its waiting ended, RFC 3339, and Record the SEQUENCE.INDEX of the
-	// record that says so. If it was granted, that record has what it got.
-	Ended  string `json:"ended,omitempty"`
-	Record string `json:"record,omitempty"`
-	// Code and Message say why it was refused.
-	Code    string `json:"code,omitempty"`
-	Message string `json:"message,omitempty"`
-}
-
-// WaitingClaims are claims that wait.
-type WaitingClaims struct {
-	Claims []WaitingClaim `json:"claims"`
-	// Next is the value of after for the rest; absent: there is no more.
-	Next *ledger.UUID `json:"next,omitempty"`
 }

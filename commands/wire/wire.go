@@ -8,7 +8,6 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -96,7 +95,6 @@ type Reply struct {
 	DryRun    bool                `json:"dry_run,omitempty"`  // accepted, and Events would happen
 	Events    []ledger.EventLine  `json:"events,omitempty"`   // events of a dry run
 	Claimed   []Claimed           `json:"claimed,omitempty"`  // what a claim chose for each consumer
-	Waiting   *Waiting            `json:"waiting,omitempty"`  // the claim waits
 	Rejection *commands.Rejection `json:"rejection,omitempty"`
 	Error     *Error              `json:"error,omitempty"`
 }
@@ -109,21 +107,6 @@ type Claimed struct {
 	Score       float64                   `json:"score"`
 	Seed        uint64                    `json:"seed"`
 	Alternates  []ledger.Alternate        `json:"alternates,omitempty"`
-}
-
-// Waiting says that a claim waits; the query WaitingClaim tells what becomes of it.
-type Waiting struct {
-	Claim   ledger.UUID `json:"claim"`   // the id of the command
-	Seconds float64     `json:"seconds"` // for how long, from the time of its record
-}
-
-// WaitingIn says whether events are that a claim waits; nil: they are not.
-func WaitingIn(events []ledger.Event) *Waiting {
-	waits := commands.WaitingIn(events)
-	if waits == nil {
-		return nil
-	}
-	return &Waiting{Claim: waits.Claim, Seconds: time.Duration(waits.Lifetime).Seconds()}
 }
 
 // ClaimedIn lists what events say that claims chose.

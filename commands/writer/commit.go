@@ -211,9 +211,7 @@ func (w *Writer) due(waiting []*call) ([]*call, error) {
 // nil, that nothing had to change.
 func (w *Writer) reject(c *call, f *flight, rejection *commands.Rejection) {
 	c.outcome = commands.Outcome{Rejection: rejection}
-	_, tries := c.Command.(*commands.GrantClaim) // nobody asked for it just now
-	tries = tries || commands.Alone(c.Command)   // nor for this
-	if rejection != nil && rejection.Code != commands.CodeClaimOutdated && !tries {
+	if rejection != nil && rejection.Code != commands.CodeClaimOutdated && !commands.Alone(c.Command) {
 		c.decided = w.now()
 	}
 	f.calls = append(f.calls, c)

@@ -29,30 +29,21 @@ func TestNothingNewForOldReplicas(t *testing.T) {
 	}
 }
 
-// TestNoClaimWaitsForOldReplicas: as long as some known replica cannot read claims, none
-// waits; as soon as all can, the same claim does.
-func TestNoClaimWaitsForOldReplicas(t *testing.T) {
+// TestNothingOfAHigherLevelForOldReplicas: as long as some known replica cannot read an
+// event, no command writes it; as soon as all can, the same command does.
+func TestNothingOfAHigherLevelForOldReplicas(t *testing.T) {
 	l := commandstest.Start(t, t.TempDir(), &memlog.Log{})
 	begin := func(level uint64) *commands.BeginTerm {
 		return &commands.BeginTerm{Leader: "a", Instance: commandstest.NewID(), Level: level}
 	}
-	claim := &commands.Claim{
-		For:      []commands.ClaimConsumer{{Consumer: commandstest.NewID(), Project: "p", User: "u"}},
-		Requests: []commands.CandidateRequest{{Groups: []commands.RequestGroup{{Resources: map[string]int64{"VCPU": 1}}}}},
-		Wait:     600,
-	}
+	newer := &commands.SetPreference{Name: "a", Prefer: &commands.ClaimPreference{Order: commands.OrderPack}}
 	l.Accept(t, begin(1))
 	l.Accept(t, &commands.CreateTrait{Name: "CUSTOM_OLD"})
-	if got := l.Submit(t, claim); got.Rejection == nil || got.Rejection.Code != commands.CodeNotYet {
+	if got := l.Submit(t, newer); got.Rejection == nil || got.Rejection.Code != commands.CodeNotYet {
 		t.Errorf("at level 1: %+v", got)
 	}
-	if ids, err := l.Views.View().WaitingIDs(); err != nil || len(ids) > 0 {
-		t.Errorf("at level 1 wait: %v, %v", ids, err)
-	}
 	l.Accept(t, begin(2))
-	if got := l.Submit(t, claim); got.Rejection != nil || commands.WaitingIn(got.Events) == nil {
-		t.Errorf("at level 2: %+v", got)
-	}
+	l.Accept(t, newer)
 }
 
 // TestPackedForAllReplicas: records are packed where all known replicas can read them

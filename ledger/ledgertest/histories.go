@@ -64,7 +64,6 @@ func Histories(t testing.TB) []History {
 		{"preferences", PreferenceCommits(t)},
 		{"aggregateLimits", AggregateLimitCommits(t)},
 		{"importedNodes", importedNodeCommits(t)},
-		{"waitingClaims", WaitingClaimCommits(t)},
 		{"continued", continuedCommits(t)},
 		{"packed", packedCommits(t)},
 	}

@@ -178,30 +178,6 @@ func PreferenceCommits(t testing.TB) []*ledger.Commit {
 	})
 }
 
-// WaitingClaim returns the event of a claim that waits.
-func WaitingClaim(n byte) ledger.ClaimWaits {
-	return ledger.ClaimWaits{
-		Claim: ID(7, n), Project: "p", User: "u ☃", Priority: -3, Lifetime: 60_000_000_000, Bound: "p", Asked: `{"wait":60}`,
-	}
-}
-
-// WaitingClaimCommits returns a log of claims that wait, one to its end, whose waiting
-// ends in each way, one of them in the commit in which it began.
-func WaitingClaimCommits(t testing.TB) []*ledger.Commit {
-	t.Helper()
-	free := WaitingClaim(2)
-	free.Bound, free.Priority, free.Project = "", 9, "q"
-	return chain(t, [][]ledger.Event{
-		Vocabulary(),
-		{WaitingClaim(1), free, WaitingClaim(3)},
-		{
-			WaitingClaim(4), ledger.ClaimWaitEnded{Claim: ID(7, 4), How: ledger.WaitExpired},
-			ledger.ClaimWaitEnded{Claim: ID(7, 1), How: ledger.WaitGranted},
-		},
-		{ledger.ClaimWaitEnded{Claim: ID(7, 3), How: ledger.WaitCancelled}, WaitingClaim(5)},
-	})
-}
-
 // NodeCommits returns a log of three commits: the vocabulary, that of nodes, and
 // a node that is released.
 func NodeCommits(t testing.TB) []*ledger.Commit {
@@ -303,7 +279,6 @@ func EveryEvent() []ledger.Event {
 		ledger.AggregateLimitSet{Aggregate: ID(3, 1), Class: "VCPU", Most: 9},
 		ledger.AggregateLimitRemoved{Aggregate: ID(3, 1), Class: "VCPU"},
 		ledger.ConsumerRemoved{Consumer: ID(2, 1)},
-		WaitingClaim(91), ledger.ClaimWaitEnded{Claim: ID(7, 91), How: ledger.WaitRefused, Code: "invalid", Message: "☃"},
 		ledger.TermBegan{Term: ledger.Term{Number: 1, Leader: "a", Instance: ID(8, 1), Level: 1}},
 		ledger.LogContinued{Of: "a", Stream: "ALLOT-b"},
 	}, ImportVocabulary(), ImportedNodeVocabulary())
