@@ -326,6 +326,7 @@ func placementOfNodes() (rows []decision) {
 	} {
 		rows = append(rows, decision{"of a node", []commands.Command{nodeProviders(true)}, c, isNode})
 	}
+	rows = append(rows, driverOfNodes(isNode)...)
 	return append(rows,
 		decision{
 			"of nodes", []commands.Command{nodeProviders(true)},
@@ -338,4 +339,45 @@ func placementOfNodes() (rows []decision) {
 			happens(ledger.ClassRenamed{ID: ledger.FirstCustomClass + 2, Name: none}),
 		},
 	)
+}
+
+// driverOfNodes shows what nova's driver for bare metal may say about a node's provider:
+// again what follows from the node, whatever of it is reserved, and traits beside the
+// node's, which stay when the node's change.
+func driverOfNodes(isNode outcome) (rows []decision) {
+	reports := func(reserved, total int64) []commands.Inventory {
+		return []commands.Inventory{{
+			Class: metal, Total: total, Reserved: reserved, MinUnit: ptr[int64](1), MaxUnit: ptr[int64](1), StepSize: ptr[int64](1),
+		}}
+	}
+	const avx = "CUSTOM_AVX"
+	row := func(name string, c commands.Command, want outcome, before ...commands.Command) {
+		rows = append(rows, decision{name, append([]commands.Command{nodeProviders(true), &commands.CreateTrait{Name: avx}}, before...), c, want})
+	}
+	for state, node := range map[string]ledger.UUID{"enrolled": enrolled, "idle": idleNode, "busy": busyNode} {
+		for reserved := range int64(2) {
+			name := fmt.Sprintf("the inventory of a node that is %s, %d reserved", state, reserved)
+			row(name, &commands.ReplaceInventories{Provider: node, Inventories: reports(reserved, 1)}, nothing)
+			row(name, &commands.UpdateInventory{Provider: node, Inventory: reports(reserved, 1)[0]}, nothing)
+		}
+	}
+	row("a larger one", &commands.ReplaceInventories{Provider: idleNode, Inventories: reports(0, 2)}, isNode)
+	row("an old one", &commands.ReplaceInventories{
+		Provider: idleNode, Generation: ptr[int64](1), Inventories: reports(0, 1),
+	}, rejected(commands.CodeProviderConflict, commands.Facts{
+		Provider: &idleNode, Expected: ptr[int64](2), Got: ptr[int64](1),
+	}))
+	own, more := &commands.ReplaceProviderTraits{Provider: idleNode, Traits: []string{used}}, []string{avx, used}
+	with := &commands.ReplaceProviderTraits{Provider: idleNode, Traits: more}
+	row("its traits again", own, nothing)
+	row("more traits", with, happens(ledger.ProviderTraitsReplaced{Provider: idleNode, Generation: 3, Traits: more}))
+	row("no more of them", own, happens(ledger.ProviderTraitsReplaced{
+		Provider: idleNode, Generation: 4, Traits: []string{used},
+	}), with)
+	row("not the node's", &commands.ReplaceProviderTraits{Provider: idleNode, Traits: []string{avx}}, isNode, with)
+	row("the node's change", &commands.ReplaceNodeTraits{Node: idleNode}, happens(
+		ledger.NodeTraitsReplaced{Node: idleNode}, ledger.ProviderTraitsReplaced{
+			Provider: idleNode, Generation: 4, Traits: []string{avx},
+		}), with)
+	return rows
 }

@@ -178,7 +178,7 @@ func checkFolds(t *testing.T, w *world, events []ledger.Event) {
 var idle = []string{
 	"AddStandardNames", "AllocateForConsumers", "Batch", "ChooseNode", "ExpireReservation", "AddNodeTrait",
 	"PlaceProject", "RenameProvider", "RenameResourceClass", "ReparentProvider", "ReplaceNodeTraits", "ReplaceProviderAggregates",
-	"ReplaceProviderTraits", "SetLimit", "SetPreference", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
+	"ReplaceInventories", "ReplaceProviderTraits", "UpdateInventory", "SetLimit", "SetPreference", "SetNodeMaintenance", "SetNodePowerState", "SetNodeProviders", "UpdateChassis",
 	"UpdateNode", "UpdateNodeAllocation", "UpdateProvider",
 }
 

@@ -179,7 +179,7 @@ func (p *providerSync) node(before, after *ledger.Node) *Rejection {
 	if rejection := p.inventory(provider, after, held, &generation); rejection != nil {
 		return rejection
 	}
-	p.nodeTraits(provider, after, &generation)
+	p.nodeTraits(provider, before, after, &generation)
 	return p.consume(after, &generation)
 }
 
@@ -276,18 +276,28 @@ func (p *providerSync) class(name string) {
 	p.next++
 }
 
-func (p *providerSync) nodeTraits(provider *ledger.Provider, n *ledger.Node, generation *int64) {
-	if slices.Equal(provider.Traits, n.Traits) {
+// nodeTraits gives the provider the node's traits, beside those that clients have given
+// it: nova's driver adds some of its own to each provider of a node.
+func (p *providerSync) nodeTraits(provider *ledger.Provider, before, after *ledger.Node, generation *int64) {
+	want := slices.Clone(after.Traits)
+	for _, name := range provider.Traits {
+		if before == nil || !slices.Contains(before.Traits, name) {
+			want = append(want, name)
+		}
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+	if slices.Equal(provider.Traits, want) {
 		return
 	}
-	for _, name := range n.Traits {
+	for _, name := range after.Traits {
 		if !p.s.HasTrait(name) && !p.traits[name] {
 			p.traits[name] = true
 			p.emit(ledger.TraitCreated{Name: name})
 		}
 	}
 	*generation++
-	p.emit(ledger.ProviderTraitsReplaced{Provider: provider.UUID, Generation: *generation, Traits: n.Traits})
+	p.emit(ledger.ProviderTraitsReplaced{Provider: provider.UUID, Generation: *generation, Traits: want})
 }
 
 // consume makes the node's allocation a consumer of its provider.
@@ -397,21 +407,53 @@ func heldByConsumer(s *ledger.State, n *ledger.Node) bool {
 	return exists && provider.InUse() != nil
 }
 
-// changeableProvider finds a provider whose existence, inventories and traits
-// clients may change. It rejects providers that are nodes.
+// changeableProvider finds a provider whose existence and inventories clients may
+// change. It rejects providers that are nodes.
 func changeableProvider(s *ledger.State, id ledger.UUID) (*ledger.Provider, *Rejection) {
 	p, ok := s.Provider(id)
 	if !ok {
 		return nil, providerNotFound(id)
 	}
-	if _, isNode := s.Node(id); !isNode || !s.NodeProviders() {
+	if nodeOf(s, id) == nil {
 		return p, nil
 	}
-	return nil, &Rejection{
-		Code:    CodeNodeIsProvider,
-		Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, inventories and traits follow from the node", id),
-		Facts:   Facts{Provider: &id, Node: &id},
+	return nil, followsFromNode(id)
+}
+
+// nodeOf is the node that a provider stands for; nil: it stands for none.
+func nodeOf(s *ledger.State, provider ledger.UUID) *ledger.Node {
+	if !s.NodeProviders() {
+		return nil
 	}
+	n, _ := s.Node(provider)
+	return n
+}
+
+func followsFromNode(id ledger.UUID) *Rejection {
+	return &Rejection{
+		Code: CodeNodeIsProvider,
+		Message: fmt.Sprintf("resource provider %s is a bare metal node: its existence, its inventory and the node's traits "+
+			"follow from the node", id),
+		Facts: Facts{Provider: &id, Node: &id},
+	}
+}
+
+// repeatsNode rejects inventories of a node's provider, unless they say again what
+// follows from the node. What they reserve does not count: nova's driver reserves a node
+// in use, where the ledger counts it as used, and may not know yet that it is reserved.
+func repeatsNode(s *ledger.State, p *ledger.Provider, inventories []Inventory) *Rejection {
+	want, has := recordsOf(inventories), inventoryRecords(s.Classes(), p.Inventories)
+	for _, records := range [][]ledger.InventoryRecord{want, has} {
+		for i := range records {
+			if records[i].Reserved <= records[i].Total {
+				records[i].Reserved = 0
+			}
+		}
+	}
+	if !slices.Equal(want, has) {
+		return followsFromNode(p.UUID)
+	}
+	return nil
 }
 
 // followsNodeAllocation rejects a change of a consumer that is a node allocation,

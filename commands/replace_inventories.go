@@ -27,12 +27,15 @@ func (c *ReplaceInventories) Check() *Rejection {
 
 // Decide implements Command.
 func (c *ReplaceInventories) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, r := changeableProvider(s, c.Provider)
-	if r != nil {
-		return nil, r
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
 	}
 	if r := checkProviderGeneration(p, c.Generation); r != nil {
 		return nil, r
+	}
+	if nodeOf(s, p.UUID) != nil {
+		return nil, repeatsNode(s, p, c.Inventories)
 	}
 	for _, inv := range c.Inventories {
 		if r := inv.checkCapacity(c.Provider, c.RefuseFullyReserved); r != nil {

@@ -32,9 +32,9 @@ func (c *ReplaceProviderTraits) Check() *Rejection {
 
 // Decide implements Command.
 func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, r := changeableProvider(s, c.Provider)
-	if r != nil {
-		return nil, r
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
 	}
 	if r := checkProviderGeneration(p, c.Generation); r != nil {
 		return nil, r
@@ -50,6 +50,11 @@ func (c *ReplaceProviderTraits) Decide(s *ledger.State) ([]ledger.Event, *Reject
 	}
 	if unknown != nil {
 		return nil, traitUnknown(unknown)
+	}
+	if n := nodeOf(s, p.UUID); n != nil && slices.ContainsFunc(n.Traits, func(name string) bool {
+		return !slices.Contains(names, name)
+	}) {
+		return nil, followsFromNode(p.UUID)
 	}
 	if slices.Equal(names, p.Traits) {
 		return nil, nil

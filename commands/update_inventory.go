@@ -26,12 +26,15 @@ func (c *UpdateInventory) Check() *Rejection {
 
 // Decide implements Command.
 func (c *UpdateInventory) Decide(s *ledger.State) ([]ledger.Event, *Rejection) {
-	p, r := changeableProvider(s, c.Provider)
-	if r != nil {
-		return nil, r
+	p, ok := s.Provider(c.Provider)
+	if !ok {
+		return nil, providerNotFound(c.Provider)
 	}
 	if r := checkProviderGeneration(p, c.Generation); r != nil {
 		return nil, r
+	}
+	if nodeOf(s, p.UUID) != nil {
+		return nil, repeatsNode(s, p, []Inventory{c.Inventory})
 	}
 	return c.Inventory.set(s, p, c.RefuseFullyReserved, func(exists bool) *Rejection {
 		if exists {

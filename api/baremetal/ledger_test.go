@@ -297,6 +297,10 @@ func TestPlacementCannotContradictNodes(t *testing.T) {
 		}, {do: settle},
 	}))
 	send := w.placement
+	report := func(generation, reserved int) string {
+		return fmt.Sprintf(`{"resource_provider_generation":%d,"inventories":{"CUSTOM_BM":{
+			"total":1,"reserved":%d,"min_unit":1,"max_unit":1,"step_size":1,"allocation_ratio":1.0}}}`, generation, reserved)
+	}
 	hold := `{"allocations":{"` + n2 + `":{"resources":{"CUSTOM_BM":1}}},"project_id":"p","user_id":"u","consumer_generation":null,"consumer_type":"INSTANCE"}`
 	for _, c := range []struct {
 		method, path, body string
@@ -305,7 +309,11 @@ func TestPlacementCannotContradictNodes(t *testing.T) {
 		{"DELETE", "/resource_providers/" + n1, "", http.StatusConflict},
 		{"DELETE", "/resource_providers/" + n2 + "/inventories", "", http.StatusConflict},
 		{"PUT", "/resource_providers/" + n2 + "/inventories", `{"resource_provider_generation":2,"inventories":{}}`, http.StatusConflict},
-		{"PUT", "/resource_providers/" + n2 + "/traits", `{"resource_provider_generation":2,"traits":[]}`, http.StatusConflict},
+		{"PUT", "/resource_providers/" + n2 + "/inventories", report(2, 0), http.StatusOK}, // as nova-compute does
+		{"PUT", "/resource_providers/" + n1 + "/inventories", report(3, 1), http.StatusOK}, // n1 is used
+		{"PUT", "/resource_providers/" + n1 + "/inventories", report(1, 1), http.StatusConflict},
+		{"PUT", "/traits/CUSTOM_COMPUTE", "", http.StatusCreated},
+		{"PUT", "/resource_providers/" + n2 + "/traits", `{"resource_provider_generation":2,"traits":["CUSTOM_COMPUTE"]}`, http.StatusOK},
 		{"DELETE", "/allocations/" + a1, "", http.StatusConflict},
 		{"PUT", "/allocations/" + a3, hold, http.StatusNoContent},
 	} {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
@@ -220,14 +219,13 @@ func createProviderRejected(c *commands.CreateProvider, rejection *commands.Reje
 	)
 	switch rejection.Code {
 	case commands.CodeProviderExists:
-		var taken []string
-		if rejection.Facts.Name != "" {
-			taken = append(taken, "name: "+rejection.Facts.Name)
-		}
+		// The uuid comes first, as with MariaDB's: nova and zun take a conflict that does
+		// not name the name for one with another creator of the same provider.
+		taken := "name: " + rejection.Facts.Name
 		if rejection.Facts.Provider != nil {
-			taken = append(taken, "uuid: "+rejection.Facts.Provider.String())
+			taken = "uuid: " + rejection.Facts.Provider.String()
 		}
-		return conflict(codeDuplicateName, "Conflicting resource provider %s already exists.", strings.Join(taken, ", "))
+		return conflict(codeDuplicateName, "Conflicting resource provider %s already exists.", taken)
 	case commands.CodeParentLoop:
 		return rest.BadRequest(
 			"%sparent provider UUID cannot be same as UUID. Please set parent provider UUID to None if there is no parent.",

@@ -29,15 +29,6 @@ func NewRequestID(w http.ResponseWriter) string {
 	return id
 }
 
-// Base returns the scheme and host that the client used.
-func Base(r *http.Request) string {
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	return scheme + "://" + r.Host
-}
-
 // CommandID returns the id that the client gave its command, or a new one.
 func CommandID(r *http.Request) (ledger.UUID, error) {
 	given := r.Header.Get(CommandIDHeader)

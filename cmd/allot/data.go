@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/google/uuid"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/proof"
+	"github.com/allot-project/allot/ledger/system"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -62,7 +62,7 @@ func lockFolder(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := system.Lock(lock); err != nil {
 		return nil, errors.Join(fmt.Errorf("another process uses the folder %s: stop it, or name another folder", dir), lock.Close())
 	}
 	return lock, nil

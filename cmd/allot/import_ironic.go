@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/importing"
 	"github.com/allot-project/allot/commands/importing/ironicapi"
@@ -18,6 +16,7 @@ import (
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/system"
 )
 
 // importIronicCommand is "allot import ironic".
@@ -191,10 +190,9 @@ func (d *dataFolder) exchangeLog(ctx context.Context, log *madeLog, last ledger.
 	if err := durable.SyncTree(staging); err != nil {
 		return err
 	}
-	err := unix.Renameat2(unix.AT_FDCWD, staging, unix.AT_FDCWD, d.path(logFolder), unix.RENAME_EXCHANGE)
+	err := system.Exchange(staging, d.path(logFolder))
 	if err != nil {
-		return fmt.Errorf("exchange %s and %s: %w; the ledger is as it was. Copy the folder to a file system that can do so, "+
-			"such as ext4 or XFS", staging, d.path(logFolder), err)
+		return fmt.Errorf("%w; the ledger is as it was. Copy the folder to a file system that can do so, such as ext4 or XFS", err)
 	}
 	if err := durable.SyncFolder(filepath.Clean(d.dir)); err != nil {
 		return err

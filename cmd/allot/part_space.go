@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/allot-project/allot/ledger/embedded"
+	"github.com/allot-project/allot/ledger/system"
 )
 
 // How a full disk is handled: commands are refused while less than a reserve is
@@ -134,14 +135,13 @@ var errBroken = errors.New(
 func (s *space) measure() error {
 	free, reserve, left := int64(math.MaxInt64), int64(0), int64(math.MaxInt64)
 	for _, folder := range s.folders {
-		var disk syscall.Statfs_t
-		if err := syscall.Statfs(folder, &disk); errors.Is(err, syscall.ENOENT) {
+		here, size, err := system.Room(folder)
+		if errors.Is(err, os.ErrNotExist) {
 			continue // an external NATS server keeps the log
 		} else if err != nil {
 			return fmt.Errorf("the free space of the disk at %s cannot be measured: %w", folder, err)
 		}
-		here, wanted := int64(disk.Bavail)*disk.Bsize, s.server.config.DiskReserve.of(int64(disk.Blocks)*disk.Bsize)
-		if here-wanted < left {
+		if wanted := s.server.config.DiskReserve.of(size); here-wanted < left {
 			free, reserve, left = here, wanted, here-wanted
 		}
 	}

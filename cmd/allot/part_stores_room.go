@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +14,7 @@ import (
 	"github.com/allot-project/allot/api/audit"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
+	"github.com/allot-project/allot/ledger/system"
 )
 
 // roomEvery is how often stores are measured. The pace of their growth is that of
@@ -143,11 +144,11 @@ func (r *storeRoom) measure(now time.Time) error {
 
 // measureDisk measures the disk on which the store is.
 func (r *storeRoom) measureDisk(now time.Time, found *audit.Store) error {
-	disk, err := diskAt(r.folder)
+	free, size, err := roomAt(r.folder)
 	if err != nil {
 		return err
 	}
-	free, reserve := int64(disk.Bavail)*disk.Bsize, r.reserve(int64(disk.Blocks)*disk.Bsize)
+	reserve := r.reserve(size)
 	r.room.note(now, free)
 	found.Free, found.Reserve = &free, &reserve
 	if days := r.room.days(reserve); !math.IsInf(days, 1) {
@@ -161,14 +162,14 @@ func (r *storeRoom) measureDisk(now time.Time, found *audit.Store) error {
 	return nil
 }
 
-// diskAt measures the disk of a folder; if there is none yet, that of the folder
+// roomAt measures the disk of a folder; if there is none yet, that of the folder
 // in which it will be.
-func diskAt(folder string) (disk syscall.Statfs_t, err error) {
+func roomAt(folder string) (free, size int64, err error) {
 	for {
-		err = syscall.Statfs(folder, &disk)
+		free, size, err = system.Room(folder)
 		above := filepath.Dir(folder)
-		if !errors.Is(err, syscall.ENOENT) || above == folder {
-			return disk, err
+		if !errors.Is(err, os.ErrNotExist) || above == folder {
+			return free, size, err
 		}
 		folder = above
 	}

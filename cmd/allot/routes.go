@@ -9,6 +9,7 @@ import (
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/console"
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/api/rest"
 )
 
 // route is a path of the REST port, and its handler. A path that ends in a slash
@@ -84,7 +85,7 @@ func (s *server) routes() http.Handler {
 	for path, handler := range s.audits() {
 		table = append(table, route{path, "Allot's own reads", handler})
 	}
-	return s.config.fromBrowsers(newRouter(s.placement(""), table))
+	return rest.BelieveProxies(s.config.TrustedProxy, s.config.fromBrowsers(newRouter(s.placement(""), table)))
 }
 
 // placement serves Placement's API below a path.

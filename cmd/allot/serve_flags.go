@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/projector/candidates"
@@ -20,6 +21,8 @@ type serveCommand struct {
 	NATS string `name:"nats" help:"HOST:PORT of the embedded NATS server for clients. Empty keeps it inside the process, and so does --keystone-url without --nats-users." default:"127.0.0.1:4222"`
 
 	Connections connectionFlags `embed:"" prefix:"http-"`
+
+	TrustedProxy []rest.ProxyRange `name:"trusted-proxy" help:"Address or network of a proxy whose headers (Forwarded, X-Forwarded-Proto, -Host, -Prefix) say how clients called the server." placeholder:"ADDRESS"`
 
 	NATSURL             string        `name:"nats-url" help:"Use this NATS server instead of the embedded one."`
 	NATSCreds           string        `name:"nats-creds" help:"Credentials file for --nats-url." type:"path"`

@@ -4,21 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/ledger"
 )
-
-// sinceBoot is a clock that nobody can set, and that goes on while the process,
-// or the machine, sleeps.
-func sinceBoot() time.Duration {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		panic(err) // Linux has had this clock since 2.6.39.
-	}
-	return time.Duration(now.Nano())
-}
 
 // tenure is the time in which this replica leads, or tries to begin a term. It
 // implements writer.Leadership.

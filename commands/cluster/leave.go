@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/system"
 )
 
 // A replica that has lost its part of the log has also forgotten its promises:
@@ -68,9 +69,9 @@ var errNoLeave = errors.New("no leave yet")
 // when the context ends, or it is in vain. The connection is over a NATS server
 // without JetStream.
 func AwaitLeave(ctx context.Context, nc *nats.Conn, name string, w Waiting) error {
-	began := sinceBoot()
+	began := system.SinceBoot()
 	for {
-		why, err := askLeave(ctx, nc, leave{Name: name, Waited: sinceBoot() - began})
+		why, err := askLeave(ctx, nc, leave{Name: name, Waited: system.SinceBoot() - began})
 		if err == nil {
 			return nil
 		}

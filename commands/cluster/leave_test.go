@@ -12,6 +12,7 @@ import (
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/system"
 )
 
 // TestSafeWithout: a replica without a log gets a vote only when all other
@@ -78,7 +79,7 @@ func TestFindNamesake(t *testing.T) {
 		t.Cleanup(nc.Close)
 		r := &Replica{
 			cfg:      Config{Name: name, Conn: nc, Models: still{}, Logger: slog.New(slog.DiscardHandler)},
-			instance: commands.NewID(), clock: sinceBoot, failed: make(chan error, 1), ctx: t.Context(),
+			instance: commands.NewID(), clock: system.SinceBoot, failed: make(chan error, 1), ctx: t.Context(),
 		}
 		r.view.changed = make(chan struct{})
 		if err := r.listen(); err != nil {

@@ -56,6 +56,7 @@ import (
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/jetstream"
+	"github.com/allot-project/allot/ledger/system"
 	"github.com/allot-project/allot/snapshots"
 )
 
@@ -149,7 +150,7 @@ func Start(cfg Config, state *ledger.State) (*Replica, error) {
 		cfg.Limit = DefaultLimit
 	}
 	r := &Replica{
-		cfg: cfg, instance: commands.NewID(), clock: sinceBoot,
+		cfg: cfg, instance: commands.NewID(), clock: system.SinceBoot,
 		elected: make(chan *Term), failed: make(chan error, 1),
 	}
 	r.ctx, r.end = context.WithCancel(context.Background())

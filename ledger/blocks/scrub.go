@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/allot-project/allot/ledger/system"
 )
 
 // Pace slows a reader down, so that it leaves room for others. A rate.Limiter
@@ -30,9 +30,7 @@ func ReadPaced(ctx context.Context, path string, pace Pace) (data []byte, err er
 	if err != nil {
 		return nil, fmt.Errorf("blocks: %w", err)
 	}
-	// Without this a damaged sector stays hidden behind a good copy in memory. It
-	// is only a request: pages that are not on the disk yet stay in memory.
-	_ = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+	system.Uncache(file) // a damaged sector would stay hidden behind a good copy in memory
 	data = make([]byte, 0, info.Size())
 	for len(data) < cap(data) {
 		piece := min(PaceBytes, cap(data)-len(data))

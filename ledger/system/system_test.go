@@ -1,0 +1,72 @@
+package system
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestSinceBootNeverGoesBack(t *testing.T) {
+	before := SinceBoot()
+	if after := SinceBoot(); before <= 0 || after < before || after-before > time.Hour {
+		t.Errorf("since boot: %v, then %v", before, after)
+	}
+}
+
+func TestRoom(t *testing.T) {
+	if free, size, err := Room(t.TempDir()); err != nil || free < 0 || size < free || size == 0 {
+		t.Errorf("free %d of %d: %v", free, size, err)
+	}
+	if _, _, err := Room(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that does not exist: %v", err)
+	}
+}
+
+func TestLockHoldsUntilTheFileIsClosed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	open := func() *os.File {
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = file.Close() })
+		return file
+	}
+	first, second := open(), open()
+	if err := Lock(first); err != nil {
+		t.Fatal(err)
+	}
+	if err := Lock(second); err == nil {
+		t.Fatal("locked twice")
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Lock(second); err != nil {
+		t.Errorf("after the first one was closed: %v", err)
+	}
+}
+
+func TestExchange(t *testing.T) {
+	dir := t.TempDir()
+	one, other := filepath.Join(dir, "one"), filepath.Join(dir, "other")
+	for _, path := range []string{one, other} {
+		if err := os.Mkdir(path, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(path, "name"), []byte(filepath.Base(path)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Exchange(one, other); err != nil {
+		t.Fatal(err)
+	}
+	if name, err := os.ReadFile(filepath.Join(one, "name")); err != nil || string(name) != "other" {
+		t.Errorf("%q: %v", name, err)
+	}
+	if err := Exchange(one, filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a folder that does not exist: %v", err)
+	}
+}
