@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/allot-project/allot/ledger/system"
 )
 
 // rehearse makes the checks of a start that can be made beside a running ledger's
@@ -58,7 +58,7 @@ func (c *serveCommand) checkFolder() error {
 	case !info.IsDir():
 		return fmt.Errorf("--data %s: %s is a file: name a folder", c.Data, folder)
 	}
-	if err := unix.Access(folder, unix.R_OK|unix.W_OK|unix.X_OK); err != nil {
+	if err := system.Writable(folder); err != nil {
 		return fmt.Errorf("--data %s: this user cannot write in %s: run this as the server's user, or change the owner of the folder", c.Data, folder)
 	}
 	return nil

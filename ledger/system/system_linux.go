@@ -42,6 +42,9 @@ func Uncache(file *os.File) {
 	_ = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED) // the file is read from the cache, then
 }
 
+// Writable reports why this user cannot list a folder, or make files in it.
+func Writable(folder string) error { return unix.Access(folder, unix.R_OK|unix.W_OK|unix.X_OK) }
+
 // Exchange gives two files, or two folders, each other's names in one step.
 func Exchange(one, other string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, one, unix.AT_FDCWD, other, unix.RENAME_EXCHANGE)

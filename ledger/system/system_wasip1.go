@@ -26,6 +26,9 @@ func Room(folder string) (free, size int64, err error) {
 // Lock does nothing: a simulated machine runs one process.
 func Lock(*os.File) error { return nil }
 
+// Writable reports that a folder can be used.
+func Writable(string) error { return nil }
+
 // Uncache does nothing: a simulated disk has no cache that hides it.
 func Uncache(*os.File) {}
 

@@ -270,7 +270,7 @@ func TestTroubleIsSaidInWords(t *testing.T) {
 		for _, row := range []struct{ url, says string }{
 			{gone.URL, "nothing listens there"},
 			{answering(403, "text/plain", "not for you\n"), "the server answered 403 Forbidden: not for you"},
-			{answering(409, "application/json", `{"errors":[{"detail":" no room "}]}`), "the server answered 409 Conflict: no room"},
+			{answering(409, "application/json", `{"errors":[{"detail":"There was a conflict.\n\n no room "}]}`), "the server answered 409 Conflict: no room"},
 			{answering(404, "application/json", `{"error_message":"{\"faultstring\":\"no node\"}"}`), "the server answered 404 Not Found: no node"},
 			{answering(401, "application/json", `{}`), ""},
 			{answering(500, "text/html", "<html>"), ""},

@@ -264,7 +264,11 @@ func reasonIn(text []byte) string {
 		return ""
 	}
 	if len(said.Errors) > 0 {
-		return strings.TrimSpace(said.Errors[0].Detail)
+		detail := said.Errors[0].Detail
+		if _, own, found := strings.Cut(detail, "\n\n"); found { // what stands before is the same for each status
+			detail = own
+		}
+		return strings.TrimSpace(detail)
 	}
 	inner := string(said.Metal)
 	_ = json.Unmarshal(said.Metal, &inner) // an object stays what it is
