@@ -27,8 +27,6 @@ var homes = map[string]string{
 	"opentelemetry":         "go.opentelemetry.io/otel/sdk/trace",
 	"highwayhash":           "github.com/minio/highwayhash",
 	"minio-go":              "github.com/minio/minio-go/v7",
-	"azblob":                "github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob",
-	"google.golang.org/api": "google.golang.org/api/storage/v1",
 	"go-json-experiment":    "github.com/go-json-experiment/json",
 	"pebble":                "github.com/cockroachdb/pebble/v2", "nats.go/jetstream": "github.com/nats-io/nats.go/jetstream",
 	"nats-server": "github.com/nats-io/nats-server/v2/server", "roaring": "github.com/RoaringBitmap/roaring/v2",

@@ -20,7 +20,7 @@ import (
 
 // archiveFlags say where the log is archived, and in what parts.
 type archiveFlags struct {
-	URL         []string      `name:"archive" help:"Archive the log there in the background: file:///FOLDER, s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://BUCKET/PREFIX with those of GOOGLE_APPLICATION_CREDENTIALS, or azblob://CONTAINER/PREFIX?account=ACCOUNT with AZURE_STORAGE_KEY. May be repeated." placeholder:"URL"`
+	URL         []string      `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL"`
 	PartRecords int64         `name:"archive-part-records" help:"Most records in one part of an archive." default:"1000000" least:"1"`
 	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864" least:"1"`
 	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h" least:"10ms"`
