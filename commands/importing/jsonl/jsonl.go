@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"time"
 
+	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/commands/document"
 	"github.com/allot-project/allot/commands/importing"
 )
@@ -24,56 +24,6 @@ const maxErrors = 20
 
 // maxLine is the size of the longest line, in bytes.
 const maxLine = 16 << 20
-
-// Content is one object. Kind says which of the fields count.
-type Content struct {
-	Kind       string     `json:"kind"`
-	UUID       string     `json:"uuid,omitempty"`
-	Name       string     `json:"name,omitempty"`
-	CreatedAt  *time.Time `json:"created_at,omitempty"`
-	UpdatedAt  *time.Time `json:"updated_at,omitempty"`
-	Generation int64      `json:"generation,omitempty"`
-
-	Parent      string      `json:"parent,omitempty"`
-	Inventories []Inventory `json:"inventories,omitempty"`
-	Traits      []string    `json:"traits,omitempty"`
-	Aggregates  []string    `json:"aggregates,omitempty"`
-
-	Project     string       `json:"project,omitempty"`
-	User        string       `json:"user,omitempty"`
-	Type        string       `json:"type,omitempty"`
-	Allocations []Allocation `json:"allocations,omitempty"`
-
-	// Error ends the answer of a server that could not go on.
-	Error string `json:"error,omitempty"`
-}
-
-// The kinds of lines.
-const (
-	KindProvider = "provider"
-	KindConsumer = "consumer"
-	KindClass    = "class"
-	KindTrait    = "trait"
-)
-
-// Inventory is what a provider has of a class.
-type Inventory struct {
-	Class     string     `json:"class"`
-	Total     *int64     `json:"total"`
-	Reserved  int64      `json:"reserved,omitempty"`
-	MinUnit   *int64     `json:"min_unit,omitempty"`
-	MaxUnit   *int64     `json:"max_unit,omitempty"`
-	StepSize  *int64     `json:"step_size,omitempty"`
-	Ratio     *float64   `json:"allocation_ratio,omitempty"`
-	UpdatedAt *time.Time `json:"updated_at,omitempty"`
-}
-
-// Allocation is an amount of a class that a consumer holds of a provider.
-type Allocation struct {
-	Provider string `json:"provider"`
-	Class    string `json:"class"`
-	Amount   int64  `json:"amount"`
-}
 
 // partsBits is the number of bits of an id that count parts of a line.
 const partsBits = 20
@@ -154,7 +104,7 @@ func (r *reader) where(table importing.Table, id int64) string {
 }
 
 func (r *reader) read(text []byte) {
-	var l Content
+	var l answers.Content
 	if err := document.Decode(text, &l); err != nil {
 		r.fail("%w", document.Plain(err))
 		return
@@ -162,13 +112,13 @@ func (r *reader) read(text []byte) {
 	switch {
 	case l.Error != "":
 		r.fail("the server could not tell everything: %s", l.Error)
-	case l.Kind == KindClass || l.Kind == KindTrait:
+	case l.Kind == answers.KindClass || l.Kind == answers.KindTrait:
 		r.bareName(&l)
-	case l.Kind != KindProvider && l.Kind != KindConsumer:
+	case l.Kind != answers.KindProvider && l.Kind != answers.KindConsumer:
 		r.fail("kind is %q, and must be provider, consumer, class or trait", l.Kind)
 	case l.UUID == "":
 		r.fail("uuid is missing")
-	case l.Kind == KindProvider:
+	case l.Kind == answers.KindProvider:
 		r.provider(&l)
 	default:
 		r.consumer(&l)
@@ -177,8 +127,8 @@ func (r *reader) read(text []byte) {
 
 // bareName reads a class or a trait. One that stands in other lines, too, has its
 // place in the order of names from the first of them.
-func (r *reader) bareName(l *Content) {
-	bare := Content{Kind: l.Kind, Name: l.Name, CreatedAt: l.CreatedAt}
+func (r *reader) bareName(l *answers.Content) {
+	bare := answers.Content{Kind: l.Kind, Name: l.Name, CreatedAt: l.CreatedAt}
 	if !reflect.DeepEqual(*l, bare) {
 		r.fail("a %s has only name and created_at", l.Kind)
 		return
@@ -188,7 +138,7 @@ func (r *reader) bareName(l *Content) {
 		return
 	}
 	table, rows := importing.Classes, &r.rows.Classes
-	if l.Kind == KindTrait {
+	if l.Kind == answers.KindTrait {
 		table, rows = importing.Traits, &r.rows.Traits
 	}
 	id := r.named(table, rows, l.Name)
@@ -198,7 +148,7 @@ func (r *reader) bareName(l *Content) {
 }
 
 // times reads the times. A missing one is that of the import.
-func (r *reader) times(l *Content) importing.Times {
+func (r *reader) times(l *answers.Content) importing.Times {
 	t := importing.Times{Created: r.rows.ReadAt}
 	if l.CreatedAt != nil {
 		t.Created = l.CreatedAt.UnixNano()
@@ -209,7 +159,7 @@ func (r *reader) times(l *Content) importing.Times {
 	return t
 }
 
-func (r *reader) provider(l *Content) {
+func (r *reader) provider(l *answers.Content) {
 	if l.Project != "" || l.User != "" || l.Type != "" || l.Allocations != nil {
 		r.fail("project, user, type and allocations belong to a consumer")
 		return
@@ -250,7 +200,7 @@ func or[T any](value *T, missing T) T {
 	return *value
 }
 
-func (r *reader) inventory(inv Inventory, provider int64, t importing.Times) {
+func (r *reader) inventory(inv answers.Inventory, provider int64, t importing.Times) {
 	if inv.Class == "" || inv.Total == nil {
 		r.fail("an inventory needs class and total")
 		return
@@ -265,7 +215,7 @@ func (r *reader) inventory(inv Inventory, provider int64, t importing.Times) {
 	})
 }
 
-func (r *reader) consumer(l *Content) {
+func (r *reader) consumer(l *answers.Content) {
 	switch {
 	case l.Name != "" || l.Parent != "" || l.Inventories != nil || l.Traits != nil || l.Aggregates != nil:
 		r.fail("name, parent, inventories, traits and aggregates belong to a provider")
