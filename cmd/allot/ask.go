@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -50,7 +51,7 @@ func (s serverFlags) client() (scheme string, c *http.Client, err error) {
 	if s.CAFile == "" {
 		return "https", http.DefaultClient, nil
 	}
-	pool, err := trusted(s.CAFile)
+	pool, err := cli.Trusted(s.CAFile)
 	if err != nil {
 		return "", nil, fmt.Errorf("--ca-file %s: %w", s.CAFile, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/archives"
@@ -60,7 +61,7 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 			}
 		}
 	}
-	show, end := progressBar("backing up")
+	show, end := cli.ProgressBar("backing up")
 	cfg.Progress = show
 	all, err := archives.Backup(ctx, cfg)
 	end()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/google/uuid"
 )
 
@@ -17,7 +18,7 @@ import (
 // other build has them.
 var controlled = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "allot-control")
-	out, err := goBuild(path, "-tags", "allot_control", ".")
+	out, err := launchtest.Build(path, "-tags", "allot_control", ".")
 	if err != nil {
 		return string(out), err
 	}

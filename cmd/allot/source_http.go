@@ -66,7 +66,7 @@ func (l *httpLog) sign(ctx context.Context, c *proof.Checkpoint) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	says, err := unverified(signed)
+	says, err := proof.Unverified(signed)
 	if err == nil && *says != *c {
 		err = fmt.Errorf("%w: the server signs another checkpoint of sequence %d than that of the log it sends", archives.ErrFork, c.Sequence)
 	}
