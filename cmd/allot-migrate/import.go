@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -38,8 +39,9 @@ type contentsFlags struct {
 type reader func(context.Context) (*contents.Rows, error)
 
 // run reads everything, prints the report, and begins a ledger unless rows are
-// refused. Nothing is written before everything was read and decided.
-func (c *contentsFlags) run(ctx context.Context, read reader) (err error) {
+// refused. The folder is marked before the first read, so that no server begins an empty
+// ledger there. An import that fails leaves nothing.
+func (c *contentsFlags) run(ctx context.Context, from string, read reader) (err error) {
 	if c.DryRun {
 		_, _, err := c.plan(ctx, read)
 		return err
@@ -47,6 +49,8 @@ func (c *contentsFlags) run(ctx context.Context, read reader) (err error) {
 	if c.Data == "" {
 		return errors.New("name the folder for the ledger with --data, or look first with --dry-run")
 	}
+	_, err = os.Stat(c.Data)
+	made := errors.Is(err, fs.ErrNotExist)
 	d, err := datafolder.Open(c.Data)
 	if err != nil {
 		return err
@@ -55,11 +59,36 @@ func (c *contentsFlags) run(ctx context.Context, read reader) (err error) {
 	if err := errors.Join(d.NeverServed(), datafolder.MayFill(ctx, d.Files())); err != nil {
 		return err
 	}
-	log, state, err := c.plan(ctx, read)
-	if err != nil {
+	if err := d.Files().BeginImport(blocks.Import{From: from, Anew: true}); err != nil {
 		return err
 	}
-	if err := d.Files().DiscardUnfinished(); err != nil {
+	if err := c.fill(ctx, d, read); err != nil {
+		return errors.Join(err, abandon(d, made))
+	}
+	return nil
+}
+
+// abandon removes what a failed import has made.
+func abandon(d *datafolder.Folder, made bool) error {
+	if err := d.Files().AbandonImport(); err != nil {
+		return err
+	}
+	switch {
+	case made:
+		return os.RemoveAll(d.Dir)
+	case d.Empty:
+		return os.Remove(d.Path(datafolder.Log))
+	}
+	return nil
+}
+
+// fill reads everything, and puts it into the folder.
+func (c *contentsFlags) fill(ctx context.Context, d *datafolder.Folder, read reader) error {
+	if err := d.Files().DiscardUnfinished(); err != nil { // of a run that was killed
+		return err
+	}
+	log, state, err := c.plan(ctx, read)
+	if err != nil {
 		return err
 	}
 	into := blocks.Import{From: log.from, Last: state.Head(), Anew: true}

@@ -22,7 +22,7 @@ import (
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
-// importIronicCommand is "allot import ironic".
+// importIronicCommand is "allot-migrate import ironic".
 type importIronicCommand struct {
 	contentsFlags  `embed:""`
 	placementLogin `embed:""`
@@ -45,7 +45,7 @@ func (c *importIronicCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if c.Into == "" {
-		return c.run(ctx, read)
+		return c.run(ctx, "an Ironic", read)
 	}
 	return c.add(ctx, read)
 }
@@ -184,7 +184,8 @@ func exchangeLog(ctx context.Context, d *datafolder.Folder, log *madeLog, last l
 		return err
 	}
 	files := embedded.Files(staging)
-	if err := datafolder.Fill(ctx, files, blocks.Import{From: log.from, Last: last, Anew: true}, log.read, "writing"); err != nil {
+	job := blocks.Import{From: log.from, Last: last, Anew: true}
+	if err := datafolder.Fill(ctx, files, job, log.read, "writing"); err != nil {
 		return err
 	}
 	if err := files.EndImport(last); err != nil {

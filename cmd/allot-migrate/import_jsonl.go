@@ -12,7 +12,7 @@ import (
 	"github.com/allot-project/allot/cmd/allot-migrate/contents/jsonl"
 )
 
-// importJSONLCommand is "allot import jsonl".
+// importJSONLCommand is "allot-migrate import jsonl".
 type importJSONLCommand struct {
 	File          string `arg:"" help:"File of JSON lines; docs/import-jsonl.md describes it." type:"existingfile"`
 	contentsFlags `embed:""`
@@ -20,7 +20,7 @@ type importJSONLCommand struct {
 
 // Run imports the whole file.
 func (c *importJSONLCommand) Run(ctx context.Context) error {
-	return c.run(ctx, func(context.Context) (rows *contents.Rows, err error) {
+	return c.run(ctx, filepath.Base(c.File), func(context.Context) (rows *contents.Rows, err error) {
 		in, err := os.Open(c.File)
 		if err != nil {
 			return nil, err

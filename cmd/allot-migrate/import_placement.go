@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// importPlacementCommand is "allot import placement".
+// importPlacementCommand is "allot-migrate import placement".
 type importPlacementCommand struct {
 	contentsFlags  `embed:""`
 	placementLogin `embed:""`
@@ -25,7 +25,7 @@ func (c *importPlacementCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.run(ctx, read)
+	return c.run(ctx, "a Placement", read)
 }
 
 // addressOf says where the address of a service is given.

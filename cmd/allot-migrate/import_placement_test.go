@@ -2,12 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,6 +129,49 @@ func TestKilledImportOfContentsIsNotServed(t *testing.T) {
 	}
 	if unfinished == 0 {
 		t.Error("no import was ever killed on its way: the test tests nothing")
+	}
+}
+
+// TestImportKilledWhileItReads: where an import was killed before it had read anything, no
+// server begins an empty ledger, and the import can be started again. One that fails leaves
+// the folder as it was.
+func TestImportKilledWhileItReads(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe, file, bad := filepath.Join(dir, "pipe"), filepath.Join(dir, "file"), filepath.Join(dir, "bad")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	provider := `{"kind":"provider","uuid":"` + importedHost + `","name":"n","inventories":[{"class":"VCPU","total":8}]}` + "\n"
+	for path, text := range map[string]string{file: provider, bad: provider + "{\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := filepath.Join(dir, "data")
+	reads := launchtest.Start(t, "", name, nil, "import", "jsonl", pipe, "--data", data)
+	launchtest.WaitFor(t, "the mark", func() bool {
+		_, err := os.Stat(filepath.Join(data, "log", "importing"))
+		return err == nil
+	})
+	reads.Kill()
+	launchtest.Refused(t, data, "an import into this folder is unfinished", "it was to come from pipe", "To recover")
+	empty := filepath.Join(dir, "empty")
+	if err := os.Mkdir(empty, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for _, into := range []string{empty, filepath.Join(dir, "new")} {
+		migrate(t, false, "import", "jsonl", bad, "--data", into)
+		left, err := os.ReadDir(into)
+		if into == empty && (err != nil || len(left) > 1) || into != empty && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a failed import leaves %v in %s, %v", left, into, err)
+		}
+	}
+	for _, into := range []string{data, empty} {
+		migrate(t, true, "import", "jsonl", file, "--data", into)
+		if got := allot(t, true, "verify", "--data", into); !strings.Contains(got, "good up to sequence 1: 3 records") {
+			t.Error(got)
+		}
 	}
 }
 
