@@ -72,7 +72,9 @@ type contentsTeller struct {
 
 // all writes the parts that read returns, each of which begins after the last
 // entity of the one before, until one is empty. It has a place while it reads.
-func (t *contentsTeller) all(ctx context.Context, read func(ledger.UUID) ([]answers.Content, ledger.UUID, error)) error {
+func (t *contentsTeller) all(
+	ctx context.Context, read func(ledger.UUID) ([]answers.Content, ledger.UUID, error),
+) error {
 	for after := ledger.NilUUID; ; {
 		release, err := t.q.Thorough.Place(ctx, t.to.asker)
 		if err != nil {

@@ -106,7 +106,8 @@ func (c *benchClaimCommand) run(ctx context.Context) (result *claimBench, err er
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		if own, err = c.start(ctx, filepath.Join(dir, "data"), "--candidates-budget", fmt.Sprint(candidatesBudget)); err != nil {
+		own, err = c.start(ctx, filepath.Join(dir, "data"), "--candidates-budget", fmt.Sprint(candidatesBudget))
+		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, own.stop()) }()

@@ -146,8 +146,9 @@ func (c *benchHistoryCommand) extend(
 // in the server's memory.
 func (c *benchHistoryCommand) storesLine(s *server) string {
 	var line strings.Builder
-	folders := []string{
-		filepath.Join(c.Data, datafolder.Log), filepath.Join(c.Data, datafolder.ReadModels), filepath.Join(c.Data, datafolder.Snapshots),
+	var folders []string
+	for _, name := range []string{datafolder.Log, datafolder.ReadModels, datafolder.Snapshots} {
+		folders = append(folders, filepath.Join(c.Data, name))
 	}
 	for _, arg := range c.Serve {
 		if _, folder, is := strings.Cut(arg, "file://"); is {

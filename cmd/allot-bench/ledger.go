@@ -61,7 +61,8 @@ func beginLedger(ctx context.Context, dir string) (l *ownLedger, err error) {
 		return l, err
 	}
 	l.views.ReadFrom(log)
-	l.writer = writer.New(log, l.views, ledger.NewState(), writer.Options{Now: time.Now, Logger: quiet, AnswerWithin: time.Minute})
+	options := writer.Options{Now: time.Now, Logger: quiet, AnswerWithin: time.Minute}
+	l.writer = writer.New(log, l.views, ledger.NewState(), options)
 	id := ledger.UUID(uuid.New())
 	names, err := commands.NewAddStandardNames(id)
 	if err == nil {

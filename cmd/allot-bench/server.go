@@ -51,7 +51,9 @@ func (f serverFlags) start(ctx context.Context, data string, flags ...string) (*
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"serve", "--data", data, "--http", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--log-format", "json"}, flags...)
+	args := append([]string{
+		"serve", "--data", data, "--http", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--log-format", "json",
+	}, flags...)
 	s := &server{cmd: exec.Command(path, args...), ended: make(chan error, 1)}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	messages, err := s.cmd.StderrPipe()

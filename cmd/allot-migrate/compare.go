@@ -20,7 +20,7 @@ type compareCommand struct {
 	Placement comparePlacementCommand `cmd:"" help:"Compare a running server with a Placement: its database or its REST API."`
 }
 
-// comparePlacementCommand is "allot compare placement".
+// comparePlacementCommand is "allot-migrate compare placement".
 type comparePlacementCommand struct {
 	Server         cli.Server `embed:""`
 	placementLogin `embed:""`
@@ -82,7 +82,7 @@ func (c *comparePlacementCommand) candidates(
 			return 0, nil, nil
 		}
 	}
-	other, err := c.placementLogin.source(address)
+	other, err := c.source(address)
 	if err != nil {
 		return 0, nil, err
 	}

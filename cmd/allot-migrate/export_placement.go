@@ -19,7 +19,7 @@ type exportCommand struct {
 	Placement exportPlacementCommand `cmd:"" help:"Write the contents of a running server into a database that Placement can serve."`
 }
 
-// exportPlacementCommand is "allot export placement": it writes the contents of a
+// exportPlacementCommand is "allot-migrate export placement": it writes the contents of a
 // running server into a database that Placement can serve.
 type exportPlacementCommand struct {
 	Server  cli.Server `embed:""`

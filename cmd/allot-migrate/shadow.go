@@ -285,7 +285,7 @@ func (c *shadowRunCommand) remember(lead shadow.Side) error {
 	return durable.Replace(c.leadFile(), []byte(lead.String()+"\n"))
 }
 
-// shadowLeadCommand is "allot shadow lead".
+// shadowLeadCommand is "allot-migrate shadow lead".
 type shadowLeadCommand struct {
 	Side  string        `arg:"" enum:"placement,allot" help:"placement or allot."`
 	Admin string        `help:"The proxy's --admin." default:"127.0.0.1:8780" placeholder:"HOST:PORT"`

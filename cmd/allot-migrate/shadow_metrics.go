@@ -47,7 +47,8 @@ func newShadowMeter() *shadowMeter {
 
 // registry returns all metrics of a proxy.
 func (m *shadowMeter) registry(proxy *shadow.Shadow) *prometheus.Registry {
-	m.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
+	m.collected.MustRegister(collectors.NewGoCollector(), process)
 	add := func(name, help string, value func() float64) {
 		options := prometheus.GaugeOpts{Namespace: "allot", Subsystem: "shadow", Name: name, Help: help}
 		m.collected.MustRegister(prometheus.NewGaugeFunc(options, value))

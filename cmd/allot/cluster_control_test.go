@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // controlled is the program with switches that turn off what makes Allot safe. No

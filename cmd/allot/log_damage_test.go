@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // world is a stopped server's data folder with some commits.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
 	"github.com/allot-project/allot/cmd/internal/cli"
 )
 

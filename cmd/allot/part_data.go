@@ -159,8 +159,9 @@ func setLogAside(d *datafolder.Folder) (aside string, err error) {
 		return "", err
 	}
 	const store = "jetstream"
-	if err := os.Rename(filepath.Join(d.Path(datafolder.Log), store), filepath.Join(aside, store)); err != nil {
+	log := d.Path(datafolder.Log)
+	if err := os.Rename(filepath.Join(log, store), filepath.Join(aside, store)); err != nil {
 		return "", err
 	}
-	return aside, errors.Join(durable.SyncFolder(aside), durable.SyncFolder(d.Path(datafolder.Log)), durable.SyncFolder(d.Dir))
+	return aside, errors.Join(durable.SyncFolder(aside), durable.SyncFolder(log), durable.SyncFolder(d.Dir))
 }

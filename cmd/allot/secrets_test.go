@@ -12,9 +12,9 @@ import (
 // it cannot mean.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	if counts := launchtest.CheckFlags(t, name, description, &program{}); counts.Secrets < 10 || counts.URLs < 100 || counts.Nested < 5 ||
-		counts.Numbers < 40 || counts.Zeros < 10 {
-		t.Errorf("only %+v", counts)
+	n := launchtest.CheckFlags(t, name, description, &program{})
+	if n.Secrets < 10 || n.URLs < 100 || n.Nested < 5 || n.Numbers < 40 || n.Zeros < 10 {
+		t.Errorf("only %+v", n)
 	}
 }
 

@@ -392,7 +392,7 @@ func leaveOut(t *testing.T, o oddity) {
 // TestDocumentedRules: docs/migrate.md has every rule, with its effect and text.
 func TestDocumentedRules(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/migrate.md")
+	text, err := os.ReadFile("../../../docs/migrate.md")
 	if err != nil {
 		t.Fatal(err)
 	}

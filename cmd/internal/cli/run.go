@@ -28,7 +28,9 @@ func Main(name, description string, args any) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	uuid.EnableRandPool() // no id is a secret
-	parser, err := NewParser(name, description, args, kong.BindTo(ctx, (*context.Context)(nil)), kong.Resolvers(&ConfigFile{}))
+	parser, err := NewParser(
+		name, description, args, kong.BindTo(ctx, (*context.Context)(nil)), kong.Resolvers(&ConfigFile{}),
+	)
 	if err != nil {
 		panic(err) // a mistake in the flags, which every test would find
 	}

@@ -28,8 +28,9 @@ type FlagCounts struct {
 	Secrets, URLs, Nested, Numbers, Zeros int
 }
 
-// CheckFlags: no flag of any command of a program takes a secret from the command line, or a
-// number that it cannot mean. The file of --config takes every flag that can hold a secret.
+// CheckFlags requires that no flag of any command of a program takes a secret from the command
+// line, or a number that it cannot mean, and that the file of --config takes every flag that can
+// hold a secret.
 func CheckFlags(t *testing.T, name, description string, args any) (counts FlagCounts) {
 	t.Helper()
 	parser, err := cli.NewParser(name, description, args, kong.BindTo(t.Context(), (*context.Context)(nil)))

@@ -114,7 +114,7 @@ func TestBadLines(t *testing.T) {
 // TestSchema: the published schema takes the good lines, and refuses bad ones.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/import-jsonl.schema.json")
+	text, err := os.ReadFile("../../../../docs/import-jsonl.schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
