@@ -2,7 +2,7 @@
 .PHONY: build deb release release-check cluster check test race models cover fuzz faults cluster-faults shadow-faults import-faults bench bench-past bench-http bench-cluster bench-candidates differential side-by-side lint screenshots
 
 build:
-	go build -o bin/allot ./cmd/allot
+	go build -o bin/ ./cmd/...
 
 # Three servers of one ledger on this machine, in the foreground: REST at PORT,
 # PORT+1 and PORT+2; data, logs and process ids in DIR.
@@ -77,14 +77,14 @@ cluster-faults:
 # Faults of Placement, its database, Allot and the proxy between them under load, ten times each, and what clients missed.
 # It needs Debian's mariadb-server, python3-placement, python3-pymysql, uwsgi-core and uwsgi-plugin-python3.
 shadow-faults:
-	ALLOT_FAULTS=all go test ./cmd/allot -count 1 -v -timeout 120m -run 'TestShadow' > shadow-faults.log \
+	ALLOT_FAULTS=all go test ./cmd/allot-migrate -count 1 -v -timeout 120m -run 'TestShadow' > shadow-faults.log \
 		|| (grep -v '^=== ' shadow-faults.log | tail -100; exit 1)
 	@sed -n 's/^.*FAULT //p' shadow-faults.log
 
 # Imports, comparisons and exports, with faults, and at the size of a large cloud (100,000 providers, 1,000,000
 # allocations) with its times; about 10 minutes. Needs Debian's mariadb-server, postgresql, python3-placement and ironic-common.
 import-faults:
-	ALLOT_IMPORT=large go test ./commands/importing/... ./cmd/allot -count 1 -v -timeout 60m \
+	ALLOT_IMPORT=large go test ./cmd/allot-migrate/... -count 1 -v -timeout 60m \
 		-run 'Import|RealPlacement|RealIronic|KilledAddition|MigrateDocument|Servers|OneMoment|Odd' > import-faults.log || (grep -v '^=== ' import-faults.log | tail -100; exit 1)
 	@sed -n 's/^.*IMPORT //p' import-faults.log
 

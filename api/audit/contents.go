@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/allot-project/allot/commands/importing/jsonl"
+	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector"
 )
@@ -13,7 +13,7 @@ import (
 // before they are written, so that a slow client keeps no place from others.
 const atOnce = 1000
 
-// contents is GET /audit/contents: all that allot import jsonl takes, as of one
+// contents is GET /audit/contents: all that allot-migrate import jsonl takes, as of one
 // moment. Commands that need everything ask it instead of asking for each provider
 // and each consumer.
 func (q *Questions) contents(p parameters) (func(context.Context, *lines) error, error) {
@@ -39,12 +39,12 @@ func (q *Questions) contents(p parameters) (func(context.Context, *lines) error,
 
 // tellNames writes the classes, in the order of their numbers, and the traits.
 func tellNames(view projector.View, classes *ledger.ClassTable, to *lines) error {
-	var list []jsonl.Content
+	var list []answers.Content
 	for _, class := range classes.All() {
-		list = append(list, jsonl.Content{Kind: jsonl.KindClass, Name: class.Name, CreatedAt: nanoTime(class.CreatedAt)})
+		list = append(list, answers.Content{Kind: answers.KindClass, Name: class.Name, CreatedAt: nanoTime(class.CreatedAt)})
 	}
 	err := view.Traits(func(t *ledger.Trait) bool {
-		list = append(list, jsonl.Content{Kind: jsonl.KindTrait, Name: t.Name, CreatedAt: nanoTime(t.CreatedAt)})
+		list = append(list, answers.Content{Kind: answers.KindTrait, Name: t.Name, CreatedAt: nanoTime(t.CreatedAt)})
 		return true
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func tellNames(view projector.View, classes *ledger.ClassTable, to *lines) error
 	return writeLines(to, list)
 }
 
-func writeLines(to *lines, list []jsonl.Content) error {
+func writeLines(to *lines, list []answers.Content) error {
 	for i := range list {
 		if err := to.line(ledger.Address{}, &list[i]); err != nil {
 			return err
@@ -72,7 +72,9 @@ type contentsTeller struct {
 
 // all writes the parts that read returns, each of which begins after the last
 // entity of the one before, until one is empty. It has a place while it reads.
-func (t *contentsTeller) all(ctx context.Context, read func(ledger.UUID) ([]jsonl.Content, ledger.UUID, error)) error {
+func (t *contentsTeller) all(
+	ctx context.Context, read func(ledger.UUID) ([]answers.Content, ledger.UUID, error),
+) error {
 	for after := ledger.NilUUID; ; {
 		release, err := t.q.Thorough.Place(ctx, t.to.asker)
 		if err != nil {
@@ -90,7 +92,7 @@ func (t *contentsTeller) all(ctx context.Context, read func(ledger.UUID) ([]json
 	}
 }
 
-func (t *contentsTeller) providers(after ledger.UUID) (list []jsonl.Content, last ledger.UUID, err error) {
+func (t *contentsTeller) providers(after ledger.UUID) (list []answers.Content, last ledger.UUID, err error) {
 	err = t.view.ProvidersAfter(after, func(p *ledger.Provider) bool {
 		list, last = append(list, t.provider(p)), p.UUID
 		return len(list) < atOnce
@@ -98,9 +100,9 @@ func (t *contentsTeller) providers(after ledger.UUID) (list []jsonl.Content, las
 	return list, last, err
 }
 
-func (t *contentsTeller) provider(p *ledger.Provider) jsonl.Content {
-	line := jsonl.Content{
-		Kind: jsonl.KindProvider, UUID: p.UUID.String(), Name: p.Name, Generation: p.Generation, Traits: p.Traits,
+func (t *contentsTeller) provider(p *ledger.Provider) answers.Content {
+	line := answers.Content{
+		Kind: answers.KindProvider, UUID: p.UUID.String(), Name: p.Name, Generation: p.Generation, Traits: p.Traits,
 		CreatedAt: nanoTime(p.CreatedAt), UpdatedAt: nanoTime(p.UpdatedAt),
 	}
 	if !p.Parent.IsNil() {
@@ -111,7 +113,7 @@ func (t *contentsTeller) provider(p *ledger.Provider) jsonl.Content {
 	}
 	for i := range p.Inventories {
 		inv := &p.Inventories[i]
-		line.Inventories = append(line.Inventories, jsonl.Inventory{
+		line.Inventories = append(line.Inventories, answers.Inventory{
 			Class: t.classes.Name(inv.Class), Total: &inv.Total, Reserved: inv.Reserved, MinUnit: &inv.MinUnit,
 			MaxUnit: &inv.MaxUnit, StepSize: &inv.StepSize, Ratio: &inv.Ratio, UpdatedAt: nanoTime(inv.UpdatedAt),
 		})
@@ -119,7 +121,7 @@ func (t *contentsTeller) provider(p *ledger.Provider) jsonl.Content {
 	return line
 }
 
-func (t *contentsTeller) consumers(after ledger.UUID) (list []jsonl.Content, last ledger.UUID, err error) {
+func (t *contentsTeller) consumers(after ledger.UUID) (list []answers.Content, last ledger.UUID, err error) {
 	err = t.view.Consumers(after, func(c *ledger.Consumer) bool {
 		list, last = append(list, t.consumer(c)), c.UUID
 		return len(list) < atOnce
@@ -127,13 +129,13 @@ func (t *contentsTeller) consumers(after ledger.UUID) (list []jsonl.Content, las
 	return list, last, err
 }
 
-func (t *contentsTeller) consumer(c *ledger.Consumer) jsonl.Content {
-	line := jsonl.Content{
-		Kind: jsonl.KindConsumer, UUID: c.UUID.String(), Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
+func (t *contentsTeller) consumer(c *ledger.Consumer) answers.Content {
+	line := answers.Content{
+		Kind: answers.KindConsumer, UUID: c.UUID.String(), Project: c.Owner.Project, User: c.Owner.User, Type: c.Owner.Type,
 		Generation: int64(c.Generation), CreatedAt: nanoTime(c.CreatedAt), UpdatedAt: nanoTime(c.UpdatedAt),
 	}
 	for _, a := range c.Allocations {
-		line.Allocations = append(line.Allocations, jsonl.Allocation{
+		line.Allocations = append(line.Allocations, answers.Allocation{
 			Provider: a.Provider.String(), Class: t.classes.Name(a.Class), Amount: a.Amount,
 		})
 	}

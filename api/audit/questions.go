@@ -16,7 +16,6 @@ import (
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
-	"github.com/allot-project/allot/commands/importing/jsonl"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/ledger"
@@ -107,7 +106,7 @@ var questions = map[string]question{
 	},
 	"/audit/contents": {
 		[]string{"at"}, anything, stream((*Questions).contents),
-		"listContents", "Tell all providers and consumers, as lines that allot import jsonl takes", jsonl.Content{},
+		"listContents", "Tell all providers and consumers, as lines that allot-migrate import jsonl takes", answers.Content{},
 	},
 	"/audit/diff": {
 		[]string{"from", "to"}, anything, thorough((*Questions).diff),

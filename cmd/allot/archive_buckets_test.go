@@ -9,46 +9,37 @@ import (
 	"github.com/allot-project/allot/ledger/bucket/buckettest"
 )
 
-// TestArchiveInBuckets: in each kind of bucket a server, killed and started again,
-// archives everything, lets its log get shorter, and reads what has left. What is there
+// TestArchiveInBucket: in a bucket of S3 a server, killed and started again, archives
+// everything, lets its log get shorter, and reads what has left. What is there
 // is verified and restored.
-func TestArchiveInBuckets(t *testing.T) {
+func TestArchiveInBucket(t *testing.T) {
 	t.Parallel()
-	for kind, begin := range map[string]func(*testing.T) string{
-		"S3":    func(t *testing.T) string { return buckettest.URL(buckettest.S3(t), "a") },
-		"GCS":   func(t *testing.T) string { return buckettest.GCSURL(buckettest.GCS(t), "a") },
-		"Azure": func(t *testing.T) string { return buckettest.AzureURL(buckettest.Azure(t), "a") },
-	} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			data, metrics, url := t.TempDir(), freeAddress(t), begin(t)
-			flags := []string{
-				"--archive", url, "--archive-part-records", "10", "--archive-part-age", "1s", "--archive-copy-records", "20",
-				"--hot-log-records", "20", "--snapshot-records", "5", "--metrics", metrics,
-			}
-			for round := range 2 {
-				s := launch(t, data, flags...)
-				for i := range 60 {
-					s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_%d", round, i), "")
-				}
-				if round == 0 {
-					s.kill()
-					continue
-				}
-				waitFor(t, "commits leave the log", func() bool { return readMetrics(t, metrics)["allot_hot_log_first_sequence"] > 60 })
-				if body := s.must(200, "GET", "/audit/records?from=1&limit=20", ""); !strings.Contains(body, `"sequence":1,`) {
-					t.Errorf("what has left the log is not told: %.300s", body)
-				}
-				waitFor(t, "everything is archived", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
-				s.terminate()
-			}
-			allot(t, true, "verify", "--archive", url)
-			replayed := allot(t, true, "replay", "--data", data, "--archive", url)
-			back := filepath.Join(t.TempDir(), "back")
-			allot(t, true, "restore", "--from", url, "--data", back)
-			if out := allot(t, true, "replay", "--data", back, "--archive", url); same(out) != same(replayed) {
-				t.Errorf("restored:\n%s\nand it was:\n%s", out, replayed)
-			}
-		})
+	data, metrics, url := t.TempDir(), freeAddress(t), buckettest.URL(buckettest.S3(t), "a")
+	flags := []string{
+		"--archive", url, "--archive-part-records", "10", "--archive-part-age", "1s", "--archive-copy-records", "20",
+		"--hot-log-records", "20", "--snapshot-records", "5", "--metrics", metrics,
+	}
+	for round := range 2 {
+		s := launch(t, data, flags...)
+		for i := range 60 {
+			s.must(201, "PUT", fmt.Sprintf("/resource_classes/CUSTOM_R%d_%d", round, i), "")
+		}
+		if round == 0 {
+			s.kill()
+			continue
+		}
+		waitFor(t, "commits leave the log", func() bool { return readMetrics(t, metrics)["allot_hot_log_first_sequence"] > 60 })
+		if body := s.must(200, "GET", "/audit/records?from=1&limit=20", ""); !strings.Contains(body, `"sequence":1,`) {
+			t.Errorf("what has left the log is not told: %.300s", body)
+		}
+		waitFor(t, "everything is archived", func() bool { return readMetrics(t, metrics)["allot_archive_lag_commits"] == 0 })
+		s.terminate()
+	}
+	allot(t, true, "verify", "--archive", url)
+	replayed := allot(t, true, "replay", "--data", data, "--archive", url)
+	back := filepath.Join(t.TempDir(), "back")
+	allot(t, true, "restore", "--from", url, "--data", back)
+	if out := allot(t, true, "replay", "--data", back, "--archive", url); same(out) != same(replayed) {
+		t.Errorf("restored:\n%s\nand it was:\n%s", out, replayed)
 	}
 }

@@ -24,7 +24,7 @@ type backupCommand struct {
 	URL         string   `name:"url" help:"URL of a running server, such as http://HOST:PORT: the log comes over HTTP. The token needs the policy rule allot:audit." placeholder:"URL"`
 	CAFile      string   `name:"ca-file" help:"Certificates to trust for --url, instead of the system's." type:"existingfile" placeholder:"FILE"`
 	Token       string   `help:"Token to send to --url as X-Auth-Token; not on the command line, where others see it." default:"admin" secret:""`
-	To          []string `help:"URL of the archive: file:///FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or azblob://CONTAINER/PREFIX?account=ACCOUNT. May be repeated. A server may archive there, too." required:"" placeholder:"URL"`
+	To          []string `help:"URL of the archive: file:///FOLDER or s3://BUCKET/PREFIX. May be repeated. A server may archive there, too." required:"" placeholder:"URL"`
 	Mend        bool     `help:"Read all parts of the archive first, and write those that are damaged again, beside the damaged ones."`
 	SigningKey  string   `help:"File with the operator's private key, to sign what is added. Without it the server at --url signs it, if it has a key." type:"existingfile" placeholder:"FILE"`
 }
@@ -61,7 +61,7 @@ func (c *backupCommand) Run(ctx context.Context) (err error) {
 			}
 		}
 	}
-	show, end := progressBar("backing up")
+	show, end := cli.ProgressBar("backing up")
 	cfg.Progress = show
 	all, err := archives.Backup(ctx, cfg)
 	end()

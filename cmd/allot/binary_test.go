@@ -362,22 +362,3 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
-
-// TestBench: the bench command measures every way of submitting, and leaves
-// nothing behind.
-func TestBench(t *testing.T) {
-	dir := t.TempDir()
-	out, err := exec.Command(binary, "bench", "--dir", dir, "--duration", "100ms", "--clients", "4", "--pipelined", "2").
-		CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, way := range []string{"in the process", "NATS alone", "NATS, msgpack, one per request", "NATS, JSON, one per request", "NATS, msgpack, pipelined", "NATS, JSON, pipelined"} {
-		if !strings.Contains(string(out), way) {
-			t.Errorf("%q is missing in\n%s", way, out)
-		}
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}

@@ -60,7 +60,7 @@ func (c *checkpointCommand) check(
 	ctx context.Context, signed []byte, keys note.Verifiers, earlier *proof.Checkpoint,
 ) error {
 	if keys == nil {
-		_, err := unverified(signed)
+		_, err := proof.Unverified(signed)
 		return err
 	}
 	newest, err := proof.Open(signed, keys)

@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // controlled is the program with switches that turn off what makes Allot safe. No
 // other build has them.
 var controlled = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "allot-control")
-	out, err := goBuild(path, "-tags", "allot_control", ".")
+	out, err := launchtest.Build(path, "-tags", "allot_control", ".")
 	if err != nil {
 		return string(out), err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger/embedded"
 )
 
@@ -142,7 +143,7 @@ func (f *clusterFlags) checkTLS() error {
 	if some != all {
 		return errors.New("--cluster-tls-cert, --cluster-tls-key and --cluster-tls-ca belong together: give all or none")
 	}
-	local, err := isLocal(f.Listen)
+	local, err := cli.IsLocal(f.Listen)
 	if err != nil {
 		return fmt.Errorf("--cluster-listen: %w", err)
 	}
@@ -158,18 +159,18 @@ func (f *clusterFlags) tls(logger *slog.Logger) (*tls.Config, error) {
 	if f.Cert == "" {
 		return nil, nil
 	}
-	pair := &certificates{flags: tlsFlags{Cert: f.Cert, Key: f.Key}, logger: logger}
-	if err := pair.load(); err != nil {
+	pair, err := cli.NewCertificates(cli.TLSFlags{Cert: f.Cert, Key: f.Key}, logger)
+	if err != nil {
 		return nil, fmt.Errorf("--cluster-tls-cert: %w", err)
 	}
-	signers, err := trusted(f.CA)
+	signers, err := cli.Trusted(f.CA)
 	if err != nil {
 		return nil, fmt.Errorf("--cluster-tls-ca: %w", err)
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: signers, RootCAs: signers,
-		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.current(), nil },
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.current(), nil },
+		GetCertificate:       func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.Current(), nil },
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.Current(), nil },
 	}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/commands/commandstest"
@@ -81,29 +81,13 @@ func startForBrowser(t *testing.T) (s *server, natsAddress string) {
 // needBrowser skips a test if there is no browser.
 func needBrowser(t *testing.T) {
 	t.Helper()
-	if _, err := os.Stat("/usr/bin/chromium"); err != nil {
-		t.Skip("skipped: chromium is not installed")
-	}
-	if _, err := exec.LookPath("node"); err != nil {
-		t.Skip("skipped: node is not installed")
-	}
-	for _, module := range []string{"playwright-core", "axe-core"} {
-		if _, err := os.Stat("testdata/console/node_modules/" + module); err != nil {
-			t.Skipf("skipped: %s is not installed (npm ci in cmd/allot/testdata/console)", module)
-		}
-	}
+	launchtest.NeedBrowser(t, "testdata/console")
 }
 
 // browse runs a script of testdata/console.
 func browse(t *testing.T, script string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, "node", append([]string{"testdata/console/" + script}, args...)...).CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Fatal(script, err)
-	}
+	launchtest.Browse(t, "testdata/console/"+script, args...)
 }
 
 // submitting returns a function that submits commands over NATS, all or none.

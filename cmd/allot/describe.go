@@ -9,6 +9,7 @@ import (
 	"github.com/allot-project/allot/api/baremetal"
 	"github.com/allot-project/allot/api/openapi"
 	"github.com/allot-project/allot/api/placement"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
@@ -22,7 +23,7 @@ const (
 
 // describeREST describes everything that the REST port serves.
 func describeREST() (*openapi.Document, error) {
-	d := openapi.New("Allot", version(),
+	d := openapi.New("Allot", cli.Version(),
 		"An allocation ledger: OpenStack Placement, Ironic's allocations and nodes, and Allot's own questions.")
 	d.Tag("Placement", "OpenStack Placement, also below /placement.")
 	err := errors.Join(

@@ -7,24 +7,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/durable"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
-// exportCommand is "allot export": it writes a log, or a range of it, to a file, or
-// the present into a database of Placement.
+// exportCommand is "allot export": it writes a log, or a range of it, to a file.
 type exportCommand struct {
-	Archive   exportArchiveCommand   `cmd:"" default:"withargs" help:"Write a log, or a range of it, to a file: allot export FILE."`
-	Placement exportPlacementCommand `cmd:"" help:"Write the contents of a running server into a database that Placement can serve."`
-}
-
-// exportArchiveCommand is "allot export FILE".
-type exportArchiveCommand struct {
 	sourceFlags `embed:""`
 	From        uint64 `help:"First sequence." default:"1"`
 	To          uint64 `help:"Last sequence; 0: the log's last." default:"0"`
@@ -34,7 +27,7 @@ type exportArchiveCommand struct {
 
 // Run writes the file under another name first, so that a file with the final
 // name is always whole.
-func (c *exportArchiveCommand) Run(ctx context.Context) (err error) {
+func (c *exportCommand) Run(ctx context.Context) (err error) {
 	log, closeLog, err := c.openTo(ctx, &c.To)
 	if err != nil {
 		return err
@@ -68,11 +61,11 @@ func (c *exportArchiveCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-func (c *exportArchiveCommand) write(
+func (c *exportCommand) write(
 	ctx context.Context, out *bufio.Writer, log ledger.Log, kept []proof.Kept,
 ) (ledger.Head, error) {
 	if !c.JSON {
-		show, end := progressBar("exporting")
+		show, end := cli.ProgressBar("exporting")
 		defer end()
 		return archive.Write(ctx, out, log, archive.Extent{
 			From: c.From, To: c.To, Checkpoints: within(kept, c.From, c.To), Progress: show,
@@ -105,15 +98,9 @@ const maxExported = 1000
 func within(kept []proof.Kept, from, to uint64) [][]byte {
 	var list [][]byte
 	for _, one := range kept {
-		if c, err := unverified(one.Signed); err != nil || c.Sequence >= from && c.Sequence <= to {
+		if c, err := proof.Unverified(one.Signed); err != nil || c.Sequence >= from && c.Sequence <= to {
 			list = append(list, one.Signed)
 		}
 	}
 	return list[max(0, len(list)-maxExported):]
-}
-
-// unverified reads a signed checkpoint without checking its signature.
-func unverified(signed []byte) (*proof.Checkpoint, error) {
-	text, _, _ := strings.Cut(string(signed), "\n\n")
-	return proof.Parse(text + "\n")
 }

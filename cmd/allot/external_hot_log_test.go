@@ -16,13 +16,14 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger"
 )
 
 // natsProgram is the program nats-server, of the release that Allot has in the process.
 var natsProgram = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(filepath.Dir(binary), "nats-server")
-	out, err := goBuild(path, "github.com/nats-io/nats-server/v2")
+	out, err := launchtest.Build(path, "github.com/nats-io/nats-server/v2")
 	if err != nil {
 		return string(out), err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 )
 
@@ -27,7 +28,7 @@ func (s *server) fillHistory(ctx context.Context) error {
 			begin.History.Sequence,
 		)
 	}
-	source, err := openArchive(s.data.files().HistoryPath())
+	source, err := openArchive(s.data.Files().HistoryPath())
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func (s *server) fillMissing(ctx context.Context, source *archiveLog) error {
 	if err != nil || last >= source.last {
 		return err
 	}
-	if err := sameCommit(ctx, s.log.all, source.Read, last); err != nil {
+	if err := datafolder.SameCommit(ctx, s.log.all, source.Read, last); err != nil {
 		return err
 	}
 	s.logger.Info("filling the log from the archive", "from", last+1, "to", source.last)

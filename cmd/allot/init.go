@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/durable"
@@ -23,30 +24,30 @@ type initCommand struct {
 
 // Run refuses a folder that holds a ledger, or parts of one.
 func (c *initCommand) Run(context.Context) (err error) {
-	d, err := openDataFolder(c.Data)
+	d, err := datafolder.Open(c.Data)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
-	for _, name := range []string{logFolder, readModelFolder, snapshotsFolder, checkpointsFolder} {
-		found, err := d.has(name)
+	defer func() { err = errors.Join(err, d.Close()) }()
+	for _, name := range []string{datafolder.Log, datafolder.ReadModels, datafolder.Snapshots, datafolder.Checkpoints} {
+		found, err := d.Has(name)
 		if err != nil {
 			return err
 		}
 		if found {
 			return fmt.Errorf(
-				"%s belongs to a ledger, and a new one cannot begin beside it: move it away, or name another folder", d.path(name),
+				"%s belongs to a ledger, and a new one cannot begin beside it: move it away, or name another folder", d.Path(name),
 			)
 		}
 	}
-	d.external = c.External
+	d.External = c.External
 	begin := blocks.Beginning{Ledger: ledger.UUID(uuid.New())}
 	if c.From != "" {
-		if begin, err = c.history(d.files()); err != nil {
+		if begin, err = c.history(d.Files()); err != nil {
 			return err
 		}
 	}
-	if err := d.files().MayBegin(begin); err != nil {
+	if err := d.Files().MayBegin(begin); err != nil {
 		return err
 	}
 	fmt.Printf("the ledger %s can begin in %s; start it with: allot serve --data %s\n", begin.Ledger, c.Data, c.Data)

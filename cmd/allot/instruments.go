@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/writer"
 )
@@ -125,7 +126,7 @@ func (in *instruments) requests(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, seen := time.Now(), &seenWriter{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			route, method := knownRoute(r), knownMethod(r.Method)
+			route, method := knownRoute(r), rest.KnownMethod(r.Method)
 			in.httpRequests.WithLabelValues(route, method, strconv.Itoa(seen.status)).Inc()
 			in.httpTook.WithLabelValues(route, method).Observe(time.Since(began).Seconds())
 		}()
@@ -142,7 +143,7 @@ func (s *server) logged(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began, seen := time.Now(), &seenWriter{ResponseWriter: w, status: http.StatusOK}
 		defer func() {
-			s.logger.InfoContext(r.Context(), "request", "method", knownMethod(r.Method), "route", knownRoute(r),
+			s.logger.InfoContext(r.Context(), "request", "method", rest.KnownMethod(r.Method), "route", knownRoute(r),
 				"status", seen.status, "took", time.Since(began), "from", r.RemoteAddr,
 				"request_id", seen.Header().Get("X-Openstack-Request-Id"))
 		}()
@@ -156,17 +157,6 @@ func knownRoute(r *http.Request) string {
 		return "other"
 	}
 	return r.Pattern
-}
-
-// knownMethod maps unknown methods to one label, so that strangers cannot make up
-// labels.
-func knownMethod(method string) string {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
-		http.MethodOptions:
-		return method
-	}
-	return "other"
 }
 
 // seenWriter remembers the status of an answer.

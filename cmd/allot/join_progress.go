@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/copies"
 )
@@ -46,7 +47,7 @@ func (p *joinProgress) member() cluster.Member {
 	p.mu.Unlock()
 	s := p.server
 	m := cluster.Member{
-		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: version(),
+		Name: s.config.Cluster.Name, HTTP: s.config.Cluster.HTTP, Version: cli.Version(),
 		Sequence: s.views.Checkpoint().Sequence, Joining: &now,
 	}
 	whole := s.whole()

@@ -1,15 +1,10 @@
 package main_test
 
 import (
-	"flag"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,58 +12,22 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 	"github.com/allot-project/allot/ledger/ledgertest"
 )
 
 // binary is the built program that these tests run.
 var binary string
 
-// coverage is the folder in which processes of the binary write their coverage,
-// for .ci/cover; empty: they do not.
-var coverage = os.Getenv("ALLOT_COVER")
-
 func TestMain(m *testing.M) {
 	if os.Getenv(attackerEnv) != "" {
 		os.Exit(m.Run()) // a process of TestAttacksAreBounded
 	}
-	dir, err := os.MkdirTemp("", "allot-test")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "allot")
-	build := []string{"."}
-	if coverage != "" {
-		build = []string{"-cover", "-coverpkg=github.com/allot-project/allot/...", "."}
-		if err := os.Setenv("GOCOVERDIR", coverage); err != nil {
-			panic(err)
-		}
-	}
-	if out, err := goBuild(binary, build...); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		os.Exit(1)
-	}
-	flag.Parse()
-	if !given("test.parallel") { // these tests wait for processes more than they compute
-		if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1)); err != nil {
-			panic(err)
-		}
-	}
+	cleanup := launchtest.Setup("allot")
+	binary = launchtest.Program("allot")
 	code := m.Run()
-	_ = os.RemoveAll(dir)
+	cleanup()
 	os.Exit(code)
-}
-
-// goBuild builds a program as packages do, with which it shares Go's build cache.
-func goBuild(path string, args ...string) (out []byte, err error) {
-	build := exec.Command("go", append([]string{"build", "-trimpath", "-o", path}, args...)...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	return build.CombinedOutput()
-}
-
-// given reports whether a flag is on the command line.
-func given(name string) (is bool) {
-	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
-	return is
 }
 
 // server is a running "allot serve".
@@ -173,7 +132,7 @@ func (s *server) run() {
 // end ends a process that its test no longer needs. Only a process that exits by
 // itself writes its coverage.
 func (s *server) end() {
-	if coverage != "" && s.cmd.Process.Signal(syscall.SIGTERM) == nil {
+	if launchtest.Coverage != "" && s.cmd.Process.Signal(syscall.SIGTERM) == nil {
 		select {
 		case <-s.exited:
 		case <-time.After(hang):
@@ -194,28 +153,9 @@ func (s *server) kill() {
 }
 
 // sendTo sends a request with some headers, and returns the status and the body
-// of its answer. It leaves out empty headers.
+// of its answer.
 func sendTo(method, url, body string, headers map[string]string) (int, string, error) {
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	for name, value := range headers {
-		switch {
-		case value == "":
-		case name == "Host":
-			req.Host = value
-		default:
-			req.Header.Set(name, value)
-		}
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // nothing was written
-	answer, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(answer), err
+	return launchtest.Send(method, url, body, headers)
 }
 
 // call sends a request as the administrator at the newest microversion.

@@ -2,9 +2,7 @@ package main_test
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
-	"io/fs"
 	"math/rand"
 	"net/http"
 	"os"
@@ -16,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
 )
 
 // world is a stopped server's data folder with some commits.
@@ -74,26 +74,10 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// bytesOf returns a digest of everything in a folder but the lock, which has no
-// contents.
+// bytesOf returns a digest of everything in a folder but the lock.
 func bytesOf(t *testing.T, folder string) string {
 	t.Helper()
-	sum := sha256.New()
-	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == "lock" {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(sum, "%s %d %x\n", strings.TrimPrefix(path, folder), len(content), sha256.Sum256(content))
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil))
+	return launchtest.BytesOf(t, folder)
 }
 
 // refused checks that a server does not start, prints these words, and changes no
@@ -253,16 +237,11 @@ func TestKilledImportIsNotServed(t *testing.T) {
 // waitFor waits for something that must come sooner or later.
 func waitFor(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(hang); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", hang, what)
-		}
-	}
+	launchtest.WaitFor(t, what, so)
 }
 
-// hang is the time after which something counts as never coming. It does not
-// measure speed.
-const hang = 5 * time.Minute
+// hang is the time after which something counts as never coming.
+const hang = launchtest.Hang
 
 // TestRepair takes missing commits from an export or from another server, or
 // cuts, and keeps the old files. Without a source it only lists the damage.

@@ -12,7 +12,7 @@ func TestMistyped(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"serve", "--nosuch"}, {"serve", "--hot-history", "1x"}, {"serve", "--hot-log-records", "-1"}, {"nosuch"},
-		{"bench", "claim", "--providers", "many"},
+		{"export", "--from", "many", "file"},
 	} {
 		command := exec.Command(binary, args...)
 		var out, fault bytes.Buffer

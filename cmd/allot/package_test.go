@@ -191,10 +191,12 @@ func TestPackage(t *testing.T) {
 	older, newer := deb(t, "0.1.0"), deb(t, "0.2.0")
 	m := newMachine(t)
 	m.run("dpkg", "--install", older)
-	if got := m.run("allot", "version"); !strings.HasPrefix(got, "allot 0.1.0\ncommit ") {
-		t.Errorf("it is %q", got)
+	for _, name := range []string{"allot", "allot-migrate", "allot-bench"} {
+		m.run("gzip", "--test", "/usr/share/man/man1/"+name+".1.gz")
+		if got := m.run(name, "version"); !strings.HasPrefix(got, name+" 0.1.0\ncommit ") {
+			t.Errorf("it is %q", got)
+		}
 	}
-	m.run("gzip", "--test", "/usr/share/man/man1/allot.1.gz")
 	m.checkUnit()
 	rest, conf := freeAddress(t), "/etc/allot/allot.yaml"
 	m.run("sed", "-i", "s|^http: .*|http: "+rest+"|; s|^nats: .*|nats: "+freeAddress(t)+"|", conf)

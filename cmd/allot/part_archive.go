@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
@@ -20,7 +21,7 @@ import (
 
 // archiveFlags say where the log is archived, and in what parts.
 type archiveFlags struct {
-	URL         []string      `name:"archive" help:"Archive the log there in the background: file:///FOLDER, s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, gs://BUCKET/PREFIX with those of GOOGLE_APPLICATION_CREDENTIALS, or azblob://CONTAINER/PREFIX?account=ACCOUNT with AZURE_STORAGE_KEY. May be repeated." placeholder:"URL"`
+	URL         []string      `name:"archive" help:"Archive the log there in the background: file:///FOLDER, or s3://BUCKET/PREFIX?endpoint=HOST:PORT with keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. May be repeated." placeholder:"URL"`
 	PartRecords int64         `name:"archive-part-records" help:"Most records in one part of an archive." default:"1000000" least:"1"`
 	PartBytes   int64         `name:"archive-part-bytes" help:"Seal a part when it has so many bytes of commits, before compression." default:"67108864" least:"1"`
 	PartAge     time.Duration `name:"archive-part-age" help:"Seal a part when its first record is so old: what is younger is in the log only." default:"1h" least:"10ms"`
@@ -112,7 +113,7 @@ func openParts(url string) (*archives.Archive, error) {
 // another one: a folder that was lost, or is not mounted, looks like that. Archives that do
 // not answer are asked again once the ledger has begun.
 func (s *server) archivesAreFree(ctx context.Context) error {
-	if !s.data.empty || s.config.NATSURL != "" { // there may be a log, of the archives' ledger
+	if !s.data.Empty || s.config.NATSURL != "" { // there may be a log, of the archives' ledger
 		return nil
 	}
 	list, err := s.config.Archive.open()
@@ -172,7 +173,7 @@ func (s *server) joinArchives(ctx context.Context, hot archives.Hot) (all ledger
 	if len(s.archives) == 0 {
 		return hot, nil
 	}
-	folder := filepath.Join(s.data.path(archiveFolder), readFolder)
+	folder := filepath.Join(s.data.Path(archiveFolder), readFolder)
 	if err := os.RemoveAll(folder); err != nil { // nobody knows what a former server has left there
 		return nil, err
 	}
@@ -220,7 +221,7 @@ func (s *server) startTrimmer(context.Context) (err error) {
 	}
 	cfg := archives.TrimConfig{
 		Hot: hot, Archives: s.archives, Ledger: s.notary.Ledger, Head: s.log.highWater.Head,
-		Replayed: s.replayed, Rate: flags.Rate, Folder: s.data.path(archiveFolder), Every: archiveEvery, Now: time.Now,
+		Replayed: s.replayed, Rate: flags.Rate, Folder: s.data.Path(archiveFolder), Every: archiveEvery, Now: time.Now,
 		Logger: s.logger,
 	}
 	if flags.HotRecords != nil {
@@ -303,7 +304,7 @@ func (s *server) openPast() error {
 	if from > 0 && len(s.archives) == 0 {
 		return fmt.Errorf("the read models in %s begin with sequence %d, because what is older has left for archives; nothing was changed: "+
 			"name them with --archive, or remove the folder %s, and all of it is made again from the log",
-			s.config.Data, from, s.data.path(readModelFolder))
+			s.config.Data, from, s.data.Path(datafolder.ReadModels))
 	}
 	if len(s.archives) == 0 {
 		return nil
@@ -313,7 +314,7 @@ func (s *server) openPast() error {
 		stores[i] = a.Store()
 	}
 	files, err := past.Open(stores, past.Options{
-		Folder: filepath.Join(s.data.path(archiveFolder), pastFolder), Bytes: s.config.Archive.Cache, Rest: archiveRest,
+		Folder: filepath.Join(s.data.Path(archiveFolder), pastFolder), Bytes: s.config.Archive.Cache, Rest: archiveRest,
 		Rate: s.config.Archive.Rate,
 	})
 	if err != nil {
@@ -335,7 +336,7 @@ func (s *server) startHistoryTrimmer(context.Context) (err error) {
 		Logger: s.logger,
 	}
 	for i, a := range s.archives {
-		folder := filepath.Join(s.data.path(archiveFolder), fmt.Sprintf("%s-%d", compareFolder, i))
+		folder := filepath.Join(s.data.Path(archiveFolder), fmt.Sprintf("%s-%d", compareFolder, i))
 		if err := os.RemoveAll(folder); err != nil { // nobody knows what a former server has left there
 			return err
 		}
@@ -379,7 +380,7 @@ func (s *server) startArchiver(context.Context) error {
 	}
 	cfg := archives.Config{
 		Archives: s.archives, Ledger: s.notary.Ledger, Log: s.log.all, Head: s.log.highWater.Head,
-		Bounds: s.config.Archive.bounds(), Rate: s.config.Archive.Rate, Folder: s.data.path(archiveFolder),
+		Bounds: s.config.Archive.bounds(), Rate: s.config.Archive.Rate, Folder: s.data.Path(archiveFolder),
 		Every: archiveEvery, Now: time.Now, Logger: s.logger,
 	}
 	if key := s.notary.Key; key != nil {

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
@@ -33,7 +35,7 @@ func (s *server) startStoring(context.Context) error {
 		return nil
 	}
 	cfg := copies.KeeperConfig{
-		Views: s.views, ReadModels: s.data.path(readModelFolder), Snapshots: s.snaps, Records: flags.CopyRecords,
+		Views: s.views, ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Records: flags.CopyRecords,
 		Unfit: s.space.unfit, Every: storeEvery, Logger: s.logger,
 	}
 	if flags.Rate > 0 {
@@ -153,16 +155,16 @@ func (s *server) mayTake() bool { return s.asksPeers() || len(s.config.Archive.U
 // bringCopy brings a copy from the archives to a folder whose log was restored, so
 // that the first start replays only what came after it. The log is whole without it.
 func (c *restoreCommand) bringCopy(
-	ctx context.Context, d *dataFolder, log *archives.Log, list []*archives.Archive, last uint64,
+	ctx context.Context, d *datafolder.Folder, log *archives.Log, list []*archives.Archive, last uint64,
 ) {
-	models := d.path(readModelFolder)
+	models := d.Path(datafolder.ReadModels)
 	got, err := func() (*copies.Copy, error) {
 		keys, err := c.verifiers()
 		if err != nil {
 			return nil, err
 		}
 		folder := copyFolderIn(d)
-		show, end := progressBar("bringing State and read models")
+		show, end := cli.ProgressBar("bringing State and read models")
 		defer end()
 		got, err := copies.Take(ctx, copies.TakeConfig{
 			Stores: storesOf(list), Log: log, Folder: folder, UpTo: last, Needed: true, Open: openSigned(keys),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/copies"
@@ -19,9 +20,9 @@ import (
 // together.
 func (s *server) copyFolder() copies.Folder { return copyFolderIn(s.data) }
 
-func copyFolderIn(d *dataFolder) copies.Folder {
-	models := d.path(readModelFolder)
-	return copies.Folder{ReadModels: models, Models: projector.FilesIn(models), Snapshots: d.path(snapshotsFolder)}
+func copyFolderIn(d *datafolder.Folder) copies.Folder {
+	models := d.Path(datafolder.ReadModels)
+	return copies.Folder{ReadModels: models, Models: projector.FilesIn(models), Snapshots: d.Path(datafolder.Snapshots)}
 }
 
 // finishCopy puts a copy in its place that a former process had whole, and
@@ -41,7 +42,7 @@ func (s *server) startCopies(context.Context) (err error) {
 	}
 	s.copies, err = copies.Serve(copies.ServerConfig{
 		Name: s.config.Cluster.Name, Instance: commands.NewID(), Conn: s.peersNC, Views: s.views,
-		ReadModels: s.data.path(readModelFolder), Snapshots: s.snaps, Fork: s.replica.Fork,
+		ReadModels: s.data.Path(datafolder.ReadModels), Snapshots: s.snaps, Fork: s.replica.Fork,
 		Leads: func() bool { return s.replica.Role() == cluster.RoleLeader }, Unfit: s.space.unfit,
 		Pace: check.NewPace(s.config.Cluster.Copy), Logger: s.logger,
 	})

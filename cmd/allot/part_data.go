@@ -10,6 +10,7 @@ import (
 
 	"github.com/allot-project/allot/api/auth"
 	"github.com/allot-project/allot/api/policy"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/durable"
 )
@@ -19,13 +20,13 @@ import (
 const cleanBudget = time.Second
 
 func (s *server) openData(context.Context) (err error) {
-	if s.data, err = openDataFolder(s.config.Data); err == nil {
-		s.data.external = s.config.NATSURL != ""
+	if s.data, err = datafolder.Open(s.config.Data); err == nil {
+		s.data.External = s.config.NATSURL != ""
 	}
 	return err
 }
 
-func (s *server) closeData() error { return s.data.close() }
+func (s *server) closeData() error { return s.data.Close() }
 
 // access holds the permissions, and the means of identifying clients.
 type access struct {
@@ -38,7 +39,7 @@ func (s *server) readAccess(context.Context) (err error) {
 	if s.access.auth, s.access.policy, err = s.config.security(); err != nil {
 		return err
 	}
-	if s.rest.tls, err = s.config.TLS.config(s.logger); err != nil {
+	if s.rest.tls, err = s.config.TLS.Config(s.logger); err != nil {
 		return err
 	}
 	s.users, err = s.config.natsUsers()
@@ -48,7 +49,7 @@ func (s *server) readAccess(context.Context) (err error) {
 // judgeData judges the contents of the data folder. An empty folder becomes a new
 // ledger's.
 func (s *server) judgeData(ctx context.Context) (err error) {
-	if err := s.data.ofKind(s.config.Cluster.on()); err != nil {
+	if err := s.data.OfKind(s.config.Cluster.on()); err != nil {
 		return err
 	}
 	if s.config.Cluster.on() {
@@ -57,20 +58,20 @@ func (s *server) judgeData(ctx context.Context) (err error) {
 	if err := s.archivesAreFree(ctx); err != nil {
 		return err
 	}
-	if err := s.data.mayBegin(); err != nil {
+	if err := s.data.MayBegin(); err != nil {
 		return err
 	}
-	if begin, err := s.data.files().Beginning(); err != nil || begin != nil && begin.History != nil {
+	if begin, err := s.data.Files().Beginning(); err != nil || begin != nil && begin.History != nil {
 		return errors.Join(err, fmt.Errorf("%s is to begin a cluster (allot init --from): start it with --cluster. For a single server, "+
 			"use allot import instead", s.config.Data))
 	}
 	if s.config.NATSURL != "" {
 		s.verdict = &blocks.Verdict{}
-		s.verdict.Begin, err = s.data.files().Beginning()
+		s.verdict.Begin, err = s.data.Files().Beginning()
 		return err
 	}
 	show, end := checkProgress(s.logger)
-	s.verdict, err = s.data.judge(ctx, s.checkOptions(show))
+	s.verdict, err = s.data.Judge(ctx, s.checkOptions(show))
 	end()
 	if err == nil {
 		s.tellUnread()
@@ -98,19 +99,19 @@ func (s *server) tellUnread() {
 // against the log that the cluster has.
 func (s *server) judgeReplica(ctx context.Context) (err error) {
 	s.verdict = &blocks.Verdict{}
-	if err := os.MkdirAll(s.data.path(logFolder), 0o750); err != nil {
+	if err := os.MkdirAll(s.data.Path(datafolder.Log), 0o750); err != nil {
 		return err
 	}
-	if s.verdict.Begin, err = s.data.files().Beginning(); err != nil {
+	if s.verdict.Begin, err = s.data.Files().Beginning(); err != nil {
 		return err
 	}
 	show, end := checkProgress(s.logger)
 	options := s.checkOptions(show)
 	options.Replica = true
-	report, err := s.data.files().Check(ctx, options)
+	report, err := s.data.Files().Check(ctx, options)
 	end()
 	if err == nil {
-		err = errors.Join(s.data.whole(report), report.EarlierUnwritten())
+		err = errors.Join(whole(s.data, report), report.EarlierUnwritten())
 	}
 	switch {
 	case err == nil:
@@ -120,11 +121,11 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 	case errors.Is(err, blocks.ErrNoLog):
 		return nil
 	case errors.Is(err, blocks.ErrNoPosition):
-		return s.data.explain(err) // The log may still be good.
+		return s.data.Explain(err) // The log may still be good.
 	case !errors.Is(err, blocks.ErrDamaged):
 		return err
 	}
-	aside, failed := s.data.setLogAside()
+	aside, failed := setLogAside(s.data)
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -136,8 +137,8 @@ func (s *server) judgeReplica(ctx context.Context) (err error) {
 // whole refuses a log that ends with bytes that are no commit, where this replica
 // had seen one: damage to a commit that it had promised to keep. What a power cut left
 // of a write is no damage, because JetStream's agreements have the commit.
-func (d *dataFolder) whole(report *blocks.Report) error {
-	mark, err := blocks.ReadHighWater(blocks.HighWaterPath(d.files().Store))
+func whole(d *datafolder.Folder, report *blocks.Report) error {
+	mark, err := blocks.ReadHighWater(blocks.HighWaterPath(d.Files().Store))
 	if err != nil || report.TornBytes == 0 || report.Last.Sequence >= mark.Sequence {
 		return err
 	}
@@ -152,14 +153,15 @@ func (d *dataFolder) whole(report *blocks.Report) error {
 
 // setLogAside moves everything that JetStream has stored, with its agreements
 // with other servers, because after damage none of it can be believed.
-func (d *dataFolder) setLogAside() (aside string, err error) {
-	aside = d.path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
+func setLogAside(d *datafolder.Folder) (aside string, err error) {
+	aside = d.Path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
 	if err := os.MkdirAll(aside, 0o750); err != nil {
 		return "", err
 	}
 	const store = "jetstream"
-	if err := os.Rename(filepath.Join(d.path(logFolder), store), filepath.Join(aside, store)); err != nil {
+	log := d.Path(datafolder.Log)
+	if err := os.Rename(filepath.Join(log, store), filepath.Join(aside, store)); err != nil {
 		return "", err
 	}
-	return aside, errors.Join(durable.SyncFolder(aside), durable.SyncFolder(d.path(logFolder)), durable.SyncFolder(d.dir))
+	return aside, errors.Join(durable.SyncFolder(aside), durable.SyncFolder(log), durable.SyncFolder(d.Dir))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger"
@@ -42,7 +43,7 @@ type serverLog struct {
 }
 
 func (s *server) openHighWater(context.Context) (err error) {
-	s.log.highWater, err = blocks.OpenHighWater(blocks.HighWaterPath(s.data.files().Store), s.unsynced)
+	s.log.highWater, err = blocks.OpenHighWater(blocks.HighWaterPath(s.data.Files().Store), s.unsynced)
 	return err
 }
 
@@ -71,7 +72,7 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 		}
 	}
 	s.log.nats, err = embedded.Start(ctx, embedded.Config{
-		StoreDir: s.data.path(logFolder), Listen: s.config.NATS, Verdict: s.verdict,
+		StoreDir: s.data.Path(datafolder.Log), Listen: s.config.NATS, Verdict: s.verdict,
 		LazySync: s.config.LazySync, Logger: s.logger, TLS: s.rest.tls,
 		Users: logins(s.users), Services: wire.Services(), Renamed: wire.Renamed(), Streams: wire.Streams(),
 		Payload: s.config.NATSMaxPayload, UserConnections: s.config.NATSUserConnections,
@@ -85,7 +86,7 @@ func (s *server) startNATS(ctx context.Context) (err error) {
 // leads, or, if it is to begin a ledger, until no other server knows of one.
 func (s *server) awaitLeave(ctx context.Context, joined *embedded.Cluster) error {
 	outside, err := embedded.Start(ctx, embedded.Config{
-		StoreDir: s.data.path(logFolder), Outside: true, Cluster: joined, Logger: s.logger,
+		StoreDir: s.data.Path(datafolder.Log), Outside: true, Cluster: joined, Logger: s.logger,
 	})
 	if err != nil {
 		return err
@@ -133,9 +134,9 @@ func (s *server) explainBeginning(err error) error {
 	switch {
 	case errors.Is(err, cluster.ErrOtherLedger):
 		return fmt.Errorf("%w, and %s was told to begin another one (allot init); nothing was changed: if it is to join them, remove %s, "+
-			"and start again with the folder empty", err, s.config.Data, s.data.path(logFolder))
+			"and start again with the folder empty", err, s.config.Data, s.data.Path(datafolder.Log))
 	case errors.Is(err, cluster.ErrTwoBegin):
-		return fmt.Errorf("%w; nothing was changed: one begins it, so remove %s, here or there", err, s.data.path(logFolder))
+		return fmt.Errorf("%w; nothing was changed: one begins it, so remove %s, here or there", err, s.data.Path(datafolder.Log))
 	}
 	return err
 }
@@ -267,7 +268,7 @@ func (s *server) openLog(ctx context.Context) (err error) {
 		s.log.hot, err = s.log.nats.ReadFiles(s.log.stream)
 	}
 	if errors.Is(err, jetstream.ErrNoStream) {
-		return fmt.Errorf("%w: %w", err, s.data.missing())
+		return fmt.Errorf("%w: %w", err, s.data.Missing())
 	}
 	if err != nil {
 		return unreached(err)

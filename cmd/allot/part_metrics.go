@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/allot-project/allot/api/notices"
+	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/writer"
 	"github.com/allot-project/allot/projector/check"
@@ -39,7 +41,7 @@ func (s *server) serveMetrics(context.Context) error {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry(), promhttp.HandlerOpts{}))
 	server := &http.Server{
 		Handler: paced(s.config.fromScrapers(mux), nil), ConnContext: withConnection,
-		ErrorLog:          errorLog(s.logger),
+		ErrorLog:          cli.ErrorLog(s.logger),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes,
 	}
@@ -188,14 +190,14 @@ func (s *server) addState(g gauges) {
 		"disk_days_left", "Days until only the reserve is free, at the pace of the last day; +Inf: the disk does not fill.",
 		func() float64 { return s.space.growth.days(s.space.reserve.Load()) },
 	)
-	s.addFolder(g, "snapshots_bytes", "Bytes of the snapshots.", snapshotsFolder)
+	s.addFolder(g, "snapshots_bytes", "Bytes of the snapshots.", datafolder.Snapshots)
 	s.addFolder(g, "archive_cache_bytes", "Bytes of archives' parts that were read back.", archiveFolder)
 }
 
 // addFolder adds the size of a folder in the data folder.
 func (s *server) addFolder(g gauges, name, help, folder string) {
 	size := &remembered[int64]{ask: func() int64 {
-		bytes, err := bytesIn(s.data.path(folder))
+		bytes, err := bytesIn(s.data.Path(folder))
 		if err != nil {
 			s.logger.Warn("metrics lack the size of a folder", "folder", folder, "error", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands"
 )
 
@@ -77,8 +78,9 @@ func (s *server) startNATSDoor(context.Context) (err error) {
 		queries.Rejected = s.rejected
 	}
 	s.leader.natsDoor, err = natsapi.Start(s.doorNC, natsapi.Config{
-		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: version(), Actor: natsActor, Users: s.users,
-		Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(), Heavy: s.ceiling.door(), Logger: s.logger,
+		Commands: s.commands, Fresh: s.freshness(), Queries: queries, Version: cli.Version(),
+		Actor: natsActor, Users: s.users, Direct: s.config.AcceptOpenNATS, CutOff: s.cutOff(),
+		Heavy: s.ceiling.door(), Logger: s.logger,
 		Trace: s.messages(), Observe: s.instruments.messages(),
 	})
 	if err == nil && s.log.nats != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/processes"
 	"github.com/allot-project/allot/projector/check"
 )
@@ -75,11 +76,11 @@ func (s *server) startScrubber(context.Context) error {
 		return nil
 	}
 	cfg := check.ScrubberConfig{
-		Views: s.views, Snapshots: s.data.path(snapshotsFolder),
+		Views: s.views, Snapshots: s.data.Path(datafolder.Snapshots),
 		BytesPerSecond: s.config.ScrubRate, Pause: s.config.ScrubPause, Now: time.Now, Logger: s.logger,
 	}
 	if s.log.nats != nil {
-		files := s.data.files()
+		files := s.data.Files()
 		cfg.Log, cfg.Whole = &files, s.whole()
 	}
 	s.scrubber = check.StartScrubber(cfg)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/turns"
+	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
 // Limits of the HTTP server.
@@ -62,7 +63,7 @@ func (s *server) bindREST(context.Context) error {
 	s.rest.handler.Store(&starting)
 	s.rest.server = &http.Server{
 		Addr: s.rest.address(), Handler: paced(&s.rest, turns.New(runtime.GOMAXPROCS(0)/2)), ConnContext: withConnection,
-		ErrorLog:          errorLog(s.logger),
+		ErrorLog:          cli.ErrorLog(s.logger),
 		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, HTTP2: bounds(),
 	}

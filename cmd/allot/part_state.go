@@ -31,12 +31,12 @@ func (s *server) follow(ctx context.Context) (err error) {
 	}
 	if id.IsNil() {
 		if s.verdict.Begin == nil {
-			return s.data.missing()
+			return s.data.Missing()
 		}
 		id = s.verdict.Begin.Ledger
 	}
 	if s.config.NATSURL != "" && s.verdict.Begin != nil && !s.state.LedgerID().IsNil() {
-		if err := s.data.files().Begun(); err != nil { // by this server or another one
+		if err := s.data.Files().Begun(); err != nil { // by this server or another one
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (s *server) restoreOrWait(ctx context.Context, join func(context.Context) e
 			return nil, unwelcome
 		}
 		if begun || err != nil && !errors.Is(err, ledger.ErrUnavailable) {
-			return state, s.data.explainReplica(err)
+			return state, s.explainReplica(err)
 		}
 		if err != nil {
 			waits(err.Error())
@@ -100,7 +100,7 @@ func (s *server) restore(ctx context.Context) (*ledger.State, error) {
 
 // seen is what is known of the log besides what read models and snapshots know.
 func (s *server) seen() ([]ledger.Head, error) {
-	signed, err := s.data.signed()
+	signed, err := s.data.Signed()
 	if err != nil {
 		return nil, err
 	}
@@ -169,4 +169,15 @@ func (s *server) openRejected(ctx context.Context) error {
 		s.logger.Error("rejected commands are not kept", "error", err)
 	}
 	return nil
+}
+
+// explainReplica explains that a replica's folder and the log of its cluster do
+// not belong together, and what to do.
+func (s *server) explainReplica(err error) error {
+	if !errors.Is(err, writer.ErrRefused) {
+		return err
+	}
+	return fmt.Errorf("%s holds data of another ledger than the cluster's, or of commits that the cluster has lost: if it is "+
+		"the wrong folder, name the right one with --data; if the cluster is right, move the folder away and start with an empty one, "+
+		"which the others fill: %w", s.data.Dir, err)
 }

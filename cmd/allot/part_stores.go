@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector"
@@ -17,7 +18,7 @@ func (s *server) openCheckpoints(context.Context) error {
 	if err != nil || signer == nil {
 		return err
 	}
-	s.vouchers, err = proof.OpenFolder(s.data.path(checkpointsFolder))
+	s.vouchers, err = proof.OpenFolder(s.data.Path(datafolder.Checkpoints))
 	return err
 }
 
@@ -43,7 +44,7 @@ func (s *server) signStart(context.Context) error {
 }
 
 func (s *server) openViews(context.Context) (err error) {
-	s.views, err = projector.Open(s.data.path(readModelFolder), s.logger)
+	s.views, err = projector.Open(s.data.Path(datafolder.ReadModels), s.logger)
 	return err
 }
 
@@ -69,7 +70,7 @@ func (s *server) openSnapshots(context.Context) (err error) {
 	s.due = snapshots.NewSchedule(snapshots.ScheduleOptions{
 		Save: s.saveSnapshot, Records: s.config.SnapshotRecords, Age: s.config.SnapshotAge,
 	})
-	if s.snaps, err = snapshots.Open(s.data.path(snapshotsFolder), s.logger); err == nil {
+	if s.snaps, err = snapshots.Open(s.data.Path(datafolder.Snapshots), s.logger); err == nil {
 		s.snaps.KeepFor(s.durableModels)
 	}
 	return err

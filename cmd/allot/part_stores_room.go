@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/allot-project/allot/api/audit"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/bucket"
 	"github.com/allot-project/allot/ledger/system"
@@ -66,12 +67,12 @@ func (s *server) stopRooms() error {
 // storeRooms returns the stores that this server has.
 func (s *server) storeRooms() []*storeRoom {
 	here := func(name, folder string, size func() (int64, error)) *storeRoom {
-		return &storeRoom{name: name, folder: s.data.path(folder), size: size, reserve: s.config.DiskReserve.of}
+		return &storeRoom{name: name, folder: s.data.Path(folder), size: size, reserve: s.config.DiskReserve.of}
 	}
 	models := func() (int64, error) { return int64(s.views.StoreStats().DiskBytes), nil }
 	list := []*storeRoom{
 		here("read models", "readmodel", models),
-		here("snapshots", snapshotsFolder, func() (int64, error) { return bytesIn(s.data.path(snapshotsFolder)) }),
+		here("snapshots", datafolder.Snapshots, func() (int64, error) { return bytesIn(s.data.Path(datafolder.Snapshots)) }),
 	}
 	if s.log.nats != nil {
 		list = append(list, here("log", "log", func() (int64, error) {

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/natsapi"
+	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/tracing"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands"
 	"github.com/allot-project/allot/commands/writer"
 )
@@ -36,7 +38,7 @@ func (s *server) startTraces(ctx context.Context) (err error) {
 		return nil
 	}
 	s.tracer, err = tracing.Start(ctx, tracing.Options{
-		URL: s.config.Trace.URL, Ratio: s.config.Trace.Ratio, Version: version(),
+		URL: s.config.Trace.URL, Ratio: s.config.Trace.Ratio, Version: cli.Version(),
 		Instance: cmp.Or(s.config.Cluster.Name, s.config.HTTP), Logger: s.logger,
 	})
 	if err != nil {
@@ -59,7 +61,7 @@ func (s *server) recorded(handler http.Handler) http.Handler {
 	if s.tracer == nil {
 		return handler
 	}
-	return s.tracer.Requests(handler, knownMethod)
+	return s.tracer.Requests(handler, rest.KnownMethod)
 }
 
 // carrying records commands that are passed on to the leader; nil: nobody does.

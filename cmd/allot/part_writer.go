@@ -135,7 +135,7 @@ func (s *server) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.data.files().Begun()
+	return s.data.Files().Begun()
 }
 
 // submitPause is the pause between two tries of a command of the start.

@@ -2,13 +2,10 @@ package main
 
 import (
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
-
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/writer"
 )
 
@@ -19,7 +16,7 @@ const longReplay = 1000
 // line at the end of a long replay.
 func replayProgress(logger *slog.Logger) (progress writer.Progress, end func()) {
 	begun := time.Now()
-	show, endBar := progressBar("replaying")
+	show, endBar := cli.ProgressBar("replaying")
 	var commits uint64
 	progress = func(done, total uint64) {
 		commits = done
@@ -43,7 +40,7 @@ const longCheck = 1 << 30
 // checkProgress shows the progress of the check of the log's files.
 func checkProgress(logger *slog.Logger) (progress func(done, total uint64), end func()) {
 	begun := time.Now()
-	show, endBar := progressBar("checking the log")
+	show, endBar := cli.ProgressBar("checking the log")
 	var bytes atomic.Uint64
 	progress = func(done, total uint64) {
 		bytes.Store(done)
@@ -58,25 +55,4 @@ func checkProgress(logger *slog.Logger) (progress func(done, total uint64), end 
 		}
 	}
 	return progress, end
-}
-
-// progressBar shows progress on a terminal.
-func progressBar(what string) (show func(done, total uint64), end func()) {
-	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		return func(uint64, uint64) {}, func() {}
-	}
-	var bar *progressbar.ProgressBar
-	show = func(done, total uint64) {
-		if bar == nil {
-			bar = progressbar.NewOptions64(int64(total), progressbar.OptionSetDescription(what),
-				progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-				progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
-		}
-		_ = bar.Set64(int64(done)) // a lost terminal is no reason to stop
-	}
-	return show, func() {
-		if bar != nil {
-			_ = bar.Finish()
-		}
-	}
 }

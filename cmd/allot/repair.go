@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/blocks"
 	"github.com/allot-project/allot/ledger/durable"
@@ -36,15 +37,15 @@ func (c *repairCommand) Run(ctx context.Context) (err error) {
 	if given > 1 {
 		return errors.New("give only one of --archive, --nats-url and --cut-after")
 	}
-	d, err := openDataFolder(c.Data)
+	d, err := datafolder.Open(c.Data)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, d.close()) }()
-	if done, err := d.finishRepair(ctx); done || err != nil {
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if done, err := finishRepair(ctx, d); done || err != nil {
 		return err
 	}
-	verdict, trouble := d.judge(ctx, blocks.CheckOptions{})
+	verdict, trouble := d.Judge(ctx, blocks.CheckOptions{})
 	if errors.Is(trouble, blocks.ErrUnfinished) {
 		return trouble
 	}
@@ -53,15 +54,15 @@ func (c *repairCommand) Run(ctx context.Context) (err error) {
 		return nil
 	}
 	if given == 0 {
-		return errors.Join(d.survey(ctx), trouble)
+		return errors.Join(survey(ctx, d), trouble)
 	}
 	return c.repair(ctx, d)
 }
 
 // survey prints all damage, not only the first.
-func (d *dataFolder) survey(ctx context.Context) error {
+func survey(ctx context.Context, d *datafolder.Folder) error {
 	whole := 0
-	damage, err := d.files().Salvage(ctx, func(ledger.Entry) error { whole++; return nil })
+	damage, err := d.Files().Salvage(ctx, func(ledger.Entry) error { whole++; return nil })
 	if errors.Is(err, blocks.ErrNoLog) {
 		return nil
 	}
@@ -72,12 +73,12 @@ func (d *dataFolder) survey(ctx context.Context) error {
 	return err
 }
 
-func (c *repairCommand) repair(ctx context.Context, d *dataFolder) error {
+func (c *repairCommand) repair(ctx context.Context, d *datafolder.Folder) error {
 	source, closeSource, err := c.source(ctx)
 	if err != nil {
 		return err
 	}
-	a := &assembly{own: d.files(), source: source, cutAfter: c.CutAfter}
+	a := &assembly{own: d.Files(), source: source, cutAfter: c.CutAfter}
 	last, err := a.measure(ctx)
 	if err == nil {
 		err = c.build(ctx, d, a, last)
@@ -85,7 +86,7 @@ func (c *repairCommand) repair(ctx context.Context, d *dataFolder) error {
 	if err = errors.Join(err, closeSource()); err != nil {
 		return err
 	}
-	_, err = d.finishRepair(ctx)
+	_, err = finishRepair(ctx, d)
 	return err
 }
 
@@ -103,16 +104,16 @@ func (c *repairCommand) source(ctx context.Context) (ledger.Log, func() error, e
 
 // build writes the good log beside the damaged one. Unless commits are to be
 // given up, it checks the result against all heads that were seen of the log.
-func (c *repairCommand) build(ctx context.Context, d *dataFolder, a *assembly, last ledger.Head) error {
-	if err := os.RemoveAll(d.path(repairFolder)); err != nil {
+func (c *repairCommand) build(ctx context.Context, d *datafolder.Folder, a *assembly, last ledger.Head) error {
+	if err := os.RemoveAll(d.Path(repairFolder)); err != nil {
 		return err
 	}
 	files := a.own
-	files.Store = d.path(filepath.Join(repairFolder, logFolder))
-	if err := fillLog(ctx, files, blocks.Import{From: "a repair", Last: last}, a.Read, "repairing"); err != nil {
+	files.Store = d.Path(filepath.Join(repairFolder, datafolder.Log))
+	if err := datafolder.Fill(ctx, files, blocks.Import{From: "a repair", Last: last}, a.Read, "repairing"); err != nil {
 		return err
 	}
-	seen, err := d.seen()
+	seen, err := d.Seen()
 	if err != nil {
 		return err
 	}
@@ -137,9 +138,9 @@ const (
 
 // finishRepair puts the good log that a repair has built in its place. It can be
 // interrupted anywhere and called again.
-func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
-	built := d.path(filepath.Join(repairFolder, logFolder))
-	files := d.files()
+func finishRepair(ctx context.Context, d *datafolder.Folder) (done bool, err error) {
+	built := d.Path(filepath.Join(repairFolder, datafolder.Log))
+	files := d.Files()
 	files.Store = built
 	verdict, err := files.Judge(ctx, blocks.JudgeOptions{})
 	if errors.Is(err, blocks.ErrUnfinished) || err == nil && verdict.Report == nil {
@@ -148,17 +149,17 @@ func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	aside := d.path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
+	aside := d.Path(fmt.Sprintf("%s-%d", asideFolder, time.Now().UnixNano()))
 	if err := os.MkdirAll(aside, 0o750); err != nil {
 		return false, err
 	}
-	if err := d.setAside(aside, verdict.Last); err != nil {
+	if err := setAside(d, aside, verdict.Last); err != nil {
 		return false, err
 	}
-	if err := os.Rename(built, d.path(logFolder)); err != nil {
+	if err := os.Rename(built, d.Path(datafolder.Log)); err != nil {
 		return false, err
 	}
-	if err := errors.Join(os.Remove(d.path(repairFolder)), durable.SyncTree(d.dir)); err != nil {
+	if err := errors.Join(os.Remove(d.Path(repairFolder)), durable.SyncTree(d.Dir)); err != nil {
 		return false, err
 	}
 	fmt.Printf(
@@ -171,37 +172,37 @@ func (d *dataFolder) finishRepair(ctx context.Context) (done bool, err error) {
 // setAside moves the log away, with everything that knows of commits that the
 // good log lacks. Read models and snapshots are rebuilt. Signed checkpoints stay,
 // as evidence of what was given up.
-func (d *dataFolder) setAside(aside string, last ledger.Head) error {
-	seen, err := d.seen()
+func setAside(d *datafolder.Folder, aside string, last ledger.Head) error {
+	seen, err := d.Seen()
 	if err != nil {
 		return err
 	}
-	move := []string{logFolder}
+	move := []string{datafolder.Log}
 	for _, s := range seen {
 		if s.Sequence > last.Sequence || s.Sequence == last.Sequence && s.Digest != last.Digest {
-			move = append(move, readModelFolder, snapshotsFolder)
+			move = append(move, datafolder.ReadModels, datafolder.Snapshots)
 			break
 		}
 	}
 	for _, name := range move {
-		err := os.Rename(d.path(name), filepath.Join(aside, name))
+		err := os.Rename(d.Path(name), filepath.Join(aside, name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	return d.setCheckpointsAside(aside, last)
+	return setCheckpointsAside(d, aside, last)
 }
 
-func (d *dataFolder) setCheckpointsAside(aside string, last ledger.Head) error {
-	kept, err := proof.ReadFolder(d.path(checkpointsFolder))
+func setCheckpointsAside(d *datafolder.Folder, aside string, last ledger.Head) error {
+	kept, err := proof.ReadFolder(d.Path(datafolder.Checkpoints))
 	if err != nil {
 		return err
 	}
 	for _, one := range kept {
-		if checkpoint, err := unverified(one.Signed); err == nil && checkpoint.Sequence <= last.Sequence {
+		if checkpoint, err := proof.Unverified(one.Signed); err == nil && checkpoint.Sequence <= last.Sequence {
 			continue
 		}
-		into := filepath.Join(aside, checkpointsFolder)
+		into := filepath.Join(aside, datafolder.Checkpoints)
 		if err := os.MkdirAll(into, 0o750); err != nil {
 			return err
 		}

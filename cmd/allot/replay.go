@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/projector/check"
 	"github.com/allot-project/allot/snapshots"
@@ -75,7 +76,7 @@ type audited struct {
 // replayInto makes read models and a snapshot from a log's commits up to a
 // sequence.
 func replayInto(ctx context.Context, log ledger.Log, to uint64, dir string) (*replayed, error) {
-	show, end := progressBar("replaying")
+	show, end := cli.ProgressBar("replaying")
 	defer end()
 	result := &replayed{}
 	begun := time.Now()

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
 	"github.com/allot-project/allot/ledger/blocks"
@@ -61,7 +63,7 @@ func (c *restoreCommand) Run(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(c.Data)) }()
 	}
-	d, err := openDataFolder(c.Data)
+	d, err := datafolder.Open(c.Data)
 	if err != nil {
 		return err
 	}
@@ -73,7 +75,7 @@ func (c *restoreCommand) Run(ctx context.Context) (err error) {
 	if err == nil && !c.Check && !c.WithoutCopies {
 		c.bringCopy(ctx, d, log, list, head.Sequence)
 	}
-	if err = errors.Join(err, d.close()); err != nil {
+	if err = errors.Join(err, d.Close()); err != nil {
 		return err
 	}
 	fmt.Printf("%s holds the log up to sequence %d, durably; digest %s; %v\n", c.Data, head.Sequence, head.Digest,
@@ -109,29 +111,29 @@ func (c *restoreCommand) end(ctx context.Context, log *archives.Log) (ledger.Hea
 }
 
 // fill copies the log, once the folder is known to be free for it.
-func (c *restoreCommand) fill(ctx context.Context, d *dataFolder, log *archives.Log, head ledger.Head) error {
-	if err := d.neverServed(); err != nil {
+func (c *restoreCommand) fill(ctx context.Context, d *datafolder.Folder, log *archives.Log, head ledger.Head) error {
+	if err := d.NeverServed(); err != nil {
 		return err
 	}
 	into := blocks.Import{From: strings.Join(c.From, ", "), Last: head}
-	if err := fillLog(ctx, d.files(), into, log.Read, "restoring"); err != nil {
+	if err := datafolder.Fill(ctx, d.Files(), into, log.Read, "restoring"); err != nil {
 		return err
 	}
-	return d.files().EndImport(head)
+	return d.Files().EndImport(head)
 }
 
 // keep writes the newest signed checkpoint of what was restored into the folder.
-func (c *restoreCommand) keep(ctx context.Context, d *dataFolder, log *archives.Log, head ledger.Head) error {
+func (c *restoreCommand) keep(ctx context.Context, d *datafolder.Folder, log *archives.Log, head ledger.Head) error {
 	signed, err := log.Checkpoints(ctx)
 	if err != nil {
 		return err
 	}
 	for _, one := range signed {
-		checkpoint, err := unverified(one)
+		checkpoint, err := proof.Unverified(one)
 		if err != nil || checkpoint.Sequence > head.Sequence {
 			continue // allot verify says what is wrong with a checkpoint
 		}
-		folder, err := proof.OpenFolder(d.path(checkpointsFolder))
+		folder, err := proof.OpenFolder(d.Path(datafolder.Checkpoints))
 		if err == nil {
 			err = folder.Save(checkpoint.Sequence, one)
 		}
@@ -150,7 +152,7 @@ func (c *restoreCommand) compare(ctx context.Context, log *archives.Log, head le
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	show, end := progressBar("replaying what was restored")
+	show, end := cli.ProgressBar("replaying what was restored")
 	r, err := check.Replay(ctx, restored, head.Sequence, "", show, nil)
 	end()
 	if err != nil {

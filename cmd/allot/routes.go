@@ -10,6 +10,7 @@ import (
 	"github.com/allot-project/allot/api/console"
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
 // route is a path of the REST port, and its handler. A path that ends in a slash
@@ -125,7 +126,7 @@ func (s *server) audits() map[string]http.Handler {
 	authorize := auth.Guard(s.access.auth, s.access.policy, "allot:audit")
 	asked := &audit.Questions{
 		Views: s.views, Log: s.log.readers, Notary: s.notary, Authorize: authorize, Logger: s.logger,
-		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: version(),
+		Snapshots: s.snaps, MaxSteps: s.config.CandidatesBudget, Version: cli.Version(),
 		Intake: s.rest.bodies, Searches: s.rest.searches, Thorough: s.rest.thorough, Stop: s.rest.stopping.Done(),
 	}
 	asked.Disk = s.diskNow

@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"github.com/allot-project/allot/api/policy"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/tracing"
+	"github.com/allot-project/allot/cmd/internal/cli"
 )
 
 // keystoneFlags say where Keystone is, and which account the server uses there: a
@@ -87,26 +87,13 @@ func (k *keystoneFlags) authenticator() (auth.Authenticator, error) {
 		URL: k.URL, PublicURL: k.PublicURL, Account: account, CacheTime: k.CacheTime, Outgoing: tracing.Outgoing,
 	}
 	if k.CAFile != "" {
-		pool, err := trusted(k.CAFile)
+		pool, err := cli.Trusted(k.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("--keystone-ca-file %s: %w", k.CAFile, err)
 		}
 		config.TLS = &tls.Config{RootCAs: pool}
 	}
 	return auth.NewKeystone(config)
-}
-
-// trusted reads certificates to trust.
-func trusted(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, errors.New("it contains no certificates")
-	}
-	return pool, nil
 }
 
 // openDocuments are the paths that any page may read, as upstream.
@@ -120,7 +107,7 @@ func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
 	guard := &rest.BrowserGuard{
 		Open: openDocuments, Hosts: c.AllowedHost, CheckHost: c.Keystone.URL == "" || c.AllowedHost != nil,
 	}
-	local, err := isLocal(c.HTTP)
+	local, err := cli.IsLocal(c.HTTP)
 	guard.AnyAddress = !local || err != nil
 	if len(c.CORS.AllowedOrigin) == 0 {
 		return guard.Handler(next)
@@ -137,7 +124,7 @@ func (c *serveCommand) fromBrowsers(next http.Handler) http.Handler {
 // open to everybody, so names are checked only if it listens for this machine
 // alone.
 func (c *serveCommand) fromScrapers(next http.Handler) http.Handler {
-	local, err := isLocal(c.Metrics)
+	local, err := cli.IsLocal(c.Metrics)
 	guard := &rest.BrowserGuard{
 		Hosts: c.AllowedHost, CheckHost: local && err == nil || c.AllowedHost != nil, AnyAddress: !local,
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/allot-project/allot/api/answers"
 	"github.com/allot-project/allot/api/natsapi"
 	"github.com/allot-project/allot/api/tracing"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/cluster"
 	"github.com/allot-project/allot/commands/copies"
 	"github.com/allot-project/allot/commands/processes"
@@ -58,7 +59,7 @@ func (c *serveCommand) Run(ctx context.Context, args *program) error {
 }
 
 func (c *serveCommand) serve(ctx context.Context) error {
-	logger := c.Log.logger(os.Stderr)
+	logger := c.Log.Logger(os.Stderr)
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ type server struct {
 	// open
 	ceiling  *ceiling
 	tracer   *tracing.Tracer // nil: nobody wants traces
-	data     *dataFolder
+	data     *datafolder.Folder
 	access   access
 	users    *natsapi.Users // nil: anybody
 	rest     restDoor

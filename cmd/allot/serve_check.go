@@ -38,7 +38,7 @@ func (c *serveCommand) rehearse(out io.Writer) error {
 // checkFiles reads the files that flags name.
 func (c *serveCommand) checkFiles() error {
 	_, _, access := c.security()
-	_, certificate := c.TLS.config(slog.New(slog.DiscardHandler))
+	_, certificate := c.TLS.Config(slog.New(slog.DiscardHandler))
 	_, users := c.natsUsers()
 	_, signer := loadSigner(c.SigningKey)
 	return errors.Join(access, certificate, users, signer)

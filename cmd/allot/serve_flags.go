@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/allot-project/allot/api/placement"
 	"github.com/allot-project/allot/api/rest"
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/commands/wire"
 	"github.com/allot-project/allot/ledger/embedded"
 	"github.com/allot-project/allot/projector/candidates"
@@ -40,7 +40,7 @@ type serveCommand struct {
 	AllowedHost         []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the server by." placeholder:"NAME"`
 	AllowNoauth         bool          `help:"Serve without authentication on an address that other machines can reach."`
 	Cluster             clusterFlags  `embed:"" group:"Cluster"`
-	TLS                 tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
+	TLS                 cli.TLSFlags  `embed:"" prefix:"tls-" group:"TLS"`
 	Keystone            keystoneFlags `embed:"" prefix:"keystone-" group:"Authentication"`
 	CORS                corsFlags     `embed:"" prefix:"cors-" group:"Cross-origin requests"`
 	PolicyFile          string        `help:"YAML file in oslo.policy's form with rules that replace Placement's own." type:"existingfile" placeholder:"FILE"`
@@ -78,17 +78,16 @@ type serveCommand struct {
 
 	Archive archiveFlags `embed:"" group:"Archives"`
 
-	Log   logFlags   `embed:"" prefix:"log-" group:"Messages and traces"`
-	Trace traceFlags `embed:"" prefix:"trace-" group:"Messages and traces"`
-
 	Check bool `help:"Check the settings, the files that they name, the data folder and the addresses, and end without serving."`
 
 	configFile string // that the settings are from; empty: none
+	Log   cli.LogFlags `embed:"" prefix:"log-" group:"Messages and traces"`
+	Trace traceFlags   `embed:"" prefix:"trace-" group:"Messages and traces"`
 }
 
 // check refuses settings that are dangerous or contradict each other.
 func (c *serveCommand) check() error {
-	local, err := isLocal(c.HTTP)
+	local, err := cli.IsLocal(c.HTTP)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}
@@ -117,7 +116,7 @@ func (c *serveCommand) check() error {
 	if err := c.checkNATSLimits(); err != nil {
 		return err
 	}
-	if local, err = isLocal(c.NATS); err != nil {
+	if local, err = cli.IsLocal(c.NATS); err != nil {
 		return fmt.Errorf("--nats: %w", err)
 	}
 	if c.NATS != defaultNATS && c.natsIsBackDoor() {
@@ -150,18 +149,6 @@ const defaultNATS = "127.0.0.1:4222"
 // although Keystone must know the clients of REST.
 func (c *serveCommand) natsIsBackDoor() bool {
 	return c.Keystone.URL != "" && c.NATSUsers == "" && c.NATSURL == "" && c.NATS != "" && !c.AllowNoauth
-}
-
-// isLocal reports whether only this machine can reach an address.
-func isLocal(address string) (bool, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false, fmt.Errorf("%q is not HOST:PORT", address)
-	}
-	if ip := net.ParseIP(host); ip != nil {
-		return ip.IsLoopback(), nil
-	}
-	return host == "localhost", nil
 }
 
 // candidateOptions returns the bounds and the order of answers to requests for

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/proof"
 )
 
@@ -150,7 +151,7 @@ func TestLeadStopsAndStarts(t *testing.T) {
 // whatever happens to the log afterwards.
 func TestStartIsSigned(t *testing.T) {
 	s := startInside(t)
-	kept, err := proof.ReadFolder(s.data.path(checkpointsFolder))
+	kept, err := proof.ReadFolder(s.data.Path(datafolder.Checkpoints))
 	if err != nil || len(kept) != 1 {
 		t.Errorf("%d checkpoints are kept, %v", len(kept), err)
 	}

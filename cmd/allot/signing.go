@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/ledger/proof"
 	"github.com/allot-project/allot/projector/check"
 )
@@ -123,7 +125,7 @@ func (c *signCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	show, end := progressBar("replaying")
+	show, end := cli.ProgressBar("replaying")
 	r, err := check.Replay(ctx, log, last, "", show, nil)
 	end()
 	if err != nil {
@@ -133,7 +135,7 @@ func (c *signCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	kept, err := proof.OpenFolder(filepath.Join(c.Data, checkpointsFolder))
+	kept, err := proof.OpenFolder(filepath.Join(c.Data, datafolder.Checkpoints))
 	if err == nil {
 		err = kept.Save(r.State.Head().Sequence, signed)
 	}

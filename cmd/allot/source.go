@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/allot-project/allot/cmd/internal/datafolder"
 	"github.com/allot-project/allot/commands/client"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archives"
@@ -47,7 +48,7 @@ func (f sourceFlags) open(ctx context.Context) (log *source, closeLog func() err
 	switch {
 	case f.Data != "":
 		kept := func(context.Context, uint64) ([]proof.Kept, error) {
-			return proof.ReadFolder(filepath.Join(f.Data, checkpointsFolder))
+			return proof.ReadFolder(filepath.Join(f.Data, datafolder.Checkpoints))
 		}
 		hot, closeHot, err := openData(ctx, f.Data)
 		if err != nil {
@@ -101,20 +102,20 @@ func (f sourceFlags) openTo(ctx context.Context, to *uint64) (log *source, close
 // openData reads the log in a data folder from its files. No server may use the
 // folder. It changes nothing, whatever state the files are in.
 func openData(ctx context.Context, dir string) (log *blocks.Log, closeLog func() error, err error) {
-	d, err := openDataFolder(dir)
+	d, err := datafolder.Open(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err = d.judge(ctx, blocks.CheckOptions{}); err == nil {
-		log, err = d.files().Open()
+	if _, err = d.Judge(ctx, blocks.CheckOptions{}); err == nil {
+		log, err = d.Files().Open()
 	}
 	if errors.Is(err, blocks.ErrNoLog) {
-		err = d.missing()
+		err = d.Missing()
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, d.close())
+		return nil, nil, errors.Join(err, d.Close())
 	}
-	return log, d.close, nil
+	return log, d.Close, nil
 }
 
 var errReadOnly = errors.New("this log can only be read")

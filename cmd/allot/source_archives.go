@@ -42,7 +42,7 @@ func openArchiveURL(url string) (*source, func() error, error) {
 
 // archivesFlag names archives of one ledger.
 type archivesFlag struct {
-	From []string `help:"URL of the archive: file:///FOLDER, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, or azblob://CONTAINER/PREFIX?account=ACCOUNT. If it is repeated, what one archive lacks comes from another." required:"" placeholder:"URL"`
+	From []string `help:"URL of the archive: file:///FOLDER or s3://BUCKET/PREFIX. If it is repeated, what one archive lacks comes from another." required:"" placeholder:"URL"`
 }
 
 // open opens the archives, which must be of one ledger.

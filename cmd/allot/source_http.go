@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -22,6 +21,9 @@ import (
 type httpLog struct{ server serverFlags }
 
 var _ ledger.Log = (*httpLog)(nil)
+
+// maxCommitLine is the length of the longest line with a commit, as base64 with its digest.
+const maxCommitLine = 2 * embedded.MaxPayload
 
 // httpCommits is how many commits are asked for at once.
 const httpCommits = 10_000
@@ -67,7 +69,7 @@ func (l *httpLog) sign(ctx context.Context, c *proof.Checkpoint) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	says, err := unverified(signed)
+	says, err := proof.Unverified(signed)
 	if err == nil && *says != *c {
 		err = fmt.Errorf("%w: the server signs another checkpoint of sequence %d than that of the log it sends", archives.ErrFork, c.Sequence)
 	}
@@ -82,15 +84,14 @@ func (l *httpLog) some(ctx context.Context, from, to uint64, yield func(ledger.E
 		return from, err
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing was written
-	in := json.NewDecoder(bufio.NewReaderSize(resp.Body, 1<<20))
-	for {
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(make([]byte, 1<<16), maxCommitLine)
+	for lines.Scan() {
 		var line struct {
 			audit.Commit
 			audit.Trouble
 		}
-		switch err := in.Decode(&line); {
-		case errors.Is(err, io.EOF):
-			return from, nil
+		switch err := json.Unmarshal(lines.Bytes(), &line); {
 		case err != nil:
 			return from, fmt.Errorf("the server's answer breaks off after sequence %d: %w", from-1, err)
 		case line.Error != "":
@@ -103,4 +104,8 @@ func (l *httpLog) some(ctx context.Context, from, to uint64, yield func(ledger.E
 		}
 		from++
 	}
+	if err := lines.Err(); err != nil {
+		return from, fmt.Errorf("the server's answer breaks off after sequence %d: %w", from-1, err)
+	}
+	return from, nil
 }

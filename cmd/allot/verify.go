@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/allot-project/allot/cmd/internal/cli"
 	"github.com/allot-project/allot/ledger"
 	"github.com/allot-project/allot/ledger/archive"
 	"github.com/allot-project/allot/ledger/bucket"
@@ -100,7 +101,7 @@ func (c *verifyCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temporary)) }()
-	show, end := progressBar("verifying")
+	show, end := cli.ProgressBar("verifying")
 	defer end()
 	evidence := check.Evidence{Keys: keys, Kept: kept, Temporary: temporary, Progress: show}
 	if evidence.Checkpoints, err = log.checkpoints(ctx, last); err != nil {

@@ -65,7 +65,7 @@ type Verdict struct {
 func (f Folder) Judge(ctx context.Context, opts JudgeOptions) (*Verdict, error) {
 	if job, err := f.importing(); err != nil || job != nil {
 		if err == nil {
-			err = fmt.Errorf("%w: commits up to %d were to come from %s", ErrUnfinished, job.Last.Sequence, job.From)
+			err = fmt.Errorf("%w: %s", ErrUnfinished, job)
 		}
 		return nil, err
 	}
@@ -172,6 +172,14 @@ type Import struct {
 	Anew bool `json:"anew,omitempty"`
 }
 
+// String says what was to be imported.
+func (i *Import) String() string {
+	if i.Last.Sequence == 0 { // what there is was not read yet
+		return "it was to come from " + i.From
+	}
+	return fmt.Sprintf("commits up to %d were to come from %s", i.Last.Sequence, i.From)
+}
+
 func (f Folder) importing() (*Import, error) {
 	return readNote[Import](filepath.Join(f.Store, importFile))
 }
@@ -210,6 +218,17 @@ func (f Folder) DiscardUnfinished() error {
 		}
 	}
 	return nil
+}
+
+// AbandonImport removes what an import that begins anew has written, and the mark, if it has one.
+func (f Folder) AbandonImport() error {
+	if job, err := f.importing(); err != nil || job == nil || !job.Anew {
+		return err
+	}
+	if err := f.DiscardUnfinished(); err != nil {
+		return err
+	}
+	return removeNote(filepath.Join(f.Store, importFile))
 }
 
 // EndImport removes the mark: all commits are there, and durable.

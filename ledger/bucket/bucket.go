@@ -1,6 +1,6 @@
-// Package bucket keeps objects that are written once: in a folder, in a bucket of a
-// store that speaks S3, or in one of Google's or Azure's. It has no way to overwrite an
-// object, and none to delete one but a copy, which can be made again.
+// Package bucket keeps objects that are written once: in a folder, or in a bucket of a
+// store that speaks S3. It has no way to overwrite an object, and none to delete one but a
+// copy, which can be made again.
 package bucket
 
 import (
@@ -80,12 +80,10 @@ type Patience struct {
 	Answer time.Duration // until a store begins to answer; 0: 30 s
 }
 
-// Open returns the store that a URL names: file:///FOLDER,
-// s3://BUCKET/PREFIX?endpoint=HOST:PORT&region=REGION&insecure=true,
-// gs://BUCKET/PREFIX?endpoint=HOST:PORT&insecure=true, or
-// azblob://CONTAINER/PREFIX?account=ACCOUNT&endpoint=HOST:PORT&insecure=true. The
-// keys of a bucket come from the environment, from files of the cloud's tools, or from
-// the machine, and never from the URL. Open does not speak to the store.
+// Open returns the store that a URL names: file:///FOLDER, or
+// s3://BUCKET/PREFIX?endpoint=HOST:PORT&region=REGION&insecure=true. The keys of a bucket
+// come from the environment, from files of the cloud's tools, or from the machine, and
+// never from the URL. Open does not speak to the store.
 func Open(text string, p Patience) (Store, error) {
 	if p.Answer == 0 {
 		p.Answer = 30 * time.Second
@@ -102,10 +100,9 @@ func Open(text string, p Patience) (Store, error) {
 		return openFolder(u)
 	case "s3":
 		return openS3(u, p)
-	case "gs":
-		return openGCS(u, p)
-	case "azblob":
-		return openAzure(u, p)
+	case "gs", "azblob":
+		return nil, fmt.Errorf("%w: %s:// is not supported: archive to file:///FOLDER, and copy that folder to Google or Azure "+
+			"with their own tools (gcloud storage rsync, azcopy)", ErrURL, u.Scheme)
 	}
-	return nil, fmt.Errorf("%w: %q begins with none of file:///, s3://, gs:// and azblob://", ErrURL, text)
+	return nil, fmt.Errorf("%w: %q begins with neither file:/// nor s3://", ErrURL, text)
 }

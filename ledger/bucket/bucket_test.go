@@ -24,8 +24,6 @@ func stores(t *testing.T, test func(*testing.T, bucket.Store)) {
 	for kind, url := range map[string]func(*testing.T) string{
 		"folder": func(t *testing.T) string { return "file://" + t.TempDir() },
 		"S3":     func(t *testing.T) string { return buckettest.URL(buckettest.S3(t), "a/b") },
-		"GCS":    func(t *testing.T) string { return buckettest.GCSURL(buckettest.GCS(t), "a/b") },
-		"Azure":  func(t *testing.T) string { return buckettest.AzureURL(buckettest.Azure(t), "a/b") },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -157,13 +155,12 @@ func TestList(t *testing.T) {
 func TestURLs(t *testing.T) {
 	t.Parallel()
 	for url, says := range map[string]string{
-		"": "begins with none", "ftp://x": "begins with none", "/srv/archive": "begins with none", "file://host/x": "absolute path",
+		"": "begins with neither", "ftp://x": "begins with neither", "/srv/archive": "begins with neither", "file://host/x": "absolute path",
 		"file:relative": "absolute path", "file:///x?y=z": "absolute path", "s3://": "names no bucket", "s3:///x": "names no bucket",
 		"s3://key:secret@bucket/x": "has a user in it", "s3://abc?endpoint=x&other=1": `"other"`, "s3://abc?insecure=maybe": "neither true nor false",
 		"s3://abc?endpoint=http://x:9000": "add insecure=true", "s3://abc?endpoint=http%3A%2F%2Fx%2Fy": "not HOST:PORT",
-		"gs://": "names no bucket", "gs://Under/x": "names no bucket", "gs://key@bucket": "has a user in it", "gs://abc?region=x": `"region"`,
-		"azblob://": "names no container", "azblob://a--b/x": "names no container", "azblob://abc/x": "names no account",
-		"azblob://abc?account=a&insecure=1": "neither true nor false", "azblob://abc?account=a&key=x": `"key"`,
+		"gs://bucket/x": "gcloud storage rsync", "azblob://container/x?account=a": "azcopy",
+		"s3://abc?endpoint=storage.googleapis.com": "gcloud storage rsync", "s3://abc?endpoint=abc.Storage.googleapis.com:443": "is new",
 		"s3://b/x": "names no bucket", "s3://under_score./x": "names no bucket", "s3://abc?endpoint=:": "", "s3://abc/%zz": "", "://": "",
 	} {
 		_, err := bucket.Open(url, bucket.Patience{})
@@ -179,8 +176,6 @@ func TestAway(t *testing.T) {
 	for _, url := range []string{
 		"file:///nowhere/at/all",
 		"s3://bucket/x?insecure=true&region=r&endpoint=127.0.0.1:1", // nobody listens on that port
-		"gs://bucket/x?insecure=true&endpoint=127.0.0.1:1",
-		"azblob://bucket/x?insecure=true&account=a&endpoint=127.0.0.1:1",
 	} {
 		s, err := bucket.Open(url, bucket.Patience{Answer: time.Second})
 		if err != nil {
@@ -192,20 +187,6 @@ func TestAway(t *testing.T) {
 		if !errors.Is(err, bucket.ErrUnavailable) {
 			t.Errorf("%s: %v", url, err)
 		}
-	}
-}
-
-// TestNoSecrets: an error does not tell the key that a request has in its URL.
-func TestNoSecrets(t *testing.T) {
-	t.Setenv("AZURE_STORAGE_KEY", "")
-	t.Setenv("AZURE_STORAGE_SAS_TOKEN", "?sv=2025-01-01&sig=very-secret")
-	s, err := bucket.Open("azblob://bucket/x?insecure=true&account=a&endpoint=127.0.0.1:1", bucket.Patience{Answer: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.Open(t.Context(), "parts/1")
-	if !errors.Is(err, bucket.ErrUnavailable) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v", err)
 	}
 }
 

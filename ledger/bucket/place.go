@@ -14,8 +14,8 @@ import (
 
 // place is where a bucket is, as its URL says.
 type place struct {
-	endpoint, region, account string
-	insecure                  bool
+	endpoint, region string
+	insecure         bool
 }
 
 // placeIn reads the parameters of a URL, which must be among those that are allowed.
@@ -36,8 +36,6 @@ func placeIn(u *url.URL, allowed ...string) (at place, err error) {
 			at.endpoint = value
 		case "region":
 			at.region = value
-		case "account":
-			at.account = value
 		case "insecure":
 			if value != "true" && value != "false" {
 				return at, fmt.Errorf("%w: insecure=%q is neither true nor false", ErrURL, value)
@@ -46,13 +44,6 @@ func placeIn(u *url.URL, allowed ...string) (at place, err error) {
 		}
 	}
 	return at, nil
-}
-
-func (at place) scheme() string {
-	if at.insecure {
-		return "http"
-	}
-	return "https"
 }
 
 // prefixIn is how the names of all objects begin, as a URL says.
@@ -64,14 +55,13 @@ func prefixIn(u *url.URL) string {
 	return prefix
 }
 
-// transport returns what requests to a store go through. isObject says of a GET
-// whether it asks for an object.
-func (p Patience) transport(isObject func(*http.Request) bool) http.RoundTripper {
+// transport returns what requests to a store go through.
+func (p Patience) transport() http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: p.Answer, KeepAlive: time.Minute}).DialContext
 	transport.ResponseHeaderTimeout = p.Answer
 	transport.DisableCompression = true // a part's bytes are its own
-	return wary{transport, isObject}
+	return wary{transport}
 }
 
 // passing says of a broken connection that the store is out of reach.
@@ -106,13 +96,8 @@ func (l *listed) next(key string, size int64) error {
 	return l.yield(Object{name, size})
 }
 
-// says wraps what a store, or its client, said in an error of this package. URLs of
-// requests can have a key in them, so they are left out.
+// says wraps what a store, or its client, said in an error of this package.
 func says(what, err error) error {
-	var request *url.Error
-	if errors.As(err, &request) {
-		err = fmt.Errorf("%s: %w", strings.ToUpper(request.Op), request.Err)
-	}
 	return fmt.Errorf("%w: %w", what, brief{err})
 }
 

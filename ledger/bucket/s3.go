@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -24,6 +25,8 @@ type s3 struct {
 
 const (
 	defaultEndpoint = "s3.amazonaws.com"
+	// googleHost is Google's door for clients of S3.
+	googleHost = "storage.googleapis.com"
 	// tries is how often one request is sent. Whoever uses the store tries again
 	// later, and tells what is wrong meanwhile.
 	tries = 3
@@ -37,7 +40,7 @@ func openS3(u *url.URL, p Patience) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport := p.transport(func(r *http.Request) bool { return r.URL.RawQuery == "" })
+	transport := p.transport()
 	client, err := minio.New(options.endpoint, &minio.Options{
 		Creds: credentials.NewChainCredentials([]credentials.Provider{
 			&credentials.EnvAWS{}, &credentials.EnvMinio{}, &credentials.FileAWSCredentials{},
@@ -58,6 +61,10 @@ func s3Options(u *url.URL) (place, error) {
 	}
 	at, err := placeIn(u, "endpoint", "region", "insecure")
 	at.endpoint = cmp.Or(at.endpoint, defaultEndpoint)
+	if host, _, _ := strings.Cut(at.endpoint, ":"); strings.HasSuffix(strings.ToLower(host), googleHost) {
+		return at, fmt.Errorf("%w: %s does not know the condition that an object is new, so two servers could overwrite each "+
+			"other's parts: archive to file:///FOLDER, and copy that folder with gcloud storage rsync", ErrURL, host)
+	}
 	return at, err
 }
 

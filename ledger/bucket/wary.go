@@ -9,18 +9,15 @@ import (
 
 const (
 	// maxAnswerBytes and maxAnswerTags bound an answer that is read into memory: a page
-	// of a list of 1,000 objects has some 20,000 tags, or braces in JSON. Each object
-	// takes half a KiB however short its tag is.
+	// of a list of 1,000 objects has some 20,000 tags. Each object takes half a KiB
+	// however short its tag is.
 	maxAnswerBytes = 8 << 20
 	maxAnswerTags  = 32 << 10
 )
 
 // wary bounds what the answers of a store may take in memory: lists, errors, and
 // whatever else its client decodes. An object goes through in pieces.
-type wary struct {
-	next     http.RoundTripper
-	isObject func(*http.Request) bool // of a GET
-}
+type wary struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (w wary) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -28,7 +25,8 @@ func (w wary) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Method != http.MethodGet || resp.StatusCode >= http.StatusMultipleChoices || !w.isObject(r) {
+	object := r.Method == http.MethodGet && r.URL.RawQuery == "" && resp.StatusCode < http.StatusMultipleChoices
+	if !object {
 		resp.Body = &waryBody{ReadCloser: resp.Body}
 	}
 	return resp, nil
@@ -44,7 +42,7 @@ type waryBody struct {
 func (b *waryBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += n
-	b.tags += bytes.Count(p[:n], []byte("<")) + bytes.Count(p[:n], []byte("{"))
+	b.tags += bytes.Count(p[:n], []byte("<"))
 	if b.bytes > maxAnswerBytes || b.tags > maxAnswerTags {
 		return 0, fmt.Errorf("bucket: the store's answer has more than %d bytes or %d tags, which no list of it has",
 			maxAnswerBytes, maxAnswerTags)

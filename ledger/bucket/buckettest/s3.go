@@ -1,5 +1,4 @@
-// Package buckettest starts stores that speak S3, or as the stores of Google and Azure
-// do, for tests.
+// Package buckettest starts stores that speak S3, for tests.
 package buckettest
 
 import (
@@ -7,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -49,6 +49,42 @@ func S3(t testing.TB) (address string) {
 		return client.MakeBucket(ctx, bucketName, minio.MakeBucketOptions{})
 	})
 	return address
+}
+
+// installed returns where a program is, in the path or below the home folder.
+func installed(t testing.TB, name, below string) string {
+	t.Helper()
+	program, err := exec.LookPath(name)
+	if err != nil {
+		home, _ := os.UserHomeDir() // without one it is not found
+		program = filepath.Join(home, filepath.FromSlash(below))
+	}
+	if _, err := os.Stat(program); err != nil {
+		t.Skipf("skipped: %s is not installed; .ci/run has the command", name)
+	}
+	return program
+}
+
+// run runs a server until the test ends.
+func run(t testing.TB, server *exec.Cmd) {
+	t.Helper()
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = server.Process.Kill(), server.Wait() }) // it is of no use any more
+}
+
+// untilServed calls a function until it succeeds.
+func untilServed(t testing.TB, program string, try func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
+	defer cancel()
+	for err := try(ctx); err != nil; err = try(ctx) {
+		if ctx.Err() != nil {
+			t.Fatalf("%s does not serve: %v", program, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 }
 
 // URL returns the URL of a folder in the bucket behind an address.

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
+)
+
+func TestMain(m *testing.M) { launchtest.Main(m, "allot", name) }
+
+// ownServer is the program that was built for the tests.
+func ownServer() serverFlags { return serverFlags{Allot: launchtest.Program("allot")} }
+
+// TestBench: the bench command measures every way of submitting, and leaves
+// nothing behind.
+func TestBench(t *testing.T) {
+	dir := t.TempDir()
+	out, err := exec.Command(launchtest.Program(name), "--dir", dir, "--duration", "100ms", "--clients", "4", "--pipelined", "2").
+		CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, way := range []string{"in the process", "NATS alone", "NATS, msgpack, one per request", "NATS, JSON, one per request", "NATS, msgpack, pipelined", "NATS, JSON, pipelined"} {
+		if !strings.Contains(string(out), way) {
+			t.Errorf("%q is missing in\n%s", way, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestRefusedCommands: a command line that cannot be carried out ends with an error that
+// says why.
+func TestRefusedCommands(t *testing.T) {
+	t.Parallel()
+	launchtest.CheckFlags(t, name, description, &program{})
+	text := t.TempDir() + "/text"
+	if err := os.WriteFile(text, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"not a directory", []string{"--dir", text}},
+		{"unexpected argument now", []string{"commands", "now"}},
+		{"--providers 0", []string{"claim", "--providers", "0"}},
+		{"--claims -1", []string{"claim", "--claims=-1"}},
+		{"--prefer must be one of", []string{"claim", "--prefer", "blue"}},
+		{"missing flags: --data=DIR", []string{"history"}},
+		{"the server does not serve", []string{"history", "--data", t.TempDir() + "/data", "--", "--hot-history", "1h"}},
+		{"no server to measure", []string{"claim", "--allot", text}},
+	} {
+		if out := launchtest.Run(t, false, name, nil, c.args...); !strings.Contains(out, c.says) || strings.Contains(out, "panic") {
+			t.Errorf("%q: %s; want an error with %q", c.args, out, c.says)
+		}
+	}
+}

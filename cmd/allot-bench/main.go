@@ -1,0 +1,22 @@
+// Command allot-bench measures a machine: commands, claims, and a long history, durable, each in
+// one run.
+package main
+
+import "github.com/allot-project/allot/cmd/internal/cli"
+
+// program is the command line.
+type program struct {
+	Commands benchCommand        `cmd:"" default:"withargs" help:"Measure commands in the process and over NATS."`
+	Claim    benchClaimCommand   `cmd:"" help:"Measure claims over NATS, and beside them candidates and then allocate."`
+	History  benchHistoryCommand `cmd:"" help:"Measure a long history: bytes in each store, and questions about its past."`
+
+	cli.Common `embed:""`
+}
+
+func main() { cli.Main(name, description, &program{}) }
+
+// What the program is called, and what it is.
+const (
+	name        = "allot-bench"
+	description = "Measures what Allot does on this machine, on ledgers of its own."
+)

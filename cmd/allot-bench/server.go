@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// serverFlags say which program the server is.
+type serverFlags struct {
+	Allot string `help:"The server's program; default: allot beside this one, or else in PATH." type:"existingfile" placeholder:"FILE"`
+}
+
+// server is a running allot serve.
+type server struct {
+	cmd        *exec.Cmd
+	http, nats string // HOST:PORT, and a URL; empty: none
+	ended      chan error
+}
+
+// program returns the path of the server's program.
+func (f serverFlags) program() (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	beside := filepath.Join(filepath.Dir(own), "allot")
+	if _, err := os.Stat(beside); err != nil && f.Allot == "" {
+		beside = ""
+	}
+	path, err := exec.LookPath(cmp.Or(f.Allot, beside, "allot"))
+	if err != nil {
+		return "", fmt.Errorf("no server to measure: name its program with --allot: %w", err)
+	}
+	return path, nil
+}
+
+// start starts a server, and waits until it serves. What it says goes to standard error, if it
+// is more than a message of its ordinary work.
+func (f serverFlags) start(ctx context.Context, data string, flags ...string) (*server, error) {
+	path, err := f.program()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{
+		"serve", "--data", data, "--http", "127.0.0.1:0", "--nats", "127.0.0.1:0", "--log-format", "json",
+	}, flags...)
+	s := &server{cmd: exec.Command(path, args...), ended: make(chan error, 1)}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	messages, err := s.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	serves := make(chan struct{})
+	go func() {
+		s.listen(messages, serves)
+		s.ended <- s.cmd.Wait()
+	}()
+	select {
+	case <-serves:
+		return s, nil
+	case err := <-s.ended:
+		return nil, fmt.Errorf("the server does not serve: %w", cmp.Or(err, errors.New("it has ended")))
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), s.stop())
+	}
+}
+
+// listen reads messages until the server ends, and tells when it serves.
+func (s *server) listen(messages io.Reader, serves chan<- struct{}) {
+	lines := bufio.NewScanner(messages)
+	for lines.Scan() {
+		var message struct {
+			Level, Msg string
+			HTTP, NATS string
+		}
+		err := json.Unmarshal(lines.Bytes(), &message)
+		if err != nil || message.Level != "INFO" && message.Level != "DEBUG" {
+			fmt.Fprintln(os.Stderr, lines.Text())
+		}
+		if message.Msg == "serving" && s.http == "" {
+			s.http, s.nats = message.HTTP, message.NATS
+			close(serves)
+		}
+	}
+}
+
+// stop stops the server as its operator would.
+func (s *server) stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return <-s.ended
+}
+
+// peakMemory is the most that the server had in memory, and residentMemory what it has, where
+// the system says so.
+func (s *server) peakMemory() int64     { return s.memory("VmHWM") }
+func (s *server) residentMemory() int64 { return s.memory("VmRSS") }
+
+func (s *server) memory(what string) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var kb int64
+		if n, err := fmt.Sscanf(line, what+": %d kB", &kb); n == 1 && err == nil {
+			return kb << 10
+		}
+	}
+	return 0
+}

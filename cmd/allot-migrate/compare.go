@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementapi"
+	"github.com/allot-project/allot/cmd/internal/cli"
+	"github.com/allot-project/allot/ledger"
+)
+
+// compareCommand is "allot-migrate compare": it compares a running server with something
+// else.
+type compareCommand struct {
+	Placement comparePlacementCommand `cmd:"" help:"Compare a running server with a Placement: its database or its REST API."`
+}
+
+// comparePlacementCommand is "allot-migrate compare placement".
+type comparePlacementCommand struct {
+	Server         cli.Server `embed:""`
+	placementLogin `embed:""`
+	candidateFlags `embed:""`
+	With           string `help:"The Placement: an address as allot-migrate import placement takes. One with a password belongs in the environment, or in a file." env:"ALLOT_PLACEMENT" placeholder:"ADDRESS"`
+	WithFile       string `help:"File with the address, or Placement's own placement.conf." env:"ALLOT_PLACEMENT_FILE" type:"existingfile" placeholder:"FILE"`
+	JSON           bool   `name:"json" help:"Print one JSON object per difference."`
+}
+
+// errDifferent ends the command with a failure, so that scripts see it.
+var errDifferent = errors.New("the server and the Placement differ")
+
+// Run reads both and prints the differences.
+func (c *comparePlacementCommand) Run(ctx context.Context) error {
+	address, err := placementAddress.given("--with", c.With, c.WithFile)
+	if err != nil {
+		return err
+	}
+	other, err := c.contentsAt(address)
+	if err != nil {
+		return err
+	}
+	server, err := sourceFrom(c.Server)
+	if err != nil {
+		return err
+	}
+	left, right, err := bothPlans(ctx, other, contentsFrom(c.Server))
+	if err != nil {
+		return err
+	}
+	differences := contents.Compare(left, right)
+	asked, found, err := c.candidates(ctx, address, left, server)
+	if err != nil {
+		return err
+	}
+	differences = append(differences, found...)
+	if err := c.print(differences); err != nil {
+		return err
+	}
+	if len(differences) > 0 {
+		return fmt.Errorf("%w in %d things", errDifferent, len(differences))
+	}
+	if !c.JSON {
+		fmt.Printf("no differences: %d providers, %d consumers, and candidates (requests: %d); "+
+			"generations of consumers and times are not compared\n", len(left.Providers), len(left.Consumers), asked)
+	}
+	return nil
+}
+
+// candidates compares allocation candidates, if the Placement's REST API is known.
+func (c *comparePlacementCommand) candidates(
+	ctx context.Context, address string, theirs *contents.Plan, server *placementapi.Source,
+) (asked int, found []contents.Difference, err error) {
+	if !isREST(address) {
+		if address = c.Candidates; address == "" {
+			if c.Flavours != "" {
+				return 0, nil, errors.New("a database answers no requests for candidates: name Placement's REST API with --candidates")
+			}
+			return 0, nil, nil
+		}
+	}
+	other, err := c.source(address)
+	if err != nil {
+		return 0, nil, err
+	}
+	queries, err := c.queries(theirs)
+	if err != nil || len(queries) == 0 {
+		return 0, nil, err
+	}
+	found, err = c.compare(ctx, other, server, queries)
+	return len(queries), found, err
+}
+
+// bothPlans reads two sides at the same time, so that little changes in between.
+func bothPlans(ctx context.Context, one, other reader) (left, right *contents.Plan, err error) {
+	group, within := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { left, err = planOf(within, one); return err })
+	group.Go(func() (err error) { right, err = planOf(within, other); return err })
+	return left, right, group.Wait()
+}
+
+// planOf reads contents by the rules of an import. What it would refuse cannot be
+// compared.
+func planOf(ctx context.Context, read reader) (*contents.Plan, error) {
+	rows, err := read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return planFrom(rows)
+}
+
+// planFrom is planOf for rows that were read.
+func planFrom(rows *contents.Rows) (*contents.Plan, error) {
+	names, err := contents.StandardNames()
+	if err != nil {
+		return nil, err
+	}
+	var refusing []string
+	for _, rule := range contents.Rules {
+		if rule.Effect == contents.Refused {
+			refusing = append(refusing, rule.Name)
+		}
+	}
+	plan, _, err := contents.Make(rows, contents.Options{Standard: names, LeaveOut: refusing})
+	return plan, err
+}
+
+func (c *comparePlacementCommand) print(differences []contents.Difference) error {
+	for _, d := range differences {
+		if c.JSON {
+			if err := ledger.PlainEncoder(os.Stdout).Encode(d); err != nil {
+				return err
+			}
+			continue
+		}
+		field := d.Field
+		if field == "" {
+			field = "itself"
+		}
+		fmt.Printf("%s, %s: Placement %s, Allot %s\n", d.What, field, orNothing(d.Left), orNothing(d.Right))
+	}
+	return nil
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "nothing"
+	}
+	return text
+}

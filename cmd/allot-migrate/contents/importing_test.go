@@ -1,0 +1,446 @@
+package contents_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/commands/commandstest"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// The world to which each test adds something odd: a host with a child, and a
+// consumer with two allocations.
+var (
+	made    = contents.Times{Created: at("2024-01-01T00:00:00Z"), Updated: at("2024-01-02T00:00:00Z")}
+	readAt  = at("2026-01-01T00:00:00Z")
+	host    = ledgertest.ID(1, 1)
+	child   = ledgertest.ID(1, 2)
+	server  = ledgertest.ID(2, 1)
+	another = ledgertest.ID(2, 2)
+)
+
+func at(text string) int64 {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixNano()
+}
+
+func world() *contents.Rows {
+	some := contents.Some
+	return &contents.Rows{
+		Kind: "placement", Source: "sqlite:x", Schema: "a082b8bb98d0", ReadAt: readAt,
+		Providers: []contents.ProviderRow{
+			{ID: 1, UUID: host.String(), Name: "host", Generation: some(7), Root: some(1), Times: made},
+			{ID: 2, UUID: child.String(), Name: "numa", Generation: some(0), Root: some(1), Parent: some(1), Times: made},
+		},
+		Inventories: []contents.InventoryRow{
+			{ID: 1, Provider: 1, Class: 0, Total: 8, MinUnit: 1, MaxUnit: 8, StepSize: 1, Ratio: 16, Times: made},
+			{ID: 2, Provider: 1, Class: 10007, Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, Ratio: 1, Times: made},
+		},
+		Allocations: []contents.AllocationRow{
+			{ID: 1, Provider: 1, Class: 10007, Consumer: server.String(), Used: 2, Times: made},
+			{ID: 2, Provider: 1, Class: 0, Consumer: server.String(), Used: 1, Times: made},
+		},
+		Consumers: []contents.ConsumerRow{
+			{ID: 1, UUID: server.String(), Project: some(1), User: some(1), Type: some(1), Generation: some(3), Times: made},
+		},
+		Projects: []contents.NameRow{{ID: 1, Name: "p"}}, Users: []contents.NameRow{{ID: 1, Name: "u"}},
+		Types:              []contents.NameRow{{ID: 1, Name: "INSTANCE"}},
+		Classes:            []contents.NameRow{{ID: 0, Name: "VCPU"}, {ID: 10007, Name: "CUSTOM_GOLD"}},
+		Traits:             []contents.NameRow{{ID: 1, Name: "HW_CPU_X86_AVX"}, {ID: 2, Name: "CUSTOM_A"}},
+		Aggregates:         []contents.NameRow{{ID: 1, Name: ledgertest.ID(3, 1).String()}},
+		ProviderTraits:     []contents.PairRow{{Provider: 1, Other: 2}, {Provider: 1, Other: 1}},
+		ProviderAggregates: []contents.PairRow{{Provider: 1, Other: 1}},
+	}
+}
+
+func options(t *testing.T, leave ...string) contents.Options {
+	t.Helper()
+	names, err := contents.StandardNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return contents.Options{LeaveOut: leave, Standard: names}
+}
+
+// fold writes the plan's log and folds it as a server would.
+func fold(t *testing.T, plan *contents.Plan) *ledger.State {
+	t.Helper()
+	s := ledger.NewState()
+	_, err := plan.Write(contents.Begin{
+		Ledger: ledgertest.ID(9, 1), NewID: commandstest.NewID, Time: readAt, Actor: "test", Limit: 8 << 20,
+	}, func(e ledger.Entry) error {
+		commit, err := ledger.DecodeCommit(e.Data)
+		if err == nil {
+			_, err = s.Fold(commit)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestWorld: everything arrives as it was.
+func TestWorld(t *testing.T) {
+	t.Parallel()
+	plan, report, err := contents.Make(world(), options(t))
+	if err != nil || plan == nil || len(report.Findings) > 0 {
+		t.Fatal(err, report)
+	}
+	if got := report.Summary(); got != "18 rows, 18 imported, 0 mended by rule, 0 left out" {
+		t.Error(got)
+	}
+	s := fold(t, plan)
+	p, _ := s.Provider(host)
+	c, _ := s.Consumer(server)
+	gold, _ := s.Classes().ID("CUSTOM_GOLD")
+	switch {
+	case p.Generation != 7 || p.CreatedAt != made.Created || p.UpdatedAt != made.Updated || p.Name != "host":
+		t.Errorf("%+v", p)
+	case !slices.Equal(p.Traits, []string{"CUSTOM_A", "HW_CPU_X86_AVX"}) || len(p.Aggregates) != 1:
+		t.Errorf("%+v", p)
+	case gold != 10007 || len(p.Inventories) != 2 || p.Inventories[1].Used != 2 ||
+		p.Inventories[1].UpdatedAt != made.Updated:
+		t.Errorf("%d %+v", gold, p.Inventories)
+	case *c.Owner != ledger.Owner{Project: "p", User: "u", Type: "INSTANCE"} || c.Generation != s.Head().Sequence:
+		t.Errorf("%+v %+v", c, c.Owner)
+	case c.CreatedAt != made.Created || c.UpdatedAt != made.Updated || c.Allocations[0].Class != gold:
+		t.Errorf("%+v", c)
+	}
+	if below, _ := s.Provider(child); below.Parent != host || below.Root != host || below.CreatedAt != made.Created+1 {
+		t.Errorf("%+v", below)
+	}
+	if id, _ := s.Classes().ID("CUSTOM_GOLD"); s.NextClassID() != id+1 {
+		t.Errorf("the next class is %d", s.NextClassID())
+	}
+}
+
+// oddity is something odd in a world, and what comes of it.
+type oddity struct {
+	rule string
+	odd  func(*contents.Rows)
+	// check looks at the State; nil for rows that are refused.
+	check func(*testing.T, *ledger.State)
+}
+
+func oddities() []oddity {
+	some := contents.Some
+	addProvider := func(p contents.ProviderRow) func(*contents.Rows) {
+		if p.Created == 0 && p.Name != "no time" {
+			p.Times = made
+		}
+		if !p.Generation.Set && p.Name != "no generation" {
+			p.Generation = some(1)
+		}
+		return func(r *contents.Rows) { r.Providers = append(r.Providers, p) }
+	}
+	other := ledgertest.ID(1, 9)
+	allocation := func(consumer string, provider, class, used int64) func(*contents.Rows) {
+		return func(r *contents.Rows) {
+			r.Allocations = append(r.Allocations, contents.AllocationRow{
+				ID: 9, Provider: provider, Class: class, Consumer: consumer, Used: used, Times: made,
+			})
+		}
+	}
+	inventory := func(inv contents.InventoryRow) func(*contents.Rows) {
+		inv.ID, inv.Times = 9, made
+		return func(r *contents.Rows) { r.Inventories = append(r.Inventories, inv) }
+	}
+	named := func(name string) func(*testing.T, *ledger.State) {
+		return func(t *testing.T, s *ledger.State) {
+			t.Helper()
+			if p, ok := s.Provider(other); !ok || p.Name != name || p.Root != other && p.Parent.IsNil() {
+				t.Errorf("%+v, want the name %q", p, name)
+			}
+		}
+	}
+	holds := func(id ledger.UUID, amount int64, owner ledger.Owner) func(*testing.T, *ledger.State) {
+		return func(t *testing.T, s *ledger.State) {
+			t.Helper()
+			c, ok := s.Consumer(id)
+			if !ok || c.Allocations[len(c.Allocations)-1].Amount != amount || *c.Owner != owner {
+				t.Errorf("%s: %+v", id, c)
+			}
+		}
+	}
+	same := func(t *testing.T, s *ledger.State) {
+		t.Helper()
+		if s.ProviderCount() != 2 || s.ConsumerCount() != 1 {
+			t.Errorf("%d providers, %d consumers", s.ProviderCount(), s.ConsumerCount())
+		}
+	}
+	nobody := ledger.Owner{Project: contents.IncompleteOwner, User: contents.IncompleteOwner}
+	owned := ledger.Owner{Project: "p", User: "u", Type: "INSTANCE"}
+	upper := strings.ToUpper(ledgertest.ID(0xab, 9).String())
+	fromText := func(t *testing.T, s *ledger.State) {
+		t.Helper()
+		if s.ConsumerCount() != 2 {
+			t.Errorf("%d consumers", s.ConsumerCount())
+		}
+	}
+	consumer := func(c contents.ConsumerRow) func(*contents.Rows) {
+		return func(r *contents.Rows) {
+			c.ID, c.Times = 9, made
+			r.Consumers = append(r.Consumers, c)
+			if c.UUID == another.String() {
+				allocation(c.UUID, 1, 0, 1)(r)
+			}
+		}
+	}
+	return []oddity{
+		{"uuid-spelling", addProvider(contents.ProviderRow{ID: 3, UUID: upper, Name: "n", Root: some(3)}), func(t *testing.T, s *ledger.State) {
+			t.Helper()
+			if _, ok := s.Provider(ledgertest.ID(0xab, 9)); !ok {
+				t.Error("it is missing")
+			}
+		}},
+		{"provider-uuid-invalid", addProvider(contents.ProviderRow{ID: 3, UUID: "host", Name: "n", Root: some(3)}), nil},
+		{"provider-uuid-twice", addProvider(contents.ProviderRow{
+			ID: 3, UUID: strings.ReplaceAll(host.String(), "-", ""), Name: "n", Root: some(3),
+		}), nil},
+		{"provider-name-missing", addProvider(contents.ProviderRow{ID: 3, UUID: other.String(), Root: some(3)}), named(other.String())},
+		{"provider-name-twice", addProvider(contents.ProviderRow{ID: 3, UUID: other.String(), Name: "host", Root: some(3)}), named(other.String())},
+		{"provider-name-long", addProvider(contents.ProviderRow{
+			ID: 3, UUID: other.String(), Name: strings.Repeat("ä", 201), Root: some(3),
+		}), named(strings.Repeat("ä", 201))},
+		{"provider-generation-missing", addProvider(contents.ProviderRow{
+			ID: 3, UUID: other.String(), Name: "no generation", Root: some(3),
+		}), named("no generation")},
+		{"provider-generation-negative", addProvider(contents.ProviderRow{
+			ID: 3, UUID: other.String(), Name: "n", Root: some(3), Generation: some(-1),
+		}), nil},
+		{"provider-root-missing", addProvider(contents.ProviderRow{ID: 3, UUID: other.String(), Name: "n"}), named("n")},
+		{"provider-root-wrong", addProvider(contents.ProviderRow{
+			ID: 3, UUID: other.String(), Name: "n", Root: some(3), Parent: some(2),
+		}), func(t *testing.T, s *ledger.State) {
+			t.Helper()
+			if p, _ := s.Provider(other); p.Root != host {
+				t.Errorf("%+v", p)
+			}
+		}},
+		{"provider-parent-missing", addProvider(contents.ProviderRow{
+			ID: 3, UUID: other.String(), Name: "n", Root: some(3), Parent: some(77),
+		}), nil},
+		{"provider-parent-cycle", func(r *contents.Rows) { r.Providers[0].Parent = some(2) }, nil},
+		{"text-not-utf8", addProvider(contents.ProviderRow{ID: 3, UUID: other.String(), Name: "a\xffb", Root: some(3)}), nil},
+		{"class-not-standard", func(r *contents.Rows) {
+			r.Classes = append(r.Classes, contents.NameRow{ID: 50, Name: "MISSPELT"})
+		}, func(t *testing.T, s *ledger.State) {
+			t.Helper()
+			if id, ok := s.Classes().ID("MISSPELT"); !ok || id < ledger.FirstCustomClass {
+				t.Error(id, ok)
+			}
+		}},
+		{"class-twice", func(r *contents.Rows) {
+			r.Classes = append(r.Classes, contents.NameRow{ID: 10008, Name: "CUSTOM_GOLD"})
+		}, same},
+		{"class-missing", inventory(contents.InventoryRow{Provider: 2, Class: 4711, Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1}), nil},
+		{"class-missing", allocation(another.String(), 1, 4711, 1), nil},
+		{"trait-not-standard", func(r *contents.Rows) {
+			r.Traits = append(r.Traits, contents.NameRow{ID: 9, Name: "HW_GONE"})
+		}, func(t *testing.T, s *ledger.State) {
+			t.Helper()
+			if !s.HasTrait("HW_GONE") {
+				t.Error("it is missing")
+			}
+		}},
+		{"trait-twice", func(r *contents.Rows) {
+			r.Traits = append(r.Traits, contents.NameRow{ID: 9, Name: "CUSTOM_A"})
+		}, same},
+		{"membership-twice", func(r *contents.Rows) { r.ProviderTraits = append(r.ProviderTraits, r.ProviderTraits[0]) }, same},
+		{"membership-twice", func(r *contents.Rows) {
+			r.ProviderAggregates = append(r.ProviderAggregates, r.ProviderAggregates[0])
+		}, same},
+		{"reference-missing", func(r *contents.Rows) {
+			r.ProviderTraits = append(r.ProviderTraits, contents.PairRow{Provider: 1, Other: 99})
+		}, same},
+		{"reference-missing", func(r *contents.Rows) {
+			r.ProviderAggregates = append(r.ProviderAggregates, contents.PairRow{Provider: 1, Other: 99})
+		}, same},
+		{"reference-missing", allocation(another.String(), 99, 0, 1), same},
+		{"reference-missing", inventory(contents.InventoryRow{Provider: 99}), same},
+		{"aggregate-not-uuid", func(r *contents.Rows) { r.Aggregates[0].Name = "rack 1" }, same},
+		{"aggregate-twice", func(r *contents.Rows) {
+			r.Aggregates = append(r.Aggregates, contents.NameRow{ID: 2, Name: strings.ToUpper(r.Aggregates[0].Name)})
+			r.ProviderAggregates = append(r.ProviderAggregates, contents.PairRow{Provider: 2, Other: 2})
+		}, same},
+		{"aggregate-empty", func(r *contents.Rows) {
+			r.Aggregates = append(r.Aggregates, contents.NameRow{ID: 2, Name: other.String()})
+		}, same},
+		{"inventory-twice", inventory(contents.InventoryRow{Provider: 1, Class: 0, Total: 1, MinUnit: 1, MaxUnit: 1, StepSize: 1}), nil},
+		{"inventory-unusual", inventory(contents.InventoryRow{Provider: 2, Class: 0, Reserved: 5}), func(t *testing.T, s *ledger.State) {
+			t.Helper()
+			if p, _ := s.Provider(child); len(p.Inventories) != 1 || p.Inventories[0].Reserved != 5 ||
+				p.Inventories[0].Total != 0 {
+				t.Errorf("%+v", p)
+			}
+		}},
+		{"ratio-invalid", inventory(contents.InventoryRow{Provider: 2, Class: 0, Total: 1, Ratio: math.Inf(1)}), nil},
+		{"ratio-invalid", inventory(contents.InventoryRow{Provider: 2, Class: 0, Total: 1, Ratio: math.NaN()}), nil},
+		{"ratio-invalid", inventory(contents.InventoryRow{Provider: 2, Class: 0, Total: 1, Ratio: -1}), nil},
+		{"amount-out-of-range", inventory(contents.InventoryRow{Provider: 2, Class: 0, Total: ledger.MaxAmount + 1}), nil},
+		{"amount-out-of-range", inventory(contents.InventoryRow{Provider: 2, Class: 0, Total: 1, Reserved: -1}), nil},
+		{"amount-out-of-range", allocation(another.String(), 1, 0, ledger.MaxAmount+1), nil},
+		{"amount-out-of-range", allocation(another.String(), 1, 0, -1), nil},
+		{"amount-out-of-range", allocation(server.String(), 1, 0, ledger.MaxAmount), nil}, // together with the other one
+		{"over-committed", allocation(another.String(), 1, 0, 200), holds(another, 200, nobody)},
+		{"over-committed", func(r *contents.Rows) { r.Inventories[0].Ratio = 0 }, holds(server, 1, owned)},
+		{"units-broken", func(r *contents.Rows) { r.Inventories[1].MaxUnit = 1 }, holds(server, 1, owned)},
+		{"units-broken", func(r *contents.Rows) { r.Inventories[1].MinUnit = 3 }, holds(server, 1, owned)},
+		{"units-broken", func(r *contents.Rows) { r.Inventories[1].StepSize = 4 }, holds(server, 1, owned)},
+		{"allocation-of-nothing", allocation(another.String(), 1, 0, 0), same},
+		{"allocation-twice", allocation(server.String(), 1, 0, 4), holds(server, 5, owned)},
+		{"allocation-without-inventory", allocation(another.String(), 2, 0, 4), func(t *testing.T, s *ledger.State) {
+			t.Helper()
+			p, _ := s.Provider(child)
+			if len(p.Inventories) != 1 || p.Inventories[0].Used != 4 || p.Inventories[0].Capacity() != 0 {
+				t.Errorf("%+v", p)
+			}
+		}},
+		{"consumer-not-uuid", allocation("my-vm", 1, 0, 1), fromText},
+		{"uuid-spelling", allocation(upper, 1, 0, 1), fromText},
+		{"uuid-spelling", allocation(strings.ReplaceAll(another.String(), "-", ""), 1, 0, 1), holds(another, 1, nobody)},
+		{"consumer-twice", consumer(contents.ConsumerRow{UUID: strings.ToUpper(server.String()), Project: some(1), User: some(1)}), same},
+		{"consumer-missing", allocation(another.String(), 1, 0, 1), holds(another, 1, nobody)},
+		{"consumer-owner-missing", consumer(contents.ConsumerRow{UUID: another.String(), Project: some(1), User: some(77)}), holds(
+			another, 1, ledger.Owner{Project: "p", User: contents.IncompleteOwner},
+		)},
+		{"consumer-owner-missing", consumer(contents.ConsumerRow{UUID: another.String()}), holds(another, 1, nobody)},
+		{"consumer-type-missing", consumer(contents.ConsumerRow{
+			UUID: another.String(), Project: some(1), User: some(1), Type: some(77),
+		}), holds(another, 1, ledger.Owner{Project: "p", User: "u"})},
+		{"consumer-without-allocations", consumer(contents.ConsumerRow{UUID: other.String()}), same},
+		{"name-unused", func(r *contents.Rows) { r.Projects = append(r.Projects, contents.NameRow{ID: 2, Name: "gone"}) }, same},
+		{"time-missing", addProvider(contents.ProviderRow{ID: 3, UUID: other.String(), Name: "no time", Root: some(3)}), named("no time")},
+		{"time-in-future", func(r *contents.Rows) { r.Providers[0].Updated = readAt + 1 }, same},
+		{"time-backwards", func(r *contents.Rows) { r.Inventories[0].Updated = 1 }, same},
+		{"time-backwards", func(r *contents.Rows) { r.Providers[0].Created = made.Created + 5 }, same}, // after its child
+		{"with-its-provider", func(r *contents.Rows) { r.Providers[0].UUID = "host" }, nil},
+	}
+}
+
+// TestOddities adds each oddity to a good world: its rule is named, all rows are
+// counted, and rows that are refused stop the import unless they are left out.
+func TestOddities(t *testing.T) {
+	t.Parallel()
+	tested := make(map[string]bool)
+	for _, o := range append(oddities(), metalOddities()...) {
+		tested[o.rule] = true
+		rows := world()
+		o.odd(rows)
+		plan, report, err := contents.Make(rows, options(t))
+		if err != nil {
+			t.Fatalf("%s: %v", o.rule, err)
+		}
+		i := slices.IndexFunc(report.Findings, func(f *contents.Finding) bool { return f.Name == o.rule })
+		if i < 0 || len(report.Findings[i].Examples) == 0 {
+			t.Errorf("%s is not in the report: %s", o.rule, report.Summary())
+			continue
+		}
+		if !strings.Contains(report.Summary(), o.rule) && report.Findings[i].Effect != contents.Kept {
+			t.Errorf("%s is not in the summary: %s", o.rule, report.Summary())
+		}
+		if (plan == nil) != (o.check == nil) {
+			t.Errorf("%s: refused is %v: %s", o.rule, plan == nil, report.Summary())
+			continue
+		}
+		if plan != nil {
+			t.Run(o.rule, func(t *testing.T) { o.check(t, fold(t, plan)) })
+			continue
+		}
+		leaveOut(t, o)
+	}
+	for _, rule := range contents.Rules {
+		if !tested[rule.Name] {
+			t.Errorf("the table has no %s", rule.Name)
+		}
+	}
+}
+
+// leaveOut imports a world without the rows that are refused.
+func leaveOut(t *testing.T, o oddity) {
+	t.Helper()
+	var refusing []string
+	for _, rule := range contents.Rules {
+		if rule.Effect == contents.Refused {
+			refusing = append(refusing, rule.Name)
+		}
+	}
+	rows := world()
+	o.odd(rows)
+	plan, report, err := contents.Make(rows, options(t, refusing...))
+	if err != nil || plan == nil || report.LeftOut == 0 || report.Rows != report.Imported+report.LeftOut {
+		t.Errorf("%s: %v, %s", o.rule, err, report.Summary())
+		return
+	}
+	fold(t, plan)
+}
+
+// TestDocumentedRules: docs/migrate.md has every rule, with its effect and text.
+func TestDocumentedRules(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../docs/migrate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range contents.Rules {
+		row := fmt.Sprintf("| `%s` | %s | %s |\n", rule.Name, rule.Effect, rule.Text)
+		if !strings.Contains(string(text), row) {
+			t.Errorf("docs/migrate.md lacks %s", row)
+		}
+	}
+}
+
+// TestLeaveOutNamesRules refuses names of rules that refuse nothing.
+func TestLeaveOutNamesRules(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"over-committed", "no such rule"} {
+		if _, _, err := contents.Make(world(), options(t, name)); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOrderOfRows: lists keep the order of the rows, though the times are equal.
+func TestOrderOfRows(t *testing.T) {
+	t.Parallel()
+	rows := world()
+	for i := byte(20); i > 10; i-- { // the uuids fall while the ids rise
+		rows.Providers = append(rows.Providers, contents.ProviderRow{
+			ID: 30 - int64(i), UUID: ledgertest.ID(1, i).String(), Name: string(rune('a' + i)), Generation: contents.Some(0),
+			Root: contents.Some(30 - int64(i)), Times: made,
+		})
+	}
+	plan, _, err := contents.Make(rows, options(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, p := range plan.Providers {
+		got = append(got, p.Provider.String())
+	}
+	for _, p := range rows.Providers {
+		want = append(want, p.UUID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for i := range plan.Providers[1:] {
+		if plan.Providers[i].CreatedAt >= plan.Providers[i+1].CreatedAt {
+			t.Errorf("%d is not before %d", i, i+1)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package ironicdb_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/ironicdb/ironicdbtest"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+)
+
+func read(t *testing.T, address string) (*contents.Rows, error) {
+	t.Helper()
+	db, err := placementdb.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ironicdb.Read(t.Context(), db, nil)
+}
+
+func on(date string) int64 {
+	t, err := time.Parse(time.DateTime, date)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixNano()
+}
+
+// sameWorld compares what was read with the world of ironicdbtest.
+func sameWorld(t *testing.T, rows *contents.Rows) {
+	t.Helper()
+	some := contents.Some
+	want := &contents.Rows{
+		Chassis: []contents.ChassisRow{{
+			ID: 1, UUID: ironicdbtest.Rack, Description: "rack", Extra: `{"row": 4}`,
+			Times: contents.Times{Created: on("2024-01-01 00:00:00")},
+		}},
+		Nodes: []contents.NodeRow{
+			{
+				ID: 1, UUID: ironicdbtest.Taken, Name: "node-1", Instance: ironicdbtest.Held, Chassis: some(1), Allocation: some(1),
+				Driver: "ipmi", ResourceClass: "baremetal", Owner: "p", Lessee: "q", ProvisionState: "active", PowerState: "power on",
+				Maintenance: true, MaintenanceReason: "fan", Properties: `{"cpus": 4}`, Extra: "{}",
+				DriverInfo: `{"ipmi_username": "root", "ipmi_password": "bmc-s3cret"}`, InstanceInfo: `{"capabilities": "x"}`,
+				Details: map[string]any{
+					"automated_clean": false, "boot_interface": "ipxe", "conductor_group": "east", "description": "a node",
+					"network_data": map[string]any{"links": []any{1.0}}, "retired": true,
+				},
+				ProvisionUpdated: on("2024-01-03 00:00:00"),
+				Times:            contents.Times{Created: on("2024-01-02 00:00:00"), Updated: on("2024-02-01 10:11:12")},
+			},
+			{
+				ID: 2, UUID: ironicdbtest.Idle, Driver: "ipmi", ResourceClass: "baremetal", ProvisionState: "available",
+				PowerState: "power off", Details: map[string]any{}, Times: contents.Times{Created: on("2024-01-02 00:00:00")},
+			},
+		},
+		NodeTraits: []contents.NodeTraitRow{{Node: 1, Trait: "CUSTOM_GOLD"}, {Node: 1, Trait: "HW_CPU_X86_VMX"}},
+		NodeAllocations: []contents.NodeAllocationRow{
+			{
+				ID: 1, UUID: ironicdbtest.Held, Name: "a-1", Node: some(1), State: "active", Owner: "p", ResourceClass: "baremetal",
+				Traits: []string{"CUSTOM_GOLD"}, Candidates: []string{ironicdbtest.Taken}, Extra: `{"k": "v"}`,
+				Times: contents.Times{Created: on("2024-01-03 00:00:00"), Updated: on("2024-01-03 00:00:01")},
+			},
+			{
+				ID: 2, UUID: ironicdbtest.Failed, State: "error", LastError: "no node", ResourceClass: "none", Traits: []string{},
+				Candidates: []string{}, Times: contents.Times{Created: on("2024-01-04 00:00:00")},
+			},
+		},
+	}
+	got := *rows
+	for i := range got.Nodes { // an empty text and none mean the same
+		if got.Nodes[i].Details["conductor_group"] == "" {
+			delete(got.Nodes[i].Details, "conductor_group")
+		}
+	}
+	got.Kind, got.Source, got.Schema, got.ReadAt, got.Unkept, got.Others = "", "", "", 0, nil, nil
+	if diff := cmp.Diff(want, &got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// others is the number of rows of the tables that are not kept.
+func others(rows *contents.Rows, table contents.Table) (n uint64) {
+	for _, other := range rows.Others {
+		if other.Table == table {
+			n = other.Rows
+		}
+	}
+	return n
+}
+
+// TestSQLite reads everything, names the columns for which a ledger has no place, and
+// counts the rows of other tables.
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	path := ironicdbtest.SQLite(t, "ALTER TABLE nodes ADD COLUMN from_the_future TEXT")
+	rows, err := read(t, "sqlite:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows.Kind != "ironic" || rows.Source != "sqlite:"+path || rows.Schema != ironicdbtest.Version || others(rows, "ports") != 1 {
+		t.Errorf("%+v", rows)
+	}
+	lost := strings.Join(rows.Unkept, "\n")
+	for _, want := range []string{"nodes: version, target_power_state", "from_the_future, which this Allot does not know", "allocations: version"} {
+		if !strings.Contains(lost, want) {
+			t.Errorf("%q is not in %s", want, lost)
+		}
+	}
+	sameWorld(t, rows)
+}
+
+// TestOlderSchema lacks what releases after Stein have added.
+func TestOlderSchema(t *testing.T) {
+	t.Parallel()
+	var drop []string
+	for _, column := range []string{"lessee", "retired", "retired_reason", "network_data", "shard", "boot_mode", "secure_boot"} {
+		drop = append(drop, "ALTER TABLE nodes DROP COLUMN "+column)
+	}
+	rows, err := read(t, "sqlite:"+ironicdbtest.SQLite(t, drop...))
+	if err != nil || rows.Nodes[0].Lessee != "" || rows.Nodes[0].Details["retired"] != nil || rows.Nodes[0].Name != "node-1" {
+		t.Errorf("%v %+v", err, rows)
+	}
+}
+
+// TestBadDatabases: each is refused, with a sentence that says what it is.
+func TestBadDatabases(t *testing.T) {
+	t.Parallel()
+	for statement, why := range map[string]string{
+		"DROP TABLE allocations":                              "no table allocations",
+		"DROP TABLE alembic_version":                          "no table alembic_version",
+		"DELETE FROM alembic_version":                         "alembic_version: ",
+		"ALTER TABLE nodes DROP COLUMN allocation_id":         "the table nodes has no column allocation_id",
+		"UPDATE nodes SET created_at = 'yesterday'":           "created_at: ",
+		"UPDATE nodes SET chassis_id = 'x' WHERE id = 2":      "nodes, row 2 by id: chassis_id: ",
+		"UPDATE nodes SET maintenance = 'x' WHERE id = 2":     "maintenance: ",
+		"UPDATE nodes SET network_data = '[]'":                "network_data: ",
+		"UPDATE allocations SET traits = '{}'":                "traits: ",
+		"UPDATE allocations SET candidate_nodes = '[1]'":      "candidate_nodes: ",
+		"UPDATE allocations SET updated_at = '2024-99-01 xx'": "updated_at: ",
+	} {
+		_, err := read(t, "sqlite:"+ironicdbtest.SQLite(t, statement))
+		if err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "nothing was imported") {
+			t.Errorf("%s: %v; want %q", statement, err, why)
+		}
+	}
+}
+
+// TestServers reads the same from servers as from a file, as of one moment.
+func TestServers(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
+		"PostgreSQL": placementdbtest.PostgreSQL, "MariaDB": placementdbtest.MariaDB,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			db := server.Create(t, "ironic")
+			placementdbtest.Fill(t, db, ironicdbtest.Statements(map[string]string{"mysql": "DATETIME", "postgresql": "TIMESTAMP"}[server.Scheme])...)
+			rows, err := read(t, server.Connection("ironic"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sameWorld(t, rows)
+		})
+	}
+}
+
+// TestRealIronic reads the tables that OpenStack's Ironic makes: all its columns are
+// known.
+func TestRealIronic(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ironic.db")
+	ironicdbtest.Sync(t, "sqlite:///"+path)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placementdbtest.Fill(t, db, placementdbtest.Split(ironicdbtest.World)...)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := read(t, "sqlite:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost := strings.Join(rows.Unkept, "\n"); strings.Contains(lost, "does not know") || others(rows, "ports") != 1 {
+		t.Errorf("%s %+v", lost, rows.Others)
+	}
+	sameWorld(t, rows)
+}

@@ -1,0 +1,321 @@
+// Package jsonl reads contents for a ledger from JSON lines: one object a line,
+// a provider, a consumer, a class or a trait. docs/import-jsonl.md describes them.
+// Servers tell their contents in the same form.
+package jsonl
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/allot-project/allot/api/answers"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/commands/document"
+)
+
+// ErrLine means that a line cannot be read.
+var ErrLine = errors.New("the file has lines that cannot be read")
+
+// maxErrors is how many bad lines are named.
+const maxErrors = 20
+
+// maxLine is the size of the longest line, in bytes.
+const maxLine = 16 << 20
+
+// partsBits is the number of bits of an id that count parts of a line.
+const partsBits = 20
+
+// reader turns lines into rows.
+type reader struct {
+	rows   *contents.Rows
+	errs   []error
+	n      int64 // of the line, from 1
+	parts  int64 // ids that were made of the line
+	seen   map[string]int64
+	parent map[int]string // parents by the places of their children
+	held   []string       // the providers of the allocations
+	places map[int64]int  // places of providers by their ids
+
+	names                      map[contents.Table]map[string]int64
+	nameLines                  map[contents.Table][]int64 // where names were first met
+	traitLines, aggregateLines []int64
+}
+
+// Read reads a whole file. Its error names the lines that are wrong.
+func Read(in io.Reader, name string, readAt int64) (*contents.Rows, error) {
+	r := &reader{
+		rows: &contents.Rows{Kind: "jsonl", Source: name, Schema: "1", ReadAt: readAt},
+		seen: make(map[string]int64), parent: make(map[int]string), names: make(map[contents.Table]map[string]int64),
+		nameLines: make(map[contents.Table][]int64),
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 1<<16), maxLine)
+	for lines.Scan() {
+		r.n++
+		r.parts = 0
+		if text := bytes.TrimSpace(lines.Bytes()); len(text) > 0 {
+			r.read(text)
+		}
+		if len(r.errs) >= maxErrors {
+			r.errs = append(r.errs, errors.New("and maybe more"))
+			return nil, r.failure()
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", r.n+1, err)
+	}
+	r.connect()
+	r.rows.Where = r.where
+	return r.rows, r.failure()
+}
+
+func (r *reader) failure() error {
+	if r.errs == nil {
+		return nil
+	}
+	return fmt.Errorf("%w, so nothing was imported:\n%w", ErrLine, errors.Join(r.errs...))
+}
+
+func (r *reader) fail(format string, args ...any) {
+	r.errs = append(r.errs, fmt.Errorf("line %d: "+format, append([]any{r.n}, args...)...))
+}
+
+// id makes an id of the line.
+func (r *reader) id() int64 {
+	r.parts++
+	return r.n<<partsBits | r.parts
+}
+
+// where names a row by its line.
+func (r *reader) where(table contents.Table, id int64) string {
+	switch table {
+	case contents.ProviderTraits:
+		return fmt.Sprintf("line %d", r.traitLines[id-1])
+	case contents.ProviderAggregates:
+		return fmt.Sprintf("line %d", r.aggregateLines[id-1])
+	}
+	if lines, names := r.nameLines[table]; names {
+		return fmt.Sprintf("line %d", lines[id-1])
+	}
+	return fmt.Sprintf("line %d", id>>partsBits)
+}
+
+func (r *reader) read(text []byte) {
+	var l answers.Content
+	if err := document.Decode(text, &l); err != nil {
+		r.fail("%w", document.Plain(err))
+		return
+	}
+	switch {
+	case l.Error != "":
+		r.fail("the server could not tell everything: %s", l.Error)
+	case l.Kind == answers.KindClass || l.Kind == answers.KindTrait:
+		r.bareName(&l)
+	case l.Kind != answers.KindProvider && l.Kind != answers.KindConsumer:
+		r.fail("kind is %q, and must be provider, consumer, class or trait", l.Kind)
+	case l.UUID == "":
+		r.fail("uuid is missing")
+	case l.Kind == answers.KindProvider:
+		r.provider(&l)
+	default:
+		r.consumer(&l)
+	}
+}
+
+// bareName reads a class or a trait. One that stands in other lines, too, has its
+// place in the order of names from the first of them.
+func (r *reader) bareName(l *answers.Content) {
+	bare := answers.Content{Kind: l.Kind, Name: l.Name, CreatedAt: l.CreatedAt}
+	if !reflect.DeepEqual(*l, bare) {
+		r.fail("a %s has only name and created_at", l.Kind)
+		return
+	}
+	if l.Name == "" {
+		r.fail("name is missing")
+		return
+	}
+	table, rows := contents.Classes, &r.rows.Classes
+	if l.Kind == answers.KindTrait {
+		table, rows = contents.Traits, &r.rows.Traits
+	}
+	id := r.named(table, rows, l.Name)
+	if l.CreatedAt != nil {
+		(*rows)[id-1].Created = l.CreatedAt.UnixNano()
+	}
+}
+
+// times reads the times. A missing one is that of the import.
+func (r *reader) times(l *answers.Content) contents.Times {
+	t := contents.Times{Created: r.rows.ReadAt}
+	if l.CreatedAt != nil {
+		t.Created = l.CreatedAt.UnixNano()
+	}
+	if l.UpdatedAt != nil {
+		t.Updated = l.UpdatedAt.UnixNano()
+	}
+	return t
+}
+
+func (r *reader) provider(l *answers.Content) {
+	if l.Project != "" || l.User != "" || l.Type != "" || l.Allocations != nil {
+		r.fail("project, user, type and allocations belong to a consumer")
+		return
+	}
+	if first, twice := r.seen[l.UUID]; twice {
+		r.fail("provider %s is in line %d, too", l.UUID, first>>partsBits)
+		return
+	}
+	t, id := r.times(l), r.id()
+	r.seen[l.UUID] = id
+	row := contents.ProviderRow{ID: id, UUID: l.UUID, Name: l.Name, Generation: contents.Some(l.Generation), Times: t}
+	if l.Parent != "" {
+		r.parent[len(r.rows.Providers)] = l.Parent
+	}
+	r.rows.Providers = append(r.rows.Providers, row)
+	for _, inv := range l.Inventories {
+		r.inventory(inv, id, t)
+	}
+	for _, name := range l.Traits {
+		r.rows.ProviderTraits = append(r.rows.ProviderTraits, contents.PairRow{
+			Provider: id, Other: r.named(contents.Traits, &r.rows.Traits, name),
+		})
+		r.traitLines = append(r.traitLines, r.n)
+	}
+	for _, name := range l.Aggregates {
+		r.rows.ProviderAggregates = append(r.rows.ProviderAggregates, contents.PairRow{
+			Provider: id, Other: r.named(contents.Aggregates, &r.rows.Aggregates, name),
+		})
+		r.aggregateLines = append(r.aggregateLines, r.n)
+	}
+}
+
+// or returns the value, or what stands for a missing one.
+func or[T any](value *T, missing T) T {
+	if value == nil {
+		return missing
+	}
+	return *value
+}
+
+func (r *reader) inventory(inv answers.Inventory, provider int64, t contents.Times) {
+	if inv.Class == "" || inv.Total == nil {
+		r.fail("an inventory needs class and total")
+		return
+	}
+	if inv.UpdatedAt != nil {
+		t.Updated = inv.UpdatedAt.UnixNano()
+	}
+	r.rows.Inventories = append(r.rows.Inventories, contents.InventoryRow{
+		ID: r.id(), Provider: provider, Class: r.named(contents.Classes, &r.rows.Classes, inv.Class), Total: *inv.Total,
+		Reserved: inv.Reserved, MinUnit: or(inv.MinUnit, 1), MaxUnit: or(inv.MaxUnit, 1<<31-1), StepSize: or(inv.StepSize, 1),
+		Ratio: or(inv.Ratio, 1), Times: t,
+	})
+}
+
+func (r *reader) consumer(l *answers.Content) {
+	switch {
+	case l.Name != "" || l.Parent != "" || l.Inventories != nil || l.Traits != nil || l.Aggregates != nil:
+		r.fail("name, parent, inventories, traits and aggregates belong to a provider")
+		return
+	case l.Project == "" || l.User == "":
+		r.fail("a consumer needs project and user")
+		return
+	case len(l.Allocations) == 0:
+		r.fail("a consumer needs allocations")
+		return
+	}
+	t := r.times(l)
+	row := contents.ConsumerRow{
+		ID: r.id(), UUID: l.UUID, Generation: contents.Some(l.Generation), Times: t,
+		Project: contents.Some(r.named(contents.Projects, &r.rows.Projects, l.Project)),
+		User:    contents.Some(r.named(contents.Users, &r.rows.Users, l.User)),
+	}
+	if l.Type != "" {
+		row.Type = contents.Some(r.named(contents.Types, &r.rows.Types, l.Type))
+	}
+	r.rows.Consumers = append(r.rows.Consumers, row)
+	for _, a := range l.Allocations {
+		if a.Provider == "" || a.Class == "" || a.Amount < 1 {
+			r.fail("an allocation needs provider, class and an amount from 1 up")
+			return
+		}
+		r.held = append(r.held, a.Provider)
+		r.rows.Allocations = append(r.rows.Allocations, contents.AllocationRow{
+			ID: r.id(), Class: r.named(contents.Classes, &r.rows.Classes, a.Class), Consumer: l.UUID, Used: a.Amount, Times: t,
+		})
+	}
+}
+
+// named returns the id of a name, which gets one when it is first met. Ids count
+// from 1, so that custom classes get numbers in the order of the file.
+func (r *reader) named(table contents.Table, rows *[]contents.NameRow, name string) int64 {
+	ids := r.names[table]
+	if ids == nil {
+		ids = make(map[string]int64)
+		r.names[table] = ids
+	}
+	id, known := ids[name]
+	if !known {
+		id = int64(len(*rows) + 1)
+		ids[name] = id
+		r.nameLines[table] = append(r.nameLines[table], r.n)
+		*rows = append(*rows, contents.NameRow{ID: id, Name: name})
+	}
+	return id
+}
+
+// connect finds the providers that lines refer to. They may stand anywhere.
+func (r *reader) connect() {
+	for i := range r.rows.Providers {
+		row := &r.rows.Providers[i]
+		name, has := r.parent[i]
+		if !has {
+			continue
+		}
+		r.n = row.ID >> partsBits
+		id, known := r.seen[name]
+		if !known {
+			r.fail("no provider %s to be the parent", name)
+			continue
+		}
+		row.Parent = contents.Some(id)
+	}
+	for i := range r.rows.Providers {
+		r.rows.Providers[i].Root = contents.Some(r.root(i))
+	}
+	for i := range r.rows.Allocations {
+		row := &r.rows.Allocations[i]
+		r.n = row.ID >> partsBits
+		id, known := r.seen[r.held[i]]
+		if !known {
+			r.fail("no provider %s to hold something of", r.held[i])
+		}
+		row.Provider = id
+		if len(r.errs) >= maxErrors {
+			return
+		}
+	}
+}
+
+// root walks up to the top. In a cycle, which a rule refuses, it stops somewhere.
+func (r *reader) root(i int) int64 {
+	row := r.rows.Providers[i]
+	byID := r.byID()
+	for steps := 0; row.Parent.Set && steps < len(r.rows.Providers); steps++ {
+		row = r.rows.Providers[byID[row.Parent.Value]]
+	}
+	return row.ID
+}
+
+func (r *reader) byID() map[int64]int {
+	if len(r.places) != len(r.rows.Providers) {
+		r.places = make(map[int64]int, len(r.rows.Providers))
+		for i := range r.rows.Providers {
+			r.places[r.rows.Providers[i].ID] = i
+		}
+	}
+	return r.places
+}

@@ -1,0 +1,150 @@
+package jsonl_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/jsonl"
+)
+
+const (
+	host  = "11111111-1111-4111-8111-111111111111"
+	child = "22222222-2222-4222-8222-222222222222"
+)
+
+// good are lines of every kind, children before their parents.
+const good = `
+{"kind":"consumer","uuid":"pod-1","project":"p","user":"u","type":"POD","generation":3,"created_at":"2024-01-01T00:00:00Z","allocations":[{"provider":"` + child + `","class":"CUSTOM_B","amount":2},{"provider":"` + host + `","class":"VCPU","amount":1}]}
+{"kind":"provider","uuid":"` + child + `","parent":"` + host + `","inventories":[{"class":"CUSTOM_A","total":4},{"class":"CUSTOM_B","total":4,"reserved":1,"min_unit":1,"max_unit":4,"step_size":1,"allocation_ratio":1.5}]}
+
+{"kind":"provider","uuid":"` + host + `","name":"host","generation":5,"inventories":[{"class":"VCPU","total":8}],"traits":["CUSTOM_T"],"aggregates":["rack 1"],"updated_at":"2024-01-02T00:00:00Z"}
+{"kind":"class","name":"CUSTOM_UNUSED","created_at":"2023-01-02T00:00:00Z"}
+{"kind":"trait","name":"CUSTOM_T"}
+`
+
+const readAt = 1_800_000_000_000_000_000
+
+// TestGoodLines: all rows are there, and a plan can be made of them.
+func TestGoodLines(t *testing.T) {
+	t.Parallel()
+	rows, err := jsonl.Read(strings.NewReader(good), "file", readAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := contents.StandardNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, report, err := contents.Make(rows, contents.Options{Standard: names})
+	if err != nil || plan == nil {
+		t.Fatal(err, report)
+	}
+	below, consumer := plan.Providers[1], plan.Consumers[0]
+	switch {
+	case below.Provider.String() != child || below.Parent.String() != host || below.Origin != "line 3" || below.Name != child:
+		t.Errorf("%+v", below)
+	case plan.Providers[0].Generation != 5 || plan.Providers[0].Traits[0] != "CUSTOM_T" || len(plan.Providers[0].Aggregates) != 1:
+		t.Errorf("%+v", plan.Providers[0])
+	case consumer.Origin != "line 2" || consumer.Type != "POD" || consumer.Counted != 3 || consumer.Allocations[0].Class != "CUSTOM_B":
+		t.Errorf("%+v", consumer)
+	case fmt.Sprint(plan.Classes) != "[{10000 CUSTOM_B} {10001 CUSTOM_A} {10002 CUSTOM_UNUSED}]":
+		t.Errorf("%+v", plan.Classes)
+	}
+	for _, found := range report.Findings {
+		for _, example := range found.Examples {
+			if !strings.HasPrefix(example.Where, "line ") {
+				t.Errorf("%s is at %s", found.Name, example.Where)
+			}
+		}
+	}
+}
+
+// badLines are lines that cannot be read. Only some of them contradict the schema.
+var badLines = []struct {
+	line, why string
+	schema    bool // the schema refuses the line, too
+}{
+	{`nope`, "invalid character", false},
+	{`{"kind":"provider","uuid":"` + host + `"} {}`, "invalid", false},
+	{`{"kind":"provider","uuid":"` + host + `","uuid":"` + host + `"}`, "duplicate", false},
+	{`{"kind":"provider","uuid":"a` + "\xff" + `"}`, "UTF-8", false},
+	{`{"kind":"provider"}`, "uuid is missing", true},
+	{`{"kind":"class"}`, "name is missing", true},
+	{`{"kind":"trait","name":"CUSTOM_T","uuid":"x"}`, "has only name", true},
+	{`{"kind":"class","name":"CUSTOM_T","generation":1}`, "has only name", true},
+	{`{"error":"the disk is gone"}`, "could not tell everything: the disk is gone", true},
+	{`{"kind":"planet","uuid":"x"}`, `kind is "planet"`, true},
+	{`{"kind":"provider","uuid":"` + host + `","planet":1}`, "planet", true},
+	{`{"kind":"provider","uuid":"` + host + `","project":"p"}`, "belong to a consumer", true},
+	{`{"kind":"provider","uuid":"` + host + `","inventories":[{"class":"VCPU"}]}`, "needs class and total", true},
+	{`{"kind":"provider","uuid":"` + host + `","inventories":[{"class":"VCPU","total":"8"}]}`, "string", true},
+	{`{"kind":"provider","uuid":"` + host + `","parent":"` + child + `"}`, "to be the parent", false},
+	{`{"kind":"consumer","uuid":"c","user":"u","allocations":[{"provider":"x","class":"VCPU","amount":1}]}`, "needs project", true},
+	{`{"kind":"consumer","uuid":"c","project":"p","user":"u"}`, "needs allocations", true},
+	{`{"kind":"consumer","uuid":"c","project":"p","user":"u","name":"n"}`, "belong to a provider", true},
+	{`{"kind":"consumer","uuid":"c","project":"p","user":"u","allocations":[{"provider":"x","class":"VCPU"}]}`, "amount from 1", true},
+	{`{"kind":"consumer","uuid":"c","project":"p","user":"u","allocations":[{"provider":"x","class":"VCPU","amount":1}]}`, "to hold", false},
+}
+
+// TestBadLines: each is named with its number.
+func TestBadLines(t *testing.T) {
+	t.Parallel()
+	for _, bad := range badLines {
+		_, err := jsonl.Read(strings.NewReader("\n\n"+bad.line+"\n"), "file", readAt)
+		if err == nil || !strings.Contains(err.Error(), "line 3: ") || !strings.Contains(err.Error(), bad.why) {
+			t.Errorf("%s: %v; want %q", bad.line, err, bad.why)
+		}
+	}
+	twice := `{"kind":"provider","uuid":"` + host + `"}`
+	if _, err := jsonl.Read(strings.NewReader(twice+"\n"+twice), "file", readAt); err == nil || !strings.Contains(err.Error(), "line 2: ") {
+		t.Error(err)
+	}
+	_, err := jsonl.Read(strings.NewReader(strings.Repeat("nope\n", 1000)), "file", readAt)
+	if err == nil || strings.Count(err.Error(), "line ") != 20 || !strings.Contains(err.Error(), "maybe more") {
+		t.Error(err)
+	}
+}
+
+// TestSchema: the published schema takes the good lines, and refuses bad ones.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../../docs/import-jsonl.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("line.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("line.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := func(line string) bool {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		if err != nil {
+			t.Fatal(line, err)
+		}
+		return schema.Validate(value) == nil
+	}
+	for line := range strings.Lines(good) {
+		if json.Valid([]byte(line)) && !valid(line) {
+			t.Errorf("the schema refuses %s", line)
+		}
+	}
+	for _, bad := range badLines {
+		if bad.schema && valid(bad.line) {
+			t.Errorf("the schema takes %s", bad.line)
+		}
+	}
+}

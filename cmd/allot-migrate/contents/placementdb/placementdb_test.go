@@ -1,0 +1,188 @@
+package placementdb_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+)
+
+func read(t *testing.T, address string) (*contents.Rows, error) {
+	t.Helper()
+	db, err := placementdb.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return db.Read(t.Context(), nil)
+}
+
+func on(date string) int64 {
+	t, err := time.Parse(time.DateTime, date)
+	if err != nil {
+		panic(err)
+	}
+	return t.UnixNano()
+}
+
+// wantWorld is the world of placementdbtest.
+func wantWorld() *contents.Rows {
+	some := contents.Some
+	first := contents.Times{Created: on("2024-01-01 00:00:00")}
+	held := contents.Times{Created: on("2024-03-01 00:00:00")}
+	return &contents.Rows{
+		Kind: "placement", Schema: placementdbtest.Version,
+		Providers: []contents.ProviderRow{
+			{
+				ID: 1, UUID: "11111111-1111-4111-8111-111111111111", Name: "host", Generation: some(7), Root: some(1),
+				Times: contents.Times{Created: first.Created, Updated: on("2024-02-01 10:11:12")},
+			},
+			{
+				ID: 2, UUID: "22222222-2222-4222-8222-222222222222", Name: "numa", Generation: some(1), Root: some(1), Parent: some(1),
+				Times: first,
+			},
+		},
+		Inventories: []contents.InventoryRow{
+			{ID: 1, Provider: 1, Class: 0, Total: 8, Reserved: 1, MinUnit: 1, MaxUnit: 8, StepSize: 1,
+				Ratio: 16.1, Times: first},
+			{ID: 2, Provider: 2, Class: 10000, Total: 4, MinUnit: 1, MaxUnit: 4, StepSize: 1, Ratio: 1, Times: first},
+		},
+		Allocations: []contents.AllocationRow{
+			{ID: 1, Provider: 2, Class: 10000, Consumer: "44444444-4444-4444-8444-444444444444", Used: 1, Times: held},
+			{ID: 2, Provider: 1, Class: 0, Consumer: "44444444-4444-4444-8444-444444444444", Used: 2, Times: held},
+		},
+		Consumers: []contents.ConsumerRow{{
+			ID: 1, UUID: "44444444-4444-4444-8444-444444444444", Project: some(1), User: some(1), Type: some(1), Generation: some(2),
+			Times: held,
+		}},
+		Projects: []contents.NameRow{{ID: 1, Name: "p"}}, Users: []contents.NameRow{{ID: 1, Name: "u"}},
+		Types:              []contents.NameRow{{ID: 1, Name: "INSTANCE"}},
+		Classes:            []contents.NameRow{{ID: 0, Name: "VCPU"}, {ID: 1, Name: "MEMORY_MB"}, {ID: 10000, Name: "CUSTOM_GOLD"}},
+		Traits:             []contents.NameRow{{ID: 1, Name: "HW_CPU_X86_AVX"}, {ID: 2, Name: "CUSTOM_A"}},
+		Aggregates:         []contents.NameRow{{ID: 1, Name: "33333333-3333-4333-8333-333333333333"}},
+		ProviderTraits:     []contents.PairRow{{Provider: 1, Other: 1}, {Provider: 2, Other: 2}},
+		ProviderAggregates: []contents.PairRow{{Provider: 1, Other: 1}},
+	}
+}
+
+// sameWorld compares what was read with the world.
+func sameWorld(t *testing.T, rows *contents.Rows, name string) {
+	t.Helper()
+	if rows.Source != name || rows.ReadAt == 0 {
+		t.Errorf("read from %q at %d", rows.Source, rows.ReadAt)
+	}
+	rows.Source, rows.ReadAt = "", 0
+	if diff := cmp.Diff(wantWorld(), rows); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSQLite reads everything, by all forms of the address.
+func TestSQLite(t *testing.T) {
+	t.Parallel()
+	path := placementdbtest.SQLite(t)
+	for _, address := range []string{"sqlite:" + path, "sqlite:///" + path, "sqlite+pysqlite:///" + path + "?timeout=5"} {
+		rows, err := read(t, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameWorld(t, rows, "sqlite:"+path)
+	}
+}
+
+// TestOlderSchema has no consumer types.
+func TestOlderSchema(t *testing.T) {
+	t.Parallel()
+	path := placementdbtest.SQLite(t, "UPDATE alembic_version SET version_num = 'b5c396305c25'",
+		"DROP TABLE consumer_types", "ALTER TABLE consumers DROP COLUMN consumer_type_id")
+	rows, err := read(t, "sqlite:"+path)
+	if err != nil || rows.Types != nil || rows.Consumers[0].Type.Set {
+		t.Errorf("%v %+v", err, rows)
+	}
+}
+
+// TestOddRowsAreRead: the rules see the odd rows as they are.
+func TestOddRowsAreRead(t *testing.T) {
+	t.Parallel()
+	rows, err := read(t, "sqlite:"+placementdbtest.SQLite(t, placementdbtest.Split(placementdbtest.Odd)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := contents.StandardNames()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, report, err := contents.Make(rows, contents.Options{Standard: names})
+	if err != nil || plan == nil {
+		t.Fatal(err, report)
+	}
+	var rules []string
+	for _, found := range report.Findings {
+		rules = append(rules, found.Name)
+	}
+	slices.Sort(rules)
+	want := []string{
+		"aggregate-empty", "allocation-without-inventory", "class-not-standard", "consumer-missing", "consumer-not-uuid",
+		"consumer-without-allocations", "over-committed", "provider-name-missing", "provider-root-missing", "reference-missing",
+		"trait-not-standard", "units-broken", "uuid-spelling",
+	}
+	if diff := cmp.Diff(want, rules); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBadDatabases: each is refused, with a sentence that says what it is.
+func TestBadDatabases(t *testing.T) {
+	t.Parallel()
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made := func(statements ...string) string { return "sqlite:" + placementdbtest.SQLite(t, statements...) }
+	for _, row := range []struct{ address, why string }{
+		{"sqlite:" + filepath.Join(t.TempDir(), "none"), "no such file"},
+		{"sqlite:" + text, "not a database"},
+		{"sqlite:", "names no file"},
+		{"oracle://host/db", "begins neither with"},
+		{"mysql://host", "needs a host and the name"},
+		{"mysql://user:pass%zzword@host/db", "is not a URL"},
+		{"mysql://host/db?compress=1", `the option "compress"`},
+		{"mysql://host/db?ssl_ca=" + text, "has no certificate"},
+		{made("UPDATE alembic_version SET version_num = 'ffffffffffff'"), `the version "ffffffffffff"`},
+		{made("DELETE FROM alembic_version"), `the version ""`},
+		{made("DROP TABLE alembic_version"), "no table alembic_version"},
+		{made("DROP TABLE traits", "DROP TABLE users"), "no table users, traits"},
+		{made("CREATE TABLE cell_mappings (id INTEGER)"), "nova's API database"},
+		{made("UPDATE inventories SET total = 'many' WHERE id = 2"), "inventories, row 2 by id"},
+		{made("ALTER TABLE consumers DROP COLUMN generation"), "consumers: "},
+		{made("UPDATE resource_providers SET created_at = 'yesterday'"), `"yesterday" is no time`},
+	} {
+		_, err := read(t, row.address)
+		if err == nil || !strings.Contains(err.Error(), row.why) || strings.Contains(err.Error(), "pass%zzword") {
+			t.Errorf("%s: %v; want %q", row.address, err, row.why)
+		}
+	}
+}
+
+// TestNothingIsWritten: the source has the same bytes afterwards.
+func TestNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	path := placementdbtest.SQLite(t)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(t, "sqlite:"+path); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Error("the database has changed", err)
+	}
+}

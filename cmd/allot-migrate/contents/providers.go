@@ -1,0 +1,316 @@
+package contents
+
+import (
+	"cmp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/allot-project/allot/ledger"
+)
+
+// provider is a provider that is imported.
+type provider struct {
+	row    *ProviderRow
+	event  ledger.ProviderImported
+	parent *provider
+	// inventoryRows are the ids of the inventories, 0 for one that a rule made.
+	inventoryRows []int64
+	used          map[string]int64 // by class
+	classes       map[string]int   // places in event.Inventories
+	order         order
+}
+
+// order is a place in the order of creation: parents come before children.
+type order struct {
+	created, id int64
+	depth       int
+}
+
+func (o order) compare(other order) int {
+	return cmp.Or(cmp.Compare(o.created, other.created), cmp.Compare(o.id, other.id), cmp.Compare(o.depth, other.depth))
+}
+
+func timeText(t int64) string { return time.Unix(0, t).UTC().Format(time.RFC3339) }
+
+func (b *builder) readProviders() {
+	byUUID, byName := make(map[ledger.UUID]*ProviderRow), make(map[string]bool)
+	for i := range b.rows.Providers {
+		row := &b.rows.Providers[i]
+		if p := b.readProvider(row, byUUID); p != nil {
+			b.providers[row.ID] = p
+		}
+	}
+	b.hangTogether()
+	b.dropChildren()
+	for i := range b.rows.Providers {
+		if p := b.providers[b.rows.Providers[i].ID]; p != nil {
+			b.ordered = append(b.ordered, p)
+			b.take()
+		}
+	}
+	b.nameProviders(byName)
+	for _, p := range b.ordered {
+		b.findRoot(p)
+		b.place(p)
+	}
+	slices.SortFunc(b.ordered, func(x, y *provider) int { return x.order.compare(y.order) })
+}
+
+// readProvider reads a row by itself; nil: it is not imported.
+func (b *builder) readProvider(row *ProviderRow, byUUID map[ledger.UUID]*ProviderRow) *provider {
+	id, usual, isUUID := idOf(row.UUID)
+	switch {
+	case b.refusesText(row.UUID+row.Name, Providers, row.ID):
+		return nil
+	case !isUUID:
+		b.note(providerUUIDInvalid, Providers, row.ID, "%q", row.UUID)
+		return nil
+	case byUUID[id] != nil:
+		b.note(providerUUIDTwice, Providers, row.ID, "%q is also %s", row.UUID, b.rows.where(Providers, byUUID[id].ID))
+		return nil
+	case row.Generation.Value < 0:
+		b.note(generationNegative, Providers, row.ID, "%s has generation %d", id, row.Generation.Value)
+		return nil
+	case !usual:
+		b.note(uuidSpelling, Providers, row.ID, "%q", row.UUID)
+	}
+	byUUID[id] = row
+	if !row.Generation.Set {
+		b.note(generationMissing, Providers, row.ID, "%s", id)
+	}
+	t := b.times(row.Times, Providers, row.ID)
+	return &provider{
+		row: row, used: make(map[string]int64), classes: make(map[string]int),
+		event: ledger.ProviderImported{
+			Provider: id, Name: row.Name, Generation: row.Generation.Value, CreatedAt: t.Created, UpdatedAt: t.Updated,
+			Origin: b.rows.where(Providers, row.ID),
+		},
+	}
+}
+
+// hangTogether finds parents. A provider whose parent does not exist, or that is
+// its own ancestor, is not imported.
+func (b *builder) hangTogether() {
+	exists := make(map[int64]bool, len(b.rows.Providers))
+	for i := range b.rows.Providers {
+		exists[b.rows.Providers[i].ID] = true
+	}
+	for i := range b.rows.Providers {
+		row := &b.rows.Providers[i]
+		p := b.providers[row.ID]
+		if p == nil || !row.Parent.Set {
+			continue
+		}
+		if !exists[row.Parent.Value] {
+			b.note(parentMissing, Providers, row.ID, "%s has the parent %d", p.event.Provider, row.Parent.Value)
+			delete(b.providers, row.ID)
+			continue
+		}
+		p.parent = b.providers[row.Parent.Value]
+	}
+	for i := range b.rows.Providers {
+		row := &b.rows.Providers[i]
+		if p := b.providers[row.ID]; p != nil && isBelowItself(p) {
+			b.note(parentCycle, Providers, row.ID, "%s (%q)", p.event.Provider, row.Name)
+			delete(b.providers, row.ID)
+		}
+	}
+}
+
+// isBelowItself reports whether a provider is its own ancestor. Brent's marks
+// find the end of a walk that meets a cycle elsewhere.
+func isBelowItself(p *provider) bool {
+	mark, steps, limit := p, 0, 1
+	for at := p.parent; at != nil; at = at.parent {
+		if at == p {
+			return true
+		}
+		if at == mark {
+			return false
+		}
+		if steps++; steps == limit {
+			mark, steps, limit = at, 0, limit*2
+		}
+	}
+	return false
+}
+
+// dropChildren leaves out what is below a provider that is not imported.
+func (b *builder) dropChildren() {
+	for dropped := true; dropped; {
+		dropped = false
+		for i := range b.rows.Providers {
+			row := &b.rows.Providers[i]
+			if p := b.providers[row.ID]; p != nil && row.Parent.Set && b.providers[row.Parent.Value] == nil {
+				b.note(withItsProvider, Providers, row.ID, "%s is below one", p.event.Provider)
+				delete(b.providers, row.ID)
+				dropped = true
+			}
+		}
+	}
+}
+
+// nameProviders gives every provider a name of its own.
+func (b *builder) nameProviders(taken map[string]bool) {
+	for _, p := range b.ordered {
+		p.rename(p.event.Name == "", taken, b)
+	}
+}
+
+func (p *provider) rename(missing bool, taken map[string]bool, b *builder) {
+	name, own := p.event.Name, p.event.Provider.String()
+	switch {
+	case missing:
+		b.note(providerNameMissing, Providers, p.row.ID, "%s", own)
+		name = own
+	case taken[name]:
+		b.note(providerNameTwice, Providers, p.row.ID, "%s is also called %q", own, name)
+		name = own
+	case utf8.RuneCountInString(name) > ledger.MaxNameRunes:
+		b.note(providerNameLong, Providers, p.row.ID, "%s: %d characters", own, utf8.RuneCountInString(name))
+	}
+	for taken[name] {
+		name += "_"
+	}
+	taken[name], p.event.Name = true, name
+}
+
+// findRoot compares the root of the row with the top of the parents.
+func (b *builder) findRoot(p *provider) {
+	top := p
+	for top.parent != nil {
+		top = top.parent
+	}
+	if p.parent != nil {
+		p.event.Parent = p.parent.event.Provider
+	}
+	switch {
+	case !p.row.Root.Set:
+		b.note(rootMissing, Providers, p.row.ID, "%s", p.event.Provider)
+	case p.row.Root.Value != top.row.ID:
+		b.note(rootWrong, Providers, p.row.ID, "%s has the root %d, and is below %d",
+			p.event.Provider, p.row.Root.Value, top.row.ID)
+	}
+}
+
+// place finds the provider's place in the order of creation.
+func (b *builder) place(p *provider) order {
+	if p.order != (order{}) {
+		return p.order
+	}
+	p.order = order{created: p.event.CreatedAt, id: p.row.ID}
+	if p.parent == nil {
+		return p.order
+	}
+	above := b.place(p.parent)
+	if above.created > p.order.created {
+		b.note(timeBackwards, Providers, p.row.ID, "made before its parent %s", p.parent.event.Provider)
+		p.event.CreatedAt, p.event.UpdatedAt = above.created, max(above.created, p.event.UpdatedAt)
+	}
+	p.order = order{created: p.event.CreatedAt, id: max(p.row.ID, above.id), depth: above.depth + 1}
+	return p.order
+}
+
+// owner finds the provider that a row is about; nil: the row is left out.
+func (b *builder) owner(id int64, table Table, row int64) *provider {
+	p := b.providers[id]
+	if p == nil {
+		if b.exists(id) {
+			b.note(withItsProvider, table, row, "provider %d", id)
+		} else {
+			b.note(referenceMissing, table, row, "no provider %d", id)
+		}
+	}
+	return p
+}
+
+// exists reports whether there is a row of that provider.
+func (b *builder) exists(id int64) bool {
+	if b.known == nil {
+		b.known = make(map[int64]bool, len(b.rows.Providers))
+		for i := range b.rows.Providers {
+			b.known[b.rows.Providers[i].ID] = true
+		}
+	}
+	return b.known[id]
+}
+
+func (b *builder) readTraitsOfProviders() {
+	for i, pair := range b.rows.ProviderTraits {
+		row := int64(i + 1)
+		p := b.owner(pair.Provider, ProviderTraits, row)
+		if p == nil {
+			continue
+		}
+		name, ok := b.traits[pair.Other]
+		if !ok {
+			b.note(referenceMissing, ProviderTraits, row, "provider %s has the trait %d", p.event.Provider, pair.Other)
+			continue
+		}
+		b.take()
+		if slices.Contains(p.event.Traits, name) {
+			b.note(memberTwice, ProviderTraits, row, "provider %s has %s", p.event.Provider, name)
+			continue
+		}
+		p.event.Traits = append(p.event.Traits, name)
+	}
+	for _, p := range b.ordered {
+		slices.Sort(p.event.Traits)
+	}
+}
+
+func (b *builder) readAggregates() {
+	ids := make(map[int64]ledger.UUID, len(b.rows.Aggregates))
+	for _, row := range b.rows.Aggregates {
+		if !b.refusesText(row.Name, Aggregates, row.ID) {
+			ids[row.ID], _, _ = idOf(row.Name)
+		}
+	}
+	members := make(map[int64]bool)
+	for i, pair := range b.rows.ProviderAggregates {
+		row := int64(i + 1)
+		p := b.owner(pair.Provider, ProviderAggregates, row)
+		if p == nil {
+			continue
+		}
+		id, ok := ids[pair.Other]
+		if !ok {
+			b.note(referenceMissing, ProviderAggregates, row, "provider %s is in the aggregate %d", p.event.Provider, pair.Other)
+			continue
+		}
+		b.take()
+		members[pair.Other] = true
+		if slices.Contains(p.event.Aggregates, id) {
+			b.note(memberTwice, ProviderAggregates, row, "provider %s is in %s", p.event.Provider, id)
+			continue
+		}
+		p.event.Aggregates = append(p.event.Aggregates, id)
+	}
+	b.readAggregateRows(ids, members)
+}
+
+func (b *builder) readAggregateRows(ids map[int64]ledger.UUID, members map[int64]bool) {
+	taken := make(map[ledger.UUID]bool)
+	for _, row := range b.rows.Aggregates {
+		id, readable := ids[row.ID]
+		if !readable {
+			continue // refused before
+		}
+		if !members[row.ID] {
+			b.note(aggregateEmpty, Aggregates, row.ID, "%s", row.Name)
+			continue
+		}
+		b.take()
+		_, usual, isUUID := idOf(row.Name)
+		switch {
+		case taken[id]:
+			b.note(aggregateTwice, Aggregates, row.ID, "%q", row.Name)
+		case !isUUID:
+			b.note(aggregateNotUUID, Aggregates, row.ID, "%q becomes %s", row.Name, id)
+		case !usual:
+			b.note(uuidSpelling, Aggregates, row.ID, "%q", row.Name)
+		}
+		taken[id] = true
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
+)
+
+// TestContentsBeginALedger: what a server tells of itself begins another ledger with the same
+// contents, whatever is odd about it, as of any moment.
+func TestContentsBeginALedger(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, second, file := filepath.Join(dir, "first"), filepath.Join(dir, "second"), filepath.Join(dir, "contents.jsonl")
+	from := "sqlite:" + placementdbtest.SQLite(t, append(placementdbtest.Split(placementdbtest.Odd), paddedProviders(2500)...)...)
+	migrate(t, true, "import", "placement", "--from", from, "--data", first)
+	a := launchtest.Launch(t, first)
+	then := a.Must(http.StatusOK, "GET", "/audit/contents", "")
+	if got := strings.Count(then, `"kind":"provider"`); got != 2503 || !strings.Contains(then, `"name":"CUSTOM_GOLD"`) {
+		t.Errorf("it tells of %d providers", got)
+	}
+	sequence := strings.TrimSpace(a.Must(http.StatusOK, "GET", "/audit/status", ""))
+	a.Must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
+	if now := a.Must(http.StatusOK, "GET", "/audit/contents", ""); strings.Contains(now, importedServer) {
+		t.Error("what was deleted is still told")
+	}
+	_, at, _ := strings.Cut(sequence, `"sequence":`)
+	at = strings.TrimSpace(strings.FieldsFunc(at, func(r rune) bool { return r == ',' || r == '}' })[0])
+	if again := a.Must(http.StatusOK, "GET", "/audit/contents?at="+at, ""); again != then {
+		t.Error("the past is told in another way than it was then")
+	}
+	if err := os.WriteFile(file, []byte(then), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.Terminate()
+	migrate(t, true, "import", "jsonl", file, "--data", second)
+	b := launchtest.Launch(t, second)
+	if out := migrate(t, true, "compare", "placement", "--with", from, "--http", b.HTTP); !strings.Contains(out, "no differences") {
+		t.Error(out)
+	}
+	b.Terminate()
+}
+
+// TestCompareWithoutAudit: an account that may not ask for the contents still compares and
+// exports, through Placement's API, and is told so.
+func TestCompareWithoutAudit(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	from := "sqlite:" + placementdbtest.SQLite(t)
+	migrate(t, true, "import", "placement", "--from", from, "--data", data)
+	s := launchtest.Launch(t, data)
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: s.HTTP})
+	forbids := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/audit/") {
+			http.Error(w, "allot:audit", http.StatusForbidden)
+			return
+		}
+		r.Host = s.HTTP
+		proxy.ServeHTTP(w, r)
+	}))
+	defer forbids.Close()
+	out := migrate(t, true, "compare", "placement", "--with", from, "--url", forbids.URL)
+	for _, want := range []string{"reading through Placement's API", "403 Forbidden", "no differences: 2 providers, 1 consumers"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in %s", want, out)
+		}
+	}
+	s.Terminate()
+}
+
+// TestExportedTimes: a database that the ledger is written into has the times and the order that
+// the imported one had.
+func TestExportedTimes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "contents.sql")
+	migrate(t, true, "import", "placement", "--from", "sqlite:"+placementdbtest.SQLite(t), "--data", data)
+	s := launchtest.Launch(t, data)
+	migrate(t, true, "export", "placement", "--to", file, "--dialect", "sqlite", "--http", s.HTTP)
+	s.Terminate()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"(1, '" + importedHost + "', 'host', 7, 1, NULL, '2024-01-01 00:00:00', '2024-02-01 10:11:12')",
+		"(2, '22222222-2222-4222-8222-222222222222', 'numa', 1, 1, 1, '2024-01-01 00:00:00', ",
+		"'2024-03-01 00:00:00'",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is not in\n%.3000s", want, text)
+		}
+	}
+}

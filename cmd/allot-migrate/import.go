@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/internal/datafolder"
+	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/ledger"
+	"github.com/allot-project/allot/ledger/blocks"
+	"github.com/allot-project/allot/ledger/durable"
+	"github.com/allot-project/allot/ledger/embedded"
+)
+
+// importCommand is "allot-migrate import": it begins a new data folder with the contents of
+// something else.
+type importCommand struct {
+	Placement importPlacementCommand `cmd:"" help:"Begin a data folder with the contents of a Placement."`
+	Ironic    importIronicCommand    `cmd:"" help:"Begin a data folder with the nodes and node allocations of an Ironic, or add them to a ledger."`
+	JSONL     importJSONLCommand     `cmd:"" name:"jsonl" help:"Begin a data folder with the contents of a file of JSON lines."`
+}
+
+// contentsFlags are those of all imports.
+type contentsFlags struct {
+	Data     string   `help:"Data folder, without a log or with an unfinished import." type:"path" placeholder:"DIR"`
+	DryRun   bool     `help:"Read everything and print the report, but write nothing."`
+	Report   string   `help:"Write the report, with all odd rows, into this file as JSON." type:"path" placeholder:"FILE"`
+	LeaveOut []string `help:"Leave out the rows that these rules refuse, instead of refusing the import." placeholder:"RULE"`
+}
+
+// reader reads what is imported, or compared.
+type reader func(context.Context) (*contents.Rows, error)
+
+// run reads everything, prints the report, and begins a ledger unless rows are
+// refused. The folder is marked before the first read, so that no server begins an empty
+// ledger there. An import that fails leaves nothing.
+func (c *contentsFlags) run(ctx context.Context, from string, read reader) (err error) {
+	if c.DryRun {
+		_, _, err := c.plan(ctx, read)
+		return err
+	}
+	if c.Data == "" {
+		return errors.New("name the folder for the ledger with --data, or look first with --dry-run")
+	}
+	_, err = os.Stat(c.Data)
+	made := errors.Is(err, fs.ErrNotExist)
+	d, err := datafolder.Open(c.Data)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := errors.Join(d.NeverServed(), datafolder.MayFill(ctx, d.Files())); err != nil {
+		return err
+	}
+	if err := d.Files().BeginImport(blocks.Import{From: from, Anew: true}); err != nil {
+		return err
+	}
+	if err := c.fill(ctx, d, read); err != nil {
+		return errors.Join(err, abandon(d, made))
+	}
+	return nil
+}
+
+// abandon removes what a failed import has made.
+func abandon(d *datafolder.Folder, made bool) error {
+	if err := d.Files().AbandonImport(); err != nil {
+		return err
+	}
+	switch {
+	case made:
+		return os.RemoveAll(d.Dir)
+	case d.Empty:
+		return os.Remove(d.Path(datafolder.Log))
+	}
+	return nil
+}
+
+// fill reads everything, and puts it into the folder.
+func (c *contentsFlags) fill(ctx context.Context, d *datafolder.Folder, read reader) error {
+	if err := d.Files().DiscardUnfinished(); err != nil { // of a run that was killed
+		return err
+	}
+	log, state, err := c.plan(ctx, read)
+	if err != nil {
+		return err
+	}
+	into := blocks.Import{From: log.from, Last: state.Head(), Anew: true}
+	if err := datafolder.Fill(ctx, d.Files(), into, log.read, "writing"); err != nil {
+		return err
+	}
+	if err := d.Files().EndImport(state.Head()); err != nil {
+		return err
+	}
+	fmt.Printf("%s holds %s in %d commits; start it with: allot serve --data %s\n",
+		c.Data, log.holds, state.Head().Sequence, c.Data)
+	return nil
+}
+
+// madeLog is a log in memory, before it is written, or what comes after the commits of
+// another one.
+type madeLog struct {
+	from    string
+	holds   string // in words
+	entries []ledger.Entry
+	old     ledger.Log // nil: there is none
+	before  uint64     // the last sequence that is taken from it
+}
+
+// read yields the commits from..to, as a readLog.
+func (l *madeLog) read(ctx context.Context, from, to uint64, yield func(ledger.Entry) error) error {
+	if l.before > 0 && from <= l.before {
+		if err := l.old.Read(ctx, from, min(to, l.before), yield); err != nil {
+			return err
+		}
+	}
+	for _, entry := range l.entries[max(from, l.before+1)-l.before-1 : max(to, l.before)-l.before] {
+		if err := errors.Join(ctx.Err(), yield(entry)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// plan reads the rows, reports, and makes the whole log. Its State is what a
+// server will fold from it.
+func (c *contentsFlags) plan(ctx context.Context, read reader) (*madeLog, *ledger.State, error) {
+	plan, err := c.decide(ctx, read)
+	if err != nil {
+		return nil, nil, err
+	}
+	log := logOf(plan)
+	state, err := plan.Write(c.begin(), log.keep(ctx))
+	return log, state, err
+}
+
+// decide reads the rows and reports what the rules say about them.
+func (c *contentsFlags) decide(ctx context.Context, read reader) (*contents.Plan, error) {
+	rows, err := read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := contents.StandardNames()
+	if err != nil {
+		return nil, err
+	}
+	plan, report, err := contents.Make(rows, contents.Options{LeaveOut: c.LeaveOut, Standard: names})
+	if report != nil {
+		err = errors.Join(err, c.tell(report))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if plan == nil {
+		return nil, fmt.Errorf("%d rows cannot be imported as they are, so nothing was written: mend them in the source, "+
+			"or leave them out with --leave-out and the names of the rules that refuse them", report.Refused)
+	}
+	return plan, nil
+}
+
+func (*contentsFlags) begin() contents.Begin {
+	return contents.Begin{
+		Ledger: ledger.UUID(uuid.New()), NewID: commands.NewID, Time: time.Now().UnixNano(), Actor: "allot-migrate import",
+		Limit: embedded.MaxPayload / 2,
+	}
+}
+
+func logOf(plan *contents.Plan) *madeLog {
+	holds := fmt.Sprintf("%d providers and %d consumers", len(plan.Providers), len(plan.Consumers))
+	if len(plan.Nodes) > 0 {
+		holds = fmt.Sprintf("%d nodes and %d node allocations", len(plan.Nodes), len(plan.NodeAllocations))
+	}
+	return &madeLog{from: fmt.Sprintf("%s %s", plan.Contents.Kind, plan.Contents.Source), holds: holds}
+}
+
+// keep appends commits.
+func (l *madeLog) keep(ctx context.Context) func(ledger.Entry) error {
+	return func(e ledger.Entry) error {
+		l.entries = append(l.entries, e)
+		return ctx.Err()
+	}
+}
+
+// tell prints the report, and writes it into a file.
+func (c *contentsFlags) tell(report *contents.Report) error {
+	if c.Report != "" {
+		text, err := ledger.PlainJSON(report)
+		if err != nil {
+			return err
+		}
+		err = durable.ReplaceWith(c.Report, func(out *os.File) error {
+			_, err := out.Write(append(text, '\n'))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("the report cannot be written: %w", err)
+		}
+	}
+	return report.WriteText(os.Stdout)
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
+)
+
+const (
+	importedHost   = "11111111-1111-4111-8111-111111111111"
+	importedServer = "44444444-4444-4444-8444-444444444444"
+)
+
+// TestImportPlacement begins a ledger with a database that has odd rows. The
+// server shows everything as it was, and goes on from there.
+func TestImportPlacement(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	from := "sqlite:" + placementdbtest.SQLite(t, placementdbtest.Split(placementdbtest.Odd)...)
+	data, file := filepath.Join(dir, "data"), filepath.Join(dir, "report.json")
+	dry := migrate(t, true, "import", "placement", "--from", from, "--dry-run", "--report", file)
+	if _, err := os.Stat(data); err == nil {
+		t.Error("the dry run wrote something")
+	}
+	out := migrate(t, true, "import", "placement", "--from", from, "--data", data)
+	if !strings.HasPrefix(out, dry) || !strings.Contains(out, "holds 3 providers and 3 consumers") {
+		t.Errorf("the dry run printed\n%s\nand the import\n%s", dry, out)
+	}
+	checkReport(t, file, dry)
+	s := launchtest.Launch(t, data)
+	for path, want := range map[string]string{
+		"/resource_providers/" + importedHost:                           `"generation": 7`,
+		"/resource_providers/" + importedHost + "/inventories":          `"allocation_ratio": 16.1`,
+		"/resource_providers/" + importedHost + "/aggregates":           "33333333-3333-4333-8333-333333333333",
+		"/resource_providers/" + importedHost + "/traits":               "HW_CPU_X86_AVX",
+		"/allocations/" + importedServer:                                `"project_id": "p"`,
+		"/resource_providers?name=aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa": `"generation": 3`,
+	} {
+		got := s.Must(http.StatusOK, "GET", path, "")
+		if compact := strings.ReplaceAll(got, " ", ""); !strings.Contains(compact, strings.ReplaceAll(want, " ", "")) {
+			t.Errorf("%s: %s, without %s", path, got, want)
+		}
+	}
+	s.Must(http.StatusOK, "PUT", "/resource_providers/"+importedHost+"/traits",
+		`{"resource_provider_generation":7,"traits":[]}`)
+	s.Must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
+	s.Terminate()
+	allot(t, true, "verify", "--data", data)
+	if again := migrate(t, false, "import", "placement", "--from", from, "--data", data); !strings.Contains(again, "belonged to a server") {
+		t.Error(again)
+	}
+}
+
+// checkReport compares the report in a file with the printed one.
+func checkReport(t *testing.T, file, printed string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report contents.Report
+	if err := json.Unmarshal(text, &report); err != nil {
+		t.Fatal(err)
+	}
+	if report.Rows != report.Imported+report.LeftOut || report.LeftOut != 3 || len(report.Findings) < 10 {
+		t.Errorf("%s", text)
+	}
+	lines := strings.Split(strings.TrimSpace(printed), "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, fmt.Sprintf("%d rows, %d imported, ", report.Rows, report.Imported)) {
+		t.Errorf("the last line is %q", last)
+	}
+}
+
+// TestKilledImportOfContentsIsNotServed kills imports at many moments. Nothing
+// serves what they left, and the import begins anew, though the source changed.
+func TestKilledImportOfContentsIsNotServed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "w.jsonl")
+	var lines strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&lines, `{"kind":"provider","uuid":"00000000-0000-4000-8000-%012x","name":"n%d","inventories":[{"class":"VCPU","total":8}]}`+"\n", i, i)
+	}
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unfinished := 0
+	for round := range 4 {
+		write(lines.String())
+		into := filepath.Join(dir, fmt.Sprint(round))
+		mark := filepath.Join(into, "log", "importing")
+		cmd := exec.Command(launchtest.Program(name), "import", "jsonl", file, "--data", into)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		launchtest.WaitFor(t, "the import to begin", func() bool {
+			_, marked := os.Stat(mark)
+			_, ended := os.Stat(filepath.Join(into, "log", "high-water"))
+			return marked == nil || ended == nil
+		})
+		time.Sleep(time.Duration(round) * 20 * time.Millisecond)
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+		if _, err := os.Stat(mark); err != nil {
+			continue
+		}
+		unfinished++
+		launchtest.Refused(t, into, "import", "unfinished", "run the same import again", "To recover")
+		write(lines.String()[:strings.Index(lines.String(), "\n")+1])
+		migrate(t, true, "import", "jsonl", file, "--data", into)
+		if got := allot(t, true, "verify", "--data", into); !strings.Contains(got, "good up to sequence 1: 3 records") {
+			t.Errorf("round %d: %s", round, got)
+		}
+	}
+	if unfinished == 0 {
+		t.Error("no import was ever killed on its way: the test tests nothing")
+	}
+}
+
+// TestImportKilledWhileItReads: where an import was killed before it had read anything, no
+// server begins an empty ledger, and the import can be started again. One that fails leaves
+// the folder as it was.
+func TestImportKilledWhileItReads(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	pipe, file, bad := filepath.Join(dir, "pipe"), filepath.Join(dir, "file"), filepath.Join(dir, "bad")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	provider := `{"kind":"provider","uuid":"` + importedHost + `","name":"n","inventories":[{"class":"VCPU","total":8}]}` + "\n"
+	for path, text := range map[string]string{file: provider, bad: provider + "{\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data := filepath.Join(dir, "data")
+	reads := launchtest.Start(t, "", name, nil, "import", "jsonl", pipe, "--data", data)
+	launchtest.WaitFor(t, "the mark", func() bool {
+		_, err := os.Stat(filepath.Join(data, "log", "importing"))
+		return err == nil
+	})
+	reads.Kill()
+	launchtest.Refused(t, data, "an import into this folder is unfinished", "it was to come from pipe", "To recover")
+	empty := filepath.Join(dir, "empty")
+	if err := os.Mkdir(empty, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	for _, into := range []string{empty, filepath.Join(dir, "new")} {
+		migrate(t, false, "import", "jsonl", bad, "--data", into)
+		left, err := os.ReadDir(into)
+		if into == empty && (err != nil || len(left) > 1) || into != empty && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a failed import leaves %v in %s, %v", left, into, err)
+		}
+	}
+	for _, into := range []string{data, empty} {
+		migrate(t, true, "import", "jsonl", file, "--data", into)
+		if got := allot(t, true, "verify", "--data", into); !strings.Contains(got, "good up to sequence 1: 3 records") {
+			t.Error(got)
+		}
+	}
+}
+
+// TestRefusedImports: each fault is named, nothing is imported, and no password is
+// shown.
+func TestRefusedImports(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	in := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	odd := func(statements ...string) []string {
+		return []string{"--from", "sqlite:" + placementdbtest.SQLite(t, statements...)}
+	}
+	const secret = "s3cr%2Ft"
+	for i, row := range []struct {
+		why  string
+		args []string
+	}{
+		{"name the Placement with --from", nil},
+		{"give only one of --from and --from-file", []string{"--from", "sqlite:x", "--from-file", in("a", "sqlite:x")}},
+		{"--from holds a secret", []string{"--from", "mysql://user:" + secret + "@127.0.0.1:1/placement"}},
+		{"connection refused", []string{"--from-file", in("b", "mysql://user:"+secret+"@127.0.0.1:1/placement")}},
+		{"connect", []string{"--from-file", in("c", "[DEFAULT]\nx = 1\n[placement_database]\nconnection = postgresql+psycopg2://user:"+
+			secret+"@127.0.0.1:1/placement\n")}},
+		{"neither an address", []string{"--from-file", in("d", "[DEFAULT]\n")}},
+		{"no such file", []string{"--from", "sqlite:" + filepath.Join(dir, "none")}},
+		{"no table traits", odd("DROP TABLE traits")},
+		{`its schema has the version "ffffffffffff"`, odd("UPDATE alembic_version SET version_num = 'ffffffffffff'")},
+		{"it is nova's API database", odd("CREATE TABLE cell_mappings (id INTEGER)")},
+		{"is not a database", []string{"--from", "sqlite:" + in("e", strings.Repeat("text", 1000))}},
+		{"amount-out-of-range", odd("UPDATE allocations SET used = 3000000000 WHERE id = 1")},
+		{"provider-parent-cycle", odd("UPDATE resource_providers SET parent_provider_id = 2 WHERE id = 1")},
+		{"text-not-utf8", odd("UPDATE resource_providers SET name = CAST(X'61ff' AS TEXT) WHERE id = 1")},
+		{`no rule "nonsense"`, append(odd(), "--leave-out", "nonsense")},
+	} {
+		into := filepath.Join(dir, fmt.Sprint("into", i))
+		out := migrate(t, false, append([]string{"import", "placement", "--data", into}, row.args...)...)
+		if !strings.Contains(out, row.why) || strings.Contains(out, "s3cr") {
+			t.Errorf("%v: %s, want %q", row.args, out, row.why)
+		}
+		if _, err := os.Stat(filepath.Join(into, "log")); err == nil {
+			t.Errorf("%v: there is a log", row.args)
+		}
+	}
+	left := append(odd("UPDATE allocations SET used = 3000000000 WHERE id = 1"), "--leave-out", "amount-out-of-range")
+	if out := migrate(t, true, append([]string{"import", "placement", "--data", filepath.Join(dir, "left")}, left...)...); !strings.Contains(
+		out, "left out amount-out-of-range (1)") {
+		t.Error(out)
+	}
+}
+
+// TestImportThroughAPI imports a database, then that server through its REST API:
+// the two servers have the same contents, and differences are found when one of
+// them changes.
+func TestImportThroughAPI(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	from := "sqlite:" + placementdbtest.SQLite(t, placementdbtest.Split(placementdbtest.Odd)...)
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	migrate(t, true, "import", "placement", "--from", from, "--data", first)
+	a := launchtest.Launch(t, first)
+	out := migrateWith(t, "OS_TOKEN=admin", true, "import", "placement", "--from", "http://"+a.HTTP, "--data", second)
+	if !strings.Contains(out, "not told by the source: when providers") || !strings.Contains(out, "holds 3 providers and 3 consumers") {
+		t.Error(out)
+	}
+	b := launchtest.Launch(t, second)
+	for _, with := range []string{from, "http://" + a.HTTP} {
+		out := migrateWith(t, "OS_TOKEN=admin", true, "compare", "placement", "--with", with, "--http", b.HTTP)
+		if !strings.Contains(out, "no differences: 3 providers, 3 consumers") {
+			t.Errorf("%s: %s", with, out)
+		}
+	}
+	b.Must(http.StatusNoContent, "DELETE", "/allocations/"+importedServer, "")
+	b.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_NEW", "")
+	out = migrate(t, false, "compare", "placement", "--with", from, "--http", b.HTTP)
+	for _, want := range []string{
+		"consumer " + importedServer + ", itself: Placement exists, Allot nothing", "trait CUSTOM_NEW, itself: Placement nothing",
+		"provider " + importedHost + ", usage of VCPU: Placement 2, Allot nothing", "differ in",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("without %q: %s", want, out)
+		}
+	}
+	out = migrateWith(t, "OS_TOKEN=admin", false, "compare", "placement", "--with", "http://"+a.HTTP, "--http", b.HTTP)
+	if !strings.Contains(out, "candidates of resources=") || !strings.Contains(out, "summary of "+importedHost) {
+		t.Errorf("other candidates are not found: %s", out)
+	}
+	for _, row := range []struct{ why, from string }{
+		{"401 Unauthorized", "http://" + a.HTTP}, {"connection refused", "http://127.0.0.1:1"}, {"unexpected answer", "http://" + a.HTTP + "/none"},
+	} {
+		out := migrate(t, false, "import", "placement", "--from", row.from, "--data", filepath.Join(dir, "bad"))
+		if !strings.Contains(out, row.why) || !strings.Contains(out, "nothing was imported") {
+			t.Errorf("%s: %s", row.from, out)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/allot-project/allot/api/auth"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/jsonl"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementapi"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb"
+	"github.com/allot-project/allot/cmd/internal/cli"
+)
+
+// placementLogin identifies Allot to Placement's REST API: with a token, or with an
+// account in Keystone. The variables are those of OpenStack's clients.
+type placementLogin struct {
+	PlacementToken string `help:"Token for Placement's REST API; not on the command line, where others see it." env:"OS_TOKEN" secret:""`
+	AuthURL        string `name:"os-auth-url" help:"Keystone that gives a token for Placement's REST API, such as https://keystone:5000/v3." env:"OS_AUTH_URL" placeholder:"URL"`
+	Username       string `name:"os-username" help:"User in Keystone." env:"OS_USERNAME"`
+	Password       string `name:"os-password" help:"Password of that user; not on the command line, where others see it." env:"OS_PASSWORD" secret:""`
+	Project        string `name:"os-project-name" help:"Its project." env:"OS_PROJECT_NAME"`
+	UserDomain     string `name:"os-user-domain-name" help:"Domain of the user." default:"Default" env:"OS_USER_DOMAIN_NAME"`
+	ProjectDomain  string `name:"os-project-domain-name" help:"Domain of the project." default:"Default" env:"OS_PROJECT_DOMAIN_NAME"`
+
+	CredentialID     string `name:"os-application-credential-id" help:"Application credential, instead of user and password." env:"OS_APPLICATION_CREDENTIAL_ID"`
+	CredentialSecret string `name:"os-application-credential-secret" help:"Its secret; not on the command line, where others see it." env:"OS_APPLICATION_CREDENTIAL_SECRET" secret:""`
+
+	CACert string `name:"os-cacert" help:"Certificates of Keystone and Placement to trust instead of the system's." env:"OS_CACERT" type:"existingfile" placeholder:"FILE"`
+}
+
+// source returns what reads the REST API at an address.
+func (l placementLogin) source(address string) (*placementapi.Source, error) {
+	source := &placementapi.Source{URL: address, Token: l.PlacementToken}
+	var trust *tls.Config
+	if l.CACert != "" {
+		pool, err := cli.Trusted(l.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("the certificates in %s: %w", l.CACert, err)
+		}
+		trust = &tls.Config{RootCAs: pool}
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig, transport.MaxIdleConnsPerHost = trust, 16
+	source.HTTP = &http.Client{Transport: transport, CheckRedirect: cli.SameOrigin} // the token is for that address alone
+	if l.PlacementToken != "" || l.AuthURL == "" {
+		return source, nil
+	}
+	if l.CredentialID == "" && (l.Username == "" || l.Password == "") {
+		return nil, errors.New("OS_AUTH_URL needs OS_USERNAME, OS_PASSWORD and OS_PROJECT_NAME, " +
+			"or OS_APPLICATION_CREDENTIAL_ID and OS_APPLICATION_CREDENTIAL_SECRET; or give a token as OS_TOKEN")
+	}
+	keystone := strings.TrimRight(l.AuthURL, "/")
+	if !strings.HasSuffix(keystone, "/v3") {
+		keystone += "/v3"
+	}
+	k, err := auth.NewKeystone(auth.KeystoneConfig{URL: keystone, TLS: trust, Account: auth.Account{
+		Username: l.Username, Password: l.Password, UserDomain: l.UserDomain, Project: l.Project,
+		ProjectDomain: l.ProjectDomain, CredentialID: l.CredentialID, CredentialSecret: l.CredentialSecret,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	source.HTTP.Transport = k.SignedIn(transport)
+	return source, nil
+}
+
+// isREST reports whether an address is that of a REST API.
+func isREST(address string) bool {
+	scheme, _, found := strings.Cut(strings.ToLower(address), "://")
+	return found && (scheme == "http" || scheme == "https")
+}
+
+// contentsAt returns what reads the Placement at an address: its database, or its
+// REST API.
+func (l placementLogin) contentsAt(address string) (reader, error) {
+	if isREST(address) {
+		source, err := l.source(address)
+		if err != nil {
+			return nil, err
+		}
+		return contentsOf(source, "reading"), nil
+	}
+	db, err := placementdb.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (*contents.Rows, error) {
+		show, end := cli.ProgressBar("reading")
+		defer end()
+		return db.Read(ctx, show)
+	}, nil
+}
+
+func contentsOf(source *placementapi.Source, title string) reader {
+	return func(ctx context.Context) (*contents.Rows, error) {
+		show, end := cli.ProgressBar(title)
+		defer end()
+		return source.Read(ctx, show)
+	}
+}
+
+// contentsFrom returns what reads everything from the running server: as of one moment,
+// in one request. An account that may not ask for that reads through Placement's
+// API, as does one of an older server.
+func contentsFrom(server cli.Server) reader {
+	return func(ctx context.Context) (*contents.Rows, error) {
+		client, err := server.Client()
+		if err != nil {
+			return nil, err
+		}
+		answer, err := client.Send(ctx, cli.Request{Path: "/audit/contents"})
+		var no *cli.StatusError
+		if errors.As(err, &no) && (no.Code == http.StatusForbidden || no.Code == http.StatusNotFound) {
+			fmt.Fprintf(os.Stderr, "reading through Placement's API, which takes many times as long and does not tell times, because %v\n", err)
+			source, err := sourceFrom(server)
+			if err != nil {
+				return nil, err
+			}
+			return contentsOf(source, "reading Allot")(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := answer.Request.URL.Host
+		rows, err := jsonl.Read(answer.Body, name, time.Now().UnixNano())
+		if err := errors.Join(err, answer.Body.Close()); err != nil {
+			return nil, fmt.Errorf("read the contents of the server at %s: %w", name, err)
+		}
+		return rows, nil
+	}
+}
+
+// sourceFrom returns what reads the running server as if it were a Placement.
+func sourceFrom(server cli.Server) (*placementapi.Source, error) {
+	base, err := server.Base()
+	if err != nil {
+		return nil, err
+	}
+	return placementLogin{PlacementToken: server.Token, CACert: server.CAFile}.source(base.String())
+}

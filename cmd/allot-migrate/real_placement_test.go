@@ -1,0 +1,243 @@
+package main
+
+import (
+	"database/sql"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/contents/placementdb/placementdbtest"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
+)
+
+// realPlacement is OpenStack's Placement with a database server.
+type realPlacement struct {
+	*testing.T
+	*placementdbtest.Placement
+	url string
+	db  *sql.DB
+}
+
+func newRealPlacement(t *testing.T, server *placementdbtest.Server, name string) *realPlacement {
+	t.Helper()
+	db := server.Create(t, name)
+	return &realPlacement{T: t, db: db, Placement: placementdbtest.NewPlacement(t, server.Connection(name))}
+}
+
+// must sends a request and returns the body of the answer, which has to have a status.
+func (p *realPlacement) must(status int, method, path, body string) string {
+	p.Helper()
+	req, err := http.NewRequestWithContext(p.Context(), method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		p.Fatal(err)
+	}
+	req.Header.Set("X-Auth-Token", "admin")
+	req.Header.Set("OpenStack-API-Version", "placement 1.39")
+	req.Header.Set("Content-Type", "application/json")
+	req.Close = true // uwsgi's own HTTP server ends connections without saying so
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err := answer.Body.Close(); err != nil {
+		p.Fatal(err)
+	}
+	if err != nil || answer.StatusCode != status {
+		p.Fatalf("%s %s: %s, want %d: %s %v", method, path, answer.Status, status, text, err)
+	}
+	return string(text)
+}
+
+func realID(kind, n int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n) }
+
+const realHosts = 6
+
+// fill makes hosts with two NUMA nodes each, a storage provider that they share,
+// and consumers of several types, some of which hold something of several providers.
+func (p *realPlacement) fill() {
+	p.Helper()
+	p.must(201, "PUT", "/traits/CUSTOM_FAST", "")
+	p.must(201, "PUT", "/resource_classes/CUSTOM_GOLD", "")
+	shared := realID(9, 1)
+	p.must(200, "POST", "/resource_providers", fmt.Sprintf(`{"name": "storage", "uuid": "%s"}`, shared))
+	p.must(200, "PUT", "/resource_providers/"+shared+"/inventories",
+		`{"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 10000, "allocation_ratio": 1.7}}}`)
+	p.must(200, "PUT", "/resource_providers/"+shared+"/traits",
+		`{"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]}`)
+	p.must(200, "PUT", "/resource_providers/"+shared+"/aggregates",
+		fmt.Sprintf(`{"resource_provider_generation": 2, "aggregates": ["%s"]}`, realID(8, 1)))
+	for i := range realHosts {
+		host := realID(1, i)
+		p.must(200, "POST", "/resource_providers", fmt.Sprintf(`{"name": "hôst-%d", "uuid": "%s"}`, i, host))
+		p.must(200, "PUT", "/resource_providers/"+host+"/inventories", `{"resource_provider_generation": 0, "inventories":
+			{"MEMORY_MB": {"total": 4096, "reserved": 512, "step_size": 16, "allocation_ratio": 1.5}, "CUSTOM_GOLD": {"total": 3}}}`)
+		p.must(200, "PUT", "/resource_providers/"+host+"/aggregates",
+			fmt.Sprintf(`{"resource_provider_generation": 1, "aggregates": ["%s", "%s"]}`, realID(8, 1), realID(8, 2+i%2)))
+		for numa := range 2 {
+			child := realID(2+numa, i)
+			p.must(200, "POST", "/resource_providers",
+				fmt.Sprintf(`{"name": "numa-%d-%d", "uuid": "%s", "parent_provider_uuid": "%s"}`, i, numa, child, host))
+			p.must(200, "PUT", "/resource_providers/"+child+"/inventories",
+				`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8, "max_unit": 8, "allocation_ratio": 16.1}}}`)
+			p.must(200, "PUT", "/resource_providers/"+child+"/traits",
+				`{"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX2", "CUSTOM_FAST"]}`)
+		}
+	}
+	for i := range 4 * realHosts {
+		host := i % realHosts
+		p.must(204, "PUT", "/allocations/"+realID(5, i), fmt.Sprintf(`{"allocations": {
+			"%s": {"resources": {"VCPU": %d}}, "%s": {"resources": {"MEMORY_MB": %d}}, "%s": {"resources": {"DISK_GB": 10}}},
+			"project_id": "p%d", "user_id": "u%d", "consumer_generation": null, "consumer_type": "%s"}`,
+			realID(2+i%2, host), 1+i%3, realID(1, host), 64*(1+i%4), shared, i%3, i%2, []string{"INSTANCE", "MIGRATION"}[i%2]))
+	}
+}
+
+// realOdd are rows of every kind that facts about real databases name.
+const realOdd = `
+INSERT INTO resource_classes (id, name) VALUES (9001, 'MISSPELT');
+INSERT INTO traits (id, name) VALUES (90001, 'HW_GONE');
+INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id, parent_provider_id, created_at) VALUES
+  (9001, 'AAAAAAAA-AAAA-4AAA-8AAA-AAAAAAAAAAAA', NULL, 3, 9001, NULL, '2020-01-01 00:00:00'),
+  (9002, 'bbbbbbbbbbbb4bbb8bbbbbbbbbbbbbbb', 'dashes', 3, NULL, NULL, '2020-01-01 00:00:00');
+INSERT INTO inventories (id, resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size,
+  allocation_ratio, created_at) VALUES
+  (9001, 9001, 0, 2, 0, 2, 2, 2, 0.5, '2020-01-01 00:00:00'),
+  (9002, 9001, 9001, 5, 6, 1, 1, 1, 0.1, '2020-01-01 00:00:00'),
+  (9003, 9002, 2, 7, 0, 1, 7, 1, 1.0, NULL), (9004, 9999, 0, 7, 0, 1, 7, 1, 1.0, NULL);
+INSERT INTO resource_provider_traits (resource_provider_id, trait_id) VALUES (9001, 90001);
+INSERT INTO allocations (id, resource_provider_id, consumer_id, resource_class_id, used, created_at) VALUES
+  (9001, 9001, '55555555-5555-4555-8555-555555555555', 0, 5, '2020-01-02 00:00:00'),
+  (9002, 9001, 'no uuid at all', 9001, 3, '2020-01-02 00:00:00'),
+  (9003, 9002, 'CCCCCCCC-CCCC-4CCC-8CCC-CCCCCCCCCCCC', 2, 1, '2020-01-02 00:00:00'),
+  (9004, 9002, 'cccccccccccc4ccc8ccccccccccccccc', 2, 1, '2020-01-02 00:00:00');
+INSERT INTO consumers (id, uuid, project_id, user_id, generation, created_at) VALUES
+  (9001, '66666666-6666-4666-8666-666666666666', 1, 1, 0, '2020-01-01 00:00:00'),
+  (9002, 'CCCCCCCC-CCCC-4CCC-8CCC-CCCCCCCCCCCC', 1, 1, 4, '2020-01-01 00:00:00'),
+  (9003, 'cccccccccccc4ccc8ccccccccccccccc', 1, 1, 4, '2020-01-01 00:00:00');
+INSERT INTO placement_aggregates (id, uuid) VALUES (9001, '77777777-7777-4777-8777-777777777777');
+UPDATE inventories SET total = 1, allocation_ratio = 0.25 WHERE resource_class_id = 1;
+`
+
+// realRules are the rules that apply to realOdd.
+var realRules = []string{
+	"aggregate-empty", "allocation-twice", "class-not-standard", "consumer-missing", "consumer-not-uuid", "consumer-twice",
+	"consumer-without-allocations", "inventory-unusual", "over-committed", "provider-name-missing", "provider-root-missing",
+	"reference-missing", "time-missing", "trait-not-standard", "units-broken", "uuid-spelling",
+}
+
+// TestRealPlacement moves from OpenStack's Placement to Allot and back, on the
+// databases that Placement runs on. Contents and candidates are the same at each
+// step, and the Placement at the end takes writes.
+func TestRealPlacement(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped: it starts database servers and Placements")
+	}
+	for name, start := range map[string]func(testing.TB) *placementdbtest.Server{
+		"MariaDB": placementdbtest.MariaDB, "PostgreSQL": placementdbtest.PostgreSQL,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			p := newRealPlacement(t, server, "placement")
+			p.url = p.Serve(t)
+			p.fill()
+			a := imported(t, p)
+			theSame(t, a, "--with-file", p.Config(), "--candidates", p.url)
+			theSame(t, a, "--with", p.url)
+			back := movedBack(t, server, a)
+			theSame(t, a, "--with", back.url)
+			byStatements(t, server, a)
+			oddRows(t, p)
+		})
+	}
+}
+
+// imported begins a ledger from a Placement's database, and serves it.
+func imported(t *testing.T, p *realPlacement) *launchtest.Server {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	migrate(t, true, "import", "placement", "--from-file", p.Config(), "--data", data)
+	return launchtest.Launch(t, data)
+}
+
+// theSame compares a server with a Placement.
+func theSame(t *testing.T, s *launchtest.Server, with ...string) {
+	t.Helper()
+	flavours := filepath.Join(t.TempDir(), "flavours")
+	text := "# queries\nresources=VCPU:2&required=CUSTOM_FAST\nresources1=VCPU:1&resources2=VCPU:1&group_policy=isolate\n" +
+		"resources=VCPU:1,MEMORY_MB:64,DISK_GB:5\nresources=CUSTOM_GOLD:1&member_of=" + realID(8, 2) + "\nresources=NONE:1\n"
+	if err := os.WriteFile(flavours, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"compare", "placement", "--http", s.HTTP, "--samples", "5", "--flavours", flavours}, with...)
+	want := fmt.Sprintf("no differences: %d providers, %d consumers, and candidates (requests: 10)", 1+3*realHosts, 4*realHosts)
+	if out := migrateWith(t, "OS_TOKEN=admin", true, args...); !strings.Contains(out, want) {
+		t.Errorf("%v: %s, want %s", with, out, want)
+	}
+}
+
+// movedBack exports a server into another database, and starts a Placement there,
+// which goes on from the contents.
+func movedBack(t *testing.T, server *placementdbtest.Server, s *launchtest.Server) *realPlacement {
+	t.Helper()
+	back := newRealPlacement(t, server, "back")
+	out := migrate(t, true, "export", "placement", "--to-file", back.Config(), "--http", s.HTTP)
+	if want := fmt.Sprintf("wrote %d providers", 1+3*realHosts); !strings.Contains(out, want) {
+		t.Errorf("%s, want %s", out, want)
+	}
+	again := migrate(t, false, "export", "placement", "--to-file", back.Config(), "--http", s.HTTP)
+	if !strings.Contains(again, "the database is not empty") || !strings.Contains(again, "nothing was written") {
+		t.Error(again)
+	}
+	back.url = back.Serve(t)
+	return back
+}
+
+// byStatements exports a server into a file, and loads it into a database, whose
+// Placement takes writes of every kind: no id is given twice.
+func byStatements(t *testing.T, server *placementdbtest.Server, s *launchtest.Server) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "contents.sql")
+	migrate(t, true, "export", "placement", "--to", file, "--dialect", server.Scheme, "--http", s.HTTP)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newRealPlacement(t, server, "statements")
+	p.db.SetMaxOpenConns(1) // BEGIN and COMMIT are of one connection
+	placementdbtest.Fill(t, p.db, placementdbtest.Split(string(text))...)
+	p.url = p.Serve(t)
+	theSame(t, s, "--with", p.url)
+	p.must(201, "PUT", "/traits/CUSTOM_NEW", "")
+	p.must(201, "PUT", "/resource_classes/CUSTOM_NEW", "")
+	p.must(200, "POST", "/resource_providers", fmt.Sprintf(`{"name": "new", "uuid": "%s"}`, realID(7, 1)))
+	p.must(200, "PUT", "/resource_providers/"+realID(7, 1)+"/inventories",
+		`{"resource_provider_generation": 0, "inventories": {"CUSTOM_NEW": {"total": 5}}}`)
+	p.must(200, "PUT", "/resource_providers/"+realID(7, 1)+"/aggregates",
+		fmt.Sprintf(`{"resource_provider_generation": 1, "aggregates": ["%s"]}`, realID(8, 9)))
+	p.must(204, "PUT", "/allocations/"+realID(7, 2), fmt.Sprintf(`{"allocations": {"%s": {"resources": {"CUSTOM_NEW": 1}}},
+		"project_id": "new", "user_id": "new", "consumer_generation": null, "consumer_type": "NEW"}`, realID(7, 1)))
+	p.must(204, "DELETE", "/allocations/"+realID(5, 0), "")
+}
+
+// oddRows puts odd rows into the database: each is imported by its rule, and the
+// ledger equals the database by these rules.
+func oddRows(t *testing.T, p *realPlacement) {
+	t.Helper()
+	placementdbtest.Fill(t, p.db, placementdbtest.Split(realOdd)...)
+	out := migrate(t, true, "import", "placement", "--from-file", p.Config(), "--dry-run")
+	for _, rule := range realRules {
+		if !strings.Contains(out, rule) {
+			t.Errorf("no row is odd by the rule %s:\n%s", rule, out)
+		}
+	}
+	s := imported(t, p)
+	if out := migrate(t, true, "compare", "placement", "--http", s.HTTP, "--with-file", p.Config()); !strings.Contains(out, "no differences") {
+		t.Error(out)
+	}
+}

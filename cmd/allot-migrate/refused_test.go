@@ -1,0 +1,82 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// TestRefusedCommands: a command line that cannot be carried out ends with an error that
+// says why, and makes nothing. Every command has one.
+func TestRefusedCommands(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	missing, text, sql := filepath.Join(dir, "missing"), filepath.Join(dir, "text"), filepath.Join(dir, "text.sql")
+	for _, path := range []string{text, sql} {
+		if err := os.WriteFile(path, []byte("hello"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := make(map[string]bool)
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"name the folder for the ledger with --data", []string{"import", "placement", "--from", "sqlite:" + missing}},
+		{"begins neither with mysql:// nor", []string{"import", "placement", "--from", "oracle://host/db", "--data", missing}},
+		{"line 1", []string{"import", "jsonl", text, "--dry-run"}},
+		{"name the Ironic with --from", []string{"import", "ironic"}},
+		{"name the database with --to", []string{"export", "placement"}},
+		{sql + " exists", []string{"export", "placement", "--to", sql}},
+		{"no server answers at 127.0.0.1:1", []string{"export", "placement", "--to", missing + ".sql", "--http", "127.0.0.1:1"}},
+		{"name the Placement with --with", []string{"compare", "placement"}},
+		{"no such file", []string{"compare", "placement", "--with", "sqlite:" + missing, "--http", ledgertest.FreeAddress(t)}},
+		{"missing flags: --upstream=URL", []string{"shadow", "run"}},
+		{"<side> must be one of", []string{"shadow", "lead", "nova"}},
+		{"<shell>] must be one of", []string{"completion", "sh"}},
+		{"unexpected argument now", []string{"version", "now"}},
+		{"unexpected argument now", []string{"manual", "now"}},
+		{"unexpected argument fly", []string{"fly"}},
+	} {
+		for n := range min(2, len(c.args)) {
+			refused[strings.Join(c.args[:n+1], " ")] = true
+		}
+		if out := migrate(t, false, c.args...); !strings.Contains(out, c.says) || !strings.Contains(out, name+": ") || strings.Contains(out, "panic") {
+			t.Errorf("%q: %s; want an error with %q", c.args, out, c.says)
+		}
+		for _, path := range []string{missing, missing + ".sql"} {
+			if _, err := os.Stat(path); err == nil {
+				t.Fatalf("%q makes %s", c.args, path)
+			}
+		}
+	}
+	commands := regexp.MustCompile(`(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)?) `).FindAllStringSubmatch(migrate(t, true, "--help"), -1)
+	if len(commands) < 10 {
+		t.Errorf("only %q are commands", commands)
+	}
+	for _, command := range commands {
+		if !refused[command[1]] {
+			t.Errorf("the table has no %q", command[1])
+		}
+	}
+}
+
+// TestFlags: no flag takes a secret from the command line, or a number that it cannot mean.
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	launchtest.CheckFlags(t, name, description, &program{})
+	for _, args := range [][]string{
+		{"import", "placement", "--from", "postgresql://h/db?user=u&password=hunter2"},
+		{"import", "placement", "--from", "mysql://me:%hunter2@h/db"},
+		{"compare", "placement", "--with", "mysql://me:hunter2@h/db"},
+	} {
+		if out := migrate(t, false, args...); !strings.Contains(out, "ALLOT_PLACEMENT") || strings.Contains(out, "hunter2") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package shadow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/cmd/allot-migrate/contents"
+)
+
+// Side is one of the two services.
+type Side int
+
+// The sides.
+const (
+	Placement Side = iota
+	Allot
+)
+
+// Sides are both, by their names.
+var Sides = map[string]Side{"placement": Placement, "allot": Allot}
+
+// String returns the side's name.
+func (s Side) String() string { return [...]string{"placement", "allot"}[s] }
+
+// Other returns the other side.
+func (s Side) Other() Side { return 1 - s }
+
+// Peer is how to reach one side.
+type Peer struct {
+	URL *url.URL
+	// Clients carries the requests of clients, which bring their own tokens.
+	Clients http.RoundTripper
+	// Writes carries their writes, each on a connection of its own. A service may end a kept
+	// connection just when a write comes, and nobody knows then what has become of the write.
+	Writes http.RoundTripper
+	// Own carries the proxy's own requests, with Token if it is not empty.
+	Own   *http.Client
+	Token string
+}
+
+// Meter counts what happens.
+type Meter interface {
+	// Answered notes an answer of a side to a client's request, or to its repetition.
+	Answered(of Side, route, method string, status int, took time.Duration)
+	// Compared notes a comparison: "same", "different", "passing" or "skipped".
+	Compared(kind, outcome string)
+	// Repaired notes that a thing was brought in line: "same", "mended" or "failed".
+	Repaired(outcome string)
+}
+
+// Config is what a Shadow needs.
+type Config struct {
+	Peers [2]Peer // by Side
+	Lead  Side
+	// Remember stores who leads before that changes.
+	Remember func(Side) error
+	// Contents reads everything that a side has.
+	Contents func(context.Context, Side) (*contents.Plan, error)
+	// CompareEvery is the time between two comparisons of everything; 0: only at the start.
+	CompareEvery time.Duration
+	// CompareReads repeats reads at the follower.
+	CompareReads bool
+	// QueueBytes bounds what waits for the follower; answers under way that are kept for a
+	// comparison may take as much again.
+	QueueBytes int64
+	// SwitchWithin is how long writes may wait while the lead changes.
+	SwitchWithin time.Duration
+	Logger       *slog.Logger
+	Meter        Meter
+	Bodies       *intake.Pool
+}
+
+// Limits.
+const (
+	maxBody        = 16 << 20 // bytes of a request, as Allot takes
+	maxCompared    = 4 << 20  // bytes of an answer that is compared
+	leaderTimeout  = 5 * time.Minute
+	followTimeout  = 30 * time.Second
+	longestPause   = 2 * time.Second
+	mostTries      = 6
+	mostKept       = 100
+	mostKeptBytes  = 4 << 10 // of each body on the page and in messages
+	logEvery       = time.Second
+	passingPause   = 200 * time.Millisecond
+	newestMinor    = 39
+	oldestMinor    = 28 // the first with consumers' generations
+	typesSince     = 38
+	versionHeader  = "OpenStack-API-Version"
+	commandHeader  = "Allot-Command-Id"
+	requestHeader  = "X-Openstack-Request-Id"
+	dryRunQuery    = "dry_run=true"
+	allotPrefix    = "Allot-"
+	conflictCode   = "placement.concurrent_update"
+	resyncEvery    = time.Second // how often it is looked whether everything should be compared
+	retryEvery     = time.Minute // after a comparison, or a repair, that has failed
+	secondsOfRetry = "1"
+)
+
+// Errors of a change of the lead.
+var (
+	// ErrBehind means that the follower does not have everything.
+	ErrBehind = errors.New("the follower does not have everything that the leader has")
+	// ErrSwitching means that the lead is changing already.
+	ErrSwitching = errors.New("the lead is changing already")
+)
+
+// Shadow is the proxy. Its method Run has to run, too.
+type Shadow struct {
+	config Config
+	lead   atomic.Int32
+	queue  *queue
+	locks  locks
+	gate   gate
+	told   told
+	kept   memory // of answers under way
+	crew   crew
+	watch  watch
+	minor  atomic.Int32 // of the microversion of the proxy's own requests; 0: not known
+
+	changing sync.Mutex  // held while the lead changes
+	pacing   atomic.Bool // writes wait for the follower, because the lead is to change
+}
+
+// New returns a proxy.
+func New(config Config) *Shadow {
+	s := &Shadow{config: config, queue: newQueue(config.QueueBytes), kept: memory{most: config.QueueBytes}}
+	s.lead.Store(int32(config.Lead))
+	for i := range s.config.Peers {
+		// A redirection elsewhere would get the token.
+		own := *s.config.Peers[i].Own
+		own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		s.config.Peers[i].Own = &own
+	}
+	s.watch.began = time.Now()
+	return s
+}
+
+// Lead returns the side that answers clients.
+func (s *Shadow) Lead() Side { return Side(s.lead.Load()) }
+
+// Run follows the leader until the context ends.
+func (s *Shadow) Run(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { s.work(ctx) })
+	both.Go(func() { s.compareAll(ctx) })
+	both.Wait()
+}
+
+// compareAll compares everything at the start, from time to time, and after something was
+// missed that has no name. Every minute it has those things tried again that could not be
+// brought in line.
+func (s *Shadow) compareAll(ctx context.Context) {
+	due, failed, tried := time.Now(), time.Time{}, time.Now()
+	for {
+		now := time.Now()
+		// What the last one has found is brought in line first. If it were found again meanwhile, that would
+		// be done twice, and raise the follower's generations more often than the leader's.
+		isDue := !due.IsZero() && !now.Before(due) && s.queue.length().missing == 0 || s.queue.wantsComparison()
+		switch {
+		case isDue && now.Sub(failed) >= retryEvery:
+			if err := s.compareOnce(ctx); err != nil && ctx.Err() == nil {
+				failed = time.Now()
+				s.config.Logger.Warn("the contents could not be compared; it is tried again in a minute", "error", err)
+				break
+			}
+			if due = (time.Time{}); s.config.CompareEvery > 0 {
+				due = time.Now().Add(s.config.CompareEvery)
+			}
+		case now.Sub(tried) >= retryEvery:
+			tried = now
+			s.queue.miss(0, false, s.watch.failures()...)
+		}
+		if !pause(ctx, resyncEvery) {
+			return
+		}
+	}
+}
+
+// compareOnce notes as missed whatever differs.
+func (s *Shadow) compareOnce(ctx context.Context) (err error) {
+	defer func() { s.watch.compared(err) }()
+	lead, lost := s.Lead(), s.queue.lostSoFar()
+	left, err := s.config.Contents(ctx, lead)
+	if err != nil {
+		return fmt.Errorf("read the contents of %s: %w", lead, err)
+	}
+	right, err := s.config.Contents(ctx, lead.Other())
+	if err != nil {
+		return fmt.Errorf("read the contents of %s: %w", lead.Other(), err)
+	}
+	s.watch.anew()
+	for _, d := range contents.Compare(left, right) {
+		// A usage follows from allocations, and a consumer's own difference names it.
+		if !strings.HasPrefix(d.Field, "usage of ") {
+			s.queue.miss(0, true, Resource(d.What))
+		}
+	}
+	s.queue.foundAgain(lost)
+	return nil
+}
+
+// pause waits. It reports whether the context has not ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// SwitchTo makes a side the leader. First everything is compared. Then the follower catches
+// up, while each write waits a while for it, so that clients do not outrun it. Then all
+// writes wait until what is under way has come through. No write waits longer than
+// SwitchWithin in either phase, and reads never wait.
+func (s *Shadow) SwitchTo(ctx context.Context, side Side) error {
+	if !s.changing.TryLock() {
+		return ErrSwitching
+	}
+	defer s.changing.Unlock()
+	if s.Lead() == side {
+		return nil
+	}
+	// What was changed behind the proxy since the last comparison would be lost to clients.
+	if err := s.compareOnce(ctx); err != nil {
+		return fmt.Errorf("%w: the contents could not be compared: %w", ErrBehind, err)
+	}
+	s.pacing.Store(true)
+	defer s.pacing.Store(false)
+	if err := s.drained(ctx, mostBehind); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, s.config.SwitchWithin)
+	defer cancel()
+	empty := s.gate.close()
+	defer s.gate.open()
+	select {
+	case <-empty:
+	case <-within.Done():
+		return fmt.Errorf("%w: writes under way take longer than --switch-within", ErrBehind)
+	}
+	if err := s.drained(within, 0); err != nil {
+		return err
+	}
+	if err := s.comparedWell(); err != nil {
+		return err
+	}
+	if err := s.config.Remember(side); err != nil {
+		return fmt.Errorf("store who leads: %w", err)
+	}
+	s.lead.Store(int32(side))
+	s.config.Logger.Info("the lead has changed", "lead", side.String())
+	return nil
+}
+
+// mostBehind is how far the follower may be behind when writes begin to wait.
+const mostBehind = 20
+
+// pace lets a write wait for the follower while the lead is to change.
+func (s *Shadow) pace(ctx context.Context) {
+	if !s.pacing.Load() {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, s.config.SwitchWithin)
+	defer cancel()
+	for s.pacing.Load() {
+		left := s.queue.length()
+		if left.entries <= mostBehind/2 {
+			return
+		}
+		select {
+		case <-left.changed:
+		case <-within.Done():
+			return
+		}
+	}
+}
+
+// drained waits until there is no more to do than so much.
+func (s *Shadow) drained(ctx context.Context, most int) error {
+	for {
+		left := s.queue.length()
+		missing := left.missing
+		if most > 0 {
+			missing -= left.generations // they are levelled while nobody writes
+		}
+		if left.entries <= most && missing == 0 && !left.lost {
+			return nil
+		}
+		select {
+		case <-left.changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %d requests and %d things are still to do; look at /shadow, and try again",
+				ErrBehind, left.entries, left.missing)
+		}
+	}
+}
+
+// comparedWell returns an error unless both sides were found, or made, equal.
+func (s *Shadow) comparedWell() error {
+	if status := s.watch.status(); len(status.Unrepaired) > 0 {
+		return fmt.Errorf("%w: %d things could not be brought in line, such as %s: %s", ErrBehind,
+			status.UnrepairedCount, status.Unrepaired[0].What, status.Unrepaired[0].Why)
+	}
+	return nil
+}

@@ -1,0 +1,523 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/allot-project/allot/cmd/allot-migrate/shadow"
+	"github.com/allot-project/allot/cmd/internal/launchtest"
+	"github.com/allot-project/allot/ledger/ledgertest"
+)
+
+// shadowed is a proxy in front of a Placement, whose part another Allot may take, and an
+// Allot.
+type shadowed struct {
+	*launchtest.Server        // the proxy
+	upstream           string // URL of the Placement
+	follower           *launchtest.Server
+	address            string // for clients
+	admin              string
+	data               string
+	flags              []string
+}
+
+func launchShadow(t *testing.T, upstream string, follower *launchtest.Server, flags ...string) *shadowed {
+	t.Helper()
+	s := &shadowed{
+		address: ledgertest.FreeAddress(t), upstream: upstream, follower: follower, data: t.TempDir(),
+		admin: ledgertest.FreeAddress(t), flags: flags,
+	}
+	s.launch(t)
+	return s
+}
+
+// launch starts the proxy, at the same addresses each time.
+func (s *shadowed) launch(t *testing.T) {
+	t.Helper()
+	s.Server = launchtest.Start(t, s.address, name, []string{"OS_TOKEN=admin"}, append([]string{
+		"shadow", "--upstream", s.upstream, "--allot", "http://" + s.follower.HTTP, "--http", s.address, "--admin", s.admin, "--data", s.data,
+	}, s.flags...)...)
+	launchtest.WaitFor(t, "the proxy", func() bool {
+		answer, err := http.Get("http://" + s.admin + "/shadow")
+		return err == nil && answer.Body.Close() == nil
+	})
+}
+
+func (s *shadowed) status() (status shadow.Status) {
+	s.T.Helper()
+	_, text, err := launchtest.Send("GET", "http://"+s.admin+"/shadow", "", nil)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &status)
+	}
+	if err != nil {
+		s.T.Fatalf("%v: %s", err, text)
+	}
+	return status
+}
+
+// settled waits until the follower has everything, and proves it.
+func (s *shadowed) settled(ahead bool) {
+	s.T.Helper()
+	launchtest.WaitFor(s.T, "the follower", func() bool {
+		status := s.status()
+		return status.Comparisons > 0 && status.Queue.Requests == 0 && status.Queue.Missed == 0 &&
+			status.UnrepairedCount == 0
+	})
+	cmd := exec.Command(launchtest.Program(name), "compare", "placement", "--with", s.upstream, "--http", s.follower.HTTP, "--samples", "2")
+	cmd.Env = append(os.Environ(), "OS_TOKEN=admin")
+	// A repair may raise a generation of the follower more often than the leader's.
+	higher := regexp.MustCompile(`^(provider .*, generation: .*|allot-migrate: the server and the Placement differ in \d+ things|)$`)
+	out, err := cmd.CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		if ahead && higher.MatchString(strings.TrimSpace(line)) {
+			continue
+		}
+		if err == nil {
+			break
+		}
+		s.T.Fatalf("%v: %.4000s\n%+v\n%.4000s", err, out, s.status(), s.Logs)
+	}
+}
+
+// leads changes the lead.
+func (s *shadowed) leads(side string) {
+	s.T.Helper()
+	if out := migrate(s.T, true, "shadow", "lead", side, "--admin", s.admin, "--wait", launchtest.Hang.String()); !strings.Contains(out, side+" leads") {
+		s.T.Error(out)
+	}
+}
+
+// fillAs makes contents of every kind through an address.
+func fillAs(t *testing.T, url string) {
+	t.Helper()
+	p := &realPlacement{T: t, url: url}
+	p.fill()
+}
+
+// TestShadowFollows: the follower gets what was there, what is written through the proxy
+// by every route, and what is written behind it.
+func TestShadowFollows(t *testing.T) {
+	t.Parallel()
+	a, b := launchtest.Launch(t, t.TempDir()), launchtest.Launch(t, t.TempDir())
+	fillAs(t, "http://"+a.HTTP)
+	s := launchShadow(t, "http://"+a.HTTP, b, "--compare-every", "1s")
+	s.settled(false)
+	everyRoute(t, s)
+	s.settled(false)
+	if differences := s.status().Differences; len(differences) > 0 {
+		t.Errorf("%+v", differences)
+	}
+	found := s.status().BehindBack
+	a.Must(http.StatusNoContent, "DELETE", "/allocations/"+realID(5, 1), "")
+	a.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_BEHIND", "")
+	b.Must(http.StatusNoContent, "DELETE", "/allocations/"+realID(5, 2), "")
+	b.Must(http.StatusCreated, "PUT", "/resource_classes/CUSTOM_BEHIND", "")
+	launchtest.WaitFor(t, "what changed behind the proxy", func() bool { return s.status().BehindBack >= found+4 })
+	s.settled(true)
+	checkShadowMetrics(t, s)
+}
+
+// everyRoute writes by every route of Placement, and reads.
+func everyRoute(t *testing.T, s *shadowed) {
+	t.Helper()
+	made := s.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "made"}`)
+	var provider struct{ UUID string }
+	if err := json.Unmarshal([]byte(made), &provider); err != nil {
+		t.Fatal(err)
+	}
+	path, consumer, second := "/resource_providers/"+provider.UUID, uuid.NewString(), uuid.NewString()
+	allocation := func(amount int, generation string) string {
+		return fmt.Sprintf(`{"allocations": {"%s": {"resources": {"VCPU": %d}}}, "project_id": "p", "user_id": "u",
+			"consumer_type": "INSTANCE", "consumer_generation": %s}`, provider.UUID, amount, generation)
+	}
+	now := func(id string) string {
+		var held struct {
+			Generation json.Number `json:"consumer_generation"`
+		}
+		if err := json.Unmarshal([]byte(s.Must(http.StatusOK, "GET", "/allocations/"+id, "")), &held); err != nil {
+			t.Fatal(err)
+		}
+		return held.Generation.String()
+	}
+	s.Must(http.StatusOK, "PUT", path, `{"name": "mâde"}`)
+	s.Must(http.StatusCreated, "POST", "/resource_classes", `{"name": "CUSTOM_NEW"}`)
+	s.Must(http.StatusCreated, "PUT", "/resource_classes/CUSTOM_GOES", "")
+	s.Must(http.StatusNoContent, "DELETE", "/resource_classes/CUSTOM_GOES", "")
+	s.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_NEW", "")
+	s.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_GOES", "")
+	s.Must(http.StatusNoContent, "DELETE", "/traits/CUSTOM_GOES", "")
+	s.Must(http.StatusCreated, "POST", path+"/inventories", `{"resource_class": "VCPU", "total": 8}`)
+	s.Must(http.StatusOK, "PUT", path+"/inventories/VCPU", `{"resource_provider_generation": 1, "total": 16}`)
+	s.Must(http.StatusOK, "PUT", path+"/inventories", `{"resource_provider_generation": 2, "inventories":
+		{"VCPU": {"total": 16}, "CUSTOM_NEW": {"total": 5}, "DISK_GB": {"total": 5}}}`)
+	s.Must(http.StatusNoContent, "DELETE", path+"/inventories/DISK_GB", "")
+	s.Must(http.StatusOK, "PUT", path+"/traits", `{"resource_provider_generation": 4, "traits": ["CUSTOM_NEW"]}`)
+	s.Must(http.StatusOK, "PUT", path+"/aggregates", `{"resource_provider_generation": 5, "aggregates": ["`+realID(8, 1)+`"]}`)
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+consumer, allocation(1, "null"))
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+consumer, allocation(2, now(consumer)))
+	s.Must(http.StatusConflict, "PUT", "/allocations/"+consumer, allocation(3, "null"))
+	s.Must(http.StatusConflict, "PUT", "/allocations/"+consumer, allocation(99, now(consumer)))
+	s.Must(http.StatusNoContent, "POST", "/allocations", fmt.Sprintf(`{"%s": %s, "%s": %s}`,
+		consumer, allocation(3, now(consumer)), second, allocation(1, "null")))
+	s.Must(http.StatusNoContent, "POST", "/reshaper", fmt.Sprintf(`{"inventories": {"%s": {"resource_provider_generation": 9,
+		"inventories": {"VCPU": {"total": 32}, "CUSTOM_NEW": {"total": 5}}}}, "allocations": {"%s": %s}}`,
+		provider.UUID, second, allocation(2, now(second))))
+	s.Must(http.StatusNoContent, "DELETE", "/allocations/"+consumer, "")
+	s.Must(http.StatusConflict, "DELETE", path, "")
+	s.Must(http.StatusNotFound, "GET", "/resource_providers/"+uuid.NewString(), "")
+	for _, read := range []string{
+		"/", path, "/resource_providers", path + "/inventories", path + "/usages", path + "/allocations", path + "/traits",
+		path + "/aggregates", "/usages?project_id=p", "/allocation_candidates?resources=VCPU:1", "/traits", "/resource_classes",
+		"/allocations/" + second, "/allocation_candidates?resources=VCPU:1&limit=1",
+	} {
+		s.Must(http.StatusOK, "GET", read, "")
+	}
+	s.Must(http.StatusNotFound, "GET", "/audit/records", "")
+	s.Must(http.StatusNotFound, "POST", "/claims", "{}")
+	s.Must(http.StatusBadRequest, "DELETE", "/allocations/"+second+"?dry_run=true", "")
+	if status, _, err := s.Call("GET", path, uuid.NewString(), ""); err != nil || status != http.StatusBadRequest {
+		t.Errorf("a header of Allot's own: %d, %v", status, err)
+	}
+}
+
+// checkShadowMetrics: docs/migrate.md names each metric, and comparisons are counted.
+func checkShadowMetrics(t *testing.T, s *shadowed) {
+	t.Helper()
+	_, text, err := launchtest.Send("GET", "http://"+s.admin+"/metrics", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`allot_shadow_compared_total{kind="write",outcome="same"}`, `allot_shadow_compared_total{kind="read",outcome="same"}`,
+		`allot_shadow_compared_total{kind="refused",outcome="same"}`, `allot_shadow_repaired_total{outcome="mended"}`,
+		`allot_shadow_requests_total{code="204",method="PUT",route="/allocations/*",side="allot"}`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	page, err := os.ReadFile("../../docs/migrate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for line := range strings.Lines(text) {
+		if rest, is := strings.CutPrefix(line, "# HELP allot_"); is {
+			name, _, _ := strings.Cut(rest, " ")
+			if named++; !strings.Contains(string(page), "| `allot_"+name+"` |") {
+				t.Errorf("docs/migrate.md does not name allot_%s", name)
+			}
+		}
+	}
+	if named < 10 {
+		t.Errorf("only %d metrics", named)
+	}
+}
+
+// worker is a client that allocates, reads generations, allocates again and releases, as
+// the load generator does. No request may fail, unless it is excused.
+type worker struct {
+	s        *shadowed
+	to       *launchtest.Server // the proxy's address, whichever process has it
+	pause    time.Duration
+	requests atomic.Int64
+	failed   atomic.Int64
+	excuse   atomic.Bool // Placement alone would not answer now either
+	excused  atomic.Int64
+	end      func() // stops the clients, once
+	all      sync.WaitGroup
+
+	mu   sync.Mutex
+	took []time.Duration // of writes
+}
+
+// load runs clients until ended is called. They pause after each request.
+func (s *shadowed) load(clients int, pause time.Duration) *worker {
+	stop := make(chan struct{})
+	w := &worker{s: s, to: &launchtest.Server{T: s.T, HTTP: s.HTTP}, pause: pause}
+	w.end = sync.OnceFunc(func() { close(stop); w.all.Wait() })
+	s.T.Cleanup(w.end)
+	for i := range clients {
+		w.all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+					if w.failed.Load() > 0 {
+						return // more of it says no more
+					}
+					w.round(uuid.NewString(), i+n)
+				}
+			}
+		})
+	}
+	return w
+}
+
+func (w *worker) round(consumer string, n int) {
+	host := rand.IntN(realHosts)
+	body := func(amount int, generation string) string {
+		return fmt.Sprintf(`{"allocations": {"%s": {"resources": {"VCPU": %d}}}, "project_id": "load", "user_id": "load",
+			"consumer_type": "INSTANCE", "consumer_generation": %s}`, realID(2, host), amount, generation)
+	}
+	path := "/allocations/" + consumer
+	if _, ok := w.call(http.StatusNoContent, "PUT", path, body(1, "null")); !ok {
+		return
+	}
+	answer, ok := w.call(http.StatusOK, "GET", path, "")
+	if !ok {
+		return
+	}
+	var held struct {
+		Generation json.Number `json:"consumer_generation"`
+	}
+	if err := json.Unmarshal([]byte(answer), &held); err != nil {
+		w.failed.Add(1)
+		w.to.T.Errorf("%s: %v", answer, err)
+	}
+	if _, ok := w.call(http.StatusNoContent, "PUT", path, body(2, held.Generation.String())); ok && n%16 != 0 { // some stay
+		w.call(http.StatusNoContent, "DELETE", path, "")
+	}
+}
+
+func (w *worker) call(want int, method, path, body string) (answer string, ok bool) {
+	time.Sleep(w.pause)
+	excused, began := w.excuse.Load(), time.Now()
+	status, answer, err := w.to.Call(method, path, "", body)
+	w.requests.Add(1)
+	switch {
+	case err == nil && status == want:
+		if method != http.MethodGet {
+			w.mu.Lock()
+			w.took = append(w.took, time.Since(began))
+			w.mu.Unlock()
+		}
+		return answer, true
+	case excused || w.excuse.Load():
+		w.excused.Add(1)
+		time.Sleep(20 * time.Millisecond) // as a client would
+	default:
+		w.failed.Add(1)
+		w.to.T.Errorf("%s %s: %d %s, %v", method, path, status, answer, err)
+	}
+	return answer, false
+}
+
+// median returns that of the writes since the last call, and the longest.
+func (w *worker) median() (median, longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.took) == 0 {
+		return 0, 0
+	}
+	slices.Sort(w.took)
+	median, longest = w.took[len(w.took)/2], w.took[len(w.took)-1]
+	w.took = nil
+	return median, longest
+}
+
+// more waits until the clients have sent more requests.
+func (w *worker) more(n int64) {
+	w.to.T.Helper()
+	until := w.requests.Load() + n
+	launchtest.WaitFor(w.to.T, "requests", func() bool { return w.requests.Load() >= until || w.failed.Load() > 0 })
+}
+
+func (w *worker) ended() {
+	w.to.T.Helper()
+	w.end()
+	w.to.T.Logf("%d requests, %d failed, %d were excused", w.requests.Load(), w.failed.Load(), w.excused.Load())
+}
+
+// roomy gives hosts room for the load.
+func roomy(t *testing.T, url string) {
+	t.Helper()
+	p := &realPlacement{T: t, url: url}
+	for i := range realHosts {
+		p.must(200, "POST", "/resource_providers", fmt.Sprintf(`{"name": "roomy-%d", "uuid": "%s"}`, i, realID(2, i)))
+		p.must(200, "PUT", "/resource_providers/"+realID(2, i)+"/inventories",
+			`{"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1000000}}}`)
+	}
+}
+
+// TestShadowFaults: no request fails while the follower is killed, stopped, or too slow for
+// the queue; and once it is back it has everything. A leader that is away is named.
+func TestShadowFaults(t *testing.T) {
+	t.Parallel()
+	first, second := t.TempDir(), t.TempDir()
+	a, b := launchtest.Launch(t, first), launchtest.Launch(t, second)
+	roomy(t, "http://"+a.HTTP)
+	s := launchShadow(t, "http://"+a.HTTP, b, "--queue-bytes", "65536")
+	s.settled(false)
+	w := s.load(4, 0)
+	w.more(100)
+	b.Kill()
+	w.more(300) // more than the queue holds
+	if status := s.status(); status.Queue.Missed == 0 || status.Unreachable["allot"] == "" {
+		t.Errorf("the queue has held everything, so the test tests less than it says: %+v", status.Queue)
+	}
+	if out := migrate(t, false, "shadow", "lead", "allot", "--admin", s.admin, "--wait", "1s"); !strings.Contains(out, "allot") {
+		t.Error(out)
+	}
+	s.follower = launchtest.Resume(t, second, b.HTTP)
+	w.median()
+	w.more(300)
+	before, _ := w.median()
+	if err := s.follower.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	w.more(300)
+	during, longest := w.median()
+	t.Logf("a write takes %.2f times as long while the follower is stopped (median), %v at most", float64(during)/float64(before), longest)
+	if err := s.follower.Cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	w.more(100)
+	w.ended()
+	s.settled(true)
+	a.Kill()
+	status, answer, err := s.Call("PUT", "/traits/CUSTOM_LATE", "", "")
+	if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(answer, "(placement) does not answer") {
+		t.Errorf("%d %s, %v", status, answer, err)
+	}
+	launchtest.Resume(t, first, a.HTTP)
+	s.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_LATE", "")
+	s.settled(true)
+}
+
+// TestShadowLead changes the lead to and fro under load. No request fails, and the
+// contents are equal afterwards. A restart goes on with who led last, and changes that as at any time.
+func TestShadowLead(t *testing.T) {
+	t.Parallel()
+	a, b := launchtest.Launch(t, t.TempDir()), launchtest.Launch(t, t.TempDir())
+	roomy(t, "http://"+a.HTTP)
+	s := launchShadow(t, "http://"+a.HTTP, b)
+	s.settled(false)
+	a.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_BEHIND", "") // the next comparison is due in an hour
+	w := s.load(4, 0)
+	for _, side := range []string{"allot", "placement", "allot"} {
+		w.more(200)
+		s.leads(side)
+		s.Must(http.StatusNoContent, "GET", "/traits/CUSTOM_BEHIND", "")
+		if got := s.status().Lead; got != side {
+			t.Errorf("%s leads, and not %s", got, side)
+		}
+	}
+	w.more(200)
+	w.ended()
+	s.settled(true)
+	s.Terminate()
+	s.launch(t)
+	if lead := s.status().Lead; lead != "allot" {
+		t.Error(lead)
+	}
+	s.Must(http.StatusNoContent, "PUT", "/allocations/"+realID(7, 7), fmt.Sprintf(`{"allocations": {"%s": {"resources": {"VCPU": 1}}},
+		"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE", "consumer_generation": null}`, realID(2, 1)))
+	s.Terminate()
+	a.Must(http.StatusCreated, "PUT", "/traits/CUSTOM_MEANWHILE", "") // while nobody watches: the leader decides
+	s.flags = []string{"--lead", "placement"}
+	s.launch(t)
+	launchtest.WaitFor(t, "the other one to lead", func() bool { return s.status().Lead == "placement" })
+	a.Must(http.StatusNotFound, "GET", "/traits/CUSTOM_MEANWHILE", "")
+	s.Must(http.StatusNoContent, "DELETE", "/allocations/"+realID(7, 7), "")
+	s.settled(true)
+}
+
+// TestShadowPage looks at the page of the proxy in a browser: who leads, latencies, and
+// differences with both answers, among them a hostile name.
+func TestShadowPage(t *testing.T) {
+	t.Parallel()
+	const scripts = "../allot/testdata/console"
+	launchtest.NeedBrowser(t, scripts)
+	a, b := launchtest.Launch(t, t.TempDir()), launchtest.Launch(t, t.TempDir())
+	s := launchShadow(t, "http://"+a.HTTP, b)
+	s.settled(false)
+	hostile := `<img src=x onerror=\"window.pwned=1\">`
+	b.Must(http.StatusOK, "POST", "/resource_providers", `{"name": "`+hostile+`"}`)
+	s.Must(http.StatusOK, "GET", "/resource_providers", "")
+	launchtest.WaitFor(t, "a difference", func() bool { return len(s.status().Differences) > 0 })
+	launchtest.Browse(t, scripts+"/shadow.mjs", "http://"+s.admin, "Placement",
+		"GET /resource_providers", "Both answers", "<img src=x", "allot-migrate shadow lead allot", "Everything compared", "different")
+	status, page, err := launchtest.Send("GET", "http://"+s.admin+"/shadow", "", map[string]string{"Accept": "text/html"})
+	if err != nil || status != http.StatusOK || !strings.Contains(page, "<!doctype html>") {
+		t.Errorf("%d %v: %s", status, err, page)
+	}
+}
+
+// TestRefusedShadows: what cannot be right is refused at the start.
+func TestRefusedShadows(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "lead"), []byte("nobody\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		why  string
+		args []string
+	}{
+		{"--upstream", nil},
+		{"must be an address of this machine", []string{"--upstream", "http://127.0.0.1:1", "--admin", "0.0.0.0:0"}},
+		{"--upstream is not", []string{"--upstream", "127.0.0.1:1"}},
+		{"--upstream holds a secret", []string{"--upstream", "http://admin:s3cret@127.0.0.1:1"}},
+		{"--allot is not", []string{"--upstream", "http://127.0.0.1:1", "--allot", "mysql://x"}},
+		{"neither placement nor allot", []string{"--upstream", "http://127.0.0.1:1", "--data", dir}},
+		{"--lead", []string{"--upstream", "http://127.0.0.1:1", "--lead", "nova"}},
+	} {
+		args := append([]string{"shadow", "--data", t.TempDir(), "--http", "127.0.0.1:0"}, row.args...)
+		if out := migrate(t, false, args...); !strings.Contains(out, row.why) || strings.Contains(out, "s3cret") {
+			t.Errorf("%v: %s", row.args, out)
+		}
+	}
+}
+
+// TestShadowRealPlacement has OpenStack's Placement followed, makes Allot lead, and goes
+// back, under load.
+func TestShadowRealPlacement(t *testing.T) {
+	t.Parallel()
+	c := newCloud(t)
+	everyRoute(t, c.shadowed)
+	c.settled(false)
+	if differences := c.status().Differences; len(differences) > 0 {
+		t.Errorf("%+v", differences)
+	}
+	c.roomy()
+	w := c.load(4, asPlacementBears)
+	for _, side := range []string{"allot", "placement"} {
+		w.more(100)
+		began := time.Now()
+		c.leads(side)
+		t.Logf("%s leads after %v", side, time.Since(began))
+	}
+	w.more(50)
+	w.ended()
+	c.settled(true)
+}
+
+func numberAt(t *testing.T, document, member string) int64 {
+	t.Helper()
+	var members map[string]any
+	if err := json.Unmarshal([]byte(document), &members); err != nil {
+		t.Fatal(err)
+	}
+	number, is := members[member].(float64)
+	if !is {
+		t.Fatalf("%s has no number %s", document, member)
+	}
+	return int64(number)
+}

@@ -1,0 +1,123 @@
+package launchtest
+
+import (
+	"context"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/allot-project/allot/cmd/internal/cli"
+)
+
+// walkFlags calls a function for each flag of each command.
+func walkFlags(node *kong.Node, do func(path string, flag *kong.Flag)) {
+	for _, flag := range node.Flags {
+		do(node.FullPath(), flag)
+	}
+	for _, child := range node.Children {
+		walkFlags(child, do)
+	}
+}
+
+// FlagCounts are how many flags of each kind were looked at.
+type FlagCounts struct {
+	Secrets, URLs, Nested, Numbers, Zeros int
+}
+
+// CheckFlags requires that no flag of any command of a program takes a secret from the command
+// line, or a number that it cannot mean, and that the file of --config takes every flag that can
+// hold a secret.
+func CheckFlags(t *testing.T, name, description string, args any) (counts FlagCounts) {
+	t.Helper()
+	parser, err := cli.NewParser(name, description, args, kong.BindTo(t.Context(), (*context.Context)(nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	walkFlags(parser.Model.Node, func(path string, flag *kong.Flag) {
+		checkSecret(t, path, flag, &counts)
+		if cli.IsSecret(flag, secretURL) {
+			if strings.Count(path, " ") > 1 {
+				counts.Nested++
+			}
+			if err := cli.ConfigOf(map[string]any{flag.Name: "x"}).Validate(parser.Model); err != nil {
+				t.Errorf("%s --%s: %v", path, flag.Name, err)
+			}
+		}
+		checkNumbers(t, path, flag, &counts)
+	})
+	if err := cli.ConfigOf(map[string]any{"nonsense": "x"}).Validate(parser.Model); err == nil {
+		t.Error("the file takes keys that are no flags")
+	}
+	return counts
+}
+
+const secretURL = "nats://me:hunter2@example:4222"
+
+var (
+	secretName = regexp.MustCompile(`password|secret|token|passphrase|credential`)
+	fileName   = regexp.MustCompile(`file|creds|-id$`)
+)
+
+// checkSecret: a flag takes no secret, and can be set in the environment.
+func checkSecret(t *testing.T, path string, flag *kong.Flag, counts *FlagCounts) {
+	t.Helper()
+	if flag.Target.Kind() != reflect.String && flag.Target.Kind() != reflect.Slice {
+		return
+	}
+	values := []string{secretURL}
+	if secretName.MatchString(flag.Name) && !fileName.MatchString(flag.Name) {
+		if !flag.Tag.Has("secret") {
+			t.Errorf("%s --%s seems to be secret, and has no tag that says so", path, flag.Name)
+		}
+		values = append(values, "hunter2")
+	}
+	if len(flag.Envs) == 0 && flag.Name != "help" {
+		t.Errorf("%s --%s cannot be set in the environment", path, flag.Name)
+	}
+	for _, value := range values {
+		if flag.Tag.Has("secret") {
+			counts.Secrets++
+		}
+		if !cli.IsSecret(flag, value) {
+			t.Errorf("%s --%s takes %s", path, flag.Name, value)
+		}
+		counts.URLs++
+	}
+}
+
+// checkNumbers: a flag takes no number that it cannot mean. The refusal names the flag. Where
+// 0 is taken, the help says what it means.
+func checkNumbers(t *testing.T, path string, flag *kong.Flag, counts *FlagCounts) {
+	t.Helper()
+	target := flag.Target.Type()
+	if target.Kind() == reflect.Pointer {
+		target = target.Elem()
+	}
+	value := reflect.New(target).Elem()
+	switch {
+	case target.PkgPath() != "" && target != reflect.TypeFor[time.Duration]():
+		return // its type has rules of its own
+	case value.CanInt():
+		value.SetInt(-1)
+	case value.CanFloat():
+		value.SetFloat(-1)
+	default:
+		return // the parser takes no negative ones
+	}
+	counts.Numbers++
+	if err := cli.CheckNumber(flag, value); err == nil || !strings.Contains(err.Error(), "--"+flag.Name) {
+		t.Errorf("%s --%s takes %v: %v", path, flag.Name, value, err)
+	}
+	value.SetZero()
+	if err := cli.CheckNumber(flag, value); err != nil {
+		return
+	}
+	counts.Zeros++
+	if !strings.Contains(flag.Help, "0:") && flag.Default != "0" && flag.Default != "" {
+		t.Errorf("%s --%s takes 0, and does not say what that means", path, flag.Name)
+	}
+}

@@ -1,0 +1,153 @@
+// Package launchtest builds the programs, and runs them for tests.
+package launchtest
+
+import (
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Coverage is the folder in which processes of the programs write their coverage, for
+// .ci/cover; empty: they do not.
+var Coverage = os.Getenv("ALLOT_COVER")
+
+// Hang is the time after which something counts as never coming. It does not measure
+// speed.
+const Hang = 5 * time.Minute
+
+// folder has the built programs.
+var folder string
+
+// Program returns the path of a built program.
+func Program(name string) string { return filepath.Join(folder, name) }
+
+// Setup builds programs, which Program finds until cleanup is called.
+func Setup(programs ...string) (cleanup func()) {
+	dir, err := os.MkdirTemp("", "allot-test")
+	if err != nil {
+		panic(err)
+	}
+	folder = dir
+	for _, name := range programs {
+		from := "github.com/allot-project/allot/cmd/" + name
+		build := []string{from}
+		if Coverage != "" {
+			build = []string{"-cover", "-coverpkg=github.com/allot-project/allot/...", from}
+			if err := os.Setenv("GOCOVERDIR", Coverage); err != nil {
+				panic(err)
+			}
+		}
+		if out, err := Build(Program(name), build...); err != nil {
+			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", name, err, out)
+			os.Exit(1)
+		}
+	}
+	flag.Parse()
+	if !given("test.parallel") { // these tests wait for processes more than they compute
+		if err := flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1)); err != nil {
+			panic(err)
+		}
+	}
+	return func() { _ = os.RemoveAll(dir) } // it is in the folder for temporary files
+}
+
+// Main builds programs, and runs the tests of a package.
+func Main(m *testing.M, programs ...string) {
+	cleanup := Setup(programs...)
+	code := m.Run()
+	cleanup()
+	os.Exit(code)
+}
+
+// Build builds a program as packages do, with which it shares Go's build cache.
+func Build(path string, args ...string) (out []byte, err error) {
+	build := exec.Command("go", append([]string{"build", "-trimpath", "-o", path}, args...)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return build.CombinedOutput()
+}
+
+// given reports whether a flag is on the command line.
+func given(name string) (is bool) {
+	flag.Visit(func(f *flag.Flag) { is = is || f.Name == name })
+	return is
+}
+
+// Run runs a command of a program, with variables in its environment. It must succeed or
+// fail, as wanted.
+func Run(t *testing.T, good bool, program string, env []string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(Program(program), args...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if (err == nil) != good {
+		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// WaitFor waits for something that must come sooner or later.
+func WaitFor(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Hang); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %v for %s", Hang, what)
+		}
+	}
+}
+
+// BytesOf returns a digest of everything in a folder but the lock, which has no contents.
+func BytesOf(t *testing.T, folder string) string {
+	t.Helper()
+	sum := sha256.New()
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == "lock" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(sum, "%s %d %x\n", strings.TrimPrefix(path, folder), len(content), sha256.Sum256(content))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// Send sends a request with some headers, and returns the status and the body of its
+// answer. It leaves out empty headers.
+func Send(method, url, body string, headers map[string]string) (int, string, error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	for name, value := range headers {
+		switch {
+		case value == "":
+		case name == "Host":
+			req.Host = value
+		default:
+			req.Header.Set(name, value)
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing was written
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(answer), err
+}
