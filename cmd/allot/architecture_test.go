@@ -22,7 +22,7 @@ var homes = map[string]string{
 	"mysql": "github.com/go-sql-driver/mysql", "pgx": "github.com/jackc/pgx/v5", "sqlite": "modernc.org/sqlite",
 	"lru":  "github.com/hashicorp/golang-lru/v2",
 	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5",
-	"kong": "github.com/alecthomas/kong", "progressbar": "github.com/schollz/progressbar/v3",
+	"progressbar": "github.com/schollz/progressbar/v3",
 	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
 	"opentelemetry":      "go.opentelemetry.io/otel/sdk/trace",
 	"highwayhash":        "github.com/minio/highwayhash",

@@ -80,9 +80,9 @@ type serveCommand struct {
 
 	Check bool `help:"Check the settings, the files that they name, the data folder and the addresses, and end without serving."`
 
-	configFile string // that the settings are from; empty: none
-	Log   cli.LogFlags `embed:"" prefix:"log-" group:"Messages and traces"`
-	Trace traceFlags   `embed:"" prefix:"trace-" group:"Messages and traces"`
+	configFile string       // that the settings are from; empty: none
+	Log        cli.LogFlags `embed:"" prefix:"log-" group:"Messages and traces"`
+	Trace      traceFlags   `embed:"" prefix:"trace-" group:"Messages and traces"`
 }
 
 // check refuses settings that are dangerous or contradict each other.
