@@ -23,7 +23,7 @@ var homes = map[string]string{
 	"lru":  "github.com/hashicorp/golang-lru/v2",
 	"zstd": "github.com/klauspost/compress/zstd", "json-patch": "github.com/evanphx/json-patch/v5",
 	"progressbar": "github.com/schollz/progressbar/v3",
-	"jsonschema": "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
+	"jsonschema":  "github.com/santhosh-tekuri/jsonschema/v6", "nats.go/micro": "github.com/nats-io/nats.go/micro",
 	"opentelemetry":      "go.opentelemetry.io/otel/sdk/trace",
 	"highwayhash":        "github.com/minio/highwayhash",
 	"minio-go":           "github.com/minio/minio-go/v7",
