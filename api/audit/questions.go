@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/allot-project/allot/api/answers"
-	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
-	"github.com/allot-project/allot/api/turns"
 	"github.com/allot-project/allot/commands"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/importing/jsonl"
 	"github.com/allot-project/allot/commands/rejected"
 	"github.com/allot-project/allot/commands/writer"
@@ -48,14 +47,8 @@ type Questions struct {
 	Scrub func() check.ScrubStatus
 	// Disk measures the disk; nil: nobody does.
 	Disk func() Disk
-	// Intake bounds the memory of all bodies; nil: each is bounded alone.
-	Intake *intake.Pool
-	// Searches has the places for searches for candidates; nil: each search has
-	// its own.
-	Searches *turns.Pool
-	// Thorough has the places for questions that read all that the ledger holds; nil:
-	// each has its own.
-	Thorough *turns.Pool
+	// Fair shares out memory and places among clients; nil: each request has its own.
+	Fair *fair.Pool
 	// MaxSteps is the largest number of steps of a search for candidates; 0: no
 	// bound.
 	MaxSteps int
@@ -158,7 +151,7 @@ var questions = map[string]question{
 		"followRecords", "Read the records of the log, and follow it", Line{},
 	},
 	"/audit/redecide": {
-		[]string{"command_id", "at"}, anything, asked((*Questions).redecide),
+		[]string{"command_id", "at"}, anything, thorough((*Questions).redecide),
 		"decideAgain", "Decide a rejected command again, as of then or of another moment", Redecided{},
 	},
 	"/audit/rejections": {

@@ -144,11 +144,6 @@ func (q *Questions) redecide(ctx context.Context, p parameters) (any, error) {
 		}
 		answer.Against = ledger.Address{Sequence: view.Sequence() + 1}
 	}
-	release, err := q.replaying()
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	state, err := writer.StateAt(ctx, q.Log, q.Snapshots, answer.Against)
 	if err != nil {
 		return nil, err

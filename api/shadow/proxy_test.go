@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/importing"
 )
 
@@ -95,7 +95,7 @@ func between(
 	config := Config{
 		Lead: lead, Remember: func(Side) error { return nil }, CompareReads: true, QueueBytes: 1 << 20,
 		Contents:     func(context.Context, Side) (*importing.Plan, error) { return new(importing.Plan), nil },
-		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Meter: nobody{}, Bodies: new(intake.Pool),
+		SwitchWithin: time.Minute, Logger: slog.New(slog.DiscardHandler), Meter: nobody{}, Bodies: fair.NewPool(),
 	}
 	for side, of := range map[Side]*service{Placement: placement, Allot: allot} {
 		target, err := url.Parse(of.URL)

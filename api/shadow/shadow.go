@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/allot-project/allot/api/intake"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/importing"
 )
 
@@ -76,7 +76,7 @@ type Config struct {
 	SwitchWithin time.Duration
 	Logger       *slog.Logger
 	Meter        Meter
-	Bodies       *intake.Pool
+	Bodies       *fair.Pool
 }
 
 // Limits.

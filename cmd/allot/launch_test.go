@@ -28,9 +28,6 @@ var binary string
 var coverage = os.Getenv("ALLOT_COVER")
 
 func TestMain(m *testing.M) {
-	if os.Getenv(attackerEnv) != "" {
-		os.Exit(m.Run()) // a process of TestAttacksAreBounded
-	}
 	dir, err := os.MkdirTemp("", "allot-test")
 	if err != nil {
 		panic(err)

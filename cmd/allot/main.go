@@ -64,7 +64,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	uuid.EnableRandPool() // no id is a secret
-	followUse(taken{})    // little is in use
 	parser, err := newParser(&cli{}, kong.BindTo(ctx, (*context.Context)(nil)), kong.Resolvers(&configFile{}))
 	if err != nil {
 		panic(err) // a mistake in the flags, which every test would find

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,9 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/allot-project/allot/api/console"
-	"github.com/allot-project/allot/api/intake"
 	"github.com/allot-project/allot/api/rest"
 	"github.com/allot-project/allot/api/shadow"
+	"github.com/allot-project/allot/commands/fair"
 	"github.com/allot-project/allot/commands/importing"
 	"github.com/allot-project/allot/ledger/durable"
 )
@@ -37,20 +38,19 @@ const defaultAdmin = "127.0.0.1:8780"
 // shadowRunCommand is "allot shadow" without more: the proxy.
 type shadowRunCommand struct {
 	placementLogin `embed:""`
-	Upstream       string          `help:"Placement." required:"" placeholder:"URL"`
-	Allot          string          `help:"The running Allot." default:"http://127.0.0.1:8779" placeholder:"URL"`
-	HTTP           string          `name:"http" help:"HOST:PORT for clients, who get the answers of the one that leads." default:"127.0.0.1:8778"`
-	Admin          string          `help:"HOST:PORT of /shadow, which shows differences with contents, of /metrics, and for allot shadow lead. Only this machine may reach it." default:"127.0.0.1:8780"`
-	Data           string          `help:"Folder in which the proxy remembers who leads." default:"shadow" type:"path"`
-	LeadNow        string          `name:"lead" help:"Who is to answer: placement or allot; default: whoever did last, and placement at first. If the other one did last, it goes on until everything is equal." enum:"placement,allot," default:""`
-	CompareEvery   time.Duration   `help:"Compare everything, and bring the follower in line, this long after the last time; 0: only at the start." default:"1h"`
-	CompareReads   bool            `help:"Repeat reads at the follower, and compare the answers." default:"true" negatable:""`
-	QueueBytes     int64           `help:"Memory for requests that wait for the follower. What does not fit is brought in line later." default:"67108864" least:"1" placeholder:"BYTES"`
-	SwitchWithin   time.Duration   `help:"How long writes may wait while the lead changes." default:"5s" least:"10ms"`
-	AllowedHost    []string        `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the proxy by." placeholder:"NAME"`
-	Connections    connectionFlags `embed:"" prefix:"http-"`
-	TLS            tlsFlags        `embed:"" prefix:"tls-" group:"TLS"`
-	Log            logFlags        `embed:"" prefix:"log-" group:"Messages"`
+	Upstream       string        `help:"Placement." required:"" placeholder:"URL"`
+	Allot          string        `help:"The running Allot." default:"http://127.0.0.1:8779" placeholder:"URL"`
+	HTTP           string        `name:"http" help:"HOST:PORT for clients, who get the answers of the one that leads." default:"127.0.0.1:8778"`
+	Admin          string        `help:"HOST:PORT of /shadow, which shows differences with contents, of /metrics, and for allot shadow lead. Only this machine may reach it." default:"127.0.0.1:8780"`
+	Data           string        `help:"Folder in which the proxy remembers who leads." default:"shadow" type:"path"`
+	LeadNow        string        `name:"lead" help:"Who is to answer: placement or allot; default: whoever did last, and placement at first. If the other one did last, it goes on until everything is equal." enum:"placement,allot," default:""`
+	CompareEvery   time.Duration `help:"Compare everything, and bring the follower in line, this long after the last time; 0: only at the start." default:"1h"`
+	CompareReads   bool          `help:"Repeat reads at the follower, and compare the answers." default:"true" negatable:""`
+	QueueBytes     int64         `help:"Memory for requests that wait for the follower. What does not fit is brought in line later." default:"67108864" least:"1" placeholder:"BYTES"`
+	SwitchWithin   time.Duration `help:"How long writes may wait while the lead changes." default:"5s" least:"10ms"`
+	AllowedHost    []string      `name:"allowed-host" help:"Name, beside localhost and addresses of this machine, that requests may call the proxy by." placeholder:"NAME"`
+	TLS            tlsFlags      `embed:"" prefix:"tls-" group:"TLS"`
+	Log            logFlags      `embed:"" prefix:"log-" group:"Messages"`
 }
 
 // Run serves until the context ends.
@@ -72,13 +72,6 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("--admin %s: %w", c.Admin, err), clients.Close())
 	}
-	crowd := []*connections{
-		newConnections(clients, c.Connections, logger), newConnections(operators, connectionFlags{}, logger),
-	}
-	clients, operators = crowd[0], crowd[1]
-	if secure != nil {
-		clients = newSecured(clients, secure)
-	}
 	guard := &rest.BrowserGuard{Hosts: c.AllowedHost, AnyAddress: true, CheckHost: true}
 	pages := http.NewServeMux()
 	pages.Handle("GET /metrics", promhttp.HandlerFor(meter.registry(proxy), promhttp.HandlerOpts{}))
@@ -88,7 +81,9 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 	pages.Handle(console.Prefix, console.Handler()) // the page uses its style and scripts
 	pages.Handle(console.Prefix+"{$}", http.RedirectHandler("/shadow", http.StatusFound))
 	inside := &rest.BrowserGuard{CheckHost: true}
-	doors := []*http.Server{c.door(guard.Handler(proxy), logger), c.door(inside.Handler(pages), logger)}
+	doors := []*shadowDoor{
+		newShadowDoor(clients, secure, guard.Handler(proxy), logger), newShadowDoor(operators, nil, inside.Handler(pages), logger),
+	}
 	logger.Info("the shadow serves", "http", clients.Addr(), "admin", operators.Addr(), "lead", proxy.Lead().String())
 	run := func(ctx context.Context) {
 		var both sync.WaitGroup
@@ -96,27 +91,28 @@ func (c *shadowRunCommand) Run(ctx context.Context) error {
 		both.Go(func() { c.follow(ctx, proxy, logger) })
 		both.Wait()
 	}
-	return serveShadow(ctx, run, doors, []net.Listener{clients, operators}, crowd)
+	return serveShadow(ctx, run, doors)
 }
 
-func (c *shadowRunCommand) door(handler http.Handler, logger *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler: paced(handler, nil), ConnContext: withConnection,
-		ErrorLog:          errorLog(logger),
-		ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes, HTTP2: bounds(),
-	}
+// shadowDoor is one of the proxy's ports.
+type shadowDoor struct {
+	*http.Server
+	port   *port
+	secure *tls.Config // nil: none
+}
+
+func newShadowDoor(l net.Listener, secure *tls.Config, handler http.Handler, logger *slog.Logger) *shadowDoor {
+	p := newPort(l, fair.NewPool(), logger)
+	return &shadowDoor{p.server(handler), p, secure}
 }
 
 // serveShadow serves until the context ends; then requests under way may end.
-func serveShadow(ctx context.Context, run func(context.Context), doors []*http.Server, listeners []net.Listener,
-	crowd []*connections,
-) error {
+func serveShadow(ctx context.Context, run func(context.Context), doors []*shadowDoor) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, len(doors))
-	for i, door := range doors {
-		go func() { ended <- door.Serve(listeners[i]) }()
+	for _, door := range doors {
+		go func() { ended <- door.port.serve(door.Server, door.secure) }()
 	}
 	followed := make(chan struct{})
 	go func() { run(running); close(followed) }()
@@ -127,9 +123,8 @@ func serveShadow(ctx context.Context, run func(context.Context), doors []*http.S
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	for i, door := range doors {
+	for _, door := range doors {
 		if err := door.Shutdown(late); err != nil {
-			crowd[i].cutAll()
 			failed = errors.Join(failed, door.Close())
 		}
 	}
@@ -151,7 +146,7 @@ func (c *shadowRunCommand) proxy(logger *slog.Logger) (*shadow.Shadow, *shadowMe
 	meter := newShadowMeter()
 	config := shadow.Config{
 		Lead: lead, Remember: c.remember, Contents: c.contents, CompareEvery: c.CompareEvery, CompareReads: c.CompareReads,
-		QueueBytes: c.QueueBytes, SwitchWithin: c.SwitchWithin, Logger: logger, Meter: meter, Bodies: &intake.Pool{},
+		QueueBytes: c.QueueBytes, SwitchWithin: c.SwitchWithin, Logger: logger, Meter: meter, Bodies: fair.NewPool(),
 	}
 	for _, side := range shadow.Sides {
 		if config.Peers[side], err = c.peer(side); err != nil {

@@ -31,7 +31,7 @@ func hostileDocuments() map[string]bool {
 func TestDoorsReadAlike(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
-	s := launch(t, t.TempDir(), "--nats", address, "--nats-max-payload", "1048576")
+	s := launch(t, t.TempDir(), "--nats", address)
 	nc, err := nats.Connect("nats://"+address, quiet)
 	if err != nil {
 		t.Fatal(err)

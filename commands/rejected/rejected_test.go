@@ -59,7 +59,7 @@ func rejection(consumers int) commands.Rejected {
 // rest is stored, newest first.
 func TestFlood(t *testing.T) {
 	store := &slow{let: make(chan struct{})}
-	k := rejected.Start(store, slog.New(slog.DiscardHandler))
+	k := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	const flood = 20_000
 	last := rejection(1)
 	k.Keep(rejection(9000)) // alone, whatever it weighs
@@ -86,7 +86,7 @@ func TestFlood(t *testing.T) {
 func TestTrouble(t *testing.T) {
 	store := &slow{let: make(chan struct{}), err: errors.New("full")}
 	close(store.let)
-	k := rejected.Start(store, slog.New(slog.DiscardHandler))
+	k := rejected.Start(store, 64<<20, slog.New(slog.DiscardHandler))
 	k.Keep(rejection(1))
 	k.Stop()
 	if k.Dropped() != 1 {
