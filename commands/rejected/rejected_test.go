@@ -103,3 +103,41 @@ func TestTrouble(t *testing.T) {
 		t.Errorf("an unknown command: %v", err)
 	}
 }
+
+// TestOthersEvidenceStays: a client whose commands are rejected without an end pushes out
+// its own, and nothing of another client, also after a restart.
+func TestOthersEvidenceStays(t *testing.T) {
+	t.Parallel()
+	store := &slow{let: make(chan struct{})}
+	close(store.let)
+	const size = 100_000
+	of := func(actor string) commands.Rejected {
+		one := rejection(0)
+		one.Actor = actor
+		return one
+	}
+	keep := func(actor string, many int) (dropped uint64) {
+		k := rejected.Start(store, size, slog.New(slog.DiscardHandler))
+		for range many {
+			k.Keep(of(actor))
+		}
+		k.Stop()
+		return k.Dropped()
+	}
+	if n := keep("modest", 10); n > 0 {
+		t.Errorf("%d of a client that has few were dropped", n)
+	}
+	for range 2 {
+		if n := keep("greedy", 500); n == 0 {
+			t.Error("none of a client that has too many was dropped")
+		}
+	}
+	list, err := rejected.List(t.Context(), store, rejected.Filter{}, 10_000)
+	kept := map[string]int{}
+	for _, one := range list {
+		kept[one.Actor] += len(one.Body) + 512
+	}
+	if err != nil || kept["greedy"] > size || kept["modest"] == 0 {
+		t.Errorf("%v, %v", kept, err)
+	}
+}
